@@ -1,0 +1,53 @@
+# make demo     set up, then publish, query, plot and verify a small release
+# make test     set up, then lint, types and all tests (under 10 minutes on 2 cores)
+# make nightly  the long audits and fault runs
+# make bench    the benchmarks (figures in build/bench)
+# make proofs   refresh the code hashes in proof files, after you have read the proofs again
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+BENCH  := build/bench
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint nightly bench proofs docs clean
+
+help:
+	@sed -n 's/^# \(make .*\)/\1/p' Makefile
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "dpublish needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,bench]'
+	@touch $(STAMP)
+
+setup: $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/dpublish demo --out demo-output
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not nightly"
+
+nightly: $(STAMP)
+	$(BIN)/python -m pytest -n 2 --dist worksteal --nightly
+
+bench: $(STAMP)
+	@mkdir -p $(BENCH)
+	$(BIN)/python benchmarks/run.py --out $(BENCH)
+
+proofs: $(STAMP)
+	$(BIN)/python tools/proofs.py --write
+
+docs: $(STAMP)
+	$(BIN)/python tools/cli_reference.py --write
+
+clean:
+	rm -rf $(VENV) build dist demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,95 @@
+"""dpublish: publish private data once, with a proved privacy guarantee, and let anyone analyse the result for ever.
+
+    import dpublish as dp
+
+Curators use `Schema`, `Budget`, `Curator` and the release methods; analysts need only `open_release`; auditors `audit`.
+Names are loaded when they are first used, so that importing dpublish, and the command line's help, stay fast, and so that an
+analyst's installation never loads private code.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from dpublish import audit as audit
+    from dpublish.cost import Budget as Budget
+    from dpublish.cost import Cost as Cost
+    from dpublish.domain import Domain as Domain
+    from dpublish.errors import BudgetError as BudgetError
+    from dpublish.errors import BudgetExceeded as BudgetExceeded
+    from dpublish.errors import BundleError as BundleError
+    from dpublish.errors import InputError as InputError
+    from dpublish.errors import LedgerUnavailable as LedgerUnavailable
+    from dpublish.errors import PlanError as PlanError
+    from dpublish.errors import PrivateSideError as PrivateSideError
+    from dpublish.errors import PublishError as PublishError
+    from dpublish.errors import QueryError as QueryError
+    from dpublish.errors import SchemaError as SchemaError
+    from dpublish.ledger import open_ledger as open_ledger
+    from dpublish.mechanisms.base import Mechanism as Mechanism
+    from dpublish.mechanisms.tables.histogram import Histogram as Histogram
+    from dpublish.plan import Plan as Plan
+    from dpublish.private.draft import draft_schema as draft_schema
+    from dpublish.private.gate import Curator as Curator
+    from dpublish.private.sources import SqlSource as SqlSource
+    from dpublish.public.estimation import Estimate as Estimate
+    from dpublish.public.releases.base import Release as Release
+    from dpublish.public.releases.base import open_release as open_release
+    from dpublish.public.verify import verify_bundle as verify_bundle
+    from dpublish.schema import Schema as Schema
+
+_CURATOR = {
+    "Budget": "dpublish.cost",
+    "Cost": "dpublish.cost",
+    "Curator": "dpublish.private.gate",
+    "Domain": "dpublish.domain",
+    "Histogram": "dpublish.mechanisms.tables.histogram",
+    "Mechanism": "dpublish.mechanisms.base",
+    "Plan": "dpublish.plan",
+    "Schema": "dpublish.schema",
+    "SqlSource": "dpublish.private.sources",
+    "draft_schema": "dpublish.private.draft",
+    "open_ledger": "dpublish.ledger",
+}
+_ANALYST = {
+    "Estimate": "dpublish.public.estimation",
+    "Release": "dpublish.public.releases.base",
+    "open_release": "dpublish.public.releases.base",
+    "verify_bundle": "dpublish.public.verify",
+}
+_AUDITOR = {"audit": ""}
+_ERRORS = dict.fromkeys(
+    (
+        "BudgetError",
+        "BudgetExceeded",
+        "BundleError",
+        "InputError",
+        "LedgerUnavailable",
+        "PlanError",
+        "PrivateSideError",
+        "PublishError",
+        "QueryError",
+        "SchemaError",
+    ),
+    "dpublish.errors",
+)
+_HOMES = {**_CURATOR, **_ANALYST, **_AUDITOR, **_ERRORS}
+
+__all__ = ["__version__", *_CURATOR, *_ANALYST, *_AUDITOR, *_ERRORS]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'dpublish' has no attribute '{name}'")
+    value = getattr(import_module(home), name) if home else import_module(f"dpublish.{name}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

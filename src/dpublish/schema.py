@@ -1,0 +1,288 @@
+"""The schema: every public fact that a release may rest on, written by a person in TOML.
+
+[dataset]
+name = "adult"
+neighbours = "replace-one"      # or "add-remove-one"
+size = 48842                    # replace-one: the public number of units (optional; otherwise counted, since it is public)
+nominal_size = 45000            # add-remove-one: a public guess that stands in for the private number of rows
+unit = "row"                    # or a column name, with max_rows_per_unit
+max_rows_per_unit = 1
+target = "income"
+
+[columns.age]
+kind = "integer"
+lower = 17
+upper = 90
+
+[items]                         # set-valued data instead of columns
+universe = ["bread", "milk"]    # or universe_file = "items.txt"
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+
+from dpublish.columns import Column, read_column
+from dpublish.domain import Domain, lei_bins, resolve_axis
+from dpublish.errors import SchemaError, did_you_mean
+
+Neighbours = Literal["replace-one", "add-remove-one"]
+NEIGHBOURS: tuple[str, ...] = get_args(Neighbours)
+
+DRAFT_STAMP = """\
+# ---------------------------------------------------------------------------------------------------------------
+# DRAFT, DERIVED FROM ROWS. Levels, bounds and sizes below were read off private data. They may reveal it, and a
+# release made from them would not be differentially private. Replace every one of them by what you know without
+# looking at the rows (a code book, a law, a form), then delete the [draft] table. `dpublish release` refuses until then.
+# ---------------------------------------------------------------------------------------------------------------
+"""
+
+_DATASET_KEYS = {"name", "neighbours", "unit", "max_rows_per_unit", "target", "size", "nominal_size"}
+_TABLES = {"dataset", "columns", "items", "draft"}
+_ITEM_KEYS = {"universe", "universe_file", "outside"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacyUnit:
+    """Whom the guarantee protects: a row, or everything that shares a value of `column`, of which `max_rows` rows are kept."""
+
+    column: str | None = None
+    max_rows: int = 1
+
+    def describe(self) -> str:
+        if self.column is None:
+            return "one row"
+        return f"all rows that share one value of '{self.column}' (at most {self.max_rows} of them are used)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ItemUniverse:
+    """The public list of items of set-valued data. `outside`: an undeclared item is dropped, or counted as '(other)'."""
+
+    items: tuple[str, ...]
+    outside: Literal["drop", "other"] = "drop"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schema:
+    """Public facts about a data set. Build it with `Schema.read(path)` or `Schema.from_toml(text)`."""
+
+    name: str
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    items: ItemUniverse | None = None
+    neighbours: Neighbours = "replace-one"
+    unit: PrivacyUnit = field(default_factory=PrivacyUnit)
+    target: str | None = None
+    size: int | None = None
+    nominal_size: int | None = None
+    draft: bool = False
+
+    @classmethod
+    def read(cls, path: str | Path) -> Schema:
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise SchemaError(
+                f"There is no schema file '{path}'. 'dpublish schema draft DATA' writes one to start from."
+            ) from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise SchemaError(f"The schema file '{path}' cannot be read as UTF-8 text ({type(error).__name__}).") from None
+        return cls.from_toml(text, folder=path.parent, where=str(path))
+
+    @classmethod
+    def from_toml(cls, text: str, *, folder: Path | None = None, where: str = "the schema") -> Schema:
+        try:
+            data = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise SchemaError(f"{where} is not valid TOML: {error}") from None
+        return _read(data, folder or Path())
+
+    @property
+    def size_or_nominal(self) -> int | None:
+        """The public number that stands for n, or None when none was declared."""
+        return self.size if self.neighbours == "replace-one" else self.nominal_size
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of everything that matters, for the manifest and the ledger."""
+        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True, default=str).encode()).hexdigest()
+
+    def with_size(self, size: int) -> Schema:
+        return replace(self, size=size) if self.neighbours == "replace-one" else replace(self, nominal_size=size)
+
+    def column(self, name: str) -> Column:
+        if name not in self.columns:
+            raise SchemaError(
+                f"Schema '{self.name}' has no column '{name}'.{did_you_mean(name, self.columns)} "
+                f"Columns: {', '.join(self.columns)}."
+            )
+        return self.columns[name]
+
+    def domain(self, names: Sequence[str], *, rows: int | None = None, bins: int | None = None) -> Domain:
+        """The product domain of the named columns. Numeric columns without bins get `bins`, else Lei's number for `rows`."""
+        chosen = [self.column(name) for name in names]
+        if bins is None and rows is not None:
+            bins = lei_bins(rows, len(chosen))
+        return Domain(tuple(resolve_axis(column, schema_name=self.name, default_bins=bins) for column in chosen))
+
+    def to_dict(self) -> dict[str, Any]:
+        dataset: dict[str, Any] = {"name": self.name, "neighbours": self.neighbours, "unit": self.unit.column or "row"}
+        if self.unit.column is not None:
+            dataset["max_rows_per_unit"] = self.unit.max_rows
+        for key in ("target", "size", "nominal_size"):
+            if getattr(self, key) is not None:
+                dataset[key] = getattr(self, key)
+        out: dict[str, Any] = {"dataset": dataset}
+        if self.columns:
+            out["columns"] = {name: column.to_toml_table() for name, column in self.columns.items()}
+        if self.items is not None:
+            out["items"] = {"universe": list(self.items.items), "outside": self.items.outside}
+        if self.draft:
+            out["draft"] = {"derived_from_rows": True}
+        return out
+
+    def to_toml(self) -> str:
+        data = self.to_dict()
+        blocks = [DRAFT_STAMP + "[draft]\nderived_from_rows = true"] if self.draft else []
+        blocks.append(_toml_table("dataset", data["dataset"]))
+        blocks += [_toml_table(f"columns.{_toml_key(name)}", table) for name, table in data.get("columns", {}).items()]
+        if "items" in data:
+            blocks.append(_toml_table("items", data["items"]))
+        return "\n\n".join(blocks) + "\n"
+
+
+def _read(data: Mapping[str, Any], folder: Path) -> Schema:
+    for key in data:
+        if key not in _TABLES:
+            raise SchemaError(f"Unknown table [{key}].{did_you_mean(key, _TABLES)} Tables: {', '.join(sorted(_TABLES))}.")
+    dataset = data.get("dataset")
+    if not isinstance(dataset, Mapping):
+        raise SchemaError('The schema has no [dataset] table. Add [dataset] with name = "..." at the top.')
+    for key in dataset:
+        if key not in _DATASET_KEYS:
+            raise SchemaError(
+                f"[dataset]: unknown key '{key}'.{did_you_mean(key, _DATASET_KEYS)} Keys: {', '.join(sorted(_DATASET_KEYS))}."
+            )
+    name = dataset.get("name")
+    if not isinstance(name, str) or not name.strip():
+        raise SchemaError('[dataset] has no name. Add name = "...".')
+    tables = data.get("columns", {})
+    if not isinstance(tables, Mapping):
+        raise SchemaError("[columns] must hold one table a column, for example [columns.age].")
+    columns = {column: read_column(column, table) for column, table in tables.items()}
+    items = _read_items(data["items"], folder) if "items" in data else None
+    if columns and items:
+        raise SchemaError("Give [columns] for a table or [items] for set-valued data, not both.")
+    if not columns and items is None:
+        raise SchemaError("The schema declares no column. Add [columns.NAME] tables, or [items] for set-valued data.")
+    neighbours = dataset.get("neighbours", "add-remove-one" if items else "replace-one")
+    if neighbours not in NEIGHBOURS:
+        raise SchemaError(
+            f"neighbours = '{neighbours}' is not known.{did_you_mean(str(neighbours), NEIGHBOURS)} "
+            "Use replace-one or add-remove-one."
+        )
+    sizes = {key: _positive(dataset[key], key) if key in dataset else None for key in ("size", "nominal_size")}
+    if sizes["size"] is not None and neighbours == "add-remove-one":
+        raise SchemaError(
+            "size states a public number of units, which add-remove-one keeps private. Use nominal_size = ... (a public guess)."
+        )
+    if sizes["nominal_size"] is not None and neighbours == "replace-one":
+        raise SchemaError(
+            "nominal_size belongs to add-remove-one. Under replace-one the number of units is public: use size = ..."
+        )
+    target = dataset.get("target")
+    if target is not None and (not isinstance(target, str) or target not in columns):
+        raise SchemaError(f"target = '{target}' is not a declared column.{did_you_mean(str(target), columns)}")
+    return Schema(
+        name=name.strip(),
+        columns=columns,
+        items=items,
+        neighbours=cast(Neighbours, neighbours),
+        unit=_read_unit(dataset),
+        target=target,
+        size=sizes["size"],
+        nominal_size=sizes["nominal_size"],
+        draft="draft" in data,
+    )
+
+
+def _read_unit(dataset: Mapping[str, Any]) -> PrivacyUnit:
+    unit = dataset.get("unit", "row")
+    if not isinstance(unit, str) or not unit:
+        raise SchemaError('unit must be "row" or the name of the column that identifies a unit.')
+    if unit == "row":
+        if dataset.get("max_rows_per_unit", 1) != 1:
+            raise SchemaError('max_rows_per_unit needs unit = "COLUMN", the column that says which rows belong together.')
+        return PrivacyUnit()
+    if "max_rows_per_unit" not in dataset:
+        raise SchemaError(f"unit = '{unit}' needs max_rows_per_unit = ..., the number of rows a unit may contribute.")
+    return PrivacyUnit(column=unit, max_rows=_positive(dataset["max_rows_per_unit"], "max_rows_per_unit"))
+
+
+def _read_items(table: Any, folder: Path) -> ItemUniverse:
+    if not isinstance(table, Mapping):
+        raise SchemaError('[items] must be a table with universe = [...] or universe_file = "...".')
+    for key in table:
+        if key not in _ITEM_KEYS:
+            raise SchemaError(
+                f"[items]: unknown key '{key}'.{did_you_mean(key, _ITEM_KEYS)} Keys: {', '.join(sorted(_ITEM_KEYS))}."
+            )
+    outside = table.get("outside", "drop")
+    if outside not in ("drop", "other"):
+        raise SchemaError(f"[items]: outside must be 'drop' or 'other', not '{outside}'.")
+    if ("universe" in table) == ("universe_file" in table):
+        raise SchemaError('[items] needs exactly one of universe = [...] and universe_file = "...".')
+    if "universe" in table:
+        listed = table["universe"]
+        if not isinstance(listed, list) or not all(
+            isinstance(item, str | int) and not isinstance(item, bool) for item in listed
+        ):
+            raise SchemaError("[items]: universe must be a list of names or whole numbers.")
+        items = tuple(str(item) for item in listed)
+    else:
+        path = folder / str(table["universe_file"])
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise SchemaError(f"[items]: universe_file '{path}' cannot be read ({type(error).__name__}).") from None
+        items = tuple(line.strip() for line in lines if line.strip())
+    if not items:
+        raise SchemaError("[items]: the universe is empty.")
+    if len(set(items)) != len(items):
+        raise SchemaError("[items]: the universe lists an item twice.")
+    return ItemUniverse(items=items, outside=cast(Literal["drop", "other"], outside))
+
+
+def _positive(value: Any, key: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 1 << 62:
+        raise SchemaError(f"{key} must be a whole number of at least 1, not {value!r}.")
+    return value
+
+
+def _toml_key(name: str) -> str:
+    bare = name and all(c.isascii() and (c.isalnum() or c in "-_") for c in name)
+    return name if bare else json.dumps(name)
+
+
+def _toml_table(title: str, table: Mapping[str, Any]) -> str:
+    return "\n".join([f"[{title}]", *(f"{key} = {_toml_value(value)}" for key, value in table.items())])
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        # JSON escapes are TOML escapes, except that JSON may leave DEL unescaped
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml_value(item) for item in value) + "]"
+    if isinstance(value, float):
+        return repr(value)
+    return str(value)

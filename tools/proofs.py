@@ -1,0 +1,98 @@
+"""Proof files and the code they cover.
+
+A proof file `<name>.proof.md` ends with lines `Covers: <dotted name> sha256:<hash>`. The hash is taken over the normalised
+source of the function, class or constant (its syntax tree without docstrings), so comments and layout may change freely,
+while an edit of the code asks for the proof to be read again. `make proofs` rewrites the hashes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import hashlib
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src"
+COVERS = re.compile(r"^Covers:\s+`?([\w.]+)`?\s+sha256:(\w+)\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Cover:
+    proof: Path
+    name: str
+    recorded: str
+
+    @property
+    def actual(self) -> str:
+        return hash_of(self.name)
+
+
+def proof_files() -> list[Path]:
+    return sorted(SOURCE.rglob("*.proof.md"))
+
+
+def covers(proof: Path) -> Iterator[Cover]:
+    for match in COVERS.finditer(proof.read_text(encoding="utf-8")):
+        yield Cover(proof, match.group(1), match.group(2))
+
+
+def hash_of(dotted: str) -> str:
+    return hashlib.sha256(normalised_source(dotted).encode()).hexdigest()
+
+
+def normalised_source(dotted: str) -> str:
+    """The syntax tree of a function, class, method or module constant given by its full dotted name, docstrings left out."""
+    parts = dotted.split(".")
+    for cut in range(len(parts) - 1, 0, -1):
+        path = SOURCE.joinpath(*parts[:cut]).with_suffix(".py")
+        if path.is_file():
+            node: ast.AST = ast.parse(path.read_text(encoding="utf-8"))
+            for name in parts[cut:]:
+                node = _child(node, name, dotted)
+            return ast.dump(_without_docstrings(node))
+    raise LookupError(f"'{dotted}' is in no module under src")
+
+
+def _child(node: ast.AST, name: str, dotted: str) -> ast.AST:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef) and child.name == name:
+            return child
+        targets = child.targets if isinstance(child, ast.Assign) else [child.target] if isinstance(child, ast.AnnAssign) else []
+        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+            return child
+    raise LookupError(f"'{dotted}' is not defined where its name says")
+
+
+def _without_docstrings(node: ast.AST) -> ast.AST:
+    for child in ast.walk(node):
+        if isinstance(child, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef) and ast.get_docstring(child) is not None:
+            child.body = child.body[1:] or [ast.Pass()]
+    return node
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help="rewrite stale hashes")
+    write = parser.parse_args().write
+    stale = 0
+    for proof in proof_files():
+        text = proof.read_text(encoding="utf-8")
+        for cover in covers(proof):
+            if cover.actual != cover.recorded:
+                stale += 1
+                print(f"{proof.relative_to(ROOT)}: {cover.name}")
+                line = re.compile(rf"^(Covers:\s+`?{re.escape(cover.name)}`?\s+sha256:)\w+", re.MULTILINE)
+                text = line.sub(rf"\g<1>{cover.actual}", text)
+        if write:
+            proof.write_text(text, encoding="utf-8")
+    print(f"{stale} stale {'refreshed: read those proofs again' if write else 'hashes'}" if stale else "all hashes are current")
+    return 0 if write or not stale else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
