@@ -1,0 +1,1 @@
+"""The one tap: exact noise, and the only source of randomness that a release may depend on."""

@@ -1,0 +1,91 @@
+"""The one tap: every private number that leaves dpublish passes through a method of `Noise`.
+
+A method takes the private value itself, not just a noise scale, and returns the noisy answer. That shape is what makes the
+audits cheap: a recorder can note (kind, shape, scale, sensitivity, value), a replayer can hand out the recorded answer while
+it measures how far the new value is from the old one, and an enumerator can explore every answer with its exact probability.
+
+Privacy parameters are exact `Fraction`s. `sensitivity` is the distance between neighbouring inputs that the caller has
+proved (L1 for Laplace, L2 for Gaussian and gamma-norm, L-infinity for choices).
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
+CellArray = NDArray[np.uint64]
+ChoiceRule = Literal["permute-and-flip", "exponential"]
+
+
+class Noise(abc.ABC):
+    """What a mechanism may ask of randomness. `label` names the step in recordings and error texts (public text only)."""
+
+    @property
+    @abc.abstractmethod
+    def publishable(self) -> bool:
+        """False when draws are seeded, replayed or enumerated: a release made with them must never be published."""
+
+    @abc.abstractmethod
+    def laplace(self, values: IntArray, *, sensitivity: Fraction, epsilon: Fraction, label: str = "") -> IntArray:
+        """Integers plus independent discrete Laplace noise of scale sensitivity / epsilon."""
+
+    @abc.abstractmethod
+    def sparse_laplace(
+        self,
+        cells: CellArray,
+        counts: IntArray,
+        *,
+        domain_size: int,
+        threshold: int,
+        sensitivity: Fraction,
+        epsilon: Fraction,
+        label: str = "",
+    ) -> tuple[CellArray, IntArray]:
+        """Noise on all `domain_size` cells (up to 2^63), keeping those whose noisy count is above `threshold` (>= 0).
+
+        `cells` are the sorted distinct occupied cells, `counts` their positive counts; the answer is sorted by cell. The law
+        is that of the dense mechanism, at a cost proportional to occupied plus kept cells.
+        """
+
+    @abc.abstractmethod
+    def gaussian(self, values: IntArray, *, sensitivity: Fraction, rho: Fraction, label: str = "") -> IntArray:
+        """Integers plus independent discrete Gaussian noise with sigma^2 = sensitivity^2 / (2 rho): rho-zCDP."""
+
+    @abc.abstractmethod
+    def choose(
+        self,
+        scores: Sequence[Fraction] | Sequence[int] | IntArray,
+        *,
+        sensitivity: Fraction,
+        epsilon: Fraction,
+        monotone: bool = False,
+        rule: ChoiceRule = "permute-and-flip",
+        label: str = "",
+    ) -> int:
+        """Index of a high score, epsilon-DP. `monotone`: one unit moves all scores the same way, which halves the noise."""
+
+    @abc.abstractmethod
+    def gamma_norm(
+        self, values: Sequence[Fraction], *, grid: Fraction, sensitivity: Fraction, epsilon: Fraction, label: str = ""
+    ) -> IntArray:
+        """Vector plus noise of density prop. to exp(-epsilon |z|_2 / sensitivity), rounded to the grid: multiples of `grid`."""
+
+    @abc.abstractmethod
+    def lattice_gaussian(
+        self, values: Sequence[Fraction], *, grid: Fraction, sensitivity: Fraction, rho: Fraction, label: str = ""
+    ) -> IntArray:
+        """Vector plus continuous Gaussian noise (rho-zCDP), rounded to multiples of `grid`: the multiples."""
+
+    @abc.abstractmethod
+    def integers(self, bound: int, *, size: int, label: str = "") -> CellArray:
+        """`size` uniform draws from range(bound), 1 <= bound <= 2^64. Both must be public: no private value enters."""
+
+    @abc.abstractmethod
+    def key(self, *, label: str = "") -> bytes:
+        """Sixteen fresh random bytes, for keyed choices inside the private side (which rows of a unit to keep)."""

@@ -1,0 +1,265 @@
+"""Continuous noise on a vector, rounded exactly to the multiples of a public grid.
+
+In: exact values (Fractions), an exact grid step and an exact noise scale. Out: the integers round((value + noise) / grid).
+
+The noise is a continuous function of independent uniforms (no rejection step), so the answer is the rounding of one real
+number per coordinate. Those numbers are bounded in float64 for the whole vector; a coordinate whose bounds straddle a rounding
+boundary is evaluated in ball arithmetic, with more bits of the same uniforms if need be. What comes out is an exact sample of
+the rounded ideal mechanism, so its privacy is that of the ideal mechanism (proof: lattice.proof.md).
+
+A grid much finer than the noise is exact too, but slow: below about 2^-40 of the noise scale float64 settles nothing. Answers
+outside the int64 range are moved to its nearest end, which is post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from flint import arb, ctx
+
+from dpublish.errors import InputError
+from dpublish.noise.balls import fraction_ball
+from dpublish.noise.base import IntArray
+from dpublish.noise.lazy import (
+    FIRST_BITS,
+    FloatArray,
+    LazyUniforms,
+    exponential_bounds,
+    fraction_bounds,
+    turn_bounds,
+)
+from dpublish.noise.words import WordStream
+
+_LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
+
+
+def gamma_norm_multiples(stream: WordStream, values: Sequence[Fraction], *, grid: Fraction, scale: Fraction) -> IntArray:
+    """round((values + Z) / grid) for Z of density proportional to exp(-|z|_2 / scale) on R^d, d = len(values).
+
+    The direction is that of d normals, the radius `scale` times a sum of d exponentials.
+    """
+    if grid <= 0 or scale <= 0:
+        raise InputError("Gamma-norm noise needs grid > 0 and scale > 0.")
+    return _round(values, grid, _GammaNorm(stream, len(values), Fraction(scale) / grid))
+
+
+def gaussian_multiples(stream: WordStream, values: Sequence[Fraction], *, grid: Fraction, variance: Fraction) -> IntArray:
+    """round((values + Z) / grid) for Z of independent normals with mean 0 and the given variance."""
+    if grid <= 0 or variance <= 0:
+        raise InputError("Gaussian noise needs grid > 0 and variance > 0.")
+    return _round(values, grid, _Gaussian(stream, len(values), Fraction(variance) / (grid * grid)))
+
+
+class _Normals:
+    """Independent standard normals by Box and Muller: coordinates 2j and 2j+1 are sqrt(2 E_j) times cos, sin of 2 pi V_j.
+
+    An odd number of coordinates leaves the last sine unused.
+    """
+
+    def __init__(self, stream: WordStream, count: int) -> None:
+        self.count = count
+        self._lengths = LazyUniforms(stream, (count + 1) // 2)  # E_j = -log of these
+        self._turns = LazyUniforms(stream, (count + 1) // 2)  # V_j
+
+    @cached_property
+    def _waits(self) -> tuple[FloatArray, FloatArray]:
+        return exponential_bounds(self._lengths.words)
+
+    @cached_property
+    def bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bounds on all coordinates, from the first 64 bits of each uniform."""
+        wait_low, wait_high = self._waits
+        low = np.nextafter(np.sqrt(2.0 * wait_low), 0.0)
+        high = np.nextafter(np.sqrt(2.0 * wait_high), np.inf)
+        cos_low, cos_high, sin_low, sin_high = turn_bounds(self._turns.words)
+        cosines = _product(low, high, cos_low, cos_high)
+        sines = _product(low, high, sin_low, sin_high)
+        return _interleave(cosines[0], sines[0])[: self.count], _interleave(cosines[1], sines[1])[: self.count]
+
+    def square_norm_bounds(self) -> tuple[float, float]:
+        """Bounds on the sum of squares. A pair adds 2 E_j, whatever its angle; only an odd last coordinate needs its own."""
+        pairs = self.count // 2
+        wait_low, wait_high = self._waits
+        low, high = _sum_bounds(2.0 * wait_low[:pairs], 2.0 * wait_high[:pairs])
+        if self.count % 2:
+            last_low, last_high = (float(bound[-1]) for bound in self.bounds)
+            if not (math.isfinite(last_low) and math.isfinite(last_high)):
+                return low, math.inf
+            nearest = 0.0 if last_low <= 0.0 <= last_high else min(abs(last_low), abs(last_high))
+            farthest = max(abs(last_low), abs(last_high))
+            low = _down(low + _down(nearest * nearest))
+            high = _up(high + _up(farthest * farthest))
+        return low, high
+
+    def ball(self, index: int) -> arb:
+        half_turns = 2 * self._turns.ball(index // 2)
+        turn = half_turns.sin_pi() if index % 2 else half_turns.cos_pi()
+        return (-2 * self._lengths.ball(index // 2).log()).sqrt() * turn
+
+    def square_norm_ball(self) -> arb:
+        pairs = -2 * _log_product(self._lengths, self.count // 2)
+        return pairs + self.ball(self.count - 1) ** 2 if self.count % 2 else pairs
+
+    def refine(self, indices: Iterable[int]) -> None:
+        for pair in {index // 2 for index in indices}:
+            self._lengths.refine(pair)
+            self._turns.refine(pair)
+
+
+class _Draw(ABC):
+    """One vector of noise in units of the grid: a positive factor common to all coordinates, times normals."""
+
+    def __init__(self, stream: WordStream, count: int) -> None:
+        self.normals = _Normals(stream, count)
+
+    @abstractmethod
+    def factor_bounds(self) -> tuple[float, float]: ...
+
+    @abstractmethod
+    def factor_ball(self) -> arb: ...
+
+    @abstractmethod
+    def refine(self, doubtful: list[int]) -> None:
+        """Draw more bits of the uniforms on which the doubtful coordinates depend."""
+
+
+class _Gaussian(_Draw):
+    def __init__(self, stream: WordStream, count: int, variance: Fraction) -> None:
+        super().__init__(stream, count)
+        self._variance = variance
+
+    def factor_bounds(self) -> tuple[float, float]:
+        low, high = fraction_bounds(self._variance)
+        return _down(math.sqrt(low)), _up(math.sqrt(high))
+
+    def factor_ball(self) -> arb:
+        return fraction_ball(self._variance).sqrt()
+
+    def refine(self, doubtful: list[int]) -> None:
+        self.normals.refine(doubtful)
+
+
+class _GammaNorm(_Draw):
+    def __init__(self, stream: WordStream, count: int, scale: Fraction) -> None:
+        super().__init__(stream, count)
+        self._scale = scale
+        self._waits = LazyUniforms(stream, count)  # the radius is the sum of -log of these
+
+    def factor_bounds(self) -> tuple[float, float]:
+        low, high = fraction_bounds(self._scale)
+        wait_low, wait_high = _sum_bounds(*exponential_bounds(self._waits.words))
+        norm_low, norm_high = self.normals.square_norm_bounds()
+        if norm_low <= 0.0:
+            return 0.0, math.inf
+        return (
+            _down(_down(low * wait_low) / _up(math.sqrt(norm_high))),
+            _up(_up(high * wait_high) / _down(math.sqrt(norm_low))),
+        )
+
+    def factor_ball(self) -> arb:
+        radius = -_log_product(self._waits, self.normals.count)
+        return fraction_ball(self._scale) * radius / self.normals.square_norm_ball().sqrt()
+
+    def refine(self, doubtful: list[int]) -> None:
+        # Radius and norm are shared by all coordinates, so one doubtful coordinate needs every uniform sharper.
+        self.normals.refine(range(self.normals.count))
+        for index in range(self.normals.count):
+            self._waits.refine(index)
+
+
+def _round(values: Sequence[Fraction], grid: Fraction, draw: _Draw) -> IntArray:
+    """floor(value / grid + noise + 1/2) for every coordinate; the noise is the real vector that `draw` stands for."""
+    wholes, rests = _split(values, grid)
+    noise = _floors(rests, draw)
+    moved = [min(max(whole + step, _LEAST), _GREATEST) for whole, step in zip(wholes, noise, strict=True)]
+    return np.array(moved, dtype=np.int64)
+
+
+def _split(values: Sequence[Fraction], grid: Fraction) -> tuple[list[int], list[Fraction]]:
+    """value / grid as an integer plus a rest in [0, 1), so that large values cost the float bounds no accuracy."""
+    wholes, rests = [], []
+    for value in values:
+        if not isinstance(value, int | Fraction):
+            raise InputError("Values on a lattice must be Fractions or integers.")
+        top, bottom = value.numerator * grid.denominator, value.denominator * grid.numerator
+        whole, rest = divmod(top, bottom)
+        wholes.append(whole)
+        rests.append(Fraction(rest, bottom))
+    return wholes, rests
+
+
+def _floors(rests: list[Fraction], draw: _Draw) -> list[int]:
+    floors, doubtful = _float_floors(rests, draw)
+    precision = 2 * FIRST_BITS
+    while doubtful:
+        with ctx.workprec(precision):
+            factor = draw.factor_ball()
+            left = []
+            for index in doubtful:
+                real = fraction_ball(rests[index]) + factor * draw.normals.ball(index) + arb(0.5)
+                # None when the ball meets two unit cells, or is not finite because a uniform may still be 0 or 1.
+                floor = real.floor().unique_fmpz()
+                if floor is None:
+                    left.append(index)
+                else:
+                    floors[index] = int(floor)
+        if left:
+            draw.refine(left)
+            precision *= 2
+        doubtful = left
+    return floors
+
+
+def _float_floors(rests: list[Fraction], draw: _Draw) -> tuple[list[int], list[int]]:
+    """The floors as far as float64 bounds settle them, and the indices where they do not."""
+    # Python rounds a quotient of integers correctly; one step either way then encloses it.
+    rest = np.array([q.numerator / q.denominator for q in rests], dtype=np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        noise_low, noise_high = _product(*draw.factor_bounds(), *draw.normals.bounds)
+        low = np.nextafter(np.nextafter(rest, -np.inf) + noise_low, -np.inf)
+        high = np.nextafter(np.nextafter(rest, np.inf) + noise_high, np.inf)
+        low = np.floor(np.nextafter(low + 0.5, -np.inf))
+        high = np.floor(np.nextafter(high + 0.5, np.inf))
+        settled = (low == high) & (np.abs(low) < 2.0**52)  # false for NaN and infinity
+    floors: list[int] = np.where(settled, low, 0.0).astype(np.int64).tolist()
+    return floors, [int(index) for index in np.flatnonzero(~settled)]
+
+
+def _product(
+    factor_low: FloatArray | float, factor_high: FloatArray | float, low: FloatArray, high: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Bounds on factor * x for factor >= 0 and x of either sign; NaN (0 times infinity) settles nothing and is let through."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        least = np.where(low >= 0.0, factor_low, factor_high) * low
+        most = np.where(high >= 0.0, factor_high, factor_low) * high
+        return np.nextafter(least, -np.inf), np.nextafter(most, np.inf)
+
+
+def _sum_bounds(low: FloatArray, high: FloatArray) -> tuple[float, float]:
+    """Bounds on a sum of non-negative terms; `fsum` rounds the exact sum once."""
+    return _down(math.fsum(low.tolist())), _up(math.fsum(high.tolist()))
+
+
+def _log_product(uniforms: LazyUniforms, count: int) -> arb:
+    """The sum of logarithms of the first `count` uniforms, with one logarithm instead of many."""
+    product = arb(1)
+    for index in range(count):
+        product *= uniforms.ball(index)
+    return product.log()
+
+
+def _interleave(even: FloatArray, odd: FloatArray) -> FloatArray:
+    return np.stack([even, odd], axis=1).ravel()
+
+
+def _down(x: float) -> float:
+    return max(0.0, math.nextafter(x, -math.inf))
+
+
+def _up(x: float) -> float:
+    return math.nextafter(x, math.inf)

@@ -1,0 +1,260 @@
+"""Exact choices: the exponential mechanism, permute-and-flip, and the sparse vector technique.
+
+In: a word stream, exact scores (integers or Fractions) and exact parameters. Out: an index, or a yes/no answer.
+
+Both choices are run as a race. Every candidate gets one uniform real, which with its score makes a key, and the best key
+wins; ties have probability zero. The keys are bounded in float64 for the whole array at once, and the few candidates that the
+bounds cannot separate are settled by ball arithmetic on the same uniforms (see lazy.py). The law is exact, the cost is one
+word per candidate, and the running time hardly depends on the scores: a single dominant candidate among a million is as fast
+as a tie (proof: select.proof.md).
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+
+import numpy as np
+from flint import arb, ctx
+
+from dpublish.errors import BudgetExceeded, InputError
+from dpublish.noise.balls import fraction_ball
+from dpublish.noise.base import ChoiceRule, IntArray
+from dpublish.noise.lazy import (
+    FIRST_BITS,
+    FloatArray,
+    LazyUniforms,
+    exponential_bounds,
+    fraction_bounds,
+    log_bounds,
+)
+from dpublish.noise.words import WordStream
+
+_RULES = ("permute-and-flip", "exponential")
+_WORD_SIZED = 1 << 62  # Fractions are brought to a common denominator only while it stays below this
+_BLOCK = 8192  # candidates bounded at a time, so that intermediate arrays stay in cache
+_SMALL_RATE = 2.0**-900  # between these, a rate times any 64-bit gap stays a normal float
+_LARGE_RATE = 2.0**900
+
+
+def choose_index(
+    stream: WordStream,
+    scores: Sequence[Fraction] | Sequence[int] | IntArray,
+    *,
+    exponent: Fraction,
+    rule: ChoiceRule,
+) -> int:
+    """One index, with candidate i of weight exp(exponent * (scores[i] - max(scores))).
+
+    "exponential" returns i with probability proportional to its weight. "permute-and-flip" visits the candidates in uniformly
+    random order and returns the first whose coin of probability equal to its weight comes up heads (McKenna and Sheldon 2020).
+    """
+    if rule not in _RULES:
+        raise InputError(f"Unknown choice rule {rule!r}. Use one of: {', '.join(_RULES)}.")
+    if exponent < 0:
+        raise InputError("The exponent of a choice must be at least 0.")
+    if len(scores) == 0:
+        raise InputError("A choice needs at least one candidate.")
+    exact = scores if isinstance(scores, np.ndarray) else [_rational(q) for q in scores]
+    low, high, gap = _gaps(exact, Fraction(exponent))
+    return _race(LazyUniforms(stream, len(scores)), low, high, gap, rule)
+
+
+def _gaps(
+    scores: IntArray | list[int | Fraction], exponent: Fraction
+) -> tuple[FloatArray, FloatArray, Callable[[int], Fraction]]:
+    """exponent * (max - score) of every candidate: float bounds (exactly 0 for the best), and the exact value on demand."""
+    whole, unit = _as_int64(scores)
+    rate = exponent * unit
+    rate_low, rate_high = fraction_bounds(rate)
+    if whole is not None and (rate == 0 or (rate_low > _SMALL_RATE and rate_high < _LARGE_RATE)):
+        # The subtraction modulo 2^64 is exact, because the true difference lies in [0, 2^64).
+        bits = whole.view(np.uint64)
+        gaps = bits[np.argmax(whole)] - bits
+        sizes = gaps.astype(np.float64)
+        return sizes * rate_low, sizes * rate_high, lambda i: rate * int(gaps[i])
+    exact: list[int | Fraction] = scores.tolist() if isinstance(scores, np.ndarray) else scores
+    top = max(exact)
+    differences = [exponent * (top - q) for q in exact]
+    bounds = np.array([fraction_bounds(g) for g in differences])
+    return bounds[:, 0], bounds[:, 1], differences.__getitem__
+
+
+def _rational(score: object) -> int | Fraction:
+    if isinstance(score, Fraction):
+        return score
+    if isinstance(score, int | np.integer):
+        return int(score)
+    raise InputError("Scores must be integers or Fractions; quantise real scores to a public grid first.")
+
+
+def _as_int64(scores: IntArray | list[int | Fraction]) -> tuple[IntArray | None, Fraction]:
+    """Scores as (array, unit) with score = array * unit, or (None, 1) when they do not fit int64 on a common denominator."""
+    if isinstance(scores, np.ndarray):
+        if scores.ndim != 1 or scores.dtype.kind not in "iu":
+            raise InputError("Scores must be a one-dimensional array of integers; quantise real scores to a public grid first.")
+        if scores.dtype == np.uint64 and scores.max() >= np.uint64(1 << 63):
+            return None, Fraction(1)
+        return np.ascontiguousarray(scores, dtype=np.int64), Fraction(1)
+    common = 1
+    for denominator in {q.denominator for q in scores}:
+        common = math.lcm(common, denominator)
+        if common > _WORD_SIZED:
+            return None, Fraction(1)
+    numerators = [q.numerator * (common // q.denominator) for q in scores]
+    if max(numerators) >= 1 << 63 or min(numerators) < -(1 << 63):
+        return None, Fraction(1)
+    return np.array(numerators, dtype=np.int64), Fraction(1, common)
+
+
+def _race(uniforms: LazyUniforms, low: FloatArray, high: FloatArray, gap: Callable[[int], Fraction], rule: ChoiceRule) -> int:
+    """The index whose key is largest: E - gap for permute-and-flip, -(log E + gap) for exponential, where E = -log U."""
+    alive = _contenders(uniforms, low, high, rule)
+    precision = 2 * FIRST_BITS
+    while len(alive) > 1:
+        with ctx.workprec(precision):
+            keys = [(i, _key(uniforms.ball(i), gap(i), rule)) for i in alive]
+            leader = _leader(keys)
+            # `<` between balls means certainly below; an indeterminate ball is below nothing and stays alive.
+            alive = [i for i, key in keys if i == leader[0] or not key < leader[1]]
+        if len(alive) > 1:
+            for i in alive:
+                uniforms.refine(i)
+            precision *= 2
+    return alive[0]
+
+
+def _contenders(uniforms: LazyUniforms, low: FloatArray, high: FloatArray, rule: ChoiceRule) -> list[int]:
+    """The candidates whose key may be the largest, as far as float64 bounds can tell: nearly always just one."""
+    best = -math.inf
+    found: list[tuple[int, float]] = []
+    for start in range(0, len(low), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        wait_low, wait_high = exponential_bounds(uniforms.words[block])
+        if rule == "permute-and-flip":
+            key_low, key_high = wait_low - high[block], wait_high - low[block]
+        else:
+            key_low, key_high = -(log_bounds(wait_high)[1] + high[block]), -(log_bounds(wait_low)[0] + low[block])
+        best = max(best, float(key_low.max()))
+        found.extend((start + int(i), float(key_high[i])) for i in np.flatnonzero(key_high >= best))
+    return [i for i, key in found if key >= best]
+
+
+def _key(uniform: arb, gap: Fraction, rule: ChoiceRule) -> arb:
+    wait = -uniform.log()
+    return wait - fraction_ball(gap) if rule == "permute-and-flip" else -(wait.log() + fraction_ball(gap))
+
+
+def _leader(keys: list[tuple[int, arb]]) -> tuple[int, arb]:
+    """The key with the greatest certain lower bound: comparing the rest with this one rules out the most."""
+    best = keys[0]
+    for entry in keys[1:]:
+        if entry[1].is_finite() and not (best[1].is_finite() and entry[1].lower() <= best[1].lower()):
+            best = entry
+    return best
+
+
+class SparseVector:
+    """Answers "is this value above the threshold?" for a stream of values, and pays only for the answers "yes".
+
+    The whole life of one object, up to and including its `max_hits`-th yes, is epsilon-DP, however many times it said no
+    (Lyu, Su and Li 2017, algorithm 1, with discrete Laplace noise). After that it refuses every further question.
+
+    Values are integers and each moves by at most `sensitivity` between neighbouring inputs. `monotone` declares that one unit
+    moves all values the same way, which halves the noise on them. Thresholds are public. The values may be chosen adaptively
+    from earlier answers. An object must not be copied, nor used on both sides of a fork: all its answers share one
+    threshold noise and one count of hits.
+    """
+
+    def __init__(
+        self, stream: WordStream, *, epsilon: Fraction, sensitivity: Fraction, max_hits: int = 1, monotone: bool = False
+    ) -> None:
+        if epsilon <= 0 or sensitivity <= 0:
+            raise InputError("A sparse vector needs epsilon > 0 and sensitivity > 0.")
+        if max_hits < 1:
+            raise InputError("A sparse vector needs max_hits of at least 1.")
+        self.max_hits = max_hits
+        self.hits = 0
+        self.threshold_scale, self.value_scale = sparse_vector_scales(
+            epsilon=epsilon, sensitivity=sensitivity, max_hits=max_hits, monotone=monotone
+        )
+        self._stream = stream
+        self._threshold_noise = _laplace(stream, self.threshold_scale)
+        self._turn = threading.Lock()  # two threads must not share the last permitted yes
+
+    def above(self, value: int, *, threshold: int) -> bool:
+        """Whether value plus noise reaches threshold plus noise. Raises `BudgetExceeded` once all hits are used."""
+        if not isinstance(value, int | np.integer) or not isinstance(threshold, int | np.integer):
+            raise InputError("A sparse vector compares integers; quantise real values to a public grid first.")
+        with self._turn:
+            if self.hits >= self.max_hits:
+                raise BudgetExceeded(
+                    f"This sparse vector has given all {self.max_hits} of its positive answers. "
+                    "Open a new one, which is paid for separately."
+                )
+            noisy = int(value) + _laplace(self._stream, self.value_scale)
+            hit = noisy >= int(threshold) + self._threshold_noise
+            self.hits += hit
+            return hit
+
+
+def sparse_vector_scales(
+    *, epsilon: Fraction, sensitivity: Fraction, max_hits: int, monotone: bool = False
+) -> tuple[Fraction, Fraction]:
+    """The noise scales (threshold, values) of an epsilon-DP sparse vector: sensitivity/e1 and 2 max_hits sensitivity/e2.
+
+    The split e1 : e2 = 1 : (2 max_hits)^(2/3), rounded up to an integer, minimises the variance of the comparison. Monotone
+    values need max_hits in place of 2 max_hits in both.
+    """
+    moves = max_hits if monotone else 2 * max_hits
+    ratio = _ceil_cube_root(moves * moves)
+    for_threshold = epsilon / (1 + ratio)
+    return sensitivity / for_threshold, moves * sensitivity / (epsilon - for_threshold)
+
+
+def above_threshold(
+    stream: WordStream,
+    values: Iterable[int],
+    *,
+    threshold: int,
+    epsilon: Fraction,
+    sensitivity: Fraction,
+    max_hits: int = 1,
+    monotone: bool = False,
+) -> list[bool]:
+    """The answers of one `SparseVector` to the values in order, ending with the `max_hits`-th yes if there are so many."""
+    vector = SparseVector(stream, epsilon=epsilon, sensitivity=sensitivity, max_hits=max_hits, monotone=monotone)
+    answers: list[bool] = []
+    for value in values:
+        if vector.hits == max_hits:
+            break
+        answers.append(vector.above(value, threshold=threshold))
+    return answers
+
+
+def _laplace(stream: WordStream, scale: Fraction) -> int:
+    """One discrete Laplace draw without a limit on its size.
+
+    Array draws stop at +-SATURATED, and a clamped noise would not be a function of the noisy comparison. Beyond that point
+    the law is memoryless: what is missing is a draw conditioned on being at least 0, which may itself be saturated.
+    """
+    from dpublish.noise.laplace import SATURATED, discrete_laplace
+
+    first = int(discrete_laplace(stream, scale, 1)[0])
+    last, size = abs(first), abs(first)
+    while last == SATURATED:
+        last = int(discrete_laplace(stream, scale, 1)[0])
+        while last < 0:
+            last = int(discrete_laplace(stream, scale, 1)[0])
+        size += last
+    return size if first >= 0 else -size
+
+
+def _ceil_cube_root(n: int) -> int:
+    low, high = 0, 1 << -(-n.bit_length() // 3)  # low^3 < n <= high^3
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if middle**3 < n else (low, middle)
+    return high
