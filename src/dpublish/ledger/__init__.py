@@ -1,0 +1,50 @@
+"""The ledger: a budget that cannot be overspent, survives crashes and notices when an old copy is put back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dpublish.cost import Budget
+from dpublish.ledger.base import Entry, Ledger, Receipt, Sealed, Status
+
+__all__ = ["Entry", "Ledger", "Receipt", "Sealed", "Status", "open_ledger", "recover_ledger"]
+
+
+def open_ledger(
+    url: str | Path,
+    *,
+    budget: Budget | None = None,
+    name: str = "default",
+    create: bool = False,
+    patience: float = 30.0,
+    verify: bool = True,
+) -> Ledger:
+    """Open the ledger `name` at `url`, or make it.
+
+    Parameters
+    ----------
+    url
+        `sqlite:///adult.ledger`, a path, or `postgresql+psycopg://user@host/database`.
+    budget
+        The budget for life. Needed to make a ledger; when given for an existing one it must be the same.
+    create
+        Make the ledger when there is none. Without it a mistyped path is an error and not a second budget.
+    patience
+        Seconds to wait for locks and lost connections before giving up.
+    verify
+        Recompute the whole hash chain first. Without it only the head, the balance and the anchor are checked.
+    """
+    from dpublish.ledger.opening import open_database_ledger
+
+    return open_database_ledger(url, budget=budget, name=name, create=create, patience=patience, verify=verify)
+
+
+def recover_ledger(url: str | Path, *, name: str = "default", patience: float = 30.0) -> Status:
+    """Go on with an older copy when the newest one is lost.
+
+    Everything this machine's anchor shows as spent beyond the copy is written off, so no budget comes back. Keys of lost
+    debits are forgotten: asking again with one of them pays again. A ledger that is not behind its anchor is left as it is.
+    """
+    from dpublish.ledger.opening import recover
+
+    return recover(url, name=name, patience=patience)

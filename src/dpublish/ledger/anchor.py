@@ -1,0 +1,199 @@
+"""A high-water mark outside the ledger, so that an old copy put back is noticed.
+
+The order is: commit in the ledger, then advance the mark, then return the receipt.
+
+* A crash between commit and mark leaves the ledger ahead of its mark. That is an extension of the mark, so an honest ledger
+  is never locked out.
+* No receipt is returned before the mark covers its entry. A copy that lacks an entry covered by the mark is refused; a copy
+  that lacks only entries beyond the mark lacks only debits for which nothing was ever shown.
+
+Marks live in `$DPUBLISH_STATE/anchors` (default `~/.local/state/dpublish/anchors`), one file per ledger id. A mark is replaced
+by rename under a file lock, with the file and its directory flushed to disk.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpublish.errors import LedgerUnavailable
+from dpublish.ledger import crashpoints
+from dpublish.ledger.quanta import Quanta
+
+
+def state_directory() -> Path:
+    """Where this machine remembers its ledgers."""
+    given = os.environ.get("DPUBLISH_STATE")
+    return Path(given).expanduser() if given else Path.home() / ".local" / "state" / "dpublish"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """The last entry this machine vouches for, and the total spent at that point."""
+
+    seq: int
+    hash: str
+    spent: Quanta
+
+
+class Anchor:
+    """The mark of one ledger."""
+
+    def __init__(self, ledger_id: str, *, directory: Path | None = None, patience: float = 30.0) -> None:
+        self.ledger_id = ledger_id
+        self.path = (directory or state_directory()) / "anchors" / f"{ledger_id}.json"
+        self._patience = patience
+
+    def read(self) -> Mark | None:
+        """The mark, or None on a machine that has never used this ledger."""
+        value = _read_json(self.path)
+        if value is None:
+            return None
+        try:
+            seq, head, spent = value["seq"], value["hash"], Quanta(*value["spent"])
+            if value["ledger"] != self.ledger_id or not isinstance(seq, int) or not isinstance(head, str):
+                raise ValueError
+            return Mark(seq=seq, hash=head, spent=spent)
+        except (KeyError, TypeError, ValueError):
+            raise _unreadable(self.path) from None
+
+    def advance(self, mark: Mark, hash_at: Callable[[int], str | None]) -> None:
+        """Move the mark forward, never back. `hash_at` gives the hash of a committed entry of the ledger at hand.
+
+        The current mark must be an entry of this ledger even when it is already further on: two diverged copies in use at
+        the same time would otherwise take turns.
+        """
+        with self._locked():
+            current = self.read()
+            if current is not None:
+                if current == mark:
+                    return
+                if hash_at(current.seq) != current.hash:
+                    raise rolled_back(self.path, mark.seq, current.seq)
+                if current.seq >= mark.seq:
+                    return
+            self._write(mark)
+
+    def replace(self, mark: Mark) -> None:
+        """Set the mark whatever it was. Only recovery does this, after writing off what the old mark had seen."""
+        with self._locked():
+            self._write(mark)
+
+    def _write(self, mark: Mark) -> None:
+        value = {"format": 1, "ledger": self.ledger_id, "seq": mark.seq, "hash": mark.hash, "spent": list(mark.spent)}
+        _write_json(self.path, value)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        lock = self.path.with_suffix(".lock")
+        deadline = time.monotonic() + self._patience
+        try:
+            lock.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise _unwritable(self.path, error) from None
+        try:
+            while True:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except OSError:
+                    if time.monotonic() > deadline:
+                        raise LedgerUnavailable(
+                            f"Another process has held {lock} for more than {self._patience:g} seconds. "
+                            "Stop that process, then ask again with the same key."
+                        ) from None
+                    time.sleep(0.002)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+class Place:
+    """Which ledger this machine made at a location, so that deleting a ledger does not quietly renew its budget."""
+
+    def __init__(self, location: str, name: str, *, directory: Path | None = None) -> None:
+        self.location = location
+        digest = hashlib.sha256(f"{location}\n{name}".encode()).hexdigest()
+        self.path = (directory or state_directory()) / "places" / f"{digest[:32]}.json"
+        self._name = name
+
+    def known(self) -> bool:
+        return _read_json(self.path) is not None
+
+    def gone(self) -> LedgerUnavailable:
+        return LedgerUnavailable(
+            f"A ledger '{self._name}' was made at {self.location} before and is gone. A new one would forget what was "
+            "spent. Put the old ledger back, or choose another place or name for other data. If nothing was ever "
+            f"published with the old one, delete {self.path} and try again."
+        )
+
+    def remember(self, ledger_id: str) -> None:
+        _write_json(self.path, {"format": 1, "location": self.location, "name": self._name, "ledger": ledger_id})
+
+
+def rolled_back(path: Path, head: int, marked: int) -> LedgerUnavailable:
+    return LedgerUnavailable(
+        f"The ledger does not continue what this machine has seen: entry {marked} is anchored in {path}, and the ledger at "
+        f"hand (entry {head}) does not contain it. An older copy was probably put back. Put the newest copy back. If it is "
+        "lost, dpublish.ledger.recover_ledger(url, name=...) writes off what the anchor shows as spent and goes on."
+    )
+
+
+def _unreadable(path: Path) -> LedgerUnavailable:
+    return LedgerUnavailable(
+        f"The anchor {path} cannot be read as an anchor. Without it an old copy of the ledger cannot be told from the newest. "
+        "If you are sure that the ledger is the newest copy, delete the anchor; the next use makes a new one."
+    )
+
+
+def _unwritable(path: Path, error: OSError) -> LedgerUnavailable:
+    return LedgerUnavailable(
+        f"The anchor {path} cannot be used ({error.strerror or type(error).__name__}). Free the disk or set DPUBLISH_STATE to "
+        "a directory that can be written and outlives the ledger, then ask again with the same key."
+    )
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    try:
+        value = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    except ValueError:
+        raise _unreadable(path) from None
+    if not isinstance(value, dict):
+        raise _unreadable(path)
+    return value
+
+
+def _write_json(path: Path, value: dict[str, Any]) -> None:
+    # One fixed temporary name: writers of a mark hold its lock, and a killed writer leaves nothing that piles up.
+    temporary = path.with_name(f".{path.stem}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(json.dumps(value, sort_keys=True) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        crashpoints.reach("anchor.written")
+        temporary.replace(path)
+        crashpoints.reach("anchor.renamed")
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
+        raise _unwritable(path, error) from None

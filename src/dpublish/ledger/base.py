@@ -1,0 +1,177 @@
+"""What every ledger promises, and the records it hands out.
+
+A debit is made durably before any private row is read. The key makes it idempotent: asking again with the same key and the
+same content returns the first receipt with `fresh=False`, and never pays twice. A caller that gets `fresh=False` may only
+show the sealed answer; when there is none, the answer is lost and the budget stays spent.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from dpublish.cost import Budget, Cost
+from dpublish.errors import PlanError
+
+EntryKind = Literal["open", "debit", "seal", "write-off"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Receipt:
+    """Proof of a debit. `cost` is the mechanism's own claim, `charged` what the ledger took, in its budget's currency."""
+
+    ledger_id: str
+    name: str
+    seq: int
+    key: str
+    charged: Cost
+    cost: Cost
+    head_hash: str
+    created: str
+    fresh: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything but `fresh`, which speaks of a call and not of the debit."""
+        return {
+            "ledger_id": self.ledger_id,
+            "name": self.name,
+            "seq": self.seq,
+            "key": self.key,
+            "charged": self.charged.to_json(),
+            "cost": self.cost.to_json(),
+            "head_hash": self.head_hash,
+            "created": self.created,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Receipt:
+        try:
+            return cls(
+                ledger_id=str(value["ledger_id"]),
+                name=str(value["name"]),
+                seq=int(value["seq"]),
+                key=str(value["key"]),
+                charged=Cost.from_json(value["charged"]),
+                cost=Cost.from_json(value["cost"]),
+                head_hash=str(value["head_hash"]),
+                created=str(value["created"]),
+                fresh=False,
+            )
+        except (KeyError, TypeError, ValueError):
+            raise PlanError("The receipt is incomplete or not a receipt.") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sealed:
+    """Where the one answer to a key is kept, and how to recognise it."""
+
+    key: str
+    sha256: str
+    size: int
+    location: str
+    created: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One line of the history."""
+
+    seq: int
+    kind: EntryKind
+    key: str
+    created: str
+    charged: Cost
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    previous: str
+    hash: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "seq": self.seq,
+            "kind": self.kind,
+            "key": self.key,
+            "created": self.created,
+            "charged": self.charged.to_json(),
+            "detail": dict(self.detail),
+            "previous": self.previous,
+            "hash": self.hash,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """The balance. `spent + remaining = cap` exactly; `cap` is the budget rounded down to the ledger's quantum."""
+
+    ledger_id: str
+    name: str
+    budget: Budget
+    cap: Cost
+    spent: Cost
+    remaining: Cost
+    entries: int
+    debits: int
+    sealed: int
+    head_seq: int
+    head_hash: str
+    created: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "ledger_id": self.ledger_id,
+            "name": self.name,
+            "budget": self.budget.to_json(),
+            "cap": self.cap.to_json(),
+            "spent": self.spent.to_json(),
+            "remaining": self.remaining.to_json(),
+            "entries": self.entries,
+            "debits": self.debits,
+            "sealed": self.sealed,
+            "head_seq": self.head_seq,
+            "head_hash": self.head_hash,
+            "created": self.created,
+        }
+
+
+class Ledger(abc.ABC):
+    """One named budget. Every method raises `LedgerUnavailable` when the ledger cannot be read, trusted or written."""
+
+    ledger_id: str
+    name: str
+    budget: Budget
+
+    @abc.abstractmethod
+    def debit(self, key: str, cost: Cost, what: Mapping[str, object]) -> Receipt:
+        """Spend durably, at most once per key. `BudgetExceeded` when it does not fit, `BudgetError` when the key is taken."""
+
+    @abc.abstractmethod
+    def seal(self, key: str, *, sha256: str, size: int, location: str) -> None:
+        """Record the one answer of a paid key. Repeating the same hash does nothing; another hash is a `BudgetError`."""
+
+    @abc.abstractmethod
+    def answer(self, key: str) -> Sealed | None:
+        """The sealed answer, or None when there is none (yet)."""
+
+    @abc.abstractmethod
+    def status(self) -> Status:
+        """The balance."""
+
+    @abc.abstractmethod
+    def history(self) -> list[Entry]:
+        """Every entry, oldest first."""
+
+    @abc.abstractmethod
+    def verify(self) -> Status:
+        """Recompute the hash chain, the sums and the anchor; the balance when all agree."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Let go of connections. Later calls are refused."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()

@@ -1,0 +1,155 @@
+"""What can be read of one ledger inside one transaction, with every claim checked against the hash chain."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from sqlalchemy import Connection, bindparam, func, select
+
+from dpublish.cost import Budget
+from dpublish.errors import LedgerUnavailable
+from dpublish.ledger import chain
+from dpublish.ledger.anchor import Anchor, Mark, rolled_back
+from dpublish.ledger.base import Entry, EntryKind, Status
+from dpublish.ledger.chain import Record
+from dpublish.ledger.quanta import Quanta
+from dpublish.ledger.tables import entries, ledgers
+
+# Built once: composing a statement costs more than running it on SQLite.
+_BY_KEY = select(entries.c.record, entries.c.hash).where(
+    entries.c.ledger_id == bindparam("id"), entries.c.kind == bindparam("kind"), entries.c.key == bindparam("key")
+)
+_BY_SEQ = select(entries.c.record, entries.c.hash).where(
+    entries.c.ledger_id == bindparam("id"), entries.c.seq == bindparam("seq")
+)
+
+
+class Snapshot:
+    """One ledger as one transaction sees it."""
+
+    def __init__(self, connection: Connection, anchor: Anchor, *, name: str, budget: Budget) -> None:
+        self.connection = connection
+        self.ledger_id = anchor.ledger_id
+        self._anchor = anchor
+        self._name = name
+        self._budget = budget
+        self._cap = Quanta.of_cap(budget)
+
+    def find(self, kind: EntryKind, key: str) -> Record | None:
+        row = self.connection.execute(_BY_KEY, {"id": self.ledger_id, "kind": kind, "key": key}).one_or_none()
+        if row is None:
+            return None
+        record = Record.read(row.record, row.hash)
+        if (record.ledger_id, record.kind, record.key) != (self.ledger_id, kind, key):
+            raise altered()
+        return record
+
+    def record_at(self, seq: int) -> Record | None:
+        row = self.connection.execute(_BY_SEQ, {"id": self.ledger_id, "seq": seq}).one_or_none()
+        if row is None:
+            return None
+        record = Record.read(row.record, row.hash)
+        if record.seq != seq or record.ledger_id != self.ledger_id:
+            raise altered()
+        return record
+
+    def hash_at(self, seq: int) -> str | None:
+        record = self.record_at(seq)
+        return None if record is None else chain.digest(record.text())
+
+    def head(self) -> Record:
+        """The newest entry, after checking that the balance in the head row is the one it records."""
+        row = self.connection.execute(select(ledgers).where(ledgers.c.ledger_id == self.ledger_id)).one_or_none()
+        if row is None:
+            raise altered()
+        record = self.record_at(int(row.seq))
+        spent = Quanta(int(row.spent_epsilon), int(row.spent_delta), int(row.spent_rho))
+        cap = Quanta(int(row.cap_epsilon), int(row.cap_delta), int(row.cap_rho))
+        newest = self.connection.execute(
+            select(func.max(entries.c.seq)).where(entries.c.ledger_id == self.ledger_id)
+        ).scalar_one_or_none()
+        if record is None or newest != record.seq or record.spent != spent or cap != self._cap or not spent.within(cap):
+            raise altered()
+        return record
+
+    def check_anchor(self, head: Record, mark: Mark | None) -> None:
+        if mark is None:
+            return
+        anchored = chain.digest(head.text()) if mark.seq == head.seq else self.hash_at(mark.seq)
+        if anchored != mark.hash:
+            raise rolled_back(self._anchor.path, head.seq, mark.seq)
+
+    def history(self) -> list[Entry]:
+        rows = self.connection.execute(
+            select(entries.c.record, entries.c.hash).where(entries.c.ledger_id == self.ledger_id).order_by(entries.c.seq)
+        )
+        return [_entry(Record.read(row.record, row.hash), row.hash) for row in rows]
+
+    def walk(self, head: Record) -> None:
+        """Recompute the chain and the sums from the first entry to the head, and compare every stored column."""
+        rows = self.connection.execute(select(entries).where(entries.c.ledger_id == self.ledger_id).order_by(entries.c.seq))
+        previous, spent, last = chain.START, Quanta(), -1
+        for row in rows:
+            record = Record.read(row.record, row.hash)
+            spent = spent.plus(record.charged)
+            stored = Quanta(int(row.charged_epsilon), int(row.charged_delta), int(row.charged_rho))
+            sound = (
+                record.seq == last + 1 == row.seq
+                and record.ledger_id == self.ledger_id
+                and record.previous == previous
+                and record.charged == stored
+                and min(record.charged) >= 0
+                and record.spent == spent
+                and (record.kind, record.key) == (row.kind, row.key)
+            )
+            if record.seq == 0:
+                first = {"name": self._name, "budget": self._budget.to_json()}
+                sound = sound and record.kind == "open" and record.detail == first
+            if not sound:
+                raise altered()
+            previous, last = row.hash, record.seq
+        if last != head.seq or previous != chain.digest(head.text()):
+            raise altered()
+
+    def status(self, head: Record) -> Status:
+        rows = self.connection.execute(
+            select(entries.c.kind, func.count()).where(entries.c.ledger_id == self.ledger_id).group_by(entries.c.kind)
+        )
+        counts = {str(kind): int(number) for kind, number in rows}
+        first = self.record_at(0)
+        if first is None:
+            raise altered()
+        return Status(
+            ledger_id=self.ledger_id,
+            name=self._name,
+            budget=self._budget,
+            cap=self._cap.cost(),
+            spent=head.spent.cost(),
+            remaining=self._cap.minus(head.spent).cost(),
+            entries=head.seq + 1,
+            debits=counts.get("debit", 0),
+            sealed=counts.get("seal", 0),
+            head_seq=head.seq,
+            head_hash=chain.digest(head.text()),
+            created=first.created,
+        )
+
+
+def altered() -> LedgerUnavailable:
+    return LedgerUnavailable(
+        "The ledger's entries, sums and hashes do not agree: it was altered or damaged. Nothing was spent. "
+        "Put an unaltered copy back, or start a new ledger and count the old budget as spent."
+    )
+
+
+def _entry(record: Record, hash: str) -> Entry:
+    return Entry(
+        seq=record.seq,
+        kind=cast(EntryKind, record.kind),
+        key=record.key,
+        created=record.created,
+        charged=record.charged.cost(),
+        detail=record.detail,
+        previous=record.previous,
+        hash=hash,
+    )
