@@ -1,0 +1,116 @@
+"""Writing and reading release bundles. The format is described in docs/bundle-format.md."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpublish.errors import BundleError
+from dpublish.public.archive import MANIFEST, Container, open_container, write_container
+from dpublish.public.manifest import TABLE_NAME, check_format, check_manifest
+from dpublish.public.strict_json import MAX_BYTES, read_json, write_json
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MAX_ROWS = 1 << 31
+_ROWS_PER_BYTE = 64
+_FREE_ROWS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A checked manifest, and tables that are read and hash-checked when asked for."""
+
+    path: Path
+    manifest: Mapping[str, Any]
+    manifest_sha256: str
+    _container: Container = field(repr=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Table names, without '.parquet'."""
+        return tuple(sorted(name.removesuffix(".parquet") for name in self.manifest["files"]))
+
+    def table(self, name: str) -> pl.DataFrame:
+        """One table; a `BundleError` unless its bytes, rows and hash are those of the manifest."""
+        file = f"{name}.parquet"
+        entry = self.manifest["files"].get(file)
+        if entry is None:
+            raise BundleError(f"This release has no table '{name}'. Tables: {', '.join(self.names) or 'none'}.")
+        data = self._container.read(file)
+        if len(data) != entry["bytes"]:
+            raise BundleError(f"'{file}' has another size than the manifest says. The release was altered or damaged.")
+        if hashlib.sha256(data).hexdigest() != entry["sha256"]:
+            raise BundleError(f"'{file}' does not match its hash in the manifest. The release was altered or damaged.")
+        return read_table(data, file, entry["rows"])
+
+
+def write_bundle(
+    path: str | Path, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, overwrite: bool = False
+) -> str:
+    """Write a release to `path`: one file when it ends in '.dpr', otherwise a new folder.
+
+    The bundle appears whole or not at all. `files` of the manifest is filled in here. Returns the SHA-256 of the file, or of
+    the manifest for a folder. An existing release is left alone unless `overwrite` is true (files only).
+    """
+    members: dict[str, bytes] = {}
+    files: dict[str, dict[str, Any]] = {}
+    for name, frame in tables.items():
+        file = f"{name}.parquet"
+        if not TABLE_NAME.fullmatch(file):
+            raise BundleError(f"'{name}' is not a permitted table name (lower-case letters, digits and '_').")
+        buffer = io.BytesIO()
+        frame.write_parquet(buffer, compression="zstd", statistics=False)
+        data = buffer.getvalue()
+        members[file] = data
+        files[file] = {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data), "rows": frame.height}
+    sealed = {**manifest, "files": files}
+    content = write_json(sealed, "The manifest")
+    # what is written is what a reader will accept: the same check, on the same bytes
+    check_manifest(read_json(content, "The manifest"), sealed=True)
+    members[MANIFEST] = content
+    return write_container(Path(path), members, overwrite=overwrite)
+
+
+def read_bundle(path: str | Path) -> Bundle:
+    """Open a release and check its manifest. Tables are checked when they are read."""
+    container = open_container(Path(path))
+    if container.sizes[MANIFEST] > MAX_BYTES:
+        raise BundleError(f"{MANIFEST} has {container.sizes[MANIFEST]} bytes; at most {MAX_BYTES} are read.")
+    content = container.read(MANIFEST)
+    manifest = read_json(content, MANIFEST)
+    check_format(manifest)
+    check_manifest(manifest, sealed=True)
+    listed, held = set(manifest["files"]), set(container.sizes) - {MANIFEST}
+    if listed != held:
+        odd = sorted(listed ^ held)[0]
+        raise BundleError(f"'{odd}' is {'missing from the release' if odd in listed else 'not listed in the manifest'}.")
+    for name, entry in manifest["files"].items():
+        if entry["bytes"] != container.sizes[name]:
+            raise BundleError(f"'{name}' has another size than the manifest says. The release was altered or damaged.")
+    return Bundle(Path(path), manifest, hashlib.sha256(content).hexdigest(), container)
+
+
+def read_table(data: bytes, file: str, rows: int) -> pl.DataFrame:
+    """Parquet bytes as a frame. The declared number of rows is checked against the footer before anything is decoded."""
+    import polars as pl
+
+    if rows > MAX_ROWS or rows > _ROWS_PER_BYTE * len(data) + _FREE_ROWS:
+        raise BundleError(f"'{file}' claims {rows} rows in {len(data)} bytes, which is not believable.")
+    if data[:4] != b"PAR1" or data[-4:] != b"PAR1":
+        raise BundleError(f"'{file}' is not a Parquet file.")
+    try:
+        found = int(pl.scan_parquet(io.BytesIO(data)).select(pl.len()).collect().item())
+        frame = pl.read_parquet(io.BytesIO(data)) if found == rows else None
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic of the reader is not an Exception
+        raise BundleError(f"'{file}' cannot be read as Parquet ({type(error).__name__}).") from None
+    if frame is None or frame.height != rows:
+        raise BundleError(f"'{file}' has another number of rows than the manifest says.")
+    return frame

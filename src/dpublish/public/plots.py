@@ -1,0 +1,120 @@
+"""Marginals as pictures, with matplotlib: bars with error bars for one column, a heat map for two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from dpublish.errors import QueryError
+
+if TYPE_CHECKING:
+    from dpublish.public.releases.histogram import HistogramRelease
+
+try:
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter
+except ImportError:
+    raise QueryError("Plots need matplotlib. Install it with: pip install 'dpublish[plots]'.") from None
+
+_BAR, _INK, _SOFT, _GRID = "#4477aa", "#222222", "#666666", "#e4e4e4"
+_LABEL_LENGTH = 28
+
+
+def plot_marginal(release: HistogramRelease, columns: Sequence[str], *, level: float = 0.95, top: int = 25) -> Figure:
+    """A figure of one or two columns; of long lists the `top` largest are shown and the rest is mentioned."""
+    if len(columns) not in (1, 2):
+        raise QueryError("A plot shows one column or two. Name them: release.plot('age') or release.plot('age', 'income').")
+    if isinstance(top, bool) or not isinstance(top, int) or not 1 <= top <= 200:
+        raise QueryError(f"top must be a whole number from 1 to 200, not {top!r}.")
+    if len(columns) == 1:
+        return _bars(release, columns[0], level, top)
+    return _heat(release, columns[0], columns[1], level, top)
+
+
+def _bars(release: HistogramRelease, column: str, level: float, top: int) -> Figure:
+    frame = release.marginal(column, level=level)
+    frame, note = keep_largest(frame, top, ordered=release.domain.axis(column).ordered)
+    labels, value, low, high = (frame.to_series(index).to_list() for index in (0, 1, 3, 4))
+    figure = Figure(figsize=(7.2, 1.3 + 0.27 * max(3, len(labels))), dpi=150, layout="constrained")
+    axes = figure.subplots()
+    places = np.arange(len(labels))
+    centre = np.array(value)
+    spread = np.array([centre - np.array(low), np.array(high) - centre])
+    axes.barh(places, centre, height=0.68, color=_BAR, zorder=2)
+    axes.errorbar(centre, places, xerr=spread, fmt="none", ecolor=_INK, elinewidth=1.1, capsize=2.5, zorder=3)
+    axes.set_yticks(places, [_short(label) for label in labels])
+    axes.invert_yaxis()
+    axes.set_xlim(left=0)
+    axes.set_xlabel(f"rows ({level:.0%} intervals)", color=_SOFT)
+    axes.grid(axis="x", color=_GRID, zorder=0)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,.0f}"))
+    _dress(figure, axes, f"{_dataset(release)}: {_short(column)}", note)
+    return figure
+
+
+def _heat(release: HistogramRelease, first: str, second: str, level: float, top: int) -> Figure:
+    frame = release.marginal(first, second, level=level)
+    shape = [release.domain.axis(name).cardinality for name in (first, second)]
+    grid = frame.to_series(2).to_numpy().reshape(shape)
+    picked, notes = [], []
+    for place, name in enumerate((first, second)):
+        axis = release.domain.axis(name)
+        sums = pl.DataFrame({"label": axis.labels, "sum": grid.sum(axis=1 - place), "code": np.arange(shape[place])})
+        kept, note = keep_largest(sums, top, ordered=axis.ordered)
+        picked.append(kept["code"].to_numpy())
+        notes += [f"{_short(name)}: {note}"] if note else []
+    grid = grid[np.ix_(picked[0], picked[1])]
+    labels = [
+        [_short(release.domain.axis(name).labels[int(code)]) for code in codes]
+        for name, codes in zip((first, second), picked, strict=True)
+    ]
+    width = 2.6 + 0.5 * max(5, len(labels[1]))
+    figure = Figure(figsize=(min(16.0, width), 1.8 + 0.3 * max(4, len(labels[0]))), dpi=150, layout="constrained")
+    axes = figure.subplots()
+    image = axes.imshow(grid, cmap="Blues", aspect="auto", vmin=0)
+    turned = sum(len(label) for label in labels[1]) > 45
+    axes.set_xticks(range(len(labels[1])), labels[1], rotation=40 if turned else 0, ha="right" if turned else "center")
+    axes.set_yticks(range(len(labels[0])), labels[0])
+    axes.set_xlabel(_short(second), color=_SOFT)
+    axes.set_ylabel(_short(first), color=_SOFT)
+    if grid.size <= 150:
+        brightest = max(float(grid.max()), 1.0)
+        for (row, column), number in np.ndenumerate(grid):
+            colour = "white" if number > 0.55 * brightest else _INK
+            axes.text(column, row, f"{number:,.0f}", ha="center", va="center", fontsize=7, color=colour)
+    bar = figure.colorbar(image, ax=axes, format=FuncFormatter(lambda number, _: f"{number:,.0f}"), label="rows")
+    bar.outline.set_visible(False)
+    _dress(figure, axes, f"{_dataset(release)}: {_short(first)} by {_short(second)}", "; ".join(notes))
+    return figure
+
+
+def keep_largest(frame: pl.DataFrame, top: int, *, ordered: bool) -> tuple[pl.DataFrame, str]:
+    """The `top` rows with the largest second column (in their own order when it means something), and a note on the rest."""
+    if frame.height <= top and ordered:
+        return frame, ""
+    place = np.argsort(-frame.to_series(1).to_numpy(), kind="stable")[:top]
+    shown = frame[np.sort(place) if ordered else place]
+    left = frame.height - shown.height
+    return shown, f"the {top} largest of {frame.height} are shown" if left else ""
+
+
+def _short(label: str) -> str:
+    # a dollar sign would start a formula
+    cut = label if len(label) <= _LABEL_LENGTH else label[: _LABEL_LENGTH - 1] + "…"
+    return "".join(c if c.isprintable() else "·" for c in cut).replace("$", r"\$")
+
+
+def _dataset(release: HistogramRelease) -> str:
+    return _short(str(release.manifest["dataset"]))
+
+
+def _dress(figure: Figure, axes: Any, title: str, note: str) -> None:
+    axes.set_title(title, loc="left", fontsize=11, color=_INK, fontweight="bold")
+    for side in ("top", "right", "left", "bottom"):
+        axes.spines[side].set_visible(False)
+    axes.tick_params(length=0, labelsize=8.5, colors=_INK)
+    if note:
+        figure.text(0.995, 0.005, note, ha="right", va="bottom", fontsize=7, color=_SOFT)

@@ -1,0 +1,127 @@
+"""What every release is to an analyst, and the registry of kinds."""
+
+from __future__ import annotations
+
+import abc
+import html
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from dpublish.errors import BundleError, did_you_mean
+from dpublish.public.bundle import read_bundle, write_bundle
+from dpublish.public.manifest import check_manifest
+from dpublish.public.verify import Verification, verify_bundle
+
+if TYPE_CHECKING:
+    import polars as pl
+
+KIND_MODULES: dict[str, str] = {"histogram": "dpublish.public.releases.histogram"}
+"""Which module defines the class of a kind, imported when a release of that kind is opened."""
+
+_CLASSES: dict[str, type[Release]] = {}
+
+
+class Release(abc.ABC):
+    """A published result: public, immutable, self-describing. Nothing you do with it can cost any privacy."""
+
+    kind: ClassVar[str]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "kind" in cls.__dict__:
+            _CLASSES[cls.kind] = cls
+
+    def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
+        self.check(manifest, tables)
+        self.manifest = manifest
+        self.tables = dict(tables)
+        self.path = path
+
+    @classmethod
+    @abc.abstractmethod
+    def check(cls, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
+        """Raise `BundleError` unless the facts and tables are those of this kind and fit each other."""
+
+    @classmethod
+    def open(cls, path: str | Path) -> Self:
+        release = open_release(path)
+        if not isinstance(release, cls):
+            raise BundleError(f"'{path}' holds a release of kind '{release.kind}', not '{cls.kind}'.")
+        return release
+
+    @property
+    def privacy(self) -> str:
+        """The guarantee, in words."""
+        return str(self.manifest["privacy"]["statement"])
+
+    @property
+    def publishable(self) -> bool:
+        """False for a release made with a fixed seed: it is for tests and must not be given out."""
+        return bool(self.manifest["publishable"])
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> str:
+        """Write the release; returns the SHA-256 to quote. See `write_bundle`."""
+        digest = write_bundle(path, self.manifest, self.tables, overwrite=overwrite)
+        self.path = Path(path)
+        return digest
+
+    def verify(self) -> Verification:
+        """Check the file this release was opened from or saved to; before that, the content in memory."""
+        if self.path is not None:
+            return verify_bundle(self.path)
+        try:
+            check_manifest(self.manifest, sealed=False)
+            self.check(self.manifest, self.tables)
+        except BundleError as error:
+            return Verification(ok=False, problems=(str(error),))
+        return Verification(ok=True, facts={"kind": self.kind, "method": self.manifest["method"]})
+
+    def summary(self) -> dict[str, str]:
+        """A few lines that say what this is."""
+        rows = {
+            "data set": str(self.manifest["dataset"]),
+            "method": str(self.manifest["method"]),
+            "made": str(self.manifest["created"]),
+            "guarantee": self.privacy,
+        }
+        if not self.publishable:
+            rows["warning"] = "made with a fixed seed: not publishable"
+        return rows
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(dataset={self.manifest['dataset']!r}, method={self.manifest['method']!r})"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(key)}</th><td style='text-align:left'>{html.escape(value)}</td></tr>"
+            for key, value in self.summary().items()
+        )
+        return f"<table>{rows}</table>"
+
+
+def release_class(kind: str) -> type[Release]:
+    """The class that reads releases of this kind."""
+    if kind not in _CLASSES and kind in KIND_MODULES:
+        importlib.import_module(KIND_MODULES[kind])
+    if kind not in _CLASSES:
+        known = sorted({*KIND_MODULES, *_CLASSES})
+        raise BundleError(
+            f"Releases of kind '{kind[:80]}' are not known to this version of dpublish.{did_you_mean(kind, known)} "
+            f"Known kinds: {', '.join(known)}. Upgrade with: pip install --upgrade dpublish."
+        )
+    return _CLASSES[kind]
+
+
+def make_release(manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> Release:
+    """A release from its parts, checked as if it had been read from a file."""
+    check_manifest(manifest, sealed=False)
+    return release_class(manifest["kind"])(manifest, tables)
+
+
+def open_release(path: str | Path) -> Release:
+    """Open a release file or folder, checking hashes and content."""
+    bundle = read_bundle(path)
+    kind = release_class(bundle.manifest["kind"])
+    return kind(bundle.manifest, {name: bundle.table(name) for name in bundle.names}, path=Path(path))

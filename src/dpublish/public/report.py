@@ -1,0 +1,260 @@
+"""One HTML page about a release, for a data officer, a lawyer and an analyst: no script, no network, nothing else to load."""
+
+from __future__ import annotations
+
+import math
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpublish.cost import show
+from dpublish.errors import QueryError
+from dpublish.public.charts import Bar, bar_chart, safe_text
+from dpublish.public.manifest import read_cost
+from dpublish.public.suppression import noise_sum_quantile
+
+if TYPE_CHECKING:
+    from dpublish.cost import Cost
+    from dpublish.public.releases.histogram import HistogramRelease
+
+MAX_CHARTS = 24
+MAX_BARS = 20
+
+
+def write_report(release: HistogramRelease, path: str | Path) -> Path:
+    """Write the page."""
+    path = Path(path)
+    page = report_html(release)
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise QueryError(f"'{path}' cannot be written: {error.strerror or type(error).__name__}.") from None
+    return path
+
+
+def report_html(release: HistogramRelease) -> str:
+    style = resources.files("dpublish.public").joinpath("report.css").read_text(encoding="utf-8")
+    name = str(release.manifest["dataset"])
+    body = "\n".join(
+        [
+            _header(release, name),
+            _guarantee(release),
+            _accuracy(release),
+            _marginals(release),
+            _usage(release),
+            _verification(release),
+            _limitations(release),
+        ]
+    )
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        # nothing in the page may load anything, whatever text it quotes
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+        f"<title>Release of {safe_text(name)}</title><style>\n{style}</style></head>\n<body><main>\n{body}\n"
+        '<footer class="soft">This page was made from the release file alone. It reveals nothing that the file does not.'
+        "</footer>\n</main></body></html>\n"
+    )
+
+
+def _header(release: HistogramRelease, name: str) -> str:
+    manifest = release.manifest
+    kind = {"public": "rows (public number)", "noisy": "rows (noisy count)", "unknown": "rows in released cells"}
+    tiles = [
+        (f"{release.rows:,}", kind[release.total.kind]),
+        (f"{len(release.domain.axes):,}", "columns"),
+        (f"{len(release.cells):,}", f"cells released of {_big(release.domain.size)}"),
+        (_price(read_cost(manifest["privacy"])), "privacy cost"),
+    ]
+    cards = "".join(f'<div class="tile"><b>{safe_text(top)}</b><span>{safe_text(below)}</span></div>' for top, below in tiles)
+    seeded = "Made with a fixed seed, for tests. This release gives no protection and must not be given out."
+    warning = "" if release.publishable else f'<p class="warning">{seeded}</p>'
+    return (
+        f'<header><div class="kicker">Differentially private release</div><h1>{safe_text(name)}</h1>'
+        f'<div class="soft">Method: {safe_text(str(manifest["method"]))} · '
+        f"made {safe_text(str(manifest['created']))}</div></header>"
+        f"{warning}<p>This release holds noisy counts of the combinations of "
+        f"<b>{safe_text(_listed(release.domain.names))}</b>. It was made from private rows; "
+        f'the rows themselves are not in it.</p><div class="tiles">{cards}</div>'
+    )
+
+
+def _guarantee(release: HistogramRelease) -> str:
+    privacy = release.manifest["privacy"]
+    cost = read_cost(privacy)
+    changed = {
+        "replace-one": "replaced by any other",
+        "add-remove-one": "added or taken away",
+    }.get(str(privacy["neighbours"]), "changed")
+    meaning = [
+        f"What is protected: <b>{safe_text(str(privacy['unit']))}</b>. The claim compares the real data with data in which "
+        f"this one unit was {changed}.",
+        _odds(cost),
+        "It holds against a reader who knows every other row, has any other data, and has unlimited time. It does not wear "
+        "off, and nothing done with this file weakens it.",
+        "It adds up: the costs of all releases from the same data are to be summed, and the budget ledger of the data owner "
+        "does so.",
+    ]
+    not_meant = (
+        "It does not say that nothing can be learnt about a person: what the data teach about people in general (for instance, "
+        "that income rises with age) applies to each of them whether or not they were in the data."
+    )
+    items = "".join(f"<li>{line}</li>" for line in meaning)
+    return (
+        f'<h2>The guarantee</h2><p class="promise">{safe_text(release.privacy)}</p>'
+        f"<p>In other words:</p><ul>{items}</ul><p>{not_meant}</p>"
+    )
+
+
+def _odds(cost: Cost) -> str:
+    if cost.rho or not cost.epsilon:
+        price = safe_text(cost.describe())
+        return f"The cost is <b>{price}</b>: a bound on how much any published outcome can tell about one unit."
+    factor = math.exp(min(float(cost.epsilon), 700.0))
+    # what is promised is rounded up, never down
+    shown = f"{math.ceil(factor * 100) / 100:,.2f}" if factor < 100 else f"{math.ceil(factor):,}"
+    tail = f", apart from a chance of at most {show(cost.delta)} that this fails" if cost.delta else ""
+    chance = factor * 0.1 / (factor * 0.1 + 0.9)
+    belief = (
+        " A reader who held something about the unit to be true with 10% certainty can be brought to at most "
+        f"{math.ceil(chance * 100)}% by what that unit's own data add to this file."
+    )
+    return (
+        f"Whatever this file shows would have been at most <b>{shown} times</b> as likely, and at least 1/{shown} as likely, "
+        f"with that one unit changed{tail}.{'' if cost.delta else belief}"
+    )
+
+
+def _accuracy(release: HistogramRelease) -> str:
+    law = release.law
+    sizes = np.array([1.0, 10.0, 100.0, 1000.0])
+    widths = noise_sum_quantile(0.025, sizes, law.scale)
+    rows = "".join(
+        f"<tr><td>a count that adds up {int(size):,} released cell{'s' if size > 1 else ''}</td>"
+        f'<td class="number">± {width:,.0f} rows</td></tr>'
+        for size, width in zip(sizes, widths, strict=True)
+        if size <= release.domain.size
+    )
+    whole = release.estimate("true")
+    released = int(release.counts.sum())
+    lines = [
+        f"Every cell got random noise of scale {safe_text(str(law.scale))} (discrete Laplace). Cells whose noisy count is "
+        f"not above {law.threshold:,} were left out.",
+        f"A cell without any row shows up by chance with probability {law.pass_rate:.2g}: about "
+        f"{law.pass_rate * release.domain.size:,.0f} such cells are to be expected among {_big(release.domain.size)}.",
+        f"The released counts add up to {released:,}; the release says {whole.value:,.0f} rows in all. Rows in cells that were "
+        "left out are accounted for by the intervals of <code>estimate</code> and <code>marginal</code>.",
+    ]
+    return (
+        "<h2>Expected accuracy</h2>"
+        + "".join(f"<p>{line}</p>" for line in lines)
+        + f'<table><tr><th>for</th><th class="number">95% of the noise lies within</th></tr>{rows}</table>'
+    )
+
+
+def _marginals(release: HistogramRelease) -> str:
+    blocks = [
+        "<h2>What it shows</h2><p>Estimated numbers of rows with 95% intervals (black lines). "
+        "The intervals cover both the noise and the cells that were left out.</p>"
+    ]
+    for axis in release.domain.axes[:MAX_CHARTS]:
+        if axis.cardinality > 1_000_000:
+            blocks.append(f'<h3>{safe_text(axis.name)}</h3><p class="soft">{axis.cardinality:,} values: too many to show.</p>')
+            continue
+        frame = release.marginal(axis.name)
+        value = frame.to_series(1).to_numpy()
+        order = np.argsort(-value, kind="stable")[:MAX_BARS]
+        if axis.ordered:
+            order = np.sort(order)
+        labels, low, high = frame.to_series(0), frame.to_series(3).to_numpy(), frame.to_series(4).to_numpy()
+        bars = [Bar(labels[int(i)], float(value[i]), float(low[i]), float(high[i])) for i in order]
+        left = frame.height - len(bars)
+        note = f'<p class="soft">The {len(bars)} largest are shown; {left:,} more are in the release.</p>' if left else ""
+        blocks.append(f"<h3>{safe_text(axis.name)}</h3>{bar_chart(bars, axis.name)}{note}")
+    left = len(release.domain.axes) - MAX_CHARTS
+    if left > 0:
+        blocks.append(f'<p class="soft">{left} more columns are in the release.</p>')
+    return "\n".join(blocks)
+
+
+def _usage(release: HistogramRelease) -> str:
+    first = release.domain.axes[0]
+    last = release.domain.axes[-1]
+    name = first.name if first.name.isidentifier() else f'"{first.name}"'
+    if first.numeric:
+        bound = f"'{first.label(0).split('..')[0]}'" if first.kind == "date" else f"{first.edges[0]:g}"
+        predicate = f"{name} >= {bound}"
+    else:
+        level = first.levels[0].replace("'", "''")
+        predicate = f"{name} = '{level}'"
+    group = last.name if last.name.isidentifier() else f'"{last.name}"'
+    file = release.path.name if release.path is not None else "release.dpr"
+    code = "\n".join(
+        [
+            "import dpublish as dp",
+            f"release = dp.open_release({file!r})",
+            f"release.estimate({predicate!r})            # a count with an error bar",
+            f"release.marginal({last.name!r})            # counts of every value, with error bars",
+            f"release.sql({f'select {group}, count(*) from release group by {group}'!r})",
+            "release.sample(1000)            # synthetic rows",
+            f"release.fit(estimator, target={last.name!r})            # a scikit-learn model",
+        ]
+    )
+    return f"<h2>How to use it</h2><pre>{safe_text(_aligned(code))}</pre>"
+
+
+def _aligned(code: str) -> str:
+    pairs = [[part.rstrip() for part in line.partition("            # ")[::2]] for line in code.splitlines()]
+    width = min(64, max(len(left) for left, right in pairs if right))
+    return "\n".join(f"{left:<{width}}  # {right}" if right else left for left, right in pairs)
+
+
+def _verification(release: HistogramRelease) -> str:
+    manifest = release.manifest
+    rows = [("schema", str(manifest["schema_digest"]))]
+    if release.path is not None:
+        facts = release.verify().facts
+        rows += [
+            (label, str(facts[key]))
+            for key, label in (("sha256", "release file"), ("manifest_sha256", "manifest"))
+            if key in facts
+        ]
+    rows += [(name, str(entry["sha256"])) for name, entry in manifest.get("files", {}).items()]
+    receipt = {str(key): value for key, value in manifest["receipt"].items() if isinstance(value, str | int)}
+    rows += [(f"ledger receipt: {key}", str(value)) for key, value in receipt.items()]
+    rows += [(f"version: {key}", str(value)) for key, value in manifest["versions"].items()]
+    cells = "".join(f"<tr><th>{safe_text(key)}</th><td><code>{safe_text(value)}</code></td></tr>" for key, value in rows)
+    return (
+        "<h2>Check it</h2><p>Compare these SHA-256 hashes with those that the data owner states. "
+        f"<code>dpublish verify FILE</code> recomputes them.</p><table>{cells}</table>"
+    )
+
+
+def _limitations(release: HistogramRelease) -> str:
+    lines = [
+        "Intervals hold in 95% of releases for a question fixed beforehand. Of many questions asked, about one in twenty "
+        "intervals misses; those picked because they look striking miss more often.",
+        "Counts of small groups are mostly noise. A combination that is absent may have had rows, and one that is "
+        "present with a small count may have had none.",
+        "Numbers were grouped into bins; what happens inside a bin is not in the release. Sampled rows are drawn evenly there.",
+        "Weighted tables, SQL answers and synthetic rows carry no error bars and keep the noise of the counts.",
+        "Results of SQL and models ignore the rows in cells that were left out.",
+    ]
+    warnings = release.manifest["plan"].get("warnings", [])
+    lines += [str(line) for line in warnings if isinstance(line, str)] if isinstance(warnings, list) else []
+    return "<h2>Limitations</h2><ul>" + "".join(f"<li>{safe_text(line)}</li>" for line in lines) + "</ul>"
+
+
+def _price(cost: Cost) -> str:
+    return cost.describe().split(" (")[0].replace("epsilon", "ε").replace("delta", "δ").replace("rho", "ρ")
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    shown = list(names[:12])
+    return ", ".join(shown) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+
+
+def _big(number: int) -> str:
+    return f"{number:,}" if number < 10**9 else f"{float(number):.2e}"

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpublish.domain import Axis, Domain
+from dpublish.errors import QueryError
+from dpublish.public.charts import Bar, bar_chart
+from dpublish.public.releases.base import make_release
+from dpublish.public.releases.histogram import HistogramRelease
+from dpublish.public.report import report_html
+from public.simulated import cells_frame, manifest, people_release, varied_release
+
+VOID = {"meta", "br", "line", "rect", "hr"}
+
+
+class Balance(HTMLParser):
+    """Every tag that opens closes, and nothing refers to anything outside the page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        assert not {name for name, _ in attrs} & {"src", "href", "onload", "onclick", "xlink:href"}
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+
+def parsed(page: str) -> Balance:
+    balance = Balance()
+    balance.feed(page)
+    assert balance.open == []
+    return balance
+
+
+def test_the_page_is_whole_and_loads_nothing(tmp_path: Path) -> None:
+    release = people_release()
+    release.save(tmp_path / "a.dpr")
+    page = release.report(tmp_path / "a.html").read_text(encoding="utf-8")
+    tags = parsed(page).tags
+    assert not tags & {"script", "link", "img", "iframe", "object"}
+    assert "http://" not in page
+    assert "https://" not in page
+    for piece in ("The guarantee", "2.72 times", "Expected accuracy", "How to use it", "Check it", "Limitations", "10,000"):
+        assert piece in page
+    assert str(release.verify().facts["sha256"]) in page
+    assert page.count("<svg") == 4
+
+
+def test_hostile_texts_are_escaped() -> None:
+    bad = "<script>alert(1)</script><img src=x onerror=y>\"'\x00\x1b"
+    domain = Domain((Axis(bad, "categorical", levels=(bad, "b")), Axis("y", "categorical", levels=(bad + "2",))))
+    data = manifest(domain, dataset=bad, method=bad, versions={bad: bad}, receipt={bad: bad}, plan={"warnings": [bad]})
+    data["privacy"] = {**data["privacy"], "statement": bad, "unit": bad, "neighbours": bad}
+    release = HistogramRelease(data, {"cells": cells_frame(np.array([0]), np.array([99]))})
+    page = report_html(release)
+    assert not parsed(page).tags & {"script", "img"}
+    assert "\x00" not in page
+
+
+def test_every_kind_of_total_cost_and_column() -> None:
+    for total in ("public", "noisy", "unknown"):
+        parsed(report_html(people_release(total=total)))
+    parsed(report_html(varied_release()))
+    release = people_release()
+    for cost in (
+        {"kind": "approximate", "epsilon": "1/2", "delta": "1/1000000", "rho": "0"},
+        {"kind": "zcdp", "epsilon": "0", "delta": "0", "rho": "1/8"},
+        {"kind": "pure", "epsilon": "1000", "delta": "0", "rho": "0"},
+    ):
+        data = {**release.manifest, "privacy": {**release.manifest["privacy"], "cost": cost}, "publishable": False}
+        page = report_html(make_release(data, release.tables))  # type: ignore[arg-type]
+        assert "must not be given out" in page
+
+
+def test_the_factor_is_never_rounded_down() -> None:
+    release = people_release()
+    cost = {"kind": "pure", "epsilon": "1/5", "delta": "0", "rho": "0"}
+    data = {**release.manifest, "privacy": {**release.manifest["privacy"], "cost": cost}}
+    assert "at most <b>1.23 times</b>" in report_html(make_release(data, release.tables))  # type: ignore[arg-type]
+
+
+def test_an_unwritable_place_is_explained(tmp_path: Path) -> None:
+    with pytest.raises(QueryError, match="cannot be written"):
+        people_release().report(tmp_path / "none" / "a.html")
+
+
+def test_charts_of_nothing_and_of_huge_numbers() -> None:
+    for bars in ([], [Bar("a", 0, 0, 0)], [Bar("a", 3e9, 1e9, 7e9), Bar("b", 0, 0, 1)]):
+        parsed(bar_chart(bars, "t"))
