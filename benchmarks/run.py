@@ -1,0 +1,37 @@
+"""Runs every benchmark under benchmarks/scale and keeps its figures: `python benchmarks/run.py --out build/bench`.
+
+The benchmarks of papers and of peers need data or packages that are not installed by default; each has a page of its own
+beside it that says how to run it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+HELPERS = {"make_table.py"}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("build/bench"))
+    parser.add_argument("--only", help="run the benchmarks whose name contains this")
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    failed = []
+    for script in sorted((HERE / "scale").glob("*.py")):
+        if script.name in HELPERS or (given.only and given.only not in script.name):
+            continue
+        print(f"== {script.stem}", flush=True)
+        done = subprocess.run([sys.executable, str(script), "--json", str(given.out / f"{script.stem}.json")], check=False)
+        if done.returncode:
+            failed.append(script.stem)
+    print(f"figures in {given.out}" + (f"; failed: {', '.join(failed)}" if failed else ""))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

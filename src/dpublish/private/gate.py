@@ -1,0 +1,323 @@
+"""The gate: the only function that turns private rows into something publishable.
+
+    plan (public facts) -> debit the ledger, durably -> read rows -> count -> mechanism(noise) -> seal -> return
+
+The order is the promise. Everything that can be wrong about a request is found before the debit; after the debit nothing
+about the rows leaves except through the mechanism, so a failure there is a `PrivateSideError` with constant text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import secrets
+import shutil
+import warnings
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpublish.cost import Budget, Cost, exact, positive
+from dpublish.errors import BudgetError, BundleError, InputError, PlanError, PrivateSideError, PublishError, SchemaError
+from dpublish.ledger.base import Ledger, Receipt
+from dpublish.ledger.crashpoints import reach
+from dpublish.mechanisms.base import Content, Mechanism
+from dpublish.noise.base import Noise
+from dpublish.plan import Plan
+from dpublish.private.quiet import quiet_native_code
+from dpublish.private.statement import privacy_statement
+from dpublish.schema import Schema
+
+if TYPE_CHECKING:
+    from dpublish.private.sources import Source
+    from dpublish.public.releases.base import Release
+
+Number = Fraction | float | int | str
+Progress = Callable[[str], None]
+
+
+def make_noise(seed: int | None) -> Noise:
+    """The noise of a release: the system's randomness, or (tests and simulations only) a seeded stream."""
+    from dpublish.noise.source import SeededNoise, SystemNoise
+
+    return SystemNoise() if seed is None else SeededNoise(seed)
+
+
+class Curator:
+    """Owns the data and the budget; makes releases.
+
+    Parameters
+    ----------
+    data : path, data frame, Arrow table or `SqlSource`; not read before a release is paid for.
+    schema : a `Schema` or the path of one.
+    ledger : URL or path of the ledger that is debited, or an open `Ledger`.
+    budget : the cap of a new ledger; an existing ledger keeps its own, and must agree with one given here.
+    store : folder that keeps every sealed release, so that the same key gives the same bytes again.
+    """
+
+    def __init__(
+        self,
+        data: object,
+        schema: Schema | str | Path,
+        *,
+        ledger: str | Path | Ledger,
+        budget: Budget | None = None,
+        store: str | Path | None = None,
+    ) -> None:
+        self._data = data
+        self.schema = schema if isinstance(schema, Schema) else Schema.read(schema)
+        if isinstance(ledger, Ledger):
+            self.ledger = ledger
+        else:
+            from dpublish.ledger import open_ledger
+
+            self.ledger = open_ledger(ledger, budget=budget, create=budget is not None)
+        self._store = Path(store) if store is not None else default_store(ledger)
+
+    def plan(
+        self,
+        mechanism: Mechanism,
+        *,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+    ) -> Plan:
+        """What a release would cost and show. Reads no row (under replace-one, it may count units: their number is public)."""
+        return mechanism.plan(self._sized_schema(self._open_source()), as_cost(epsilon, delta, rho))
+
+    def publish(
+        self,
+        mechanism: Mechanism,
+        *,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+        key: str | None = None,
+        out: str | Path | None = None,
+        seed: int | None = None,
+        progress: Progress | None = None,
+    ) -> Release:
+        """Make one release and return it.
+
+        `key` makes the call idempotent: the same key with the same request returns the same bytes and is paid once. `seed`
+        is for tests and simulations: such a release is marked as not publishable.
+        """
+        say = progress or (lambda step: None)
+        cost = as_cost(epsilon, delta, rho)
+        if self.schema.draft:
+            raise SchemaError(
+                f"Schema '{self.schema.name}' still carries the [draft] stamp: its levels and bounds were read off the rows. "
+                "Replace them by what you know without looking at the data, then delete the [draft] table."
+            )
+        say("planning")
+        source = self._open_source()
+        schema = self._sized_schema(source)
+        plan = mechanism.plan(schema, cost)
+        source.require([*unit_columns(schema), *(plan.domain.names if plan.domain else ())], schema_name=schema.name)
+        noise = make_noise(seed)
+        key = key if key is not None else secrets.token_hex(16)
+        target = self._store / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.dpr"
+        prepare_folders(self._store, out)
+
+        say("debiting the ledger")
+        receipt = self.ledger.debit(key, plan.cost, request_of(plan, seed))
+        if receipt.fresh:
+            reach("gate:debited")
+            say("reading rows")
+            content = run_private(mechanism, plan, source, noise, say)
+            reach("gate:ran")
+            say("sealing")
+            self._seal(plan, receipt, content, noise, target)
+        else:
+            self._recover(receipt, target)
+        return self._deliver(target, out)
+
+    def _open_source(self) -> Source:
+        from dpublish.private.sources import open_source
+
+        return open_source(self._data)
+
+    def _sized_schema(self, source: Source) -> Schema:
+        """Under replace-one the number of units is public: take it from the data, or hold the declared one against it."""
+        schema = self.schema
+        if schema.neighbours != "replace-one":
+            return schema
+        source.require(unit_columns(schema), schema_name=schema.name)
+        size = source.count_units(schema.unit.column)
+        if size == 0:
+            raise InputError("The data has no rows. Under replace-one the number of rows is public, so this can be said.")
+        if schema.size is not None and schema.size != size:
+            raise SchemaError(
+                f"Schema '{schema.name}' declares size = {schema.size}, but the data has {size} units. "
+                "Under replace-one this number is public: correct it, or leave size out."
+            )
+        return schema.with_size(size)
+
+    def _seal(self, plan: Plan, receipt: Receipt, content: Content, noise: Noise, target: Path) -> None:
+        import polars as pl
+
+        from dpublish.public.bundle import write_bundle
+
+        tables = {name: pl.DataFrame(dict(columns)) for name, columns in content.tables.items()}
+        manifest = build_manifest(plan, receipt, content, publishable=noise.publishable)
+        try:
+            digest = write_bundle(target, manifest, tables)
+        except BundleError as error:
+            raise PublishError(f"{error} The budget is spent; nothing was published.") from None
+        reach("gate:written")
+        self.ledger.seal(receipt.key, sha256=digest, size=target.stat().st_size, location=target.name)
+
+    def _recover(self, receipt: Receipt, target: Path) -> None:
+        """The key was paid before: hand out the answer it bought, or say that it is lost. Never draw fresh noise."""
+        from dpublish.public.bundle import read_bundle
+
+        sealed = self.ledger.answer(receipt.key)
+        if target.exists():
+            digest = hashlib.sha256(target.read_bytes()).hexdigest()
+            if sealed is not None and sealed.sha256 == digest:
+                return
+            if sealed is None and read_bundle(target).manifest["receipt"]["head_hash"] == receipt.head_hash:
+                # written before a crash but not yet recorded: it is the one answer that this debit bought
+                self.ledger.seal(receipt.key, sha256=digest, size=target.stat().st_size, location=target.name)
+                return
+        raise BudgetError(
+            f"Key '{receipt.key}' was paid for on {receipt.created}, but its answer is not in '{target.parent}': either the "
+            "run is still going on or it was lost. It is not made again, because that would be a second answer for one "
+            "payment. Use a new key to pay for a new release."
+        )
+
+    def _deliver(self, target: Path, out: str | Path | None) -> Release:
+        from dpublish.public.releases.base import open_release
+
+        if out is None:
+            return open_release(target)
+        out = Path(out)
+        if out.suffix == ".dpr":
+            partial = out.with_name(f".{out.name}.{secrets.token_hex(4)}.partial")
+            shutil.copyfile(target, partial)
+            partial.replace(out)
+        else:
+            open_release(target).save(out)
+        return open_release(out)
+
+
+def run_private(mechanism: Mechanism, plan: Plan, source: Source, noise: Noise, say: Progress) -> Content:
+    """Read, bound, count and run. Whatever goes wrong in here comes out as one constant text."""
+    from dpublish.private.answers import answer_need
+
+    failure: PrivateSideError | None = None
+    try:
+        with warnings.catch_warnings(), quiet_native_code():
+            warnings.simplefilter("ignore")
+            numbers = answer_need(
+                mechanism.needs(plan), source, plan.schema, key=noise.key(label="rows of a unit"), progress=None
+            )
+            say("adding noise")
+            return mechanism.run(noise, numbers, plan)
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException:  # a panic of native code is not an Exception
+        failure = PrivateSideError()
+    # raised outside the handler, so that neither __cause__ nor __context__ holds an exception that could quote a row
+    raise failure
+
+
+def build_manifest(plan: Plan, receipt: Receipt, content: Content, *, publishable: bool) -> dict[str, Any]:
+    from dpublish.public.manifest import FORMAT, FORMAT_VERSION
+
+    schema = plan.schema
+    domain = content.domain or plan.domain
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "kind": plan.kind,
+        "method": plan.method,
+        "dataset": schema.name,
+        "publishable": publishable,
+        # the moment of the debit: a later clock reading would tell how long the private part took
+        "created": receipt.created,
+        "parameters": dict(plan.parameters),
+        "privacy": {
+            "cost": plan.cost.to_json(),
+            "neighbours": schema.neighbours,
+            "unit": schema.unit.describe(),
+            "max_rows_per_unit": schema.unit.max_rows,
+            "sensitivity": plan.facts.get("sensitivity"),
+            "statement": privacy_statement(plan, publishable=publishable),
+        },
+        **({"domain": domain.to_json()} if domain is not None else {}),
+        "target": schema.target,
+        "schema_digest": schema.digest,
+        "facts": dict(content.facts),
+        "plan": {"facts": dict(plan.facts), "sentences": list(plan.sentences), "warnings": list(plan.warnings)},
+        "receipt": {
+            "ledger_id": receipt.ledger_id,
+            "seq": receipt.seq,
+            "key": receipt.key,
+            "head_hash": receipt.head_hash,
+            "charged": receipt.charged.to_json(),
+        },
+        "versions": software_versions(),
+    }
+
+
+def software_versions() -> dict[str, str]:
+    from importlib.metadata import version
+
+    return {"python": platform.python_version(), **{name: version(name) for name in ("dpublish", "numpy", "numba", "polars")}}
+
+
+def request_of(plan: Plan, seed: int | None) -> Mapping[str, object]:
+    """What the ledger remembers of a request. Public facts only; the same key must come with the same request."""
+    return {
+        "method": plan.method,
+        "dataset": plan.schema.name,
+        "schema_digest": plan.schema.digest,
+        "neighbours": plan.schema.neighbours,
+        "unit": plan.schema.unit.describe(),
+        "parameters": dict(plan.parameters),
+        "seeded": seed is not None,
+    }
+
+
+def as_cost(epsilon: Number | None, delta: Number | None, rho: Number | None) -> Cost:
+    """The cost a caller asked for, exactly. Refuses what is not a positive finite number, naming it."""
+    if rho is not None:
+        if epsilon is not None:
+            raise PlanError("Give epsilon (and delta), or rho, not both.")
+        return Cost.zcdp(positive(rho, "rho"))
+    if epsilon is None:
+        raise PlanError("Give epsilon = ..., the privacy cost of the release.")
+    if delta is None or exact(delta, "delta") == 0:
+        return Cost.pure(positive(epsilon, "epsilon"))
+    share = positive(delta, "delta")
+    if share >= 1:
+        raise PlanError(f"delta must be below 1, not {delta}.")
+    return Cost.approximate(positive(epsilon, "epsilon"), share)
+
+
+def prepare_folders(store: Path, out: str | Path | None) -> None:
+    """Find out before the debit whether the release could be written."""
+    for folder in (store, *([Path(out).absolute().parent] if out is not None else [])):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"Cannot write to '{folder}' ({os.strerror(error.errno or 0)}). Nothing was spent.") from None
+        if not os.access(folder, os.W_OK):
+            raise InputError(f"Cannot write to '{folder}' (permission denied). Nothing was spent.")
+
+
+def unit_columns(schema: Schema) -> list[str]:
+    return [schema.unit.column] if schema.unit.column is not None else []
+
+
+def default_store(ledger: str | Path | Ledger) -> Path:
+    """Beside a SQLite ledger, `<ledger>.d`; otherwise `dpublish-releases` in the current folder."""
+    text = str(ledger) if not isinstance(ledger, Ledger) else ""
+    if text.startswith("sqlite:///"):
+        return Path(text.removeprefix("sqlite:///") + ".d")
+    if text and "://" not in text:
+        return Path(text + ".d")
+    return Path("dpublish-releases")

@@ -1,0 +1,36 @@
+"""The privacy statement of a release, in words that a data officer and a lawyer can read, made from public facts."""
+
+from __future__ import annotations
+
+import math
+
+from dpublish.plan import Plan
+
+
+def privacy_statement(plan: Plan, *, publishable: bool) -> str:
+    """What the guarantee says and what it does not say, for the manifest and the report."""
+    schema = plan.schema
+    if schema.neighbours == "replace-one":
+        change = f"if {schema.unit.describe()} had been replaced by any other"
+        size = "The number of units in the data is treated as public."
+    else:
+        change = f"if {schema.unit.describe()} had been left out of the data, or added to it"
+        size = "Whether a unit is in the data at all is protected."
+    lines = [
+        f"This release satisfies {plan.cost.describe()} for {schema.unit.describe()} ({schema.neighbours}).",
+        f"In words: {change}, no result computed from this release could have become more than "
+        f"{_factor(plan)} times more or less likely.",
+        size,
+        "It holds against any reader, whatever they already know, whatever they compute and however long they keep the file.",
+        "It speaks of this release alone; releases about the same units add up, which is what the ledger's budget bounds.",
+        "It assumes that the schema (columns, levels, bounds, sizes, unit) was written without looking at the private rows.",
+    ]
+    if not publishable:
+        lines.insert(0, "NOT PUBLISHABLE: this release was made with fixed or replayed noise for tests, and protects nobody.")
+    return " ".join(lines)
+
+
+def _factor(plan: Plan) -> str:
+    epsilon = float(plan.cost.epsilon)
+    text = f"exp({epsilon:g})" + (f" = {math.exp(epsilon):.3g}" if epsilon < 50 else "")
+    return text + (f" (except with probability {float(plan.cost.delta):.3g})" if plan.cost.delta else "")

@@ -1,0 +1,226 @@
+"""The gate: pay first, then read; refuse before paying; one answer a key; nothing private in an error."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import dpublish as dp
+from dpublish.private import gate
+from dpublish.private.sources import Source
+
+CANARY = "canary-7f3a"
+SCHEMA = """
+[dataset]
+name = "clinic"
+[columns.ward]
+kind = "categorical"
+levels = ["north", "south"]
+[columns.age]
+kind = "integer"
+lower = 0
+upper = 99
+bins = 5
+"""
+
+
+@pytest.fixture
+def frame() -> pl.DataFrame:
+    return pl.DataFrame({"ward": ["north", "south", CANARY, None] * 250, "age": [1, 50, 500, None] * 250})
+
+
+@pytest.fixture
+def curator(frame: pl.DataFrame, tmp_path: Path) -> dp.Curator:
+    return dp.Curator(frame, dp.Schema.from_toml(SCHEMA), ledger=tmp_path / "c.ledger", budget=dp.Budget(epsilon=3))
+
+
+def spent(curator: dp.Curator) -> Fraction:
+    return curator.ledger.status().spent.epsilon
+
+
+def test_publish_pays_seals_and_returns_a_release(curator: dp.Curator, tmp_path: Path) -> None:
+    release = curator.publish(dp.Histogram(columns=["ward"]), epsilon="1/2", out=tmp_path / "r.dpr")
+    assert spent(curator) == Fraction(1, 2)
+    assert dp.verify_bundle(tmp_path / "r.dpr").ok
+    manifest = release.manifest
+    assert manifest["publishable"] is True
+    assert manifest["privacy"]["cost"] == dp.Cost.pure("1/2").to_json()
+    assert manifest["receipt"]["head_hash"] == curator.ledger.history()[1].hash
+    assert "one row" in manifest["privacy"]["statement"]
+    estimate = release.estimate("ward = 'north'")  # type: ignore[attr-defined]
+    assert estimate.low <= 250 <= estimate.high
+
+
+def test_the_ledger_is_debited_before_rows_are_read(curator: dp.Curator, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Fraction] = []
+    opened = curator._open_source()
+
+    class Spy(Source):
+        def columns(self) -> tuple[str, ...]:
+            return opened.columns()
+
+        def count_rows(self) -> int:
+            return opened.count_rows()
+
+        def batches(self, columns: Any) -> Iterator[pl.DataFrame]:
+            seen.append(spent(curator))
+            yield from opened.batches(columns)
+
+    monkeypatch.setattr(curator, "_open_source", Spy)
+    curator.publish(dp.Histogram(), epsilon=1)
+    assert seen == [Fraction(1)]
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, "nan", float("nan"), float("inf"), "0", "-1/2", "soon", None])
+def test_bad_epsilon_is_refused_unspent(curator: dp.Curator, epsilon: Any) -> None:
+    with pytest.raises(dp.PlanError, match="epsilon"):
+        curator.publish(dp.Histogram(), epsilon=epsilon)
+    assert spent(curator) == 0
+
+
+def test_refusals_before_the_debit(frame: pl.DataFrame, tmp_path: Path) -> None:
+    ledger = dp.open_ledger(tmp_path / "x.ledger", budget=dp.Budget(epsilon=1), create=True)
+
+    def attempt(schema: str, data: object = frame, **settings: Any) -> None:
+        dp.Curator(data, dp.Schema.from_toml(schema), ledger=ledger, store=tmp_path / "s").publish(
+            dp.Histogram(**settings), epsilon="1/2"
+        )
+
+    cases: list[tuple[type[Exception], str, dict[str, Any]]] = [
+        (dp.SchemaError, "draft", {"schema": SCHEMA + "[draft]\nderived_from_rows = true\n"}),
+        (dp.SchemaError, "Did you mean 'ward'", {"schema": SCHEMA, "columns": ["wrad"]}),
+        (
+            dp.SchemaError,
+            "declares column 'ward', but the data has none",
+            {"schema": SCHEMA, "data": frame.rename({"ward": "wards"})},
+        ),
+        (dp.SchemaError, "has no upper bound", {"schema": SCHEMA.replace("upper = 99\n", "")}),
+        (dp.SchemaError, "declares size = 7", {"schema": SCHEMA.replace("[columns.ward]", "size = 7\n[columns.ward]")}),
+        (dp.InputError, "no rows", {"schema": SCHEMA, "data": frame.clear()}),
+    ]
+    for error, words, arguments in cases:
+        with pytest.raises(error, match=words):
+            attempt(**arguments)
+    assert ledger.status().spent.epsilon == 0
+
+
+def test_budget_is_a_cap(curator: dp.Curator) -> None:
+    curator.publish(dp.Histogram(), epsilon=2)
+    with pytest.raises(dp.BudgetExceeded, match="left of"):
+        curator.publish(dp.Histogram(), epsilon="1.0000001")
+    curator.publish(dp.Histogram(), epsilon=1)
+    assert spent(curator) == 3
+
+
+def test_one_key_one_answer(curator: dp.Curator, tmp_path: Path) -> None:
+    for name in ("a.dpr", "b.dpr"):
+        curator.publish(dp.Histogram(), epsilon=1, key="k", out=tmp_path / name)
+    assert (tmp_path / "a.dpr").read_bytes() == (tmp_path / "b.dpr").read_bytes()
+    assert spent(curator) == 1
+    with pytest.raises(dp.BudgetError):
+        curator.publish(dp.Histogram(columns=["age"]), epsilon=1, key="k")
+    assert spent(curator) == 1
+
+
+def test_a_failure_after_reading_says_nothing(curator: dp.Curator, monkeypatch: pytest.MonkeyPatch) -> None:
+    def explode(*args: object, **kwargs: object) -> None:
+        raise ValueError(f"bad cell {CANARY}")
+
+    monkeypatch.setattr("dpublish.private.answers.answer_need", explode)
+    with pytest.raises(dp.PrivateSideError) as caught:
+        curator.publish(dp.Histogram(), epsilon=1, key="k")
+    assert CANARY not in "".join(traceback.format_exception(caught.value))
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+    assert spent(curator) == 1
+    monkeypatch.undo()
+    with pytest.raises(dp.BudgetError, match="new key"):
+        curator.publish(dp.Histogram(), epsilon=1, key="k")
+
+
+def test_a_panic_of_native_code_says_nothing_either(
+    curator: dp.Curator, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    class Panic(BaseException):
+        """What pyo3 raises for a Rust panic; the runtime has printed the message to descriptor 2 by then."""
+
+    def panic(*args: object, **kwargs: object) -> None:
+        os.write(2, f"thread panicked at {CANARY}".encode())
+        raise Panic(CANARY)
+
+    monkeypatch.setattr("dpublish.private.answers.answer_need", panic)
+    with pytest.raises(dp.PrivateSideError):
+        curator.publish(dp.Histogram(), epsilon=1)
+    assert CANARY not in capfd.readouterr().err
+
+
+def test_an_answer_written_but_not_recorded_is_adopted(
+    curator: dp.Curator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def crash(name: str) -> None:
+        if name == "gate:written":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(gate, "reach", crash)
+    with pytest.raises(KeyboardInterrupt):
+        curator.publish(dp.Histogram(), epsilon=1, key="k")
+    (stored,) = (tmp_path / "c.ledger.d").glob("*.dpr")
+    bytes_before = stored.read_bytes()
+    monkeypatch.undo()
+    curator.publish(dp.Histogram(), epsilon=1, key="k", out=tmp_path / "r.dpr")
+    assert (tmp_path / "r.dpr").read_bytes() == bytes_before
+    assert spent(curator) == 1
+
+
+def test_a_lost_or_altered_answer_is_never_made_again(curator: dp.Curator, tmp_path: Path) -> None:
+    curator.publish(dp.Histogram(), epsilon=1, key="k")
+    (stored,) = (tmp_path / "c.ledger.d").glob("*.dpr")
+    stored.write_bytes(stored.read_bytes() + b"x")
+    with pytest.raises(dp.BudgetError, match="not in"):
+        curator.publish(dp.Histogram(), epsilon=1, key="k")
+    stored.unlink()
+    with pytest.raises(dp.BudgetError, match="not in"):
+        curator.publish(dp.Histogram(), epsilon=1, key="k")
+
+
+def test_seeded_releases_are_marked(curator: dp.Curator) -> None:
+    release = curator.publish(dp.Histogram(), epsilon=1, seed=5)
+    assert release.manifest["publishable"] is False
+    assert release.manifest["privacy"]["statement"].startswith("NOT PUBLISHABLE")
+
+
+def test_plan_reads_no_rows(curator: dp.Curator, monkeypatch: pytest.MonkeyPatch) -> None:
+    def explode(*args: object) -> None:
+        raise AssertionError("rows were read")
+
+    monkeypatch.setattr("dpublish.private.answers.answer_need", explode)
+    plan = curator.plan(dp.Histogram(), epsilon=1)
+    assert plan.schema.size == 1000
+    assert spent(curator) == 0
+
+
+def test_units_with_several_rows_end_to_end(tmp_path: Path) -> None:
+    schema = SCHEMA.replace("[columns.ward]", 'unit = "person"\nmax_rows_per_unit = 2\n[columns.ward]', 1)
+    rows = pl.DataFrame(
+        {"person": [1] * 400 + list(range(2, 202)), "ward": ["north"] * 400 + ["south"] * 200, "age": [5] * 600}
+    )
+    curator = dp.Curator(rows, dp.Schema.from_toml(schema), ledger=tmp_path / "u.ledger", budget=dp.Budget(epsilon=1000))
+    release = curator.publish(dp.Histogram(columns=["ward"]), epsilon=1000)
+    counts = {row["ward"]: row["weight"] for row in release.to_frame().to_dicts()}  # type: ignore[attr-defined]
+    assert counts.get("south") == 200
+    assert counts.get("north", 0) <= 3  # 400 rows of one person count as 2
+    assert release.manifest["privacy"]["sensitivity"] == "4"
+
+
+def test_unwritable_places_are_found_before_the_debit(curator: dp.Curator, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(dp.InputError, match="Nothing was spent"):
+        curator.publish(dp.Histogram(), epsilon=1, out=tmp_path / "file" / "r.dpr")
+    assert spent(curator) == 0
