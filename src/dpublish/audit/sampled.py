@@ -1,0 +1,220 @@
+"""Tier C: a lower confidence bound on epsilon from samples alone, for mechanisms too large to enumerate.
+
+For each pair of inputs the mechanism is run many times on both. Events that tell the inputs apart are chosen on the first half
+of the runs and tested on the second, so choosing them costs no confidence. For each event the Clopper-Pearson bounds
+p >= low and p' <= high give epsilon >= ln((low - delta) / high); Bonferroni over events, bounds and pairs keeps the chance of
+failing any private mechanism below `false_alarm`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from dpublish.audit.features import Features, features_of
+from dpublish.audit.observe import MechanismCall
+from dpublish.audit.replay import Draws, seeded
+from dpublish.audit.report import Finding, Report, name_of
+from dpublish.cost import Amount, positive
+from dpublish.cost import exact as exact_amount
+from dpublish.errors import InputError
+from dpublish.noise.enumerator import Raised
+from dpublish.noise.tape import TapMisuse
+
+POWER = 0.9
+
+
+@dataclass(frozen=True)
+class Event:
+    """A set of values of one feature; `swapped` when it is likelier on the second input of the pair."""
+
+    feature: str
+    values: frozenset[Hashable]
+    swapped: bool
+
+    def hits(self, samples: Sequence[Features]) -> int:
+        return sum(sample.get(self.feature) in self.values for sample in samples)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampledReport(Report):
+    """`lower_bound` is the largest epsilon that is certain, at the stated false-alarm rate, over all events tested."""
+
+    tier: ClassVar[str] = "sampled"
+
+    epsilon: float
+    delta: float
+    lower_bound: float
+    samples: int
+    events: int
+    false_alarm: float
+    detectable: float
+
+    def scope(self) -> str:
+        return (
+            f"{self.samples} runs on each side of {self.pairs} pair(s), {self.events} events tested: epsilon is at least "
+            f"{self.lower_bound:.4g} against a claim of {self.epsilon:.4g}. False-alarm rate at most {self.false_alarm:g}; an "
+            f"event that shows a true epsilon of {self.detectable:.4g} as randomised response would is found with "
+            f"power {POWER}."
+        )
+
+
+def sampled(
+    mechanism: MechanismCall,
+    pairs: Iterable[tuple[Any, Any]],
+    *,
+    epsilon: Amount,
+    delta: Amount = 0,
+    samples: int = 4000,
+    max_events: int = 25,
+    false_alarm: float = 1e-6,
+    statistics: Sequence[Callable[[Any], Hashable]] = (),
+    draws: Draws = seeded,
+    first_seed: int = 1,
+) -> SampledReport:
+    """Run `mechanism` `samples` times on each input of each pair and bound epsilon from below.
+
+    Parameters
+    ----------
+    samples : int
+        Runs on each input; half choose events, half test them.
+    statistics : sequence of callables
+        Further features of an output to look at, besides those of `dpublish.audit.features`.
+    draws : callable
+        `draws(seed) -> Noise`; one source serves all runs on one input.
+    """
+    claim, slack = positive(epsilon), exact_amount(delta, "delta")
+    inputs = list(pairs)
+    if not inputs or samples < 20 or max_events < 1:
+        raise InputError("A sampled audit needs at least one pair, 20 samples and one event.")
+    half = samples // 2
+    # Two bounds an event, for every event that may be tested in any pair.
+    alpha = false_alarm / (2 * max_events * len(inputs))
+    findings: list[Finding] = []
+    best, tested, worked = 0.0, 0, False
+    for position, pair in enumerate(inputs):
+        try:
+            first, second = (
+                _samples(mechanism, data, samples, statistics, draws, first_seed + 2 * position + side)
+                for side, data in enumerate(pair)
+            )
+        except TapMisuse as misuse:
+            findings.append(Finding(check="tap", pair=position, text=str(misuse)))
+            continue
+        worked |= any(sample["kind"] != Raised.__name__ for sample in (*first, *second))
+        events = choose_events(first[:half], second[:half], alpha, float(slack), max_events)
+        tested += len(events)
+        for event in events:
+            hits, misses = event.hits(first[half:]), event.hits(second[half:])
+            if event.swapped:
+                hits, misses = misses, hits
+            bound = epsilon_bound(hits, misses, samples - half, alpha, float(slack))
+            best = max(best, bound)
+            if bound > claim:
+                text = f"epsilon is at least {bound:.4g}, above the claim {float(claim):.4g} (event on {event.feature})"
+                findings.append(Finding(check="privacy", pair=position, text=text))
+    if not worked and not findings:
+        findings.append(Finding(check="raised", pair=0, text="every run ended in an exception, so nothing was audited"))
+    return SampledReport(
+        mechanism=name_of(mechanism),
+        pairs=len(inputs),
+        findings=tuple(findings),
+        epsilon=float(claim),
+        delta=float(slack),
+        lower_bound=best,
+        samples=samples,
+        events=tested,
+        false_alarm=false_alarm,
+        detectable=detectable(float(claim), float(slack), samples - half, alpha),
+    )
+
+
+def choose_events(first: Sequence[Features], second: Sequence[Features], alpha: float, delta: float, limit: int) -> list[Event]:
+    """The `limit` events whose bound looks best on these samples: for each feature, values in order of likelihood ratio."""
+    ranked: list[tuple[float, int, Event]] = []
+    for feature in sorted({name for sample in (*first, *second) for name in sample}):
+        one, other = (Counter(sample.get(feature) for sample in side) for side in (first, second))
+        for swapped, (likely, rare) in enumerate(((one, other), (other, one))):
+            for bound, values in _best_prefixes(likely, rare, len(first), alpha, delta):
+                ranked.append((bound, len(ranked), Event(feature, values, bool(swapped))))
+    ranked.sort(key=lambda entry: (-entry[0], entry[1]))
+    return [event for _, _, event in ranked[:limit]]
+
+
+def _best_prefixes(
+    likely: Counter[Hashable], rare: Counter[Hashable], runs: int, alpha: float, delta: float
+) -> list[tuple[float, frozenset[Hashable]]]:
+    """Up to three sets {values with a likelihood ratio of at least t}: the sets that are optimal for telling two laws apart."""
+    order = sorted(likely.keys(), key=lambda v: ((rare[v] + 0.5) / (likely[v] + 0.5), -likely[v], repr(v)))
+    found: list[tuple[float, int]] = []
+    hits = misses = 0
+    # Cutting at every value would be slow for features with thousands of values; forty cuts are as good.
+    step = max(1, len(order) // 40)
+    for size, value in enumerate(order, start=1):
+        hits, misses = hits + likely[value], misses + rare[value]
+        if size % step == 0 or size <= 5:
+            found.append((epsilon_bound(hits, misses, runs, alpha, delta), size))
+    found.sort(key=lambda entry: (-entry[0], entry[1]))
+    return [(bound, frozenset(order[:size])) for bound, size in found[:3]]
+
+
+def clopper_pearson(hits: int, runs: int, alpha: float) -> tuple[float, float]:
+    """One-sided bounds on a probability, each wrong with probability at most `alpha`."""
+    from scipy.special import betaincinv
+
+    low = 0.0 if hits == 0 else float(betaincinv(hits, runs - hits + 1, alpha))
+    high = 1.0 if hits == runs else float(betaincinv(hits + 1, runs - hits, 1 - alpha))
+    return low, high
+
+
+def epsilon_bound(hits: int, misses: int, runs: int, alpha: float, delta: float) -> float:
+    """Lower confidence bound on epsilon from one event: hits on one input, misses on the other; at least 0."""
+    low = clopper_pearson(hits, runs, alpha)[0] - delta
+    high = clopper_pearson(misses, runs, alpha)[1]
+    return max(0.0, math.log(low / high)) if low > 0 else 0.0
+
+
+def detectable(epsilon: float, delta: float, runs: int, alpha: float) -> float:
+    """The smallest epsilon that an event of probabilities e^x / (1 + e^x) and 1 / (1 + e^x) would show with power 0.9."""
+    from scipy.stats import binom
+
+    def found(x: float) -> bool:
+        rare = 1 / (1 + math.exp(x))
+        # Each count is on the right side of its 5 % quantile with probability at least 0.95, so both are with 0.9.
+        miss = (1 - POWER) / 2
+        hits = int(binom.ppf(miss, runs, 1 - rare))
+        misses = int(binom.ppf(1 - miss, runs, rare))
+        return epsilon_bound(hits, misses, runs, alpha, delta) > epsilon
+
+    low, high = epsilon, epsilon + 1
+    while not found(high):
+        high += 1
+        if high > epsilon + 60:
+            return math.inf  # too few runs to show anything
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (low, middle) if found(middle) else (middle, high)
+    return high
+
+
+def _samples(
+    mechanism: MechanismCall, data: Any, samples: int, statistics: Sequence[Callable[[Any], Hashable]], draws: Draws, seed: int
+) -> list[Features]:
+    noise = draws(seed)
+    found = []
+    for _ in range(samples):
+        output: Any
+        try:
+            output = mechanism(noise, data)
+        except TapMisuse:
+            raise
+        except Exception as error:
+            output = Raised(type(error).__name__, str(error))
+        features = features_of(output)
+        for position, statistic in enumerate(statistics):
+            features[f"statistic {position + 1}"] = None if isinstance(output, Raised) else statistic(output)
+        found.append(features)
+    return found

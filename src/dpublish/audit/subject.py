@@ -1,0 +1,89 @@
+"""A release method of this library as something to audit: its tiny neighbouring inputs, its claim and a callable."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpublish.audit import neighbours
+from dpublish.cost import Cost
+from dpublish.domain import Domain
+from dpublish.errors import InputError
+from dpublish.mechanisms.base import CellCounts, CodedRows, Content, Mechanism, SparseCounts
+from dpublish.noise.base import Noise
+from dpublish.plan import Plan
+from dpublish.schema import Schema
+
+Rows = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Call it with (noise, rows); rows are cell numbers of the domain that the method asks to have counted.
+
+    Counting and bounding are not part of it: it audits the mechanism, the twin run audits the whole program.
+    """
+
+    mechanism: Mechanism
+    plan: Plan
+    domain: Domain
+
+    @property
+    def name(self) -> str:
+        return self.plan.method
+
+    @property
+    def epsilon(self) -> Fraction:
+        return self.plan.cost.epsilon
+
+    def __call__(self, noise: Noise, rows: Rows) -> Content:
+        return self.mechanism.run(noise, self.numbers(rows), self.plan)
+
+    def numbers(self, rows: Rows) -> Any:
+        """What the private side would hand to the method for these rows."""
+        need = self.mechanism.needs(self.plan)
+        if isinstance(need, CellCounts):
+            cells, counts = np.unique(np.array(rows, dtype=np.uint64), return_counts=True)
+            return SparseCounts(cells=cells, counts=counts.astype(np.int64))
+        shape = tuple(axis.cardinality for axis in self.domain.axes)
+        codes = np.array(list(itertools.product(*map(range, shape))), dtype=np.int64).reshape(-1, len(shape))
+        return [codes[list(rows), axis] for axis in range(len(shape))]
+
+    def pairs(self, *, rows: int, cells: int | None = None) -> Iterator[tuple[Rows, Rows]]:
+        """All neighbouring inputs of up to `rows` rows over the first `cells` cells (default: all)."""
+        universe = range(min(self.domain.size, cells or self.domain.size))
+        schema = self.plan.schema
+        most = schema.unit.max_rows
+        if most == 1:
+            if schema.neighbours == "replace-one":
+                yield from neighbours.replace_one(universe, rows=rows)
+            else:
+                yield from neighbours.add_remove(universe, max_rows=rows)
+            return
+        units = max(1, rows // most)
+        if schema.neighbours == "replace-one":
+            pairs = neighbours.replace_one_unit(universe, units=units, max_rows_per_unit=most)
+        else:
+            pairs = neighbours.add_remove_unit(universe, units=units, max_rows_per_unit=most)
+        for one, other in pairs:
+            yield tuple(row for _, row in one), tuple(row for _, row in other)
+
+
+def subject(mechanism: Mechanism, schema: Schema, cost: Cost) -> Subject:
+    """Plan `mechanism` as the gate would, and wrap it for an audit."""
+    plan = mechanism.plan(schema, cost)
+    need = mechanism.needs(plan)
+    if not isinstance(need, CellCounts | CodedRows):
+        raise InputError(
+            f"Method '{plan.method}' asks for {type(need).__name__}, and this audit only makes up rows of a table. Audit a "
+            "function (noise, data) that calls its run() with numbers of your own."
+        )
+    domain = need.domain
+    if domain.size > 1 << 16:
+        raise InputError(f"The domain has {domain.size} cells. Audit the method on a smaller schema.")
+    return Subject(mechanism, plan, domain)

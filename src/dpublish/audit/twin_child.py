@@ -1,0 +1,137 @@
+"""The child process of a twin run: freezes entropy, clock and noise of a program, then runs it as its user would.
+
+Run as a script with one argument, the request file that `dpublish.audit.twin` wrote. The exit code is the program's own.
+What the harness wants to know goes into the notes file; nothing is printed that the program itself did not print.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import logging
+import os
+import random
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+
+class FrozenEntropy:
+    """Stands for os.urandom: the same bytes in every run, never the same bytes twice in one run."""
+
+    def __init__(self) -> None:
+        self._calls = 0
+
+    def restart(self) -> None:
+        self._calls = 0
+
+    def __call__(self, size: int) -> bytes:
+        self._calls += 1
+        return hashlib.shake_256(f"twin run {self._calls}".encode()).digest(size)
+
+
+def freeze_entropy() -> FrozenEntropy:
+    """Ledger ids, keys and incident numbers come from the operating system; they are no noise, but they would differ."""
+    frozen = FrozenEntropy()
+    os.urandom = frozen
+    random._urandom = frozen  # type: ignore[attr-defined]  # what `secrets` calls
+    return frozen
+
+
+def find(hook: str) -> tuple[Any, str]:
+    """The module and attribute name of "module:name"; the attribute must exist."""
+    module_name, _, name = hook.partition(":")
+    module = importlib.import_module(module_name)
+    getattr(module, name)
+    return module, name
+
+
+NOON = datetime(2020, 1, 1, 12, tzinfo=UTC)
+
+
+def frozen_time(like: Any) -> Any:
+    """Noon of the first of January 2020 in the form of `like`."""
+    if isinstance(like, datetime):
+        return NOON.astimezone(like.tzinfo) if like.tzinfo else NOON.replace(tzinfo=None)
+    if isinstance(like, str):
+        return NOON.strftime("%Y-%m-%dT%H:%M:%SZ") if like.endswith("Z") else NOON.isoformat()
+    if isinstance(like, int):
+        return int(NOON.timestamp()) * (10**9 if like > 10**15 else 1)
+    return NOON.timestamp()
+
+
+def freeze_clock(hook: str) -> None:
+    module, name = find(hook)
+    constant = frozen_time(getattr(module, name)())
+    setattr(module, name, lambda *args, **kwargs: constant)
+
+
+class FileLog(logging.Handler):
+    """All log lines, without times."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(level=0)
+        self._file = path.open("w", encoding="utf-8")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._file.write(f"{record.levelname} {record.name}: {record.getMessage()}\n")
+        self._file.flush()
+
+
+def run_program(entry: Callable[[], Any]) -> int:
+    """The exit code of the program, as the interpreter would give it."""
+    try:
+        result = entry()
+    except SystemExit as leaving:
+        result = leaving.code
+    except BaseException as error:
+        # A traceback would name the driver; the kind and text of the error are what a user sees of it.
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    if result is None or isinstance(result, int):
+        return int(result or 0)
+    print(result, file=sys.stderr)
+    return 1
+
+
+def main(request_file: str) -> int:
+    request = json.loads(Path(request_file).read_text(encoding="utf-8"))
+    hooks = request["hooks"]
+    entropy = freeze_entropy()
+    from dpublish.audit.tapefile import load_tape, save_tape
+    from dpublish.noise.tape import Recorder, Replayer
+
+    noise: Recorder | Replayer
+    module, name = find(hooks["draws"])
+    if request["mode"] == "record":
+        noise = Recorder(getattr(module, name)(request["seed"]))
+    else:
+        noise = Replayer(load_tape(Path(request["tape"])))
+    for clock in hooks["clocks"]:
+        freeze_clock(clock)
+    module, name = find(hooks["noise"])
+    setattr(module, name, lambda *args, **kwargs: noise)
+    module, name = find(hooks["entry"])
+    log = logging.getLogger()
+    log.addHandler(FileLog(Path(request["log"])))
+    log.setLevel(logging.INFO)
+    sys.argv = ["dpublish", *request["arguments"]]
+    # Setting up takes entropy too, and not the same amount when recording as when replaying.
+    entropy.restart()
+    code = run_program(getattr(module, name))
+    sys.stdout.flush()
+    mismatches, taps = [], 0
+    if isinstance(noise, Recorder):
+        save_tape(noise.tape, Path(request["tape"]))
+        taps = len(noise.tape.taps)
+    else:
+        mismatches = [{"check": item.check, "text": item.text} for item in noise.finish()]
+    Path(request["notes"]).write_text(json.dumps({"mismatches": mismatches, "taps": taps}), encoding="utf-8")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

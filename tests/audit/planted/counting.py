@@ -1,0 +1,292 @@
+"""Histograms and counts that are wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+
+from dpublish.audit import neighbours
+
+from .registry import ONE, bug, counts, exactly, replayed, whole
+
+HALF = Fraction(1, 2)
+ADD = list(neighbours.add_remove((0, 1), max_rows=3))
+REPLACE = list(neighbours.replace_one((0, 1), rows=3))
+UNITS = list(neighbours.add_remove_unit((0, 1), units=2, max_rows_per_unit=2))
+
+ITEMS = (0, 1, 2, 3)
+BASKETS = list(neighbours.add_remove(ITEMS, max_rows=3))
+
+
+def histogram(noise, rows):
+    return noise.laplace(counts(rows, 2), sensitivity=ONE, epsilon=ONE)
+
+
+def histogram_replace(noise, rows):
+    return noise.laplace(counts(rows, 2), sensitivity=2 * ONE, epsilon=ONE)
+
+
+def all_cells_but_one(noise, rows):
+    exact = counts(rows, 2)
+    return np.concatenate([noise.laplace(exact[:1], sensitivity=ONE, epsilon=ONE), exact[1:]])
+
+
+def only_occupied_cells(noise, rows):
+    exact = counts(rows, 2)
+    occupied = np.nonzero(exact)[0]
+    return dict(zip(occupied.tolist(), noise.laplace(exact[occupied], sensitivity=ONE, epsilon=ONE).tolist(), strict=True))
+
+
+def sparse(noise, rows, threshold=1):
+    exact = counts(rows, 2)
+    cells = np.nonzero(exact)[0]
+    kept = noise.sparse_laplace(
+        cells.astype(np.uint64), exact[cells], domain_size=2, threshold=threshold, sensitivity=ONE, epsilon=ONE
+    )
+    return {int(cell): int(count) for cell, count in zip(*kept, strict=True)}
+
+
+def sparse_without_empty_cells(noise, rows):
+    """The key leak of sparse histograms: empty cells can never appear, so a cell that does was occupied."""
+    exact = counts(rows, 2)
+    noisy = [noise.laplace(exact[c : c + 1], sensitivity=ONE, epsilon=ONE)[0] if exact[c] else None for c in range(2)]
+    return {cell: int(count) for cell, count in enumerate(noisy) if count is not None and count > 1}
+
+
+def threshold_from_true_n(noise, rows):
+    return sparse(noise, rows, threshold=len(rows))
+
+
+def domain_from_data(noise, rows):
+    levels = sorted(set(rows))
+    exact = whole([sum(row == level for row in rows) for level in levels])
+    return levels, noise.laplace(exact, sensitivity=ONE, epsilon=ONE).tolist()
+
+
+def every_row_counts(noise, rows):
+    return noise.laplace(counts([row for _, row in rows], 2), sensitivity=ONE, epsilon=ONE)
+
+
+def two_rows_a_unit(noise, rows):
+    return noise.laplace(counts([row for _, row in rows], 2), sensitivity=2 * ONE, epsilon=ONE)
+
+
+def bounded_without_the_bound(noise, rows):
+    """One row a unit is kept, but the kept rows are not the ones counted."""
+    kept = list(dict(rows).values())
+    assert len(kept) <= len(rows)
+    return every_row_counts(noise, rows)
+
+
+def first_row_of_a_unit(noise, rows):
+    return noise.laplace(counts(dict(reversed(rows)).values(), 2), sensitivity=ONE, epsilon=ONE)
+
+
+def budget_not_split(noise, rows):
+    return [int(noise.laplace(whole([len(rows)]), sensitivity=ONE, epsilon=ONE)[0]) for _ in range(2)]
+
+
+def budget_split(noise, rows):
+    return [int(noise.laplace(whole([len(rows)]), sensitivity=ONE, epsilon=HALF)[0]) for _ in range(2)]
+
+
+def asked_twice(noise, rows):
+    """A cache that forgets: the second request for the same answer gets fresh noise and pays nothing."""
+    return tuple(int(noise.laplace(whole([len(rows)]), sensitivity=ONE, epsilon=ONE)[0]) for _ in ("first", "again"))
+
+
+def asked_twice_cached(noise, rows):
+    answer = int(noise.laplace(whole([len(rows)]), sensitivity=ONE, epsilon=ONE)[0])
+    return answer, answer
+
+
+def scale_rounded_down(noise, rows):
+    """epsilon = 2/3 asks for scale 3/2; an integer scale of 1 is epsilon = 1."""
+    return noise.laplace(whole([len(rows)]), sensitivity=ONE, epsilon=Fraction(1, int(Fraction(3, 2))))
+
+
+def scale_kept(noise, rows):
+    return noise.laplace(whole([len(rows)]), sensitivity=ONE, epsilon=Fraction(2, 3))
+
+
+def draws_per_row(noise, rows):
+    """One draw a row, in the belief that small noises add up to the right one."""
+    return sum(int(noise.laplace(whole([1]), sensitivity=ONE, epsilon=ONE)[0]) for _ in rows)
+
+
+def local_sensitivity(noise, rows):
+    most = max(Counter(rows).values(), default=1)
+    return noise.laplace(whole([most]), sensitivity=Fraction(max(1, most)), epsilon=ONE)
+
+
+def global_sensitivity(noise, rows):
+    return noise.laplace(whole([max(Counter(rows).values(), default=0)]), sensitivity=ONE, epsilon=ONE)
+
+
+def uniform_noise(noise, rows):
+    """Bounded noise: the edges of the range give the count away."""
+    return len(rows) + int(noise.integers(5, size=1)[0]) - 2
+
+
+def laplace_count(noise, rows):
+    return int(noise.laplace(whole([len(rows)]), sensitivity=ONE, epsilon=ONE)[0])
+
+
+def response(noise, rows, truth):
+    coin = int(noise.integers(5, size=1)[0])
+    bit = rows[0]
+    return bit if coin < truth else 1 - bit
+
+
+def grouped(noise, rows, items):
+    groups = [items[start : start + 2] for start in range(0, len(items), 2)]
+    exact = whole([sum(row in group for row in rows) for group in groups])
+    return noise.laplace(exact, sensitivity=ONE, epsilon=ONE).tolist()
+
+
+def taxonomy_of_observed_items(noise, rows):
+    return grouped(noise, rows, sorted(set(rows)))
+
+
+def taxonomy_of_declared_items(noise, rows):
+    return grouped(noise, rows, ITEMS)
+
+
+def expanded(noise, rows, children):
+    """Top-down partitioning: a noisy count of the root decides, from the answer alone, whether its parts are counted."""
+    root = int(noise.laplace(whole([len(rows)]), sensitivity=ONE, epsilon=HALF)[0])
+    if root < 1:
+        return root, []
+    exact = whole([sum(row == child for row in rows) for child in children])
+    return root, noise.laplace(exact, sensitivity=ONE, epsilon=HALF).tolist()
+
+
+def only_occupied_parts_expanded(noise, rows):
+    return expanded(noise, rows, sorted(set(rows)))
+
+
+def all_parts_expanded(noise, rows):
+    return expanded(noise, rows, ITEMS)
+
+
+COUNTING = (
+    bug(
+        "taxonomy built from observed items",
+        "replay",
+        "shape",
+        broken=taxonomy_of_observed_items,
+        correct=taxonomy_of_declared_items,
+        run=replayed(BASKETS, epsilon=ONE),
+    ),
+    bug(
+        "empty sub-partitions never sampled",
+        "replay",
+        "shape",
+        broken=only_occupied_parts_expanded,
+        correct=all_parts_expanded,
+        run=replayed(BASKETS, epsilon=ONE),
+    ),
+    bug(
+        "noise on all cells but one",
+        "exact",
+        "privacy",
+        broken=all_cells_but_one,
+        correct=histogram,
+        run=exactly(ADD),
+    ),
+    bug(
+        "only non-zero cells released",
+        "replay",
+        "shape",
+        broken=only_occupied_cells,
+        correct=histogram,
+        run=replayed(ADD),
+    ),
+    bug(
+        "sparse histogram whose empty cells never appear",
+        "exact",
+        "privacy",
+        broken=sparse_without_empty_cells,
+        correct=sparse,
+        run=exactly(ADD),
+    ),
+    bug(
+        "scale 1/eps where 2/eps is due", "exact", "privacy", broken=histogram, correct=histogram_replace, run=exactly(REPLACE)
+    ),
+    bug(
+        "threshold from the true n",
+        "replay",
+        "settings",
+        broken=threshold_from_true_n,
+        correct=sparse,
+        run=replayed(ADD),
+    ),
+    bug("domain from the data", "replay", "shape", broken=domain_from_data, correct=histogram, run=replayed(ADD)),
+    bug(
+        "several rows a person, sensitivity 1",
+        "replay",
+        "distance",
+        broken=every_row_counts,
+        correct=two_rows_a_unit,
+        run=replayed(UNITS, epsilon=ONE),
+    ),
+    bug(
+        "rows bounded, then the unbounded rows counted",
+        "exact",
+        "privacy",
+        broken=bounded_without_the_bound,
+        correct=first_row_of_a_unit,
+        run=exactly(UNITS),
+    ),
+    bug(
+        "budget not split over two answers",
+        "replay",
+        "claim",
+        broken=budget_not_split,
+        correct=budget_split,
+        run=replayed(ADD, epsilon=1),
+    ),
+    bug(
+        "cached answer drawn again",
+        "exact",
+        "privacy",
+        broken=asked_twice,
+        correct=asked_twice_cached,
+        run=exactly(ADD),
+    ),
+    bug(
+        "noise scale rounded down to a whole number",
+        "exact",
+        "privacy",
+        broken=scale_rounded_down,
+        correct=scale_kept,
+        run=exactly(ADD, Fraction(2, 3)),
+    ),
+    bug(
+        "number of draws depends on rows",
+        "replay",
+        "number",
+        broken=draws_per_row,
+        correct=laplace_count,
+        run=replayed(ADD),
+    ),
+    bug(
+        "sensitivity measured on the data",
+        "replay",
+        "sensitivity",
+        broken=local_sensitivity,
+        correct=global_sensitivity,
+        run=replayed(ADD),
+    ),
+    bug("bounded uniform noise", "exact", "privacy", broken=uniform_noise, correct=laplace_count, run=exactly(ADD)),
+    bug(
+        "randomised response with the wrong coin",
+        "exact",
+        "privacy",
+        broken=lambda noise, rows: response(noise, rows, truth=4),
+        correct=lambda noise, rows: response(noise, rows, truth=3),
+        run=exactly([((0,), (1,))], HALF, base=4),
+    ),
+)

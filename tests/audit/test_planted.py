@@ -1,0 +1,27 @@
+"""Every planted bug is caught by the tier that must catch it, for the stated reason; its correct twin survives."""
+
+from __future__ import annotations
+
+import pytest
+
+from .planted import PLANTED, Planted
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
+def test_bug_is_caught(planted: Planted) -> None:
+    report = planted.run(planted.broken)
+    assert not report.passed, f"survived: {planted.name}"
+    assert report.tier == planted.tier
+    assert planted.checks & {finding.check for finding in report.findings}, report.summary()
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
+def test_correct_version_survives(planted: Planted) -> None:
+    report = planted.run(planted.correct)
+    assert report.passed, report.summary()
+
+
+def test_registry_is_complete() -> None:
+    names = [planted.name for planted in PLANTED]
+    assert len(names) == len(set(names)) == 61
+    assert {planted.tier for planted in PLANTED} == {"exact", "replay", "sampled", "twin"}
