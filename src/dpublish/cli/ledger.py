@@ -1,0 +1,127 @@
+"""`dpublish ledger open | status | history | verify | recover`: the account that every release is paid from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from dpublish.cli.options import Delta, Epsilon, Json, LedgerName, LedgerUrl, Rho, numbers_of
+
+if TYPE_CHECKING:
+    from dpublish.ledger.base import Entry, Status
+
+app = typer.Typer(
+    help="Open and read the account that every release is paid from.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+@app.command("open")
+def open_(
+    url: LedgerUrl,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    name: LedgerName = "default",
+    json: Json = False,
+) -> None:
+    """Create a ledger with a budget. The budget is a cap for ever; opening it again with the same budget changes nothing."""
+    from dpublish.cli import screen
+    from dpublish.cost import Budget
+    from dpublish.errors import InputError
+    from dpublish.ledger import open_ledger
+
+    if epsilon is None and rho is None:
+        raise InputError("A ledger needs its budget for life: give --epsilon NUMBER (and --delta), or --rho NUMBER.")
+    budget = Budget(**numbers_of(epsilon=epsilon, delta=delta, rho=rho))
+    with open_ledger(url, budget=budget, name=name, create=True) as ledger:
+        status = ledger.status()
+    if json:
+        screen.write_json(status.to_json())
+        return
+    screen.say(f"Ledger {url} is open", style="bold green")
+    _show(status)
+
+
+@app.command("status")
+def status(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> None:
+    """Show the cap, what is spent and what is left."""
+    from dpublish.cli import screen
+    from dpublish.ledger import open_ledger
+
+    with open_ledger(url, name=name) as ledger:
+        balance = ledger.status()
+    if json:
+        screen.write_json(balance.to_json())
+    else:
+        _show(balance)
+
+
+@app.command("history")
+def history(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> None:
+    """List every entry: what was paid, when, for what, and its hash."""
+    from dpublish.cli import screen
+    from dpublish.ledger import open_ledger
+
+    with open_ledger(url, name=name) as ledger:
+        entries = ledger.history()
+    if json:
+        screen.write_json({"entries": [entry.to_json() for entry in entries]})
+        return
+    screen.grid(
+        ["entry", "when", "kind", "key", "charged", "hash"],
+        [(str(e.seq), e.created, e.kind, _short(e.key, 20), _charged(e), e.hash[:12]) for e in entries],
+        right=(0,),
+    )
+
+
+@app.command("verify")
+def verify(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> None:
+    """Recompute the hash chain and the sums, and hold them against the anchor. Exit code 4 when they do not agree."""
+    from dpublish.cli import screen
+    from dpublish.ledger import open_ledger
+
+    with open_ledger(url, name=name) as ledger:
+        balance = ledger.verify()
+    if json:
+        screen.write_json({"ok": True, **balance.to_json()})
+        return
+    screen.say(f"{url}: the chain of {balance.entries} entries is whole, and the sums agree.", style="green")
+    _show(balance)
+
+
+@app.command("recover")
+def recover(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> None:
+    """Go on with an older copy when the newest is lost. What is known to be spent since then is written off."""
+    from dpublish.cli import screen
+    from dpublish.ledger import recover_ledger
+
+    balance = recover_ledger(url, name=name)
+    if json:
+        screen.write_json(balance.to_json())
+        return
+    screen.say(f"{url}: in use again. No budget came back.", style="green")
+    _show(balance)
+
+
+def _show(status: Status) -> None:
+    from dpublish.cli import screen
+
+    screen.facts(
+        [
+            ("ledger", f"{status.ledger_id} ({status.name})"),
+            ("cap", status.cap.describe()),
+            ("spent", status.spent.describe()),
+            ("left", status.remaining.describe()),
+            ("releases paid", f"{status.debits:,}"),
+            ("head", f"entry {status.head_seq}, {status.head_hash[:16]}"),
+        ]
+    )
+
+
+def _charged(entry: Entry) -> str:
+    return entry.charged.describe() if entry.kind == "debit" else "-"
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 3] + "..."

@@ -1,0 +1,31 @@
+"""Open a release for one purpose, and say so plainly when its kind does not serve it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+# What each command needs of a release, and how it is called in words.
+ABILITIES = {
+    "estimate": "conditions with error bars ('query')",
+    "marginal": "counts by column ('query --by')",
+    "sql": "SQL ('sql')",
+    "to_frame": "weighted rows ('export')",
+    "sample": "synthetic rows ('export --synthetic')",
+    "report": "a page ('report')",
+}
+
+
+def open_for(path: Path, ability: str) -> Any:
+    """The release at `path`, which has a method of that name; otherwise a `QueryError` that lists what it does have."""
+    from dpublish.errors import QueryError
+    from dpublish.public.releases.base import open_release
+
+    release = open_release(path)
+    if not hasattr(release, ability):
+        offered = [words for name, words in ABILITIES.items() if hasattr(release, name)]
+        raise QueryError(
+            f"A release of kind '{release.kind}' does not offer {ABILITIES[ability]}. "
+            + (f"It offers {', '.join(offered)}." if offered else "Open it in Python: dpublish.open_release(...).")
+        )
+    return release

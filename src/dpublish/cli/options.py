@@ -1,0 +1,72 @@
+"""Arguments and options that several commands share, and how their text is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpublish.errors import InputError
+
+if TYPE_CHECKING:
+    from dpublish.mechanisms.base import Mechanism
+
+Json = Annotated[bool, typer.Option("--json", help="Write one JSON document to stdout (errors: to stderr).")]
+ReleaseFile = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release: a .dpr file or a folder.")]
+SchemaFile = Annotated[Path, typer.Option("--schema", "-s", metavar="FILE", help="The schema (TOML).")]
+Method = Annotated[str, typer.Option("--method", "-m", metavar="NAME", help="How to publish, for example 'histogram'.")]
+Setting = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting of the method, for example 'columns=age,income'. Repeatable."),
+]
+Epsilon = Annotated[str | None, typer.Option("--epsilon", "-e", metavar="NUMBER", help="Cost, as 0.5 or 1/2. Read exactly.")]
+Delta = Annotated[str | None, typer.Option("--delta", metavar="NUMBER", help="Cost, for methods that need a delta.")]
+Rho = Annotated[str | None, typer.Option("--rho", metavar="NUMBER", help="Cost in zCDP, instead of epsilon.")]
+Ledger = Annotated[
+    str, typer.Option("--ledger", "-l", metavar="URL", help="The ledger: a path, sqlite:///FILE or postgresql://...")
+]
+LedgerUrl = Annotated[str, typer.Argument(metavar="LEDGER", help="A path, sqlite:///FILE or postgresql://...")]
+LedgerName = Annotated[str, typer.Option("--name", metavar="NAME", help="Which budget of the ledger.")]
+Data = Annotated[
+    str,
+    typer.Argument(metavar="DATA", help="CSV, TSV (also .gz), Parquet or Arrow file; or 'sql:QUERY' together with --database."),
+]
+Database = Annotated[str | None, typer.Option("--database", metavar="URL", help="Where to run a 'sql:QUERY'.")]
+ShownRows = Annotated[int, typer.Option("--rows", metavar="N", min=1, help="At most this many rows on the screen.")]
+
+
+def source_of(data: str, database: str | None) -> object:
+    """What the private side opens: a path, or a query with the database it runs in."""
+    if not data.startswith("sql:"):
+        if database is not None:
+            raise InputError("--database goes with DATA of the form 'sql:QUERY', for example 'sql:select * from visits'.")
+        return data
+    if database is None:
+        raise InputError("DATA is a query, so --database URL must say where to run it.")
+    from dpublish.private.sources import SqlSource
+
+    return SqlSource(database, data.removeprefix("sql:"))
+
+
+def settings_of(pairs: list[str] | None) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for pair in pairs or []:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise InputError(f"--set {pair}: write it as KEY=VALUE, for example --set columns=age,income.")
+        if key.strip() in out:
+            raise InputError(f"--set {key.strip()} is given twice.")
+        out[key.strip()] = value
+    return out
+
+
+def method_of(name: str, settings: list[str] | None) -> Mechanism:
+    from dpublish.mechanisms.registry import method_from_settings
+
+    return method_from_settings(name, settings_of(settings))
+
+
+def numbers_of(**given: str | None) -> dict[str, Any]:
+    """The amounts that were given, under the names that the Python interface uses."""
+    return {name: text for name, text in given.items() if text is not None}

@@ -1,0 +1,60 @@
+"""`dpublish query`: counts with error bars."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from dpublish.cli.options import Json, ReleaseFile, ShownRows
+
+
+def query(
+    release: ReleaseFile,
+    predicate: Annotated[
+        list[str] | None, typer.Argument(metavar="[PREDICATE]...", help="A condition, for example \"age >= 40 and sex = 'F'\".")
+    ] = None,
+    by: Annotated[
+        list[str] | None, typer.Option("--by", metavar="COLUMN", help="Count by these columns instead. Repeatable, or a,b.")
+    ] = None,
+    level: Annotated[
+        float, typer.Option("--level", metavar="SHARE", min=0.5, max=0.9999, help="Confidence of the intervals.")
+    ] = 0.95,
+    rows: ShownRows = 50,
+    json: Json = False,
+) -> None:
+    """Count rows that meet a condition, with a standard error and an interval. Free: a release can be asked for ever."""
+    from dpublish.cli import screen
+    from dpublish.cli.opened import open_for
+    from dpublish.errors import QueryError
+
+    columns = [name.strip() for part in by or [] for name in part.split(",") if name.strip()]
+    if bool(columns) == bool(predicate):
+        raise QueryError('Give a condition such as "age >= 40", or --by COLUMN for counts by a column; one of the two.')
+    opened = open_for(release, "marginal" if columns else "estimate")
+    if columns:
+        frame = opened.marginal(*columns, level=level)
+        if json:
+            screen.write_json({"level": level, **screen.frame_json(frame)})
+        else:
+            screen.frame_grid(frame, most=rows)
+        return
+    estimates = [(text, opened.estimate(text, level=level)) for text in predicate or []]
+    if json:
+        screen.write_json({"estimates": [{"predicate": text, **_numbers(estimate)} for text, estimate in estimates]})
+        return
+    screen.grid(
+        ["condition", "estimate", "std. error", f"{100 * level:.4g}% interval"],
+        [(text, _count(e.value), _count(e.standard_error), f"{_count(e.low)} to {_count(e.high)}") for text, e in estimates],
+        right=(1, 2, 3),
+    )
+
+
+def _numbers(estimate: Any) -> dict[str, Any]:
+    return {name: getattr(estimate, name) for name in ("value", "standard_error", "low", "high", "level")}
+
+
+def _count(value: float) -> str:
+    if value == float("inf"):
+        return "no bound"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.1f}"

@@ -1,0 +1,131 @@
+"""`dpublish release`: the one command that turns private rows into a release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpublish.cli.options import (
+    Data,
+    Database,
+    Delta,
+    Epsilon,
+    Json,
+    Ledger,
+    LedgerName,
+    Method,
+    Rho,
+    SchemaFile,
+    Setting,
+    method_of,
+    numbers_of,
+    source_of,
+)
+
+if TYPE_CHECKING:
+    from dpublish.ledger.base import Status
+    from dpublish.public.releases.base import Release
+
+
+def release(
+    data: Data,
+    schema: SchemaFile,
+    ledger: Ledger,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="RELEASE", help="Where to write the release, as NAME.dpr.")],
+    epsilon: Epsilon = None,
+    method: Method = "histogram",
+    setting: Setting = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    database: Database = None,
+    budget: Annotated[
+        str | None,
+        typer.Option("--budget", metavar="EPSILON", help="Create the ledger with this epsilon if it does not exist yet."),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            "--key", metavar="KEY", help="Name of this request. The same key again gives the same bytes and is paid once."
+        ),
+    ] = None,
+    name: LedgerName = "default",
+    store: Annotated[
+        Path | None,
+        typer.Option(
+            "--store", metavar="FOLDER", help="Where sealed releases are kept for --key; beside the ledger by default."
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Publish: check the request, debit the ledger, read the rows, add noise, write the release.
+
+    Everything that can be wrong with the request is found before the budget is touched. After the debit nothing about the
+    rows leaves except through the release itself, so a failure there has a constant text and exit code 6.
+    """
+    import warnings
+
+    from dpublish.cli import screen
+    from dpublish.cost import Budget
+    from dpublish.ledger import open_ledger
+    from dpublish.private.gate import Curator
+    from dpublish.schema import Schema
+
+    mechanism = method_of(method, setting)
+    source = source_of(data, database)
+    allowance = Budget(epsilon=budget) if budget is not None else None
+    amounts = numbers_of(epsilon=epsilon, delta=delta, rho=rho)
+    with warnings.catch_warnings(), screen.muted() as terminal, screen.steps(quiet=json, terminal=terminal) as progress:
+        # a library's warning may quote a cell
+        warnings.simplefilter("ignore")
+        facts = Schema.read(schema)
+        with open_ledger(ledger, budget=allowance, name=name, create=allowance is not None) as account:
+            curator = Curator(source, facts, ledger=account, store=store or _store(ledger, name))
+            made = curator.publish(mechanism, **amounts, key=key, out=out, progress=progress)
+            left = account.status()
+    if json:
+        screen.write_json(_document(made, out, left))
+        return
+    screen.say(f"Released {out}", style="bold green")
+    screen.facts(_lines(made, left))
+    if not made.manifest["publishable"]:
+        screen.note("This release was made with fixed noise, for tests. It protects nobody: do not publish it.")
+
+
+def _store(ledger: str, name: str) -> Path:
+    """Keys are unique within a named ledger, so each name has a folder of its own."""
+    import hashlib
+
+    from dpublish.private.gate import default_store
+
+    store = default_store(ledger)
+    return store if name == "default" else store / hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
+def _document(made: Release, out: Path, left: Status) -> dict[str, Any]:
+    manifest = made.manifest
+    return {
+        "out": out,
+        "dataset": manifest["dataset"],
+        "method": manifest["method"],
+        "cost": manifest["privacy"]["cost"],
+        "publishable": manifest["publishable"],
+        "receipt": manifest["receipt"],
+        "budget": {"cap": left.cap.to_json(), "spent": left.spent.to_json(), "remaining": left.remaining.to_json()},
+    }
+
+
+def _lines(made: Release, left: Status) -> list[tuple[str, str]]:
+    from dpublish.cost import Cost
+
+    manifest = made.manifest
+    return [
+        ("data set", str(manifest["dataset"])),
+        ("method", str(manifest["method"])),
+        ("cost", Cost.from_json(manifest["privacy"]["cost"]).describe()),
+        ("protects", f"{manifest['privacy']['unit']} ({manifest['privacy']['neighbours']})"),
+        ("key", str(manifest["receipt"]["key"])),
+        ("budget left", left.remaining.describe()),
+        ("next", "dpublish show, query, sql, report, verify"),
+    ]

@@ -1,0 +1,155 @@
+"""What a command prints: text for people, or with --json exactly one JSON document on stdout."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.console import Console
+
+# Piped output is read by other programs and by people in log files: wide enough that tables are not folded.
+PIPE_WIDTH = 160
+
+
+def console() -> Console:
+    """Standard output, without reading markup or guessing at highlights in what users wrote."""
+    from rich.console import Console
+
+    return Console(markup=False, highlight=False, soft_wrap=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+
+
+def write_json(document: Mapping[str, Any]) -> None:
+    print(json.dumps(plain(document), indent=2, ensure_ascii=False))
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON can hold it: exact numbers as text, dates as ISO text, what is not finite as null."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Fraction | Path):
+        return str(value)
+    if isinstance(value, dt.date | dt.datetime):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if hasattr(value, "item"):
+        return plain(value.item())
+    return str(value)
+
+
+def say(text: str, *, style: str | None = None) -> None:
+    """A paragraph for people."""
+    from rich.text import Text
+
+    console().print(Text(text, style=style or ""), soft_wrap=not sys.stdout.isatty())
+
+
+def note(text: str) -> None:
+    """A remark beside the result, on stderr, so that it never ends up in a file made by redirection."""
+    from rich.console import Console
+    from rich.text import Text
+
+    Console(stderr=True, highlight=False).print(Text(text, style="yellow"), soft_wrap=True)
+
+
+def facts(pairs: Iterable[tuple[str, str]], *, title: str | None = None) -> None:
+    """Name and value, one pair a line."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), title=title, title_justify="left", title_style="bold")
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in pairs:
+        table.add_row(Text(name), Text(value))
+    console().print(table)
+
+
+def grid(headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = (), title: str | None = None) -> None:
+    """A table; `right` are the columns that hold numbers."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        box=box.SIMPLE_HEAD, header_style="bold", title=title, title_justify="left", title_style="bold", pad_edge=False
+    )
+    for position, header in enumerate(headers):
+        table.add_column(Text(header), justify="right" if position in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console().print(table)
+
+
+def frame_grid(frame: Any, *, most: int, title: str | None = None) -> None:
+    """A polars frame as a table of at most `most` rows, with a line that says how many are not shown."""
+    shown = frame.head(most)
+    numeric = [i for i, dtype in enumerate(frame.dtypes) if dtype.is_numeric()]
+    grid(frame.columns, [[cell_text(value) for value in row] for row in shown.iter_rows()], right=numeric, title=title)
+    if frame.height > most:
+        say(f"... and {frame.height - most:,} more rows (--rows {frame.height} shows all)", style="dim")
+
+
+def cell_text(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:,.1f}" if abs(value) >= 100 else f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def frame_json(frame: Any) -> dict[str, Any]:
+    return {"columns": list(frame.columns), "rows": [list(row) for row in frame.iter_rows()]}
+
+
+@contextmanager
+def steps(*, quiet: bool, terminal: TextIO | None = None) -> Iterator[Callable[[str], None]]:
+    """A spinner on stderr with the name of the current step. It counts nothing: totals and rates would speak of the rows."""
+    stream = terminal or sys.stderr
+    if quiet or not stream.isatty():
+        yield lambda step: None
+        return
+    from rich.console import Console
+
+    with Console(file=stream).status("starting") as status:
+        yield lambda step: status.update(step)
+
+
+@contextmanager
+def muted() -> Iterator[TextIO]:
+    """Lead everything that is written to stdout and stderr nowhere, also by native code; yields what was stderr.
+
+    A native library that crashes prints a message of its own, past Python, and that message may quote a cell.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    kept = [(number, os.dup(number)) for number in (1, 2)]
+    terminal = os.fdopen(os.dup(2), "w", encoding="utf-8")
+    try:
+        for number, _ in kept:
+            os.dup2(nowhere, number)
+        yield terminal
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for number, copy in kept:
+            os.dup2(copy, number)
+            os.close(copy)
+        os.close(nowhere)
+        terminal.close()

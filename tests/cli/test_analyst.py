@@ -1,0 +1,156 @@
+"""show, verify, query, sql, export and report as a user sees them."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from cli.conftest import CANARY, RELEASE, Command
+
+
+def test_show(released: Path, dpublish: Command) -> None:
+    shown = dpublish("show", "shop.dpr")
+    assert shown.code == 0
+    assert "This release satisfies epsilon = 1 (pure differential privacy)" in shown.out
+    assert "Bern, Graz, Lyon" in shown.out
+    document = dpublish("show", "shop.dpr", "--json").document
+    assert document["format"] == "dpublish-release"
+    assert document["privacy"]["neighbours"] == "replace-one"
+
+
+def test_verify(released: Path, dpublish: Command) -> None:
+    shown = dpublish("verify", "shop.dpr", "--ledger", "shop.ledger")
+    assert shown.code == 0
+    assert "whole and unaltered. The ledger holds its payment." in shown.out
+    document = dpublish("verify", "shop.dpr", "--json").document
+    assert document["ok"] is True
+    assert document["paid"] is None
+
+
+def test_verify_finds_a_release_that_was_not_paid(released: Path, dpublish: Command) -> None:
+    dpublish("ledger", "open", "other.ledger", "--epsilon", "9")
+    shown = dpublish("verify", "shop.dpr", "--ledger", "other.ledger")
+    assert shown.code == 5
+    assert "was not paid from it" in shown.out
+
+
+def test_a_corrupt_release(released: Path, dpublish: Command) -> None:
+    blob = bytearray((released / "shop.dpr").read_bytes())
+    blob[len(blob) // 2] ^= 0x40
+    (released / "bad.dpr").write_bytes(blob)
+    assert dpublish("verify", "bad.dpr").code == 5
+    assert dpublish("verify", "bad.dpr", "--json").document["ok"] is False
+    for words in (
+        ("show", "bad.dpr"),
+        ("query", "bad.dpr", "age > 30"),
+        ("sql", "bad.dpr", "select 1"),
+        ("report", "bad.dpr", "--out", "x"),
+    ):
+        error = dpublish(*words, "--json")
+        assert (error.code, error.error["type"]) == (5, "BundleError")
+    (released / "text.dpr").write_text("hello")
+    assert dpublish("show", "text.dpr").code == 5
+    with zipfile.ZipFile(released / "evil.dpr", "w") as archive:
+        archive.writestr("../evil", "x")
+    assert dpublish("show", "evil.dpr").code == 5
+
+
+def test_a_missing_release(shop: Path, dpublish: Command) -> None:
+    for words in (("show", "none.dpr"), ("verify", "none.dpr"), ("query", "none.dpr", "age > 30")):
+        shown = dpublish(*words)
+        assert shown.code == 5
+        assert "none.dpr" in shown.out + shown.err
+
+
+def test_query(released: Path, dpublish: Command) -> None:
+    shown = dpublish("query", "shop.dpr", "city = 'Bern'", "age >= 38 and member = true")
+    assert shown.code == 0
+    assert "city = 'Bern'" in shown.out
+    first, second = dpublish("query", "shop.dpr", "city = 'Bern'", "age is null", "--level", "0.9", "--json").document[
+        "estimates"
+    ]
+    assert first["predicate"] == "city = 'Bern'"
+    assert set(first) == {"predicate", "value", "standard_error", "low", "high", "level"}
+    assert first["low"] <= first["value"] <= first["high"]
+    assert second["level"] == 0.9
+
+
+def test_query_by_column(released: Path, dpublish: Command) -> None:
+    document = dpublish("query", "shop.dpr", "--by", "city,member", "--json").document
+    assert document["columns"][:3] == ["city", "member", "count"]
+    assert len(document["rows"]) >= 6
+    assert "Graz" in dpublish("query", "shop.dpr", "--by", "city").out
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["town = 'Bern'"], "town"),
+        (["city = 'Brn'"], "Bern"),
+        (["city = "], ""),
+        ([], "--by"),
+        (["city = 'Bern'", "--by", "city"], "--by"),
+        (["--by", "cty"], "city"),
+    ],
+)
+def test_wrong_queries(released: Path, dpublish: Command, words: list[str], expected: str) -> None:
+    shown = dpublish("query", "shop.dpr", *words)
+    assert (shown.code, shown.out) == (2, "")
+    assert expected in shown.err
+    assert dpublish("query", "shop.dpr", *words, "--json").error["type"] == "QueryError"
+
+
+def test_sql(released: Path, dpublish: Command) -> None:
+    text = "select city, count(*) as people from release group by city order by people desc"
+    document = dpublish("sql", "shop.dpr", text, "--json").document
+    assert document["columns"] == ["city", "people"]
+    assert document["rows"][0][0] == "Bern"
+    assert "Bern" in dpublish("sql", "shop.dpr", text).out
+    assert "more rows" in dpublish("sql", "shop.dpr", text, "--rows", "1").out
+    assert dpublish("sql", "shop.dpr", "drop table release").code == 2
+    assert dpublish("sql", "shop.dpr", "select nonsense from release").code == 2
+
+
+def test_export(released: Path, dpublish: Command) -> None:
+    assert dpublish("export", "shop.dpr", "--to", "csv", "--out", "cells.csv").code == 0
+    assert "weight" in pl.read_csv("cells.csv").columns
+    document = dpublish("export", "shop.dpr", "--out", "rows.parquet", "--synthetic", "--number", "50", "--json").document
+    assert document["format"] == "parquet"
+    assert pl.read_parquet("rows.parquet").height == 50
+    assert "--to" in dpublish("export", "shop.dpr", "--out", "rows.xyz").err
+    assert dpublish("export", "shop.dpr", "--out", "rows.csv", "--number", "5").code == 2
+    assert CANARY not in Path("cells.csv").read_text()
+
+
+def test_report(released: Path, dpublish: Command) -> None:
+    document = dpublish("report", "shop.dpr", "--out", "shop.html", "--json").document
+    assert document["bytes"] == Path("shop.html").stat().st_size
+    page = Path("shop.html").read_text(encoding="utf-8")
+    assert "<html" in page
+    assert CANARY not in page
+
+
+def test_no_file_that_was_written_carries_a_canary(released: Path, dpublish: Command) -> None:
+    dpublish(*RELEASE, "--epsilon", "5", "--out", "refused.dpr")
+    for path in released.rglob("*"):
+        if path.is_file() and path.name != "shop.csv":
+            assert CANARY.encode() not in path.read_bytes(), path.name
+
+
+def test_verify_a_folder_and_a_replaced_file(released: Path, dpublish: Command) -> None:
+    assert dpublish(*RELEASE, "--epsilon", "1", "--key", "first", "--out", "folder").code == 0
+    assert dpublish("verify", "folder", "--ledger", "shop.ledger").code == 0
+    # the same key paid from another ledger of the same name and budget is another release
+    words = ("release", "shop.csv", "--schema", "shop.toml", "--ledger", "twin.ledger", "--budget", "2")
+    assert dpublish(*words, "--epsilon", "1", "--key", "first", "--out", "twin.dpr").code == 0
+    assert dpublish("verify", "twin.dpr", "--ledger", "shop.ledger").code == 5
+
+
+def test_a_release_of_a_kind_that_does_not_serve(released: Path, dpublish: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("dpublish.public.releases.histogram.HistogramRelease.sql")
+    shown = dpublish("sql", "shop.dpr", "select 1 from release", "--json")
+    assert (shown.code, shown.error["type"]) == (2, "QueryError")
+    assert "does not offer SQL ('sql'). It offers conditions with error bars ('query')" in shown.error["message"]

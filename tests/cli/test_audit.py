@@ -1,0 +1,54 @@
+"""`dpublish audit` as a user sees it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Command
+
+
+def test_the_histogram_survives(shop: Path, dpublish: Command) -> None:
+    tiers = [word for tier in ("exact", "replay", "sampled") for word in ("--tier", tier)]
+    shown = dpublish("audit", "histogram", *tiers, "--samples", "200")
+    assert shown.code == 0, shown.out
+    assert shown.out.count("survived") == 6, "three tiers, two relations"
+    assert "Survived is not verified" in shown.out
+
+
+def test_the_command_line_survives_a_twin_run(shop: Path, dpublish: Command) -> None:
+    shown = dpublish("audit", "histogram", "--tier", "twin", "--neighbours", "add-remove-one", "--json")
+    assert shown.code == 0, shown.out
+    (report,) = shown.document["reports"]
+    assert report["neighbours"] == "add-remove-one"
+    assert "tiny.dpr" in report["files"]
+
+
+def test_json(shop: Path, dpublish: Command) -> None:
+    document = dpublish("audit", "histogram", "--tier", "replay", "--json").document
+    assert document["survived"] is True
+    assert [report["neighbours"] for report in document["reports"]] == ["replace-one", "add-remove-one"]
+
+
+def test_a_broken_histogram_is_found(shop: Path, dpublish: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half the noise that is due: the exact tier must see it, and the command must fail."""
+    from fractions import Fraction
+
+    monkeypatch.setattr("dpublish.mechanisms.tables.histogram.cell_sensitivity", lambda schema: Fraction(1))
+    shown = dpublish("audit", "histogram", "--tier", "exact")
+    assert shown.code == 1
+    assert "FAILED" in shown.out
+
+
+def test_unknown_method(dpublish: Command) -> None:
+    shown = dpublish("audit", "histgram")
+    assert shown.code == 2
+    assert "Did you mean 'histogram'?" in shown.err
+
+
+def test_a_method_without_a_built_in_audit(dpublish: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpublish.cli.audit.SETTINGS", {"another": {}})
+    shown = dpublish("audit", "histogram")
+    assert shown.code == 2
+    assert "docs/audits.md" in shown.err

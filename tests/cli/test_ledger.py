@@ -1,0 +1,59 @@
+"""`dpublish ledger` as a user sees it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from cli.conftest import RELEASE, Command
+
+
+def test_open_status_history_verify(released: Path, dpublish: Command) -> None:
+    status = dpublish("ledger", "status", "shop.ledger", "--json").document
+    assert (status["cap"]["epsilon"], status["spent"]["epsilon"], status["remaining"]["epsilon"]) == ("2", "1", "1")
+    assert "epsilon = 1" in dpublish("ledger", "status", "shop.ledger").out
+    entries = dpublish("ledger", "history", "shop.ledger", "--json").document["entries"]
+    assert [entry["kind"] for entry in entries] == ["open", "debit", "seal"]
+    assert entries[1]["key"] == "first"
+    assert entries[2]["previous"] == entries[1]["hash"]
+    assert "debit" in dpublish("ledger", "history", "shop.ledger").out
+    assert dpublish("ledger", "verify", "shop.ledger", "--json").document["ok"] is True
+    assert "whole" in dpublish("ledger", "verify", "shop.ledger").out
+
+
+def test_opening_twice(shop: Path, dpublish: Command) -> None:
+    assert dpublish("ledger", "open", "a.ledger", "--epsilon", "2", "--delta", "1e-6").code == 0
+    again = dpublish("ledger", "open", "a.ledger", "--epsilon", "2", "--delta", "1e-6", "--json")
+    assert again.document["cap"]["delta"] == "1/1000000"
+    other = dpublish("ledger", "open", "a.ledger", "--epsilon", "3")
+    assert other.code == 3
+    assert "cannot be changed" in other.err
+
+
+def test_a_budget_is_needed(shop: Path, dpublish: Command) -> None:
+    assert "--epsilon" in dpublish("ledger", "open", "a.ledger").err
+    for amount in ("0", "-1", "nan", "lots"):
+        assert dpublish("ledger", "open", "a.ledger", "--epsilon", amount).code == 2
+    assert not (shop / "a.ledger").exists()
+
+
+def test_missing_and_damaged(released: Path, dpublish: Command) -> None:
+    for verb in ("status", "history", "verify"):
+        missing = dpublish("ledger", verb, "none.ledger", "--json")
+        assert (missing.code, missing.error["type"]) == (4, "LedgerUnavailable")
+    Path("bad.ledger").write_bytes(b"\0" * 4096)
+    assert dpublish("ledger", "status", "bad.ledger").code == 4
+    assert dpublish("ledger", "status", "postgresql+psycopg://nobody@127.0.0.1:1/none?connect_timeout=1").code == 4
+
+
+def test_an_old_copy_is_refused_and_can_be_recovered(released: Path, dpublish: Command) -> None:
+    shutil.copy("shop.ledger", "old.ledger")
+    assert dpublish(*RELEASE, "--epsilon", "0.5", "--out", "b.dpr").code == 0
+    shutil.move("old.ledger", "shop.ledger")
+    for leftover in ("shop.ledger-wal", "shop.ledger-shm"):
+        Path(leftover).unlink(missing_ok=True)
+    refused = dpublish(*RELEASE, "--epsilon", "0.5", "--out", "c.dpr")
+    assert refused.code == 4
+    recovered = dpublish("ledger", "recover", "shop.ledger", "--json")
+    assert recovered.code == 0
+    assert recovered.document["spent"]["epsilon"] == "3/2", "no budget came back"

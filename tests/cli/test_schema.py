@@ -1,0 +1,92 @@
+"""`dpublish schema` as a user sees it."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from cli.conftest import CANARY, SCHEMA, Command
+from dpublish.schema import Schema
+
+
+def test_check_says_that_all_is_there(shop: Path, dpublish: Command) -> None:
+    assert "complete" in dpublish("schema", "check", "shop.toml").out
+    assert dpublish("schema", "check", "shop.toml", "--data", "shop.csv", "--json").document == {
+        "schema": "shop",
+        "ok": True,
+        "problems": [],
+    }
+
+
+def test_check_lists_every_problem_at_once(shop: Path, dpublish: Command) -> None:
+    (shop / "bad.toml").write_text(
+        '[draft]\n[dataset]\nname = "shop"\n[columns.age]\nkind = "integer"\nlower = 0\n'
+        '[columns.pay]\nkind = "real"\nupper = 9\n'
+    )
+    shown = dpublish("schema", "check", "bad.toml", "--json")
+    assert shown.code == 2
+    draft, age, pay = shown.document["problems"]
+    assert "[draft]" in draft
+    assert "'age' has no upper bound" in age
+    assert "cannot be taken from the data" in pay
+    assert "3 problem(s)" in dpublish("schema", "check", "bad.toml").out
+
+
+def test_check_compares_with_the_columns_of_the_data(shop: Path, dpublish: Command) -> None:
+    (shop / "bad.toml").write_text(SCHEMA.replace("columns.city", "columns.cty"))
+    shown = dpublish("schema", "check", "bad.toml", "--data", "shop.csv")
+    assert shown.code == 2
+    assert "no column named exactly 'cty'." in shown.out
+
+
+def test_a_file_without_a_header_is_not_quoted(shop: Path, dpublish: Command) -> None:
+    """Its first row would pass for the names of its columns."""
+    (shop / "bare.csv").write_text(f"{CANARY},cityy,{CANARY}2\n41,Bern,yes\n")
+    shown = dpublish("schema", "check", "shop.toml", "--data", "bare.csv")
+    assert shown.code == 2
+    assert "cityy" not in shown.out
+
+
+def test_show(shop: Path, dpublish: Command) -> None:
+    shown = dpublish("schema", "show", "shop.toml")
+    assert "18 to 97 in 4 bins" in shown.out
+    assert "Bern, Graz, Lyon" in shown.out
+    document = dpublish("schema", "show", "shop.toml", "--json").document
+    assert document["digest"] == Schema.read("shop.toml").digest
+    assert document["columns"]["age"]["upper"] == 97
+
+
+def test_errors_in_the_file(shop: Path, dpublish: Command) -> None:
+    for text, words in (
+        ("[dataset", "not valid TOML"),
+        ('[dataset]\nname = "x"\nneighbors = 1\n', "Did you mean 'neighbours'?"),
+        ('[dataset]\nname = "x"\n[columns.a]\nkind = "categorial"\n', "categorical"),
+        ('[dataset]\nname = "x"\n[columns.a]\nkind = "categorical"\n', "no levels"),
+    ):
+        (shop / "bad.toml").write_text(text)
+        shown = dpublish("schema", "show", "bad.toml")
+        assert shown.code == 2
+        assert words in shown.err
+    assert "no schema file 'none.toml'" in dpublish("schema", "show", "none.toml").err
+
+
+def test_draft_is_stamped_and_refused(shop: Path, dpublish: Command) -> None:
+    # the draft itself is read off the rows and may quote them, so this table has no canary
+    (shop / "plain.csv").write_text(
+        "age,city\n" + "".join(f"{20 + i % 50},{'Bern' if i % 3 else 'Graz'}\n" for i in range(200))
+    )
+    shown = dpublish("schema", "draft", "plain.csv", "--out", "draft.toml")
+    assert shown.code == 0
+    assert "keep it private" in shown.err
+    assert "derived_from_rows" in tomllib.loads((shop / "draft.toml").read_text())["draft"]
+    printed = dpublish("schema", "draft", "plain.csv", "--name", "people")
+    assert tomllib.loads(printed.out)["dataset"]["name"] == "people"
+    assert dpublish("schema", "draft", "plain.csv", "--json").document["draft"] is True
+    refused = dpublish(
+        *("release", "plain.csv", "--schema", "draft.toml", "--ledger", "shop.ledger", "--budget", "1"),
+        *("--epsilon", "1", "--out", "x.dpr"),
+    )
+    assert refused.code == 2
+    assert "[draft]" in refused.err
+    assert not (shop / "x.dpr").exists()
+    assert CANARY not in (shop / "draft.toml").read_text()
