@@ -118,3 +118,15 @@ def test_missing_extra_is_named() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "dpublish[learn]" in done.stdout
+
+
+def test_out_of_bounds_numbers_are_clipped_at_prediction() -> None:
+    """A column that clips has its extreme bins at prediction too, also when the domain has no code for other values."""
+    from dpublish.domain import Axis
+    from dpublish.public.raw_rows import row_codes
+
+    axis = Axis("age", "integer", edges=(0, 10, 20, 30), outside="clip")
+    (codes,) = row_codes({"age": [-5, 15, 99, None]}, [axis])
+    assert codes.tolist() == [0, 1, 2, 3]  # 3: no code, the missing value
+    strict = Axis("age", "integer", edges=(0, 10, 20, 30), outside="drop")
+    assert row_codes({"age": [-5, 15, 99]}, [strict])[0].tolist() == [3, 1, 3]

@@ -80,7 +80,8 @@ def _missing(target: Target, name: str, others: list[str] | None = None) -> Ledg
     known = f" It holds: {', '.join(sorted(others))}.{did_you_mean(name, others)}" if others else ""
     return LedgerUnavailable(
         f"There is no ledger '{name}' at {target.shown}.{known} To make one, give its budget for life: "
-        "dpublish ledger open URL --epsilon E, or open_ledger(..., budget=Budget(epsilon=...), create=True). If you expected one, check the place and the name first: "
+        "dpublish ledger open URL --epsilon E, or open_ledger(..., budget=Budget(epsilon=...), create=True). "
+        "If you expected one, check the place and the name first: "
         "a second ledger for the same data would allow spending twice."
     )
 

@@ -56,14 +56,14 @@ class Source(abc.ABC):
         return None
 
     def require(self, names: Iterable[str], *, schema_name: str) -> None:
-        """Refuse columns that are not there, with a hint where names are metadata: the first line of a text file may be a row."""
+        """Refuse columns that are not there. The first line of a text file may be a row, so only other sources give a hint."""
         known = self.columns()
         for name in names:
             if name not in known:
                 raise SchemaError(
                     f"Schema '{schema_name}' declares column '{name}', but the data has none of that name."
-                    f"{did_you_mean(name, known) if self.names_are_metadata else ''} Names must agree exactly; a text file names "
-                    "its columns in its first line."
+                    f"{did_you_mean(name, known) if self.names_are_metadata else ''} Names must agree exactly; "
+                    "a text file names its columns in its first line."
                 )
 
     def count_units(self, unit_column: str | None) -> int:

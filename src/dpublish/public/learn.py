@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dpublish.domain import Axis, Domain
-from dpublish.encode import encode_frame
+from dpublish.domain import Axis
 from dpublish.errors import QueryError
 from dpublish.public.frames import column_values
+from dpublish.public.raw_rows import row_codes
 
 if TYPE_CHECKING:
     from dpublish.public.releases.histogram import HistogramRelease
@@ -50,11 +49,7 @@ class CellEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return True
 
     def transform(self, rows: Any) -> Matrix:
-        frame = as_frame(rows, [axis.name for axis in self.axes])
-        # at prediction time no row may be dropped, so every column gets codes for values that training never saw
-        lenient = Domain(tuple(replace(axis, other=True, missing=True, outside=_lenient(axis)) for axis in self.axes))
-        codes = encode_frame(frame, lenient).codes
-        return self.matrix([_strict_codes(axis, np.asarray(code)) for axis, code in zip(self.axes, codes, strict=True)])
+        return self.matrix(row_codes(rows, self.axes))
 
     def matrix(self, codes: Sequence[NDArray[np.int64]]) -> Matrix:
         """Features of rows given as codes; code `cardinality` stands for a value the domain has no code for."""
@@ -77,19 +72,6 @@ class CellEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.array(names, dtype=object)
 
 
-def _lenient(axis: Axis) -> str:
-    return "clip" if axis.outside == "clip" else "other"
-
-
-def _strict_codes(axis: Axis, lenient: NDArray[Any]) -> NDArray[np.int64]:
-    """Codes of the lenient axis (other, then missing) as codes of the axis itself."""
-    unknown = axis.cardinality
-    other = axis.other_code if axis.other_code is not None else unknown
-    missing = axis.missing_code if axis.missing_code is not None else other
-    translate = np.array([*range(axis.base), other, missing], dtype=np.int64)
-    return translate[lenient.astype(np.int64)]
-
-
 @functools.lru_cache(maxsize=256)
 def _axis_table(axis: Axis) -> NDArray[np.float64]:
     """One row of features a code, and a last row for values without a code."""
@@ -107,35 +89,6 @@ def _axis_table(axis: Axis) -> NDArray[np.float64]:
     table[axis.base :, 0] = 0.5
     table[axis.base : axis.cardinality, 1:] = np.eye(extra)
     return table
-
-
-def as_frame(rows: Any, names: Sequence[str]) -> pl.DataFrame:
-    """Rows given as a polars or pandas frame, an arrow table or a mapping of columns, with the named columns in order."""
-    if isinstance(rows, pl.LazyFrame):
-        rows = rows.collect()
-    if not isinstance(rows, pl.DataFrame):
-        columns = getattr(rows, "columns", None)
-        if columns is not None and hasattr(rows, "iloc"):
-            rows = pl.DataFrame({name: _series(name, rows[name]) for name in names if name in set(columns)})
-        else:
-            try:
-                rows = pl.DataFrame(rows, strict=False)
-            except Exception as error:
-                raise QueryError(
-                    f"Rows must be a polars or pandas frame or a mapping of columns, not {type(rows).__name__}."
-                ) from error
-    lacking = [name for name in names if name not in rows.columns]
-    if lacking:
-        raise QueryError(f"The rows lack the columns {', '.join(lacking)}. Needed: {', '.join(names)}.")
-    frame: pl.DataFrame = rows.select(names)
-    return frame
-
-
-def _series(name: str, values: Any) -> pl.Series:
-    try:
-        return pl.Series(name, values.to_numpy())
-    except Exception:  # mixed objects: let polars take them one by one
-        return pl.Series(name, [None if value is None else str(value) for value in values], dtype=pl.String)
 
 
 def fit_pipeline(release: HistogramRelease, estimator: Any, *, target: str | None, features: Sequence[str] | None) -> Any:
