@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from dpublish.errors import SchemaError as SchemaError
     from dpublish.ledger import open_ledger as open_ledger
     from dpublish.mechanisms.base import Mechanism as Mechanism
+    from dpublish.mechanisms.learning.private_classifier import PrivateClassifier as PrivateClassifier
     from dpublish.mechanisms.tables.histogram import Histogram as Histogram
+    from dpublish.mechanisms.tables.projected_histogram import ProjectedHistogram as ProjectedHistogram
     from dpublish.plan import Plan as Plan
     from dpublish.private.draft import draft_schema as draft_schema
     from dpublish.private.gate import Curator as Curator
@@ -50,6 +52,8 @@ _CURATOR = {
     "Histogram": "dpublish.mechanisms.tables.histogram",
     "Mechanism": "dpublish.mechanisms.base",
     "Plan": "dpublish.plan",
+    "PrivateClassifier": "dpublish.mechanisms.learning.private_classifier",
+    "ProjectedHistogram": "dpublish.mechanisms.tables.projected_histogram",
     "Schema": "dpublish.schema",
     "SqlSource": "dpublish.private.sources",
     "draft_schema": "dpublish.private.draft",

@@ -12,6 +12,7 @@ import dpublish as dp
 EXPECTED = {
     "curator": {
         "Budget", "Cost", "Curator", "Domain", "Histogram", "Mechanism", "Plan", "Schema", "SqlSource",
+        "PrivateClassifier", "ProjectedHistogram",
         "draft_schema", "open_ledger",
     },
     "analyst": {"Estimate", "Release", "open_release", "verify_bundle"},

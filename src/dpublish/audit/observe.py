@@ -39,6 +39,8 @@ class _Lines(logging.Handler):
         self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
+        if record.name.split(".")[0] == "numba":
+            return  # the compiler tells of types when a kernel is first used, never of values
         self.lines.append(f"{record.levelname} {record.name}: {record.getMessage()}")
 
 

@@ -16,6 +16,8 @@ from dpublish.errors import PlanError, did_you_mean
 from dpublish.mechanisms.base import Mechanism
 
 METHODS: Mapping[str, str] = {
+    "private-classifier": "dpublish.mechanisms.learning.private_classifier:PrivateClassifier",
+    "projected-histogram": "dpublish.mechanisms.tables.projected_histogram:ProjectedHistogram",
     "histogram": "dpublish.mechanisms.tables.histogram:Histogram",
 }
 

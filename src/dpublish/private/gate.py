@@ -248,7 +248,7 @@ def build_manifest(plan: Plan, receipt: Receipt, content: Content, *, publishabl
             "statement": privacy_statement(plan, publishable=publishable),
         },
         **({"domain": domain.to_json()} if domain is not None else {}),
-        "target": schema.target,
+        "target": content.facts.get("target", schema.target),
         "schema_digest": schema.digest,
         "facts": dict(content.facts),
         "plan": {"facts": dict(plan.facts), "sentences": list(plan.sentences), "warnings": list(plan.warnings)},

@@ -17,7 +17,10 @@ from dpublish.public.verify import Verification, verify_bundle
 if TYPE_CHECKING:
     import polars as pl
 
-KIND_MODULES: dict[str, str] = {"histogram": "dpublish.public.releases.histogram"}
+KIND_MODULES: dict[str, str] = {
+    "linear-model": "dpublish.public.releases.linear_model",
+    "histogram": "dpublish.public.releases.histogram",
+}
 """Which module defines the class of a kind, imported when a release of that kind is opened."""
 
 _CLASSES: dict[str, type[Release]] = {}

@@ -1,0 +1,261 @@
+"""Loops over a partition of rows: what becomes of each class when one more column splits it, and the split itself.
+
+`group` holds the class of each row, numbered densely; once there are many classes the rows are sorted by class, and `starts`
+says where each begins. A score is a sum over the cells (class, level) of a value of the cell's label counts:
+
+    PAIRS    the pairs of rows in the cell whose labels differ
+    PURITY   max(0, floor(grid * sum_y count_y^2 / count) - grid * charge)
+
+Counts stay below 2^31, so that squares and their sums fit 64 bits; the caller checks the number of rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+PAIRS = 0
+PURITY = 1
+FEW = 8
+
+Codes = NDArray[Any]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def cell_value(total: np.int64, squares: np.int64, mode: int, grid: int, charge: int) -> Any:
+    """The value of one cell with `total` rows, whose label counts have the given sum of squares."""
+    if mode == PAIRS:
+        return (total * total - squares) // 2
+    # floor(grid * squares / total) in two parts: grid * squares may not fit 64 bits
+    whole = squares // total
+    value = grid * whole + (grid * (squares - whole * total)) // total - grid * charge
+    return max(value, 0)
+
+
+@njit(cache=True, nogil=True)
+def count_one(base: NDArray[np.uint32], codes: Codes, levels: int, table: NDArray[np.uint32]) -> None:
+    """Add each row to the contingency table of one column; base = class * labels + label of each row."""
+    width = np.uint32(levels)
+    for i in range(base.size):
+        table[base[i] * width + codes[i]] += np.uint32(1)
+
+
+@njit(cache=True, nogil=True)
+def count_two(
+    base: NDArray[np.uint32],
+    first: Codes,
+    first_levels: int,
+    first_table: NDArray[np.uint32],
+    second: Codes,
+    second_levels: int,
+    second_table: NDArray[np.uint32],
+) -> None:
+    """The same for two columns at once: `base` is read once, and neither table waits for its own last increment."""
+    first_width, second_width = np.uint32(first_levels), np.uint32(second_levels)
+    for i in range(base.size):
+        at = base[i]
+        first_table[at * first_width + first[i]] += np.uint32(1)
+        second_table[at * second_width + second[i]] += np.uint32(1)
+
+
+@njit(cache=True, nogil=True)
+def table_score(
+    table: NDArray[np.uint32], levels: int, classes: int, labels: int, mode: int, grid: int, charge: int
+) -> np.int64:
+    """The score that a contingency table [class, label, level] holds."""
+    score = np.int64(0)
+    for group in range(classes):
+        first = group * labels * levels
+        for level in range(levels):
+            total, squares = np.int64(0), np.int64(0)
+            for label in range(labels):
+                count = np.int64(table[first + label * levels + level])
+                total += count
+                squares += count * count
+            if total > 0:
+                score += cell_value(total, squares, mode, grid, charge)
+    return score
+
+
+@njit(cache=True, nogil=True)
+def score_by_class(
+    starts: NDArray[np.int64],
+    labels_of: Codes,
+    codes: Codes,
+    levels: int,
+    labels: int,
+    mode: int,
+    grid: int,
+    charge: int,
+) -> np.int64:
+    """The same score for rows sorted by class, in memory that does not grow with the number of classes."""
+    counts = np.zeros(levels * labels, np.uint32)
+    totals = np.zeros(levels, np.int64)
+    squares = np.zeros(levels, np.int64)
+    score = np.int64(0)
+    for group in range(starts.size - 1):
+        first, last = starts[group], starts[group + 1]
+        if mode == PAIRS:
+            if last - first <= FEW:
+                # comparing a few rows with each other is cheaper than counting them
+                for i in range(first + 1, last):
+                    level, label = codes[i], labels_of[i]
+                    for j in range(first, i):
+                        score += np.int64((codes[j] == level) & (labels_of[j] != label))
+                continue
+            if counts.size <= 4 * (last - first):
+                for i in range(first, last):
+                    counts[np.int64(codes[i]) * labels + np.int64(labels_of[i])] += np.uint32(1)
+                for filled in range(levels):
+                    total, square = np.int64(0), np.int64(0)
+                    for entry in range(filled * labels, (filled + 1) * labels):
+                        held = np.int64(counts[entry])
+                        counts[entry] = np.uint32(0)
+                        total += held
+                        square += held * held
+                    score += (total * total - square) // 2
+                continue
+            for i in range(first, last):
+                level = np.int64(codes[i])
+                cell = level * labels + np.int64(labels_of[i])
+                held = np.int64(counts[cell])
+                score += totals[level] - held  # pairs with the rows before it in the same cell
+                counts[cell] = np.uint32(held + 1)
+                totals[level] += 1
+            for i in range(first, last):
+                level = np.int64(codes[i])
+                counts[level * labels + np.int64(labels_of[i])] = np.uint32(0)
+                totals[level] = 0
+            continue
+        for i in range(first, last):
+            level = np.int64(codes[i])
+            cell = level * labels + np.int64(labels_of[i])
+            held = np.int64(counts[cell])
+            counts[cell] = np.uint32(held + 1)
+            totals[level] += 1
+            squares[level] += 2 * held + 1
+        # a second walk visits each occupied level once and leaves everything at zero for the next class
+        for i in range(first, last):
+            level = np.int64(codes[i])
+            counts[level * labels + np.int64(labels_of[i])] = np.uint32(0)
+            total = totals[level]
+            if total > 0:
+                score += cell_value(total, squares[level], mode, grid, charge)
+                totals[level] = 0
+                squares[level] = 0
+    return score
+
+
+@njit(cache=True, nogil=True)
+def split_by_table(group: NDArray[np.uint32], codes: Codes, levels: int, classes: int, number: NDArray[np.uint32]) -> int:
+    """Replace `group` by the dense class numbers of its refinement by `codes`; `number` is work space of classes * levels."""
+    absent = np.uint32(0xFFFFFFFF)
+    width = np.uint32(levels)
+    number[:] = absent
+    for row in range(group.size):
+        number[group[row] * width + codes[row]] = np.uint32(0)
+    found = 0
+    for cell in range(number.size):
+        if number[cell] != absent:
+            number[cell] = np.uint32(found)
+            found += 1
+    for row in range(group.size):
+        group[row] = number[group[row] * width + codes[row]]
+    return found
+
+
+@njit(cache=True, nogil=True)
+def split_by_class(starts: NDArray[np.int64], codes: Codes, levels: int, group: NDArray[np.uint32]) -> int:
+    """The same for rows sorted by class, in memory that does not grow with the number of classes."""
+    stamp = np.full(levels, -1, np.int64)
+    number = np.zeros(levels, np.uint32)
+    classes = 0
+    for old in range(starts.size - 1):
+        for row in range(starts[old], starts[old + 1]):
+            level = np.int64(codes[row])
+            if stamp[level] != old:
+                stamp[level] = old
+                number[level] = np.uint32(classes)
+                classes += 1
+            group[row] = number[level]
+    return classes
+
+
+@njit(cache=True, nogil=True)
+def sort_by_class(
+    group: NDArray[np.uint32], classes: int, labels_of: Codes, mixed: bool, above: int, order: NDArray[np.uint32]
+) -> NDArray[np.int64]:
+    """List the rows class by class in `order`, leaving out the classes not wanted; return where the classes left start.
+
+    `mixed` wants classes with at least two labels, `above` those with more rows than that.
+    """
+    totals = np.zeros(classes, np.int64)
+    first_label = np.zeros(classes, np.int64)
+    varied = np.zeros(classes, np.bool_)
+    for row in range(group.size):
+        at = group[row]
+        label = np.int64(labels_of[row])
+        if totals[at] == 0:
+            first_label[at] = label
+        totals[at] += 1
+        varied[at] |= first_label[at] != label
+    place = np.full(classes, -1, np.int64)
+    starts = np.zeros(classes + 1, np.int64)
+    kept, rows = 0, np.int64(0)
+    for at in range(classes):
+        if totals[at] > above and (varied[at] or not mixed):
+            place[at] = rows
+            rows += totals[at]
+            kept += 1
+            starts[kept] = rows
+    for row in range(group.size):
+        at = group[row]
+        where = place[at]
+        if where >= 0:
+            place[at] = where + 1
+            order[where] = np.uint32(row)
+    return starts[: kept + 1]
+
+
+@njit(cache=True, nogil=True)
+def gather(codes: Codes, order: NDArray[np.uint32], out: Codes) -> None:
+    for i in range(out.size):
+        out[i] = codes[order[i]]
+
+
+@njit(cache=True, nogil=True)
+def mix_codes(hashes: NDArray[np.uint64], codes: Codes, salt: np.uint64) -> None:
+    """Fold one column into a running 64-bit hash of each row."""
+    for row in range(hashes.size):
+        word = (hashes[row] ^ (np.uint64(codes[row]) + salt)) * np.uint64(0x9E3779B97F4A7C15)
+        word = (word ^ (word >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+        hashes[row] = word ^ (word >> np.uint64(32))
+
+
+@njit(cache=True, nogil=True)
+def deal_copies(
+    group: NDArray[np.uint32], classes: int, hashes: NDArray[np.uint64], parts: int, out: NDArray[np.uint32]
+) -> None:
+    """Deal rows to parts: the j-th of equal rows (rows of one class) goes where its hash and j say."""
+    copies = np.zeros(classes, np.uint64)
+    for row in range(group.size):
+        copies[group[row]] += np.uint64(1)
+        word = (hashes[row] + copies[group[row]]) * np.uint64(0xD1342543DE82EF95)
+        word = (word ^ (word >> np.uint64(31))) * np.uint64(0x94D049BB133111EB)
+        out[row] = np.uint32((word ^ (word >> np.uint64(30))) % np.uint64(parts))
+
+
+@njit(cache=True, nogil=True)
+def add_digit(cells: NDArray[np.uint64], codes: Codes, levels: int) -> None:
+    """One more digit of the mixed-radix cell number of each row."""
+    for row in range(cells.size):
+        cells[row] = cells[row] * np.uint64(levels) + np.uint64(codes[row])
+
+
+@njit(cache=True, nogil=True)
+def count_into(cells: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
+    for row in range(cells.size):
+        counts[cells[row]] += 1

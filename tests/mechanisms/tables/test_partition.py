@@ -1,0 +1,131 @@
+"""The fast partition against counting by hand, in all its modes."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+
+from dpublish.errors import PrivateSideError
+from dpublish.mechanisms.kernels import partition as kernels
+from dpublish.mechanisms.tables import partition as module
+from dpublish.mechanisms.tables.partition import CodedTable, PairPartition, PurityPartition, equal_rows
+
+
+def random_table(seed: int, rows: int, levels: list[int], labels: int) -> CodedTable:
+    rng = np.random.default_rng(seed)
+    columns = [np.minimum(rng.geometric(0.3, rows) - 1, n - 1) if seed % 2 else rng.integers(0, n, rows) for n in levels]
+    return CodedTable(columns, levels, rng.integers(0, labels, rows), labels)
+
+
+def cells_of(table: CodedTable, columns: list[int]) -> list[Counter[int]]:
+    cells: dict[tuple[int, ...], Counter[int]] = defaultdict(Counter)
+    for row in range(table.rows):
+        cells[tuple(int(table.columns[c][row]) for c in columns)][int(table.labels_of[row])] += 1
+    return list(cells.values())
+
+
+def slow_pairs(table: CodedTable, columns: list[int]) -> int:
+    return sum((sum(c.values()) ** 2 - sum(n * n for n in c.values())) // 2 for c in cells_of(table, columns))
+
+
+def slow_purity(table: CodedTable, columns: list[int], grid: int, charge: int) -> int:
+    cells = cells_of(table, columns)
+    return sum(max(0, grid * sum(n * n for n in c.values()) // sum(c.values()) - grid * charge) for c in cells)
+
+
+@pytest.mark.parametrize(
+    ("entries", "class_entries"),
+    [(1 << 17, 1 << 22), (40, 1 << 22), (1, 1 << 22), (1, 1)],
+    ids=["one table", "sorted later", "sorted at once", "sorted by cell"],
+)
+@pytest.mark.parametrize("threads", [1 << 20, 1], ids=["one thread", "two threads"])
+@pytest.mark.parametrize(
+    ("seed", "rows", "levels", "labels"),
+    [
+        (1, 300, [2, 3, 5, 4, 2], 2),
+        (2, 257, [7, 300, 2, 3], 5),
+        (3, 40, [2, 70_000, 9], 300),
+        (4, 1, [2, 2], 2),
+        (5, 0, [3, 2], 2),
+    ],
+)
+def test_scores_are_those_of_counting(
+    monkeypatch: pytest.MonkeyPatch,
+    entries: int,
+    class_entries: int,
+    threads: int,
+    seed: int,
+    rows: int,
+    levels: list[int],
+    labels: int,
+) -> None:
+    monkeypatch.setattr(module, "_TABLE_ENTRIES", entries)
+    monkeypatch.setattr(module, "_CLASS_ENTRIES", class_entries)
+    monkeypatch.setattr(module, "_WORTH_THREADS", threads)
+    table = random_table(seed, rows, levels, labels)
+    pairs, purity = PairPartition(table), PurityPartition(table, grid=64, charge=2)
+    chosen: list[int] = []
+    left = list(range(len(levels)))
+    while True:
+        # a partition remembers what it has computed; one that is made afresh has to agree
+        fresh = PairPartition(table)
+        for column in chosen:
+            fresh.refine(column)
+        assert fresh.value() == slow_pairs(table, chosen)
+        assert pairs.value() == slow_pairs(table, chosen)
+        assert purity.value() == slow_purity(table, chosen, 64, 2)
+        assert pairs.after(left) == [slow_pairs(table, [*chosen, a]) for a in left]
+        assert purity.after(left) == [slow_purity(table, [*chosen, a], 64, 2) for a in left]
+        if not left:
+            break
+        chosen.append(left.pop((seed * 7) % len(left)))
+        pairs.refine(chosen[-1])
+        purity.refine(chosen[-1])
+
+
+def test_large_counts_do_not_overflow() -> None:
+    """Squares beyond 2^31 and grid * squares beyond 2^63: values of one cell, against Python's integers."""
+    for counts in ((2**31 - 2, 1), (2**30, 2**30 - 1), (3, 2**31 - 9)):
+        total, squares = sum(counts), sum(n * n for n in counts)
+        assert int(kernels.cell_value(np.int64(total), np.int64(squares), kernels.PAIRS, 1, 0)) == counts[0] * counts[1]
+        exact = max(0, 64 * squares // total - 64 * 5)
+        assert int(kernels.cell_value(np.int64(total), np.int64(squares), kernels.PURITY, 64, 5)) == exact
+
+
+def test_constants_agree_with_the_kernels() -> None:
+    assert (module.PAIRS, module.PURITY) == (kernels.PAIRS, kernels.PURITY)
+
+
+@pytest.mark.parametrize("direct", [1 << 24, 1])
+def test_cells_are_counted_in_mixed_radix(monkeypatch: pytest.MonkeyPatch, direct: int) -> None:
+    monkeypatch.setattr(module, "_DIRECT_CELLS", direct)
+    table = random_table(6, 500, [3, 4, 5], 2)
+    counts = table.count_cells([0, 2])
+    expected = Counter(
+        (int(a) * 5 + int(b)) * 2 + int(y) for a, b, y in zip(table.columns[0], table.columns[2], table.labels_of, strict=True)
+    )
+    assert dict(zip(counts.cells.tolist(), counts.counts.tolist(), strict=True)) == dict(expected)
+    assert counts.cells.dtype == np.uint64
+    assert (np.diff(counts.cells.astype(np.int64)) > 0).all()
+
+
+@pytest.mark.parametrize("entries", [1 << 24, 1])
+def test_equal_rows_share_a_number(monkeypatch: pytest.MonkeyPatch, entries: int) -> None:
+    monkeypatch.setattr(module, "_SPLIT_ENTRIES", entries)
+    table = random_table(8, 120, [2, 3, 2], 2)
+    group, classes = equal_rows(table)
+    rows = list(zip(*(column.tolist() for column in table.columns), table.labels_of.tolist(), strict=True))
+    for i, j in itertools.combinations(range(table.rows), 2):
+        assert (group[i] == group[j]) == (rows[i] == rows[j])
+    assert classes == len(set(rows)) == int(group.max()) + 1
+
+
+def test_rows_stay_private() -> None:
+    table = random_table(1, 10, [2, 2], 2)
+    assert repr(table) == "CodedTable(private)"
+    assert repr(PairPartition(table)) == "Partition(private)"
+    with pytest.raises(PrivateSideError):
+        CodedTable([np.zeros(3, dtype=np.int64)], [2], np.zeros(2, dtype=np.int64), 2)
