@@ -11,17 +11,42 @@ import dpublish as dp
 
 EXPECTED = {
     "curator": {
-        "Budget", "Cost", "Curator", "Domain", "Histogram", "Mechanism", "Plan", "Schema", "SqlSource",
-        "PrivateClassifier", "ProjectedHistogram",
-        "draft_schema", "open_ledger",
+        "Budget",
+        "Cost",
+        "Curator",
+        "Domain",
+        "draft_schema",
+        "Histogram",
+        "Mechanism",
+        "open_ledger",
+        "Plan",
+        "PrivateClassifier",
+        "ProjectedHistogram",
+        "Schema",
+        "SqlSource",
     },
-    "analyst": {"Estimate", "Release", "open_release", "verify_bundle"},
-    "auditor": {"audit"},
+    "analyst": {
+        "Estimate",
+        "open_release",
+        "Release",
+        "verify_bundle",
+    },
+    "auditor": {
+        "audit",
+    },
     "errors": {
-        "BudgetError", "BudgetExceeded", "BundleError", "InputError", "LedgerUnavailable", "PlanError", "PrivateSideError",
-        "PublishError", "QueryError", "SchemaError",
+        "BudgetError",
+        "BudgetExceeded",
+        "BundleError",
+        "InputError",
+        "LedgerUnavailable",
+        "PlanError",
+        "PrivateSideError",
+        "PublishError",
+        "QueryError",
+        "SchemaError",
     },
-}  # fmt: skip
+}
 
 
 def test_the_exported_names_are_these() -> None:

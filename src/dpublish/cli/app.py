@@ -8,7 +8,20 @@ from typing import Annotated
 
 import typer
 
-from dpublish.cli import audit, demo, export, ledger, plan, query, release, report, schema, show, sql, verify
+from dpublish.cli import (
+    audit,
+    demo,
+    export,
+    ledger,
+    plan,
+    query,
+    release,
+    report,
+    schema,
+    show,
+    sql,
+    verify,
+)
 from dpublish.cli.failure import INTERRUPTED, report_failure
 from dpublish.cli.sections import Sections
 
