@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from dpublish import audit as audit
+    from dpublish import local as local
     from dpublish.cost import Budget as Budget
     from dpublish.cost import Cost as Cost
     from dpublish.domain import Domain as Domain
@@ -58,6 +59,7 @@ _CURATOR = {
     "SqlSource": "dpublish.private.sources",
     "draft_schema": "dpublish.private.draft",
     "open_ledger": "dpublish.ledger",
+    "local": "",
 }
 _ANALYST = {
     "Estimate": "dpublish.public.estimation",

@@ -17,6 +17,7 @@ EXPECTED = {
         "Domain",
         "draft_schema",
         "Histogram",
+        "local",
         "Mechanism",
         "open_ledger",
         "Plan",

@@ -13,6 +13,7 @@ from dpublish.cli import (
     demo,
     export,
     ledger,
+    local,
     plan,
     query,
     release,
@@ -50,6 +51,7 @@ app.command("export", rich_help_panel=ANALYST)(export.export)
 app.command("report", rich_help_panel=ANALYST)(report.report)
 app.add_typer(schema.app, name="schema", rich_help_panel=CURATOR)
 app.add_typer(ledger.app, name="ledger", rich_help_panel=CURATOR)
+app.add_typer(local.app, name="local", rich_help_panel=CURATOR)
 app.command("verify", rich_help_panel=AUDITOR)(verify.verify)
 app.command("audit", rich_help_panel=AUDITOR)(audit.audit)
 

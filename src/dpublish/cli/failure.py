@@ -24,7 +24,7 @@ INTERRUPTED = 130
 USAGE = 2
 
 # Commands that open private data. Their unforeseen failures are never explained, whatever was asked for.
-READS_ROWS = frozenset({"release", "schema"})
+READS_ROWS = frozenset({"local", "online", "release", "schema", "solve"})
 
 # typer carries its own copy of click in some versions and not in others; this is the root of its usage errors in both
 UsageFailure: type[Exception] = next(

@@ -1,0 +1,49 @@
+"""The local model: every person randomises their own answer, and nobody else ever sees it.
+
+    report = dp.local.KaryResponse(["bus", "car", "bike"], epsilon=1).randomize_one(2)      on a device, with numpy alone
+    counts = dp.local.KaryResponse(["bus", "car", "bike"], epsilon=1).aggregate(reports)    at the collector
+
+Randomizers: `BinaryResponse`, `KaryResponse`, `UnaryEncoding`, `LocalHashing`, `HadamardResponse` (one of k levels),
+`MeanResponse` (a number), `Conjunctions` (many yes-or-no attributes), `HeavyHitters` (a huge domain). `LocalOracle` and
+`Wallet` hold each person to a total; `Survey` puts several questions in one file. Proofs: coins.proof.md, oracle.proof.md.
+"""
+
+from dpublish.local.base import Randomizer, Tally
+from dpublish.local.coins import Coin, Coins, DeviceCoins
+from dpublish.local.conjunctions import ConjunctionEstimates, Conjunctions
+from dpublish.local.estimates import Frequencies, LocalEstimate
+from dpublish.local.hadamard import HadamardResponse
+from dpublish.local.hashing import LocalHashing
+from dpublish.local.hitters import HeavyHitters, Hitter
+from dpublish.local.mean import MeanResponse
+from dpublish.local.oracle import LocalOracle
+from dpublish.local.parity import parity_error, parity_from_conjunctions
+from dpublish.local.response import BinaryResponse, KaryResponse
+from dpublish.local.survey import Survey
+from dpublish.local.unary import UnaryEncoding
+from dpublish.local.wallet import Wallet
+
+__all__ = [
+    "BinaryResponse",
+    "Coin",
+    "Coins",
+    "ConjunctionEstimates",
+    "Conjunctions",
+    "DeviceCoins",
+    "Frequencies",
+    "HadamardResponse",
+    "HeavyHitters",
+    "Hitter",
+    "KaryResponse",
+    "LocalEstimate",
+    "LocalHashing",
+    "LocalOracle",
+    "MeanResponse",
+    "Randomizer",
+    "Survey",
+    "Tally",
+    "UnaryEncoding",
+    "Wallet",
+    "parity_error",
+    "parity_from_conjunctions",
+]

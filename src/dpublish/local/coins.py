@@ -1,0 +1,91 @@
+"""The randomness of one person's device: whole words against whole thresholds, no floating-point coin.
+
+`Coins` is what a randomizer needs: uniform integers. `DeviceCoins` gives them from the operating system with nothing but
+numpy; every `Noise` of dpublish (system, seeded, enumerating, recording) has the same method and can stand in.
+
+`Coin` is the one private step of the package: out of m categories keep the true one, or move to one of the others, each with
+the same exact probability. It spends one word (proof: coins.proof.md).
+"""
+
+from __future__ import annotations
+
+import os
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpublish.errors import InputError, PlanError
+from dpublish.local.rates import checked_bits, other_words
+
+Words = NDArray[np.uint64]
+
+MAX_CATEGORIES = 1 << 32
+
+
+class Coins(Protocol):
+    """A source of uniform integers: `DeviceCoins`, or any `Noise`."""
+
+    def integers(self, bound: int, *, size: int, label: str = "") -> Words:
+        """`size` independent uniform draws from range(bound), 1 <= bound <= 2^64."""
+        ...
+
+
+class DeviceCoins:
+    """Uniform integers from the operating system. It keeps no state, so forks and threads need no care."""
+
+    def integers(self, bound: int, *, size: int, label: str = "") -> Words:
+        if not 1 <= bound <= 1 << 64:
+            raise InputError("The bound must lie between 1 and 2^64.")
+        width = (bound - 1).bit_length()
+        out = _bits(width, size)
+        if bound & (bound - 1):
+            places = np.flatnonzero(out >= np.uint64(bound))
+            while places.size:  # drawn again until below the bound: uniform, at most half of the draws are lost a round
+                again = _bits(width, places.size)
+                out[places] = again
+                places = places[again >= np.uint64(bound)]
+        return out
+
+
+def _bits(width: int, size: int) -> Words:
+    if width == 0:
+        return np.zeros(size, dtype=np.uint64)
+    taken = next(held for held in (1, 2, 4, 8) if 8 * held >= width)
+    words = np.frombuffer(os.urandom(size * taken), dtype=f"<u{taken}").astype(np.uint64)
+    return words if 8 * taken == width else words & np.uint64((1 << width) - 1)
+
+
+class Coin:
+    """Keep the true one of `categories`, or move to one of the others: `truth` and `other` are the exact probabilities."""
+
+    def __init__(self, categories: int, epsilon: Fraction, bits: int = 64) -> None:
+        if isinstance(categories, bool) or not isinstance(categories, int) or not 2 <= categories <= MAX_CATEGORIES:
+            raise PlanError(f"A randomised answer needs 2 to {MAX_CATEGORIES} categories, not {categories!r}.")
+        self.categories = categories
+        self.bits = checked_bits(bits)
+        self._other = other_words(epsilon, categories, bits)
+        self._start = (1 << bits) - (categories - 1) * self._other
+
+    @property
+    def truth(self) -> Fraction:
+        """Probability of the true category."""
+        return Fraction(self._start, 1 << self.bits)
+
+    @property
+    def other(self) -> Fraction:
+        """Probability of each other category."""
+        return Fraction(self._other, 1 << self.bits)
+
+    def draw(self, coins: Coins, size: int) -> Words:
+        """Steps from the true category: 0 with probability `truth`, each of 1..m-1 with probability `other`."""
+        words = coins.integers(1 << self.bits, size=size, label="coin")
+        start = np.uint64(self._start)
+        if self.categories == 2:
+            return (words >= start).astype(np.uint64)
+        # below `start` the subtraction wraps, and the product with False throws the result away
+        steps = (words - start) // np.uint64(self._other)
+        steps += np.uint64(1)
+        steps *= words >= start
+        return steps

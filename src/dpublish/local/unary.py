@@ -1,0 +1,134 @@
+"""Optimised unary encoding (Wang, Blocki, Li and Jha 2017): one bit a level.
+
+The bit of the true level is reported as 1 with probability 1/2, every other bit with probability about 1 / (e^eps + 1). A
+report is k bits long, so this is for up to a few hundred levels; Hadamard response is as accurate and sends one number.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpublish.cost import Amount
+from dpublish.errors import InputError, PlanError
+from dpublish.local.base import Counts, Law, Randomizer, Reports, level_codes, level_names, tallied
+from dpublish.local.coins import Coins
+from dpublish.local.estimates import Frequencies, frequencies, indicator_sums
+from dpublish.local.rates import checked_bits, other_words
+
+MAX_LEVELS = 1 << 16
+
+
+class UnaryEncoding(Randomizer):
+    """One bit a level, packed in bytes.
+
+    Input: one level code. Neighbours: any two values of one person.
+    Output: k bits.
+    Privacy: epsilon (theorem 2 of coins.proof.md).
+    Relies on: uniform words.
+    Shows / hides: k noisy bits.
+    Accuracy: standard error of a count about 2 sqrt(n) e^(eps/2) / (e^eps - 1), whatever k.
+    """
+
+    method = "unary"
+
+    def __init__(self, levels: int | Iterable[str], epsilon: Amount, *, bits: int = 32) -> None:
+        super().__init__(epsilon)
+        self.levels = level_names(levels)
+        if len(self.levels) > MAX_LEVELS:
+            raise PlanError(f"Unary encoding sends a bit a level; {len(self.levels)} are too many. Use hadamard.")
+        if checked_bits(bits) < 2:
+            raise PlanError("Unary encoding needs coins of at least 2 bits.")
+        self.bits = bits
+        self._other = other_words(self.epsilon, 2, bits)
+
+    @property
+    def hit(self) -> Fraction:
+        """Probability that the bit of the true level is 1."""
+        return Fraction(1, 2)
+
+    @property
+    def miss(self) -> Fraction:
+        """Probability that any other bit is 1."""
+        return Fraction(self._other, 1 << self.bits)
+
+    def protocol(self) -> dict[str, Any]:
+        return {"method": self.method, "levels": list(self.levels), "epsilon": str(self.epsilon), "bits": self.bits}
+
+    def check_values(self, values: Any) -> NDArray[Any]:
+        return level_codes(values, len(self.levels))
+
+    def _reports(self, values: NDArray[Any], coins: Coins) -> Reports:
+        people, size = len(values), len(self.levels)
+        words = coins.integers(1 << self.bits, size=people * size, label="bits").reshape(people, size)
+        report = words < np.uint64(self._other)
+        own = (np.arange(people), values.astype(np.int64))
+        report[own] = words[own] < np.uint64(1 << (self.bits - 1))
+        return np.packbits(report, axis=1, bitorder="little")
+
+    def law(self, value: Any) -> Law:
+        law: Law = {}
+        for bits in itertools.product((0, 1), repeat=len(self.levels)):
+            mass = Fraction(1)
+            for place, bit in enumerate(bits):
+                one = self.hit if place == value else self.miss
+                mass *= one if bit else 1 - one
+            law[sum(bit << place for place, bit in enumerate(bits))] = mass
+        return law
+
+    def check_reports(self, reports: Any) -> Reports:
+        size = len(self.levels)
+        array = np.asarray(reports)
+        if array.ndim != 2 or array.dtype != np.uint8 or array.shape[1] != (size + 7) // 8:
+            raise InputError(f"Unary reports must be rows of {(size + 7) // 8} bytes, for {size} levels.")
+        spare = 8 * array.shape[1] - size
+        if spare and array.size and bool((array[:, -1] >> (8 - spare)).any()):
+            raise InputError(f"A report sets a bit beyond the {size} levels of the protocol.")
+        return array
+
+    def count(self, reports: Reports) -> Counts:
+        total = np.zeros(len(self.levels), dtype=np.int64)
+        for start in range(0, len(reports), self._chunk()):
+            part = reports[start : start + self._chunk()]
+            bits = np.unpackbits(part, axis=1, count=len(self.levels), bitorder="little")
+            total += bits.sum(axis=0, dtype=np.int64)
+        return total
+
+    def aggregate(self, reports: Any, *, level: float = 0.95, together: bool = False) -> Frequencies:
+        """Unbiased counts with error bars from reports, or from their tally."""
+        tally = tallied(self, reports)
+        seen = indicator_sums(tally.counts.astype(float), tally.people, self.hit, self.miss)
+        return frequencies(seen, levels=self.levels, people=tally.people, epsilon=self.epsilon, level=level, together=together)
+
+    def expected_error(self, people: int) -> float:
+        return math.sqrt(self.variance * people)
+
+    @property
+    def variance(self) -> float:
+        """Variance of an estimated count, for each person, when few people hold the level."""
+        return float(self.miss * (1 - self.miss) / (self.hit - self.miss) ** 2)
+
+    def written(self, reports: Reports) -> list[Any]:
+        return [row.tobytes().hex() for row in reports]
+
+    def read(self, texts: Sequence[str]) -> Reports:
+        width = (len(self.levels) + 7) // 8
+        rows = []
+        for text in texts:
+            try:
+                row = bytes.fromhex(text)
+            except ValueError:
+                row = b""
+            if len(row) != width or len(text) != 2 * width:
+                raise InputError(f"Report '{text[:30]}' is not {2 * width} hexadecimal digits.")
+            rows.append(row)
+        return self.check_reports(np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(len(texts), width))
+
+    def _chunk(self) -> int:
+        return max(1, (1 << 19) // len(self.levels))

@@ -1,0 +1,224 @@
+"""A survey run with files, as people run it: on devices, by the collector, and from the command line."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpublish.cli.app import run
+from dpublish.errors import BudgetExceeded, InputError, QueryError
+from dpublish.local import Survey, Wallet
+from dpublish.local.collect import Collector, randomize_file, result_json
+from dpublish.noise.source import SeededNoise
+
+CANARY = "CANARY7f3a91"
+TEXT = """
+[survey]
+name = "commute"
+epsilon = 4
+
+[questions.transport]
+levels = ["bus", "car", "bike"]
+epsilon = 1
+
+[questions.hours]
+method = "mean"
+lower = 0
+upper = 20
+epsilon = 1
+
+[questions.habits]
+method = "conjunctions"
+attributes = ["smokes", "runs"]
+epsilon = 1
+
+[questions.drink]
+method = "heavy-hitters"
+levels = ["tea", "milk"]
+epsilon = 1
+"""
+PEOPLE = 3000
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("survey.toml").write_text(TEXT)
+    rng = np.random.default_rng(7)
+    with Path("answers.csv").open("w", newline="") as out:
+        table = csv.writer(out)
+        table.writerow(["id", "transport", "hours", "smokes", "runs", "drink", "note"])
+        for person in range(PEOPLE):
+            transport = ["bus", "car", "car", CANARY][person % 4]
+            row = [person, transport, rng.integers(0, 10), "yes" if person % 2 else "no", "yes", "tea", CANARY]
+            table.writerow(row)
+    with Path("me.csv").open("w", newline="") as out:
+        csv.writer(out).writerows([["transport", "hours", "smokes", "runs", "drink"], ["bus", "5", "yes", "no", "tea"]])
+    return tmp_path
+
+
+@pytest.fixture
+def dpublish(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    def command(*words: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = run(list(words))
+        shown = capsys.readouterr()
+        assert CANARY not in shown.out + shown.err
+        return code, shown.out, shown.err
+
+    return command
+
+
+def test_files_there_and_back(folder: Path) -> None:
+    survey = Survey.read("survey.toml")
+    randomize_file(survey, Path("answers.csv"), Path("reports.csv"), coins=SeededNoise(1))
+    text = Path("reports.csv").read_text()
+    assert CANARY not in text
+    collector = Collector(survey)
+    collector.read(Path("reports.csv"))
+    assert collector.people == PEOPLE
+    results = collector.results()
+    car, mean, both = results["transport"].of("car"), results["hours"], results["habits"].conjunction(["smokes", "runs"])
+    assert car.low <= PEOPLE / 2 <= car.high
+    assert mean.low <= 4.5 <= mean.high
+    assert both.low <= 0.5 <= both.high
+    assert results["drink"][0].name == "tea"
+    json.dumps({name: result_json(result) for name, result in results.items()}, allow_nan=False)
+
+
+def test_files_of_many_devices_are_put_together(folder: Path) -> None:
+    survey = Survey.read("survey.toml")
+    for part in ("a", "b"):
+        randomize_file(survey, Path("me.csv"), Path(f"{part}.csv"))
+    Path("all.csv").write_text(Path("a.csv").read_text() + Path("b.csv").read_text())
+    collector = Collector(survey)
+    collector.read(Path("all.csv"))
+    collector.read(Path("a.csv"))
+    assert collector.people == 3
+
+
+def test_reports_outside_the_protocol_are_named(folder: Path) -> None:
+    survey = Survey.read("survey.toml")
+    randomize_file(survey, Path("me.csv"), Path("r.csv"))
+    good = Path("r.csv").read_text()
+    header, row = good.splitlines()
+    digest = survey.digest
+    for text, message in [
+        (f"{header}\n{digest},9,0,0,0\n", "question 'transport'.*outside the protocol"),
+        (f"{header}\n{digest},x,0,0,0\n", "not a whole number"),
+        (f"{header}\n{digest},0,0,0\n", "another survey"),
+        (f"{header}\n{'0' * 16},0,0,0,0\n", "another survey"),
+        (f"a,b\n{row}\n", "first line"),
+        ("", "first line"),
+        (f"{header}\n{digest},\x00,0,0,0\n", "question 'transport'|cannot be read"),
+    ]:
+        Path("bad.csv").write_text(text)
+        collector = Collector(survey)
+        with pytest.raises(InputError, match=message):
+            collector.read(Path("bad.csv"))
+        assert collector.people == 0
+        with pytest.raises(QueryError, match="no reports"):
+            collector.results()
+    Path("bad.csv").write_bytes(header.encode() + b"\n\xff\xfe")
+    with pytest.raises(InputError, match="UTF-8"):
+        Collector(survey).read(Path("bad.csv"))
+
+
+def test_a_wallet_answers_once(folder: Path) -> None:
+    survey = Survey.read("survey.toml")
+    wallet = Wallet("wallet.json", epsilon=4)
+    for out in ("one.csv", "two.csv"):
+        randomize_file(survey, Path("me.csv"), Path(out), wallet=wallet)
+    assert Path("one.csv").read_text() == Path("two.csv").read_text()
+    assert wallet.spent() == 4
+    other = Survey.from_toml(TEXT.replace("commute", "second"))
+    with pytest.raises(BudgetExceeded):
+        randomize_file(other, Path("me.csv"), Path("three.csv"), wallet=wallet)
+    assert not Path("three.csv").exists()
+    with pytest.raises(InputError, match="one row"):
+        randomize_file(survey, Path("answers.csv"), Path("three.csv"), wallet=wallet)
+    randomize_file(survey, Path("answers.csv"), Path("all.csv"), wallet=wallet, person="id")
+    assert wallet.spent("17") == 4
+    Path("twice.csv").write_text(Path("answers.csv").read_text() + "17,bus,1,no,no,tea,x\n")
+    with pytest.raises(InputError, match="answered once"):
+        randomize_file(survey, Path("twice.csv"), Path("three.csv"), wallet=wallet, person="id")
+
+
+def test_the_command_line(folder: Path, dpublish: Callable[..., tuple[int, str, str]]) -> None:
+    code, out, _ = dpublish("local", "plan", "--survey", "survey.toml", "--people", "3000", "--json")
+    assert code == 0
+    assert json.loads(out)["cost"] == "4"
+    assert dpublish("local", "plan", "--survey", "survey.toml")[0] == 0
+    code, out, err = dpublish("local", "randomize", "answers.csv", "-s", "survey.toml", "-o", "reports.csv")
+    assert (code, err) == (0, "")
+    code, out, _ = dpublish("local", "randomize", "answers.csv", "-s", "survey.toml", "-o", "more.csv", "--json")
+    assert json.loads(out)["cost"] == "4"
+    code, out, _ = dpublish("local", "aggregate", "reports.csv", "more.csv", "-s", "survey.toml", "--out", "all.json")
+    assert code == 0
+    assert "6,000 people" in out
+    assert "smokes and runs" in out
+    code, out, _ = dpublish("local", "aggregate", "reports.csv", "-s", "survey.toml", "--json")
+    assert json.loads(out)["questions"]["transport"]["levels"][3]["level"] == "(other)"
+    assert json.loads(Path("all.json").read_text())["people"] == 6000
+
+
+def test_the_command_line_says_what_is_wrong(folder: Path, dpublish: Callable[..., tuple[int, str, str]]) -> None:
+    randomize = ("local", "randomize", "answers.csv", "-s", "survey.toml", "-o", "r.csv")
+    assert dpublish(*randomize, "--budget", "3")[0] == 2
+    assert dpublish(*randomize, "--person", "id")[0] == 2
+    assert dpublish(*randomize, "--wallet", "w.json", "--budget", "3", "--person", "id")[0] == 3
+    assert dpublish(*randomize, "--wallet", "w.json", "--person", "nobody")[0] == 2
+    assert dpublish("local", "randomize", "none.csv", "-s", "survey.toml", "-o", "r.csv")[0] == 2
+    assert dpublish("local", "randomize", "answers.csv", "-s", "none.toml", "-o", "r.csv")[0] == 2
+    assert dpublish("local", "randomize", "answers.csv", "-s", "survey.toml", "-o", "none/r.csv")[0] == 2
+    assert dpublish("local", "aggregate", "answers.csv", "-s", "survey.toml")[0] == 2
+    Path("broken.csv").write_bytes(b"transport,hours,smokes,runs,drink\n\xff" + CANARY.encode())
+    assert dpublish("local", "randomize", "broken.csv", "-s", "survey.toml", "-o", "r.csv")[0] == 2
+    Path("survey.toml").write_text(TEXT.replace("epsilon = 4", "epsilon = 2"))
+    assert dpublish(*randomize)[0] == 3
+    assert not Path("r.csv").exists()
+
+
+def test_an_unforeseen_failure_shows_nothing(
+    folder: Path, dpublish: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError(CANARY)
+
+    monkeypatch.setattr(Survey, "randomize", fail)
+    code, _, err = dpublish("--debug", "local", "randomize", "answers.csv", "-s", "survey.toml", "-o", "r.csv")
+    assert code == 6
+    assert "Traceback" not in err
+
+
+def test_a_device_needs_numpy_alone(folder: Path) -> None:
+    """With every other package made unimportable, answers are randomised, paid for from a wallet, and aggregated."""
+    code = (
+        "import sys\n"
+        "class Bare:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        top = name.split('.')[0]\n"
+        "        if top in {'numba', 'polars', 'scipy', 'sqlalchemy', 'flint', 'cryptography', 'typer', 'rich', 'sqlglot',\n"
+        "                   'sklearn', 'matplotlib', 'pandas', 'pyarrow'}:\n"
+        "            raise ImportError('bare device: ' + name)\n"
+        "sys.meta_path.insert(0, Bare())\n"
+        "from pathlib import Path\n"
+        "import dpublish as dp\n"
+        "from dpublish.local.collect import Collector, randomize_file\n"
+        "survey = dp.local.Survey.read('survey.toml')\n"
+        "randomize_file(survey, Path('me.csv'), Path('r.csv'), wallet=dp.local.Wallet('w.json', epsilon=4))\n"
+        "collector = Collector(survey)\n"
+        "collector.read(Path('r.csv'))\n"
+        "assert set(collector.results()) == set(survey.questions)\n"
+        "for r in (dp.local.HadamardResponse(9, 1), dp.local.LocalHashing(9, 1), dp.local.UnaryEncoding(9, 1)):\n"
+        "    r.aggregate(r.randomize([1, 2, 3]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
