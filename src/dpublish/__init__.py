@@ -33,11 +33,14 @@ if TYPE_CHECKING:
     from dpublish.ledger import open_ledger as open_ledger
     from dpublish.mechanisms.base import Mechanism as Mechanism
     from dpublish.mechanisms.learning.private_classifier import PrivateClassifier as PrivateClassifier
+    from dpublish.mechanisms.online.median import MedianMechanism as MedianMechanism
+    from dpublish.mechanisms.online.multiplicative_weights import OnlineMultiplicativeWeights as OnlineMultiplicativeWeights
     from dpublish.mechanisms.tables.histogram import Histogram as Histogram
     from dpublish.mechanisms.tables.projected_histogram import ProjectedHistogram as ProjectedHistogram
     from dpublish.plan import Plan as Plan
     from dpublish.private.draft import draft_schema as draft_schema
     from dpublish.private.gate import Curator as Curator
+    from dpublish.private.online import OnlineSession as OnlineSession
     from dpublish.private.sources import SqlSource as SqlSource
     from dpublish.public.estimation import Estimate as Estimate
     from dpublish.public.releases.base import Release as Release
@@ -52,6 +55,9 @@ _CURATOR = {
     "Domain": "dpublish.domain",
     "Histogram": "dpublish.mechanisms.tables.histogram",
     "Mechanism": "dpublish.mechanisms.base",
+    "MedianMechanism": "dpublish.mechanisms.online.median",
+    "OnlineMultiplicativeWeights": "dpublish.mechanisms.online.multiplicative_weights",
+    "OnlineSession": "dpublish.private.online",
     "Plan": "dpublish.plan",
     "PrivateClassifier": "dpublish.mechanisms.learning.private_classifier",
     "ProjectedHistogram": "dpublish.mechanisms.tables.projected_histogram",

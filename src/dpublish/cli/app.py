@@ -14,6 +14,7 @@ from dpublish.cli import (
     export,
     ledger,
     local,
+    online,
     plan,
     query,
     release,
@@ -51,6 +52,7 @@ app.command("export", rich_help_panel=ANALYST)(export.export)
 app.command("report", rich_help_panel=ANALYST)(report.report)
 app.add_typer(schema.app, name="schema", rich_help_panel=CURATOR)
 app.add_typer(ledger.app, name="ledger", rich_help_panel=CURATOR)
+app.add_typer(online.app, name="online", rich_help_panel=CURATOR)
 app.add_typer(local.app, name="local", rich_help_panel=CURATOR)
 app.command("verify", rich_help_panel=AUDITOR)(verify.verify)
 app.command("audit", rich_help_panel=AUDITOR)(audit.audit)

@@ -45,11 +45,11 @@ def method_from_settings(name: str, settings: Mapping[str, str]) -> Mechanism:
             raise PlanError(
                 f"Method '{name}' has no setting '{key}'.{did_you_mean(field, known)} Settings: {', '.join(known)}."
             )
-        values[field] = _read(text, hints[field], f"{name}: {key}")
+        values[field] = read_setting(text, hints[field], f"{name}: {key}")
     return method(**values)
 
 
-def _read(text: str, hint: Any, what: str) -> Any:
+def read_setting(text: str, hint: Any, what: str) -> Any:
     """Text as the field's type. Exact amounts stay text: the method reads them without rounding."""
     choices = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     if type(None) in choices and text.strip().lower() == "none":
@@ -59,7 +59,7 @@ def _read(text: str, hint: Any, what: str) -> Any:
             return _one_of(text.strip(), [str(value) for value in get_args(choice)], what)
         if _is_list(choice):
             item = get_args(choice)[0]
-            return tuple(_read(part.strip(), item, what) for part in text.split(",") if part.strip())
+            return tuple(read_setting(part.strip(), item, what) for part in text.split(",") if part.strip())
     if str in choices or Fraction in choices:
         return text  # not stripped: a separator may be a blank
     if bool in choices:

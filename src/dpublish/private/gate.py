@@ -31,6 +31,8 @@ from dpublish.private.statement import privacy_statement
 from dpublish.schema import Schema
 
 if TYPE_CHECKING:
+    from dpublish.mechanisms.online.base import OnlineMechanism
+    from dpublish.private.online import OnlineSession
     from dpublish.private.sources import Source
     from dpublish.public.releases.base import Release
 
@@ -133,6 +135,25 @@ class Curator:
         else:
             self._recover(receipt, target)
         return self._deliver(target, out)
+
+    def answer_online(
+        self,
+        mechanism: OnlineMechanism,
+        *,
+        epsilon: Number | None = None,
+        key: str | None = None,
+        folder: str | Path | None = None,
+        seed: int | None = None,
+        progress: Progress | None = None,
+    ) -> OnlineSession:
+        """Open a session that answers queries one at a time; the whole of it is paid for now.
+
+        With a `key` that was used before, the same session is found again and goes on where it stopped. It lives in `folder`,
+        by default in the store beside the ledger.
+        """
+        from dpublish.private.online import open_session
+
+        return open_session(self, mechanism, epsilon=epsilon, key=key, folder=folder, seed=seed, progress=progress)
 
     def _open_source(self) -> Source:
         from dpublish.private.sources import open_source

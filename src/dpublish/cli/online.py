@@ -1,0 +1,207 @@
+"""`dpublish online open | ask | status | close`: a query desk that answers one question at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpublish.cli.options import (
+    Data,
+    Database,
+    Epsilon,
+    Json,
+    Ledger,
+    LedgerName,
+    SchemaFile,
+    Setting,
+    settings_of,
+    source_of,
+)
+
+if TYPE_CHECKING:
+    from dpublish.mechanisms.online.base import OnlineMechanism
+    from dpublish.private.online import OnlineSession
+
+app = typer.Typer(
+    help="Open a session that answers queries one at a time, and ask it.", no_args_is_help=True, rich_markup_mode=None
+)
+
+SessionFolder = Annotated[Path, typer.Argument(metavar="SESSION", help="The folder that 'online open' made.")]
+
+
+@app.command("open")
+def open_(
+    data: Data,
+    session: Annotated[Path, typer.Argument(metavar="SESSION", help="Folder to make for the session. Keep it private.")],
+    schema: SchemaFile,
+    ledger: Ledger,
+    epsilon: Epsilon = None,
+    method: Annotated[
+        str,
+        typer.Option("--method", "-m", metavar="NAME", help="median-mechanism or online-multiplicative-weights."),
+    ] = "median-mechanism",
+    setting: Setting = None,
+    database: Database = None,
+    budget: Annotated[
+        str | None,
+        typer.Option("--budget", metavar="EPSILON", help="Create the ledger with this epsilon if it does not exist yet."),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option("--key", metavar="KEY", help="Name of this session in the ledger. The same key again resumes it, unpaid."),
+    ] = None,
+    name: LedgerName = "default",
+    json: Json = False,
+) -> None:
+    """Pay for a session, count the rows once, and make the folder that 'ask' reads. Nothing else is ever charged for it."""
+    import warnings
+
+    from dpublish.cli import screen
+    from dpublish.cost import Budget
+    from dpublish.ledger import open_ledger
+    from dpublish.private.gate import Curator
+    from dpublish.schema import Schema
+
+    mechanism = online_method_of(method, settings_of(setting))
+    source = source_of(data, database)
+    allowance = Budget(epsilon=budget) if budget is not None else None
+    with warnings.catch_warnings(), screen.muted() as terminal, screen.steps(quiet=json, terminal=terminal) as progress:
+        # a library's warning may quote a cell
+        warnings.simplefilter("ignore")
+        facts = Schema.read(schema)
+        with open_ledger(ledger, budget=allowance, name=name, create=allowance is not None) as account:
+            curator = Curator(source, facts, ledger=account, store=session.absolute().parent)
+            opened = curator.answer_online(mechanism, epsilon=epsilon, key=key, folder=session, progress=progress)
+    _show(opened, json=json, title=f"Session {session} is open")
+
+
+@app.command("ask")
+def ask(
+    session: SessionFolder,
+    query: Annotated[str | None, typer.Argument(metavar="QUERY", help='A predicate, for example "age >= 40".')] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option("--weights", metavar="FILE", help="A linear query instead: a JSON list with a weight 0..1 for each cell."),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option("--key", metavar="KEY", help="Name of this query. The same key again gives the same answer."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Answer one query. Easy ones are free; hard ones use up one of the session's hard answers."""
+    from dpublish.cli import screen
+    from dpublish.errors import InputError
+    from dpublish.private.online import OnlineSession
+
+    if (query is None) == (weights is None):
+        raise InputError("Give a QUERY, or --weights FILE, and not both.")
+    asked: Any = query if weights is None else _read_weights(weights)
+    answer = OnlineSession(session).ask(asked, key=key)
+    if json:
+        screen.write_json(answer.to_json())
+        return
+    screen.say(str(answer.estimate), style="bold")
+    screen.facts(
+        [
+            ("query", answer.query),
+            ("label", f"{answer.label} ({'the data was asked' if answer.label == 'hard' else 'the data was not asked'})"),
+            ("hard answers left", f"{answer.hard_left:,}"),
+            ("key", answer.key),
+        ]
+    )
+
+
+@app.command("status")
+def status(session: SessionFolder, json: Json = False) -> None:
+    """Show how many queries were asked, and how many hard answers are left."""
+    from dpublish.private.online import OnlineSession
+
+    _show(OnlineSession(session), json=json)
+
+
+@app.command("close")
+def close(session: SessionFolder, json: Json = False) -> None:
+    """End a session for good and delete its private part. Its answers stay readable."""
+    from dpublish.private.online import OnlineSession
+
+    opened = OnlineSession(session)
+    opened.close()
+    _show(opened, json=json, title=f"Session {session} is closed")
+
+
+def online_method_of(name: str, settings: dict[str, str]) -> OnlineMechanism:
+    """A mechanism with its settings read from text by the types of its fields."""
+    import dataclasses
+    from typing import get_type_hints
+
+    from dpublish.errors import PlanError, did_you_mean
+    from dpublish.mechanisms.registry import read_setting
+    from dpublish.private.online import METHODS, online_class
+
+    if name not in METHODS:
+        raise PlanError(f"There is no online method '{name}'.{did_you_mean(name, METHODS)} Methods: {', '.join(METHODS)}.")
+    method = online_class(name)
+    hints = get_type_hints(method)
+    known = [field.name for field in dataclasses.fields(method)]
+    values: dict[str, Any] = {}
+    for key, text in settings.items():
+        field = key.replace("-", "_")
+        if field not in known:
+            raise PlanError(
+                f"Method '{name}' has no setting '{key}'.{did_you_mean(field, known)} Settings: {', '.join(known)}."
+            )
+        values[field] = _number(text, key) if hints[field] is float else read_setting(text, hints[field], f"{name}: {key}")
+    return method(**values)
+
+
+def _number(text: str, what: str) -> float:
+    from dpublish.errors import PlanError
+
+    try:
+        return float(text)
+    except ValueError:
+        raise PlanError(f"{what} must be a number, not '{text}'.") from None
+
+
+def _read_weights(path: Path) -> list[float]:
+    import json
+
+    from dpublish.errors import InputError
+
+    try:
+        weights = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        raise InputError(f"'{path}' cannot be read as a JSON list of weights.") from None
+    if not isinstance(weights, list) or not all(isinstance(item, int | float) for item in weights):
+        raise InputError(f"'{path}' must hold one JSON list of numbers between 0 and 1.")
+    return [float(item) for item in weights]
+
+
+def _show(session: OnlineSession, *, json: bool, title: str | None = None) -> None:
+    from dpublish.cli import screen
+
+    now = session.status()
+    header = session.header
+    if json:
+        screen.write_json(
+            {"session": session.folder, **now.to_json(), "receipt": header["receipt"], "promise": header["sentences"]}
+        )
+        return
+    if title:
+        screen.say(title, style="bold green")
+    screen.facts(
+        [
+            ("data set", now.dataset),
+            ("method", now.method),
+            ("paid", now.cost),
+            ("state", now.state),
+            ("queries asked", f"{now.asked:,}"),
+            ("hard answers left", f"{now.hard_left:,}"),
+            *(("promise", sentence) for sentence in header["sentences"][-2:]),
+        ]
+    )
+    if not now.publishable:
+        screen.note("This session was made with fixed noise, for tests. It protects nobody: do not show its answers.")

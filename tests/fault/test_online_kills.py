@@ -1,0 +1,100 @@
+"""kill -9 anywhere in an online session: paid once, nothing shown twice differently, nothing shown that is not on disk."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import dpublish as dp
+
+CHILD = Path(__file__).with_name("online_child.py")
+OPENING = (
+    "online:debited",
+    "online:ran",
+    "online:prepared",
+    "online:ready",
+    "online:sealed",
+    "debit.committed",
+    "seal.committed",
+)
+ASKING = ("online:drawn", "online:torn", "online:written", "online:marked", "anchor.written", "anchor.renamed")
+CASES = [(point, 0) for point in OPENING] + [(point, 2) for point in ASKING]
+
+
+class Nursery:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.process = subprocess.Popen(
+            [sys.executable, str(CHILD), str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def run(self, name: str, point: str = "none", passes: int = 0) -> int:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps([name, point, passes]) + "\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+
+@pytest.fixture(scope="module")
+def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+    import os
+
+    folder = tmp_path_factory.mktemp("online")
+    before = os.environ.get("DPUBLISH_STATE")
+    os.environ["DPUBLISH_STATE"] = str(folder / "state")
+    made = Nursery(folder)
+    yield made
+    assert made.process.stdin is not None
+    made.process.stdin.close()
+    made.process.wait()
+    os.environ.pop("DPUBLISH_STATE") if before is None else os.environ.__setitem__("DPUBLISH_STATE", before)
+
+
+def answers(folder: Path, name: str) -> dict[str, set[str]]:
+    """Every text that was ever shown, by query."""
+    seen: dict[str, set[str]] = {}
+    path = folder / f"{name}.shown"
+    for line in path.read_text().splitlines() if path.exists() else ():
+        seen.setdefault(json.loads(line).get("query", "halted"), set()).add(line)
+    return seen
+
+
+def check(nursery: Nursery, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = nursery.folder
+    monkeypatch.setenv("DPUBLISH_STATE", str(folder / "state"))
+    for query, texts in answers(folder, name).items():
+        assert len(texts) == 1, f"two answers to {query}"
+    with dp.open_ledger(folder / f"{name}.ledger") as ledger:
+        ledger.verify()
+        assert ledger.status().spent.epsilon == 1, "one session is paid once"
+    desk = dp.OnlineSession(folder / name)
+    on_disk = {answer.query: answer.to_bytes().decode() for answer in desk.transcript()}
+    for query, texts in answers(folder, name).items():
+        assert query == "halted" or texts == {on_disk[query]}, "an answer was shown that is not in the transcript"
+    assert desk.status().hard <= 4
+
+
+@pytest.mark.parametrize(("point", "passes"), CASES)
+def test_a_killed_session_resumes(nursery: Nursery, point: str, passes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"{point}-{passes}".replace(":", "-").replace(".", "-")
+    assert nursery.run(name, point, passes) == -9
+    assert nursery.run(name) == 0, "it opens again with the same key and goes on"
+    check(nursery, name, monkeypatch)
+
+
+@pytest.mark.nightly
+def test_many_kills(nursery: Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every point, after 0 to 4 passes, four kills in a row on the same session."""
+    for passes in range(5):
+        for point in ASKING:
+            name = f"many-{passes}-{point}".replace(":", "-").replace(".", "-")
+            for _ in range(4):
+                nursery.run(name, point, passes)
+            assert nursery.run(name) == 0
+            check(nursery, name, monkeypatch)
