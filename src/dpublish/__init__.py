@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from dpublish.mechanisms.learning.private_classifier import PrivateClassifier as PrivateClassifier
     from dpublish.mechanisms.online.median import MedianMechanism as MedianMechanism
     from dpublish.mechanisms.online.multiplicative_weights import OnlineMultiplicativeWeights as OnlineMultiplicativeWeights
+    from dpublish.mechanisms.sets.basic_itemsets import BasicItemsets as BasicItemsets
+    from dpublish.mechanisms.sets.set_partition import SetPartition as SetPartition
+    from dpublish.mechanisms.tables.generalized_table import GeneralizedTable as GeneralizedTable
     from dpublish.mechanisms.tables.histogram import Histogram as Histogram
     from dpublish.mechanisms.tables.projected_histogram import ProjectedHistogram as ProjectedHistogram
     from dpublish.plan import Plan as Plan
@@ -49,6 +52,9 @@ if TYPE_CHECKING:
     from dpublish.schema import Schema as Schema
 
 _CURATOR = {
+    "GeneralizedTable": "dpublish.mechanisms.tables.generalized_table",
+    "BasicItemsets": "dpublish.mechanisms.sets.basic_itemsets",
+    "SetPartition": "dpublish.mechanisms.sets.set_partition",
     "Budget": "dpublish.cost",
     "Cost": "dpublish.cost",
     "Curator": "dpublish.private.gate",

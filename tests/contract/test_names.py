@@ -11,11 +11,13 @@ import dpublish as dp
 
 EXPECTED = {
     "curator": {
+        "BasicItemsets",
         "Budget",
         "Cost",
         "Curator",
         "Domain",
         "draft_schema",
+        "GeneralizedTable",
         "Histogram",
         "local",
         "Mechanism",
@@ -27,6 +29,7 @@ EXPECTED = {
         "PrivateClassifier",
         "ProjectedHistogram",
         "Schema",
+        "SetPartition",
         "SqlSource",
     },
     "analyst": {

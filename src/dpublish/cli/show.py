@@ -22,7 +22,7 @@ def show(release: ReleaseFile, json: Json = False) -> None:
     screen.facts(_facts(manifest), title=f"{manifest['method']} of '{manifest['dataset']}'")
     screen.say("")
     screen.say(manifest["privacy"]["statement"], style=None if manifest["publishable"] else "bold red")
-    if manifest["domain"]:
+    if manifest.get("domain"):
         screen.grid(["column", "kind", "codes", "values"], _columns(manifest), right=(2,))
     for sentence in manifest["plan"]["sentences"]:
         screen.say(f"  {sentence}")

@@ -16,6 +16,9 @@ from dpublish.errors import PlanError, did_you_mean
 from dpublish.mechanisms.base import Mechanism
 
 METHODS: Mapping[str, str] = {
+    "generalized-table": "dpublish.mechanisms.tables.generalized_table:GeneralizedTable",
+    "basic-itemsets": "dpublish.mechanisms.sets.basic_itemsets:BasicItemsets",
+    "set-partition": "dpublish.mechanisms.sets.set_partition:SetPartition",
     "private-classifier": "dpublish.mechanisms.learning.private_classifier:PrivateClassifier",
     "projected-histogram": "dpublish.mechanisms.tables.projected_histogram:ProjectedHistogram",
     "histogram": "dpublish.mechanisms.tables.histogram:Histogram",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dpublish.private.sources import Source
 
 ANSWERS = {
+    "Transactions": "dpublish.private.baskets:answer_need",
     "CellCounts": "dpublish.private.counts:answer_need",
     "CodedRows": "dpublish.private.counts:answer_need",
 }

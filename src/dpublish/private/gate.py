@@ -117,7 +117,8 @@ class Curator:
         source = self._open_source()
         schema = self._sized_schema(source)
         plan = mechanism.plan(schema, cost)
-        source.require([*unit_columns(schema), *(plan.domain.names if plan.domain else ())], schema_name=schema.name)
+        named = plan.domain.names if plan.domain else getattr(mechanism.needs(plan), "columns", ())
+        source.require([*unit_columns(schema), *named], schema_name=schema.name)
         noise = make_noise(seed)
         key = key if key is not None else secrets.token_hex(16)
         target = self._store / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.dpr"

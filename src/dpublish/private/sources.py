@@ -28,6 +28,7 @@ _BATCH_ROWS = 1 << 21
 _OBJECT_ROWS = 1 << 17
 _DELIMITED = {".csv": (",", False), ".csv.gz": (",", True), ".tsv": ("\t", False), ".tsv.gz": ("\t", True)}
 _COLUMNAR = (".parquet", ".arrow", ".feather", ".ipc")
+_LINES = (".txt", ".txt.gz", ".dat", ".dat.gz", ".basket")
 
 
 class Source(abc.ABC):
@@ -100,11 +101,15 @@ def open_source(data: object) -> Source:
 def _open_file(path: Path) -> Source:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     ending = "".join(suffixes[-2:]) if suffixes[-1:] == [".gz"] else "".join(suffixes[-1:])
-    if ending not in _DELIMITED and ending not in _COLUMNAR:
-        known = ", ".join([*_DELIMITED, *_COLUMNAR])
+    if ending not in _DELIMITED and ending not in _COLUMNAR and ending not in _LINES:
+        known = ", ".join([*_DELIMITED, *_COLUMNAR, *_LINES])
         raise InputError(f"The format of '{path}' is not known by its ending '{ending}'. Known endings: {known}.")
     if not path.is_file():
         raise InputError(f"There is no file '{path}'.")
+    if ending in _LINES:  # one transaction a line
+        from dpublish.private.baskets import TransactionLines
+
+        return TransactionLines(path)
     if ending in _DELIMITED:
         separator, zipped = _DELIMITED[ending]
         return _Delimited(DelimitedFile(path, separator=separator, zipped=zipped))

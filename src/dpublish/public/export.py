@@ -27,12 +27,14 @@ def export_release(
         raise QueryError(f"Cannot export to '{to}'.{did_you_mean(str(to), FORMATS)} Formats: {', '.join(FORMATS)}.")
     if not synthetic and (n is not None or seed is not None):
         raise QueryError("n and seed belong to synthetic rows. Ask for synthetic rows, or leave them out.")
+    import polars.selectors as cs
+
     path = Path(path)
     frame = release.sample(n, seed=seed) if synthetic else release.to_frame()
     try:
         with path.open("wb") as file:
             if to == "csv":
-                frame.write_csv(file)
+                frame.with_columns(cs.list().list.join(" ")).write_csv(file)  # a CSV cell holds no list
             else:
                 frame.write_parquet(file, compression="zstd")
     except OSError as error:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 KIND_MODULES: dict[str, str] = {
+    "generalized-table": "dpublish.public.releases.generalized",
+    "itemsets": "dpublish.public.releases.itemsets",
     "linear-model": "dpublish.public.releases.linear_model",
     "histogram": "dpublish.public.releases.histogram",
 }

@@ -1,0 +1,62 @@
+"""Figures 3 to 8 of Chen et al. (2011): `python -m benchmarks.papers.chen2011 --data DIR --out DIR [--quick]`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, help="folder with msnbc_sets, retail and bms_webview1 .txt.gz")
+    parser.add_argument("--out", type=Path, required=True, help="folder for figure3.png to figure8.png and results.json")
+    parser.add_argument("--json", type=Path, help="write the results here as well")
+    parser.add_argument("--runs", type=int, default=3, help="releases a point; the paper takes 10")
+    parser.add_argument("--queries", type=int, default=2000, help="queries a subset; the paper takes 10,000")
+    parser.add_argument("--only", help="one data set; results of the others are kept")
+    parser.add_argument("--stm-records", type=int, default=1_200_000, help="records of the generated data set")
+    parser.add_argument("--quick", action="store_true", help="the generated data set only, one run")
+    given = parser.parse_args()
+
+    from . import experiments as measure
+    from .data import load
+    from .figures import draw
+
+    given.out.mkdir(parents=True, exist_ok=True)
+    names = ["stm-like"] if given.quick else ["msnbc", "bms", "retail", "stm-like"]
+    runs, number = (1, 500) if given.quick else (given.runs, given.queries)
+    results: dict[str, dict[str, object]] = {f"figure{place}": {} for place in range(3, 9)}
+    if given.only:
+        names, kept = [given.only], given.out / "results.json"
+        if kept.exists():
+            results = {key: value for key, value in json.loads(kept.read_text()).items() if key in results}
+    for name in names:
+        start = time.perf_counter()
+        data = load(name, given.data, records=given.stm_records)
+        results["figure3"][name] = measure.figure3(data, runs, number)
+        results["figure8"][name] = measure.figure8(data, runs)
+        if name in ("msnbc", "stm-like"):
+            results["figure4"][name] = measure.figure4(data)
+            results["figure5"][name] = measure.figure5(data, runs, number)
+            results["figure7"][name] = measure.figure7(data, runs, number)
+        if name == "stm-like":
+            results["figure6"][name] = measure.figure6(data, runs, number)
+        print(f"{name}: {time.perf_counter() - start:.0f} s", flush=True)
+        document = {
+            "runs": runs,
+            "queries": number,
+            "load_average": os.getloadavg(),
+            "stm_records": given.stm_records,
+            **results,
+        }
+        for path in filter(None, (given.out / "results.json", given.json)):
+            path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    draw(results, given.out)
+    print(f"figures in {given.out}")
+
+
+if __name__ == "__main__":
+    main()
