@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from dpublish import audit as audit
     from dpublish import local as local
+    from dpublish import optimize as optimize
     from dpublish.cost import Budget as Budget
     from dpublish.cost import Cost as Cost
     from dpublish.domain import Domain as Domain
@@ -72,6 +73,7 @@ _CURATOR = {
     "draft_schema": "dpublish.private.draft",
     "open_ledger": "dpublish.ledger",
     "local": "",
+    "optimize": "",
 }
 _ANALYST = {
     "Estimate": "dpublish.public.estimation",

@@ -25,6 +25,7 @@ EXPECTED = {
         "OnlineMultiplicativeWeights",
         "OnlineSession",
         "open_ledger",
+        "optimize",
         "Plan",
         "PrivateClassifier",
         "ProjectedHistogram",

@@ -21,6 +21,7 @@ from dpublish.cli import (
     report,
     schema,
     show,
+    solve,
     sql,
     verify,
 )
@@ -45,6 +46,7 @@ CURATOR, ANALYST, AUDITOR = "For curators", "For analysts", "For auditors"
 app.command("demo", rich_help_panel="Start here")(demo.demo)
 app.command("plan", rich_help_panel=CURATOR)(plan.plan)
 app.command("release", rich_help_panel=CURATOR)(release.release)
+app.command("solve", rich_help_panel=CURATOR)(solve.solve)
 app.command("show", rich_help_panel=ANALYST)(show.show)
 app.command("query", rich_help_panel=ANALYST)(query.query)
 app.command("sql", rich_help_panel=ANALYST)(sql.sql)

@@ -81,7 +81,7 @@ def release(
         warnings.simplefilter("ignore")
         facts = Schema.read(schema)
         with open_ledger(ledger, budget=allowance, name=name, create=allowance is not None) as account:
-            curator = Curator(source, facts, ledger=account, store=store or _store(ledger, name))
+            curator = Curator(source, facts, ledger=account, store=store or store_of(ledger, name))
             made = curator.publish(mechanism, **amounts, key=key, out=out, progress=progress)
             left = account.status()
     if json:
@@ -93,7 +93,7 @@ def release(
         screen.note("This release was made with fixed noise, for tests. It protects nobody: do not publish it.")
 
 
-def _store(ledger: str, name: str) -> Path:
+def store_of(ledger: str, name: str) -> Path:
     """Keys are unique within a named ledger, so each name has a folder of its own."""
     import hashlib
 

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from dpublish.private.sources import Source
 
 ANSWERS = {
+    "AgentLists": "dpublish.private.structures:answer_need",
+    "AgentRows": "dpublish.private.structures:answer_need",
+    "GraphEdges": "dpublish.private.structures:answer_need",
+    "PresentItems": "dpublish.private.structures:answer_need",
     "Transactions": "dpublish.private.baskets:answer_need",
     "CellCounts": "dpublish.private.counts:answer_need",
     "CodedRows": "dpublish.private.counts:answer_need",

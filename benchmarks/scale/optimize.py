@@ -1,0 +1,90 @@
+"""How long the solvers take at the sizes that the product promises: `python benchmarks/scale/optimize.py --json optimize.json`.
+
+Inputs are made up: a random graph of 10^6 edges, 10^4 sets over 10^5 elements, a graph of 5,000 vertices and 90,000 edges, and
+with --sites N random places on the earth with 10^5 demand points. Wall and processor time of plan and run, without the ledger.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpublish.cost import Cost
+from dpublish.mechanisms.optimize.inputs import Lists, edges_of
+from dpublish.mechanisms.optimize.k_median import KMedian
+from dpublish.mechanisms.optimize.metric import Metric
+from dpublish.mechanisms.optimize.min_cut import MinCut
+from dpublish.mechanisms.optimize.set_cover import SetCover
+from dpublish.mechanisms.optimize.vertex_cover import VertexCover
+from dpublish.noise.source import SystemNoise
+from dpublish.schema import Schema
+
+SCHEMA = Schema(name="bench", neighbours="add-remove-one")
+
+
+def timed(mechanism: Any, numbers: Any, cost: Cost) -> dict[str, float]:
+    start, used = time.perf_counter(), time.process_time()
+    mechanism.run(SystemNoise(), numbers, mechanism.plan(SCHEMA, cost))
+    return {"seconds": time.perf_counter() - start, "cpu_seconds": time.process_time() - used}
+
+
+def vertex_cover(draw: np.random.Generator) -> dict[str, float]:
+    edges = edges_of(draw.integers(0, 200_000, (1_000_000, 2)))
+    timed(VertexCover(vertices=10), edges_of([(0, 1)]), Cost.pure(1))
+    return timed(VertexCover(vertices=200_000), edges, Cost.pure(1))
+
+
+def set_cover(draw: np.random.Generator) -> dict[str, float]:
+    sets, elements, each = 10_000, 100_000, 20
+    owners = np.sort(draw.integers(0, sets, elements * each))
+    items = np.concatenate([draw.permutation(elements) for _ in range(each)])
+    codes = np.unique(owners * elements + items)
+    starts = np.zeros(sets + 1, dtype=np.int64)
+    np.cumsum(np.bincount(codes // elements, minlength=sets), out=starts[1:])
+    present = draw.integers(0, 2, elements)
+    return timed(SetCover(sets=Lists(starts, codes % elements), elements=elements), present, Cost.approximate(1, "1e-6"))
+
+
+def min_cut(draw: np.random.Generator) -> dict[str, float]:
+    edges = edges_of(draw.integers(0, 5_000, (90_000, 2)))
+    return timed(MinCut(vertices=5_000), edges, Cost.approximate(1, "1e-6"))
+
+
+def k_median(draw: np.random.Generator, sites: int, steps: int | None) -> dict[str, float]:
+    metric = Metric.haversine(np.degrees(np.arcsin(draw.uniform(-1, 1, sites))), draw.uniform(-180, 180, sites))
+    demand = np.bincount(draw.integers(0, sites, 100_000), minlength=sites).astype(np.int64)
+    return timed(KMedian(k=10, metric=metric, steps=steps), demand, Cost.pure(1))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--sites", type=int, default=34_006)
+    parser.add_argument("--steps", type=int, help="swaps of the k-median search; 6 k ln n when left out")
+    parser.add_argument("--only", help="one of vertex_cover, set_cover, min_cut, k_median")
+    given = parser.parse_args()
+    draw = np.random.default_rng(1)
+    tasks: dict[str, Callable[[], dict[str, float]]] = {
+        "vertex_cover": lambda: vertex_cover(draw),
+        "set_cover": lambda: set_cover(draw),
+        "min_cut": lambda: min_cut(draw),
+        "k_median": lambda: k_median(draw, given.sites, given.steps),
+    }
+    report: dict[str, Any] = {"cpus": os.cpu_count(), "load": os.getloadavg()[0]}
+    for name, task in tasks.items():
+        if given.only in (None, name):
+            report[name] = task()
+            print(name, {key: round(value, 2) for key, value in report[name].items()}, flush=True)
+    if given.json:
+        given.json.write_text(json.dumps(report, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+"""`dpublish solve`: a private solution of an optimisation problem, through the same ledger as every release."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpublish.cli.options import Delta, Json, Ledger, LedgerName, Setting, numbers_of, settings_of
+
+if TYPE_CHECKING:
+    from dpublish.mechanisms.base import Mechanism
+    from dpublish.private.structures import Shape
+
+
+class Problem(StrEnum):
+    min_cut = "min-cut"
+    k_median = "k-median"
+    vertex_cover = "vertex-cover"
+    set_cover = "set-cover"
+    public_projects = "public-projects"
+
+
+def solve(
+    problem: Annotated[
+        Problem,
+        typer.Argument(metavar="PROBLEM", help="min-cut, k-median, vertex-cover, set-cover or public-projects."),
+    ],
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="Private rows: edges (two columns), places, elements, or lists of resources.")
+    ],
+    public: Annotated[
+        str,
+        typer.Option(
+            "--public",
+            "-p",
+            metavar="FILE",
+            help="The public part: a number or a file of names (vertices, resources), a CSV of sites (name,x,y or "
+            "name,latitude,longitude) or an OR-Library pmed file, a file of sets (one a line) or an OR-Library scp file.",
+        ),
+    ],
+    ledger: Ledger,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="RELEASE", help="Where to write the release, as NAME.dpr.")],
+    epsilon: Annotated[str, typer.Option("--epsilon", "-e", metavar="NUMBER", help="Cost, as 0.5 or 1/2. Read exactly.")],
+    delta: Delta = None,
+    k: Annotated[int | None, typer.Option("--k", "-k", metavar="K", help="How many sites or resources to choose.")] = None,
+    form: Annotated[
+        str, typer.Option("--form", metavar="FORM", help="What the public file is: plain, haversine, euclidean, pmed or scp.")
+    ] = "plain",
+    setting: Setting = None,
+    budget: Annotated[
+        str | None,
+        typer.Option("--budget", metavar="EPSILON", help="Create the ledger with this epsilon if it does not exist yet."),
+    ] = None,
+    budget_delta: Annotated[
+        str,
+        typer.Option("--budget-delta", metavar="DELTA", help="Delta of a ledger that is created, for solvers that need one."),
+    ] = "0",
+    key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="The same key again gives the same bytes.")] = None,
+    name: LedgerName = "default",
+    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Name of the data in the release.")] = None,
+    json: Json = False,
+) -> None:
+    """Solve an optimisation problem whose structure is public and whose rows are private, and publish the solution.
+
+    The release states the guarantee and what no private method could beat. 'dpublish verify' checks the file.
+    """
+    import warnings
+
+    from dpublish.cli import screen
+    from dpublish.cli.release import store_of
+    from dpublish.cost import Budget
+    from dpublish.errors import PrivateSideError, PublishError
+    from dpublish.ledger import open_ledger
+    from dpublish.optimize import publish
+    from dpublish.private.structures import open_structure
+
+    mechanism, shape = _mechanism(problem, public, form, k, settings_of(setting))
+    allowance = Budget(epsilon=budget, delta=budget_delta) if budget is not None else None
+    failure: PublishError | None = None
+    with warnings.catch_warnings(), screen.muted() as terminal, screen.steps(quiet=json, terminal=terminal) as progress:
+        warnings.simplefilter("ignore")
+        try:
+            with open_ledger(ledger, budget=allowance, name=name, create=allowance is not None) as account:
+                made = publish(
+                    mechanism, open_structure(data, shape), title or problem.value, ledger=account, out=out, key=key,
+                    store=store_of(ledger, name),
+                    progress=progress, **numbers_of(epsilon=epsilon, delta=delta),
+                )  # fmt: skip
+                left = account.status()
+        except PublishError:
+            raise
+        except Exception:  # what it says could quote a row
+            failure = PrivateSideError()
+    if failure is not None:
+        raise failure
+    if json:
+        document = made.to_json()
+        document["solution"] = {column: values[:1000] for column, values in document["solution"].items()}
+        screen.write_json({"out": out, **document, "remaining": left.remaining.to_json()})
+        return
+    screen.say(f"Released {out}", style="bold green")
+    screen.facts([*made.summary().items(), ("budget left", left.remaining.describe())])
+
+
+def _mechanism(problem: Problem, public: str, form: str, k: int | None, settings: dict[str, str]) -> tuple[Mechanism, Shape]:
+    from dpublish.errors import PlanError
+    from dpublish.mechanisms.optimize.k_median import KMedian
+    from dpublish.mechanisms.optimize.min_cut import MinCut
+    from dpublish.mechanisms.optimize.public_projects import PublicProjects
+    from dpublish.mechanisms.optimize.vertex_cover import VertexCover
+    from dpublish.private.structures import read_names
+
+    options: dict[str, Any] = dict(settings)
+    if problem in (Problem.k_median, Problem.public_projects) and k is None:
+        raise PlanError(f"{problem.value} needs --k, how many to choose.")
+    _known(problem, options)
+    if problem is Problem.k_median:
+        if "steps" in options:
+            options["steps"] = int(options["steps"])
+        return KMedian(k=k or 0, **_sites(public, form, options.pop("cap", None)), **options), "items"
+    if problem is Problem.set_cover:
+        return _set_cover(public, form, options), "items"
+    names: Any = int(public) if public.isdecimal() else read_names(public)
+    if problem is Problem.public_projects:
+        return PublicProjects(k=k or 0, resources=names, **options), "lists"
+    if problem is Problem.min_cut:
+        return MinCut(vertices=names, **options), "edges"
+    if "weights" in options:
+        options["weights"] = read_names(options["weights"])
+    return VertexCover(vertices=names, **options), "edges"
+
+
+_SETTINGS = {
+    Problem.min_cut: ("rule",),
+    Problem.k_median: ("rule", "steps", "cap"),
+    Problem.vertex_cover: ("weights", "rule", "phase", "size_share"),
+    Problem.set_cover: ("costs", "rule"),
+    Problem.public_projects: (),
+}
+
+
+def _known(problem: Problem, options: dict[str, str]) -> None:
+    from dpublish.errors import PlanError, did_you_mean
+
+    allowed = _SETTINGS[problem]
+    for key in options:
+        if key not in allowed:
+            raise PlanError(
+                f"{problem.value} has no setting '{key}'.{did_you_mean(key, allowed)} Settings: {', '.join(allowed) or 'none'}."
+            )
+    if not options.get("steps", "0").isdecimal():
+        raise PlanError(f"steps must be a whole number, not '{options['steps']}'.")
+
+
+def _sites(public: str, form: str, cap: str | None) -> dict[str, Any]:
+    import numpy as np
+    import polars as pl
+
+    from dpublish.errors import InputError, PlanError
+    from dpublish.mechanisms.optimize.metric import Metric
+    from dpublish.private.structures import read_pmed
+
+    most = float(cap) if cap is not None else None
+    if form == "pmed":
+        return {"metric": Metric.matrix(read_pmed(public)[0], cap=most)}
+    if form not in ("haversine", "euclidean"):
+        raise PlanError(f"--form {form}: sites are read as haversine (latitude, longitude), euclidean (x, y) or pmed.")
+    try:
+        table = pl.read_csv(public, infer_schema_length=0)
+        first, second = (table.to_series(i).cast(pl.Float64).to_numpy() for i in (1, 2))
+    except (OSError, IndexError, pl.exceptions.PolarsError):
+        raise InputError(f"'{public}' is not a CSV of sites with the columns name and two coordinates.") from None
+    if form == "haversine":
+        metric = Metric.haversine(first, second, cap=most)
+        positions = np.column_stack([second, first])
+    else:
+        metric = Metric.euclidean(np.column_stack([first, second]), cap=most)
+        positions = np.column_stack([first, second])
+    return {"metric": metric, "labels": table.to_series(0).to_list(), "positions": positions}
+
+
+def _set_cover(public: str, form: str, options: dict[str, Any]) -> Mechanism:
+    from dpublish.mechanisms.optimize.inputs import lists_of
+    from dpublish.mechanisms.optimize.set_cover import SetCover
+    from dpublish.private.structures import read_lists, read_names, read_scp
+
+    if form == "scp":
+        sets, costs, count = read_scp(public)
+        return SetCover(sets=sets, elements=count, **{"costs": costs, **options})
+    rows = read_lists(public)
+    # the first word of a line names the set
+    universe = sorted({element for row in rows for element in row[1:]})
+    number = {element: index for index, element in enumerate(universe)}
+    if "costs" in options:
+        options["costs"] = read_names(options["costs"])
+    lists = lists_of([[number[element] for element in row[1:]] for row in rows])
+    return SetCover(sets=lists, elements=universe, set_names=[row[0] for row in rows], **options)

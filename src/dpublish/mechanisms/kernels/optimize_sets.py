@@ -1,0 +1,23 @@
+"""Loops of the greedy covers: what becomes of the counts of all sets when one set has been output."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+
+@njit(cache=True, nogil=True)
+def take_set(chosen: int, starts: Ints, items: Ints, holder_starts: Ints, holders: Ints, weight: Ints, gains: Ints) -> np.int64:
+    """Cover the items of `chosen`: their weight leaves the gain of every set that holds them. Returns the weight covered."""
+    covered = np.int64(0)
+    for place in range(starts[chosen], starts[chosen + 1]):
+        item = items[place]
+        if weight[item]:
+            for index in range(holder_starts[item], holder_starts[item + 1]):
+                gains[holders[index]] -= weight[item]
+            covered += weight[item]
+            weight[item] = 0
+    return covered

@@ -1,0 +1,174 @@
+"""Loops of the k-median search: distances from one place to many, and what every swap would save.
+
+Distances are whole numbers of a public unit, kept in floats that hold them exactly. They are made with IEEE additions,
+multiplications, divisions, square roots and floors only, so that the same pair of places has the same distance in every
+loop, vectorised or not. Savings are sums of whole numbers below 2^53 and therefore exact, in any order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+
+BLOCK = 64
+"""Consecutive places that share one bound on their distance; places are numbered so that neighbours are near each other."""
+
+_ZERO, _QUARTER, _HALF, _ONE, _TWO = np.float32(0.0), np.float32(0.25), np.float32(0.5), np.float32(1.0), np.float32(2.0)
+_RIGHT_ANGLE = np.float32(1.5707963267948966)
+# arcsine of u in [0, sqrt(1/2)] is u + u^3 (C0 + C1 u^2 + ...), good to single precision
+_C0, _C1, _C2, _C3 = np.float32(0.16666676), np.float32(0.07498197), np.float32(0.0451805), np.float32(0.02447865)
+_C4, _C5, _C6 = np.float32(0.05230475), np.float32(-0.0559951), np.float32(0.09021584)
+
+
+@njit(cache=True, nogil=True)
+def point_distances(
+    points: Singles, place: int, first: int, last: int, sphere: bool, scale: float, top: float, out: Singles
+) -> None:
+    """out[i] = distance from `place` to place first + i, for first <= first + i < last, in units, at most `top`.
+
+    On the sphere the half angle is taken from its sine or its cosine, whichever is smaller. Plain slices and conditional
+    expressions are what the compiler turns into vector instructions.
+    """
+    xs, ys, zs = points[0, first:last], points[1, first:last], points[2, first:last]
+    x, y, z = points[0, place], points[1, place], points[2, place]
+    unit, limit = np.float32(scale), np.float32(top)
+    if sphere:
+        for i in range(last - first):
+            a, b, c = xs[i] - x, ys[i] - y, zs[i] - z
+            square = (a * a + b * b + c * c) * _QUARTER
+            sine = np.sqrt(square)
+            cosine = np.sqrt(max(_ZERO, _ONE - square))
+            small = sine <= cosine
+            u = sine if small else cosine
+            v = u * u
+            arc = u + u * v * (_C0 + v * (_C1 + v * (_C2 + v * (_C3 + v * (_C4 + v * (_C5 + v * _C6))))))
+            angle = arc if small else _RIGHT_ANGLE - arc
+            units = np.floor(_TWO * angle * unit + _HALF)
+            out[i] = units if units < limit else limit
+    else:
+        for i in range(last - first):
+            a, b, c = xs[i] - x, ys[i] - y, zs[i] - z
+            units = np.floor(np.sqrt(a * a + b * b + c * c) * unit + _HALF)
+            out[i] = units if units < limit else limit
+
+
+@njit(cache=True, nogil=True)
+def point_columns(points: Singles, places: Ints, other: int, sphere: bool, scale: float, top: float, out: Singles) -> None:
+    """out[i] = distance from places[i] to `other`, the same number as `point_distances` gives."""
+    buffer = np.empty(1, dtype=np.float32)
+    for i in range(len(places)):
+        point_distances(points, places[i], other, other + 1, sphere, scale, top, buffer)
+        out[i] = buffer[0]
+
+
+@njit(cache=True, nogil=True)
+def two_nearest(reach: Singles, first: Ints, near: Singles, second: Singles) -> None:
+    """For every place the column of its nearest centre and the two smallest distances; reach[c, i] is to centre c."""
+    centres, places = reach.shape
+    for i in range(places):
+        best, best_at, next_best = np.float32(np.inf), 0, np.float32(np.inf)
+        for c in range(centres):
+            d = reach[c, i]
+            if d < best:
+                next_best = best
+                best, best_at = d, c
+            elif d < next_best:
+                next_best = d
+        first[i], near[i], second[i] = best_at, best, next_best
+
+
+@njit(cache=True, nogil=True)
+def _account(
+    row: Singles, weight: float,
+    old_first: int, old_near: np.float32, old_second: np.float32, new_first: int, new_near: np.float32, new_second: np.float32,
+    low: int, high: int, all_added: Floats, kept: Floats,
+) -> None:  # fmt: skip
+    """Replace one place's share in `all_added` and `kept`, for places low to high, by that under its new nearest centres.
+
+    Slices of one row at a time: a slice of the whole table would not be known to be contiguous, and be slow.
+    """
+    added = all_added[low:high]
+    after = kept[new_first][low:high]
+    # two loops, because arrays that may be the same one cannot be worked on in vectors
+    if old_first == new_first:
+        for i in range(len(row)):
+            d = row[i]
+            new_gain = new_near - d
+            new_gain = new_gain if new_gain > _ZERO else _ZERO
+            old_gain = old_near - d
+            old_gain = old_gain if old_gain > _ZERO else _ZERO
+            new_least = d if d > new_near else new_near
+            old_least = d if d > old_near else old_near
+            new_held = new_second - new_least
+            new_held = new_held if new_held > _ZERO else _ZERO
+            old_held = old_second - old_least
+            old_held = old_held if old_held > _ZERO else _ZERO
+            added[i] += weight * np.float64(new_gain - old_gain)
+            after[i] += weight * np.float64(new_held - old_held)
+    else:
+        before = kept[old_first][low:high]
+        for i in range(len(row)):
+            d = row[i]
+            new_gain = new_near - d
+            new_gain = new_gain if new_gain > _ZERO else _ZERO
+            old_gain = old_near - d
+            old_gain = old_gain if old_gain > _ZERO else _ZERO
+            new_least = d if d > new_near else new_near
+            old_least = d if d > old_near else old_near
+            new_held = new_second - new_least
+            new_held = new_held if new_held > _ZERO else _ZERO
+            old_held = old_second - old_least
+            old_held = old_held if old_held > _ZERO else _ZERO
+            added[i] += weight * np.float64(new_gain - old_gain)
+            after[i] += weight * np.float64(new_held)
+            before[i] -= weight * np.float64(old_held)
+
+
+@njit(cache=True, nogil=True)
+def account_points(
+    points: Singles, middle: Singles, radius: Singles, sphere: bool, scale: float, top: float,
+    places: Ints, weights: Floats, changed: Ints,
+    old_first: Ints, old_near: Singles, old_second: Singles, new_first: Ints, new_near: Singles, new_second: Singles,
+    first_block: int, last_block: int, added: Floats, kept: Floats,
+) -> None:  # fmt: skip
+    """`_account` for all changed places and the blocks first_block to last_block; blocks out of reach are skipped."""
+    size = points.shape[1]
+    row = np.empty(BLOCK, dtype=np.float32)
+    # blocks outside, places inside: what a block adds up to stays in the fastest memory
+    for block in range(first_block, last_block):
+        low, high = block * BLOCK, min(size, block * BLOCK + BLOCK)
+        for index in range(len(changed)):
+            i = changed[index]
+            place = places[i]
+            a = np.float64(middle[0, block] - points[0, place])
+            b = np.float64(middle[1, block] - points[1, place])
+            c = np.float64(middle[2, block] - points[2, place])
+            # a straight line is never longer than the way on the sphere; two units and a little cover all roundings
+            far = np.float64(max(old_second[i], new_second[i]) + _TWO) / scale * 1.00001 + 1e-5 + radius[block]
+            if a * a + b * b + c * c > far * far:
+                continue
+            point_distances(points, place, low, high, sphere, scale, top, row)
+            _account(
+                row[: high - low], weights[i], old_first[i], old_near[i], old_second[i],
+                new_first[i], new_near[i], new_second[i], low, high, added, kept,
+            )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def account_matrix(
+    matrix: Singles, places: Ints, weights: Floats, changed: Ints,
+    old_first: Ints, old_near: Singles, old_second: Singles, new_first: Ints, new_near: Singles, new_second: Singles,
+    low: int, high: int, added: Floats, kept: Floats,
+) -> None:  # fmt: skip
+    """`_account` for all changed places and the columns low to high of a distance matrix."""
+    for index in range(len(changed)):
+        i = changed[index]
+        _account(
+            matrix[places[i]][low:high], weights[i], old_first[i], old_near[i], old_second[i],
+            new_first[i], new_near[i], new_second[i], low, high, added, kept,
+        )  # fmt: skip

@@ -1,0 +1,109 @@
+"""What the plans of all solvers have in common: which schemas they take, how labels are checked, how a bound is written."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dpublish.cost import Cost
+from dpublish.errors import PlanError
+from dpublish.mechanisms.optimize.inputs import Labels
+from dpublish.plan import Plan
+from dpublish.schema import Schema
+
+MAX_ITEMS = 1 << 31
+
+
+def check_schema(schema: Schema, what: str) -> None:
+    """Solvers protect one row (an edge, a demand point, an element, an agent), present or absent."""
+    if schema.neighbours != "add-remove-one":
+        raise PlanError(
+            f'{what} protects whether a row is there at all, so it needs neighbours = "add-remove-one", not '
+            f'"{schema.neighbours}".'
+        )
+    if schema.unit.column is not None:
+        raise PlanError(
+            f'{what} protects single rows; unit = "{schema.unit.column}" is not supported. Use "row" and divide epsilon '
+            "by the number of rows that a person may own."
+        )
+
+
+def pure(cost: Cost, what: str) -> None:
+    if cost.rho or cost.delta or cost.epsilon <= 0:
+        raise PlanError(f"{what} is planned with epsilon alone, not {cost.describe()}. Leave delta and rho out.")
+
+
+def with_delta(cost: Cost, what: str) -> None:
+    if cost.rho or cost.epsilon <= 0 or not 0 < cost.delta < 1:
+        raise PlanError(f"{what} needs epsilon and a delta between 0 and 1, such as delta = 1e-6, not {cost.describe()}.")
+
+
+def no_rho(cost: Cost, what: str) -> None:
+    if cost.rho or cost.epsilon <= 0:
+        raise PlanError(f"{what} is planned with epsilon (and delta), not {cost.describe()}.")
+
+
+def numbered(names: int | Sequence[object], what: str) -> tuple[int, Labels]:
+    """How many public things there are, and their labels when they have any."""
+    if isinstance(names, bool):
+        raise PlanError(f"{what} must be a number or a list of names.")
+    if isinstance(names, int | np.integer):
+        if not 1 <= names < MAX_ITEMS:
+            raise PlanError(f"{what}: there must be between 1 and 2^31, not {names}.")
+        return int(names), None
+    labels = tuple(str(name) for name in names)
+    if not labels:
+        raise PlanError(f"{what}: the public list is empty.")
+    if len(set(labels)) != len(labels):
+        raise PlanError(f"{what}: a name is listed twice.")
+    return len(labels), labels
+
+
+def digest_of(*parts: object) -> str:
+    """SHA-256 of a public structure, so that the ledger can tell whether a key comes with the same request."""
+    digest = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            digest.update(str((part.dtype.str, part.shape)).encode())
+            digest.update(np.ascontiguousarray(part).tobytes())
+        else:
+            digest.update(repr(part).encode())
+        digest.update(b"\0")
+    return digest.hexdigest()
+
+
+def label_column(labels: Labels, numbers: Iterable[int]) -> dict[str, Any]:
+    """A column of names for a table of the release, when there are names."""
+    return {} if labels is None else {"label": np.array([labels[int(number)] for number in numbers], dtype=str)}
+
+
+def solution_plan(
+    *,
+    method: str,
+    schema: Schema,
+    cost: Cost,
+    parameters: Mapping[str, Any],
+    facts: Mapping[str, Any],
+    sentences: Sequence[str],
+    warnings: Sequence[str] = (),
+) -> Plan:
+    """A plan whose release is a solution: facts always name the problem, the bound and the lower bound."""
+    assert {"problem", "bound", "lower_bound", "sensitivity"} <= facts.keys()
+    return Plan(
+        method=method,
+        kind="solution",
+        schema=schema,
+        cost=cost,
+        parameters=parameters,
+        facts=facts,
+        sentences=(
+            *sentences,
+            f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
+            f"Guarantee: {facts['bound']['text']}",
+            f"No private method can do better than this in general: {facts['lower_bound']['text']}",
+        ),
+        warnings=tuple(warnings),
+    )

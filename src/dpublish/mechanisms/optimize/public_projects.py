@@ -1,0 +1,283 @@
+"""Combinatorial public projects: k resources that are worth as much as possible to agents whose valuations are private.
+
+In: one row an agent. Out: k of the public resources, chosen greedily. Valuations are monotone submodular and lie in [0, 1]:
+coverage (an agent names resources and is happy with any of them), facility location (an agent sits at a public place and
+values the nearest chosen site), or a function of the agent's row that the caller wrote.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from dpublish.cost import Cost
+from dpublish.errors import PlanError
+from dpublish.mechanisms.base import Content, Mechanism, Need
+from dpublish.mechanisms.kernels.optimize_sets import take_set
+from dpublish.mechanisms.optimize.calibrate import rounded_down, step_epsilon, total_gain_hazard
+from dpublish.mechanisms.optimize.inputs import AgentLists, AgentRows, Lists, PresentItems, transposed
+from dpublish.mechanisms.optimize.metric import Metric
+from dpublish.mechanisms.optimize.planning import check_schema, digest_of, label_column, no_rho, numbered, solution_plan
+from dpublish.noise.base import IntArray, Noise
+from dpublish.plan import Plan
+from dpublish.schema import Schema
+
+Worth = Literal["coverage", "facility"]
+Valuation = Callable[[Mapping[str, Any], frozenset[int]], float]
+GRID = 1 << 16
+"""Valuations are rounded down to multiples of 1/GRID."""
+MAX_TESTED = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicProjects(Mechanism):
+    """k resources chosen one after the other, each in proportion to the exponential of what it adds.
+
+    Input: one row an agent. Neighbours: add-remove-one, of an agent.
+    Output: k distinct resources in the order of choice.
+    Privacy: epsilon-DP, or (epsilon, delta)-DP when a delta is given and that allows more (public_projects.proof.md).
+    Relies on: `Noise.choose` having the exact law of the exponential mechanism. It does not rely on submodularity.
+    Shows / hides: resources that many agents want; hides whether any one agent took part.
+    Accuracy: at least (1 - 1/e) of the best value, less a number of order k ln m / step epsilon.
+
+    Parameters
+    ----------
+    k : how many resources to choose.
+    resources : how many resources there are, or their public names.
+    worth : "coverage", "facility", or a function (row, chosen numbers) -> value in [0, 1].
+    metric : distances between places, for "facility"; a resource is a place.
+    columns : which columns of an agent's row the function reads.
+    examples : made-up rows on which a function is tested for being monotone and submodular before anything is spent.
+    """
+
+    method: ClassVar[str] = "public-projects"
+    kind: ClassVar[str] = "solution"
+
+    k: int
+    resources: int | Sequence[object]
+    worth: Worth | Valuation = "coverage"
+    metric: Metric | None = None
+    columns: Sequence[str] = ()
+    examples: Sequence[Mapping[str, Any]] = ()
+
+    def plan(self, schema: Schema, cost: Cost) -> Plan:
+        check_schema(schema, "Public projects")
+        no_rho(cost, "Public projects")
+        count, labels = numbered(self.resources, "resources")
+        if isinstance(self.k, bool) or not isinstance(self.k, int) or not 1 <= self.k <= count:
+            raise PlanError(f"k must be a whole number from 1 to the number of resources, {count}, not {self.k!r}.")
+        worth = self._worth(count)
+        step = rounded_down(cost.epsilon / self.k)
+        sequential = True
+        if cost.delta:
+            shared = step_epsilon(cost.epsilon, total_gain_hazard(cost.delta))
+            sequential, step = shared <= step, max(step, shared)
+        paid = Cost.pure(cost.epsilon) if sequential else cost
+        additive = 4 * self.k * math.log(max(2, count)) / float(step)
+        truthful = 2 * float(paid.epsilon) + float(paid.delta)
+        lower = self.k * math.log(max(1.0, count / self.k)) / (20 * float(cost.epsilon))
+        warnings = []
+        if cost.delta and sequential:
+            warnings.append("With so few resources a delta buys nothing: the release costs epsilon alone.")
+        return solution_plan(
+            method=self.method,
+            schema=schema,
+            cost=paid,
+            parameters={
+                "k": self.k,
+                "resources": count,
+                "worth": worth,
+                "structure": digest_of(labels, self.metric.digest if self.metric is not None else None, tuple(self.columns)),
+            },
+            facts={
+                "problem": "public-projects",
+                "k": self.k,
+                "resources": count,
+                "worth": worth,
+                "step_epsilon": str(step),
+                "sensitivity": "1",
+                "truthfulness": truthful,
+                "bound": {
+                    "factor": 1 - 1 / math.e,
+                    "additive": -additive,
+                    "text": f"the value is at least 0.632 times the best, less {additive:.4g}, up to a chance of order 1/m^2.",
+                },
+                "lower_bound": {
+                    "factor": 1.0,
+                    "additive": -lower,
+                    "text": f"no epsilon-private method can guarantee more than the best value less {lower:.4g} (theorem 66).",
+                },
+            },
+            sentences=[
+                f"{self.k} of {count:,} resources, chosen greedily; each choice uses epsilon = {float(step):.4g}.",
+                f"No agent gains more than {truthful:.4g} in expected value by misreporting (2 epsilon + delta truthfulness).",
+            ],
+            warnings=warnings,
+        )
+
+    def needs(self, plan: Plan) -> Need:
+        count, labels = numbered(self.resources, "resources")
+        if self.worth == "coverage":
+            return AgentLists(count, labels)
+        if self.worth == "facility":
+            return PresentItems(count, labels)
+        return AgentRows(tuple(self.columns))
+
+    def run(self, noise: Noise, numbers: Any, plan: Plan) -> Content:
+        count, labels = numbered(self.resources, "resources")
+        gains: Gains
+        if self.worth == "coverage":
+            gains = CoverageGains(numbers, count)
+        elif self.worth == "facility":
+            assert self.metric is not None
+            gains = FacilityGains(numbers, self.metric)
+        else:
+            assert callable(self.worth)
+            gains = FunctionGains(numbers, self.worth, count)
+        chosen = greedy_choice(noise, gains, count, self.k, Fraction(plan.facts["step_epsilon"]))
+        facts = {key: plan.facts[key] for key in ("problem", "k", "resources", "truthfulness", "bound", "lower_bound")}
+        return Content(facts=facts, tables={"chosen": {"resource": chosen, **label_column(labels, chosen)}})
+
+    def _worth(self, count: int) -> str:
+        if self.worth == "facility":
+            if self.metric is None or self.metric.size != count:
+                raise PlanError(f"worth = 'facility' needs a metric over the {count} resources.")
+            return "facility"
+        if self.worth == "coverage":
+            return "coverage"
+        if not callable(self.worth):
+            raise PlanError(f"worth = '{self.worth}' is not known. Use coverage, facility or a function of (row, chosen).")
+        for row in self.examples:
+            check_valuation(self.worth, row, count)
+        return getattr(self.worth, "__name__", "function")
+
+
+def greedy_choice(noise: Noise, gains: Gains, count: int, k: int, step: Fraction) -> IntArray:
+    """Algorithm 7. A gain is a whole number of 1/unit; one agent's gains are at least 0 and add up to at most one unit."""
+    left = np.arange(count, dtype=np.int64)
+    order = []
+    for _ in range(k):
+        place = noise.choose(
+            gains.of(left), sensitivity=Fraction(gains.unit), epsilon=step, monotone=True, rule="exponential", label="next"
+        )
+        order.append(int(left[place]))
+        gains.take(order[-1])
+        left = np.delete(left, place)
+    return np.array(order, dtype=np.int64)
+
+
+class Gains:
+    """What each resource would add to the total value, in units of 1/unit."""
+
+    unit: int
+
+    def of(self, left: IntArray) -> IntArray:
+        raise AssertionError
+
+    def take(self, resource: int) -> None:
+        raise AssertionError
+
+
+class CoverageGains(Gains):
+    unit = 1
+
+    def __init__(self, agents: Lists, count: int) -> None:
+        self._agents = agents
+        self._wanted = transposed(agents, count)
+        self._open = np.ones(len(agents), dtype=np.int64)
+        self._gains = np.diff(self._wanted.starts).astype(np.int64)
+
+    def of(self, left: IntArray) -> IntArray:
+        return self._gains[left]
+
+    def take(self, resource: int) -> None:
+        take_set(
+            resource, self._wanted.starts, self._wanted.items, self._agents.starts, self._agents.items, self._open, self._gains
+        )
+
+
+class FacilityGains(Gains):
+    """Value 1 - d(place, nearest chosen) / diameter; nothing chosen is worth 0."""
+
+    def __init__(self, demand: IntArray, metric: Metric) -> None:
+        self._demand = demand
+        self._metric = metric
+        self.unit = metric.diameter
+        self._nearest = np.full(metric.size, metric.diameter, dtype=np.int64)
+
+    def of(self, left: IntArray) -> IntArray:
+        gains = np.zeros(self._metric.size, dtype=np.int64)
+        for place in np.flatnonzero(self._demand):
+            saved = self._nearest[place] - self._metric.row(int(place))
+            gains += self._demand[place] * np.maximum(saved, 0)
+        return gains[left]
+
+    def take(self, resource: int) -> None:
+        self._nearest = np.minimum(self._nearest, self._metric.row(resource))
+
+
+class FunctionGains(Gains):
+    """A valuation from outside: clipped to [0, 1], rounded down to the grid, and never allowed to fall along the choice.
+
+    With that, gains are at least 0 and an agent's gains add up to at most one unit whatever the function does, which is all
+    that the privacy proof needs.
+    """
+
+    unit = GRID
+
+    def __init__(self, agents: Sequence[Mapping[str, Any]], valuation: Valuation, count: int) -> None:
+        self._agents, self._valuation = agents, valuation
+        self._chosen: frozenset[int] = frozenset()
+        self._held = np.zeros(len(agents), dtype=np.int64)
+
+    def of(self, left: IntArray) -> IntArray:
+        gains = np.zeros(len(left), dtype=np.int64)
+        for agent, held in zip(self._agents, self._held.tolist(), strict=True):
+            for place, resource in enumerate(left.tolist()):
+                gains[place] += max(0, grid_value(self._valuation, agent, self._chosen | {resource}) - held)
+        return gains
+
+    def take(self, resource: int) -> None:
+        self._chosen |= {resource}
+        for number, agent in enumerate(self._agents):
+            self._held[number] = max(self._held[number], grid_value(self._valuation, agent, self._chosen))
+
+
+def grid_value(valuation: Valuation, agent: Mapping[str, Any], chosen: frozenset[int]) -> int:
+    """One agent's value in units of 1/GRID. A function that fails or is not a number on a row is worth 0 to that agent."""
+    try:
+        value = float(valuation(agent, chosen))
+    except Exception:  # one row's failure must not decide whether there is a release
+        return 0
+    return math.floor(min(1.0, max(0.0, value)) * GRID) if value == value else 0
+
+
+def check_valuation(valuation: Valuation, row: Mapping[str, Any], count: int) -> None:
+    """Refuse a value outside [0, 1], or one that is not monotone or submodular, on small sets of the first few resources."""
+    few = range(min(count, MAX_TESTED))
+    sets = [frozenset(s) for size in range(3) for s in itertools.combinations(few, size)]
+    slack = 1e-9
+    for small in sets:
+        value = float(valuation(row, small))
+        if not -slack <= value <= 1 + slack:
+            raise PlanError(f"The valuation gave {value:g} on an example row; values must lie in [0, 1].")
+        for extra, further in itertools.permutations(few, 2):
+            if extra in small or further in small:
+                continue
+            first = float(valuation(row, small | {extra})) - value
+            later = float(valuation(row, small | {extra, further})) - float(valuation(row, small | {further}))
+            if first < -slack:
+                raise PlanError(
+                    f"The valuation is not monotone: on an example row, adding resource {extra} to {sorted(small)} lowers it."
+                )
+            if later > first + slack:
+                raise PlanError(
+                    f"The valuation is not submodular: on an example, resource {extra} adds {first:g} to {sorted(small)} but "
+                    f"{later:g} to {sorted(small | {further})}. The guarantee on the value would not hold."
+                )

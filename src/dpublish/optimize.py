@@ -1,0 +1,203 @@
+"""Private combinatorial optimisation: a public structure and private rows in, a publishable solution out.
+
+    import dpublish as dp
+    release = dp.optimize.k_median("patients.csv", k=3, metric=dp.optimize.Metric.haversine(latitudes, longitudes), epsilon=1,
+                                   ledger="sqlite:///clinic.ledger", budget=dp.Budget(epsilon=3))
+
+Every function goes through the same gate and ledger as `Curator.publish`: the request is checked, the ledger debited, and only
+then are rows read. `ledger`, `budget`, `key`, `out`, `store` and `seed` mean what they mean there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypedDict, Unpack, cast
+
+from dpublish.cost import Budget
+from dpublish.errors import PlanError
+from dpublish.ledger.base import Ledger
+from dpublish.mechanisms.base import Mechanism
+from dpublish.mechanisms.optimize.inputs import Lists, lists_of
+from dpublish.mechanisms.optimize.k_median import KMedian
+from dpublish.mechanisms.optimize.metric import Metric
+from dpublish.mechanisms.optimize.min_cut import MinCut
+from dpublish.mechanisms.optimize.public_projects import PublicProjects, Valuation, Worth
+from dpublish.mechanisms.optimize.set_cover import SetCover
+from dpublish.mechanisms.optimize.vertex_cover import VertexCover
+from dpublish.plan import Plan
+from dpublish.private.gate import Curator, Number, Progress
+from dpublish.private.structures import open_structure, read_lists, read_names, read_pmed, read_scp
+from dpublish.public.releases.solution import SolutionRelease
+from dpublish.schema import Schema
+
+__all__ = [
+    "KMedian",
+    "Metric",
+    "MinCut",
+    "PublicProjects",
+    "SetCover",
+    "SolutionRelease",
+    "VertexCover",
+    "k_median",
+    "min_cut",
+    "public_projects",
+    "read_lists",
+    "read_names",
+    "read_pmed",
+    "read_scp",
+    "set_cover",
+    "vertex_cover",
+]
+
+
+class Payment(TypedDict, total=False):
+    """What every solver takes besides its problem: who pays, how much, and where the release goes."""
+
+    epsilon: Number
+    delta: Number | None
+    ledger: str | Path | Ledger
+    budget: Budget | None
+    name: str
+    key: str | None
+    out: str | Path | None
+    store: str | Path | None
+    seed: int | None
+    progress: Progress | None
+
+
+def min_cut(edges: object, *, vertices: int | Sequence[object] | None = None, **payment: Unpack[Payment]) -> SolutionRelease:
+    """Split public vertices in two so that few private edges run across (thesis, section 7.3)."""
+    mechanism = MinCut(vertices=_vertices(edges, vertices))
+    return publish(mechanism, open_structure(edges, "edges"), "min-cut", **payment)
+
+
+def k_median(
+    demand: object,
+    *,
+    k: int,
+    metric: Metric,
+    labels: Sequence[object] | None = None,
+    positions: Any = None,
+    rule: Literal["search", "exact"] = "search",
+    steps: int | None = None,
+    **payment: Unpack[Payment],
+) -> SolutionRelease:
+    """Open k of the public sites so that private demand points are close to one (section 7.4)."""
+    mechanism = KMedian(k=k, metric=metric, labels=labels, positions=positions, rule=rule, steps=steps)
+    return publish(mechanism, open_structure(demand, "items"), "k-median", **payment)
+
+
+def vertex_cover(
+    edges: object,
+    *,
+    vertices: int | Sequence[object] | None = None,
+    weights: Sequence[Number] | None = None,
+    rule: Literal["schedule", "two-phase"] = "schedule",
+    phase: Number = "1/2",
+    size_share: Number = 0,
+    **payment: Unpack[Payment],
+) -> SolutionRelease:
+    """Order public vertices so that the earlier ends of private edges are few (sections 7.5 and 7.6)."""
+    mechanism = VertexCover(vertices=_vertices(edges, vertices), weights=weights, rule=rule, phase=phase, size_share=size_share)
+    return publish(mechanism, open_structure(edges, "edges"), "vertex-cover", **payment)
+
+
+def set_cover(
+    elements: object,
+    *,
+    sets: Lists | Sequence[Sequence[object]] | Mapping[str, Sequence[object]],
+    universe: int | Sequence[object] | None = None,
+    costs: Sequence[Number] | None = None,
+    rule: Literal["greedy", "weighted", "any-weights", "exact"] | None = None,
+    **payment: Unpack[Payment],
+) -> SolutionRelease:
+    """Order public sets so that the first sets to hold the private elements are few or cheap (section 7.7).
+
+    `sets` are rows of elements, by name when `universe` lists names (or is left out: then it is all elements of the sets), by
+    number when it is a number; a mapping also names the sets.
+    """
+    lists, names, listed = _family(sets, universe)
+    mechanism = SetCover(sets=lists, elements=listed, costs=costs, set_names=names, rule=rule)
+    return publish(mechanism, open_structure(elements, "items"), "set-cover", **payment)
+
+
+def public_projects(
+    agents: object,
+    *,
+    k: int,
+    resources: int | Sequence[object],
+    worth: Worth | Valuation = "coverage",
+    metric: Metric | None = None,
+    columns: Sequence[str] = (),
+    examples: Sequence[Mapping[str, Any]] = (),
+    **payment: Unpack[Payment],
+) -> SolutionRelease:
+    """Choose k public resources that are worth much to agents whose valuations are private (section 7.8)."""
+    mechanism = PublicProjects(
+        k=k, resources=resources, worth=worth, metric=metric, columns=tuple(columns), examples=tuple(examples)
+    )
+    source: object = agents
+    if worth == "coverage":
+        source = open_structure(agents, "lists")
+    elif worth == "facility":
+        source = open_structure(agents, "items")
+    return publish(mechanism, source, "public-projects", **payment)
+
+
+def plan(mechanism: Mechanism, *, epsilon: Number, delta: Number | None = None, name: str = "solution") -> Plan:
+    """What a solver would cost and guarantee. Reads nothing and spends nothing."""
+    from dpublish.private.gate import as_cost
+
+    return mechanism.plan(_schema(name), as_cost(epsilon, delta, None))
+
+
+def publish(mechanism: Mechanism, source: object, default_name: str, **payment: Unpack[Payment]) -> SolutionRelease:
+    """Plan, debit, read, solve and seal, as `Curator.publish` does."""
+    given = dict(payment)
+    if "ledger" not in given:
+        raise PlanError("Give ledger = ..., the URL or path of the ledger that pays for the release.")
+    curator = Curator(
+        source,
+        _schema(str(given.pop("name", None) or default_name)),
+        ledger=cast(Any, given.pop("ledger")),
+        budget=cast(Any, given.pop("budget", None)),
+        store=cast(Any, given.pop("store", None)),
+    )
+    release = curator.publish(mechanism, **cast(Any, given))
+    assert isinstance(release, SolutionRelease)
+    return release
+
+
+def _schema(name: str) -> Schema:
+    """Public facts of a problem are the solver's own parameters; the schema only names the data and the relation."""
+    return Schema(name=name, neighbours="add-remove-one")
+
+
+def _vertices(edges: object, vertices: int | Sequence[object] | None) -> int | Sequence[object]:
+    if vertices is not None:
+        return vertices
+    if hasattr(edges, "edges") and hasattr(edges, "nodes"):
+        return [str(node) for node in edges.nodes()]
+    raise PlanError("Give vertices = ..., their number or their public names: they cannot be taken from private edges.")
+
+
+def _family(
+    sets: Lists | Sequence[Sequence[object]] | Mapping[str, Sequence[object]], universe: int | Sequence[object] | None
+) -> tuple[Lists, list[str] | None, int | Sequence[object]]:
+    names = [str(name) for name in sets] if isinstance(sets, Mapping) else None
+    if isinstance(sets, Lists):
+        if universe is None:
+            raise PlanError("Give universe = ..., the number of elements or their public names.")
+        return sets, names, universe
+    rows = list(sets.values()) if isinstance(sets, Mapping) else list(sets)
+    if isinstance(universe, int):
+        return lists_of([[int(str(element)) for element in row] for row in rows]), names, universe
+    listed = [str(element) for element in universe] if universe is not None else None
+    if listed is None:
+        listed = sorted({str(element) for row in rows for element in row})
+    number = {element: index for index, element in enumerate(listed)}
+    unknown = next((element for row in rows for element in row if str(element) not in number), None)
+    if unknown is not None:
+        raise PlanError(f"A set holds '{unknown}', which is not in the universe.")
+    return lists_of([[number[str(element)] for element in row] for row in rows]), names, listed

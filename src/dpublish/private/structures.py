@@ -1,0 +1,233 @@
+"""Graphs, demand, elements and agents: how solvers get their private numbers from rows, and readers of public structures.
+
+A row is an edge (two columns), a demand point or an element (one column), or an agent (a list of names, or a row). What a row
+names is looked up in the public names; a row that names something else is dropped, as a row of a table outside its domain
+would be. Nothing is ever said about how many were.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from dpublish.errors import InputError, PlanError
+from dpublish.mechanisms.optimize.inputs import AgentLists, AgentRows, Edges, GraphEdges, Labels, Lists, PresentItems, edges_of
+from dpublish.noise.base import IntArray
+from dpublish.private.sources import Source, open_source
+from dpublish.schema import Schema
+
+Shape = Literal["edges", "items", "lists"]
+_PLAIN = (".txt", ".txt.gz", ".edges", ".edges.gz", ".dat", ".dat.gz")
+_WIDTH = {"edges": 2, "items": 1, "lists": 1}
+_NAMES = {"edges": ("source", "target"), "items": ("item",), "lists": ("items",)}
+
+
+def answer_need(
+    need: GraphEdges | PresentItems | AgentLists | AgentRows,
+    source: Source,
+    schema: Schema,
+    *,
+    key: bytes,
+    progress: Callable[[int], None] | None = None,
+) -> Any:
+    """The exact private numbers that a solver asked for."""
+    columns = list(need.columns) if isinstance(need, AgentRows) else list(source.columns())
+    if not isinstance(need, AgentRows):
+        columns = columns[: 2 if isinstance(need, GraphEdges) else 1]
+    frames = []
+    for frame in source.batches(columns):
+        if progress is not None:
+            progress(0)
+        frames.append(frame)
+    if isinstance(need, AgentRows):
+        return [row for frame in frames for row in frame.iter_rows(named=True)]
+    if isinstance(need, GraphEdges):
+        return _edges(frames, columns, need)
+    if isinstance(need, PresentItems):
+        parts = [item_numbers(frame.get_column(columns[0]), need.size, need.labels) for frame in frames]
+        counts = np.zeros(need.size, dtype=np.int64)
+        for part in parts:
+            counts += np.bincount(part[part >= 0], minlength=need.size)
+        return np.minimum(counts, 1) if need.distinct else counts
+    return _lists(frames, columns[0], need)
+
+
+def _edges(frames: Sequence[pl.DataFrame], columns: Sequence[str], need: GraphEdges) -> Edges:
+    pairs = []
+    for frame in frames:
+        ends = np.column_stack([item_numbers(frame.get_column(name), need.size, need.labels) for name in columns])
+        pairs.append(ends[(ends >= 0).all(axis=1)])
+    return edges_of(np.concatenate(pairs) if pairs else np.empty((0, 2), dtype=np.int64))
+
+
+def _lists(frames: Sequence[pl.DataFrame], column: str, need: AgentLists) -> Lists:
+    sizes, items = [np.zeros(1, dtype=np.int64)], []
+    for frame in frames:
+        series = frame.get_column(column)
+        if series.dtype == pl.String:
+            series = series.str.replace_all(r"[,;\s]+", " ").str.strip_chars().str.split(" ")
+        elif not isinstance(series.dtype, pl.List):
+            series = series.cast(pl.List(series.dtype))
+        rows = pl.DataFrame({"row": np.arange(len(series)), "item": series}).explode("item")
+        numbers = item_numbers(rows.get_column("item"), need.size, need.labels)
+        owner = rows.get_column("row").to_numpy()[numbers >= 0]
+        # each agent names a resource once, however often it is written
+        code = np.unique(owner * need.size + numbers[numbers >= 0])
+        sizes.append(np.bincount(code // need.size, minlength=len(series)).astype(np.int64))
+        items.append(code % need.size)
+    starts = np.cumsum(np.concatenate(sizes))
+    return Lists(starts, np.concatenate(items) if items else np.empty(0, dtype=np.int64))
+
+
+def item_numbers(values: pl.Series, size: int, labels: Labels) -> IntArray:
+    """The public number of each value, or -1."""
+    if labels is not None:
+        known = pl.DataFrame({"label": list(labels), "number": np.arange(size)})
+        text = values.cast(pl.String, strict=False).str.strip_chars().alias("label").to_frame()
+        found = text.join(known, on="label", how="left", maintain_order="left").get_column("number")
+        return found.fill_null(-1).to_numpy().astype(np.int64)
+    if values.dtype == pl.String:
+        values = values.str.strip_chars()
+    numbers = values.cast(pl.Int64, strict=False)
+    if values.dtype.is_float():
+        numbers = pl.select(pl.when(values == numbers).then(numbers)).to_series()
+    whole: NDArray[np.int64] = numbers.fill_null(-1).to_numpy().astype(np.int64)
+    return np.where((whole >= 0) & (whole < size), whole, -1)
+
+
+class PlainFile(Source):
+    """A text file of blank-separated words: an edge `u v`, a name, or a list of names, one a line. `#` starts a comment."""
+
+    def __init__(self, path: Path, shape: Shape) -> None:
+        if not path.is_file():
+            raise InputError(f"There is no file '{path}'.")
+        self._path, self._shape = path, shape
+
+    def columns(self) -> tuple[str, ...]:
+        return _NAMES[self._shape]
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        rows = list(_words(self._path))
+        if self._shape == "lists":
+            yield pl.DataFrame({"items": pl.Series(rows, dtype=pl.List(pl.String))})
+            return
+        width = _WIDTH[self._shape]
+        kept = [row for row in rows if len(row) >= width]
+        yield pl.DataFrame(
+            {name: pl.Series([row[i] for row in kept], dtype=pl.String) for i, name in enumerate(_NAMES[self._shape])}
+        )
+
+    def count_rows(self) -> int:
+        return sum(1 for _ in _words(self._path))
+
+
+def _words(path: Path) -> Iterator[list[str]]:
+    opener: Callable[..., Any] = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8", errors="replace") as file:
+        for line in file:
+            words = line.split("#", 1)[0].split()
+            if words:
+                yield words
+
+
+def open_structure(data: object, shape: Shape) -> Source:
+    """A source of edges, items or lists: what `open_source` takes, a plain text file, a networkx graph, pairs or lists."""
+    if isinstance(data, str | Path):
+        path = Path(data)
+        if path.name.lower().endswith(_PLAIN):
+            return PlainFile(path, shape)
+        return _wide_enough(open_source(data), shape)
+    if hasattr(data, "edges") and hasattr(data, "nodes"):
+        pairs = [(str(u), str(v)) for u, v, *_ in data.edges()]
+        return open_source(pl.DataFrame({"source": [u for u, _ in pairs], "target": [v for _, v in pairs]}, schema=_TEXT_EDGES))
+    if isinstance(data, np.ndarray | list | tuple | set | frozenset):
+        return open_source(_frame(data, shape))
+    return _wide_enough(open_source(data), shape)
+
+
+_TEXT_EDGES = {"source": pl.String, "target": pl.String}
+
+
+def _frame(data: Any, shape: Shape) -> pl.DataFrame:
+    if shape == "edges":
+        if isinstance(data, np.ndarray) and data.dtype.kind in "iu":
+            return pl.DataFrame({"source": data.reshape(-1, 2)[:, 0], "target": data.reshape(-1, 2)[:, 1]})
+        pairs = [tuple(pair)[:2] for pair in data]
+        return pl.DataFrame({"source": [str(u) for u, _ in pairs], "target": [str(v) for _, v in pairs]}, schema=_TEXT_EDGES)
+    if shape == "lists":
+        return pl.DataFrame({"items": pl.Series([[str(item) for item in row] for row in data], dtype=pl.List(pl.String))})
+    if isinstance(data, np.ndarray) and data.dtype.kind in "iu":
+        return pl.DataFrame({"item": data.ravel()})
+    return pl.DataFrame({"item": pl.Series([str(item) for item in data], dtype=pl.String)})
+
+
+def _wide_enough(source: Source, shape: Shape) -> Source:
+    if len(source.columns()) < _WIDTH[shape]:
+        raise InputError(f"The data must have {_WIDTH[shape]} column(s): {', '.join(_NAMES[shape])}.")
+    return source
+
+
+def read_names(path: str | Path) -> list[str]:
+    """Public names, one a line."""
+    return [" ".join(words) for words in _words(_existing(path))]
+
+
+def read_lists(path: str | Path) -> list[list[str]]:
+    """A public family of sets: one set a line, its elements separated by blanks."""
+    return list(_words(_existing(path)))
+
+
+def read_pmed(path: str | Path) -> tuple[NDArray[np.float64], int]:
+    """An OR-Library p-median file: all distances (by shortest paths) and p. A repeated edge counts as last written."""
+    from scipy.sparse import csr_matrix
+    from scipy.sparse.csgraph import shortest_path
+
+    numbers = _numbers(path)
+    size, count, p = (int(number) for number in numbers[:3])
+    if len(numbers) < 3 + 3 * count:
+        raise PlanError(f"'{path}' is not an OR-Library p-median file: it ends too early.")
+    graph = np.zeros((size, size))
+    for u, v, length in np.array(numbers[3 : 3 + 3 * count]).reshape(-1, 3):
+        graph[int(u) - 1, int(v) - 1] = graph[int(v) - 1, int(u) - 1] = length
+    return np.asarray(shortest_path(csr_matrix(graph), directed=False)), p
+
+
+def read_scp(path: str | Path) -> tuple[Lists, list[Fraction], int]:
+    """An OR-Library set cover file: the sets as lists of element numbers, their costs, and the number of elements."""
+    numbers = [int(number) for number in _numbers(path)]
+    rows, columns = numbers[:2]
+    costs = [Fraction(number) for number in numbers[2 : 2 + columns]]
+    at = 2 + columns
+    owners, elements = [], []
+    for row in range(rows):
+        if at >= len(numbers):
+            raise PlanError(f"'{path}' is not an OR-Library set cover file: it ends too early.")
+        held = numbers[at + 1 : at + 1 + numbers[at]]
+        at += 1 + numbers[at]
+        owners += [column - 1 for column in held]
+        elements += [row] * len(held)
+    starts = np.zeros(columns + 1, dtype=np.int64)
+    np.cumsum(np.bincount(owners, minlength=columns), out=starts[1:])
+    order = np.argsort(owners, kind="stable")
+    return Lists(starts, np.array(elements, dtype=np.int64)[order]), costs, rows
+
+
+def _numbers(path: str | Path) -> list[float]:
+    try:
+        return [float(word) for words in _words(_existing(path)) for word in words]
+    except ValueError:
+        raise PlanError(f"'{path}' holds something that is not a number.") from None
+
+
+def _existing(path: str | Path) -> Path:
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"There is no file '{path}'.")
+    return path

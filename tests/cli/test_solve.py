@@ -1,0 +1,89 @@
+"""`dpublish solve` for every problem, and what it says when the request is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import dpublish as dp
+from cli.conftest import CANARY, Command
+
+PAY = ("--ledger", "a.ledger", "--budget", "20", "--budget-delta", "0.01", "--epsilon", "1")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "edges.csv").write_text(f"source,target\na,b\nb,c\n{CANARY},a\nc,d\n")
+    (tmp_path / "names.txt").write_text("a\nb\nc\nd\ne\n")
+    (tmp_path / "sites.csv").write_text("name,lat,lon\nP,48.85,2.35\nB,52.52,13.4\nL,51.5,-0.12\n")
+    (tmp_path / "demand.txt").write_text(f"P\nP\n{CANARY}\nB\n")
+    (tmp_path / "sets.txt").write_text("s1 x y\ns2 y z\ns3 z\n")
+    (tmp_path / "elements.txt").write_text(f"x\nz\n{CANARY}\n")
+    (tmp_path / "agents.txt").write_text(f"a b\nb c {CANARY}\nb\n")
+    (tmp_path / "two.pmed").write_text("3 3 1\n1 2 4\n2 3 5\n1 2 3\n")
+    (tmp_path / "tiny.scp").write_text("2 3\n1 2 3\n2\n1 2\n1\n3\n")
+    return tmp_path
+
+
+CASES = {
+    "min-cut": ("edges.csv", "names.txt"),
+    "vertex-cover": ("edges.csv", "names.txt", "--set", "size_share=1/2"),
+    "k-median": ("demand.txt", "sites.csv", "--form", "haversine", "--k", "2"),
+    "set-cover": ("elements.txt", "sets.txt", "--delta", "1e-6"),
+    "public-projects": ("agents.txt", "names.txt", "--k", "2"),
+}
+
+
+@pytest.mark.parametrize("problem", CASES)
+def test_every_problem(folder: Path, dpublish: Command, problem: str) -> None:
+    data, public, *more = CASES[problem]
+    words = ("solve", problem, data, "--public", public, *more, *PAY, "--out", "x.dpr", "--key", "one")
+    shown = dpublish(*words)
+    assert shown.code == 0, shown.err
+    release = dp.open_release("x.dpr")
+    assert isinstance(release, dp.optimize.SolutionRelease)
+    assert release.problem == problem
+    assert release.verify().ok
+    assert release.publishable
+    assert dpublish("verify", "x.dpr").code == 0
+    first = (folder / "x.dpr").read_bytes()
+    again = dpublish(*words, "--json")
+    assert again.document["problem"] == problem
+    assert (folder / "x.dpr").read_bytes() == first
+    assert release.plot() is not None
+
+
+def test_or_library_files(folder: Path, dpublish: Command) -> None:
+    (folder / "places.txt").write_text("0\n0\n2\n")
+    shown = dpublish("solve", "k-median", "places.txt", "-p", "two.pmed", "--form", "pmed", "-k", "1", *PAY, "-o", "m.dpr")
+    assert shown.code == 0, shown.err
+    shown = dpublish(
+        "solve", "set-cover", "places.txt", "-p", "tiny.scp", "--form", "scp", "--delta", "1e-6", *PAY, "-o", "s.dpr"
+    )
+    assert shown.code == 0, shown.err
+    release = dp.open_release("s.dpr")
+    assert isinstance(release, dp.optimize.SolutionRelease)
+    assert release.assign(1) == 2
+    assert release.assign(0) in (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("k-median", "demand.txt", "-p", "sites.csv", "--form", "haversine"), "needs --k"),
+        (("k-median", "demand.txt", "-p", "sites.csv", "--form", "haversine", "-k", "9"), "number of sites, 3"),
+        (("k-median", "demand.txt", "-p", "sites.csv", "-k", "1"), "--form plain"),
+        (("vertex-cover", "edges.csv", "-p", "nowhere.txt"), "no file"),
+        (("vertex-cover", "edges.csv", "-p", "names.txt", "--set", "wieghts=x"), "Did you mean 'weights'"),
+        (("set-cover", "elements.txt", "-p", "sets.txt"), "delta"),
+        (("min-cut", "nothing.csv", "-p", "names.txt"), "no file"),
+    ],
+)
+def test_wrong_requests_cost_nothing(folder: Path, dpublish: Command, words: tuple[str, ...], text: str) -> None:
+    shown = dpublish("solve", *words, *PAY, "-o", "x.dpr")
+    assert shown.code == 2
+    assert text in shown.err
+    with dp.open_ledger("a.ledger", budget=dp.Budget(epsilon=20, delta="0.01"), create=True) as ledger:
+        assert ledger.status().spent.epsilon == 0
