@@ -80,7 +80,8 @@ class Column:
         table: dict[str, Any] = {"kind": self.kind}
         if self.kind in ("categorical", "ordinal"):
             table["levels"] = list(self.levels)
-        for key in ("lower", "upper", "bins"):
+        # edges fix the bounds, which are then not written
+        for key in ("lower", "upper", "bins") if self.edges is None else ():
             value = getattr(self, key)
             if value is not None:
                 table[key] = value

@@ -59,7 +59,7 @@ def test_the_command_line_is_caught_when_inputs_are_no_neighbours() -> None:
     first, second = {"rows.csv": b"colour\nred\n"}, {"rows.csv": b"colour\nred\nred\nblue\n"}
     report = audit.twin(commands, first, second, public={"tiny.toml": SCHEMA})
     assert report.exit_codes == (0, 0)
-    assert {finding.check for finding in report.findings} == {"distance"}
+    assert {finding.check for finding in report.findings} == {"distance"}, report.summary()
 
 
 def test_refusals() -> None:

@@ -57,4 +57,6 @@ def _numbers(estimate: Any) -> dict[str, Any]:
 def _count(value: float) -> str:
     if value == float("inf"):
         return "no bound"
+    if abs(value) < 1:  # a share or a mean, not a count
+        return f"{value:.4g}"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.1f}"

@@ -6,6 +6,8 @@ import math
 
 from dpublish.plan import Plan
 
+EXCEPTION = "1e-9"
+
 
 def privacy_statement(plan: Plan, *, publishable: bool) -> str:
     """What the guarantee says and what it does not say, for the manifest and the report."""
@@ -31,6 +33,8 @@ def privacy_statement(plan: Plan, *, publishable: bool) -> str:
 
 
 def _factor(plan: Plan) -> str:
-    epsilon = float(plan.cost.epsilon)
+    """The factor in words. A zCDP cost bounds none by itself, so it is stated at a small probability of exception."""
+    cost = plan.cost.to_approximate(EXCEPTION) if plan.cost.kind == "zcdp" else plan.cost
+    epsilon = float(cost.epsilon)
     text = f"exp({epsilon:g})" + (f" = {math.exp(epsilon):.3g}" if epsilon < 50 else "")
-    return text + (f" (except with probability {float(plan.cost.delta):.3g})" if plan.cost.delta else "")
+    return text + (f" (except with probability {float(cost.delta):.3g})" if cost.delta else "")
