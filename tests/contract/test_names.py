@@ -19,6 +19,7 @@ EXPECTED = {
         "draft_schema",
         "GeneralizedTable",
         "Histogram",
+        "ImportanceWeights",
         "local",
         "Mechanism",
         "MedianMechanism",

@@ -22,6 +22,7 @@ METHODS: Mapping[str, str] = {
     "private-classifier": "dpublish.mechanisms.learning.private_classifier:PrivateClassifier",
     "projected-histogram": "dpublish.mechanisms.tables.projected_histogram:ProjectedHistogram",
     "histogram": "dpublish.mechanisms.tables.histogram:Histogram",
+    "importance-weights": "dpublish.mechanisms.tables.importance_weights:ImportanceWeights",
 }
 
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")

@@ -23,6 +23,7 @@ KIND_MODULES: dict[str, str] = {
     "itemsets": "dpublish.public.releases.itemsets",
     "linear-model": "dpublish.public.releases.linear_model",
     "histogram": "dpublish.public.releases.histogram",
+    "weighted-rows": "dpublish.public.releases.weighted_rows",
 }
 """Which module defines the class of a kind, imported when a release of that kind is opened."""
 

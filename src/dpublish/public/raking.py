@@ -1,0 +1,212 @@
+"""Weights on public rows that reproduce noisy tables: raking, with a ridge that follows from the known noise.
+
+Weights are base_i exp(beta . x_i), x_i being the indicators of the cells that row i falls into in each table. They minimise
+
+    log sum_i base_i exp(beta . x_i) - beta . m + (1/2) sum_j c_j beta_j^2
+
+whose gradient is (weighted share of cell j) - m_j + c_j beta_j. Shares of a table add up to 1 on both sides, so at the minimum
+sum_j c_j beta_j = 0 over each table: the code keeps it so, since adding a constant to a table's beta changes no weight. Without
+the ridge this is maximum entropy: the weights nearest to the base weights that match every table. With c_j = s_j^2 / (t^2 v_j),
+for a share m_j of known noise variance s_j^2, a cell whose public share has variance v_j, and coefficients expected to be of
+size t, a cell moves as far as its noise can be told from a real difference. t is chosen for the tables as a whole by their
+marginal likelihood, which sees released numbers only.
+
+One sweep solves each table exactly, the others held fixed, in time proportional to rows times tables. Sweeps end when what is
+left to match is small beside the noise: going on would fit noise more closely.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import repeat
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpublish.public.linear_features import FloatArray
+
+Codes = NDArray[np.int64]
+
+MAX_SWEEPS = 300
+FIRST_SWEEPS = 6
+NEWTON_STEPS = 30
+DENSE = 1 << 22
+"""Rows times cells up to which Newton's steps are taken."""
+TOLERANCE = 1e-7
+NOISE_SHARE = 0.02
+"""Sweeps end when the gradient, added up over cells, is this share of the noise added up over cells."""
+_LEAST_RIDGE = 1e-9
+_SPREADS = np.geomspace(0.02, 5.0, 60)
+"""Sizes of coefficients that are tried: from no difference to a factor of exp(5)."""
+
+
+@dataclass(frozen=True)
+class TableTarget:
+    """A noisy table as shares: the code of each public row in it, the shares, and the variance of the noise of each share."""
+
+    codes: Codes
+    shares: FloatArray
+    variances: FloatArray
+
+    @property
+    def cells(self) -> int:
+        return len(self.shares)
+
+
+@dataclass(frozen=True)
+class Raked:
+    """`masses` are the weights, adding up to 1 after scaling; `coefficients` and `ridges` hold one array a table."""
+
+    masses: FloatArray
+    coefficients: tuple[FloatArray, ...]
+    ridges: tuple[FloatArray, ...]
+    sweeps: int
+    gap: float
+
+
+def consistent_shares(counts: FloatArray, variance: float, total: float) -> tuple[FloatArray, FloatArray]:
+    """Noisy counts of one table as shares that add up to 1, and the variances of their noise."""
+    cells = len(counts)
+    shares = counts / total
+    shares = shares - (shares.sum() - 1.0) / cells
+    spread = variance / total**2
+    # a table with one cell is certain; a little variance keeps the arithmetic well defined
+    return shares, np.full(cells, max(spread * (1.0 - 1.0 / cells), 1e-30))
+
+
+def rake(
+    targets: Sequence[TableTarget],
+    base: FloatArray,
+    *,
+    precision: float | None = None,
+    start: Raked | None = None,
+    sweeps: int = MAX_SWEEPS,
+) -> Raked:
+    """Fit all tables. `start` is an earlier fit of the first of them, to go on from.
+
+    `precision` is 1 / t^2; by default t is chosen by the marginal likelihood, once for the old and once for the new tables.
+    """
+    targets = [_supported(target) for target in targets]
+    masses = base / base.sum() if start is None else start.masses.copy()  # always add up to 1
+    coefficients = [np.zeros(target.cells) for target in targets]
+    ridges: list[FloatArray] = []
+    if start is not None:
+        for place, (old, ridge) in enumerate(zip(start.coefficients, start.ridges, strict=True)):
+            coefficients[place] = old.copy()
+            ridges.append(ridge)
+    fresh = list(targets[len(ridges) :])
+    if fresh:
+        shares: list[FloatArray] = [_shares(target, masses) for target in fresh]
+        inverse = marginal_precision(fresh, shares) if precision is None else precision
+        ridges += [_ridge(target, share, inverse) for target, share in zip(fresh, shares, strict=True)]
+    noise = sum(float(np.sqrt(target.variances).sum()) for target in targets)
+    enough = max(TOLERANCE, NOISE_SHARE * noise)
+    gap, done = math.inf, 0
+    while gap > enough and done < sweeps:
+        if done == FIRST_SWEEPS and len(masses) * sum(target.cells for target in targets) <= DENSE:
+            # tables that say nearly the same make sweeps slow; Newton's steps do not mind
+            masses, coefficients = _newton(targets, masses, coefficients, ridges, enough)
+        parts = [_match(*one) for one in zip(targets, repeat(masses), coefficients, ridges, strict=False)]
+        gap, done = sum(parts), done + 1
+    return Raked(masses, tuple(coefficients), tuple(ridges), done, gap)
+
+
+def _supported(target: TableTarget) -> TableTarget:
+    """The table among cells that some public row has; what the others hold cannot be matched, and would pull at the rest."""
+    inside = np.bincount(target.codes, minlength=target.cells) > 0
+    total = float(target.shares[inside].sum())
+    if inside.all() or total <= 0.5:
+        return target
+    return TableTarget(target.codes, np.where(inside, target.shares / total, 0.0), target.variances)
+
+
+def marginal_precision(targets: Sequence[TableTarget], shares: Sequence[FloatArray]) -> float:
+    """1 / t^2 for the t under which the differences between noisy and present shares are likeliest.
+
+    To first order a cell's difference has variance t^2 v^2 + s^2: what coefficients of size t make, and the noise.
+    """
+    present = np.concatenate(list(shares))
+    wanted = np.concatenate([target.shares for target in targets])
+    noise = np.concatenate([target.variances for target in targets])
+    possible = present > 0.0
+    squares = (wanted - present)[possible] ** 2
+    spread = (present * (1.0 - present))[possible] ** 2
+    if not squares.size:
+        return 1.0
+    variances = _SPREADS[:, None] ** 2 * spread + noise[possible]
+    likelihood = -0.5 * (np.log(variances) + squares / variances).sum(axis=1)
+    return float(1.0 / _SPREADS[int(np.argmax(likelihood))] ** 2)
+
+
+def _ridge(target: TableTarget, shares: FloatArray, precision: float) -> FloatArray:
+    spread = np.maximum(shares * (1.0 - shares), 1e-12)
+    ridge: FloatArray = np.maximum(precision * target.variances / spread, _LEAST_RIDGE)
+    return ridge
+
+
+def _shares(target: TableTarget, masses: FloatArray) -> FloatArray:
+    """What the present weights give each cell."""
+    return np.bincount(target.codes, weights=masses, minlength=target.cells).astype(np.float64, copy=False)
+
+
+def _match(target: TableTarget, masses: FloatArray, coefficients: FloatArray, ridge: FloatArray) -> float:
+    """Solve one table in place; returns the size of its gradient before."""
+    from scipy.special import wrightomega
+
+    present = _shares(target, masses)
+    gap = float(np.abs(present - target.shares + ridge * coefficients)[present > 0.0].sum())
+    if gap <= TOLERANCE / 64:
+        return gap
+    # present e^d - m + c (beta + d) = 0 has the solution d = m/c - beta - omega(log(present/c) + m/c - beta)
+    with np.errstate(divide="ignore"):
+        depth = target.shares / ridge - coefficients
+        step = depth - wrightomega(np.log(present / ridge) + depth)
+    step = np.clip(np.where(present > 0.0, step, 0.0), -20.0, 20.0)
+    coefficients += step
+    coefficients -= float(ridge @ coefficients) / float(ridge.sum())
+    masses *= np.exp(step)[target.codes]
+    masses /= masses.sum()
+    return gap
+
+
+def _newton(
+    targets: Sequence[TableTarget],
+    masses: FloatArray,
+    coefficients: Sequence[FloatArray],
+    ridges: Sequence[FloatArray],
+    enough: float,
+) -> tuple[FloatArray, list[FloatArray]]:
+    """Newton's steps on all tables at once, each halved until the gradient gets shorter. Cells without public rows stay put."""
+    ends = np.cumsum([target.cells for target in targets])
+    wanted, ridge, beta = (np.concatenate(list(part)) for part in ([t.shares for t in targets], ridges, coefficients))
+    rows = np.arange(len(masses))
+    matrix = np.zeros((len(masses), len(wanted)))
+    for target, end in zip(targets, ends, strict=True):
+        matrix[rows, end - target.cells + target.codes] = 1.0
+    held = ~matrix.any(axis=0)
+
+    def gradient(weights: FloatArray, point: FloatArray) -> tuple[FloatArray, FloatArray]:
+        shares = weights @ matrix
+        return shares, np.where(held, 0.0, shares - wanted + ridge * point)
+
+    shares, slope = gradient(masses, beta)
+    for _ in range(NEWTON_STEPS):
+        if float(np.abs(slope).sum()) <= enough / 4:
+            break
+        hessian = (matrix * masses[:, None]).T @ matrix - np.outer(shares, shares)
+        hessian.flat[:: len(wanted) + 1] += ridge
+        step = np.where(held, 0.0, -np.linalg.solve(hessian, slope))
+        moves, length = matrix @ step, 1.0
+        while length > 1e-3:
+            tried = masses * np.exp(np.clip(length * moves, -50.0, 50.0))
+            tried /= tried.sum()
+            now, better = gradient(tried, beta + length * step)
+            if float(better @ better) < float(slope @ slope):
+                masses, beta, shares, slope = tried, beta + length * step, now, better
+                break
+            length /= 2.0
+        else:
+            break
+    return masses, [part.copy() for part in np.split(beta, ends[:-1])]

@@ -1,0 +1,417 @@
+"""Public rows with weights that make them stand for private ones: means with error bars, SQL, models and samples from them."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from dpublish.domain import Axis, Domain
+from dpublish.encode import encode_frame
+from dpublish.errors import BundleError, QueryError, SchemaError
+from dpublish.public.estimation import check_level
+from dpublish.public.frames import MAX_SAMPLE, free_name
+from dpublish.public.linear_features import FloatArray
+from dpublish.public.manifest import MAX_AXES, digest, read_domain, table, text, whole
+from dpublish.public.public_rows import encode_public, frame_digest, read_public, with_truth
+from dpublish.public.releases.base import Release
+from dpublish.public.weight_features import NUMBERS, WeightFeatures
+from dpublish.public.weighted_means import Noise, Propagation, WeightedEstimate, effective_rows
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+VARIANTS = ("moments", "output", "gaussian", "objective")
+WEIGHTS_SCHEMA = {"weight": pl.Float64, "base": pl.Float64}
+COEFFICIENTS_SCHEMA = {
+    "group": pl.UInt32,
+    "value": pl.Int64,
+    "coefficient": pl.Float64,
+    "ridge": pl.Float64,
+    "deviation": pl.Float64,
+}
+MAX_DIMENSION = 1 << 16
+MAX_GROUPS = 100_000
+FEW_ROWS = 100
+_POOR_SHARE = 0.02
+_UNEXPLAINED = 0.5
+
+
+class WeightedRowsRelease(Release):
+    """One weight a public row. Weights have mean 1; `rows` are the public rows, all their columns included.
+
+    A release made with publish = "hash" holds no rows: `attach` them, and the hash is checked.
+    """
+
+    kind: ClassVar[str] = "weighted-rows"
+
+    def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
+        super().__init__(manifest, tables, path=path)
+        facts = manifest["facts"]
+        self.features = _read_features(facts)
+        self.variant = str(facts["variant"])
+        self.sample_weight: FloatArray = self.tables["weights"]["weight"].to_numpy()
+        """One weight a row, with mean 1: what scikit-learn calls sample_weight."""
+        self.coefficients: FloatArray = self.tables["coefficients"]["coefficient"].to_numpy()
+        self._base: FloatArray = self.tables["weights"]["base"].to_numpy()
+        self._rows: pl.DataFrame | None = None
+        if "rows" in self.tables:
+            self._rows = with_truth(self.tables["rows"].fill_nan(None), self.features.axes)
+
+    @classmethod
+    def check(cls, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
+        facts = table(manifest, "facts", "manifest")
+        if text(facts, "variant", "facts") not in VARIANTS:
+            raise BundleError(f"facts: 'variant' must be one of {', '.join(VARIANTS)}.")
+        features = _read_features(facts)
+        public = table(facts, "public", "facts")
+        rows = whole(public, "rows", "facts, public", lowest=1)
+        digest(public, "sha256", "facts, public")
+        for key in ("rows", "coefficient_deviation"):
+            value = facts.get(key)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+                raise BundleError(f"facts: '{key}' must be a number of at least 0.")
+        if set(tables) not in ({"weights", "coefficients"}, {"weights", "coefficients", "rows"}):
+            raise BundleError(
+                f"A release of weighted rows holds weights, coefficients and perhaps rows, not: {sorted(tables)}."
+            )
+        _check_numbers(tables["weights"], "weights.parquet", WEIGHTS_SCHEMA, rows)
+        _check_numbers(tables["coefficients"], "coefficients.parquet", COEFFICIENTS_SCHEMA, features.dimension)
+        for name in WEIGHTS_SCHEMA:
+            values = tables["weights"][name].to_numpy()
+            if np.any(values < 0.0) or not 0.999 < float(values.mean()) < 1.001:
+                raise BundleError(f"weights.parquet: '{name}' must not be negative and must have mean 1.")
+        if "rows" in tables:
+            _check_rows(tables["rows"], features.axes, rows)
+
+    @property
+    def rows(self) -> pl.DataFrame:
+        """The public rows, in the order of `sample_weight`."""
+        if self._rows is None:
+            public = self.manifest["facts"]["public"]
+            raise QueryError(
+                f"This release holds weights but no rows. Get the public rows ('{public['name']}', SHA-256 "
+                f"{public['sha256'][:12]}...) and use release.attach(rows)."
+            )
+        return self._rows
+
+    def attach(self, source: Any) -> Self:
+        """The same release with its public rows, given as a path or a frame; their hash must be the one in the release."""
+        axes = self.features.axes
+        labels = [axis.name for axis in axes if not axis.numeric]
+        frame = encode_public("public rows", read_public(source, labels), axes).frame
+        wanted = self.manifest["facts"]["public"]["sha256"]
+        if frame_digest(frame) != wanted:
+            raise QueryError("These are not the public rows that the weights belong to: their SHA-256 is another.")
+        other = copy.copy(self)
+        other.__dict__.pop("_codes", None)
+        other.__dict__.pop("_errors", None)
+        other._rows = with_truth(frame, axes)
+        return other
+
+    def truncate(self, limit: float) -> Self:
+        """The same release with weights cut at `limit` times their mean: less variance, more bias. Costs no privacy."""
+        if isinstance(limit, bool) or not isinstance(limit, int | float) or not limit >= 1.0:
+            raise QueryError(f"limit must be at least 1 (weights have mean 1), not {limit!r}.")
+        other = copy.copy(self)
+        cut = np.minimum(self.sample_weight, limit)
+        other.__dict__.pop("_errors", None)
+        other.sample_weight = cut / cut.mean()
+        return other
+
+    @property
+    def effective_rows(self) -> float:
+        """How many equally weighted rows the weighted rows are worth."""
+        return effective_rows(self.sample_weight)
+
+    @property
+    def private_rows(self) -> float:
+        """The number of private rows, as far as the release knows it: public, nominal, or estimated from noisy counts."""
+        return float(self.manifest["facts"]["rows"])
+
+    def estimate(self, expression: str, *, where: str | None = None, level: float = 0.95) -> WeightedEstimate:
+        """The mean of an expression over the private rows, such as "age" or "hours * 52"; for a condition, the share of rows.
+
+        `where` limits it to rows that satisfy a condition. Any column of the public rows may be used.
+        """
+        values, present = self._values(expression)
+        if where is not None:
+            present = present & self._condition(where)
+        return self._mean(values, present, level)
+
+    def means(self, expression: str, *, by: str, level: float = 0.95) -> pl.DataFrame:
+        """The mean of an expression in each group: group, mean, standard_error, low, high, effective_rows."""
+        values, present = self._values(expression)
+        groups = self._column(by)
+        found: list[dict[str, Any]] = []
+        for label in _distinct(groups):
+            inside = present & _same(groups, label)
+            if self.sample_weight[inside].sum() > 0.0:
+                one = self._mean(values, inside, level)
+                found.append({by: label, "mean": one.value, **_figures(one), "effective_rows": one.effective_rows})
+        return pl.DataFrame(found, infer_schema_length=None)
+
+    def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
+        """How many private rows have each combination of values: labels, count, standard_error, low, high."""
+        if not columns:
+            raise QueryError(f"Name at least one column. Columns: {', '.join(self.rows.columns)}.")
+        frame = self.rows.select([self._column(name) for name in columns])
+        groups = frame.unique(maintain_order=False).sort(by=list(columns), nulls_last=True)
+        if groups.height > MAX_GROUPS:
+            raise QueryError(
+                f"A table of {', '.join(columns)} has {groups.height} cells; at most {MAX_GROUPS} are shown at once."
+            )
+        found = []
+        everyone = np.ones(len(self.sample_weight), dtype=np.bool_)
+        for labels in groups.iter_rows():
+            inside = everyone.copy()
+            for name, label in zip(columns, labels, strict=True):
+                inside &= _same(frame.get_column(name), label)
+            one = self._mean(inside.astype(np.float64), everyone, level, share=True)
+            total = self.private_rows
+            counts = {key: value * total for key, value in {"count": one.value, **_figures(one)}.items()}
+            found.append({**dict(zip(columns, labels, strict=True)), **counts})
+        return pl.DataFrame(found, infer_schema_length=None)
+
+    def sql(self, query: str) -> pl.DataFrame:
+        """Answer a SELECT over the table `release`; count(*) adds up to the number of private rows. No error bars."""
+        from dpublish.public.sql import run_sql
+
+        scale = self.private_rows / len(self.sample_weight)
+        frame = self.rows.with_columns(pl.Series(free_name("weight", tuple(self.rows.columns)), self.sample_weight * scale))
+        return run_sql(query, frame, tuple(self.rows.columns))
+
+    def to_frame(self) -> pl.DataFrame:
+        """The public rows and their `weight` (mean 1), the last column."""
+        return self.rows.with_columns(pl.Series(free_name("weight", tuple(self.rows.columns)), self.sample_weight))
+
+    def sample(self, n: int | None = None, *, seed: int | None = None) -> pl.DataFrame:
+        """Rows without weights, drawn with replacement in proportion to the weights. Means over them vary more."""
+        number = round(self.private_rows) if n is None else n
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= MAX_SAMPLE:
+            raise QueryError(f"n must be a whole number from 0 to {MAX_SAMPLE}, not {number!r}.")
+        generator = np.random.default_rng(seed)
+        ends = np.cumsum(self.sample_weight)
+        chosen = np.searchsorted(ends, generator.random(number) * ends[-1], side="right")
+        return self.rows.select(pl.all().gather(np.minimum(chosen, len(ends) - 1)))
+
+    def fit(self, estimator: Any, *, target: str, features: Sequence[str] | None = None) -> Any:
+        """Train a scikit-learn estimator on the weighted rows. The fitted pipeline takes raw rows."""
+        from sklearn.base import clone
+        from sklearn.pipeline import Pipeline
+
+        from dpublish.public.learn import CellEncoder, _weight_argument
+
+        axes = {axis.name: axis for axis in self.features.axes}
+        chosen = [name for name in axes if name != target] if features is None else list(features)
+        for name in chosen:
+            if name not in axes:
+                raise QueryError(f"'{name}' is not a column that the weights were fitted on. Columns: {', '.join(axes)}.")
+        if target in chosen or not chosen:
+            raise QueryError("Name at least one feature, and not the target.")
+        answers = self._column(target)
+        known = answers.is_not_null().to_numpy()
+        encoder = CellEncoder([axes[name] for name in chosen])
+        matrix = encoder.transform(self.rows.select(chosen).filter(pl.Series(known)))
+        model = clone(estimator)
+        model.fit(matrix, answers.filter(pl.Series(known)).to_numpy(), **{_weight_argument(model): self.sample_weight[known]})
+        return Pipeline([("encode", encoder), ("model", model)])
+
+    def plot(self, column: str, *, level: float = 0.95, top: int = 25) -> Figure:
+        """Shares of a column's values among the public rows as they are, and weighted, with error bars."""
+        from dpublish.public.weight_plots import plot_shares
+
+        return plot_shares(self, column, level=level, top=top)
+
+    def warnings(self) -> tuple[str, ...]:
+        """What should make a reader careful with these weights."""
+        found = [str(line) for line in self.manifest["plan"].get("warnings", [])]
+        effective, rows = self.effective_rows, len(self.sample_weight)
+        if effective < FEW_ROWS or effective < _POOR_SHARE * rows:
+            found.append(
+                f"The weights have collapsed: {rows:,} rows are worth {effective:,.0f}. A few rows decide every estimate. "
+                "Use release.truncate(...), or publish again with more regularization or a closer public set."
+            )
+        return tuple(found)
+
+    def summary(self) -> dict[str, str]:
+        lines = super().summary()
+        public = self.manifest["facts"]["public"]
+        lines["public rows"] = f"{public['rows']:,} from {public['name']}"
+        lines["weighted by"] = ", ".join(axis.name for axis in self.features.axes)
+        lines["effective rows"] = f"{self.effective_rows:,.0f}"
+        return lines
+
+    @cached_property
+    def _codes(self) -> list[NDArray[Any]]:
+        return [np.asarray(codes) for codes in encode_frame(self.rows, Domain(self.features.axes)).codes]
+
+    @cached_property
+    def _errors(self) -> Propagation:
+        coefficients = self.tables["coefficients"]
+        facts = self.manifest["facts"]
+        noise = Noise(
+            balanced=self.variant != "moments",
+            ridge=coefficients["ridge"].to_numpy(),
+            gradient=coefficients["deviation"].to_numpy(),
+            coefficient=float(facts["coefficient_deviation"]),
+            rows=max(1.0, self.private_rows),
+        )
+        masses, base = self.sample_weight / self.sample_weight.sum(), self._base / self._base.sum()
+        return Propagation(self.features, self._codes, masses, base, self.coefficients, noise)
+
+    def _mean(self, values: FloatArray, present: NDArray[np.bool_], level: float, *, share: bool = False) -> WeightedEstimate:
+        from scipy.special import ndtri
+
+        half = float(ndtri(0.5 + check_level(level) / 2))
+        masses = np.where(present, self.sample_weight, 0.0)
+        total = float(masses.sum())
+        if total <= 0.0:
+            raise QueryError("No public row with a positive weight satisfies the condition, so nothing can be said about it.")
+        masses /= total
+        mean = float(masses @ values)
+        # the slope of a ratio: rows outside the condition have no mass, and the mean inside is taken out
+        slope = self.features.sums(self._codes, masses * (values - mean))
+        noise, rows, shrinkage = self._errors.errors(slope)
+        error = math.hypot(noise, rows)
+        low, high = mean - half * error, mean + half * error
+        inside = values[present]
+        if share or np.isin(inside, (0.0, 1.0)).all():
+            low, high = max(0.0, low), min(1.0, high)
+        variance = float(masses @ (values - mean) ** 2)
+        explained = self._errors.explained(slope, variance) if present.all() else math.nan
+        found = WeightedEstimate(
+            value=mean, standard_error=error, low=low, high=high, level=float(level), noise_error=noise, sampling_error=rows,
+            shrinkage=shrinkage, explained=explained, effective_rows=effective_rows(masses),
+        )  # fmt: skip
+        return WeightedEstimate(**{**found.__dict__, "warnings": _bias_warnings(found)})
+
+    def _values(self, expression: str) -> tuple[FloatArray, NDArray[np.bool_]]:
+        series = self._evaluated(expression)
+        if series.dtype == pl.Boolean:
+            return series.fill_null(False).cast(pl.Float64).to_numpy(), np.ones(len(series), dtype=np.bool_)
+        if not series.dtype.is_numeric():
+            raise QueryError(f"'{expression}' is neither a number nor a condition. Write for example: age, or income = '>50K'.")
+        values = series.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+        present = np.isfinite(values)
+        return np.where(present, values, 0.0), present
+
+    def _condition(self, expression: str) -> NDArray[np.bool_]:
+        series = self._evaluated(expression)
+        if series.dtype != pl.Boolean:
+            raise QueryError(f"'{expression}' is not a condition. Write for example: age >= 40.")
+        return series.fill_null(False).to_numpy()
+
+    def _evaluated(self, expression: str) -> pl.Series:
+        from dpublish.public.predicate import parse_sql
+        from dpublish.public.sql import run_sql
+
+        parse_sql(expression)
+        name = free_name("value", tuple(self.rows.columns))
+        frame = self.rows.with_columns(pl.Series(free_name("weight", tuple(self.rows.columns)), self.sample_weight))
+        result = run_sql(f'select ({expression}) as "{name}" from release', frame, tuple(self.rows.columns))
+        if name not in result.columns or result.height != self.rows.height or result.width != 2:
+            raise QueryError(f"'{expression}' is not an expression with one value a row.")
+        return result.get_column(name)
+
+    def _column(self, name: str) -> pl.Series:
+        if name not in self.rows.columns:
+            raise QueryError(f"There is no column '{name}'. Columns: {', '.join(self.rows.columns[:40])}.")
+        return self.rows.get_column(name)
+
+
+def _bias_warnings(found: WeightedEstimate) -> tuple[str, ...]:
+    """Theorem 3 of the paper: the estimate tends to what the weights say, the truth only as far as their model holds."""
+    lines = []
+    if abs(found.shrinkage) > max(found.standard_error, 1e-12):
+        lines.append(
+            f"Regularization pulls this estimate towards the unweighted public rows, by about {abs(found.shrinkage):.2g}: more "
+            "than its standard error."
+        )
+    if found.explained < _UNEXPLAINED:
+        lines.append(
+            f"The columns that the weights were fitted on explain {found.explained:.0%} of its variation. How the rest differs "
+            "between private and public rows is not in the release, and the interval does not cover it."
+        )
+    if found.effective_rows < FEW_ROWS:
+        lines.append(f"It rests on few rows: they are worth {found.effective_rows:,.0f}.")
+    return tuple(lines)
+
+
+def _figures(one: WeightedEstimate) -> dict[str, float]:
+    return {"standard_error": one.standard_error, "low": one.low, "high": one.high}
+
+
+def _distinct(column: pl.Series) -> list[Any]:
+    labels = column.unique().sort(nulls_last=True).to_list()
+    if len(labels) > MAX_GROUPS:
+        raise QueryError(f"Column '{column.name}' has {len(labels)} values; at most {MAX_GROUPS} groups are shown.")
+    return labels
+
+
+def _same(column: pl.Series, label: Any) -> NDArray[np.bool_]:
+    same = column.is_null() if label is None else (column == label).fill_null(False)
+    return same.to_numpy()
+
+
+def _read_features(facts: Mapping[str, Any]) -> WeightFeatures:
+    items = facts.get("encoding")
+    if not isinstance(items, list) or not 1 <= len(items) <= MAX_AXES:
+        raise BundleError(f"facts: 'encoding' must list 1 to {MAX_AXES} columns.")
+    try:
+        # one at a time: the columns together may span more cells than a domain that is counted over
+        axes = tuple(read_domain([item]).axes[0] for item in items)
+    except SchemaError as error:
+        raise BundleError(f"facts: 'encoding' cannot be read ({type(error).__name__}).") from None
+    if len({axis.name for axis in axes}) != len(axes):
+        raise BundleError("facts: 'encoding' names a column twice.")
+    numbers = text(facts, "numbers", "facts")
+    if numbers not in NUMBERS:
+        raise BundleError(f"facts: 'numbers' must be one of {', '.join(NUMBERS)}.")
+    features = WeightFeatures(axes, _read_pairs(facts, len(axes)), "bins" if numbers == "bins" else "scaled")
+    if features.dimension > MAX_DIMENSION:
+        raise BundleError(f"facts: 'encoding' and 'pairs' make more than {MAX_DIMENSION} features.")
+    return features
+
+
+def _read_pairs(facts: Mapping[str, Any], axes: int) -> tuple[tuple[int, int], ...]:
+    pairs = facts.get("pairs")
+    if not isinstance(pairs, list) or len(pairs) > MAX_AXES:
+        raise BundleError("facts: 'pairs' must be a list.")
+    found = []
+    for pair in pairs:
+        if not isinstance(pair, list) or len(pair) != 2 or not all(type(place) is int and 0 <= place < axes for place in pair):
+            raise BundleError("facts: 'pairs' must list places of two columns each.")
+        found.append((pair[0], pair[1]))
+    return tuple(found)
+
+
+def _check_numbers(frame: pl.DataFrame, file: str, schema: Mapping[str, Any], rows: int) -> None:
+    if dict(frame.schema) != dict(schema):
+        raise BundleError(f"{file} must have the columns {', '.join(schema)}.")
+    if frame.height != rows:
+        raise BundleError(f"{file} must have {rows} rows.")
+    for column in frame.get_columns():
+        if column.null_count() or (column.dtype.is_float() and not bool(column.is_finite().all())):
+            raise BundleError(f"{file} holds nulls or numbers that are not finite.")
+
+
+def _check_rows(frame: pl.DataFrame, axes: Sequence[Axis], rows: int) -> None:
+    if frame.height != rows:
+        raise BundleError(f"rows.parquet must have {rows} rows.")
+    for axis in axes:
+        if axis.name not in frame.columns:
+            raise BundleError(f"rows.parquet has no column '{axis.name}'.")
+    try:
+        keep = encode_frame(frame.fill_nan(None), Domain(tuple(axes))).keep
+    except SchemaError as error:
+        raise BundleError(f"rows.parquet cannot be read in the coding of the release ({type(error).__name__}).") from None
+    if keep is not None:
+        raise BundleError("rows.parquet holds values that the coding of the release does not know.")
