@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from dpublish.mechanisms.tables.generalized_table import GeneralizedTable as GeneralizedTable
     from dpublish.mechanisms.tables.histogram import Histogram as Histogram
     from dpublish.mechanisms.tables.importance_weights import ImportanceWeights as ImportanceWeights
+    from dpublish.mechanisms.tables.joined_histograms import JoinedHistograms as JoinedHistograms
     from dpublish.mechanisms.tables.projected_histogram import ProjectedHistogram as ProjectedHistogram
     from dpublish.plan import Plan as Plan
     from dpublish.private.draft import draft_schema as draft_schema
@@ -63,6 +64,7 @@ _CURATOR = {
     "Domain": "dpublish.domain",
     "Histogram": "dpublish.mechanisms.tables.histogram",
     "ImportanceWeights": "dpublish.mechanisms.tables.importance_weights",
+    "JoinedHistograms": "dpublish.mechanisms.tables.joined_histograms",
     "Mechanism": "dpublish.mechanisms.base",
     "MedianMechanism": "dpublish.mechanisms.online.median",
     "OnlineMultiplicativeWeights": "dpublish.mechanisms.online.multiplicative_weights",

@@ -20,6 +20,7 @@ EXPECTED = {
         "GeneralizedTable",
         "Histogram",
         "ImportanceWeights",
+        "JoinedHistograms",
         "local",
         "Mechanism",
         "MedianMechanism",

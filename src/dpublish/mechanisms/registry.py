@@ -23,6 +23,7 @@ METHODS: Mapping[str, str] = {
     "projected-histogram": "dpublish.mechanisms.tables.projected_histogram:ProjectedHistogram",
     "histogram": "dpublish.mechanisms.tables.histogram:Histogram",
     "importance-weights": "dpublish.mechanisms.tables.importance_weights:ImportanceWeights",
+    "joined-histograms": "dpublish.mechanisms.tables.joined_histograms:JoinedHistograms",
 }
 
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")

@@ -21,6 +21,8 @@ FORMAT = "dpublish-release"
 FORMAT_VERSION = 1
 MAX_AXES = 4096
 MAX_NAME = 1000
+WHOLE_TABLE_KINDS = frozenset({"joined-histograms"})
+"""Kinds that never number the cells of their domain, so that it may have more than 2^63 of them."""
 
 TABLE_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\.parquet", re.ASCII)
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -59,7 +61,7 @@ def check_manifest(manifest: Mapping[str, Any], *, sealed: bool) -> None:
     for key in ("neighbours", "unit", "statement"):
         text(privacy, key, "privacy")
     if "domain" in manifest:
-        read_domain(manifest["domain"])
+        read_domain(manifest["domain"], limit=None if manifest["kind"] in WHOLE_TABLE_KINDS else MAX_CELLS)
     if sealed:
         check_files(table(manifest, "files", "manifest"))
 
@@ -85,8 +87,8 @@ def check_files(files: Mapping[str, Any]) -> None:
         whole(entry, "rows", name)
 
 
-def read_domain(value: Any) -> Domain:
-    """The domain in a manifest, every axis checked."""
+def read_domain(value: Any, *, limit: int | None = MAX_CELLS) -> Domain:
+    """The domain in a manifest, every axis checked, and that it has at most `limit` cells (None: any number)."""
     if not isinstance(value, list) or not 1 <= len(value) <= MAX_AXES:
         raise BundleError(f"domain must list 1 to {MAX_AXES} columns.")
     for item in value:
@@ -100,7 +102,7 @@ def read_domain(value: Any) -> Domain:
     size = 1
     for axis in domain.axes:
         size *= axis.cardinality
-        if size > MAX_CELLS:
+        if limit is not None and size > limit:
             raise BundleError("domain has more than 2^63 cells.")
     return domain
 

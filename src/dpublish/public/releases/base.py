@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 KIND_MODULES: dict[str, str] = {
     "generalized-table": "dpublish.public.releases.generalized",
     "solution": "dpublish.public.releases.solution",
+    "joined-histograms": "dpublish.public.releases.joined",
     "itemsets": "dpublish.public.releases.itemsets",
     "linear-model": "dpublish.public.releases.linear_model",
     "histogram": "dpublish.public.releases.histogram",

@@ -1,0 +1,39 @@
+"""Counting of columns by label, and of pairs of grouped columns by label."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Codes = NDArray[Any]
+
+
+@njit(cache=True, nogil=True)
+def count_column(codes: Codes, labels_of: NDArray[np.uint8], labels: int, out: NDArray[np.int64]) -> None:
+    """Add the rows of each (level, label) to `out`."""
+    for i in range(codes.size):
+        out[np.int64(codes[i]) * labels + labels_of[i]] += 1
+
+
+@njit(cache=True, nogil=True)
+def regroup(codes: Codes, group_of: NDArray[np.uint8], out: NDArray[np.uint8]) -> None:
+    """The group of each row."""
+    for i in range(codes.size):
+        out[i] = group_of[codes[i]]
+
+
+@njit(cache=True, nogil=True)
+def count_pair(
+    first: NDArray[np.uint8],
+    second: NDArray[np.uint8],
+    labels_of: NDArray[np.uint8],
+    second_groups: int,
+    labels: int,
+    out: NDArray[np.int64],
+) -> None:
+    """Add the rows of each (group, group, label) to `out`."""
+    for i in range(first.size):
+        out[(np.int64(first[i]) * second_groups + second[i]) * labels + labels_of[i]] += 1

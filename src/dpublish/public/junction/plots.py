@@ -1,0 +1,71 @@
+"""The structure of a joined release as a picture: columns on a circle, joined pairs as lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpublish.errors import QueryError
+from dpublish.public.junction.margins import Floats
+
+if TYPE_CHECKING:
+    from dpublish.public.releases.joined import JoinedRelease
+
+try:
+    from matplotlib.figure import Figure
+except ImportError:
+    raise QueryError("Plots need matplotlib. Install it with: pip install 'dpublish[plots]'.") from None
+
+_LINE, _DOT, _INK, _SOFT = "#4477aa", "#4477aa", "#222222", "#666666"
+_MAX_NAME = 24
+
+
+def plot_structure(release: JoinedRelease) -> Figure:
+    """A line's width says how far the pair is from independence: the share of rows it moves."""
+    model = release.model
+    order = [column for column, _ in model.order()]
+    count = len(order)
+    turn = 2 * np.pi * np.arange(count) / max(1, count)
+    spot = {column: (np.cos(angle), np.sin(angle)) for column, angle in zip(order, turn, strict=True)}
+    size = float(np.clip(4.0 + 0.14 * count, 5.5, 14.0))
+    figure = Figure(figsize=(size * 1.35, size), dpi=150, layout="constrained")
+    axes = figure.subplots()
+    for pair in model.pairs:
+        moved = _moved_share(pair.table, model.labels)
+        (x0, y0), (x1, y1) = spot[pair.first], spot[pair.second]
+        axes.plot([x0, x1], [y0, y1], color=_LINE, linewidth=0.8 + 9 * moved, alpha=0.65, zorder=1, solid_capstyle="round")
+    for column, angle in zip(order, turn, strict=True):
+        x, y = spot[column]
+        axes.scatter([x], [y], s=34, color=_DOT, zorder=2)
+        side = "left" if x >= 0 else "right"
+        axes.annotate(
+            _short(release.domain.names[column]),
+            (1.06 * np.cos(angle), 1.06 * np.sin(angle)),
+            ha="center" if abs(x) < 0.15 else side,
+            va="center" if abs(x) >= 0.15 else ("bottom" if y > 0 else "top"),
+            fontsize=8.5,
+            color=_INK,
+        )
+    axes.set_xlim(-1.9, 1.9)
+    axes.set_ylim(-1.25, 1.25)
+    axes.set_axis_off()
+    title = _short(str(release.manifest["dataset"]))
+    axes.set_title(f"{title}: joined pairs of columns", loc="left", fontsize=11, color=_INK, fontweight="bold")
+    note = "width: share of rows that independence would misplace"
+    if release.target is not None:
+        note += f"; every column is also counted with '{_short(release.target)}'"
+    figure.text(0.995, 0.005, note, ha="right", va="bottom", fontsize=7, color=_SOFT)
+    return figure
+
+
+def _moved_share(table: Floats, labels: Floats) -> float:
+    """Half the distance between a pair's table and the one with independent columns, as a share of all rows."""
+    sums = np.where(labels > 0, labels, 1.0)
+    apart = table.sum(axis=1)[:, None, :] * table.sum(axis=0)[None, :, :] / sums
+    return float(np.abs(table - apart).sum() / 2 / max(1e-9, float(labels.sum())))
+
+
+def _short(text: str) -> str:
+    cut = text if len(text) <= _MAX_NAME else text[: _MAX_NAME - 1] + "…"
+    return "".join(c if c.isprintable() else "·" for c in cut).replace("$", r"\$")

@@ -1,0 +1,325 @@
+"""Joined histograms of a whole table: counts with intervals, SQL, synthetic rows, models, plots and a report from one model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import numpy as np
+import polars as pl
+
+from dpublish.domain import Domain
+from dpublish.errors import BundleError, QueryError, SchemaError
+from dpublish.public.estimation import Estimate
+from dpublish.public.frames import MAX_SAMPLE, column_values, drawn_values, free_name
+from dpublish.public.junction.cover import cover_codes, cover_table
+from dpublish.public.junction.fit import fit_model
+from dpublish.public.junction.intervals import Intervals, rank_codes
+from dpublish.public.junction.margins import Floats, Ints
+from dpublish.public.junction.measured import TABLES, Measured, read_measured
+from dpublish.public.junction.model import JunctionModel, TableTooLarge
+from dpublish.public.manifest import read_domain, table
+from dpublish.public.releases.base import Release
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from dpublish.public.predicate import Node
+
+MAX_GROUPS = 1_000_000
+DRAWN = 200_000
+"""Rows drawn from the model where its exact table is too large."""
+
+_ROUNDS = 60
+
+
+class JoinedRelease(Release):
+    """Noisy histograms of every column and of chosen pairs of columns, joined into one model of the whole table."""
+
+    kind: ClassVar[str] = "joined-histograms"
+
+    def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
+        super().__init__(manifest, tables, path=path)
+        self.domain: Domain = read_domain(manifest["domain"], limit=None)
+        self.measured: Measured = read_measured(self.domain, manifest["facts"], _arrays(self.tables))
+
+    @classmethod
+    def check(cls, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
+        if set(tables) != set(TABLES):
+            raise BundleError(f"A joined release holds the tables {', '.join(sorted(TABLES))}; this one: {sorted(tables)}.")
+        for name, columns in TABLES.items():
+            if dict(tables[name].schema) != dict.fromkeys(columns, pl.Int64):
+                raise BundleError(f"{name}.parquet must have the columns {' and '.join(columns)} (Int64).")
+            if any(tables[name].null_count().row(0)):
+                raise BundleError(f"{name}.parquet holds nulls.")
+        domain = read_domain(manifest.get("domain"), limit=None)
+        read_measured(domain, table(manifest, "facts", "manifest"), _arrays(tables))
+
+    @cached_property
+    def model(self) -> JunctionModel:
+        """The fitted model: non-negative counts that agree wherever tables overlap."""
+        measured = self.measured
+        return fit_model(measured.columns, measured.pairs, target=measured.target, total=measured.total)
+
+    @cached_property
+    def intervals(self) -> Intervals:
+        return Intervals(self.measured, self.domain)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows the release speaks of: public, or estimated from all tables."""
+        return round(self.model.total)
+
+    @property
+    def target(self) -> str | None:
+        """The column that every histogram was crossed with."""
+        return None if self.measured.target is None else self.domain.names[self.measured.target]
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The pairs of columns that were joined, in the order in which they were chosen."""
+        names = self.domain.names
+        return [(names[pair.first], names[pair.second]) for pair in self.measured.pairs]
+
+    def estimate(self, predicate: str, *, level: float = 0.95) -> Estimate:
+        """How many rows satisfy a predicate such as "age >= 40 and income = '>50K'".
+
+        The value is the model's. The interval comes from the measured tables: for a predicate within one column, or one joined
+        pair, with or without the target, it covers the noise; for any other it holds whatever the true dependence is, and is
+        wide where the release cannot tell.
+        """
+        from dpublish.public.predicate import parse_predicate
+
+        node = parse_predicate(predicate, self.domain)
+        value = self._expected(node)
+        found = self.intervals.range_of(node, level)
+        return Estimate(value, found.error, min(found.low, value), max(found.high, value), level)
+
+    def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
+        """Counts of every combination of codes of the named columns: labels, count, standard_error, low, high."""
+        indexes = self._indexes(columns)
+        shape = [self.domain.axes[index].cardinality for index in indexes]
+        if math.prod(shape) > MAX_GROUPS:
+            raise QueryError(
+                f"A table of {', '.join(columns)} has {math.prod(shape)} cells; at most {MAX_GROUPS} are shown at once."
+            )
+        value = self._counts(indexes)
+        low, high, error = self._ranges(indexes, level)
+        labels = [
+            pl.Series(self.domain.axes[index].name, self.domain.axes[index].labels, dtype=pl.String).gather(pl.Series(code))
+            for index, code in zip(indexes, rank_codes(shape), strict=True)
+        ]
+        figures = {
+            "count": value,
+            "standard_error": error,
+            "low": np.minimum(low, value),
+            "high": np.maximum(high, value),
+        }
+        return pl.DataFrame([*labels, *(pl.Series(free_name(name, columns), got.ravel()) for name, got in figures.items())])
+
+    def sql(self, query: str) -> pl.DataFrame:
+        """Answer a SELECT over the table `release`: from the exact table of the columns it names, or else from drawn rows.
+
+        Results carry no error bars; `estimate` and `marginal` do.
+        """
+        from dpublish.public.sql import run_sql
+
+        return run_sql(query, self._weighted_frame(self._columns_in(query)), self.domain.names)
+
+    def to_frame(self, n: int | None = None, *, seed: int | None = 0) -> pl.DataFrame:
+        """Synthetic rows with the original types; as many as the release speaks of, unless `n` is given."""
+        return self.sample(n, seed=seed)
+
+    def sample(self, n: int | None = None, *, seed: int | None = None, where: str | None = None) -> pl.DataFrame:
+        """Synthetic rows from the model; with `where`, only such as satisfy a predicate. A seed is harmless here."""
+        number = self.rows if n is None else n
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= MAX_SAMPLE:
+            raise QueryError(f"n must be a whole number from 0 to {MAX_SAMPLE}, not {number!r}.")
+        generator = np.random.default_rng(seed)
+        codes = self.model.sample_codes(number, generator) if where is None else self._conditional(where, number, generator)
+        return pl.DataFrame([drawn_values(axis, code, generator) for axis, code in zip(self.domain.axes, codes, strict=True)])
+
+    def fit(
+        self,
+        estimator: Any,
+        *,
+        target: str | None = None,
+        features: Sequence[str] | None = None,
+        n: int | None = None,
+        seed: int | None = 0,
+    ) -> Any:
+        """Train a scikit-learn estimator on synthetic rows. The fitted pipeline takes raw rows."""
+        from dpublish.public.junction.learn import fit_rows
+
+        return fit_rows(self, estimator, target=target, features=features, rows=n or max(self.rows, 1000), seed=seed)
+
+    def plot(self, *columns: str, level: float = 0.95, top: int = 25) -> Figure:
+        """A bar chart with error bars for one column, a heat map for two; without a column, the structure."""
+        if not columns:
+            from dpublish.public.junction.plots import plot_structure
+
+            return plot_structure(self)
+        from dpublish.public.plots import plot_marginal
+
+        return plot_marginal(cast(Any, self), columns, level=level, top=top)
+
+    def report(self, path: str | Path) -> Path:
+        """Write one self-contained HTML page about this release."""
+        from dpublish.public.junction.page import write_page
+
+        return write_page(self, path)
+
+    def summary(self) -> dict[str, str]:
+        rows = super().summary()
+        rows["columns"] = ", ".join(self.domain.names)
+        rows["joined"] = ", ".join(f"{first} - {second}" for first, second in self.pairs) or "no pair of columns"
+        if self.target is not None:
+            rows["target"] = self.target
+        return rows
+
+    def codes(self, columns: Sequence[str], rows: int, *, seed: int | None) -> list[Ints]:
+        """Codes of synthetic rows along some columns."""
+        drawn = self.model.sample_codes(rows, np.random.default_rng(seed))
+        return [drawn[index] for index in self._indexes(columns)]
+
+    @cached_property
+    def _drawn(self) -> list[Ints]:
+        return self.model.sample_codes(DRAWN, np.random.default_rng(0))
+
+    def _expected(self, node: Node) -> float:
+        """The model's count of a predicate: exact where the table fits, from drawn rows otherwise."""
+        from dpublish.public.predicate import columns_of
+
+        columns = sorted(columns_of(node))
+        try:
+            expected = self.model.joint(columns)
+        except TableTooLarge:
+            found = cover_codes(node, self.domain, columns, [self._drawn[column] for column in columns], DRAWN)
+            return float(found.share.mean()) * self.model.total
+        return float((cover_table(node, self.domain, columns).share * expected).sum())
+
+    def _counts(self, indexes: list[int]) -> Floats:
+        try:
+            return self.model.joint(indexes)
+        except TableTooLarge:
+            shape = tuple(self.domain.axes[index].cardinality for index in indexes)
+            cells = np.ravel_multi_index([self._drawn[index] for index in indexes], shape)
+            counted: Floats = np.bincount(cells, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
+            return counted * (self.model.total / DRAWN)
+
+    def _ranges(self, indexes: list[int], level: float) -> tuple[Floats, Floats, Floats]:
+        if not 0 < level < 1:
+            raise QueryError(f"level must lie between 0 and 1, not {level}.")
+        target = self.measured.target
+        features = [index for index in indexes if index != target]
+        if len(indexes) == 1:
+            return self.intervals.column_ranges(indexes[0], level)
+        if len(indexes) == 2 and len(features) == 1:
+            found = self.intervals.column_label_ranges(features[0], level)
+            return found if indexes[0] == features[0] else (found[0].T, found[1].T, found[2].T)
+        return self._frechet(indexes, features, level)
+
+    def _frechet(self, indexes: list[int], features: list[int], level: float) -> tuple[Floats, Floats, Floats]:
+        """Bounds of every combination from its columns, and from the joined pair where the columns are one."""
+        part = 1 - (1 - level) / (len(indexes) + 2)
+        shape = [self.domain.axes[index].cardinality for index in indexes]
+        top = self.intervals.range_of(_everything(), part).high
+        low, high = np.full(shape, -(len(indexes) - 1) * top), np.full(shape, top)
+        for place, index in enumerate(indexes):
+            one_low, one_high, _ = self.intervals.column_ranges(index, part)
+            spread = [1] * place + [-1] + [1] * (len(indexes) - place - 1)
+            low, high = low + one_low.reshape(spread), np.minimum(high, one_high.reshape(spread))
+        low = np.maximum(low, 0.0)
+        if len(features) == 2:
+            pair = self.intervals.pair_ranges(features[0], features[1], part)
+            labels = self.measured.labels
+            if pair is not None and (len(indexes) == 3 or labels == 1):
+                order = [features.index(index) if index in features else 2 for index in indexes]
+                tables = [one if len(indexes) == 3 else one[:, :, 0] for one in pair]
+                low, high = np.maximum(low, tables[0].transpose(order)), np.minimum(high, tables[1].transpose(order))
+            elif pair is not None:
+                # counts of the labels are measured apart: their ranges add up, each at its share of the level
+                apart = self.intervals.pair_ranges(features[0], features[1], 1 - (1 - part) / labels)
+                assert apart is not None
+                low, high = np.maximum(low, apart[0].sum(axis=2)), np.minimum(high, apart[1].sum(axis=2))
+        high = np.maximum(high, low)
+        return low, high, (high - low) / 4
+
+    def _columns_in(self, query: str) -> list[int] | None:
+        """The columns that a query names; None when it asks for all of them."""
+        from sqlglot import exp
+
+        from dpublish.public.predicate import parse_sql
+
+        tree = parse_sql(query)
+        if any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star)):
+            return None
+        named = {node.name.lower() for node in tree.find_all(exp.Column)}
+        return [index for index, name in enumerate(self.domain.names) if name.lower() in named]
+
+    def _weighted_frame(self, indexes: list[int] | None) -> pl.DataFrame:
+        """All columns and a weight. Columns that the query does not name are null."""
+        weight = free_name("weight", self.domain.names)
+        try:
+            if indexes is None:
+                raise TableTooLarge("")
+            expected = self.model.joint(indexes)
+            kept = np.flatnonzero(expected.ravel() > 0)
+            codes = dict(zip(indexes, np.unravel_index(kept, expected.shape) if indexes else (), strict=True))
+            weights = expected.ravel()[kept]
+        except TableTooLarge:
+            codes = dict(enumerate(self._drawn))
+            weights = np.full(DRAWN, self.model.total / DRAWN)
+        return pl.DataFrame(
+            [
+                column_values(axis, codes[index].astype(np.int64))
+                if index in codes
+                else column_values(axis, np.zeros(1, dtype=np.int64)).clear(len(weights))
+                for index, axis in enumerate(self.domain.axes)
+            ]
+            + [pl.Series(weight, weights)]
+        )
+
+    def _conditional(self, where: str, number: int, generator: np.random.Generator) -> list[Ints]:
+        """Rows that satisfy a predicate, by drawing and keeping. A row whose bin is cut is kept with the share inside."""
+        from dpublish.public.predicate import columns_of, parse_predicate
+
+        node = parse_predicate(where, self.domain)
+        columns = sorted(columns_of(node))
+        kept: list[list[Ints]] = []
+        held, batch = 0, max(10_000, 2 * number)
+        for _ in range(_ROUNDS):
+            drawn = self.model.sample_codes(batch, generator)
+            share = cover_codes(node, self.domain, columns, [drawn[column] for column in columns], batch).share
+            hit = np.flatnonzero(generator.random(batch) < share)
+            kept.append([code[hit] for code in drawn])
+            held += len(hit)
+            if held >= number:
+                break
+        if held < number:
+            raise QueryError(f"Rows with {where} are too rare in this release to draw {number} of them: {held} were found.")
+        order = generator.permutation(held)[:number]
+        return [np.concatenate(parts)[order] for parts in zip(*kept, strict=True)]
+
+    def _indexes(self, columns: Sequence[str]) -> list[int]:
+        if not columns:
+            raise QueryError(f"Name at least one column. Columns: {', '.join(self.domain.names)}.")
+        if len(set(columns)) != len(columns):
+            raise QueryError("A column is named twice.")
+        try:
+            return [self.domain.axes.index(self.domain.axis(column)) for column in columns]
+        except SchemaError as error:
+            raise QueryError(str(error)) from None
+
+
+def _arrays(tables: Mapping[str, pl.DataFrame]) -> dict[str, dict[str, Ints]]:
+    return {name: {column: frame[column].to_numpy() for column in frame.columns} for name, frame in tables.items()}
+
+
+def _everything() -> Node:
+    from dpublish.public.predicate import Constant
+
+    return Constant(True)
