@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dpublish import audit as audit
     from dpublish import local as local
     from dpublish import optimize as optimize
+    from dpublish import theory as theory
     from dpublish.cost import Budget as Budget
     from dpublish.cost import Cost as Cost
     from dpublish.domain import Domain as Domain
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     from dpublish.mechanisms.learning.private_classifier import PrivateClassifier as PrivateClassifier
     from dpublish.mechanisms.online.median import MedianMechanism as MedianMechanism
     from dpublish.mechanisms.online.multiplicative_weights import OnlineMultiplicativeWeights as OnlineMultiplicativeWeights
+    from dpublish.mechanisms.queries.halfspaces import Halfspaces as Halfspaces
+    from dpublish.mechanisms.queries.interval_tree import IntervalTree as IntervalTree
+    from dpublish.mechanisms.queries.multiplicative_weights import MultiplicativeWeights as MultiplicativeWeights
+    from dpublish.mechanisms.queries.net import Net as Net
     from dpublish.mechanisms.sets.basic_itemsets import BasicItemsets as BasicItemsets
     from dpublish.mechanisms.sets.set_partition import SetPartition as SetPartition
     from dpublish.mechanisms.tables.generalized_table import GeneralizedTable as GeneralizedTable
@@ -52,10 +57,27 @@ if TYPE_CHECKING:
     from dpublish.public.releases.base import Release as Release
     from dpublish.public.releases.base import open_release as open_release
     from dpublish.public.verify import verify_bundle as verify_bundle
+    from dpublish.query_classes import HalfspaceQueries as HalfspaceQueries
+    from dpublish.query_classes import Intervals as Intervals
+    from dpublish.query_classes import LinearQueries as LinearQueries
+    from dpublish.query_classes import Marginals as Marginals
+    from dpublish.query_classes import Parities as Parities
+    from dpublish.query_classes import Predicates as Predicates
     from dpublish.schema import Schema as Schema
 
 _CURATOR = {
+    "Halfspaces": "dpublish.mechanisms.queries.halfspaces",
+    "Predicates": "dpublish.query_classes",
+    "Parities": "dpublish.query_classes",
+    "Marginals": "dpublish.query_classes",
+    "LinearQueries": "dpublish.query_classes",
+    "Intervals": "dpublish.query_classes",
+    "HalfspaceQueries": "dpublish.query_classes",
+    "Net": "dpublish.mechanisms.queries.net",
+    "MultiplicativeWeights": "dpublish.mechanisms.queries.multiplicative_weights",
     "GeneralizedTable": "dpublish.mechanisms.tables.generalized_table",
+    "IntervalTree": "dpublish.mechanisms.queries.interval_tree",
+    "theory": "",
     "BasicItemsets": "dpublish.mechanisms.sets.basic_itemsets",
     "SetPartition": "dpublish.mechanisms.sets.set_partition",
     "Budget": "dpublish.cost",

@@ -17,6 +17,10 @@ from dpublish.mechanisms.base import Mechanism
 
 METHODS: Mapping[str, str] = {
     "generalized-table": "dpublish.mechanisms.tables.generalized_table:GeneralizedTable",
+    "multiplicative-weights": "dpublish.mechanisms.queries.multiplicative_weights:MultiplicativeWeights",
+    "net": "dpublish.mechanisms.queries.net:Net",
+    "halfspaces": "dpublish.mechanisms.queries.halfspaces:Halfspaces",
+    "interval-tree": "dpublish.mechanisms.queries.interval_tree:IntervalTree",
     "basic-itemsets": "dpublish.mechanisms.sets.basic_itemsets:BasicItemsets",
     "set-partition": "dpublish.mechanisms.sets.set_partition:SetPartition",
     "private-classifier": "dpublish.mechanisms.learning.private_classifier:PrivateClassifier",

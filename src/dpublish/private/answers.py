@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from dpublish.private.sources import Source
 
 ANSWERS = {
+    "SectorCounts": "dpublish.private.sector_counts:answer_need",
+    "GridPoints": "dpublish.private.positions:answer_need",
     "AgentLists": "dpublish.private.structures:answer_need",
     "AgentRows": "dpublish.private.structures:answer_need",
     "GraphEdges": "dpublish.private.structures:answer_need",

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 KIND_MODULES: dict[str, str] = {
     "generalized-table": "dpublish.public.releases.generalized",
+    "synthetic": "dpublish.public.releases.synthetic",
+    "halfspaces": "dpublish.public.releases.halfspaces",
+    "interval-tree": "dpublish.public.releases.interval_tree",
     "solution": "dpublish.public.releases.solution",
     "joined-histograms": "dpublish.public.releases.joined",
     "itemsets": "dpublish.public.releases.itemsets",

@@ -1,0 +1,57 @@
+"""Scores of all multisets, and multiplicative weights, compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@njit(cache=True, nogil=True)
+def multiset_scores(target: Ints, table: Ints, size: int, scores: Ints) -> None:
+    """scores[i] = -max_q |target_q - sum of table[q, x] over the i-th multiset|, multisets in lexicographic order.
+
+    One query vector is added for each element that changes, so most multisets cost one addition and one maximum.
+    """
+    queries, points = table.shape
+    chosen = np.zeros(size, dtype=np.int64)
+    partial = np.zeros((size + 1, queries), dtype=np.int64)
+    depth = 0
+    place = 0
+    while True:
+        for level in range(depth, size):
+            for q in range(queries):
+                partial[level + 1, q] = partial[level, q] + table[q, chosen[level]]
+        worst = np.int64(0)
+        for q in range(queries):
+            gap = abs(target[q] - partial[size, q])
+            if gap > worst:
+                worst = gap
+        scores[place] = -worst
+        place += 1
+        depth = size - 1
+        while depth >= 0 and chosen[depth] == points - 1:
+            depth -= 1
+        if depth < 0:
+            return
+        chosen[depth] += 1
+        for level in range(depth + 1, size):
+            chosen[level] = chosen[depth]
+
+
+@njit(cache=True, nogil=True)
+def reweigh(weights: Floats, row: Floats, answer: float, total: float) -> None:
+    """One multiplicative update: cells that the query counts go up when the answer is above what the weights say."""
+    said = 0.0
+    for x in range(weights.size):
+        said += row[x] * weights[x]
+    push = (answer - said) / (2.0 * total)
+    norm = 0.0
+    for x in range(weights.size):
+        weights[x] *= np.exp(push * row[x])
+        norm += weights[x]
+    for x in range(weights.size):
+        weights[x] *= total / norm

@@ -1,0 +1,69 @@
+"""What the methods over an explicit query class share: reading the request, the public number of rows, the domain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpublish.cost import Cost
+from dpublish.domain import Domain
+from dpublish.errors import PlanError
+from dpublish.mechanisms.base import SparseCounts
+from dpublish.noise.base import IntArray
+from dpublish.query_classes import QueryClass, query_class
+from dpublish.schema import Schema
+
+MAX_UNIVERSE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Request:
+    """A query class over the cells of a domain, and the public number of rows that stands for n."""
+
+    domain: Domain
+    queries: QueryClass
+    count: int
+    rows: int
+
+
+def read_request(
+    schema: Schema, cost: Cost, columns: Sequence[str] | None, bins: int | None, queries: QueryClass | str, what: str
+) -> Request:
+    if schema.items is not None:
+        raise PlanError(f"{what} needs [columns]; this schema declares set-valued data ([items]).")
+    if cost.kind != "pure" or cost.epsilon <= 0:
+        raise PlanError(f"{what} costs a pure epsilon above 0: give epsilon = ... and leave delta and rho out.")
+    if schema.size_or_nominal is None:
+        key = "size" if schema.neighbours == "replace-one" else "nominal_size"
+        raise PlanError(f"{what} compares shares of the rows: add {key} = ... to [dataset].")
+    names = tuple(schema.columns) if columns is None else tuple(columns)
+    if not names or len(set(names)) != len(names):
+        raise PlanError("columns must list at least one column, and none twice.")
+    if bins is not None and bins < 1:
+        raise PlanError(f"bins must be at least 1, not {bins}.")
+    rows = schema.size_or_nominal * schema.unit.max_rows
+    if bins is not None:
+        # a precision is finer than a query class can use: bins asked for here take its place
+        coarse = {
+            name: replace(column, precision=None) if column.bins is None and column.edges is None else column
+            for name, column in schema.columns.items()
+        }
+        schema = replace(schema, columns=coarse)
+    domain = schema.domain(names, rows=rows, bins=bins)
+    if not 2 <= domain.size <= MAX_UNIVERSE:
+        raise PlanError(
+            f"The columns span {domain.size:,} cells; {what} works on 2 to {MAX_UNIVERSE:,}. Choose other columns or bins."
+        )
+    chosen = query_class(queries)
+    count = chosen.size(domain)
+    if count < 1:
+        raise PlanError(f"The class '{chosen.text()}' has no query over {', '.join(names)}.")
+    return Request(domain, chosen, count, rows)
+
+
+def dense_counts(numbers: SparseCounts, domain: Domain) -> IntArray:
+    counts = np.zeros(domain.size, dtype=np.int64)
+    counts[numbers.cells.astype(np.int64)] = numbers.counts
+    return counts

@@ -1,0 +1,110 @@
+"""Synthetic weights over the cells of a domain, made to answer one class of queries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from dpublish.domain import Domain
+from dpublish.errors import BundleError, PublishError, QueryError
+from dpublish.public.estimation import Estimate
+from dpublish.public.frames import decode_cells
+from dpublish.public.manifest import read_domain, table, text, whole
+from dpublish.public.releases.base import Release
+from dpublish.query_classes import QueryClass, query_class
+
+MAX_ROWS = 1 << 52
+CELLS_SCHEMA: dict[str, Any] = {"cell": pl.UInt64, "weight": pl.Float64}
+
+
+class SyntheticRelease(Release):
+    """Weighted cells. Queries of the class that it was made for have the stated error; others are answered without one."""
+
+    kind: ClassVar[str] = "synthetic"
+
+    def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
+        super().__init__(manifest, tables, path=path)
+        facts = manifest["facts"]
+        self.domain: Domain = Domain.from_json(manifest["domain"])
+        self.rows = int(facts["rows"])
+        self.error_bound = float(facts["error_bound"])
+        self.cells: NDArray[np.uint64] = self.tables["cells"]["cell"].to_numpy()
+        self.weights: NDArray[np.float64] = self.tables["cells"]["weight"].to_numpy()
+
+    @classmethod
+    def check(cls, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
+        domain = read_domain(manifest.get("domain"))
+        facts = table(manifest, "facts", "manifest")
+        whole(facts, "rows", "facts", limit=MAX_ROWS, lowest=1)
+        bound = facts.get("error_bound")
+        if isinstance(bound, bool) or not isinstance(bound, int | float) or not 0 <= bound <= MAX_ROWS:
+            raise BundleError("facts: 'error_bound' must be a number of rows.")
+        try:
+            query_class(text(facts, "queries", "facts"))
+        except PublishError as error:
+            raise BundleError(f"facts: 'queries' cannot be read: {str(error)[:200]}") from None
+        if "cells" not in tables or not set(tables) <= {"cells", "asked"}:
+            raise BundleError("A synthetic release holds cells.parquet (and may hold asked.parquet).")
+        frame = tables["cells"]
+        if dict(frame.schema) != CELLS_SCHEMA or any(frame[name].null_count() for name in CELLS_SCHEMA):
+            raise BundleError("cells.parquet must have the columns cell (UInt64) and weight (Float64) without nulls.")
+        cells, weights = frame["cell"].to_numpy(), frame["weight"].to_numpy()
+        if not cells.size or int(cells[-1]) >= domain.size or np.any(cells[1:] <= cells[:-1]):
+            raise BundleError("cells.parquet must list cells of the domain in order, each once.")
+        if not np.isfinite(weights).all() or np.any(weights < 0) or float(weights.sum()) > 2 * MAX_ROWS:
+            raise BundleError("cells.parquet holds a weight that is not believable.")
+
+    @property
+    def queries(self) -> QueryClass:
+        """The class that the release was made for."""
+        return query_class(str(self.manifest["facts"]["queries"]))
+
+    def answers(self, queries: QueryClass | str | None = None) -> NDArray[np.float64]:
+        """The answers to a class (by default its own), in rows, in the order of the class."""
+        chosen = self.queries if queries is None else query_class(queries)
+        return np.asarray(chosen.table(self.domain)[:, self.cells.astype(np.int64)] @ self.weights / chosen.unit)
+
+    def estimate(self, predicate: str, *, level: float = 0.95) -> Estimate:
+        """How many rows satisfy a predicate. The limits are the bound for queries of the release's class, at 95%.
+
+        A predicate outside the class has an answer but no promise; its limits are wide only by chance.
+        """
+        from dpublish.public.predicate import parse_predicate
+        from dpublish.public.selection import select
+
+        if not 0 < level <= 0.95:
+            raise QueryError("The error of this release is stated at 95%; ask for a level of at most 0.95.")
+        selection = select(parse_predicate(predicate, self.domain), self.domain)
+        found = selection.cover(lambda index: decode_cells(self.cells, self.domain, index), len(self.cells))
+        value = float(found.share @ self.weights)
+        low, high = max(0.0, value - self.error_bound), min(float(self.rows), value + self.error_bound)
+        return Estimate(value, self.error_bound / 2, low, max(high, value), level)
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row a cell with its weight."""
+        columns: dict[str, Any] = {}
+        for index, axis in enumerate(self.domain.axes):
+            codes = decode_cells(self.cells, self.domain, index)
+            columns[axis.name] = pl.Series([axis.label(int(code)) for code in codes], dtype=pl.String)
+        return pl.DataFrame({**columns, "weight" + "_" * ("weight" in columns): self.weights})
+
+    def sample(self, n: int | None = None, *, seed: int | None = None) -> pl.DataFrame:
+        """Synthetic rows in proportion to the weights."""
+        size = self.rows if n is None else n
+        total = float(self.weights.sum())
+        if size < 0 or total <= 0:
+            raise QueryError("There is nothing to sample from, or a negative number of rows was asked for.")
+        chosen = np.random.default_rng(seed).choice(self.weights.size, size, p=self.weights / total)
+        return self.to_frame().select(self.domain.names)[chosen]
+
+    def summary(self) -> dict[str, str]:
+        out = super().summary()
+        out["columns"] = ", ".join(self.domain.names)
+        out["made for"] = self.queries.describe(self.domain)
+        out["error"] = f"at most {self.error_bound:,.0f} rows on each of them, with probability 95%"
+        return out

@@ -1,0 +1,259 @@
+"""Query classes: sets of counting queries over a domain, as objects that a method can be asked to answer all at once.
+
+    dp.Marginals(2)                                every cell of every table of at most two columns
+    dp.Parities(3), dp.Intervals("age"), dp.HalfspaceQueries(count=50)
+    dp.Predicates(["age >= 40", "age < 30 and sex = 'F'"])
+    dp.LinearQueries([[0, 0.5, 1], [1, 0, 0]])     values in [0, 1], one column a cell of the domain
+
+A class knows nothing of any data. `table(domain)` gives the values of its queries on the cells as whole numbers from 0 to
+`unit`, which stand for 0 to 1, so that everything downstream is exact.
+"""
+
+from __future__ import annotations
+
+import abc
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dpublish.domain import Domain
+from dpublish.errors import PlanError, QueryError, did_you_mean
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Table = NDArray[np.int64]
+
+MAX_ENTRIES = 1 << 24
+LINEAR_UNIT = 1000
+
+
+class QueryClass(abc.ABC):
+    """A finite class of queries with values in [0, 1]."""
+
+    unit: int = 1
+
+    @abc.abstractmethod
+    def size(self, domain: Domain) -> int:
+        """How many queries the class has over this domain; cheap, so that a plan can refuse."""
+
+    @abc.abstractmethod
+    def rows(self, domain: Domain) -> Iterator[Any]:
+        """The queries one by one, as arrays over the cells."""
+
+    @abc.abstractmethod
+    def text(self) -> str:
+        """The class as text that `query_class` reads."""
+
+    def table(self, domain: Domain) -> Table:
+        """All queries: one row a query, one column a cell."""
+        import numpy as np
+
+        size = self.size(domain)
+        if size < 1:
+            raise PlanError(f"The class '{self.text()}' has no query over {', '.join(domain.names)}.")
+        if size * domain.size > MAX_ENTRIES:
+            raise PlanError(
+                f"{size:,} queries over {domain.size:,} cells do not fit into memory (at most {MAX_ENTRIES:,} values). "
+                "Choose fewer columns, fewer bins or a smaller class."
+            )
+        return np.stack([np.asarray(row, dtype=np.int64) for row in self.rows(domain)])
+
+    def describe(self, domain: Domain) -> str:
+        return f"{self.size(domain):,} queries ({self.text()})"
+
+
+def _codes(domain: Domain) -> Table:
+    """Codes of every cell, one row a column."""
+    import numpy as np
+
+    return np.stack([code.reshape(-1) for code in np.indices(domain.shape)]).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Marginals(QueryClass):
+    """Conjunctions of exactly one level in each of at most `width` columns: all cells of all small tables."""
+
+    width: int = 2
+
+    def size(self, domain: Domain) -> int:
+        subsets = (s for w in range(1, self.width + 1) for s in itertools.combinations(domain.shape, w))
+        return sum(math.prod(subset) for subset in subsets)
+
+    def rows(self, domain: Domain) -> Iterator[Any]:
+        codes = _codes(domain)
+        for width in range(1, self.width + 1):
+            for axes in itertools.combinations(range(len(domain.axes)), width):
+                for levels in itertools.product(*(range(domain.shape[axis]) for axis in axes)):
+                    yield sum(codes[axis] == level for axis, level in zip(axes, levels, strict=True)) == width
+
+    def text(self) -> str:
+        return f"marginals:{self.width}"
+
+
+@dataclass(frozen=True)
+class Parities(QueryClass):
+    """Parities of up to `width` two-level columns (definition 15)."""
+
+    width: int = 2
+
+    def _axes(self, domain: Domain) -> list[int]:
+        return [axis for axis, size in enumerate(domain.shape) if size == 2]
+
+    def size(self, domain: Domain) -> int:
+        return sum(math.comb(len(self._axes(domain)), width) for width in range(1, self.width + 1))
+
+    def rows(self, domain: Domain) -> Iterator[Any]:
+        codes = _codes(domain)
+        for width in range(1, self.width + 1):
+            for axes in itertools.combinations(self._axes(domain), width):
+                yield codes[list(axes)].sum(axis=0) % 2 == 0
+
+    def text(self) -> str:
+        return f"parities:{self.width}"
+
+
+@dataclass(frozen=True)
+class Intervals(QueryClass):
+    """All intervals of codes of one ordered column, or of each when none is named."""
+
+    column: str | None = None
+
+    def _axes(self, domain: Domain) -> list[int]:
+        if self.column is None:
+            return [index for index, axis in enumerate(domain.axes) if axis.ordered]
+        axis = domain.axis(self.column)
+        if not axis.ordered:
+            raise PlanError(f"Column '{self.column}' is {axis.kind}; intervals need an ordered column.")
+        return [domain.axes.index(axis)]
+
+    def size(self, domain: Domain) -> int:
+        return sum(domain.axes[axis].base * (domain.axes[axis].base + 1) // 2 for axis in self._axes(domain))
+
+    def rows(self, domain: Domain) -> Iterator[Any]:
+        codes = _codes(domain)
+        for axis in self._axes(domain):
+            for low, high in itertools.combinations_with_replacement(range(domain.axes[axis].base), 2):
+                yield (codes[axis] >= low) & (codes[axis] <= high)
+
+    def text(self) -> str:
+        return "intervals" if self.column is None else f"intervals:{self.column}"
+
+
+@dataclass(frozen=True)
+class HalfspaceQueries(QueryClass):
+    """`count` halfspaces over the codes of ordered columns, scaled to [-1, 1], in directions spread evenly."""
+
+    count: int = 50
+
+    def size(self, domain: Domain) -> int:
+        return self.count if any(axis.ordered for axis in domain.axes) else 0
+
+    def rows(self, domain: Domain) -> Iterator[Any]:
+        import numpy as np
+
+        from dpublish.public.hierarchy import spread_points
+
+        axes = [index for index, axis in enumerate(domain.axes) if axis.ordered]
+        codes = _codes(domain)[axes].astype(np.float64)
+        scaled = 2 * codes / np.maximum(codes.max(axis=1, keepdims=True), 1) - 1
+        for point in spread_points(self.count, len(axes) + 1):
+            yield (2 * point[:-1] - 1) @ scaled >= point[-1] - 0.5
+
+    def text(self) -> str:
+        return f"halfspaces:{self.count}"
+
+
+@dataclass(frozen=True)
+class Predicates(QueryClass):
+    """Counting queries in the language of `estimate`. A bin that a predicate cuts counts in proportion."""
+
+    predicates: tuple[str, ...]
+    unit = LINEAR_UNIT
+
+    def __init__(self, predicates: Sequence[str]) -> None:
+        if isinstance(predicates, str) or not predicates or not all(isinstance(text, str) for text in predicates):
+            raise PlanError('Give a list of predicates, such as ["age >= 40"].')
+        object.__setattr__(self, "predicates", tuple(predicates))
+
+    def size(self, domain: Domain) -> int:
+        return len(self.predicates)
+
+    def rows(self, domain: Domain) -> Iterator[Any]:
+        import numpy as np
+
+        from dpublish.public.predicate import parse_predicate
+        from dpublish.public.selection import select
+
+        codes = _codes(domain)
+        for text in self.predicates:
+            try:
+                selection = select(parse_predicate(text, domain), domain)
+            except QueryError as error:
+                raise PlanError(f"Predicate '{text[:80]}': {error}") from None
+            share = selection.cover(lambda axis: codes[axis], domain.size).share
+            yield np.rint(share * self.unit)
+
+    def text(self) -> str:
+        return "predicates:" + ";".join(self.predicates)
+
+
+@dataclass(frozen=True)
+class LinearQueries(QueryClass):
+    """An explicit table of values in [0, 1], rounded to thousandths."""
+
+    values: tuple[tuple[float, ...], ...]
+    unit = LINEAR_UNIT
+
+    def __init__(self, values: Sequence[Sequence[float]]) -> None:
+        listed = tuple(tuple(float(value) for value in row) for row in values)
+        if not listed or len({len(row) for row in listed}) != 1:
+            raise PlanError("Linear queries are a table: one row a query, all of the same length.")
+        if not all(0 <= value <= 1 for row in listed for value in row):
+            raise PlanError("Linear queries have values from 0 to 1.")
+        object.__setattr__(self, "values", listed)
+
+    def size(self, domain: Domain) -> int:
+        if len(self.values[0]) != domain.size:
+            raise PlanError(f"The queries have {len(self.values[0])} values each, but the domain has {domain.size} cells.")
+        return len(self.values)
+
+    def rows(self, domain: Domain) -> Iterator[Any]:
+        import numpy as np
+
+        for row in self.values:
+            yield np.rint(np.array(row) * self.unit)
+
+    def text(self) -> str:
+        return "linear:" + ";".join(",".join(f"{value:g}" for value in row) for row in self.values)
+
+
+def query_class(given: QueryClass | str) -> QueryClass:
+    """A class from its text: "marginals:2", "parities:3", "intervals:age", "halfspaces:50", "predicates:a > 1;b = 2"."""
+    if isinstance(given, QueryClass):
+        return given
+    kind, _, rest = str(given).partition(":")
+    names = ("marginals", "parities", "intervals", "halfspaces", "predicates", "linear")
+    if kind == "predicates":
+        return Predicates([part.strip() for part in rest.split(";") if part.strip()])
+    if kind == "intervals":
+        return Intervals(rest or None)
+    if kind == "linear":
+        try:
+            return LinearQueries([[float(value) for value in row.split(",")] for row in rest.split(";")])
+        except ValueError:
+            raise PlanError("linear: values are numbers separated by commas, queries by semicolons.") from None
+    if kind in names:
+        try:
+            number = int(rest) if rest else {"marginals": 2, "parities": 2, "halfspaces": 50}[kind]
+        except ValueError:
+            raise PlanError(f"{kind}: '{rest[:40]}' is not a whole number.") from None
+        if number < 1:
+            raise PlanError(f"{kind}: {number} must be at least 1.")
+        if kind == "halfspaces":
+            return HalfspaceQueries(number)
+        return Marginals(number) if kind == "marginals" else Parities(number)
+    raise PlanError(f"There is no query class '{kind[:40]}'.{did_you_mean(kind, names)} Classes: {', '.join(names)}.")

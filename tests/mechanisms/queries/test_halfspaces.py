@@ -1,0 +1,172 @@
+"""Halfspaces: geometry, refusals, audits, and answers that near the truth away from the hyperplane."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import dpublish as dp
+from dpublish import audit
+from dpublish.audit import neighbours
+from dpublish.cost import Cost
+from dpublish.errors import PlanError, QueryError
+from dpublish.mechanisms.queries.halfspaces import Halfspaces
+from dpublish.noise.source import SeededNoise
+from dpublish.public.grid import Grid
+from dpublish.public.sectors import Sectors
+from dpublish.schema import Schema
+
+ONE = Cost.pure(1)
+COLUMNS = "".join(
+    f'[columns.{name}]\nkind = "real"\nlower = {low}\nupper = {high}\n' for name, low, high in (("x", -1, 1), ("y", 0, 10))
+)
+
+
+def schema_of(dataset: str = "size = 5000") -> Schema:
+    return Schema.from_toml(f'[dataset]\nname = "t"\n{dataset}\n{COLUMNS}')
+
+
+def sectors(k: int, cells: int, projections: int = 3, columns: int = 2) -> Sectors:
+    grids = tuple(Grid(f"c{i}", "real", Fraction(-1), Fraction(2, 1000), 1000) for i in range(columns))
+    return Sectors(grids, k, projections, cells, 0)
+
+
+class TestGeometry:
+    @pytest.mark.parametrize(("k", "cells"), [(2, 16), (3, 200)])
+    def test_halves_add_up_and_counts_are_complete(self, k: int, cells: int) -> None:
+        made = sectors(k, cells)
+        rng = np.random.default_rng(1)
+        positions = [rng.integers(0, 1000, 700) for _ in range(2)]
+        assert (made.counts(positions).sum(axis=1) == 700).all()
+        direction = made.direction([0.3, -0.7], 0.1)
+        assert made.shares(direction) + made.shares(-direction) == pytest.approx(np.ones((3, cells)))
+        assert made.shares(direction).mean() == pytest.approx(0.5, abs=0.01)
+
+    def test_more_cells_mean_a_smaller_margin(self) -> None:
+        assert sectors(2, 64).margin < sectors(2, 16).margin < 1
+        assert sectors(3, 400).margin < sectors(3, 50).margin
+
+    def test_projected_answers_are_those_of_the_projected_rows(self) -> None:
+        """Without noise and with fine cells a projection answers exactly for its own rows, up to the cut cells."""
+        made = sectors(2, 4096, projections=5)
+        rng = np.random.default_rng(2)
+        positions = [rng.integers(0, 1000, 2000) for _ in range(2)]
+        direction = made.direction([1.0, 0.5], 0.2)
+        found = (made.shares(direction) * made.counts(positions)).sum(axis=1)
+        points = made.points(positions)
+        for projection in range(5):
+            seen = direction @ made.signs[projection]
+            truth = int(((points @ made.signs[projection]) @ seen >= 0).sum())
+            assert abs(found[projection] - truth) <= 12
+
+    def test_projections_depend_on_the_seed_alone(self) -> None:
+        assert (sectors(2, 16).signs == sectors(2, 64).signs).all()
+        assert set(np.unique(sectors(3, 20, columns=4).signs)) == {-1.0, 1.0}
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("settings", "words"),
+        [
+            ({"k": 4}, "k must be"),
+            ({"projections": 0}, "projections"),
+            ({"cells": 3}, "cells"),
+            ({"cells": 33, "k": 2}, "even"),
+            ({"projections": 3}, "nothing is projected"),
+            ({"projections": 1 << 20, "cells": 64, "k": 2}, "fit"),
+            ({"columns": []}, "columns"),
+        ],
+    )
+    def test_bad_settings(self, settings: dict[str, Any], words: str) -> None:
+        with pytest.raises(PlanError, match=words):
+            Halfspaces(**settings).plan(schema_of(), ONE)
+
+    def test_the_theorem_is_quoted_and_disowned(self) -> None:
+        text = Halfspaces().plan(schema_of(), ONE).text()
+        assert "Theorem 11" in text
+        assert "does not hold here" in text
+
+
+class TestAudit:
+    @pytest.mark.parametrize("relation", ["replace-one", "add-remove-one"])
+    def test_exact_privacy(self, relation: str) -> None:
+        size = "size = 2" if relation == "replace-one" else "nominal_size = 2"
+        mechanism = Halfspaces(k=2, projections=1, cells=4)
+        plan = mechanism.plan(schema_of(f'neighbours = "{relation}"\n{size}'), ONE)
+        made = mechanism.needs(plan).sectors
+
+        def whole(noise: Any, rows: Any) -> Any:
+            spots = np.array(rows, dtype=np.int64).reshape(-1, 2)
+            return mechanism.run(noise, made.counts([spots[:, 0], spots[:, 1]]), plan)
+
+        corners = [(0, 0), (1 << 19, 900_000), (1_000_000, 10)]
+        pairs = (
+            neighbours.replace_one(corners, rows=2) if relation == "replace-one" else neighbours.add_remove(corners, max_rows=2)
+        )
+        report = audit.exact(whole, list(pairs), epsilon=1, window=(-1, 2))
+        assert report.passed, report.summary()
+
+    def test_forgetting_that_projections_add_up_is_caught(self) -> None:
+        mechanism = Halfspaces(k=2, projections=3, cells=4)
+        plan = mechanism.plan(schema_of(), ONE)
+        object.__setattr__(plan, "facts", dict(plan.facts, sensitivity="2"))
+        made = mechanism.needs(plan).sectors
+
+        def whole(noise: Any, rows: Any) -> Any:
+            spots = np.array(rows, dtype=np.int64).reshape(-1, 2)
+            return mechanism.run(noise, made.counts([spots[:, 0], spots[:, 1]]), plan)
+
+        pairs = [(((0, 0),), ((1_000_000, 900_000),))]
+        assert not audit.replay(whole, pairs).passed
+
+
+def test_release_end_to_end(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    frame = pl.DataFrame({"x": np.clip(rng.normal(0, 0.4, 5000), -1, 1), "y": rng.uniform(0, 10, 5000)})
+    curator = dp.Curator(frame, schema_of(), ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=50))
+    release: Any = curator.publish(Halfspaces(k=2, projections=5, cells=16), epsilon=4, seed=1)
+    assert release.verify().ok
+    assert abs(release.rows - 5000) < 150
+    every = release.count({"x": 1.0}, above=-5)
+    assert abs(every.value - 5000) < 1200
+    few = release.count({"x": 1.0, "y": 0.1}, above=5)
+    assert few.value < 1200
+    assert few.margin < 1
+    assert len(few.answers) == 5
+    with pytest.raises(QueryError, match="Did you mean"):
+        release.count({"xx": 1.0}, above=0)
+    with pytest.raises(QueryError, match="not all zero"):
+        release.count({"x": 0.0}, above=0)
+
+
+def test_units_are_bounded(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"who": ["p"] * 400, "x": [0.0] * 400, "y": [5.0] * 400})
+    schema = schema_of('unit = "who"\nmax_rows_per_unit = 3')
+    curator = dp.Curator(frame, schema, ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=1000))
+    release: Any = curator.publish(Halfspaces(k=2, projections=1, cells=4), epsilon=500, seed=1)
+    assert abs(release.rows - 3) < 3
+
+
+def test_noise_is_drawn_once_a_cell() -> None:
+    mechanism = Halfspaces(k=2, projections=2, cells=8)
+    plan = mechanism.plan(schema_of(), ONE)
+    content = mechanism.run(SeededNoise(1), np.zeros((2, 8), dtype=np.int64), plan)
+    assert content.tables["counts"]["count"].shape == (16,)
+
+
+def test_two_columns_on_the_sphere_are_answered_closely(tmp_path: Path) -> None:
+    """k = 3 holds two columns and the constant: what is left is the cut cells and the noise, within 6% of the rows."""
+    rng = np.random.default_rng(4)
+    x, y = np.clip(rng.normal(0, 0.4, 5000), -1, 1), rng.uniform(0, 10, 5000)
+    curator = dp.Curator(pl.DataFrame({"x": x, "y": y}), schema_of(), ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=50))
+    release: Any = curator.publish(Halfspaces(), epsilon=2, seed=1)
+    assert len(release.count({"x": 1.0}, above=0).answers) == 1
+    for weights, above in (((1.0, 0.0), 0.0), ((1.0, 0.1), 0.6), ((-0.5, 0.2), 1.0), ((0.0, 1.0), 7.0)):
+        truth = int((weights[0] * x + weights[1] * y >= above).sum())
+        found = release.count({"x": weights[0], "y": weights[1]}, above=above)
+        assert abs(found.value - truth) < 300
