@@ -24,6 +24,10 @@ def test_a_name_is_the_class_name_in_kebab_case(name: str) -> None:
     assert re.sub(r"(?<!^)(?=[A-Z])", "-", method.__name__).lower() == name == method.method
 
 
+def test_a_method_is_found_by_its_name_in_the_literature() -> None:
+    assert method_named("mwem") is method_named("multiplicative-weights")
+
+
 def test_settings_get_the_types_of_the_fields() -> None:
     method = method_from_settings(
         "histogram", {"columns": "age, education-num", "bins": "8", "threshold-factor": "1/3", "threshold": "none"}

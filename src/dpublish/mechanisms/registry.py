@@ -30,12 +30,15 @@ METHODS: Mapping[str, str] = {
     "joined-histograms": "dpublish.mechanisms.tables.joined_histograms:JoinedHistograms",
 }
 
+ALIASES = {"mwem": "multiplicative-weights"}
+"""Names by which the literature knows a method."""
+
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
 def method_named(name: str) -> type[Mechanism]:
     """The class of a method. Unknown names are refused with the nearest known one."""
-    home = METHODS.get(name)
+    home = METHODS.get(ALIASES.get(name, name))
     if home is None:
         raise PlanError(f"There is no method '{name}'.{did_you_mean(name, METHODS)} Methods: {', '.join(sorted(METHODS))}.")
     module, _, attribute = home.partition(":")
