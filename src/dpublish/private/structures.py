@@ -8,7 +8,7 @@ would be. Nothing is ever said about how many were.
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from dpublish.errors import InputError, PlanError
 from dpublish.mechanisms.optimize.inputs import AgentLists, AgentRows, Edges, GraphEdges, Labels, Lists, PresentItems, edges_of
 from dpublish.noise.base import IntArray
+from dpublish.private.objects import series_from_objects
 from dpublish.private.sources import Source, open_source
 from dpublish.schema import Schema
 
@@ -47,7 +48,7 @@ def answer_need(
             progress(0)
         frames.append(frame)
     if isinstance(need, AgentRows):
-        return [row for frame in frames for row in frame.iter_rows(named=True)]
+        return [_plain_row(row) for frame in frames for row in frame.iter_rows(named=True)]
     if isinstance(need, GraphEdges):
         return _edges(frames, columns, need)
     if isinstance(need, PresentItems):
@@ -71,10 +72,8 @@ def _lists(frames: Sequence[pl.DataFrame], column: str, need: AgentLists) -> Lis
     sizes, items = [np.zeros(1, dtype=np.int64)], []
     for frame in frames:
         series = frame.get_column(column)
-        if series.dtype == pl.String:
-            series = series.str.replace_all(r"[,;\s]+", " ").str.strip_chars().str.split(" ")
-        elif not isinstance(series.dtype, pl.List):
-            series = series.cast(pl.List(series.dtype))
+        if not isinstance(series.dtype, pl.List):
+            series = spelled(series).str.replace_all(r"[,;\s]+", " ").str.strip_chars().str.split(" ")
         rows = pl.DataFrame({"row": np.arange(len(series)), "item": series}).explode("item")
         numbers = item_numbers(rows.get_column("item"), need.size, need.labels)
         owner = rows.get_column("row").to_numpy()[numbers >= 0]
@@ -86,11 +85,36 @@ def _lists(frames: Sequence[pl.DataFrame], column: str, need: AgentLists) -> Lis
     return Lists(starts, np.concatenate(items) if items else np.empty(0, dtype=np.int64))
 
 
+def spelled(values: pl.Series) -> pl.Series:
+    """Text of each cell, by the cell alone.
+
+    One missing or fractional cell turns a column of integers into floats, so a float that is a whole number is spelled as one.
+    """
+    if not values.dtype.is_float():
+        return values.cast(pl.String, strict=False)
+    whole = values.cast(pl.Int64, strict=False)
+    text = pl.when(values == whole).then(whole.cast(pl.String)).otherwise(values.fill_nan(None).cast(pl.String))
+    return pl.select(text).to_series()
+
+
+def _plain_row(row: dict[str, Any]) -> dict[str, Any]:
+    """Whole floats as integers, NaN as missing, for the same reason."""
+    return {name: _plain_cell(value) for name, value in row.items()}
+
+
+def _plain_cell(value: Any) -> Any:
+    if not isinstance(value, float):
+        return value
+    if value != value:
+        return None
+    return int(value) if value.is_integer() else value
+
+
 def item_numbers(values: pl.Series, size: int, labels: Labels) -> IntArray:
     """The public number of each value, or -1."""
     if labels is not None:
         known = pl.DataFrame({"label": list(labels), "number": np.arange(size)})
-        text = values.cast(pl.String, strict=False).str.strip_chars().alias("label").to_frame()
+        text = spelled(values).str.strip_chars().alias("label").to_frame()
         found = text.join(known, on="label", how="left", maintain_order="left").get_column("number")
         return found.fill_null(-1).to_numpy().astype(np.int64)
     if values.dtype == pl.String:
@@ -159,13 +183,23 @@ def _frame(data: Any, shape: Shape) -> pl.DataFrame:
     if shape == "edges":
         if isinstance(data, np.ndarray) and data.dtype.kind in "iu":
             return pl.DataFrame({"source": data.reshape(-1, 2)[:, 0], "target": data.reshape(-1, 2)[:, 1]})
-        pairs = [tuple(pair)[:2] for pair in data]
-        return pl.DataFrame({"source": [str(u) for u, _ in pairs], "target": [str(v) for _, v in pairs]}, schema=_TEXT_EDGES)
+        pairs = [pair for pair in (_pair(item) for item in data) if pair is not None]
+        ends = {"source": [u for u, _ in pairs], "target": [v for _, v in pairs]}
+        return pl.DataFrame({name: series_from_objects(cells) for name, cells in ends.items()}, schema=_TEXT_EDGES)
     if shape == "lists":
-        return pl.DataFrame({"items": pl.Series([[str(item) for item in row] for row in data], dtype=pl.List(pl.String))})
+        rows = [series_from_objects(list(row)).to_list() if isinstance(row, Iterable) else [] for row in data]
+        return pl.DataFrame({"items": pl.Series(rows, dtype=pl.List(pl.String))})
     if isinstance(data, np.ndarray) and data.dtype.kind in "iu":
         return pl.DataFrame({"item": data.ravel()})
-    return pl.DataFrame({"item": pl.Series([str(item) for item in data], dtype=pl.String)})
+    return pl.DataFrame({"item": series_from_objects(list(data.ravel() if isinstance(data, np.ndarray) else data))})
+
+
+def _pair(item: Any) -> tuple[Any, Any] | None:
+    """The two ends of an edge; an entry that is no pair is dropped like any row that cannot be read."""
+    if isinstance(item, str) or not isinstance(item, Iterable):
+        return None
+    ends = tuple(item)
+    return (ends[0], ends[1]) if len(ends) >= 2 else None
 
 
 def _wide_enough(source: Source, shape: Shape) -> Source:

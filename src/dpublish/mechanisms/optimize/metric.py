@@ -91,8 +91,9 @@ class _Matrix(Metric):
             raise PlanError("Some places cannot reach each other: the graph of distances is disconnected.")
         if np.isnan(distances).any() or (distances < 0).any():
             raise PlanError("Distances must be numbers of at least 0.")
-        if np.abs(distances - distances.T).max() > 1e-9 * max(1.0, distances.max()) or np.diag(distances).any():
+        if np.abs(distances - distances.T).max() > 1e-9 * distances.max() or np.diag(distances).any():
             raise PlanError("A distance matrix must be symmetric with zeros on its diagonal.")
+        distances = np.minimum(distances, distances.T)  # exactly symmetric from here on: the proofs use both directions
         widest = float(distances.max()) or 1.0
         whole = bool((distances == np.floor(distances)).all()) and widest < MAX_UNITS
         self.size = len(distances)

@@ -185,6 +185,13 @@ class SetCover(Mechanism):
         items = self.sets.items
         if len(items) and (items.min() < 0 or items.max() >= count):
             raise PlanError(f"A set holds an element number outside 0 to {count - 1}.")
+        starts = self.sets.starts
+        if starts[0] != 0 or starts[-1] != len(items) or (np.diff(starts) < 0).any():
+            raise PlanError("The sets are not stored as lists: their starts must rise from 0 to the number of items.")
+        # an element counted twice in a set would move its score by two, and the proof allows one
+        owner = np.repeat(np.arange(family, dtype=np.int64), np.diff(starts))
+        if len(np.unique(owner * count + items)) < len(items):
+            raise PlanError("A set lists an element twice. List each element of a set once.")
         held = np.bincount(items, minlength=count)
         if (held == 0).any():
             lost = int(np.flatnonzero(held == 0)[0])

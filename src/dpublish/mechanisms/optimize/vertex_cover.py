@@ -176,7 +176,10 @@ class VertexCover(Mechanism):
         # 2 * sum of 1/l over the sizes l = n, ..., n - rounds + 1 of the remaining graph, rounded up
         harmonic = math.fsum(1.0 / left for left in range(count - rounds + 1, count + 1)) * (1 + 1e-9)
         needed = max(2 * Fraction(harmonic) / epsilon, 1 / epsilon)
-        return rounds, Fraction(math.ceil(needed * _GRID), _GRID)
+        hallucinated = Fraction(math.ceil(needed * _GRID), _GRID)
+        if (hallucinated.denominator * count + hallucinated.numerator) * count >= LARGEST_TOTAL:
+            raise PlanError("The graph is too large for this epsilon: 64-bit draws would overflow. Use a larger epsilon.")
+        return rounds, hallucinated
 
     def _classes(self, count: int, epsilon: Fraction) -> WeightClasses:
         assert self.weights is not None
