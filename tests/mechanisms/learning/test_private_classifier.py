@@ -120,6 +120,8 @@ class TestRefusals:
             ({"target": "height"}, "column with levels"),
             ({"regularization": 0}, "regularization must be above 0"),
             ({"regularization": "1e-60"}, "regularization must be"),
+            ({"regularization": "1e-20"}, "too small for logistic loss"),
+            ({"regularization": "1e-10", "loss": "huber", "huber_width": "1e-6"}, "too small for huber loss"),
             ({"huber_width": -1, "loss": "huber"}, "huber_width must be above 0"),
             ({"release_share": 1}, "release_share must lie"),
             ({"resolution": 1}, "resolution must be"),

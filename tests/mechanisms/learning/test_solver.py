@@ -120,3 +120,15 @@ def test_nothing_private_is_printed() -> None:
     problem = problem_of(8, rows=20, loss=LOGISTIC, ridge=1e-2)
     assert repr(problem) == "Problem(private)"
     assert repr(problem.design) == "Design(private)"
+
+
+def test_a_singular_hessian_is_no_way_to_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a Hessian is singular in floating point is a function of the rows; the gradient's step is taken instead."""
+
+    def singular(*_: object) -> None:
+        raise np.linalg.LinAlgError("singular")
+
+    problem = problem_of(3, rows=200, loss=LogisticLoss(), ridge=0.5)
+    expected = minimise(problem, 1e-8)
+    monkeypatch.setattr(np.linalg, "solve", singular)
+    np.testing.assert_allclose(minimise(problem, 1e-8), expected, atol=1e-7)

@@ -270,3 +270,28 @@ def test_sampled_audit_of_a_session() -> None:
     talk = conversation(TINY, tiny_plan(FACTS, cells=CELLS), CELLS, adaptive)
     report = audit.sampled(talk, ROWS[:3], epsilon=1, samples=1000, false_alarm=1e-3)
     assert report.passed, report.summary()
+
+
+def test_a_huge_noisy_total_is_cut_so_that_sums_stay_in_64_bits() -> None:
+    """A noisy total has no end; rows times the weights' resolution must."""
+    from dpublish.mechanisms.online.base import LARGEST_PRODUCT, Desk
+
+    facts = {
+        "resolution": 1 << 16,
+        "max_rows_per_unit": 1,
+        "level": 0.95,
+        "max_hard": 1,
+        "max_queries": 1,
+        "stops_after_max_queries": False,
+        "hard_answer_epsilon": "1",
+    }
+
+    class Bare(Desk):
+        """Only the constructor is looked at."""
+
+    Bare.__abstractmethods__ = frozenset()
+    for total in (1 << 61, 23166646792077828, 5, -3):
+        desk = Bare(facts, {"total": total, "total_low": 0, "total_high": 0})  # type: ignore[abstract]
+        assert desk.rows >= 1
+        assert desk.rows * desk.resolution < LARGEST_PRODUCT
+    assert Bare(facts, {"total": 5, "total_low": 0, "total_high": 0}).rows == 5  # type: ignore[abstract]

@@ -30,6 +30,8 @@ from dpublish.schema import Schema
 
 Amount = Fraction | float | int | str
 MAX_DIMENSION = 4096
+SMALLEST_RIDGE = 1 << 32
+"""Regularization is at least the loss's curvature divided by this: solvers have failed far below it, never above."""
 CODING = "reference-levels"
 
 
@@ -98,6 +100,12 @@ class PrivateClassifier(Mechanism):
         # theorems 1 and 2 rest on it; it holds for every schema known, and is checked in exact arithmetic all the same
         if coding.longest_square() > 1:
             raise PlanError("The features cannot be scaled to length 1. Leave columns out of features.")
+        if setting.regularization * SMALLEST_RIDGE < setting.loss.curvature_bound:
+            raise PlanError(
+                f"regularization = {float(setting.regularization):.3g} is too small for {self.loss} loss: below "
+                f"{float(setting.loss.curvature_bound / SMALLEST_RIDGE):.3g} a solver may fail, which would "
+                "tell about rows."
+            )
         calibration = self._calibrate(setting, share)
         length = calibration.noise_length(setting.dimension, rows)
         return Plan(
@@ -299,7 +307,7 @@ def private_model(
             epsilon=calibration.tilt.epsilon,
             label=f"{label}, objective",
         )
-        if int(np.abs(steps).max()) >= 1 << 53:
+        if max(abs(int(step)) for step in steps) >= 1 << 53:
             # not exact as a double any more; of probability zero for practical purposes, and independent of the rows
             raise NotConverged
         tilt = steps.astype(np.float64) * float(calibration.tilt.grid)

@@ -138,9 +138,19 @@ def minimise(problem: Problem, tolerance: float) -> FloatArray:
         gradient = problem.gradient(point, margins)
         if certified_length(problem, point, gradient) <= tolerance:
             return point
-        step = -np.linalg.solve(problem.hessian(margins), gradient).astype(np.float64, copy=False)
+        step = _newton_step(problem, margins, gradient)
         point = point + _step_length(problem, point, margins, step) * step
     raise NotConverged
+
+
+def _newton_step(problem: Problem, margins: FloatArray, gradient: FloatArray) -> FloatArray:
+    """Newton's step, or the gradient's when the Hessian is singular in floating point. The proof claims nothing about steps."""
+    try:
+        step: FloatArray = -np.linalg.solve(problem.hessian(margins), gradient).astype(np.float64, copy=False)
+    except np.linalg.LinAlgError:
+        steepest = problem.loss.curvature_bound * problem.design.rows / problem.normaliser + problem.ridge
+        step = -gradient / float(steepest)
+    return step
 
 
 def _step_length(problem: Problem, point: FloatArray, margins: FloatArray, step: FloatArray) -> float:

@@ -71,12 +71,16 @@ class Opening:
     threshold: int = field(repr=False)
 
 
+LARGEST_PRODUCT = 1 << 60
+
+
 class Desk(abc.ABC):
     """The public state of a session. Only `answer` sees private numbers, and it changes nothing."""
 
     def __init__(self, facts: Mapping[str, Any], public: Mapping[str, Any]) -> None:
-        self.rows = max(1, int(public["total"]))
         self.resolution = int(facts["resolution"])
+        # a noisy total has no end; beyond this one, products of rows and weights would leave 64 bits
+        self.rows = min(max(1, int(public["total"])), (LARGEST_PRODUCT - 1) // self.resolution)
         self.row_bound = int(facts["max_rows_per_unit"])
         self.level = float(facts["level"])
         self.max_hard = int(facts["max_hard"])

@@ -175,7 +175,7 @@ class ImportanceWeights(Mechanism):
         for name, share in (("choice_share", self.choice_share), ("release_share", self.release_share)):
             if not 0 < exact(share, name) < Fraction(1, 2):
                 raise PlanError(f"{name} must lie between 0 and 1/2, not {share}.")
-        if self.regularization is not None and not 2.0**-60 < float(positive(self.regularization, "regularization")) < 2.0**60:
+        if self.regularization is not None and not 2.0**-32 < float(positive(self.regularization, "regularization")) < 2.0**60:
             raise PlanError(f"regularization must be of moderate size, not {self.regularization}.")
         if self.max_weight is not None and positive(self.max_weight, "max_weight") < 1:
             raise PlanError(f"max_weight must be at least 1 (weights have mean 1), not {self.max_weight}.")
