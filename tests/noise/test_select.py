@@ -10,47 +10,16 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from counted_words import ALPHA, TOP, RiggedStream, p_value
 from flint import arb, ctx
-from scipy.stats import chi2
 
 import dpublish.noise.laplace as laplace_module
 from dpublish.errors import BudgetExceeded, InputError
 from dpublish.noise import select
 from dpublish.noise.select import SparseVector, above_threshold, choose_index, sparse_vector_scales
-from dpublish.noise.words import SeededStream, WordStream
+from dpublish.noise.words import SeededStream
 
-ALPHA = 1e-6
 RULES = ("permute-and-flip", "exponential")
-TOP = (1 << 64) - 1
-
-
-class RiggedStream(WordStream):
-    """Hands out the given words first, then those of a seeded stream; counts them all."""
-
-    def __init__(self, words: list[int], seed: int = 0) -> None:
-        self._given = list(words)
-        self._rest = SeededStream(seed)
-        self.drawn = 0
-
-    def fill(self, out: np.ndarray) -> None:
-        self._rest.fill(out)
-        for i in range(len(out)):
-            if self._given:
-                out[i] = self._given.pop(0)
-        self.drawn += len(out)
-
-
-def p_value(counts: Sequence[int], law: Sequence[float]) -> float:
-    """Chi-square with cells of expectation below 8 pooled."""
-    n = sum(counts)
-    cells = [[0.0, 0.0]]
-    for count, p in sorted(zip(counts, law, strict=True), key=lambda cell: cell[1]):
-        if cells[-1][1] >= 8:
-            cells.append([0.0, 0.0])
-        cells[-1][0] += count
-        cells[-1][1] += n * p
-    statistic = sum((seen - due) ** 2 / due for seen, due in cells)
-    return float(chi2.sf(statistic, len(cells) - 1))
 
 
 def exponential_law(scores: Sequence[Fraction], exponent: Fraction) -> list[float]:
