@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from fractions import Fraction
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
 
-from dpublish.errors import BudgetExceeded, PublishError, QueryError
+from dpublish.errors import BudgetExceeded, QueryError
 from dpublish.local import BinaryResponse, KaryResponse, LocalOracle
 from dpublish.noise.source import SeededNoise
 
@@ -65,9 +65,13 @@ def test_a_refusal_reads_no_record() -> None:
 
 
 def test_a_failed_question_stays_paid() -> None:
-    oracle = LocalOracle([7], epsilon=1)
-    with pytest.raises(PublishError):
-        oracle.ask(0, KaryResponse(3, "1/2"))
+    class Broken(SeededNoise):
+        def integers(self, bound: int, *, size: int, label: str = "") -> NoReturn:
+            raise OSError("no more words")
+
+    oracle = LocalOracle([7], epsilon=1, coins=Broken(1))
+    with pytest.raises(OSError, match="no more words"):
+        oracle.ask(0, KaryResponse(8, "1/2"))
     assert oracle.spent(0) == Fraction(1, 2)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.cost import Amount, positive, show
-from dpublish.errors import BudgetExceeded, QueryError
+from dpublish.errors import BudgetExceeded, InputError, QueryError
 from dpublish.local.base import Randomizer, Reports
 from dpublish.local.coins import Coins
 
@@ -37,6 +37,7 @@ class LocalOracle:
     def __init__(self, records: Any, *, epsilon: Amount, coins: Coins | None = None) -> None:
         self.__records = np.asarray(records)
         self.epsilon = positive(epsilon, "epsilon")
+        self._nobody: NDArray[Any] = np.zeros((1, *self.__records.shape[1:]), dtype=self.__records.dtype)
         self._coins = coins
         self._lock = threading.Lock()
         # people with the same total share a class, so that a million exact totals cost no more than a few
@@ -65,9 +66,11 @@ class LocalOracle:
         asked = np.arange(self.people) if people is None else self._checked(people)
         if column is not None and (self.__records.ndim != 2 or not 0 <= column < self.__records.shape[1]):
             raise QueryError(f"The records have no column {column}.")
+        # whether the question fits the shape of a record is public, and found out before anybody pays
+        randomizer.check_values(self._nobody if column is None else self._nobody[:, column])
         self._debit(asked, randomizer.epsilon)
         values = self.__records[asked] if column is None else self.__records[asked, column]
-        return randomizer.randomize(values, coins=self._coins)
+        return randomizer.randomize(_in_domain(randomizer, values), coins=self._coins)
 
     def _debit(self, asked: NDArray[np.int64], epsilon: Fraction) -> None:
         with self._lock:
@@ -97,3 +100,19 @@ class LocalOracle:
         if np.unique(asked).size != asked.size:
             raise QueryError("Somebody is named twice. Ask twice instead, and pay twice.")
         return asked.astype(np.int64)
+
+
+def _in_domain(randomizer: Randomizer, values: NDArray[Any]) -> NDArray[Any]:
+    """The values, those outside the question's domain taken as zero: the asker chose the domain, so an error would tell."""
+    try:
+        randomizer.check_values(values)
+        return values
+    except InputError:
+        distinct, place = np.unique(values, axis=0, return_inverse=True)
+        for i in range(len(distinct)):
+            try:
+                randomizer.check_values(distinct[i : i + 1])
+            except InputError:
+                distinct[i] = 0
+        settled: NDArray[Any] = distinct[place.reshape(-1)]
+        return settled

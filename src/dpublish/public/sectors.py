@@ -75,7 +75,8 @@ class Sectors:
         """Rows as points of the unit sphere."""
         scaled = [2 * (place + 0.5) / grid.positions - 1 for place, grid in zip(positions, self.grids, strict=True)]
         out = np.stack([*scaled, np.ones(positions[0].size)], axis=1)
-        return np.asarray(out / np.linalg.norm(out, axis=1, keepdims=True))
+        length = np.sqrt(by_rows(out * out, np.ones((out.shape[1], 1))))
+        return np.asarray(out / length)
 
     def counts(self, positions: Sequence[Ints]) -> Ints:
         """How many rows fall into each cell: one row a projection."""
@@ -83,14 +84,14 @@ class Sectors:
         for start in range(0, positions[0].size, BLOCK):
             points = self.points([place[start : start + BLOCK] for place in positions])
             for projection in range(self.projections):
-                found[projection] += np.bincount(self._cells_of(points @ self.signs[projection]), minlength=self.cells)
+                found[projection] += np.bincount(self._cells_of(by_rows(points, self.signs[projection])), minlength=self.cells)
         return found
 
     def _cells_of(self, projected: Floats) -> Ints:
         if self.k == 2:
             turn = (np.arctan2(projected[:, 1], projected[:, 0]) + math.pi) / (2 * math.pi)
             return np.minimum((turn * self.cells).astype(np.int64), self.cells - 1)
-        return np.asarray(np.argmax(projected @ self.centres.T, axis=1))
+        return np.asarray(np.argmax(by_rows(projected, self.centres.T), axis=1))
 
     def direction(self, weights: Sequence[float], above: float) -> Floats:
         """The direction of the halfspace sum(weights * values) >= above."""
@@ -112,3 +113,14 @@ class Sectors:
             angle = np.zeros(self.cells) if length == 0 else np.arcsin(np.clip(self.centres @ seen / length, -1, 1))
             out[projection] = np.clip(0.5 + angle / (2 * self.half_width), 0.0, 1.0)
         return out
+
+
+def by_rows(points: Floats, matrix: Floats) -> Floats:
+    """points @ matrix, each row computed by itself in a fixed order.
+
+    A matrix product rounds a row differently by how many others there are, and then one row would move another's cell.
+    """
+    total: Floats = points[:, 0, None] * matrix[0]
+    for column in range(1, points.shape[1]):
+        total = total + points[:, column, None] * matrix[column]
+    return total

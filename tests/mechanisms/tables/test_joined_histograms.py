@@ -307,3 +307,17 @@ def test_sampled_audit(neighbours: str, extra: str) -> None:
     tested = subject(tiny_method(), tiny(neighbours, extra=extra), Cost.pure(2))
     report = audit.sampled(tested, list(tested.pairs(rows=1)), epsilon=2, samples=4000)
     assert report.passed, report.summary()
+
+
+def test_scores_stay_in_64_bits_whatever_was_published() -> None:
+    """Noisy counts have no end: a model of huge ones must not make a score wrap around."""
+    from dpublish.mechanisms.tables.joined_structure import LARGEST_CELL, whole_model
+
+    cells = 255 * 255 * 16
+    model = whole_model(np.full(cells, 2.0**63))
+    assert model.max() == LARGEST_CELL
+    for rows in (0, 1, 10**9):
+        counts = np.zeros(cells, dtype=np.int64)
+        counts[0] = rows
+        assert int(np.abs(counts - model).sum()) == cells * LARGEST_CELL - rows
+    assert whole_model(np.array([np.nan, -5.0, np.inf, 2.4])).tolist() == [0, 0, LARGEST_CELL, 2]

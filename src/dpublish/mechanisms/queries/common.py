@@ -44,6 +44,8 @@ def read_request(
     if bins is not None and bins < 1:
         raise PlanError(f"bins must be at least 1, not {bins}.")
     rows = schema.size_or_nominal * schema.unit.max_rows
+    if rows > MAX_ROWS:
+        raise PlanError(f"{what} compares whole numbers of 64 bits, for at most 2^40 rows; the schema allows {rows:,}.")
     if bins is not None:
         # a precision is finer than a query class can use: bins asked for here take its place
         coarse = {
@@ -56,11 +58,15 @@ def read_request(
         raise PlanError(
             f"The columns span {domain.size:,} cells; {what} works on 2 to {MAX_UNIVERSE:,}. Choose other columns or bins."
         )
-    chosen = query_class(queries)
+    # run() reads the class back from its text, so that text is what is planned for
+    chosen = query_class(query_class(queries).text())
     count = chosen.size(domain)
     if count < 1:
         raise PlanError(f"The class '{chosen.text()}' has no query over {', '.join(names)}.")
     return Request(domain, chosen, count, rows)
+
+
+MAX_ROWS = 1 << 40
 
 
 def dense_counts(numbers: SparseCounts, domain: Domain) -> IntArray:

@@ -255,7 +255,8 @@ class ImportanceWeights(Mechanism):
         )
         money = Money(money.law, purse.tables[0])
         # theorems 2 to 4 need rows no longer than 1; this holds for every schema, and is checked all the same
-        assert features.longest_square() <= 1
+        if features.longest_square() > 1:
+            raise PlanError("The features cannot be scaled to length 1. Leave columns out.")
         moved = schema.unit.max_rows * (2 if schema.neighbours == "replace-one" else 1)
         forecasts = forecast(
             features, gram_of(features, loaded.sets[0]),

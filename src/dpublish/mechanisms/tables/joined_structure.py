@@ -90,6 +90,17 @@ class Published:
         return tables[0][:, None, :] * tables[1][None, :, :] / sums
 
 
+LARGEST_CELL = 1 << 40
+"""No cell of a model counts for more: noisy counts have no end, and the sum over all cells of a pair must stay in 64 bits."""
+
+
+def whole_model(expected: Floats) -> Ints:
+    """A published model as whole counts, one a cell."""
+    limited = np.clip(np.nan_to_num(np.rint(expected), nan=0.0), 0, LARGEST_CELL)
+    whole: Ints = limited.astype(np.int64).ravel()
+    return whole
+
+
 def pair_scores(
     rows: LabelledRows, known: Published, columns: Sequence[int], weights: Mapping[Edge, int], *, cells: float, deviation: float
 ) -> dict[Edge, int]:
@@ -102,7 +113,7 @@ def pair_scores(
     for i, first in enumerate(columns):
         for second in columns[i + 1 :]:
             shape = (int(groups[first].max()) + 1, int(groups[second].max()) + 1)
-            model = np.rint(known.independent((first, groups[first]), (second, groups[second]))).astype(np.int64).ravel()
+            model = whole_model(known.independent((first, groups[first]), (second, groups[second])))
             counts = rows.count_pair(coded[first], coded[second], shape)
             charge = round(NOISE_COST * deviation * len(model) + errors[first] + errors[second])
             scores[first, second] = (int(np.abs(counts - model).sum()) - charge) * weights[first, second]
