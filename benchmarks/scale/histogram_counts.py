@@ -27,7 +27,7 @@ from make_table import cardinalities, write_table
 from dpublish.columns import Column
 from dpublish.domain import Domain
 from dpublish.private.counts import count_cells
-from dpublish.private.sources import open_source
+from dpublish.readers.sources import open_source
 from dpublish.schema import Schema
 
 KEY = bytes(16)

@@ -29,7 +29,7 @@ from dpublish.mechanisms.tables.projected_histogram import ProjectedHistogram
 from dpublish.mechanisms.tables.selection_scores import PairCount, Purity
 from dpublish.noise.source import SystemNoise
 from dpublish.private.counts import coded_rows
-from dpublish.private.sources import open_source
+from dpublish.readers.sources import open_source
 from dpublish.schema import Schema
 
 ROUNDS = 5

@@ -74,6 +74,10 @@ class Encoder:
         """The type of each column's codes."""
         return [code_dtype(axis.cardinality) for axis in self.domain.axes]
 
+    def encode_column(self, place: int, series: pl.Series) -> tuple[CodeArray, BoolArray | None]:
+        """Codes of one column of the domain, and which rows it keeps (None: all). Looks at nothing but each cell."""
+        return self._axes[place].encode(series)
+
     def encode(self, frame: pl.DataFrame) -> EncodedBatch:
         keep: BoolArray | None = None
         codes: list[CodeArray] = []
@@ -190,11 +194,11 @@ class _LabelEncoder(_AxisEncoder):
             either = [self._first(("true", "True")), self._first(("false", "False")), self.missing]
             return np.array(either, dtype=np.int64)[_choice(series)]
         if kind.is_integer():
-            return self._whole_slots(*_whole_numbers(series))
+            return self._whole_slots(*whole_numbers(series))
         if kind.is_float():
             return self._float_slots(series)
         if kind.is_decimal() or kind in (pl.Date, pl.Datetime, pl.Categorical):
-            return self._text_slots(_as_text(series))
+            return self._text_slots(as_text(series))
         return self._all_missing(series)
 
     def _first(self, words: Iterable[str]) -> int:
@@ -241,7 +245,7 @@ class _LabelEncoder(_AxisEncoder):
                 np.array(keys, dtype=np.float32 if single else np.float64),
                 np.array([*(found[key] for key in keys), self.above], dtype=np.int64),
             )
-        values, holes = _floats(series)
+        values, holes = floats(series)
         return self._search(values.astype(np.float32) if single else values, *self._fractions[single], holes)
 
     def _search(
@@ -272,15 +276,15 @@ class _NumberEncoder(_AxisEncoder):
         if series.dtype == pl.Categorical:
             series = series.cast(pl.String)
         if series.dtype.is_decimal():
-            series = _as_text(series)
+            series = as_text(series)
         if self.axis.kind == "date":
-            whole = _ordinals(series)
+            whole = ordinals(series)
         elif not (series.dtype.is_integer() or series.dtype.is_float() or series.dtype in (pl.Boolean, pl.String)):
             whole = None
         elif self.axis.kind == "real":
-            return self._real_slots(*_floats(series))
+            return self._real_slots(*floats(series))
         else:
-            whole = _whole_numbers(series)
+            whole = whole_numbers(series)
         return self._all_missing(series) if whole is None else self._whole_slots(*whole)
 
     def _whole_slots(self, values: _Ints, holes: BoolArray | None) -> NDArray[np.int64]:
@@ -331,13 +335,13 @@ def _spelled_number(text: str, single: bool) -> float | None:
     return float(number) if spelled == text else None
 
 
-def _as_text(series: pl.Series) -> pl.Series:
+def as_text(series: pl.Series) -> pl.Series:
     if series.dtype in (pl.Date, pl.Datetime):
         series = bounded_times(series)
     return series.cast(pl.String, strict=False)
 
 
-def _floats(series: pl.Series) -> tuple[NDArray[np.float64], BoolArray | None]:
+def floats(series: pl.Series) -> tuple[NDArray[np.float64], BoolArray | None]:
     """Doubles, and which of them are missing (null, NaN or unreadable text)."""
     if series.dtype == pl.String:
         read = series.cast(pl.Float64, strict=False)
@@ -357,13 +361,13 @@ def _floored(values: NDArray[np.float64]) -> _Ints:
     return np.clip(np.floor(values), -(2.0**63), 2.0**63 - 1024).astype(np.int64)
 
 
-def _whole_numbers(series: pl.Series) -> tuple[_Ints, BoolArray | None]:
+def whole_numbers(series: pl.Series) -> tuple[_Ints, BoolArray | None]:
     """64-bit integers, and which of them are missing. Bounds are below 2^62, so saturating beyond 64 bits changes no code."""
     kind = series.dtype
     if kind == pl.String:
         return _whole_text(series)
     if kind.is_float():
-        values, holes = _floats(series)
+        values, holes = floats(series)
         return _floored(values if holes is None else np.where(holes, 0.0, values)), holes
     if kind == pl.UInt64:
         series = series.clip(upper_bound=(1 << 63) - 1)
@@ -391,7 +395,7 @@ def _whole_text(series: pl.Series) -> tuple[_Ints, BoolArray | None]:
     return values, holes
 
 
-def _ordinals(series: pl.Series) -> tuple[_Ints, BoolArray | None] | None:
+def ordinals(series: pl.Series) -> tuple[_Ints, BoolArray | None] | None:
     """Days as `date.toordinal` counts them, and which are missing; None for types that hold no date."""
     kind = series.dtype
     text = kind == pl.String

@@ -139,3 +139,18 @@ def test_altered_bundles(original: Path, tmp_path: Path) -> None:
 @pytest.mark.nightly
 def test_many_more(original: Path, tmp_path: Path) -> None:
     run(original, tmp_path, seed=31, rounds=200_000)
+
+
+def test_a_member_without_a_name_is_refused(original: Path, tmp_path: Path) -> None:
+    """Found by the long run: the archive library raises IndexError when asked whether such a member is a folder."""
+    data = bytearray(original.read_bytes())
+    header = data.index(b"PK\x01\x02")
+    length = int.from_bytes(data[header + 28 : header + 30], "little")
+    extra = int.from_bytes(data[header + 30 : header + 32], "little")
+    # the bytes of the name become an extra field: the directory stays readable
+    data[header + 28 : header + 32] = (0).to_bytes(2, "little") + (extra + length).to_bytes(2, "little")
+    data[header + 46 : header + 50] = b"\xff\xff" + (extra + length - 4).to_bytes(2, "little")
+    path = tmp_path / "nameless.dpr"
+    path.write_bytes(data)
+    with pytest.raises(BundleError, match="not a plain file"):
+        open_release(path)

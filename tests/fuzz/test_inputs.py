@@ -23,7 +23,7 @@ from dpublish.columns import Column
 from dpublish.errors import InputError, PublishError
 from dpublish.private.counts import coded_rows, count_cells
 from dpublish.private.draft import draft
-from dpublish.private.sources import open_source
+from dpublish.readers.sources import open_source
 from dpublish.schema import PrivacyUnit, Schema
 
 CANARY = "KANARI7319"

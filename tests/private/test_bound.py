@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from dpublish.private.bound import join_units, keep_rows
+from dpublish.private.bound import keep_rows
+from dpublish.readers.units import join_units
 
 KEY = bytes(range(16))
 

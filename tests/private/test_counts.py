@@ -16,7 +16,7 @@ from dpublish.mechanisms.base import CellCounts, CodedRows, SparseCounts
 from dpublish.private import counts as counting
 from dpublish.private.bound import keep_rows
 from dpublish.private.counts import answer_need, coded_rows, count_cells
-from dpublish.private.sources import open_source
+from dpublish.readers.sources import open_source
 from dpublish.schema import PrivacyUnit, Schema
 
 KEY = bytes(range(16))
@@ -86,7 +86,7 @@ def test_small_pieces_blocks_and_threads_change_nothing(shape: list[int], monkey
     monkeypatch.setattr(counting, "_ROWS_A_THREAD", 100)
     monkeypatch.setattr(counting, "_WORKERS", 3)
     monkeypatch.setattr(counting, "_BLOCK", 64)
-    monkeypatch.setattr("dpublish.private.sources._BATCH_ROWS", 1_234)
+    monkeypatch.setattr("dpublish.readers.sources._BATCH_ROWS", 1_234)
     for piece in (100, 1_000, 3_000, 1 << 20):
         monkeypatch.setattr(counting, "PIECE_ROWS", piece)
         for direct in (0, 1 << 20):
@@ -124,7 +124,7 @@ def test_a_domain_beyond_two_to_the_63_is_refused() -> None:
 
 @pytest.mark.parametrize("shape", [[74, 9], [100, 42, 300, 1000]], ids=str)
 def test_units_are_bounded_before_rows_are_dropped(shape: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpublish.private.sources._BATCH_ROWS", 777)
+    monkeypatch.setattr("dpublish.readers.sources._BATCH_ROWS", 777)
     schema, domain = make(shape, unit=PrivacyUnit(column="who", max_rows=2))
     frame = table(shape, 5_000, seed=4)
     kept = frame.filter(pl.Series(keep_rows(frame["who"], 2, KEY)))
@@ -142,7 +142,7 @@ def test_a_unit_column_can_also_be_counted() -> None:
 
 
 def test_coded_rows_keep_order_types_and_drop_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpublish.private.sources._BATCH_ROWS", 2)
+    monkeypatch.setattr("dpublish.readers.sources._BATCH_ROWS", 2)
     schema, domain = make([3, 300])
     frame = pl.DataFrame({"c0": [0, 1, 2, 3, None], "c1": [299, 5, 300, 1, 2]})
     first, second = coded_rows(open_source(frame), schema, domain, key=KEY)
@@ -153,7 +153,7 @@ def test_coded_rows_keep_order_types_and_drop_rows(monkeypatch: pytest.MonkeyPat
 
 
 def test_needs_are_answered_and_progress_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpublish.private.sources._BATCH_ROWS", 100)
+    monkeypatch.setattr("dpublish.readers.sources._BATCH_ROWS", 100)
     schema, domain = make([3])
     frame = pl.DataFrame({"c0": [0, 1, 1] * 100})
     pulses: list[int] = []

@@ -112,7 +112,7 @@ def test_edges_of_guessing_can_be_read_back(values: list[object], kind: str) -> 
 
 
 def test_kinds_that_change_between_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpublish.private.sources._BATCH_ROWS", 2)
+    monkeypatch.setattr("dpublish.readers.sources._BATCH_ROWS", 2)
     for values in (
         ["1", "2", "a", "b"],
         ["a", "b", "1", "2"],

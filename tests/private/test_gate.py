@@ -14,7 +14,7 @@ import pytest
 
 import dpublish as dp
 from dpublish.private import gate
-from dpublish.private.sources import Source
+from dpublish.readers.sources import Source
 
 CANARY = "canary-7f3a"
 SCHEMA = """

@@ -44,7 +44,7 @@ def source_of(data: str, database: str | None) -> object:
         return data
     if database is None:
         raise InputError("DATA is a query, so --database URL must say where to run it.")
-    from dpublish.private.sources import SqlSource
+    from dpublish.readers.sources import SqlSource
 
     return SqlSource(database, data.removeprefix("sql:"))
 

@@ -134,7 +134,7 @@ def _problems(schema: Schema) -> list[str]:
 
 
 def _absent_columns(schema: Schema, data: str) -> list[str]:
-    from dpublish.private.sources import open_source
+    from dpublish.readers.sources import open_source
 
     present = open_source(data).columns()
     wanted = [*schema.columns, *([schema.unit.column] if schema.unit.column else [])]

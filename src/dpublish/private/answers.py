@@ -13,7 +13,7 @@ from dpublish.mechanisms.base import Need
 from dpublish.schema import Schema
 
 if TYPE_CHECKING:
-    from dpublish.private.sources import Source
+    from dpublish.readers.sources import Source
 
 ANSWERS = {
     "SectorCounts": "dpublish.private.sector_counts:answer_need",

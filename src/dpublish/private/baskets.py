@@ -6,29 +6,23 @@ or becomes '(other)', by the schema's rule; a transaction without any item is no
 
 from __future__ import annotations
 
-import gzip
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import IO, Any, cast
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from dpublish.encode import BLANKS, ZERO_FRACTION
-from dpublish.errors import InputError
 from dpublish.mechanisms.base import Need
 from dpublish.mechanisms.kernels.sets_ingest import tidy_records
 from dpublish.mechanisms.sets.baskets import Baskets, Transactions, item_names
 from dpublish.mechanisms.sets.taxonomy import OTHER_ITEM
-from dpublish.private.bound import join_units, keep_rows, unit_values
-from dpublish.private.sources import Source
+from dpublish.private.bound import keep_rows
+from dpublish.readers.sources import Source
+from dpublish.readers.units import join_units, unit_values
 from dpublish.schema import Schema
 
-LINE_COLUMN = "items"
-"""The one column of a file with a transaction a line."""
-
-_CHUNK = 1 << 25
 _DENSE = 1 << 24
 _SHORT_CODES = 1 << 15
 
@@ -113,7 +107,7 @@ def _whole_rows(
     keep = np.ones(length.size, dtype=np.bool_)
     if unit is not None:
         keep = keep_rows(join_units(units), schema.unit.max_rows, key)
-    return _tidy(_joined(codes, np.int32), length, keep, coder.size)
+    return _tidy(_joined(codes, np.int32), length, keep, coder.size, need.max_items)
 
 
 def _items_of(column: pl.Series, separator: str | None) -> tuple[pl.Series, NDArray[np.int64]]:
@@ -156,58 +150,15 @@ def _long_rows(
     grouped = rows.group_by(["unit", "basket"], maintain_order=True).agg(pl.col("code"))
     keep = keep_rows(grouped.get_column("unit"), schema.unit.max_rows, key)
     lists = grouped.get_column("code")
-    return _tidy(lists.explode().to_numpy(), lists.list.len().to_numpy().astype(np.int64), keep, coder.size)
+    return _tidy(lists.explode().to_numpy(), lists.list.len().to_numpy().astype(np.int64), keep, coder.size, need.max_items)
 
 
-def _tidy(codes: Codes, lengths: NDArray[np.int64], keep: NDArray[np.bool_], universe: int) -> Baskets:
+def _tidy(codes: Codes, lengths: NDArray[np.int64], keep: NDArray[np.bool_], universe: int, max_items: int | None) -> Baskets:
     items = np.empty(codes.size, dtype=np.uint16 if universe <= _SHORT_CODES else np.int32)
     offsets = np.zeros(lengths.size + 1, dtype=np.int64)
-    records = tidy_records(codes, lengths, keep, items, offsets)
+    records = tidy_records(codes, lengths, keep, universe if max_items is None else max_items, items, offsets)
     return Baskets(offsets[: records + 1], items[: offsets[records]])
 
 
 def _joined(parts: Sequence[NDArray[Any]], kind: type[np.signedinteger[Any]]) -> NDArray[Any]:
     return np.concatenate(parts) if parts else np.empty(0, dtype=kind)
-
-
-class TransactionLines(Source):
-    """A text file with one transaction a line and no header, plain or gzipped; its one column is called 'items'."""
-
-    def __init__(self, path: str | Path) -> None:
-        self._path = Path(path)
-        if not self._path.is_file():
-            raise InputError(f"There is no file '{self._path}'.")
-        try:
-            with self._open() as file:
-                file.read(1)
-        except (OSError, EOFError):
-            raise InputError(f"The file '{self._path}' cannot be read. Is it complete?") from None
-
-    def columns(self) -> tuple[str, ...]:
-        return (LINE_COLUMN,)
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-        for chunk in self._chunks():
-            yield pl.DataFrame({LINE_COLUMN: _lines(chunk)}).select(list(columns))
-
-    def count_rows(self) -> int:
-        return sum(chunk.count(b"\n") for chunk in self._chunks())
-
-    def _open(self) -> IO[bytes]:
-        return cast(IO[bytes], gzip.open(self._path, "rb")) if self._path.suffix == ".gz" else self._path.open("rb")
-
-    def _chunks(self) -> Iterator[bytes]:
-        """Pieces that end with a line."""
-        held = b""
-        with self._open() as file:
-            while data := file.read(_CHUNK):
-                whole, newline, held = (held + data).rpartition(b"\n")
-                if newline:
-                    yield whole + newline
-        if held:
-            yield held + b"\n"
-
-
-def _lines(chunk: bytes) -> pl.Series:
-    # a line ends with a newline and nothing else: splitlines would also cut at characters that items may hold
-    return pl.Series(chunk.decode("utf-8", "replace").split("\n")[:-1], dtype=pl.String)

@@ -15,8 +15,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dpublish.encode import BLANKS, ZERO_FRACTION
 from dpublish.private.kernels.units import choose_rows
+from dpublish.readers.units import spelled_units, unit_values
 
 KEY_BYTES = 16
 
@@ -32,43 +32,6 @@ def keep_rows(units: pl.Series | NDArray[Any] | Sequence[Any], c: int, key: byte
     labels = frame.select(pl.col("row").first().over("unit")).to_series().cast(pl.Int64).to_numpy()
     first = np.flatnonzero(labels == np.arange(labels.size))
     identity = np.zeros(labels.size, dtype=np.uint64)
-    identity[first] = _spelled(series.gather(first)).hash(seed=0).to_numpy()
+    identity[first] = spelled_units(series.gather(first)).hash(seed=0).to_numpy()
     present = series.is_not_null().to_numpy()
     return choose_rows(labels, identity, present, min(c, len(series) + 1), np.uint64(low), np.uint64(high))
-
-
-def unit_values(units: pl.Series) -> pl.Series:
-    """Unit ids with null for what is not an id, in a type whose equality does not depend on other rows."""
-    kind = units.dtype
-    if kind in (pl.Categorical, pl.Enum):
-        units = units.cast(pl.String)  # category numbers depend on which other values occur
-    if units.dtype == pl.String:
-        stripped = units.str.strip_chars(BLANKS).str.replace(ZERO_FRACTION, "${1}")
-        return stripped.set(stripped.str.len_bytes() == 0, None)
-    if kind.is_float():
-        return units.fill_nan(None)
-    if kind.is_temporal():
-        return units.to_physical()
-    if kind.is_nested() or kind in (pl.Object, pl.Unknown, pl.Null):
-        return pl.Series(units.name, [None] * len(units), dtype=pl.Int64)
-    return units
-
-
-def join_units(parts: Sequence[pl.Series]) -> pl.Series:
-    """One column of unit ids from batches whose types may differ."""
-    parts = [unit_values(part) for part in parts if len(part)]
-    filled = {part.dtype for part in parts if part.null_count() < len(part)}
-    if not parts:
-        return pl.Series([], dtype=pl.Int64)
-    if len(filled) <= 1:
-        kind = next(iter(filled), pl.Int64())
-        return pl.concat([part if part.dtype == kind else part.cast(kind, strict=False) for part in parts])
-    return pl.concat([_spelled(part).cast(pl.String, strict=False) for part in parts])
-
-
-def _spelled(units: pl.Series) -> pl.Series:
-    """Ids as text, so that the hash of a unit does not depend on the type that the ids of others led to. Bytes stay bytes."""
-    if units.dtype in (pl.String, pl.Binary):
-        return units
-    plus_zero = units + 0.0 if units.dtype.is_float() else units  # minus zero equals zero
-    return unit_values(plus_zero.cast(pl.String))

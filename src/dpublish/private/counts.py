@@ -23,7 +23,7 @@ from dpublish.encode import CodeArray, EncodedBatch, Encoder
 from dpublish.errors import SchemaError
 from dpublish.mechanisms.base import CellCounts, CodedRows, SparseCounts
 from dpublish.noise.base import CellArray, IntArray
-from dpublish.private.bound import join_units, keep_rows
+from dpublish.private.bound import keep_rows
 from dpublish.private.kernels.cells import extend_cells, extend_group, squeeze, start_cells, start_group, tally
 from dpublish.private.kernels.runs import (
     DIGIT_BITS,
@@ -35,7 +35,8 @@ from dpublish.private.kernels.runs import (
     run_lengths,
     scatter,
 )
-from dpublish.private.sources import Source
+from dpublish.readers.sources import Source
+from dpublish.readers.units import join_units
 from dpublish.schema import Schema
 
 Progress = Callable[[int], None]
@@ -86,35 +87,60 @@ def coded_rows(
 ) -> list[CodeArray]:
     """The kept rows as codes, one array a column of the domain."""
     column = schema.unit.column
-    parts: list[list[Any]] = [[] for _ in domain.axes]
+    table = _CodeColumns(Encoder(domain).dtypes, source.rows_hint())
     keeps: list[NDArray[np.bool_] | None] = []
     units: list[pl.Series] = []
     for batch, unit in _encoded(source, domain, column, progress):
-        for part, codes in zip(parts, batch.codes if column is not None else batch.kept(), strict=True):
-            part.append(codes)
+        table.add(batch.codes if column is not None else batch.kept())
         if column is not None:
             keeps.append(batch.keep)
             units.append(unit)
     keep = None if column is None else _bounded(units, keeps, schema.unit.max_rows, key)
-    columns: list[CodeArray] = []
-    for part, axis in zip(parts, Encoder(domain).dtypes, strict=True):
-        whole = _joined(part, axis)
-        part.clear()  # one column at a time, so that no second copy of the table exists
-        columns.append(whole if keep is None else whole[keep])
-    return columns
+    return list(table.finish(keep))
+
+
+class _CodeColumns:
+    """Whole columns of codes from batches of them.
+
+    Where the number of rows is known beforehand each batch goes straight to its place, so that the memory it came in can be
+    used for the next one.
+    """
+
+    def __init__(self, dtypes: Sequence[type[np.unsignedinteger]], rows: int | None) -> None:
+        self._dtypes = dtypes
+        self._whole = None if rows is None else [np.empty(rows, dtype=kind) for kind in dtypes]
+        self._parts: list[list[CodeArray]] = [[] for _ in dtypes]
+        self._used = 0
+
+    def add(self, codes: Sequence[CodeArray]) -> None:
+        rows = codes[0].size
+        if self._whole is not None and self._used + rows <= self._whole[0].size:
+            for column, some in zip(self._whole, codes, strict=True):
+                column[self._used : self._used + rows] = some
+            self._used += rows
+        else:
+            for part, more in zip(self._parts, codes, strict=True):
+                part.append(more)
+
+    def finish(self, keep: NDArray[np.bool_] | None) -> Iterator[CodeArray]:
+        """One column at a time, so that no second copy of the table exists."""
+        for place, kind in enumerate(self._dtypes):
+            parts = self._parts[place]
+            if self._whole is not None:
+                parts.insert(0, self._whole[place][: self._used])
+            whole = parts[0] if len(parts) == 1 else _joined(parts, kind)
+            parts.clear()
+            yield whole if keep is None else whole[keep]
 
 
 def _encoded(
     source: Source, domain: Domain, unit_column: str | None, progress: Progress | None
 ) -> Iterator[tuple[EncodedBatch, pl.Series]]:
-    encoder = Encoder(domain)
-    names = list(domain.names)
-    extra = [unit_column] if unit_column is not None and unit_column not in names else []
     none = pl.Series([], dtype=pl.Null)
-    for frame in source.batches(names + extra):
+    for batch, unit in source.coded(Encoder(domain), unit_column):
         if progress is not None:
             progress(0)
-        yield encoder.encode(frame), none if unit_column is None else frame.get_column(unit_column)
+        yield batch, none if unit is None else unit
 
 
 def _bounded(units: list[pl.Series], keeps: list[NDArray[np.bool_] | None], most: int, key: bytes) -> NDArray[np.bool_]:

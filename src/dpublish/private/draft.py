@@ -17,7 +17,7 @@ import polars as pl
 from dpublish.columns import BOOLEAN_LEVELS, Column, Kind
 from dpublish.encode import BLANKS, ZERO_FRACTION, bounded_times
 from dpublish.errors import InputError
-from dpublish.private.sources import open_source
+from dpublish.readers.sources import open_source
 from dpublish.schema import Schema
 
 MAX_LEVELS = 100

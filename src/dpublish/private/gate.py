@@ -26,15 +26,15 @@ from dpublish.ledger.crashpoints import reach
 from dpublish.mechanisms.base import Content, Mechanism
 from dpublish.noise.base import Noise
 from dpublish.plan import Plan
-from dpublish.private.quiet import quiet_native_code
 from dpublish.private.statement import privacy_statement
+from dpublish.quiet import quiet_native_code
 from dpublish.schema import Schema
 
 if TYPE_CHECKING:
     from dpublish.mechanisms.online.base import OnlineMechanism
     from dpublish.private.online import OnlineSession
-    from dpublish.private.sources import Source
     from dpublish.public.releases.base import Release
+    from dpublish.readers.sources import Source
 
 Number = Fraction | float | int | str
 Progress = Callable[[str], None]
@@ -157,7 +157,7 @@ class Curator:
         return open_session(self, mechanism, epsilon=epsilon, key=key, folder=folder, seed=seed, progress=progress)
 
     def _open_source(self) -> Source:
-        from dpublish.private.sources import open_source
+        from dpublish.readers.sources import open_source
 
         return open_source(self._data)
 

@@ -37,13 +37,13 @@ from dpublish.noise.base import IntArray, Noise
 from dpublish.plan import Plan
 from dpublish.private.online_files import SessionFiles, canonical, session_lock
 from dpublish.private.online_queries import LINEAR, read_query
-from dpublish.private.quiet import quiet_native_code
 from dpublish.public.estimation import Estimate
+from dpublish.quiet import quiet_native_code
 
 if TYPE_CHECKING:
     from dpublish.ledger.base import Receipt
     from dpublish.private.gate import Curator, Number
-    from dpublish.private.sources import Source
+    from dpublish.readers.sources import Source
 
 T = TypeVar("T")
 Progress = Callable[[str], None]

@@ -12,12 +12,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dpublish.encode import _as_text, _floats, _ordinals, _whole_numbers
+from dpublish.encode import as_text, floats, ordinals, whole_numbers
 from dpublish.mechanisms.base import SparseCounts
 from dpublish.mechanisms.queries.points import GridPoints
-from dpublish.private.bound import join_units, keep_rows
-from dpublish.private.sources import Source
+from dpublish.private.bound import keep_rows
 from dpublish.public.grid import Grid, TreeShape
+from dpublish.readers.sources import Source
+from dpublish.readers.units import join_units
 from dpublish.schema import Schema
 
 Flags = NDArray[np.bool_]
@@ -68,20 +69,20 @@ def positions_of(series: pl.Series, grid: Grid) -> tuple[Ints, Flags | None]:
     if series.dtype == pl.Categorical or isinstance(series.dtype, pl.Enum):
         series = series.cast(pl.String)
     if series.dtype.is_decimal():
-        series = _as_text(series)
+        series = as_text(series)
     readable = series.dtype.is_integer() or series.dtype.is_float() or series.dtype in (pl.Boolean, pl.String)
     last = grid.positions - 1
     if grid.kind == "date":
-        days = _ordinals(series)
+        days = ordinals(series)
         if days is None:
             return np.zeros(len(series), dtype=np.int64), np.zeros(len(series), dtype=np.bool_)
         values, holes = days
     elif not readable:
         return np.zeros(len(series), dtype=np.int64), np.zeros(len(series), dtype=np.bool_)
     elif grid.kind == "real":
-        return _real_positions(*_floats(series), grid)
+        return _real_positions(*floats(series), grid)
     else:
-        values, holes = _whole_numbers(series)
+        values, holes = whole_numbers(series)
     lower = int(grid.lower)
     keep = None if holes is None else ~holes
     if grid.outside != "clip":

@@ -8,9 +8,10 @@ import numpy as np
 import polars as pl
 
 from dpublish.mechanisms.queries.halfspaces import SectorCounts
-from dpublish.private.bound import join_units, keep_rows
+from dpublish.private.bound import keep_rows
 from dpublish.private.positions import Flags, Ints, positions_of
-from dpublish.private.sources import Source
+from dpublish.readers.sources import Source
+from dpublish.readers.units import join_units
 from dpublish.schema import Schema
 
 

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from dpublish.errors import InputError, PlanError
 from dpublish.mechanisms.optimize.inputs import AgentLists, AgentRows, Edges, GraphEdges, Labels, Lists, PresentItems, edges_of
 from dpublish.noise.base import IntArray
-from dpublish.private.objects import series_from_objects
-from dpublish.private.sources import Source, open_source
+from dpublish.readers.objects import series_from_objects
+from dpublish.readers.sources import Source, open_source
 from dpublish.schema import Schema
 
 Shape = Literal["edges", "items", "lists"]
@@ -224,11 +224,13 @@ def read_pmed(path: str | Path) -> tuple[NDArray[np.float64], int]:
     from scipy.sparse.csgraph import shortest_path
 
     numbers = _numbers(path)
-    size, count, p = (int(number) for number in numbers[:3])
-    if len(numbers) < 3 + 3 * count:
+    size, count, p = (int(number) for number in numbers[:3]) if len(numbers) >= 3 else (0, 0, 0)
+    if size < 1 or count < 0 or len(numbers) < 3 + 3 * count:
         raise PlanError(f"'{path}' is not an OR-Library p-median file: it ends too early.")
     graph = np.zeros((size, size))
     for u, v, length in np.array(numbers[3 : 3 + 3 * count]).reshape(-1, 3):
+        if not (1 <= u <= size and 1 <= v <= size) or length < 0:
+            raise PlanError(f"'{path}': edge {u:g} {v:g} {length:g} needs vertices 1 to {size} and a length of at least 0.")
         graph[int(u) - 1, int(v) - 1] = graph[int(v) - 1, int(u) - 1] = length
     return np.asarray(shortest_path(csr_matrix(graph), directed=False)), p
 
@@ -236,7 +238,9 @@ def read_pmed(path: str | Path) -> tuple[NDArray[np.float64], int]:
 def read_scp(path: str | Path) -> tuple[Lists, list[Fraction], int]:
     """An OR-Library set cover file: the sets as lists of element numbers, their costs, and the number of elements."""
     numbers = [int(number) for number in _numbers(path)]
-    rows, columns = numbers[:2]
+    rows, columns = numbers[:2] if len(numbers) >= 2 else (0, 0)
+    if rows < 1 or columns < 1 or len(numbers) < 2 + columns:
+        raise PlanError(f"'{path}' is not an OR-Library set cover file: it ends too early.")
     costs = [Fraction(number) for number in numbers[2 : 2 + columns]]
     at = 2 + columns
     owners, elements = [], []
@@ -244,6 +248,8 @@ def read_scp(path: str | Path) -> tuple[Lists, list[Fraction], int]:
         if at >= len(numbers):
             raise PlanError(f"'{path}' is not an OR-Library set cover file: it ends too early.")
         held = numbers[at + 1 : at + 1 + numbers[at]]
+        if len(held) != numbers[at] or any(not 1 <= column <= columns for column in held):
+            raise PlanError(f"'{path}': row {row + 1} does not list {numbers[at]} sets from 1 to {columns}.")
         at += 1 + numbers[at]
         owners += [column - 1 for column in held]
         elements += [row] * len(held)

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from dpublish.errors import BundleError
 from dpublish.public.archive import MANIFEST, Container, open_container, write_container
 from dpublish.public.manifest import TABLE_NAME, check_format, check_manifest
+from dpublish.public.parquet_pages import Unbelievable, stated_rows
 from dpublish.public.strict_json import MAX_BYTES, read_json, write_json
+from dpublish.quiet import quiet_native_code
 
 if TYPE_CHECKING:
     import polars as pl
@@ -105,8 +107,12 @@ def read_table(data: bytes, file: str, rows: int) -> pl.DataFrame:
     if data[:4] != b"PAR1" or data[-4:] != b"PAR1":
         raise BundleError(f"'{file}' is not a Parquet file.")
     try:
-        found = int(pl.scan_parquet(io.BytesIO(data)).select(pl.len()).collect().item())
-        frame = pl.read_parquet(io.BytesIO(data)) if found == rows else None
+        found = stated_rows(data)
+    except Unbelievable:
+        raise BundleError(f"'{file}' cannot be read as Parquet: its sizes do not fit together.") from None
+    try:
+        with quiet_native_code():  # a panic of the reader prints a backtrace that tells an analyst nothing
+            frame = pl.read_parquet(io.BytesIO(data)) if found == rows else None
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # a panic of the reader is not an Exception

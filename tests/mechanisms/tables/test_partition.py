@@ -86,6 +86,28 @@ def test_scores_are_those_of_counting(
         purity.refine(chosen[-1])
 
 
+@pytest.mark.parametrize("ahead", [1 << 17, 200, 1], ids=["always", "at first", "never"])
+@pytest.mark.parametrize("seed", range(6))
+def test_looking_ahead_changes_no_score(monkeypatch: pytest.MonkeyPatch, ahead: int, seed: int) -> None:
+    """Whatever was guessed and whatever is chosen then: values before and after agree with counting."""
+    monkeypatch.setattr(module, "_AHEAD_ENTRIES", ahead)
+    table = random_table(seed, 200, [4, 2, 6, 3, 5, 2], 3)
+    for partition, slow in (
+        (PairPartition(table), slow_pairs),
+        (PurityPartition(table, grid=64, charge=2), lambda table, chosen: slow_purity(table, chosen, 64, 2)),
+    ):
+        rng = np.random.default_rng(seed)
+        chosen: list[int] = []
+        left = list(range(6))
+        while left:
+            values = partition.after(left, more=bool(rng.integers(0, 4)))
+            assert values == [slow(table, [*chosen, a]) for a in left]
+            assert partition.value() == slow(table, chosen)
+            best = int(np.argmin(values)) if partition.mode == module.PAIRS else int(np.argmax(values))
+            chosen.append(left.pop(best if rng.integers(0, 2) else int(rng.integers(0, len(left)))))
+            partition.refine(chosen[-1])
+
+
 def test_large_counts_do_not_overflow() -> None:
     """Squares beyond 2^31 and grid * squares beyond 2^63: values of one cell, against Python's integers."""
     for counts in ((2**31 - 2, 1), (2**30, 2**30 - 1), (3, 2**31 - 9)):

@@ -36,32 +36,6 @@ def cell_value(total: np.int64, squares: np.int64, mode: int, grid: int, charge:
 
 
 @njit(cache=True, nogil=True)
-def count_one(base: NDArray[np.uint32], codes: Codes, levels: int, table: NDArray[np.uint32]) -> None:
-    """Add each row to the contingency table of one column; base = class * labels + label of each row."""
-    width = np.uint32(levels)
-    for i in range(base.size):
-        table[base[i] * width + codes[i]] += np.uint32(1)
-
-
-@njit(cache=True, nogil=True)
-def count_two(
-    base: NDArray[np.uint32],
-    first: Codes,
-    first_levels: int,
-    first_table: NDArray[np.uint32],
-    second: Codes,
-    second_levels: int,
-    second_table: NDArray[np.uint32],
-) -> None:
-    """The same for two columns at once: `base` is read once, and neither table waits for its own last increment."""
-    first_width, second_width = np.uint32(first_levels), np.uint32(second_levels)
-    for i in range(base.size):
-        at = base[i]
-        first_table[at * first_width + first[i]] += np.uint32(1)
-        second_table[at * second_width + second[i]] += np.uint32(1)
-
-
-@njit(cache=True, nogil=True)
 def table_score(
     table: NDArray[np.uint32], levels: int, classes: int, labels: int, mode: int, grid: int, charge: int
 ) -> np.int64:
@@ -253,9 +227,3 @@ def add_digit(cells: NDArray[np.uint64], codes: Codes, levels: int) -> None:
     """One more digit of the mixed-radix cell number of each row."""
     for row in range(cells.size):
         cells[row] = cells[row] * np.uint64(levels) + np.uint64(codes[row])
-
-
-@njit(cache=True, nogil=True)
-def count_into(cells: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
-    for row in range(cells.size):
-        counts[cells[row]] += 1

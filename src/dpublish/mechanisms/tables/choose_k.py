@@ -69,7 +69,7 @@ def k_from_public(data: object, domain: Domain, sigma: Fraction) -> int:
 def public_table(data: object, domain: Domain) -> CodedTable:
     """A public table as codes. It is read with the rules for private rows, but nothing about it needs protection."""
     from dpublish.encode import Encoder
-    from dpublish.private.sources import open_source
+    from dpublish.readers.sources import open_source
 
     source = open_source(data)
     present = source.columns()
@@ -80,8 +80,7 @@ def public_table(data: object, domain: Domain) -> CodedTable:
                 f"Columns of the public data: {', '.join(present)}. Give public data with the same columns, or list the "
                 "shared ones as candidates."
             )
-    encoder = Encoder(domain)
-    batches = [encoder.encode(batch.select(domain.names)).kept() for batch in source.batches(domain.names)]
+    batches = [batch.kept() for batch, _ in source.coded(Encoder(domain))]
     if not any(batch[0].size for batch in batches):
         raise PlanError("The public data has no row with declared values in all columns, so k cannot be chosen by it.")
     return CodedTable.from_codes([np.concatenate(column) for column in zip(*batches, strict=True)], domain)

@@ -44,9 +44,8 @@ def private_kd(
         if partition is None:
             index = int(noise.integers(len(left), size=1, label=name)[0])
         else:
-            index = noise.choose(
-                score.of(partition, left), sensitivity=score.sensitivity, epsilon=epsilon / k, rule=rule, label=name
-            )
+            scores = score.of(partition, left, more=step + 1 < k)
+            index = noise.choose(scores, sensitivity=score.sensitivity, epsilon=epsilon / k, rule=rule, label=name)
         chosen.append(left.pop(index))
         if partition is not None and step + 1 < k:
             partition.refine(chosen[-1])

@@ -7,8 +7,10 @@ to the partition, all candidates at once, in time proportional to rows times can
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 from dpublish.domain import Domain
 from dpublish.errors import PrivateSideError
 from dpublish.mechanisms.base import SparseCounts
+from dpublish.mechanisms.tables.contingency import Table, cell_dtype, count_product, count_tables, renumber
 
 Codes = NDArray[Any]
 T = TypeVar("T")
@@ -26,6 +29,7 @@ MAX_ROWS = (1 << 31) - 1
 
 PAIRS, PURITY = 0, 1  # as in dpublish.mechanisms.kernels.partition, which is imported when it is needed
 _TABLE_ENTRIES = 1 << 19
+_AHEAD_ENTRIES = 1 << 17
 _SPLIT_ENTRIES = 1 << 24
 _CLASS_ENTRIES = 1 << 22
 _LABELS = -1
@@ -61,28 +65,40 @@ class CodedTable:
 
     def count_cells(self, chosen: Sequence[int]) -> SparseCounts:
         """Exact counts over the chosen columns, in that order, and the label last."""
-        from dpublish.mechanisms.kernels.partition import add_digit, count_into
+        from dpublish.mechanisms.kernels.partition import add_digit
 
-        cells = np.zeros(self.rows, dtype=np.uint64)
-        size = 1
-        for codes, levels in (*((self.columns[i], self.levels[i]) for i in chosen), (self.labels_of, self.labels)):
-            add_digit(cells, codes, levels)
-            size *= levels
+        digits = [*((self.columns[i], self.levels[i]) for i in chosen), (self.labels_of, self.labels)]
+        size = math.prod(levels for _, levels in digits)
         if size <= _DIRECT_CELLS:
-            counts = np.zeros(size, dtype=np.int64)
-            count_into(cells, counts)
-            occupied = np.flatnonzero(counts)
-            return SparseCounts(cells=occupied.astype(np.uint64), counts=counts[occupied])
+            return count_product(digits, size)
+        cells = np.zeros(self.rows, dtype=np.uint64)
+        for codes, levels in digits:
+            add_digit(cells, codes, levels)
         distinct, held = np.unique(cells, return_counts=True)
         return SparseCounts(cells=distinct, counts=held.astype(np.int64))
+
+
+@dataclass(frozen=True)
+class _Ahead:
+    """What the partition will be if `column` is chosen: class * labels + label of each row, and tables of the others."""
+
+    column: int
+    base: Codes
+    tables: dict[int, Table]
+
+    def __repr__(self) -> str:
+        return "Ahead(private)"
 
 
 class Partition(abc.ABC):
     """The classes of rows that agree on all columns chosen so far; at first, one class. Private.
 
     A subclass gives each class a value that its label counts determine; the value of the partition is the sum. Rows of classes
-    whose value is 0, and stays 0 under any refinement, may be forgotten on the way. Either all contingency tables are small,
-    or the rows are sorted by class.
+    whose value is 0, and stays 0 under any refinement, may be forgotten on the way.
+
+    As long as all contingency tables are small, rows are not moved: each has the number class * labels + label, and candidates
+    are scored from tables. Tables are made over one column more than is asked for, the one most likely to be chosen: if it is,
+    the next candidates have been counted already. That saves time and changes no score. Later the rows are sorted by class.
     """
 
     mode: ClassVar[int]
@@ -91,6 +107,7 @@ class Partition(abc.ABC):
 
     grid: int = 1
     charge: int = 0
+    _guess: int | None = None
 
     def __init__(self, table: CodedTable) -> None:
         self.rows = table.rows
@@ -98,12 +115,17 @@ class Partition(abc.ABC):
         self._labels, self._levels = table.labels, table.levels
         self._columns: dict[int, Codes] = dict(enumerate(table.columns))
         self._labels_of = table.labels_of
-        self._group = np.zeros(table.rows, dtype=np.uint32)
-        self._base = table.labels_of.astype(np.uint32)
+        self._group = np.zeros(0, dtype=np.uint32)
+        self._base: Codes = np.zeros(0, dtype=np.uint16)
         self._starts: NDArray[np.int64] | None = None
         self._value: int | None = None
         self._after: dict[int, int] = {}
-        if not self._tables_are_small():
+        self._tables: dict[int, Table] = {}
+        self._ahead: _Ahead | None = None
+        if self._tables_are_small():
+            self._base = table.labels_of.astype(cell_dtype(table.labels))
+        else:
+            self._group = np.zeros(table.rows, dtype=np.uint32)
             self._starts = np.array([0, table.rows][: self.classes + 1], dtype=np.int64)
 
     def __repr__(self) -> str:
@@ -112,40 +134,130 @@ class Partition(abc.ABC):
     def value(self) -> int:
         """The value of the partition as it is."""
         if self._value is None:
-            self._value = self._scores([np.zeros(self._group.size, dtype=np.uint8)], [1])[0]
+            if self._starts is None:
+                self._value = self._table_value(self._label_counts())
+            else:
+                self._value = self._score_by_class(self._starts, _nothing(self._group.size), 1)
         return self._value
 
-    def after(self, candidates: Sequence[int]) -> list[int]:
-        """The value that refining by each of the candidates would give. A column can be refined by once."""
+    def _label_counts(self) -> Table:
+        """Counts [class * labels + label], as a table of one level; from those of any column that was counted."""
+        for table in self._tables.values():
+            return np.asarray(table.sum(axis=1, dtype=np.uint32, keepdims=True))
+        (table,) = count_tables(self._base, self.classes * self._labels, [_nothing(self._base.size)], [1])
+        return table
 
-        def some(part: Sequence[int]) -> list[int]:
-            return self._scores([self._columns[i] for i in part], [self._levels[i] for i in part])
+    def after(self, candidates: Sequence[int], *, more: bool = False) -> list[int]:
+        """The value that refining by each of the candidates would give. A column can be refined by once.
 
-        values = _in_threads(some, candidates, self._group.size)
+        `more` says that the same will be asked again after refining by one of the candidates.
+        """
+        starts = self._starts
+        if starts is None:
+            values = self._after_by_table(candidates, more)
+        else:
+
+            def some(part: Sequence[int]) -> list[int]:
+                return [self._score_by_class(starts, self._columns[i], self._levels[i]) for i in part]
+
+            values = _in_threads(some, candidates, self._group.size)
         self._after = dict(zip(candidates, values, strict=True))
         return values
 
     def refine(self, column: int) -> None:
         """Split every class by the values of one more column."""
-        from dpublish.mechanisms.kernels.partition import split_by_class, split_by_table
+        from dpublish.mechanisms.kernels.partition import split_by_class
 
         codes, levels = self._columns.pop(column), self._levels[column]
-        self._value = self._after.get(column)  # known already if the column was a candidate
-        self._after = {}
+        value, self._value = self._after.get(column), None
+        ahead, self._ahead = self._ahead, None
+        tables, self._tables = self._tables, {}
         if self._starts is not None:
             self.classes = split_by_class(self._starts, codes, levels, self._group)
             self._sort()
-            return
-        work = np.empty(self.classes * levels, dtype=np.uint32)
-        self.classes = split_by_table(self._group, codes, levels, self.classes, work)
-        if self._tables_are_small():
-            self._base = self._group * np.uint32(self._labels) + self._labels_of
+        elif ahead is not None and ahead.column == column:
+            self.classes *= levels
+            self._base, self._tables = ahead.base, ahead.tables
         else:
+            self._split(codes, levels, tables.get(column))
+        self._value = value  # known already if the column was a candidate
+        self._guess = self._best_but(column)
+        self._after = {}
+
+    def _split(self, codes: Codes, levels: int, table: Table | None) -> None:
+        """Refine by one column and number the classes that occur densely."""
+        if table is None:
+            (table,) = count_tables(self._base, self.classes * self._labels, [codes], [levels])
+        occurs = table.reshape(self.classes, self._labels, levels).any(axis=1)
+        number = np.cumsum(occurs, dtype=np.uint32).reshape(occurs.shape) - np.uint32(1)
+        self.classes = int(np.count_nonzero(occurs))
+        self._base = self._renumbered(codes, levels, number, self.classes)
+        if not self._tables_are_small():
+            self._group = np.asarray(self._base // np.uint32(self._labels), dtype=np.uint32)
             self._sort()
+
+    def _renumbered(self, codes: Codes, levels: int, number: NDArray[np.uint32], classes: int) -> Codes:
+        """class' * labels + label of each row, where number[class, level] is the new class'."""
+        labels = np.arange(self._labels, dtype=np.uint32)[None, :, None]
+        new = number[:, None, :] * np.uint32(self._labels) + labels
+        return renumber(self._base, codes, levels, new.reshape(-1), classes * self._labels)
+
+    def _after_by_table(self, candidates: Sequence[int], more: bool) -> list[int]:
+        known = self._tables
+        missing = [i for i in candidates if i not in known]
+        ahead = self._look_ahead(candidates) if more and len(missing) == len(candidates) else None
+        if ahead is not None:
+            self._ahead = ahead
+            levels = self._levels[ahead.column]
+            for i, table in ahead.tables.items():
+                shape = (self.classes, levels, self._labels * self._levels[i])
+                known[i] = table.reshape(shape).sum(axis=1, dtype=np.uint32).reshape(-1, self._levels[i])
+            any_one = next(iter(ahead.tables.values()))
+            by_level = any_one.sum(axis=1, dtype=np.uint32).reshape(self.classes, levels, self._labels)
+            known[ahead.column] = by_level.transpose(0, 2, 1).reshape(-1, levels)
+        else:
+            columns = [self._columns[i] for i in missing]
+            tables = count_tables(self._base, self.classes * self._labels, columns, [self._levels[i] for i in missing])
+            known.update(zip(missing, tables, strict=True))
+        return [self._table_value(known[i]) for i in candidates]
+
+    def _look_ahead(self, candidates: Sequence[int]) -> _Ahead | None:
+        """Tables of the partition that follows if the likeliest candidate is chosen.
+
+        None if they would be so large that counting takes longer than it does without: a wrong guess should cost little.
+        """
+        likely = (
+            self._guess if self._guess in candidates else max(candidates, key=lambda i: (self._levels[i], -i), default=None)
+        )
+        others = [i for i in candidates if i != likely]
+        if likely is None or not others:
+            return None
+        levels = self._levels[likely]
+        classes = self.classes * levels
+        if classes * self._labels * max(self._levels[i] for i in others) > _AHEAD_ENTRIES:
+            return None
+        number = np.arange(classes, dtype=np.uint32).reshape(self.classes, levels)
+        base = self._renumbered(self._columns[likely], levels, number, classes)
+        columns = [self._columns[i] for i in others]
+        tables = count_tables(base, classes * self._labels, columns, [self._levels[i] for i in others])
+        return _Ahead(likely, base, dict(zip(others, tables, strict=True)))
+
+    def _best_but(self, column: int) -> int | None:
+        """The best other candidate of the last round: the likeliest to be chosen in the next one."""
+        others = [i for i in self._after if i != column]
+        best = min if self.mode == PAIRS else max
+        return best(others, key=lambda i: self._after[i], default=None)
 
     def _tables_are_small(self) -> bool:
         widest = max((self._levels[i] for i in self._columns), default=1)
         return self.classes * self._labels * widest <= _TABLE_ENTRIES
+
+    def _table_value(self, table: Table) -> int:
+        """The value that the counts [class * labels + label, level] give."""
+        from dpublish.mechanisms.kernels.partition import table_score
+
+        how = (self.mode, self.grid, self.charge)
+        return int(table_score(table.reshape(-1), table.shape[1], self.classes, self._labels, *how))
 
     def _sort(self) -> None:
         """Sort all rows by class, leaving out the classes that no longer matter."""
@@ -169,29 +281,6 @@ class Partition(abc.ABC):
         self._labels_of = sorted_codes.pop(_LABELS)
         self._columns = sorted_codes
         self._group = np.repeat(np.arange(self.classes, dtype=np.uint32), np.diff(self._starts))
-
-    def _scores(self, columns: Sequence[Codes], levels: Sequence[int]) -> list[int]:
-        starts = self._starts
-        if starts is None:
-            return self._scores_by_table(columns, levels)
-        return [self._score_by_class(starts, codes, count) for codes, count in zip(columns, levels, strict=True)]
-
-    def _scores_by_table(self, columns: Sequence[Codes], levels: Sequence[int]) -> list[int]:
-        """From contingency tables, two columns at a time."""
-        from dpublish.mechanisms.kernels.partition import count_one, count_two, table_score
-
-        scores: list[int] = []
-        sizes = [self.classes * self._labels * count for count in levels]
-        for i in range(0, len(columns), 2):
-            tables = [np.zeros(size, dtype=np.uint32) for size in sizes[i : i + 2]]
-            if len(tables) == 2:
-                count_two(self._base, columns[i], levels[i], tables[0], columns[i + 1], levels[i + 1], tables[1])
-            else:
-                count_one(self._base, columns[i], levels[i], tables[0])
-            for table, count in zip(tables, levels[i : i + 2], strict=True):
-                how = (self.mode, self.grid, self.charge)
-                scores.append(int(table_score(table, count, self.classes, self._labels, *how)))
-        return scores
 
     def _score_by_class(self, starts: NDArray[np.int64], codes: Codes, levels: int) -> int:
         from dpublish.mechanisms.kernels.partition import score_by_class
@@ -249,6 +338,11 @@ def equal_rows(table: CodedTable) -> tuple[NDArray[np.uint32], int]:
             cells, where = np.unique(group.astype(np.uint64) * np.uint64(levels) + codes, return_inverse=True)
             group, classes = where.astype(np.uint32), cells.size
     return group, classes
+
+
+def _nothing(rows: int) -> Codes:
+    """A column with a single level."""
+    return np.zeros(rows, dtype=np.uint8)
 
 
 def _blocks(columns: Mapping[int, Codes], rows: int) -> dict[int, Codes]:

@@ -36,8 +36,8 @@ class SelectionScore(abc.ABC):
         """The partition by no column at all, in the form that this score reads."""
 
     @abc.abstractmethod
-    def of(self, partition: Partition, candidates: Sequence[int]) -> list[Fraction]:
-        """The score of each candidate, given the columns chosen so far."""
+    def of(self, partition: Partition, candidates: Sequence[int], *, more: bool = False) -> list[Fraction]:
+        """The score of each candidate, given the columns chosen so far; `more` says that another column will be chosen."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,10 @@ class PairCount(SelectionScore):
     def start(self, table: CodedTable) -> Partition:
         return PairPartition(table)
 
-    def of(self, partition: Partition, candidates: Sequence[int]) -> list[Fraction]:
+    def of(self, partition: Partition, candidates: Sequence[int], *, more: bool = False) -> list[Fraction]:
+        after = partition.after(candidates, more=more)
         now = partition.value()
-        return [Fraction(now - left) for left in partition.after(candidates)]
+        return [Fraction(now - left) for left in after]
 
 
 @dataclass(frozen=True)
@@ -83,9 +84,10 @@ class PairsPerRow(SelectionScore):
     def start(self, table: CodedTable) -> Partition:
         return PairPartition(table)
 
-    def of(self, partition: Partition, candidates: Sequence[int]) -> list[Fraction]:
+    def of(self, partition: Partition, candidates: Sequence[int], *, more: bool = False) -> list[Fraction]:
+        after = partition.after(candidates, more=more)
         now, rows = partition.value(), max(1, partition.rows)
-        return [Fraction(now - 2 * left, 2 * rows) for left in partition.after(candidates)]
+        return [Fraction(now - 2 * left, 2 * rows) for left in after]
 
 
 @dataclass(frozen=True)
@@ -107,8 +109,8 @@ class Purity(SelectionScore):
     def start(self, table: CodedTable) -> Partition:
         return PurityPartition(table, grid=GRID, charge=self.charge)
 
-    def of(self, partition: Partition, candidates: Sequence[int]) -> list[Fraction]:
-        return [Fraction(value, GRID) for value in partition.after(candidates)]
+    def of(self, partition: Partition, candidates: Sequence[int], *, more: bool = False) -> list[Fraction]:
+        return [Fraction(value, GRID) for value in partition.after(candidates, more=more)]
 
 
 def pair_rate_change(labels: int) -> Fraction:

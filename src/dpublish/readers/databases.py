@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from dpublish.errors import InputError
-from dpublish.private.objects import series_from_objects
+from dpublish.readers.objects import series_from_objects
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, TextClause

@@ -16,15 +16,16 @@ from typing import Any
 
 import polars as pl
 
+from dpublish.encode import EncodedBatch, Encoder
 from dpublish.errors import InputError, SchemaError, did_you_mean
-from dpublish.private.bound import join_units, unit_values
-from dpublish.private.databases import SqlReader, SqlSource
-from dpublish.private.delimited import DelimitedFile
-from dpublish.private.objects import series_from_objects
+from dpublish.readers.databases import SqlReader, SqlSource
+from dpublish.readers.delimited import DelimitedFile
+from dpublish.readers.objects import series_from_objects
+from dpublish.readers.units import join_units, unit_values
 
 __all__ = ["Source", "SqlSource", "open_source"]
 
-_BATCH_ROWS = 1 << 21
+_BATCH_ROWS = 1 << 18  # larger frames come in several pieces, and joining those costs a copy
 _OBJECT_ROWS = 1 << 17
 _DELIMITED = {".csv": (",", False), ".csv.gz": (",", True), ".tsv": ("\t", False), ".tsv.gz": ("\t", True)}
 _COLUMNAR = (".parquet", ".arrow", ".feather", ".ipc")
@@ -47,6 +48,13 @@ class Source(abc.ABC):
     @abc.abstractmethod
     def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         """The rows, with exactly `columns`."""
+
+    def coded(self, encoder: Encoder, unit: str | None = None) -> Iterator[tuple[EncodedBatch, pl.Series | None]]:
+        """The rows in the coding of `encoder`, and beside them the column `unit`, if one is asked for."""
+        names = encoder.domain.names
+        extra = [unit] if unit is not None and unit not in names else []
+        for frame in self.batches([*names, *extra]):
+            yield encoder.encode(frame), None if unit is None else frame.get_column(unit)
 
     @abc.abstractmethod
     def count_rows(self) -> int:
@@ -107,7 +115,7 @@ def _open_file(path: Path) -> Source:
     if not path.is_file():
         raise InputError(f"There is no file '{path}'.")
     if ending in _LINES:  # one transaction a line
-        from dpublish.private.baskets import TransactionLines
+        from dpublish.readers.transactions import TransactionLines
 
         return TransactionLines(path)
     if ending in _DELIMITED:
@@ -144,6 +152,9 @@ class _Delimited(Source):
 
     def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         return self._file.batches(columns)
+
+    def coded(self, encoder: Encoder, unit: str | None = None) -> Iterator[tuple[EncodedBatch, pl.Series | None]]:
+        return self._file.coded(encoder, unit)
 
     def count_rows(self) -> int:
         return self._file.count_records()

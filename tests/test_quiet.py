@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from dpublish.private.quiet import quiet_native_code
+from dpublish.quiet import quiet_native_code
 
 
 def test_direct_writes_go_nowhere_and_come_back_after(capfd: pytest.CaptureFixture[str]) -> None:

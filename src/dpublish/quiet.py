@@ -1,4 +1,4 @@
-"""Keeps native code quiet while rows are being read.
+"""Keeps native code quiet while rows, or a file from anywhere, are being read.
 
 A panic in compiled code is printed by its own runtime straight to the process's standard error, with the value that caused
 it, before Python sees anything. So the descriptor itself is pointed elsewhere, not `sys.stderr`. A program that shows progress

@@ -20,9 +20,9 @@ import pytest
 
 from dpublish.errors import InputError, SchemaError
 from dpublish.private.counts import coded_rows
-from dpublish.private.delimited import DelimitedFile
-from dpublish.private.objects import series_from_objects
-from dpublish.private.sources import SqlSource, open_source
+from dpublish.readers.delimited import DelimitedFile
+from dpublish.readers.objects import series_from_objects
+from dpublish.readers.sources import SqlSource, open_source
 from dpublish.schema import Schema
 
 SCHEMA = Schema.from_toml("""
@@ -121,8 +121,8 @@ KINDS: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_sources_agree(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = coded_rows(open_source(people()), SCHEMA, DOMAIN, key=bytes(16))
-    monkeypatch.setattr("dpublish.private.sources._OBJECT_ROWS", 64)
-    monkeypatch.setattr("dpublish.private.sources._BATCH_ROWS", 128)
+    monkeypatch.setattr("dpublish.readers.sources._OBJECT_ROWS", 64)
+    monkeypatch.setattr("dpublish.readers.sources._BATCH_ROWS", 128)
     source = open_source(KINDS[kind](tmp_path))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -157,7 +157,7 @@ def test_postgres_agrees_and_is_read_only(postgres: str, monkeypatch: pytest.Mon
         with connection.cursor().copy("COPY people (age, job, score, born, member, who, fee) FROM STDIN") as copy:
             for row in people().iter_rows():
                 copy.write_row((*row[:5], f"00000000-0000-0000-0000-{row[5]:012d}", decimal.Decimal("1.50")))
-    monkeypatch.setattr("dpublish.private.sources._OBJECT_ROWS", 64)
+    monkeypatch.setattr("dpublish.readers.sources._OBJECT_ROWS", 64)
     source = open_source(
         SqlSource(postgres, "SELECT *, now()::date AS today FROM people WHERE job LIKE '%' OR true ORDER BY ctid")
     )
@@ -303,7 +303,7 @@ def test_pandas_and_arrow_oddities() -> None:
 
 
 def test_lazy_frames_are_read_in_bounded_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpublish.private.sources._BATCH_ROWS", 1_000)
+    monkeypatch.setattr("dpublish.readers.sources._BATCH_ROWS", 1_000)
     heights = [batch.height for batch in open_source(pl.LazyFrame({"x": range(10_500)})).batches(["x"])]
     assert sum(heights) == 10_500
     assert max(heights) <= 1_000

@@ -1,0 +1,186 @@
+"""Rows of CSV and TSV files, plain or gzipped, as frames of text or straight as codes.
+
+Nothing about the rows decides how they are read: every column is text, and no line, however broken, raises (see
+`kernels.delimited` for the rules). A file is trusted to keep its records apart: a stray quote in one record may merge it with
+its neighbours.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, cast
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from dpublish.encode import BLANKS, EncodedBatch, Encoder
+from dpublish.errors import InputError
+from dpublish.readers.kernels.delimited import FIELD_END, RECORD_END, tidy
+from dpublish.readers.text_codes import Bytes, CodedText, TextCoder, parse_tidied
+
+_CHUNK = 1 << 25
+_HEADER_CHUNK = 1 << 20
+_STRETCH = 1 << 16
+_WORKERS = min(4, os.cpu_count() or 1)
+_MARK = b"\xef\xbb\xbf"
+_LINE_FEED = b"\n"
+_END, _EMPTY_FIELD = bytes([RECORD_END]), bytes([FIELD_END])
+
+
+class DelimitedFile:
+    """A text file whose first record names the columns."""
+
+    def __init__(self, path: Path, *, separator: str, zipped: bool) -> None:
+        self._path, self._separator, self._zipped = path, ord(separator), zipped
+        self.names = self._read_names()
+
+    def batches(self, columns: Sequence[str], *, chunk: int = _CHUNK) -> Iterator[pl.DataFrame]:
+        """Frames of text with `columns`, in file order of the rows; about `chunk` bytes of the file each."""
+        wanted = np.array([name in columns for name in self.names])
+        in_file_order = [name for name in self.names if name in columns]
+        for text, records in self._tidied(wanted, chunk):
+            if records:
+                # a single column could make empty lines, so it is given an empty neighbour
+                single = len(in_file_order) == 1
+                whole = text.replace(_END, _EMPTY_FIELD + _END) if single else text
+                found = parse_tidied(whole, len(in_file_order) + single)
+                yield pl.DataFrame(dict(zip(in_file_order, found, strict=False))).select(columns)
+
+    def coded(
+        self, encoder: Encoder, unit: str | None, *, chunk: int = _CHUNK, workers: int = _WORKERS
+    ) -> Iterator[tuple[EncodedBatch, pl.Series | None]]:
+        """The same rows as codes, and the column `unit` of them as text; on several threads where there is much to do.
+
+        A chunk is cut at line feeds, and every part is read as if a record started there. That may be wrong inside quotes, so
+        a part counts only if the one before it ended exactly where it starts; otherwise its rows are read again, from the
+        right place. Codes therefore never depend on where a chunk was cut.
+        """
+        coders = [TextCoder(encoder, self.names, self._separator, unit)]
+        with self._open() as file, ThreadPoolExecutor(workers) as pool:
+            feed = _Feed(file, chunk, self._separator)
+            while feed.more():
+                parts = _stretches(feed.data, workers)
+                while len(coders) < len(parts):
+                    coders.append(TextCoder(encoder, self.names, self._separator, unit))
+                ends = [False] * (len(parts) - 1) + [feed.at_end]
+                running = [pool.submit(coder.code, part, end) for coder, part, end in zip(coders, parts, ends, strict=False)]
+                feed.read_ahead()
+                results = [future.result() for future in running]
+                used = 0
+                for number, (part, result) in enumerate(zip(parts, results, strict=True), start=1):
+                    yield from _rows(result)
+                    used += result.consumed
+                    if result.consumed < part.size and number < len(parts):  # the cut fell into a record
+                        result = coders[0].code(feed.data[used:], feed.at_end)
+                        yield from _rows(result)
+                        used += result.consumed
+                        break
+                feed.data = feed.data[used:]
+
+    def count_records(self) -> int:
+        nothing = np.zeros(len(self.names), dtype=np.bool_)
+        return sum(records for _, records in self._tidied(nothing, _CHUNK))
+
+    def _open(self) -> IO[bytes]:
+        return cast(IO[bytes], gzip.open(self._path, "rb")) if self._zipped else self._path.open("rb")
+
+    def _read_names(self) -> tuple[str, ...]:
+        """Column names, blanks around them removed; a name that comes twice gets a number."""
+        try:
+            with self._open() as file:
+                data = file.read(_HEADER_CHUNK).removeprefix(_MARK)
+        except (OSError, EOFError):
+            raise InputError(f"The file '{self._path}' cannot be read. Is it really {_described(self._zipped)}?") from None
+        fields = max(1, data.count(self._separator) + 1)
+        head = np.frombuffer(data, dtype=np.uint8)
+        out = np.empty(head.size + fields + 1, dtype=np.uint8)
+        # every field the record could have is wanted; those it has not come out empty, at the end
+        _, written, records = tidy(head, True, self._separator, np.ones(fields, dtype=np.bool_), 1, out)
+        if records == 0:
+            raise InputError(f"The file '{self._path}' is empty. Its first line must name the columns.")
+        line = out[: written - 1].tobytes().rstrip(bytes([FIELD_END])).decode("utf-8", "replace")
+        names: list[str] = []
+        for name in line.split(chr(FIELD_END)):
+            plain = unique = name.strip(BLANKS)
+            copies = 1
+            while unique in names:
+                copies += 1
+                unique = f"{plain} ({copies})"
+            names.append(unique)
+        return tuple(names)
+
+    def _tidied(self, wanted: NDArray[np.bool_], chunk: int) -> Iterator[tuple[bytes, int]]:
+        with self._open() as file:
+            feed = _Feed(file, chunk, self._separator)
+            while feed.more():
+                data = feed.data
+                while data.size:
+                    most = max(1, 2 * data.size // (wanted.size + 1))
+                    out = np.empty(data.size + most * (wanted.size + 1), dtype=np.uint8)
+                    used, written, records = tidy(data, feed.at_end, self._separator, wanted, most, out)
+                    if used == 0:
+                        break
+                    yield out[:written].tobytes(), records
+                    data = data[used:]
+                feed.data = data
+
+
+class _Feed:
+    """The bytes of a file after its header: a chunk at a time, behind what is left of the chunk before."""
+
+    def __init__(self, file: IO[bytes], chunk: int, separator: int) -> None:
+        self._file, self._chunk, self._separator = file, chunk, separator
+        self._ahead: bytes | None = None
+        self._mark, self._in_header = _MARK, True
+        self.data: Bytes = np.empty(0, dtype=np.uint8)
+        self.at_end = False
+
+    def more(self) -> bool:
+        """Put the next chunk behind `data`, from which the user has cut what is done with; false after the last one."""
+        while not self.at_end:
+            raw = self.read_ahead()
+            self.at_end = len(raw) == 0
+            read = np.frombuffer(raw.removeprefix(self._mark), dtype=np.uint8)
+            self._ahead, self._mark = None, b""
+            self.data = np.concatenate((self.data, read)) if self.data.size else read
+            if self._in_header:  # one record, wherever it ends
+                nothing = np.zeros(0, dtype=np.bool_)
+                used, _, records = tidy(self.data, self.at_end, self._separator, nothing, 1, np.empty(2, dtype=np.uint8))
+                self._in_header = records == 0
+                self.data = self.data[used:]
+            if not self._in_header:
+                return True
+        return False
+
+    def read_ahead(self) -> bytes:
+        """Read the next chunk already, while others work on `data`."""
+        if self._ahead is None:
+            self._ahead = self._file.read(self._chunk)
+        return self._ahead
+
+
+def _stretches(data: Bytes, most: int) -> list[Bytes]:
+    """The data cut into up to `most` parts of similar size, each but the last ending with a line feed."""
+    parts: list[Bytes] = []
+    start = 0
+    for i in range(1, min(most, data.size // _STRETCH)):
+        middle = max(start, data.size * i // most)
+        found = data[middle : middle + _STRETCH].tobytes().find(_LINE_FEED)
+        if found >= 0:
+            parts.append(data[start : middle + found + 1])
+            start = middle + found + 1
+    return [*parts, data[start:]]
+
+
+def _rows(found: CodedText) -> Iterator[tuple[EncodedBatch, pl.Series | None]]:
+    if found.batch.codes[0].size:
+        yield found.batch, found.units
+
+
+def _described(zipped: bool) -> str:
+    return "a gzipped text file" if zipped else "a text file"

@@ -1,0 +1,176 @@
+"""Delimited text, however broken: where its records and fields are, and the same text in a form that cannot be broken.
+
+Rules for what real files contain: a record ends at a line feed, a carriage return or both; blank lines are no records; absent
+fields are empty and surplus ones are left out; a quoted field may hold separators, line ends and doubled quotes; text after a
+closing quote belongs to the field; an opening quote that is not closed within `QUOTE_LIMIT` bytes is plain text, so that one
+stray quote cannot swallow the file.
+
+The tidied text has one line a record and exactly the wanted fields, separated and ended by control characters that no field
+holds, so nothing needs quotes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+FIELD_END = 0x1F
+RECORD_END = 0x1E
+QUOTE_LIMIT = 1 << 16
+
+# what a field looks like: its bytes as they stand, quotes still to be undone, or cut off by the end of the data
+PLAIN, QUOTED, CUT = 0, 1, 2
+
+_LF, _CR, _QUOTE, _BLANK = 10, 13, 34, 32
+
+
+@njit(cache=True, nogil=True)
+def _closing_quote(data: NDArray[np.uint8], start: int, at_end: bool) -> int:
+    """Where the field that opens at `start` closes; -1 if it never does, -2 if more data is needed to tell."""
+    limit = min(data.size, start + QUOTE_LIMIT)
+    place = start + 1
+    while place < limit:
+        if data[place] == _QUOTE:
+            if place + 1 == data.size:
+                return place if at_end else -2
+            if data[place + 1] != _QUOTE:
+                return place
+            place += 1
+        place += 1
+    return -1 if at_end or limit < data.size else -2
+
+
+@njit(cache=True, nogil=True)
+def _quoted_field(data: NDArray[np.uint8], place: int, at_end: bool, separator: int) -> tuple[int, int, int, int]:
+    """`next_field` for one that starts with a quote."""
+    size = data.size
+    close = _closing_quote(data, place, at_end)
+    if close == -2:
+        return CUT, place, place, place
+    after = place if close == -1 else close + 1
+    while after < size and data[after] != separator and data[after] != _LF and data[after] != _CR:
+        after += 1
+    if after == size and not at_end:
+        return CUT, place, place, place
+    if close == -1:
+        return PLAIN, place, after, after
+    plain = after == close + 1
+    for inside in range(place + 1, close):
+        plain &= data[inside] != _QUOTE
+    return (PLAIN, place + 1, close, after) if plain else (QUOTED, place, after, after)
+
+
+@njit(cache=True, nogil=True)
+def next_field(data: NDArray[np.uint8], place: int, at_end: bool, separator: int) -> tuple[int, int, int, int]:
+    """The field that starts at `place`: (what it looks like, first byte, end, place of what ends it)."""
+    size = data.size
+    if place < size and data[place] == _QUOTE:
+        return _quoted_field(data, place, at_end, separator)
+    after = place
+    while after < size and data[after] != separator and data[after] != _LF and data[after] != _CR:
+        after += 1
+    return (CUT if after == size and not at_end else PLAIN), place, after, after
+
+
+@njit(cache=True, nogil=True)
+def _write_byte(byte: np.uint8, out: NDArray[np.uint8], end: int) -> int:
+    out[end] = _BLANK if byte in (FIELD_END, RECORD_END) else byte
+    return end + 1
+
+
+@njit(cache=True, nogil=True)
+def write_field(
+    data: NDArray[np.uint8], looks: int, first: int, stop: int, at_end: bool, out: NDArray[np.uint8], end: int
+) -> int:
+    """Write what a field holds to `out` from `end` on; where it ends there."""
+    place = first
+    if looks == QUOTED:
+        close = _closing_quote(data, first, at_end)
+        place += 1
+        while place < close:
+            end = _write_byte(data[place], out, end)
+            place += 2 if data[place] == _QUOTE else 1
+        place = close + 1
+    while place < stop:
+        end = _write_byte(data[place], out, end)
+        place += 1
+    return end
+
+
+@njit(cache=True, nogil=True)
+def after_record(data: NDArray[np.uint8], place: int) -> int:
+    """Where the next record may start, given the place of what ends this one."""
+    if place < data.size and data[place] == _CR and place + 1 < data.size and data[place + 1] == _LF:
+        return place + 2
+    return min(place + 1, data.size)
+
+
+@njit(cache=True, nogil=True)
+def is_line_end(byte: np.uint8) -> bool:
+    return byte in (_LF, _CR)
+
+
+@njit(cache=True, nogil=True)
+def tidy(
+    data: NDArray[np.uint8], at_end: bool, separator: int, wanted: NDArray[np.bool_], max_records: int, out: NDArray[np.uint8]
+) -> tuple[int, int, int]:
+    """Rewrite the complete records of `data`: (bytes consumed, bytes written, records).
+
+    `out` needs data.size + max_records * (wanted.size + 1) bytes. The rest of `data` belongs in front of what is read next;
+    `at_end` says that nothing more will come.
+    """
+    size = data.size
+    place = consumed = written = records = 0
+    while place < size and records < max_records:
+        if is_line_end(data[place]):
+            place += 1
+            consumed = place
+            continue
+        end = written
+        field = emitted = 0
+        while True:
+            looks, first, stop, place = next_field(data, place, at_end, separator)
+            if looks == CUT:
+                return consumed, written, records
+            if field < wanted.size and wanted[field]:
+                if emitted > 0:
+                    out[end] = FIELD_END
+                    end += 1
+                emitted += 1
+                end = write_field(data, looks, first, stop, at_end, out, end)
+            if place == size or data[place] != separator:
+                break
+            place += 1
+            field += 1
+        for absent in range(field + 1, wanted.size):
+            if wanted[absent]:
+                if emitted > 0:
+                    out[end] = FIELD_END
+                    end += 1
+                emitted += 1
+        out[end] = RECORD_END
+        written = end + 1
+        records += 1
+        place = after_record(data, place)
+        consumed = place
+    return consumed, written, records
+
+
+@njit(cache=True, nogil=True)
+def write_cells(
+    data: NDArray[np.uint8],
+    looks: NDArray[np.uint8],
+    firsts: NDArray[np.int64],
+    stops: NDArray[np.int64],
+    at_end: bool,
+    out: NDArray[np.uint8],
+) -> int:
+    """Some cells as tidied text, each a record with an empty second field; `out` needs their bytes and two more for each."""
+    end = 0
+    for i in range(firsts.size):
+        end = write_field(data, looks[i], firsts[i], stops[i], at_end, out, end)
+        out[end] = FIELD_END
+        out[end + 1] = RECORD_END
+        end += 2
+    return end
