@@ -23,8 +23,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "2")
 import numpy as np
 
 from dpublish.domain import Axis
-from dpublish.mechanisms.learning.solver import Design, Problem, minimise
-from dpublish.mechanisms.weighting.balanced import BalancedLogistic
+from dpublish.mechanisms.learning.design import Design
+from dpublish.mechanisms.learning.losses import LogisticLoss
+from dpublish.mechanisms.learning.solver import Problem, minimise
 from dpublish.public.raking import TableTarget, rake
 from dpublish.public.weight_features import WeightFeatures
 
@@ -39,6 +40,24 @@ def timed(task: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
     return found, {"seconds": time.perf_counter() - start, "cpu": time.process_time() - cpu, "peak_megabytes": peak}
 
 
+def drawn(rng: np.random.Generator, law: tuple[float, float], given: argparse.Namespace) -> list[np.ndarray]:
+    """Columns of codes of numbers with a beta law, each drawn from 65,536 of its quantiles: fine enough for 256 bins."""
+    from scipy.stats import beta
+
+    quantiles = beta.ppf((np.arange(1 << 16) + 0.5) / (1 << 16), *law)
+    bins = np.minimum(quantiles * BINS, BINS - 1).astype(np.uint8)
+    return [bins[rng.integers(0, 1 << 16, given.rows, dtype=np.uint16)] for _ in range(given.columns)]
+
+
+def warm(features: WeightFeatures, given: argparse.Namespace) -> None:
+    """Compile the loops on a few rows."""
+    few = [np.arange(64, dtype=np.uint8) for _ in range(given.columns)]
+    signs = np.where(np.arange(64) % 2, 1.0, -1.0)
+    small = Problem(Design(features, few), signs, LogisticLoss(), 64, 0.1, np.zeros(given.columns), np.ones(64))
+    minimise(small, TOLERANCE)
+    rake([TableTarget(column >> 4, np.full(16, 1 / 16), np.full(16, 1e-4)) for column in few[:2]], np.ones(64))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000, help="rows on each side")
@@ -50,8 +69,7 @@ def main() -> None:
     edges = tuple(np.linspace(0.0, 1.0, BINS + 1).tolist())
     axes = tuple(Axis(f"c{place}", "real", edges=edges) for place in range(given.columns))
     features = WeightFeatures(axes, numbers="scaled")
-    private = [np.minimum(rng.beta(2.0, 1.8, given.rows) * BINS, BINS - 1).astype(np.uint8) for _ in axes]
-    public = [np.minimum(rng.beta(1.8, 2.0, given.rows) * BINS, BINS - 1).astype(np.uint8) for _ in axes]
+    private, public = (drawn(rng, law, given) for law in ((2.0, 1.8), (1.8, 2.0)))
     codes = [np.concatenate(both) for both in zip(private, public, strict=True)]
     signs = np.repeat([1.0, -1.0], given.rows)
     ridge = given.strength / features.divisor**2
@@ -59,21 +77,27 @@ def main() -> None:
     figures["encoded_megabytes"] = 2 * given.rows * given.columns * 8 / 2**20
 
     def ours() -> np.ndarray:
-        loss = BalancedLogistic(np.ones(2 * given.rows), 1.0)
-        design = Design(features, codes)  # type: ignore[arg-type]
-        return minimise(Problem(design, signs, loss, given.rows, ridge, np.zeros(given.columns)), TOLERANCE)
+        problem = Problem(
+            Design(features, codes), signs, LogisticLoss(), given.rows, ridge, np.zeros(given.columns), np.ones(2 * given.rows)
+        )
+        return np.array([float(value) for value in minimise(problem, TOLERANCE)])
 
+    figures["codes_megabytes"] = 2 * given.rows * given.columns / 2**20
+    timed(lambda: warm(features, given))
+    figures["peak_before"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     beta, figures["dpublish"] = timed(ours)
+    print("dpublish", figures["dpublish"], flush=True)
 
     def raked() -> Any:
         targets = []
         for own, other in zip(private, public, strict=True):
             shares = np.bincount(own >> 4, minlength=16) / given.rows
-            targets.append(TableTarget((other >> 4).astype(np.int64), shares, np.full(16, (20 / given.rows) ** 2)))
+            targets.append(TableTarget(other >> 4, shares, np.full(16, (20 / given.rows) ** 2)))
         return rake(targets, np.ones(given.rows))
 
     fit, figures["raking"] = timed(raked)
     figures["raking"] |= {"sweeps": fit.sweeps, "gap": fit.gap}
+    print("raking", figures["raking"], flush=True)
 
     from sklearn.linear_model import LogisticRegression
 
@@ -89,7 +113,9 @@ def main() -> None:
 
     model, figures["scikit-learn"] = timed(theirs)
     figures["largest_difference"] = float(np.abs(model.coef_[0] - beta).max())
-    figures["times_scikit_learn"] = figures["dpublish"]["seconds"] / figures["scikit-learn"]["seconds"]
+    for name in ("dpublish", "raking"):
+        figures[f"{name}_times_scikit_learn"] = figures[name]["seconds"] / figures["scikit-learn"]["seconds"]
+        figures[f"{name}_cpu_times_scikit_learn"] = figures[name]["cpu"] / figures["scikit-learn"]["cpu"]
     print(json.dumps(figures, indent=1))
     if given.json:
         given.json.parent.mkdir(parents=True, exist_ok=True)

@@ -24,7 +24,7 @@ def targets(noise: float = 1e-8, seed: int = 0) -> list[TableTarget]:
 @pytest.mark.parametrize("dense", [True, False])
 def test_exact_tables_are_matched(dense: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not dense:
-        monkeypatch.setattr(raking, "DENSE", 0)
+        monkeypatch.setattr(raking, "MAX_CELLS", 0)
     given = targets()
     found = rake(given, np.ones(3000), sweeps=3000)
     for target in given:
@@ -36,7 +36,7 @@ def test_both_ways_of_solving_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(raking, "NOISE_SHARE", 0.0)
     given = targets(noise=1e-4)
     dense = rake(given, np.ones(3000), precision=1.0)
-    monkeypatch.setattr(raking, "DENSE", 0)
+    monkeypatch.setattr(raking, "MAX_CELLS", 0)
     swept = rake(given, np.ones(3000), precision=1.0, sweeps=2000)
     assert swept.masses == pytest.approx(dense.masses, rel=1e-3)
 

@@ -18,7 +18,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder with adult.csv.gz and the acs files")
     parser.add_argument("--out", type=Path, required=True, help="folder for figures.png and results.json")
     parser.add_argument("--bootstraps", type=int, default=100)
-    parser.add_argument("--svm-bootstraps", type=int, default=30)
+    parser.add_argument("--svm-bootstraps", type=int, default=100)
     given = parser.parse_args()
 
     import numpy as np
@@ -43,7 +43,7 @@ def main() -> None:
         "bootstraps": given.bootstraps,
         "svm_bootstraps": given.svm_bootstraps,
         "svm": svm_distances(bench, given.svm_bootstraps, say),
-        "moments": moments(bench, min(given.bootstraps, 20)),
+        "moments": moments(bench, given.bootstraps),
         "acs": acs_experiment(acs(given.data), 5),
         "estimates": estimates(bench, given.bootstraps, say),
     }
@@ -69,6 +69,22 @@ def main() -> None:
         "svm_norm": results["svm"]["svm_norm"],
         "unweighted_distance": results["svm"]["unweighted_distance"],
         "private_erm_length": results["svm"]["private_erm_length"],
+        "private_erm_length_paper": results["svm"]["private_erm_length_paper"],
+        "by_lambda": {
+            name: {key: {"mean": float(np.mean(x)), "deviation": float(np.std(x))} for key, x in runs.items()}
+            for name, runs in {**results["estimates"]["lambda"], "no noise": results["estimates"]["no_noise"]}.items()
+        },
+        "by_epsilon": {
+            name: {key: {"median": float(np.median(x)), "deviation": float(np.std(x))} for key, x in runs.items()}
+            for name, runs in results["estimates"]["epsilon"].items()
+        },
+        "extreme": {
+            name: {case: {key: float(np.median(x)) for key, x in found.items()} for case, found in runs.items()}
+            for name, runs in results["svm"]["extreme"].items()
+        },
+        "rows": results["rows"],
+        "bootstraps": results["bootstraps"],
+        "svm_bootstraps": results["svm_bootstraps"],
         "acs": results["acs"],
         "seconds": results["seconds"],
     }

@@ -11,8 +11,9 @@ for a share m_j of known noise variance s_j^2, a cell whose public share has var
 size t, a cell moves as far as its noise can be told from a real difference. t is chosen for the tables as a whole by their
 marginal likelihood, which sees released numbers only.
 
-One sweep solves each table exactly, the others held fixed, in time proportional to rows times tables. Sweeps end when what is
-left to match is small beside the noise: going on would fit noise more closely.
+One sweep solves each table exactly, the others held fixed, in one pass over the rows a table. Sweeps end when what is left to
+match is small beside the noise: going on would fit noise more closely. Tables that say nearly the same make sweeps slow; then
+Newton's steps on all tables at once take over, with a Hessian that is counted on some of the rows and kept while it serves.
 """
 
 from __future__ import annotations
@@ -20,23 +21,29 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.public.linear_features import FloatArray
+from dpublish.public.quasi_newton import InverseHessian
 
-Codes = NDArray[np.int64]
+Codes = NDArray[Any]
 
 MAX_SWEEPS = 300
 FIRST_SWEEPS = 6
 NEWTON_STEPS = 30
-DENSE = 1 << 22
-"""Rows times cells up to which Newton's steps are taken."""
+MAX_CELLS = 4096
+"""Cells of all tables together up to which Newton's steps are taken."""
+HESSIAN_ROWS = 1 << 16
+"""A Hessian is counted on at least this many rows, and on 32 for each cell."""
 TOLERANCE = 1e-7
 NOISE_SHARE = 0.02
 """Sweeps end when the gradient, added up over cells, is this share of the noise added up over cells."""
+FAR = 1.0
+"""A step that changes some weight by a factor of more than exp(1) calls for another Hessian, unless it went well."""
 _LEAST_RIDGE = 1e-9
 _SPREADS = np.geomspace(0.02, 5.0, 60)
 """Sizes of coefficients that are tried: from no difference to a factor of exp(5)."""
@@ -104,12 +111,12 @@ def rake(
     noise = sum(float(np.sqrt(target.variances).sum()) for target in targets)
     enough = max(TOLERANCE, NOISE_SHARE * noise)
     gap, done = math.inf, 0
+    small = sum(target.cells for target in targets) <= MAX_CELLS
     while gap > enough and done < sweeps:
-        if done == FIRST_SWEEPS and len(masses) * sum(target.cells for target in targets) <= DENSE:
-            # tables that say nearly the same make sweeps slow; Newton's steps do not mind
+        if done == FIRST_SWEEPS and small:
             masses, coefficients = _newton(targets, masses, coefficients, ridges, enough)
-        parts = [_match(*one) for one in zip(targets, repeat(masses), coefficients, ridges, strict=False)]
-        gap, done = sum(parts), done + 1
+        gap, done = _sweep(targets, masses, coefficients, ridges), done + 1
+    masses /= masses.sum()
     return Raked(masses, tuple(coefficients), tuple(ridges), done, gap)
 
 
@@ -148,27 +155,85 @@ def _ridge(target: TableTarget, shares: FloatArray, precision: float) -> FloatAr
 
 def _shares(target: TableTarget, masses: FloatArray) -> FloatArray:
     """What the present weights give each cell."""
-    return np.bincount(target.codes, weights=masses, minlength=target.cells).astype(np.float64, copy=False)
+    from dpublish.public.kernels.lookups import add_masses
+
+    shares = np.zeros(target.cells)
+    add_masses(target.codes, masses, shares)
+    return shares
 
 
-def _match(target: TableTarget, masses: FloatArray, coefficients: FloatArray, ridge: FloatArray) -> float:
-    """Solve one table in place; returns the size of its gradient before."""
+def _sweep(
+    targets: Sequence[TableTarget], masses: FloatArray, coefficients: Sequence[FloatArray], ridges: Sequence[FloatArray]
+) -> float:
+    """Solve one table after another, in place; returns the sizes of their gradients before, added up."""
+    from dpublish.public.kernels.lookups import scale_and_add
+
+    gaps = []
+    present = _shares(targets[0], masses)
+    for place, (target, beta, ridge) in enumerate(zip(targets, coefficients, ridges, strict=True)):
+        following = targets[place + 1] if place + 1 < len(targets) else target
+        step = _step(target, present, beta, ridge)
+        gaps.append(float(np.abs(present - target.shares + ridge * beta)[present > 0.0].sum()))
+        beta += step
+        beta -= float(ridge @ beta) / float(ridge.sum())
+        factors = np.exp(step)
+        # what the cells will add up to, so that the masses add up to 1 without another pass
+        factors /= float(factors @ present)
+        present = np.zeros(following.cells)
+        scale_and_add(target.codes, factors, masses, following.codes, present)
+    return sum(gaps)
+
+
+def _step(target: TableTarget, present: FloatArray, beta: FloatArray, ridge: FloatArray) -> FloatArray:
+    """How far each coefficient of a table goes, the others held fixed."""
     from scipy.special import wrightomega
 
-    present = _shares(target, masses)
-    gap = float(np.abs(present - target.shares + ridge * coefficients)[present > 0.0].sum())
-    if gap <= TOLERANCE / 64:
-        return gap
     # present e^d - m + c (beta + d) = 0 has the solution d = m/c - beta - omega(log(present/c) + m/c - beta)
     with np.errstate(divide="ignore"):
-        depth = target.shares / ridge - coefficients
+        depth = target.shares / ridge - beta
         step = depth - wrightomega(np.log(present / ridge) + depth)
-    step = np.clip(np.where(present > 0.0, step, 0.0), -20.0, 20.0)
-    coefficients += step
-    coefficients -= float(ridge @ coefficients) / float(ridge.sum())
-    masses *= np.exp(step)[target.codes]
-    masses /= masses.sum()
-    return gap
+    return np.asarray(np.clip(np.where(present > 0.0, step, 0.0), -20.0, 20.0))
+
+
+class _Tables:
+    """All tables side by side: shares of every cell, and sums of coefficients over rows."""
+
+    def __init__(self, targets: Sequence[TableTarget], rows: int) -> None:
+        self._targets = targets
+        self.ends = np.cumsum([target.cells for target in targets])
+        self.cells = int(self.ends[-1])
+        self._stride = max(1, rows // max(HESSIAN_ROWS, 32 * self.cells))
+
+    def shares(self, masses: FloatArray) -> FloatArray:
+        return np.concatenate([_shares(target, masses) for target in self._targets])
+
+    def scores(self, coefficients: FloatArray, rows: int) -> FloatArray:
+        from dpublish.public.kernels.lookups import add_looked_up
+
+        total = np.zeros(rows)
+        for target, end in zip(self._targets, self.ends, strict=True):
+            add_looked_up(target.codes, coefficients[end - target.cells : end], total)
+        return total
+
+    def covariance(self, masses: FloatArray, shares: FloatArray) -> FloatArray:
+        """The covariance of all cells' indicators, counted on some of the rows; variances are at least those of all rows."""
+        from dpublish.public.kernels.lookups import add_by_two_codes
+
+        some = np.ascontiguousarray(masses[:: self._stride])
+        some = some / some.sum()
+        codes = [np.ascontiguousarray(target.codes[:: self._stride]).astype(np.uint32) for target in self._targets]
+        found = np.zeros((self.cells, self.cells))
+        for place, (one, end) in enumerate(zip(self._targets, self.ends, strict=True)):
+            for other in range(place, len(codes)):
+                width = self._targets[other].cells
+                table = np.zeros((one.cells, width))
+                add_by_two_codes(codes[place], codes[other], some, table)
+                here, there = slice(end - one.cells, end), slice(self.ends[other] - width, self.ends[other])
+                found[here, there], found[there, here] = table, table.T
+        means = np.diag(found).copy()
+        found -= np.outer(means, means)
+        found.flat[:: self.cells + 1] = np.maximum(np.diag(found), shares * (1.0 - shares))
+        return found
 
 
 def _newton(
@@ -179,34 +244,39 @@ def _newton(
     enough: float,
 ) -> tuple[FloatArray, list[FloatArray]]:
     """Newton's steps on all tables at once, each halved until the gradient gets shorter. Cells without public rows stay put."""
-    ends = np.cumsum([target.cells for target in targets])
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+    tables = _Tables(targets, len(masses))
     wanted, ridge, beta = (np.concatenate(list(part)) for part in ([t.shares for t in targets], ridges, coefficients))
-    rows = np.arange(len(masses))
-    matrix = np.zeros((len(masses), len(wanted)))
-    for target, end in zip(targets, ends, strict=True):
-        matrix[rows, end - target.cells + target.codes] = 1.0
-    held = ~matrix.any(axis=0)
-
-    def gradient(weights: FloatArray, point: FloatArray) -> tuple[FloatArray, FloatArray]:
-        shares = weights @ matrix
-        return shares, np.where(held, 0.0, shares - wanted + ridge * point)
-
-    shares, slope = gradient(masses, beta)
+    shares = tables.shares(masses)
+    held = shares <= 0.0
+    slope = np.where(held, 0.0, shares - wanted + ridge * beta)
+    inverse: InverseHessian | None = None
     for _ in range(NEWTON_STEPS):
         if float(np.abs(slope).sum()) <= enough / 4:
             break
-        hessian = (matrix * masses[:, None]).T @ matrix - np.outer(shares, shares)
-        hessian.flat[:: len(wanted) + 1] += ridge
-        step = np.where(held, 0.0, -np.linalg.solve(hessian, slope))
-        moves, length = matrix @ step, 1.0
+        if inverse is None:
+            hessian = tables.covariance(masses, shares)
+            hessian.flat[:: tables.cells + 1] += ridge
+            try:
+                inverse = InverseHessian(partial(cho_solve, cho_factor(hessian)))
+            except LinAlgError:
+                break
+        step = np.where(held, 0.0, -inverse.times(slope))
+        moves, length = tables.scores(step, len(masses)), 1.0
         while length > 1e-3:
             tried = masses * np.exp(np.clip(length * moves, -50.0, 50.0))
             tried /= tried.sum()
-            now, better = gradient(tried, beta + length * step)
+            now = tables.shares(tried)
+            better = np.where(held, 0.0, now - wanted + ridge * (beta + length * step))
             if float(better @ better) < float(slope @ slope):
-                masses, beta, shares, slope = tried, beta + length * step, now, better
                 break
             length /= 2.0
         else:
             break
-    return masses, [part.copy() for part in np.split(beta, ends[:-1])]
+        inverse.learn(length * step, better - slope)
+        # weights that moved far bend otherwise; those that did not are learnt from
+        if float(np.abs(length * moves).max()) > FAR and float(better @ better) > 0.09 * float(slope @ slope):
+            inverse = None
+        masses, beta, shares, slope = tried, beta + length * step, now, better
+    return masses, [part.copy() for part in np.split(beta, tables.ends[:-1])]

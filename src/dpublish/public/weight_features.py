@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dpublish.domain import MISSING, OTHER, Axis
 from dpublish.public.linear_features import FloatArray, _scaled
 
-Codes = NDArray[np.int64]
+Codes = NDArray[Any]
 Numbers = Literal["bins", "scaled"]
 NUMBERS: tuple[str, ...] = ("bins", "scaled")
 _ROOM = 1 + 2.0**-30
@@ -88,12 +88,11 @@ class WeightFeatures:
 
     def group_codes(self, codes: Sequence[NDArray[Any]], group: Group) -> Codes:
         """The code of each row within a group; pairs are numbered row by row."""
-        first = np.asarray(codes[group.axes[0]]).astype(np.int64)
+        first = narrow(codes[group.axes[0]], self.axes[group.axes[0]].cardinality)
         if len(group.axes) == 1:
             return first
         second = group.axes[1]
-        both: Codes = first * self.axes[second].cardinality + np.asarray(codes[second]).astype(np.int64)
-        return both
+        return narrow(first.astype(np.int64) * self.axes[second].cardinality + np.asarray(codes[second]), group.codes)
 
     def fill(self, codes: Sequence[NDArray[Any]], out: FloatArray) -> None:
         """Write the vectors of some rows, divided by R, given one array of codes a column."""
@@ -159,3 +158,9 @@ class WeightFeatures:
         if not self._is_number(axis):
             return list(axis.labels)
         return ["", *([OTHER] if axis.other else []), *([MISSING] if axis.missing else [])]
+
+
+def narrow(codes: NDArray[Any], size: int) -> Codes:
+    """Codes below `size` in as few bytes as they need."""
+    kind = np.uint8 if size <= 1 << 8 else np.uint16 if size <= 1 << 16 else np.uint32
+    return np.asarray(codes).astype(kind, copy=False)

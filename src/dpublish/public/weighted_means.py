@@ -29,7 +29,8 @@ _BLOCK = 1 << 14
 class WeightedEstimate(Estimate):
     """An estimated mean (for a condition: a share) over the private rows.
 
-    `standard_error` joins `noise_error`, from the privacy noise, and `sampling_error`, from the private rows being a sample.
+    `standard_error` joins `noise_error`, from the privacy noise (under "moments" also from the shrinkage that it calls for),
+    and `sampling_error`, from the private rows being a sample.
     `shrinkage` is a first-order estimate of what regularization took off or added; `explained` is the share of the variation
     over the public rows that the fitted features explain. Bias in the rest cannot be seen in a release: `warnings` say when
     it may matter.
@@ -54,6 +55,17 @@ def effective_rows(masses: FloatArray) -> float:
     """(sum w)^2 / sum w^2: how many equally weighted rows carry as much information."""
     squares = float(masses @ masses)
     return float(masses.sum()) ** 2 / squares if squares > 0.0 else 0.0
+
+
+def with_shrinkage(deviation: FloatArray, ridge: FloatArray, shares: FloatArray) -> FloatArray:
+    """Deviations of noisy moments that also pay for what the ridge, which was calibrated to their noise, shrank away.
+
+    The ridge is c = s^2 / (t^2 v) for noise of deviation s, a cell of variance v among the public rows, and coefficients of
+    size t. It takes c beta off a moment, which is c^2 t^2 = s^2 c / v in the mean square.
+    """
+    spread = np.maximum(shares * (1.0 - shares), 1e-12)
+    found: FloatArray = deviation * np.sqrt(1.0 + ridge / spread)
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -156,14 +156,16 @@ class TestObjectiveDensities:
 def test_the_minimiser_moves_by_no_more_than_the_sensitivity() -> None:
     """Theorem 1 on random neighbours."""
     from dpublish.domain import Axis
-    from dpublish.mechanisms.learning.solver import Design, Problem, minimise
+    from dpublish.mechanisms.learning.design import Design
+    from dpublish.mechanisms.learning.solver import Problem, minimise
     from dpublish.public.linear_features import LinearFeatures
 
     features = LinearFeatures((Axis("a", "categorical", levels=("x", "y", "z")),))
     ridge, normaliser = 0.5, 40
 
     def solve(codes: np.ndarray, signs: np.ndarray) -> np.ndarray:
-        return minimise(Problem(Design(features, [codes]), signs, LOGISTIC, normaliser, ridge, np.zeros(3)), 1e-10)
+        found = minimise(Problem(Design(features, [codes]), signs, LOGISTIC, normaliser, ridge, np.zeros(3)), 1e-10)
+        return np.array([float(value) for value in found])
 
     rng = np.random.default_rng(5)
     bound = 2 / (normaliser * ridge) + 2e-10 / ridge

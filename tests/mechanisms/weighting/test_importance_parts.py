@@ -11,9 +11,10 @@ import pytest
 from dpublish.cost import Cost
 from dpublish.domain import Axis
 from dpublish.errors import PlanError
+from dpublish.mechanisms.learning.design import Design
 from dpublish.mechanisms.learning.losses import LogisticLoss
-from dpublish.mechanisms.learning.solver import Design, Problem, certified_length, minimise
-from dpublish.mechanisms.weighting.balanced import BalancedLogistic, BalancedSetting, for_gaussian, for_objective, for_output
+from dpublish.mechanisms.learning.solver import Problem, certified_length, minimise
+from dpublish.mechanisms.weighting.balanced import BalancedSetting, for_gaussian, for_objective, for_output
 from dpublish.mechanisms.weighting.moments import ROOT_TWO, Purse, candidate_pairs, table_counts
 from dpublish.mechanisms.weighting.planning import Money, default_rounds, split
 from dpublish.public.weight_features import WeightFeatures
@@ -44,16 +45,19 @@ def problem_of(heavy: float, seed: int = 0) -> tuple[Problem, np.ndarray]:
     codes = [rng.integers(0, axis.cardinality, 700) for axis in AXES]
     weights = np.where(np.arange(700) < 400, 1.0, heavy)
     signs = np.where(np.arange(700) < 400, 1.0, -1.0)
-    design = Design(features, codes)  # type: ignore[arg-type]
-    return Problem(design, signs, BalancedLogistic(weights, max(1.0, heavy)), 400, 0.01, np.zeros(features.dimension)), weights
+    vectors = np.empty((700, features.dimension))
+    features.fill(codes, vectors)
+    problem = Problem(Design(features, codes), signs, LogisticLoss(), 400, 0.01, np.zeros(features.dimension), weights)
+    return problem, vectors
 
 
 @pytest.mark.parametrize("heavy", [0.05, 1.0, 40.0])
 def test_the_solver_certifies_weighted_rows(heavy: float) -> None:
     """The certificate covers the error of the gradient, measured against sums in extended precision."""
-    problem, weights = problem_of(heavy)
-    point = minimise(problem, 2.0**-26)
-    vectors = np.vstack([block for _, block in problem.design.blocks()]).astype(np.longdouble)
+    problem, filled = problem_of(heavy)
+    assert problem.weights is not None
+    point = np.array([float(value) for value in minimise(problem, 2.0**-26)])
+    vectors, weights = filled.astype(np.longdouble), problem.weights
     margins = (vectors @ point.astype(np.longdouble)) * problem.signs
     slopes = -weights.astype(np.longdouble) / (1 + np.exp(margins)) * problem.signs
     gradient = slopes @ vectors / 400 + np.longdouble(0.01) * point
@@ -61,17 +65,6 @@ def test_the_solver_certifies_weighted_rows(heavy: float) -> None:
     length = float(np.sqrt((gradient**2).sum()))
     assert length <= certified_length(problem, point, computed)
     assert float(np.sqrt(((gradient - computed) ** 2).sum())) <= certified_length(problem, point, np.zeros_like(computed))
-
-
-def test_the_loss_is_the_weighted_logistic_loss() -> None:
-    margins, weights = np.linspace(-5, 5, 11), np.linspace(0.1, 3, 11)
-    loss = BalancedLogistic(weights, 3.0)
-    plain = LogisticLoss()
-    assert np.array_equal(loss.slopes(margins), weights * plain.slopes(margins))
-    assert np.array_equal(loss.curvatures(margins), weights * plain.curvatures(margins))
-    assert np.array_equal(loss.values(margins), weights * plain.values(margins))
-    assert loss.curvature_bound == Fraction(3, 4)
-    assert "private" in repr(loss)
 
 
 def test_calibrations() -> None:

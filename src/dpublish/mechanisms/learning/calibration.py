@@ -15,6 +15,7 @@ from flint import arb, ctx
 from dpublish.mechanisms.learning.losses import Loss
 from dpublish.mechanisms.learning.solver import rounding_bound
 from dpublish.noise.balls import fraction_ball
+from dpublish.noise.base import Noise
 
 _PRECISION = 192
 _SOLVER_ROOM = 1 << 10
@@ -118,6 +119,8 @@ def solver_tolerance(setting: Setting, ridge: Fraction, *, tilt_length: float) -
     """A power of two that costs little noise and that double precision reaches with plenty of room."""
     reached = rounding_bound(
         rows=setting.normaliser,
+        mass=float(setting.normaliser),
+        heaviest=1.0,
         dimension=setting.dimension,
         normaliser=setting.normaliser,
         loss=setting.loss,
@@ -126,6 +129,16 @@ def solver_tolerance(setting: Setting, ridge: Fraction, *, tilt_length: float) -
         tilt_length=tilt_length,
     )
     return 2 * power_of_two_below(max(_SOLVER_SHARE / setting.normaliser, _SOLVER_ROOM * Fraction(reached)))
+
+
+def draw_tilt(noise: Noise, dimension: int, tilt: Tilt | None, label: str) -> list[Fraction]:
+    """The random linear term, exactly; zero where there is none."""
+    if tilt is None:
+        return [Fraction(0)] * dimension
+    steps = noise.gamma_norm(
+        [Fraction(0)] * dimension, grid=tilt.grid, sensitivity=tilt.sensitivity, epsilon=tilt.epsilon, label=label
+    )
+    return [int(step) * tilt.grid for step in steps]
 
 
 def power_of_two_below(value: Fraction) -> Fraction:

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from flint import arb
 
+from dpublish.noise.balls import fraction_ball
 from dpublish.public.linear_features import FloatArray
 
 EXP_ERROR = 2.0**-46
@@ -35,6 +37,10 @@ class Loss(abc.ABC):
     @abc.abstractmethod
     def slopes(self, margins: FloatArray) -> FloatArray:
         """Derivatives."""
+
+    @abc.abstractmethod
+    def slope_ball(self, margin: arb) -> arb:
+        """The derivative, as a ball that surely holds it wherever in its ball the margin lies."""
 
     @abc.abstractmethod
     def curvatures(self, margins: FloatArray) -> FloatArray:
@@ -62,6 +68,13 @@ class LogisticLoss(Loss):
         decay = np.exp(-np.abs(margins))
         slopes: FloatArray = -np.where(margins > 0.0, decay, 1.0) / (1.0 + decay)
         return slopes
+
+    def slope_ball(self, margin: arb) -> arb:
+        # the exponential of a negative number, so that nothing overflows
+        if margin.mid() > 0:
+            decay = (-margin).exp()
+            return -decay / (1 + decay)
+        return -1 / (1 + margin.exp())
 
     def curvatures(self, margins: FloatArray) -> FloatArray:
         decay = np.exp(-np.abs(margins))
@@ -95,6 +108,13 @@ class HuberLoss(Loss):
         width = float(self.width)
         slopes: FloatArray = -np.clip((1.0 + width - margins) / (2.0 * width), 0.0, 1.0)
         return slopes
+
+    def slope_ball(self, margin: arb) -> arb:
+        width = fraction_ball(self.width)
+        short = (1 + width - margin) / (2 * width)
+        middle = short.mid()
+        # clipping moves no two numbers apart, so the radius stays
+        return -arb(arb(0) if middle < 0 else arb(1) if middle > 1 else middle, short.rad())
 
     def curvatures(self, margins: FloatArray) -> FloatArray:
         width = float(self.width)

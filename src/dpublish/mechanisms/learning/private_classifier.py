@@ -20,9 +20,18 @@ from dpublish.cost import Cost, exact
 from dpublish.domain import Axis, Domain, resolve_axis
 from dpublish.errors import PlanError
 from dpublish.mechanisms.base import CodedRows, Content, Mechanism
-from dpublish.mechanisms.learning.calibration import Calibration, Setting, Tilt, double_above, for_objective, for_output
+from dpublish.mechanisms.learning.calibration import (
+    Calibration,
+    Setting,
+    Tilt,
+    double_above,
+    draw_tilt,
+    for_objective,
+    for_output,
+)
+from dpublish.mechanisms.learning.design import Design
 from dpublish.mechanisms.learning.losses import HuberLoss, LogisticLoss, Loss
-from dpublish.mechanisms.learning.solver import Design, NotConverged, Problem, minimise
+from dpublish.mechanisms.learning.solver import Problem, minimise
 from dpublish.noise.base import IntArray, Noise
 from dpublish.plan import Plan
 from dpublish.public.linear_features import FloatArray, LinearFeatures
@@ -31,7 +40,7 @@ from dpublish.schema import Schema
 Amount = Fraction | float | int | str
 MAX_DIMENSION = 4096
 SMALLEST_RIDGE = 1 << 32
-"""Regularization is at least the loss's curvature divided by this: solvers have failed far below it, never above."""
+"""Regularization is at least the loss's curvature divided by this: below it the solver may need very long."""
 CODING = "reference-levels"
 
 
@@ -103,8 +112,8 @@ class PrivateClassifier(Mechanism):
         if setting.regularization * SMALLEST_RIDGE < setting.loss.curvature_bound:
             raise PlanError(
                 f"regularization = {float(setting.regularization):.3g} is too small for {self.loss} loss: below "
-                f"{float(setting.loss.curvature_bound / SMALLEST_RIDGE):.3g} a solver may fail, which would "
-                "tell about rows."
+                f"{float(setting.loss.curvature_bound / SMALLEST_RIDGE):.3g} a solver may need very long, and "
+                "noise drowns the coefficients anyway."
             )
         calibration = self._calibrate(setting, share)
         length = calibration.noise_length(setting.dimension, rows)
@@ -298,23 +307,11 @@ def private_model(
     label: str,
 ) -> IntArray:
     """One binary model: multiples of the grid."""
-    tilt: FloatArray = np.zeros(design.dimension)
-    if calibration.tilt is not None:
-        steps = noise.gamma_norm(
-            [Fraction(0)] * design.dimension,
-            grid=calibration.tilt.grid,
-            sensitivity=calibration.tilt.sensitivity,
-            epsilon=calibration.tilt.epsilon,
-            label=f"{label}, objective",
-        )
-        if max(abs(int(step)) for step in steps) >= 1 << 53:
-            # not exact as a double any more; of probability zero for practical purposes, and independent of the rows
-            raise NotConverged
-        tilt = steps.astype(np.float64) * float(calibration.tilt.grid)
-    problem = Problem(design, signs, loss, normaliser, float(calibration.ridge), tilt)
-    found = minimise(problem, float(calibration.tolerance))
+    tilt = draw_tilt(noise, design.dimension, calibration.tilt, f"{label}, objective")
+    doubles = np.array([float(value) for value in tilt])
+    problem = Problem(design, signs, loss, normaliser, float(calibration.ridge), doubles, exact_tilt=tilt)
     return noise.gamma_norm(
-        [Fraction(value) for value in found.tolist()],
+        minimise(problem, calibration.tolerance),
         grid=calibration.grid,
         sensitivity=calibration.sensitivity,
         epsilon=calibration.epsilon,

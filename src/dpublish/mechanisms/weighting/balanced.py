@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,56 +20,23 @@ from numpy.typing import NDArray
 from dpublish.mechanisms.learning.calibration import (
     Setting,
     Tilt,
+    draw_tilt,
     jacobian_loss,
     power_of_two_below,
     ridge_for,
     round_down,
 )
-from dpublish.mechanisms.learning.losses import EXP_ERROR, LogisticLoss, Loss
-from dpublish.mechanisms.learning.solver import Design, NotConverged, Problem, minimise, rounding_bound
+from dpublish.mechanisms.learning.design import Design
+from dpublish.mechanisms.learning.losses import LogisticLoss
+from dpublish.mechanisms.learning.solver import Problem, minimise, rounding_bound
 from dpublish.noise.base import IntArray, Noise
-from dpublish.public.linear_features import FloatArray, LinearFeatures
+from dpublish.public.linear_features import FloatArray
 from dpublish.public.weight_features import WeightFeatures
-
-ROW_SUM_ERROR = 2.0**-41
-"""More than the relative error of adding up a block of rows and of the few operations after it: (1024 + 8 + 8) 2^-53."""
 
 _SOLVER_ROOM = 1 << 10
 _SOLVER_SHARE = Fraction(1, 1 << 16)
 _TILT_FINENESS = Fraction(1, 1 << 20)
 _OUTPUT_FINENESS = Fraction(1, 1 << 10)
-
-
-@dataclass(frozen=True, eq=False)
-class BalancedLogistic(Loss):
-    """The logistic loss times a weight a row: 1 for private rows, N u_i for public ones.
-
-    The solver's error bound is written for weights of at most 1. Heavier rows scale every term of it, so the bounds below
-    carry the heaviest weight, and `slope_error` also the errors of sums, which the solver charges by rows alone.
-    """
-
-    weights: FloatArray
-    heaviest: float
-
-    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs, and the number of weights is that of the rows
-        return "BalancedLogistic(private)"
-
-    @property
-    def curvature_bound(self) -> Fraction:
-        return Fraction(self.heaviest) / 4
-
-    @property
-    def slope_error(self) -> float:
-        return self.heaviest * (2.0 * EXP_ERROR + ROW_SUM_ERROR)
-
-    def values(self, margins: FloatArray) -> FloatArray:
-        return self.weights * LogisticLoss().values(margins)
-
-    def slopes(self, margins: FloatArray) -> FloatArray:
-        return self.weights * LogisticLoss().slopes(margins)
-
-    def curvatures(self, margins: FloatArray) -> FloatArray:
-        return self.weights * LogisticLoss().curvatures(margins)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,12 +53,14 @@ class BalancedSetting:
 
     def tolerance(self, ridge: Fraction, tilt_length: float) -> Fraction:
         """A gradient length, a power of two, that adds little to the noise and that double precision reaches with room."""
-        loss = BalancedLogistic(np.zeros(0), self.heaviest)
         reached = rounding_bound(
             rows=self.normaliser + self.public_rows,
+            # the weights of the public rows add up to N too
+            mass=2.0 * self.normaliser,
+            heaviest=self.heaviest,
             dimension=self.dimension,
             normaliser=self.normaliser,
-            loss=loss,
+            loss=LogisticLoss(),
             ridge=float(ridge),
             length=math.sqrt(4.0 / float(ridge)) + 2.0 * tilt_length / (self.normaliser * float(ridge)),
             tilt_length=tilt_length,
@@ -211,28 +180,20 @@ def balanced_coefficients(
     calibration: BalancedCalibration,
 ) -> IntArray:
     """The mechanism: multiples of the grid, for vectors divided by R."""
-    dimension = features.dimension
     codes = [np.concatenate([own, other]) for own, other in zip(private, public, strict=True)]
     rows = len(private[0])
     weights = np.concatenate([np.ones(rows), public_weights(base, normaliser)])
-    loss = BalancedLogistic(weights, heaviest_weight(base, normaliser))
     signs = np.where(np.arange(len(weights)) < rows, 1.0, -1.0)
-    tilt: FloatArray = np.zeros(dimension)
-    if calibration.tilt is not None:
-        steps = noise.gamma_norm(
-            [Fraction(0)] * dimension,
-            grid=calibration.tilt.grid,
-            sensitivity=calibration.tilt.sensitivity,
-            epsilon=calibration.tilt.epsilon,
-            label="objective",
-        )
-        if int(np.abs(steps).max()) >= 1 << 53:
-            # not exact as a double any more; of probability zero for practical purposes, and independent of the rows
-            raise NotConverged
-        tilt = steps.astype(np.float64) * float(calibration.tilt.grid)
-    design = Design(cast(LinearFeatures, features), codes)
-    problem = Problem(design, signs, loss, normaliser, float(calibration.ridge), tilt)
-    found = [Fraction(value) for value in minimise(problem, float(calibration.tolerance)).tolist()]
+    tilt = draw_tilt(noise, features.dimension, calibration.tilt, "objective")
+    problem = Problem(
+        Design(features, codes), signs, LogisticLoss(), normaliser, float(calibration.ridge),
+        tilt=np.array([float(value) for value in tilt]), weights=weights, exact_tilt=tilt,
+    )  # fmt: skip
+    return blurred(noise, minimise(problem, calibration.tolerance), calibration)
+
+
+def blurred(noise: Noise, found: Sequence[Fraction], calibration: BalancedCalibration) -> IntArray:
+    """Coefficients with noise, as multiples of the grid."""
     if calibration.gaussian:
         return noise.lattice_gaussian(
             found, grid=calibration.grid, sensitivity=calibration.sensitivity, rho=calibration.amount, label="coefficients"

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from dpublish.public.public_rows import (
 from dpublish.public.weight_features import Numbers
 from dpublish.schema import Schema
 
+if TYPE_CHECKING:
+    from dpublish.public.releases.base import Release
+
 MAX_SHOWN = 5
 
 
@@ -40,15 +43,26 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Raw:
+    """Public rows as they were read. `edges` are the bins of columns whose numbers are known by their bin only."""
+
     name: str
     frame: Any
     base: Any
+    edges: dict[str, tuple[Any, ...]] = field(default_factory=dict)
 
 
-def axis_of(schema: Schema, name: str, *, numbers: Numbers, bins: int, resolution: int) -> Axis:
-    """A column as an axis. Numbers that stay numbers are read finely, whatever bins the schema declares for counting."""
+def axis_of(
+    schema: Schema, name: str, *, numbers: Numbers, bins: int, resolution: int, edges: tuple[Any, ...] | None = None
+) -> Axis:
+    """A column as an axis. Numbers that stay numbers are read finely, whatever bins the schema declares for counting.
+
+    `edges` are those of bins within which a public set does not tell numbers apart; then private numbers are not either.
+    """
     column = schema.column(name)
     if not column.numeric:
+        return resolve_axis(column, schema_name=schema.name, default_bins=None)
+    if edges is not None:
+        column = dataclasses.replace(column, bins=None, edges=edges, precision=None)
         return resolve_axis(column, schema_name=schema.name, default_bins=None)
     if numbers == "scaled":
         column = dataclasses.replace(column, bins=None, edges=None, precision=None)
@@ -69,7 +83,8 @@ def load_sets(
     """Read every source once, find the columns in common, and encode."""
 
     def axis(name: str) -> Axis:
-        return axis_of(schema, name, numbers=numbers, bins=bins, resolution=resolution)
+        edges = next((one.edges[name] for one in raw if one is not None and name in one.edges), None)
+        return axis_of(schema, name, numbers=numbers, bins=bins, resolution=resolution, edges=edges)
 
     labels = [name for name, column in schema.columns.items() if not column.numeric]
     raw = [
@@ -135,13 +150,9 @@ def _read(source: object, labels: Sequence[str], place: int) -> Raw:
     if path and name.endswith(".dpr"):
         source = open_release(name)
     if isinstance(source, Release):
-        if not hasattr(source, "to_frame"):
-            raise PlanError(f"A release of kind '{source.kind}' has no rows to put weights on.")
-        rows = source.to_frame()
-        # the last column of a release's rows is their weight
-        return Raw(name, rows[:, :-1], np.asarray(rows[:, -1].to_numpy(), dtype=np.float64))
+        return _read_release(source, name)
     if type(source).__name__ == "SqlSource":
-        from dpublish.private.sources import open_source
+        from dpublish.readers.sources import open_source
 
         reader = open_source(source)
         parts = list(reader.batches(reader.columns()))
@@ -152,6 +163,24 @@ def _read(source: object, labels: Sequence[str], place: int) -> Raw:
             frame = frame.vstack(part)
         return Raw(name, frame, None)
     return Raw(name, read_public(source, labels), None)
+
+
+def _read_release(release: Release, name: str) -> Raw:
+    """The rows of a release: public rows with their weights, cells with their counts, or synthetic rows that weigh the same."""
+    from dpublish.public.releases.generalized import GeneralizedRelease
+    from dpublish.public.releases.weighted_rows import WeightedRowsRelease
+
+    if isinstance(release, WeightedRowsRelease):
+        return Raw(name, release.rows, release.sample_weight)
+    domain = getattr(release, "domain", None)
+    if domain is None or not hasattr(release, "to_frame"):
+        raise PlanError(f"A release of kind '{release.kind}' has no rows to put weights on.")
+    # cells of a generalised table are regions, which name no value; rows drawn from them do
+    rows = release.sample(seed=0) if isinstance(release, GeneralizedRelease) else release.to_frame()
+    edges = {axis.name: axis.edges for axis in domain.axes if axis.numeric}
+    if rows.columns[-1] in domain.names:
+        return Raw(name, rows, None, edges)
+    return Raw(name, rows[:, :-1], np.asarray(rows[:, -1].to_numpy(), dtype=np.float64), edges)
 
 
 def _support(one: PublicSet, axes: Sequence[Axis]) -> list[str]:

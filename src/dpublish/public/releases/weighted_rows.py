@@ -13,17 +13,17 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dpublish.domain import Axis, Domain
+from dpublish.domain import Domain
 from dpublish.encode import encode_frame
-from dpublish.errors import BundleError, QueryError, SchemaError
+from dpublish.errors import BundleError, QueryError
 from dpublish.public.estimation import check_level
 from dpublish.public.frames import MAX_SAMPLE, free_name
 from dpublish.public.linear_features import FloatArray
-from dpublish.public.manifest import MAX_AXES, digest, read_domain, table, text, whole
+from dpublish.public.manifest import digest, table, text, whole
 from dpublish.public.public_rows import encode_public, frame_digest, read_public, with_truth
 from dpublish.public.releases.base import Release
-from dpublish.public.weight_features import NUMBERS, WeightFeatures
-from dpublish.public.weighted_means import Noise, Propagation, WeightedEstimate, effective_rows
+from dpublish.public.weighted_checks import check_numbers, check_rows, read_features
+from dpublish.public.weighted_means import Noise, Propagation, WeightedEstimate, effective_rows, with_shrinkage
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,7 +37,6 @@ COEFFICIENTS_SCHEMA = {
     "ridge": pl.Float64,
     "deviation": pl.Float64,
 }
-MAX_DIMENSION = 1 << 16
 MAX_GROUPS = 100_000
 FEW_ROWS = 100
 _POOR_SHARE = 0.02
@@ -55,7 +54,7 @@ class WeightedRowsRelease(Release):
     def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
         super().__init__(manifest, tables, path=path)
         facts = manifest["facts"]
-        self.features = _read_features(facts)
+        self.features = read_features(facts)
         self.variant = str(facts["variant"])
         self.sample_weight: FloatArray = self.tables["weights"]["weight"].to_numpy()
         """One weight a row, with mean 1: what scikit-learn calls sample_weight."""
@@ -70,7 +69,7 @@ class WeightedRowsRelease(Release):
         facts = table(manifest, "facts", "manifest")
         if text(facts, "variant", "facts") not in VARIANTS:
             raise BundleError(f"facts: 'variant' must be one of {', '.join(VARIANTS)}.")
-        features = _read_features(facts)
+        features = read_features(facts)
         public = table(facts, "public", "facts")
         rows = whole(public, "rows", "facts, public", lowest=1)
         digest(public, "sha256", "facts, public")
@@ -82,14 +81,14 @@ class WeightedRowsRelease(Release):
             raise BundleError(
                 f"A release of weighted rows holds weights, coefficients and perhaps rows, not: {sorted(tables)}."
             )
-        _check_numbers(tables["weights"], "weights.parquet", WEIGHTS_SCHEMA, rows)
-        _check_numbers(tables["coefficients"], "coefficients.parquet", COEFFICIENTS_SCHEMA, features.dimension)
+        check_numbers(tables["weights"], "weights.parquet", WEIGHTS_SCHEMA, rows)
+        check_numbers(tables["coefficients"], "coefficients.parquet", COEFFICIENTS_SCHEMA, features.dimension)
         for name in WEIGHTS_SCHEMA:
             values = tables["weights"][name].to_numpy()
             if np.any(values < 0.0) or not 0.999 < float(values.mean()) < 1.001:
                 raise BundleError(f"weights.parquet: '{name}' must not be negative and must have mean 1.")
         if "rows" in tables:
-            _check_rows(tables["rows"], features.axes, rows)
+            check_rows(tables["rows"], features.axes, rows)
 
     @property
     def rows(self) -> pl.DataFrame:
@@ -113,6 +112,7 @@ class WeightedRowsRelease(Release):
         other = copy.copy(self)
         other.__dict__.pop("_codes", None)
         other.__dict__.pop("_errors", None)
+        other.__dict__.pop("_between", None)
         other._rows = with_truth(frame, axes)
         return other
 
@@ -123,6 +123,7 @@ class WeightedRowsRelease(Release):
         other = copy.copy(self)
         cut = np.minimum(self.sample_weight, limit)
         other.__dict__.pop("_errors", None)
+        other.__dict__.pop("_between", None)
         other.sample_weight = cut / cut.mean()
         return other
 
@@ -230,6 +231,12 @@ class WeightedRowsRelease(Release):
 
         return plot_shares(self, column, level=level, top=top)
 
+    def report(self, path: str | Path) -> Path:
+        """Write one self-contained HTML page: weights, columns and means with error bars, warnings."""
+        from dpublish.public.weight_report import write_report
+
+        return write_report(self, path)
+
     def warnings(self) -> tuple[str, ...]:
         """What should make a reader careful with these weights."""
         found = [str(line) for line in self.manifest["plan"].get("warnings", [])]
@@ -257,15 +264,30 @@ class WeightedRowsRelease(Release):
     def _errors(self) -> Propagation:
         coefficients = self.tables["coefficients"]
         facts = self.manifest["facts"]
+        ridge, deviation = (coefficients[name].to_numpy() for name in ("ridge", "deviation"))
+        if self.variant == "moments":
+            deviation = with_shrinkage(deviation, ridge, self.features.sums(self._codes, self._base / self._base.sum()))
         noise = Noise(
             balanced=self.variant != "moments",
-            ridge=coefficients["ridge"].to_numpy(),
-            gradient=coefficients["deviation"].to_numpy(),
+            ridge=ridge,
+            gradient=deviation,
             coefficient=float(facts["coefficient_deviation"]),
             rows=max(1.0, self.private_rows),
         )
-        masses, base = self.sample_weight / self.sample_weight.sum(), self._base / self._base.sum()
-        return Propagation(self.features, self._codes, masses, base, self.coefficients, noise)
+        return Propagation(self.features, self._codes, self._between, self._base / self._base.sum(), self.coefficients, noise)
+
+    @cached_property
+    def _between(self) -> FloatArray:
+        """The masses at which errors are worked out.
+
+        Where noise left a value next to no weight, the fitted weights alone would call that certain; so under "moments"
+        they are half those of the public rows as they are.
+        """
+        masses: FloatArray = self.sample_weight / self.sample_weight.sum()
+        if self.variant != "moments":
+            return masses
+        between: FloatArray = 0.5 * (masses + self._base / self._base.sum())
+        return between
 
     def _mean(self, values: FloatArray, present: NDArray[np.bool_], level: float, *, share: bool = False) -> WeightedEstimate:
         from scipy.special import ndtri
@@ -278,15 +300,17 @@ class WeightedRowsRelease(Release):
         masses /= total
         mean = float(masses @ values)
         # the slope of a ratio: rows outside the condition have no mass, and the mean inside is taken out
-        slope = self.features.sums(self._codes, masses * (values - mean))
+        near = np.where(present, self._between, 0.0)
+        near /= near.sum()
+        apart = values - float(near @ values)
+        slope = self.features.sums(self._codes, near * apart)
         noise, rows, shrinkage = self._errors.errors(slope)
         error = math.hypot(noise, rows)
         low, high = mean - half * error, mean + half * error
         inside = values[present]
         if share or np.isin(inside, (0.0, 1.0)).all():
             low, high = max(0.0, low), min(1.0, high)
-        variance = float(masses @ (values - mean) ** 2)
-        explained = self._errors.explained(slope, variance) if present.all() else math.nan
+        explained = self._errors.explained(slope, float(near @ apart**2)) if present.all() else math.nan
         found = WeightedEstimate(
             value=mean, standard_error=error, low=low, high=high, level=float(level), noise_error=noise, sampling_error=rows,
             shrinkage=shrinkage, explained=explained, effective_rows=effective_rows(masses),
@@ -359,59 +383,3 @@ def _distinct(column: pl.Series) -> list[Any]:
 def _same(column: pl.Series, label: Any) -> NDArray[np.bool_]:
     same = column.is_null() if label is None else (column == label).fill_null(False)
     return same.to_numpy()
-
-
-def _read_features(facts: Mapping[str, Any]) -> WeightFeatures:
-    items = facts.get("encoding")
-    if not isinstance(items, list) or not 1 <= len(items) <= MAX_AXES:
-        raise BundleError(f"facts: 'encoding' must list 1 to {MAX_AXES} columns.")
-    try:
-        # one at a time: the columns together may span more cells than a domain that is counted over
-        axes = tuple(read_domain([item]).axes[0] for item in items)
-    except SchemaError as error:
-        raise BundleError(f"facts: 'encoding' cannot be read ({type(error).__name__}).") from None
-    if len({axis.name for axis in axes}) != len(axes):
-        raise BundleError("facts: 'encoding' names a column twice.")
-    numbers = text(facts, "numbers", "facts")
-    if numbers not in NUMBERS:
-        raise BundleError(f"facts: 'numbers' must be one of {', '.join(NUMBERS)}.")
-    features = WeightFeatures(axes, _read_pairs(facts, len(axes)), "bins" if numbers == "bins" else "scaled")
-    if features.dimension > MAX_DIMENSION:
-        raise BundleError(f"facts: 'encoding' and 'pairs' make more than {MAX_DIMENSION} features.")
-    return features
-
-
-def _read_pairs(facts: Mapping[str, Any], axes: int) -> tuple[tuple[int, int], ...]:
-    pairs = facts.get("pairs")
-    if not isinstance(pairs, list) or len(pairs) > MAX_AXES:
-        raise BundleError("facts: 'pairs' must be a list.")
-    found = []
-    for pair in pairs:
-        if not isinstance(pair, list) or len(pair) != 2 or not all(type(place) is int and 0 <= place < axes for place in pair):
-            raise BundleError("facts: 'pairs' must list places of two columns each.")
-        found.append((pair[0], pair[1]))
-    return tuple(found)
-
-
-def _check_numbers(frame: pl.DataFrame, file: str, schema: Mapping[str, Any], rows: int) -> None:
-    if dict(frame.schema) != dict(schema):
-        raise BundleError(f"{file} must have the columns {', '.join(schema)}.")
-    if frame.height != rows:
-        raise BundleError(f"{file} must have {rows} rows.")
-    for column in frame.get_columns():
-        if column.null_count() or (column.dtype.is_float() and not bool(column.is_finite().all())):
-            raise BundleError(f"{file} holds nulls or numbers that are not finite.")
-
-
-def _check_rows(frame: pl.DataFrame, axes: Sequence[Axis], rows: int) -> None:
-    if frame.height != rows:
-        raise BundleError(f"rows.parquet must have {rows} rows.")
-    for axis in axes:
-        if axis.name not in frame.columns:
-            raise BundleError(f"rows.parquet has no column '{axis.name}'.")
-    try:
-        keep = encode_frame(frame.fill_nan(None), Domain(tuple(axes))).keep
-    except SchemaError as error:
-        raise BundleError(f"rows.parquet cannot be read in the coding of the release ({type(error).__name__}).") from None
-    if keep is not None:
-        raise BundleError("rows.parquet holds values that the coding of the release does not know.")
