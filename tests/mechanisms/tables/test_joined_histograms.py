@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 from typing import Any
 
@@ -14,11 +15,17 @@ from dpublish.audit.subject import Subject, subject
 from dpublish.cost import Cost, largest_rho
 from dpublish.errors import PlanError, SchemaError
 from dpublish.mechanisms.base import Content
+from dpublish.mechanisms.kernels.joined import largest_box
 from dpublish.mechanisms.tables import joined_histograms as module
 from dpublish.mechanisms.tables.joined_budget import ROOT_TWO, Purse, root_below
+from dpublish.mechanisms.tables.joined_misfit import largest_misfit
+from dpublish.mechanisms.tables.joined_rounds import choose_pairs
 from dpublish.mechanisms.tables.joined_structure import LabelledRows, choose_forest
 from dpublish.noise.source import SeededNoise
+from dpublish.public.junction.fit import join_tables
 from dpublish.public.junction.grouping import group_levels
+from dpublish.public.junction.margins import onto_simplex
+from dpublish.public.junction.misfit import UNIT
 from dpublish.schema import Schema
 
 
@@ -28,6 +35,7 @@ def compiled_kernels() -> None:
     rows = LabelledRows([np.array([0, 1]), np.array([1, 0])], [2, 2], None)
     rows.count_column(0)
     rows.count_pair(rows.grouped(0, np.arange(2)), rows.grouped(1, np.arange(2)), (2, 2))
+    largest_box(np.zeros((2, 2), dtype=np.int64))
 
 
 def tiny(neighbours: str = "add-remove-one", *, columns: str = "ab", extra: str = "", levels: str = '["x", "y"]') -> Schema:
@@ -36,8 +44,9 @@ def tiny(neighbours: str = "add-remove-one", *, columns: str = "ab", extra: str 
 
 
 def tiny_method(**settings: Any) -> dp.JoinedHistograms:
-    """Half for columns, a quarter each for choices and pairs; groups as fine as can be."""
-    return dp.JoinedHistograms(**{"column_share": "1/2", "choice_share": "1/4", "cell_deviations": "1/100", **settings})
+    """Half for columns, a quarter each for choices and pairs; groups as fine as can be; no rounds and no misfit."""
+    usual = {"column_share": "1/2", "choice_share": "1/4", "misfit_share": 0, "cell_deviations": "1/100", "rounds": 0}
+    return dp.JoinedHistograms(**{**usual, **settings})
 
 
 # ---- plans
@@ -46,7 +55,7 @@ def tiny_method(**settings: Any) -> dp.JoinedHistograms:
 def test_plan_says_what_it_costs_and_shares_add_up() -> None:
     plan = dp.JoinedHistograms().plan(tiny(columns="abc"), Cost.pure(1))
     assert plan.cost == Cost.pure(1)
-    assert sum(Fraction(plan.facts[key]) for key in ("column_share", "choice_share", "pair_share")) == 1
+    assert sum(Fraction(plan.facts[key]) for key in ("column_share", "choice_share", "pair_share", "misfit_share")) == 1
     assert plan.facts["noise"] == "laplace"
     assert "Up to 2 pairs" in plan.text()
 
@@ -78,6 +87,13 @@ def test_the_better_noise_is_recommended() -> None:
         ({"bins": 0}, Cost.pure(1), "bins"),
         ({"target": "z"}, Cost.pure(1), "not among the columns"),
         ({"workload": ["a*q"]}, Cost.pure(1), "workload names 'q'"),
+        ({"workload": ["a*b:0"]}, Cost.pure(1), "between 1/100 and 100"),
+        ({"workload": {"a": "much"}}, Cost.pure(1), "the weight of 'a'"),
+        ({"misfit_share": 1}, Cost.pure(1), "misfit_share"),
+        ({"misfit_share": "1/2"}, Cost.pure(1), "leave something"),
+        ({"rounds": 9}, Cost.pure(1), "rounds must be"),
+        ({"rounds": True}, Cost.pure(1), "rounds must be"),
+        ({}, Cost.zcdp("1e-30"), "so small"),
     ],
 )
 def test_bad_requests_are_refused_before_anything_is_spent(settings: dict[str, Any], cost: Cost, text: str) -> None:
@@ -172,6 +188,43 @@ class Broken(Subject):
         return mechanism
 
 
+ROUNDS = {"rounds": 1, "misfit_share": "1/50", "choice_share": "1/100"}
+
+
+@pytest.mark.parametrize(("neighbours", "extra"), [("add-remove-one", ""), ("replace-one", "size = 2")])
+@pytest.mark.parametrize("target", ["none", "d"])
+def test_replayed_rounds_and_misfit_add_up_to_the_claim(neighbours: str, extra: str, target: str) -> None:
+    """With rho, the audit charges a choice of range e with e^2 / 2, four times what it costs: hence the larger claim."""
+    schema = tiny(neighbours, columns="abcd" if target == "d" else "abc", extra=extra)
+    for cost, claim in ((Cost.pure(2), {"epsilon": 2}), (Cost.zcdp(1), {"rho": Fraction(103, 100)})):
+        tested = subject(tiny_method(target=target, **ROUNDS), schema, cost)
+        report = audit.replay(tested, list(tested.pairs(rows=2, cells=4))[:16], runs=1, **claim)
+        assert report.passed, report.summary()
+        assert report.loss + report.rho_loss > Fraction(1, 2)  # the bound is used, not only kept
+
+
+def test_the_misfit_moves_by_at_most_one_row() -> None:
+    """Every table of two rows over 3 x 2 cells and two labels, a row taken away, and every row in the place of another."""
+    rng = np.random.default_rng(5)
+    labels = np.array([1.5, 2.0])
+    singles = [onto_simplex(rng.random((levels, 2)), labels) for levels in (3, 2)]
+    states = {column: np.zeros(levels, dtype=np.int64) for column, levels in ((0, 3), (1, 2))}
+    model = join_tables(labels, [*singles, np.diag(labels)], states, [], target=2)
+    cells = list(itertools.product(range(3), range(2), range(2)))
+
+    def misfit(*rows: tuple[int, ...]) -> int:
+        codes = [np.array([row[column] for row in rows], dtype=np.int64) for column in range(3)]
+        return largest_misfit(LabelledRows(codes, [3, 2, 2], 2), model, [0, 1], set(), 64)
+
+    widest = 0
+    for first, second in itertools.combinations_with_replacement(cells, 2):
+        whole = misfit(first, second)
+        moves = [abs(whole - misfit(first))]
+        moves += [abs(whole - misfit(first, other)) for other in cells]
+        widest = max(widest, *moves)
+    assert UNIT / 2 < widest <= UNIT
+
+
 def broken(method: dp.JoinedHistograms, schema: Schema, cost: Cost) -> Broken:
     tested = subject(method, schema, cost)
     return Broken(tested.mechanism, tested.plan, tested.domain)
@@ -216,7 +269,7 @@ def test_rare_levels_merged_by_true_counts_are_caught_by_replay(monkeypatch: pyt
         true_counts[column] = count_column(self, column)
         return true_counts[column]
 
-    def by_true_counts(known: Any, chosen: Any, purse: Any, plan: Any, labels: int) -> Any:
+    def by_true_counts(known: Any, chosen: Any, purse: Any, plan: Any, labels: int, *, part: Fraction) -> Any:
         def groups(column: int) -> Any:
             mass = true_counts[column].reshape(-1, labels).sum(axis=1).astype(np.float64)
             return group_levels(mass, np.arange(len(mass)), 3)
@@ -235,6 +288,43 @@ def test_rare_levels_merged_by_true_counts_are_caught_by_replay(monkeypatch: pyt
     assert report.passed, report.summary()
 
 
+def test_a_round_that_is_not_charged_is_caught_by_replay(monkeypatch: pytest.MonkeyPatch) -> None:
+    def greedy(*given: Any, share: Fraction, **more: Any) -> Any:
+        return choose_pairs(*given, share=Fraction(4), **more)
+
+    tested = broken(tiny_method(**ROUNDS), tiny(columns="abc"), Cost.pure(2))
+    pairs = list(tested.pairs(rows=2, cells=4))[:16]
+    report = audit.replay(tested.run_with(monkeypatch, "choose_pairs", greedy), pairs, runs=1, epsilon=2)
+    assert not report.passed, report.summary()
+
+
+def test_a_round_that_stops_by_the_true_error_is_caught_by_replay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether there is anything left to count is read off the true scores: the taps then differ between neighbours."""
+
+    def knowing(noise: Any, scores: Any, *given: Any, **more: Any) -> Any:
+        # half a row between the best scores that neighbours may have
+        return choose_pairs(noise, scores, *given, **more) if max(scores.values(), default=0) % 200 >= 100 else []
+
+    tested = broken(tiny_method(**ROUNDS), tiny(columns="abc"), Cost.pure(2))
+    pairs = list(tested.pairs(rows=2, cells=4))[:16]
+    report = audit.replay(tested.run_with(monkeypatch, "choose_pairs", knowing), pairs, runs=1, epsilon=2)
+    assert not report.passed, report.summary()
+
+
+@pytest.mark.parametrize("bug", ["no noise", "a unit for a row"])
+def test_a_misfit_with_too_little_noise_is_caught_by_replay(monkeypatch: pytest.MonkeyPatch, bug: str) -> None:
+    def bare(noise: Any, purse: Any, misfit: int, share: Fraction) -> Any:
+        if bug == "no noise":
+            return misfit, Fraction(1)
+        value = noise.laplace(np.array([misfit]), sensitivity=1, epsilon=purse.amount * share, label="misfit")
+        return int(value[0]), 1 / (purse.amount * share)
+
+    tested = broken(tiny_method(**ROUNDS), tiny(columns="abc"), Cost.pure(2))
+    pairs = list(tested.pairs(rows=2, cells=4))[:16]
+    report = audit.replay(tested.run_with(monkeypatch, "publish_misfit", bare), pairs, runs=1, epsilon=2)
+    assert not report.passed, report.summary()
+
+
 # ---- what is chosen and counted
 
 
@@ -251,16 +341,24 @@ def test_pairs_that_depend_are_joined_first(cost: Cost) -> None:
     plan = dp.JoinedHistograms().plan(tiny(columns="abcde"), cost)
     for seed in range(3):
         content = dp.JoinedHistograms().run(SeededNoise(seed), dependent_rows(20_000), plan)
-        assert content.facts["pairs"][:2] == [["a", "b"], ["c", "d"]]
+        assert content.facts["joined"][:2] == [["a", "b"], ["c", "d"]]
 
 
 def test_a_workload_comes_first() -> None:
     plan = dp.JoinedHistograms(workload=["c*d"]).plan(tiny(columns="abcde"), Cost.pure(1))
     content = dp.JoinedHistograms(workload=["c*d"]).run(SeededNoise(1), dependent_rows(20_000), plan)
-    assert content.facts["pairs"][0] == ["c", "d"]
+    assert content.facts["joined"][0] == ["c", "d"]
     weights, heaviest = module.pair_weights(plan, [0, 1, 2, 3, 4])
-    assert heaviest == 4
-    assert sorted(weights.values()) == [1] * 9 + [4]
+    assert heaviest == 400
+    assert sorted(weights.values()) == [100] * 9 + [400]
+
+
+def test_weights_of_columns_and_marginals_multiply() -> None:
+    for workload in (["a*b*c:3", "a:2", "e:1/4"], {"a*b*c": 3, "a": 2, "e": 0.25}):
+        plan = dp.JoinedHistograms(workload=workload).plan(tiny(columns="abcde"), Cost.pure(1))
+        weights, heaviest = module.pair_weights(plan, [0, 1, 2, 3, 4])
+        assert (weights[0, 1], weights[1, 2], weights[0, 3], weights[0, 4], weights[3, 4]) == (600, 300, 200, 50, 25)
+        assert heaviest == 600
 
 
 def test_counts_are_those_of_the_rows() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpublish.public.junction.fit import MeasuredPair, fit_pair, shrink
+from dpublish.public.junction.fit import MeasuredTable, common_states, fit_table, join_tables, shrink
 from dpublish.public.junction.grouping import group_levels, group_limits, level_order
 from dpublish.public.junction.margins import GroupSums, fit_margins, least_squares, onto_simplex, solve_precision, sum_groups
 
@@ -39,7 +39,7 @@ def test_proportional_fitting_meets_both_margins() -> None:
     rng = np.random.default_rng(3)
     first, second = rng.random((4, 2)), rng.random((6, 2))
     second *= first.sum(axis=0) / second.sum(axis=0)
-    got = fit_margins(rng.random((4, 6, 2)), first, second, rounds=500)
+    got = fit_margins(rng.random((4, 6, 2)), [first, second], rounds=500)
     assert np.allclose(got.sum(axis=1), first, atol=1e-5)
     assert np.allclose(got.sum(axis=0), second, atol=1e-5)
 
@@ -49,8 +49,10 @@ def test_a_pair_agrees_with_its_columns_whatever_the_noise() -> None:
     labels = np.array([300.0, 0.0])
     singles = [onto_simplex(rng.normal(0, 30, (n, 2)), labels) for n in (5, 7)]
     groups = [np.array([0, 0, 1, 1, 2]), np.arange(7) % 2]
-    pair = MeasuredPair(0, 1, groups[0], groups[1], rng.normal(0, 50, (3, 2, 2)), 2500.0)
-    fitted = fit_pair(pair, singles, labels)
+    pair = MeasuredTable((0, 1), (groups[0], groups[1]), rng.normal(0, 50, (3, 2, 2)), 2500.0)
+    states = {column: common_states(count, column, [pair]) for column, count in ((0, 5), (1, 7))}
+    assert states[0].tolist() == groups[0].tolist()
+    fitted = fit_table(pair, join_tables(labels, singles, states, [], target=None), singles, labels)
     assert fitted.table.min() >= 0
     assert np.allclose(fitted.table.sum(axis=1), sum_groups(singles[0], groups[0], 3), atol=1e-3)
     assert np.allclose(fitted.table.sum(axis=0), sum_groups(singles[1], groups[1], 2), atol=1e-3)

@@ -37,3 +37,22 @@ def count_pair(
     """Add the rows of each (group, group, label) to `out`."""
     for i in range(first.size):
         out[(np.int64(first[i]) * second_groups + second[i]) * labels + labels_of[i]] += 1
+
+
+@njit(cache=True, nogil=True)
+def largest_box(apart: NDArray[np.int64]) -> np.int64:
+    """The largest absolute sum over a run of rows and a run of columns of a table."""
+    rows, columns = apart.shape
+    best = np.int64(0)
+    held = np.empty(columns, dtype=np.int64)
+    for top in range(rows):
+        held[:] = 0
+        for bottom in range(top, rows):
+            low, high, running = np.int64(0), np.int64(0), np.int64(0)
+            for column in range(columns):
+                held[column] += apart[bottom, column]
+                running += held[column]
+                low = min(low, running)
+                high = max(high, running)
+            best = max(best, high - low)
+    return best

@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 
 from dpublish.noise.base import IntArray, Noise
+from dpublish.public.junction.measured import laplace_variance
 from dpublish.schema import Schema
 
 NoiseName = Literal["laplace", "gaussian"]
@@ -23,6 +24,7 @@ ROOT_TWO = Fraction(99, 70)
 
 _ROOT_GRID = 10**12
 _WEIGHT_GRID = 64
+_WORD = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -56,14 +58,20 @@ class Purse:
             return noise.laplace(counts, sensitivity=self.table_sensitivity, epsilon=self.amount * share, label=label)
         return noise.gaussian(counts, sensitivity=self.table_sensitivity, rho=self.amount * share, label=label)
 
-    def choose(self, noise: Noise, scores: Sequence[int], weight: int, share: Fraction, label: str) -> int:
+    def choose(self, noise: Noise, scores: Sequence[int] | IntArray, weight: int, share: Fraction, label: str) -> int:
         """One index, for `share` of the purse. Scores move by at most `weight` a changed row."""
         sensitivity = Fraction(self.row_changes * weight)
+        if max(abs(score) for score in scores) < _WORD:
+            scores = np.array(scores, dtype=np.int64)  # the same choice, made faster
         if self.noise == "laplace":
             return noise.choose(scores, sensitivity=sensitivity, epsilon=self.amount * share, label=label)
         # an exponential mechanism of epsilon has range epsilon, and so is (epsilon^2 / 8)-zCDP; permute-and-flip is not
         epsilon = root_below(8 * self.amount * share)
         return noise.choose(scores, sensitivity=sensitivity, epsilon=epsilon, rule="exponential", label=label)
+
+    def can_choose(self, share: Fraction) -> bool:
+        """Whether `share` is enough for a choice at all: roots are rounded down, and may come to nothing."""
+        return self.noise == "laplace" or root_below(8 * self.amount * share) > 0
 
     def scale(self, share: Fraction) -> Fraction:
         """What the release states of the noise of a table: its scale (Laplace), or the square of sigma (Gaussian)."""
@@ -75,6 +83,11 @@ class Purse:
         """The standard deviation of a cell, for plans and for the size of groups."""
         scale = float(self.scale(share))
         return math.sqrt(2) * scale if self.noise == "laplace" else math.sqrt(scale)
+
+    def variance(self, share: Fraction) -> float:
+        """The variance of a cell, as a reader works it out from the stated scale."""
+        scale = float(self.scale(share))
+        return laplace_variance(scale) if self.noise == "laplace" else scale
 
     def split(self, cells: Sequence[int]) -> list[Fraction]:
         """Parts of one, a table: those that make the sum of absolute errors over all cells smallest.

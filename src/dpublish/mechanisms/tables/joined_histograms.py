@@ -6,7 +6,8 @@ columns, and a noisy histogram of every chosen pair with the target over groups 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
@@ -16,16 +17,31 @@ import numpy as np
 from dpublish.cost import Cost
 from dpublish.mechanisms.base import CodedRows, Content, Mechanism
 from dpublish.mechanisms.tables.joined_budget import NoiseName, Purse
+from dpublish.mechanisms.tables.joined_misfit import block_limit, largest_misfit, publish_misfit
+from dpublish.mechanisms.tables.joined_rounds import FINEST as FINEST_GROUPS
+from dpublish.mechanisms.tables.joined_rounds import MAX_LOOKED_AT, Rounds, choose_pairs, ladder
 from dpublish.mechanisms.tables.joined_structure import Edge, LabelledRows, Published, choose_forest, pair_scores
 from dpublish.noise.base import IntArray, Noise
 from dpublish.plan import Plan
-from dpublish.public.junction.fit import MeasuredColumn, fit_column, fit_labels
+from dpublish.public.junction.fit import MeasuredColumn, MeasuredTable, fit_column, fit_labels, fit_model
 from dpublish.public.junction.grouping import group_limits
 from dpublish.public.junction.margins import Ints
+from dpublish.public.junction.misfit import MODEL_VERSION, UNIT
+from dpublish.public.junction.model import JunctionModel
 from dpublish.schema import Schema
 
 FINEST = 3
 """How many times as many cells the pair chosen first may have as the last one."""
+
+ROUND_PART = Fraction(1, 3)
+"""What rounds get of the budget for choosing and counting pairs, when there are rounds."""
+STEPS_PER_COLUMN = 0.5
+"""Pairs that one round may choose, for each column."""
+MAX_STEPS = 20
+MAX_ROUND_COLUMNS = 64
+"""Up to so many columns there are rounds unasked: the time of a round goes with the square of their number."""
+ROUNDS_BY_ROOM = ((700.0, 2), (300.0, 1))
+"""From how many cells a table, for each label, there are how many rounds. Tuned on made-up tables."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +64,14 @@ class JoinedHistograms(Mechanism):
     noise : "laplace" (pure epsilon), "gaussian" (needs delta or rho) or "auto": the one with less noise.
     column_share : share of the budget for the histograms of single columns.
     choice_share : share of the budget for choosing pairs; the rest is for measuring them.
+    misfit_share : share of the budget for measuring how wrong the finished model is; 0 for not at all, and then questions that
+        no table was counted for have wide intervals.
     cell_deviations : groups are made so large that a cell of a pair holds about so many standard deviations of its noise.
-    workload : marginals that matter most, such as "age*sex", or single columns; pairs in them weigh four times as much.
+    rounds : after a first forest of pairs, so many rounds of pairs that the model so far gets most wrong; when left out, as
+        many as the published number of rows justifies, which is none for small tables or budgets.
+    workload : marginals that matter more, such as "age*sex" or "age*sex:3", or single columns, "age:2"; or a mapping of these
+        to weights. Where no weight is given it is 4. A pair weighs the product of its columns' weights and of the largest
+        weight of a marginal that holds it; whatever is not named weighs 1.
     """
 
     method: ClassVar[str] = "joined-histograms"
@@ -62,7 +84,9 @@ class JoinedHistograms(Mechanism):
     column_share: Fraction | float | int | str = Fraction(2, 5)
     choice_share: Fraction | float | int | str = Fraction(1, 10)
     cell_deviations: Fraction | float | int | str = Fraction(3, 2)
-    workload: Sequence[str] | None = None
+    misfit_share: Fraction | float | int | str = Fraction(1, 100)
+    rounds: int | None = None
+    workload: Sequence[str] | Mapping[str, Fraction | float | int | str] | None = None
 
     def plan(self, schema: Schema, cost: Cost) -> Plan:
         from dpublish.mechanisms.tables.joined_plan import plan_joined
@@ -78,7 +102,7 @@ class JoinedHistograms(Mechanism):
 
 
 def joined_histograms(noise: Noise, codes: Any, plan: Plan) -> Content:
-    """The mechanism: measure every column, choose pairs, measure the pairs."""
+    """The mechanism: measure every column, choose and measure a forest of pairs, then rounds of what the model gets wrong."""
     assert plan.domain is not None
     facts, domain = plan.facts, plan.domain
     target = None if facts["target"] is None else domain.names.index(facts["target"])
@@ -92,51 +116,170 @@ def joined_histograms(noise: Noise, codes: Any, plan: Plan) -> Content:
         for column in columns
     }
     known = publish_columns(singles, shares, purse, plan, rows.labels)
-
-    chosen: list[Edge] = []
+    job = Job(noise, rows, purse, plan, columns, known)
+    rounds = round_count(job)
+    first_part = 1 - ROUND_PART if rounds else Fraction(1)
+    tables = Tables([], [], [])
     if len(columns) > 1:
-        part = Fraction(facts["pair_share"])
-        deviation = purse.deviation(part / (len(columns) - 1))
-        cells = float(known.labels.sum()) / (float(Fraction(plan.parameters["cell_deviations"])) * deviation)
-        weights, heaviest = pair_weights(plan, columns)
-        scores = pair_scores(rows, known, columns, weights, cells=cells, deviation=deviation)
-        chosen = choose_forest(noise, scores, columns, purse, weight=heaviest, share=Fraction(facts["choice_share"]))
-    groups = pair_groups(known, chosen, purse, plan, rows.labels)
-    sizes = [(int(first.max()) + 1) * (int(second.max()) + 1) * rows.labels for first, second in groups]
-    parts = [Fraction(facts["pair_share"]) * part for part in purse.split(sizes)] if chosen else []
-    pairs = [
-        purse.count(
-            noise,
-            rows.count_pair(
-                rows.grouped(edge[0], sides[0]),
-                rows.grouped(edge[1], sides[1]),
-                (int(sides[0].max()) + 1, int(sides[1].max()) + 1),
-            ),
-            part,
-            label=f"counts of pair {place + 1}",
-        )
-        for place, (edge, sides, part) in enumerate(zip(chosen, groups, parts, strict=True))
-    ]
+        edges = choose_edges(job, first_part)
+        groups = pair_groups(known, edges, purse, plan, rows.labels, part=first_part)
+        tables.extend(job, edges, groups, first_part * Fraction(facts["pair_share"]), name="counts of pair")
+    published = measured_columns(singles, shares, purse, plan, rows.labels)
+    if rounds:
+        run_rounds(job, tables, published, rounds)
     return Content(
         facts={
             "noise": purse.noise,
             "target": facts["target"],
             "labels": rows.labels,
-            "pairs": [[domain.names[first], domain.names[second]] for first, second in chosen],
+            "joined": [[domain.names[column] for column in table.columns] for table in tables.measured],
+            "rounds": tables.sizes,
             "column_scales": [str(purse.scale(shares[column])) for column in columns],
-            "pair_scales": [str(purse.scale(part)) for part in parts],
+            "joined_scales": [str(purse.scale(part)) for part in tables.parts],
+            "misfit": measure_misfit(job, tables, published),
             "total": {"kind": "public", "value": facts["public_rows"], "scale": None}
             if facts["public_rows"] is not None
             else {"kind": "unknown", "value": None, "scale": None},
         },
         tables={
             "columns": _stacked("column", columns, [singles[column] for column in columns]),
-            "pairs": _stacked("pair", range(len(pairs)), pairs),
+            "joined": _stacked(
+                "table", range(len(tables.measured)), [table.counts.ravel().astype(np.int64) for table in tables.measured]
+            ),
             "groups": _stacked(
-                "side", range(2 * len(groups)), [side for sides in groups for side in sides], value="group", kind=np.int64
+                "side",
+                range(sum(len(table.groups) for table in tables.measured)),
+                [side for table in tables.measured for side in table.groups],
+                value="group",
             ),
         },
     )
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all steps share: the noise, the rows (private), the budget, and what was published of the columns."""
+
+    noise: Noise
+    rows: LabelledRows
+    purse: Purse
+    plan: Plan
+    columns: Sequence[int]
+    known: Published
+
+    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
+        return "Job(private)"
+
+    def cells(self, deviation: float) -> float:
+        """How many cells a table with noise of this deviation may have: from published numbers."""
+        return float(self.known.labels.sum()) / (float(Fraction(self.plan.parameters["cell_deviations"])) * deviation)
+
+    def model(self, tables: Tables, columns: Sequence[MeasuredColumn | None]) -> JunctionModel:
+        """The model that a reader fits to what was published so far."""
+        facts, domain = self.plan.facts, self.plan.domain
+        assert domain is not None
+        target = None if facts["target"] is None else domain.names.index(facts["target"])
+        return fit_model(columns, tables.measured, target=target, total=facts["public_rows"])
+
+
+@dataclass
+class Tables:
+    """The joint tables published so far, what part of the budget each had, and how many each round had."""
+
+    measured: list[MeasuredTable]
+    parts: list[Fraction]
+    sizes: list[int]
+
+    def extend(
+        self, job: Job, pairs: Sequence[Edge], groups: Sequence[tuple[Ints, Ints]], share: Fraction, *, name: str
+    ) -> None:
+        """Count pairs over groups, with noise, for `share` of the budget together."""
+        shapes = [(int(first.max()) + 1, int(second.max()) + 1) for first, second in groups]
+        parts = [share * part for part in job.purse.split([a * b * job.rows.labels for a, b in shapes])] if pairs else []
+        for place, (pair, sides, shape, part) in enumerate(zip(pairs, groups, shapes, parts, strict=True)):
+            coded = [job.rows.grouped(column, side) for column, side in zip(pair, sides, strict=True)]
+            counted = job.rows.count_pair(coded[0], coded[1], shape)
+            noisy = job.purse.count(job.noise, counted, part, label=f"{name} {place + 1}")
+            counts = noisy.reshape(*shape, job.rows.labels).astype(np.float64)
+            self.measured.append(MeasuredTable(pair, sides, counts, job.purse.variance(part), len(self.sizes)))
+        self.parts += parts
+        self.sizes.append(len(pairs))
+
+
+def round_count(job: Job) -> int:
+    """How many rounds there will be: from public settings and published numbers alone."""
+    facts = job.plan.facts
+    if len(job.columns) < 3:
+        return 0
+    if facts["rounds"] is not None:
+        return int(facts["rounds"])
+    if len(job.columns) > MAX_ROUND_COLUMNS:
+        return 0
+    deviation = job.purse.deviation(Fraction(facts["pair_share"]) / (len(job.columns) - 1))
+    room = job.cells(deviation) / job.rows.labels
+    return next((rounds for least, rounds in ROUNDS_BY_ROOM if room >= least), 0)
+
+
+def choose_edges(job: Job, part: Fraction) -> list[Edge]:
+    """The first forest, for `part` of what choices may cost."""
+    facts = job.plan.facts
+    deviation = job.purse.deviation(part * Fraction(facts["pair_share"]) / (len(job.columns) - 1))
+    weights, heaviest = pair_weights(job.plan, job.columns)
+    scores = pair_scores(job.rows, job.known, job.columns, weights, cells=job.cells(deviation), deviation=deviation)
+    share = part * Fraction(facts["choice_share"])
+    return choose_forest(job.noise, scores, job.columns, job.purse, weight=heaviest, share=share)
+
+
+def measure_misfit(job: Job, tables: Tables, columns: Sequence[MeasuredColumn | None]) -> dict[str, Any] | None:
+    """How wrong the finished model is over pairs that were not counted: one noisy number, and how to read it."""
+    share = Fraction(job.plan.facts["misfit_share"])
+    if not share:
+        return None
+    limit = block_limit(len(job.columns), job.rows.labels)
+    counted = {(min(table.columns), max(table.columns)) for table in tables.measured}
+    worst = largest_misfit(job.rows, job.model(tables, columns), job.columns, counted, limit)
+    value, scale = publish_misfit(job.noise, job.purse, worst, share)
+    return {"value": value, "scale": str(scale), "unit": UNIT, "blocks": limit, "model": MODEL_VERSION}
+
+
+def run_rounds(job: Job, tables: Tables, columns: Sequence[MeasuredColumn | None], rounds: int) -> None:
+    """Each round: fit the model, choose pairs, count them."""
+    facts, domain = job.plan.facts, job.plan.domain
+    assert domain is not None
+    weights, heaviest = pair_weights(job.plan, job.columns)
+    part = ROUND_PART / rounds
+    steps = min(MAX_STEPS, max(1, round(STEPS_PER_COLUMN * len(job.columns))))
+    held: Rounds | None = None
+    for number in range(rounds):
+        model = job.model(tables, columns)
+        if held is None:
+            most = min(FINEST_GROUPS, max(4, int(math.sqrt(MAX_LOOKED_AT / job.rows.labels) / len(job.columns))))
+            held = Rounds(
+                job.rows,
+                {c: ladder(model, c, ordered=domain.axes[c].ordered, most=most) for c in job.columns},
+            )
+        deviation = job.purse.deviation(part * Fraction(facts["pair_share"]) / steps)
+        done = {(min(table.columns), max(table.columns)) for table in tables.measured}
+        picked = choose_pairs(
+            job.noise,
+            held.scores(model, weights, done, deviation=deviation),
+            model.beliefs.tree,
+            held.states(model),
+            job.purse,
+            labels=job.rows.labels,
+            steps=steps,
+            weight=heaviest,
+            share=part * Fraction(facts["choice_share"]),
+            name=f"round {number + 1}",
+        )
+        groups = [held.groups(option) for option in picked]
+        tables.extend(
+            job,
+            [option.pair for option in picked],
+            groups,
+            part * Fraction(facts["pair_share"]),
+            name=f"round {number + 1}, counts of pair",
+        )
 
 
 def purse_noise(facts: Any) -> NoiseName:
@@ -151,14 +294,24 @@ def column_shares(purse: Purse, plan: Plan, columns: Sequence[int], labels: int)
     return {column: share * part for column, part in zip(columns, parts, strict=True)}
 
 
+def measured_columns(
+    singles: dict[int, IntArray], shares: dict[int, Fraction], purse: Purse, plan: Plan, labels: int
+) -> list[MeasuredColumn | None]:
+    """The noisy columns as a reader gets them, one a column of the domain; None for the target."""
+    assert plan.domain is not None
+    out: list[MeasuredColumn | None] = [None] * len(plan.domain.axes)
+    for column, counts in singles.items():
+        out[column] = MeasuredColumn(counts.reshape(-1, labels).astype(np.float64), purse.variance(shares[column]))
+    return out
+
+
 def publish_columns(
     singles: dict[int, IntArray], shares: dict[int, Fraction], purse: Purse, plan: Plan, labels: int
 ) -> Published:
     """What a reader of the noisy columns would make of them: the mechanism itself looks at nothing else from here on."""
     assert plan.domain is not None
     measured = {
-        column: MeasuredColumn(counts.reshape(-1, labels).astype(np.float64), purse.deviation(shares[column]) ** 2)
-        for column, counts in singles.items()
+        column: one for column, one in enumerate(measured_columns(singles, shares, purse, plan, labels)) if one is not None
     }
     totals = fit_labels(list(measured.values()), [], plan.facts["public_rows"])
     return Published(
@@ -170,20 +323,24 @@ def publish_columns(
 
 
 def pair_weights(plan: Plan, columns: Sequence[int]) -> tuple[dict[Edge, int], int]:
-    """How much each pair matters, and the largest of these weights."""
+    """How much each pair matters, in hundredths, and the largest of these weights."""
     assert plan.domain is not None
     names = plan.domain.names
-    wanted = [frozenset(item) for item in plan.facts["workload"]]
+    listed = [(frozenset(item), Fraction(weight)) for item, weight in plan.facts["workload"]]
+    alone = {names.index(next(iter(item))): weight for item, weight in listed if len(item) == 1}
     weights: dict[Edge, int] = {}
     for i, first in enumerate(columns):
         for second in columns[i + 1 :]:
             pair = {names[first], names[second]}
-            named = any(pair <= item or (len(item) == 1 and item <= pair) for item in wanted)
-            weights[first, second] = 4 if named else 1
+            shared = [weight for item, weight in listed if pair <= item]
+            weight = alone.get(first, Fraction(1)) * alone.get(second, Fraction(1)) * max(shared, default=Fraction(1))
+            weights[first, second] = max(1, round(100 * weight))
     return weights, max(weights.values())
 
 
-def pair_groups(known: Published, chosen: Sequence[Edge], purse: Purse, plan: Plan, labels: int) -> list[tuple[Ints, Ints]]:
+def pair_groups(
+    known: Published, chosen: Sequence[Edge], purse: Purse, plan: Plan, labels: int, *, part: Fraction
+) -> list[tuple[Ints, Ints]]:
     """The groups of levels that each chosen pair is counted over, from public numbers.
 
     The pairs chosen first depend most. Their rows crowd in few cells, which stand out of the noise over finer groups too.
@@ -191,7 +348,7 @@ def pair_groups(known: Published, chosen: Sequence[Edge], purse: Purse, plan: Pl
     if not chosen:
         return []
     assert plan.domain is not None
-    deviation = purse.deviation(Fraction(plan.facts["pair_share"]) / len(chosen))
+    deviation = purse.deviation(part * Fraction(plan.facts["pair_share"]) / len(chosen))
     cells = float(known.labels.sum()) / (float(Fraction(plan.parameters["cell_deviations"])) * deviation)
     out = []
     for place, (first, second) in enumerate(chosen):

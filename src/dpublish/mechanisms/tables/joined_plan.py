@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from dpublish.errors import PlanError, did_you_mean
 from dpublish.mechanisms.tables.histogram import keeps_every_row
 from dpublish.mechanisms.tables.joined_budget import NoiseName, Purse
 from dpublish.plan import Plan
+from dpublish.public.junction.measured import MAX_ROUNDS
 from dpublish.schema import Schema
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 MAX_LABELS = 16
 MAX_COLUMN_CELLS = 1 << 22
 MAX_COLUMNS = 500
+USUAL_WEIGHT = 4
+"""Of what a workload names without a weight."""
 
 
 def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan:
@@ -39,16 +43,28 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan:
                 f"cells; at most {MAX_COLUMN_CELLS:,} are measured for a column. Give it fewer bins, or leave it out."
             )
     column_share, choice_share = _share(method.column_share, "column_share"), _share(method.choice_share, "choice_share")
-    if column_share + choice_share >= 1:
-        raise PlanError("column_share and choice_share must leave something for the pairs: together they must stay below 1.")
+    misfit_share = exact(method.misfit_share, "misfit_share")
+    if not 0 <= misfit_share < 1:
+        raise PlanError(f"misfit_share must be at least 0 and below 1, not {method.misfit_share}.")
+    if column_share + choice_share + misfit_share >= 1:
+        raise PlanError(
+            "column_share, choice_share and misfit_share must leave something for the pairs: together they must stay below 1."
+        )
+    rounds = method.rounds
+    if rounds is not None and (isinstance(rounds, bool) or not isinstance(rounds, int) or not 0 <= rounds <= MAX_ROUNDS):
+        raise PlanError(f"rounds must be a whole number from 0 to {MAX_ROUNDS}, not {rounds!r}.")
     deviations = exact(method.cell_deviations, "cell_deviations")
     if deviations <= 0:
         raise PlanError(f"cell_deviations must be above 0, not {method.cell_deviations}.")
     count = len(names) - (target is not None)
     if count == 1:
-        column_share, choice_share = Fraction(1), Fraction(0)
-    pair_share = 1 - column_share - choice_share
+        column_share, choice_share, misfit_share = Fraction(1), Fraction(0), Fraction(0)
+    pair_share = 1 - column_share - choice_share - misfit_share
     purse, paid, reason = _purse(method, schema, cost, count)
+    if count > 1 and not purse.can_choose(choice_share / (2 * MAX_ROUNDS * count)):
+        raise PlanError(
+            "The cost is so small that no pair of columns could be chosen for its share. Give a larger rho or epsilon."
+        )
     parts = purse.split([axis.cardinality * labels for axis in domain.axes if axis.name != target])
     column_deviation = [purse.deviation(column_share * part) for part in parts]
     pair_deviation = purse.deviation(pair_share / (count - 1)) if count > 1 else None
@@ -64,6 +80,8 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan:
         "column_share": str(column_share),
         "choice_share": str(choice_share),
         "pair_share": str(pair_share),
+        "misfit_share": str(misfit_share),
+        "rounds": method.rounds,
         "workload": _workload(method, domain),
         "public_rows": public_rows,
         "column_deviation_low": min(column_deviation),
@@ -96,8 +114,10 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan:
             "noise": method.noise,
             "column_share": str(method.column_share),
             "choice_share": str(method.choice_share),
+            "misfit_share": str(misfit_share),
             "cell_deviations": str(deviations),
-            "workload": None if method.workload is None else list(method.workload),
+            "rounds": method.rounds,
+            "workload": [["*".join(names), weight] for names, weight in _workload(method, domain)],
         },
         domain=domain,
         facts=facts,
@@ -170,15 +190,29 @@ def _target(method: JoinedHistograms, schema: Schema, domain: Domain, warnings: 
     return name
 
 
-def _workload(method: JoinedHistograms, domain: Domain) -> list[list[str]]:
-    out: list[list[str]] = []
-    for item in method.workload or ():
+def _workload(method: JoinedHistograms, domain: Domain) -> list[tuple[list[str], str]]:
+    """What matters more: names of columns, and a weight."""
+    given = method.workload or ()
+    if isinstance(given, str):
+        given = (given,)
+    items = list(given.items()) if isinstance(given, Mapping) else [_weighted(item, domain) for item in given]
+    out: list[tuple[list[str], str]] = []
+    for item, weight in items:
         names = [part.strip() for part in item.split("*")] if item not in domain.names else [item]
         for name in names:
             if name not in domain.names:
                 raise PlanError(f"workload names '{name}', which is not among the columns.{did_you_mean(name, domain.names)}")
-        out.append(names)
+        amount = exact(weight, f"the weight of '{item}'")
+        if not Fraction(1, 100) <= amount <= 100:
+            raise PlanError(f"The weight of '{item}' in workload must lie between 1/100 and 100, not {weight}.")
+        out.append((names, str(amount)))
     return out
+
+
+def _weighted(item: str, domain: Domain) -> tuple[str, object]:
+    """A name or marginal, and the weight after its last colon."""
+    head, colon, tail = item.rpartition(":")
+    return (item, USUAL_WEIGHT) if not colon or item in domain.names else (head.strip(), tail.strip())
 
 
 def _share(value: object, what: str) -> Fraction:

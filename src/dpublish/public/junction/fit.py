@@ -1,4 +1,4 @@
-"""From measured tables to the model: labels first, then every column, then every pair, each made to agree with the last.
+"""From measured tables to the model: labels first, then every column, then the joint tables, each made to agree with the last.
 
 This is post-processing of published numbers. The least-squares step is unbiased and keeps its precision, which is what the
 intervals are made of; the steps to non-negative counts come after it.
@@ -6,13 +6,19 @@ intervals are made of; the steps to non-negative counts come after it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from dpublish.public.junction.beliefs import Beliefs, Target
+from dpublish.public.junction.cliques import CliqueTree
 from dpublish.public.junction.margins import Floats, GroupSums, Ints, fit_margins, least_squares, onto_simplex, sum_groups
-from dpublish.public.junction.model import JunctionModel, Pair
+from dpublish.public.junction.model import Fitted, JunctionModel
+
+WALKS = 25
+"""Times that proportional fitting goes around the junction tree, at most; a forest of pairs needs one."""
 
 
 @dataclass(frozen=True)
@@ -24,49 +30,91 @@ class MeasuredColumn:
 
 
 @dataclass(frozen=True)
-class MeasuredPair:
-    """Noisy counts of two columns by label over groups of levels."""
+class MeasuredTable:
+    """Noisy counts of a few columns by label over groups of levels. `round` says after which model it was chosen."""
 
-    first: int
-    second: int
-    first_groups: Ints
-    second_groups: Ints
+    columns: tuple[int, ...]
+    groups: tuple[Ints, ...]
     counts: Floats
     variance: float
+    round: int = 0
 
     def sums_for(self, column: int) -> GroupSums:
-        """What the pair says about one of its columns alone."""
-        other = 1 if column == self.first else 0
-        group_of = self.first_groups if column == self.first else self.second_groups
-        return GroupSums(group_of, self.counts.sum(axis=other), self.variance * self.counts.shape[other])
+        """What the table says about one of its columns alone."""
+        place = self.columns.index(column)
+        others = tuple(axis for axis in range(len(self.columns)) if axis != place)
+        cells = math.prod(self.counts.shape[axis] for axis in others)
+        return GroupSums(self.groups[place], self.counts.sum(axis=others), self.variance * cells)
 
 
 def fit_model(
-    columns: Sequence[MeasuredColumn | None], pairs: Sequence[MeasuredPair], *, target: int | None, total: int | None
+    columns: Sequence[MeasuredColumn | None], tables: Sequence[MeasuredTable], *, target: int | None, total: int | None
 ) -> JunctionModel:
-    """The joined model. `columns[target]` is None; `total` is the public number of rows, where there is one."""
-    labels = fit_labels([column for column in columns if column is not None], pairs, total)
+    """The joined model. `columns[target]` is None; `total` is the public number of rows, where there is one.
+
+    Tables of one round are shrunk towards the model of the rounds before, towards which they were chosen.
+    """
+    labels = fit_labels([column for column in columns if column is not None], tables, total)
     singles = [
         np.diag(labels)
         if column is None
-        else fit_column(column, [pair.sums_for(index) for pair in pairs if index in (pair.first, pair.second)], labels)
+        else fit_column(column, [table.sums_for(index) for table in tables if index in table.columns], labels)
         for index, column in enumerate(columns)
     ]
-    return JunctionModel(labels, singles, [fit_pair(pair, singles, labels) for pair in pairs], target=target)
+    joined = [index for index, column in enumerate(columns) if column is not None]
+    state_of = {index: common_states(singles[index].shape[0], index, tables) for index in joined}
+    model = join_tables(labels, singles, state_of, [], target=target)
+    for number in sorted({table.round for table in tables}):
+        fresh = [fit_table(table, model, singles, labels) for table in tables if table.round == number]
+        model = join_tables(labels, singles, state_of, [*model.tables, *fresh], target=target)
+    return model
 
 
-def fit_labels(columns: Sequence[MeasuredColumn], pairs: Sequence[MeasuredPair], total: int | None) -> Floats:
+def common_states(levels: int, column: int, tables: Sequence[MeasuredTable]) -> Ints:
+    """The state of each level of a column: levels that every table puts in the same group share one."""
+    state = np.zeros(levels, dtype=np.int64)
+    for table in tables:
+        if column in table.columns:
+            group_of = table.groups[table.columns.index(column)]
+            _, found = np.unique(state * (int(group_of.max()) + 1) + group_of, return_inverse=True)
+            state = found.reshape(-1).astype(np.int64)
+    return state
+
+
+def join_tables(
+    labels: Floats, singles: Sequence[Floats], state_of: Mapping[int, Ints], tables: Sequence[Fitted], *, target: int | None
+) -> JunctionModel:
+    """The model of largest entropy with the given tables."""
+    states = {column: int(state.max()) + 1 for column, state in state_of.items()}
+    tree = CliqueTree.of(state_of, [table.columns for table in tables], states)
+    beliefs = Beliefs(tree, states, len(labels))
+    beliefs.start({c: sum_groups(singles[c], state, states[c]) for c, state in state_of.items()}, labels)
+    targets = []
+    for table in tables:
+        of_states = []
+        for column, group_of in zip(table.columns, table.groups, strict=True):
+            group = np.zeros(states[column], dtype=np.int64)
+            group[state_of[column]] = group_of
+            of_states.append(group)
+        targets.append(Target(table.columns, tuple(of_states), table.table))
+    beliefs.fit(targets, walks=WALKS)
+    return JunctionModel(labels, singles, state_of, beliefs, tables, target=target)
+
+
+def fit_labels(columns: Sequence[MeasuredColumn], tables: Sequence[MeasuredTable], total: int | None) -> Floats:
     """Rows of each label: every table has its own noisy answer, and they are averaged by precision."""
-    value, _ = label_estimate(columns, pairs)
+    value, _ = label_estimate(columns, tables)
     if total is not None:
         return onto_simplex(value[:, None], np.array([float(total)]))[:, 0]
     return np.maximum(0.0, value)
 
 
-def label_estimate(columns: Sequence[MeasuredColumn], pairs: Sequence[MeasuredPair]) -> tuple[Floats, float]:
+def label_estimate(columns: Sequence[MeasuredColumn], tables: Sequence[MeasuredTable]) -> tuple[Floats, float]:
     """The unbiased estimate of the rows of each label, and its variance."""
     answers = [(one.counts.sum(axis=0), one.variance * one.counts.shape[0]) for one in columns]
-    answers += [(one.counts.sum(axis=(0, 1)), one.variance * one.counts.shape[0] * one.counts.shape[1]) for one in pairs]
+    for one in tables:
+        labels = one.counts.shape[-1]
+        answers.append((one.counts.reshape(-1, labels).sum(axis=0), one.variance * (one.counts.size // labels)))
     precision = sum(1 / variance for _, variance in answers)
     value = sum((answer / variance for answer, variance in answers), start=np.zeros(answers[0][0].shape))
     return value / precision, 1 / precision
@@ -78,25 +126,38 @@ def fit_column(column: MeasuredColumn, more: Sequence[GroupSums], labels: Floats
     return onto_simplex(best, labels)
 
 
-def fit_pair(pair: MeasuredPair, singles: Sequence[Floats], labels: Floats) -> Pair:
-    """The table of a pair, shrunk towards independence as far as its noise calls for, non-negative, and with the margins
-    that its two columns have."""
-    first = sum_groups(singles[pair.first], pair.first_groups, pair.counts.shape[0])
-    second = sum_groups(singles[pair.second], pair.second_groups, pair.counts.shape[1])
-    sums = np.where(labels > 0, labels, 1.0)
-    independent = first[:, None, :] * second[None, :, :] / sums
-    table = shrink(pair.counts, independent, pair.variance)
-    flat = onto_simplex(table.reshape(-1, len(labels)), labels).reshape(table.shape)
-    # a little of the independent table keeps proportional fitting from being stuck at zeros
-    fitted = fit_margins(flat + 1e-3 * independent, first, second)
-    return Pair(pair.first, pair.second, pair.first_groups, pair.second_groups, fitted)
+def fit_table(table: MeasuredTable, model: JunctionModel, singles: Sequence[Floats], labels: Floats) -> Fitted:
+    """A table shrunk towards what the model says of it, as far as its noise calls for, non-negative, and with the margins that
+    its columns have."""
+    margins = [
+        sum_groups(singles[column], group_of, count)
+        for column, group_of, count in zip(table.columns, table.groups, table.counts.shape, strict=False)
+    ]
+    expected = grouped_table(model, table.columns, table.groups)
+    best = shrink(table.counts, expected, table.variance)
+    flat = onto_simplex(best.reshape(-1, len(labels)), labels).reshape(best.shape)
+    # a little of the expected table keeps proportional fitting from being stuck at zeros
+    return Fitted(table.columns, table.groups, fit_margins(flat + 1e-3 * expected, margins))
 
 
-def shrink(counts: Floats, independent: Floats, variance: float) -> Floats:
-    """The measured table moved towards the independent one: the positive-part rule of James and Stein, a label at a time."""
-    away = counts - independent
-    cells = away.shape[0] * away.shape[1]
-    size = (away * away).sum(axis=(0, 1))
+def grouped_table(model: JunctionModel, columns: Sequence[int], groups: Sequence[Ints]) -> Floats:
+    """What a model says of the counts of some columns over groups of levels, by label."""
+    if len(columns) == 2:
+        first, second = columns
+        spreads = {column: model.spread(column, group_of) for column, group_of in zip(columns, groups, strict=True)}
+        return model.around(first, spreads)[second]
+    table = model.joint_states(columns)
+    for place, (column, group_of) in enumerate(zip(columns, groups, strict=True)):
+        moved = np.einsum("a...t,agt->g...t", np.moveaxis(table, place, 0), model.spread(column, group_of))
+        table = np.moveaxis(moved, 0, place)
+    return table
+
+
+def shrink(counts: Floats, expected: Floats, variance: float) -> Floats:
+    """The measured table moved towards the expected one: the positive-part rule of James and Stein, a label at a time."""
+    away = counts - expected
+    cells = away.size // away.shape[-1]
+    size = (away * away).sum(axis=tuple(range(away.ndim - 1)))
     keep = np.maximum(0.0, 1.0 - max(0, cells - 2) * variance / np.where(size > 0, size, 1.0))
-    shrunk: Floats = independent + keep * away
+    shrunk: Floats = expected + keep * away
     return shrunk

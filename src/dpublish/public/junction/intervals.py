@@ -1,8 +1,9 @@
 """Intervals of counts from the measured tables, whatever the model says.
 
-A count over one column, over the target, or over a measured pair has an unbiased estimate and a known variance. Every other
-count is bounded by such counts: a conjunction by its parts (Frechet's bounds), and so on. These bounds hold for any table
-that has the measured margins, so that they contain the misfit of the model; the errors of the parts share the level.
+A count over one column, over the target, or over a measured table has an unbiased estimate and a known variance. A count over
+two columns that were not counted together has the model's answer, give or take the published misfit. Every other count is
+bounded by such counts: a conjunction by its parts (Frechet's bounds), and so on. These bounds hold for any table that has the
+measured margins, so that they contain the misfit of the model; the errors of the parts share the level.
 """
 
 from __future__ import annotations
@@ -18,12 +19,23 @@ from numpy.typing import NDArray
 from dpublish.domain import Domain
 from dpublish.errors import QueryError
 from dpublish.public.junction.cover import cover_table
-from dpublish.public.junction.fit import MeasuredColumn, MeasuredPair, label_estimate
+from dpublish.public.junction.fit import MeasuredColumn, MeasuredTable, label_estimate
 from dpublish.public.junction.margins import Floats, GroupSums, Ints, least_squares, solve_precision
 from dpublish.public.junction.measured import Measured
+from dpublish.public.junction.misfit import block_mask, count_boxes, level_blocks
+from dpublish.public.junction.model import JunctionModel
 from dpublish.public.predicate import All, Any, Constant, Node, columns_of
 
 MAX_CELLS = 1 << 22
+MAX_PARTS = 4
+"""Parts of a conjunction up to which all pairs of them are looked at."""
+
+MEASURED = "counted: the interval covers the noise"
+MISFIT = (
+    "not counted as such: the interval covers the noise and the largest error that the model was measured to have over runs "
+    "of levels of any two columns"
+)
+BOUNDS = "not counted: the interval holds bounds from what was counted, and is wide where the release cannot tell"
 _DENSE = 1500
 
 
@@ -34,6 +46,7 @@ class Range:
     low: float
     high: float
     error: float
+    note: str = MEASURED
 
 
 def quantile(alpha: float, noise: str) -> float:
@@ -50,10 +63,9 @@ def quantile(alpha: float, noise: str) -> float:
 class Intervals:
     """Answers `range_of(predicate)` from what was measured."""
 
-    def __init__(self, measured: Measured, domain: Domain) -> None:
-        self._measured, self._domain = measured, domain
+    def __init__(self, measured: Measured, domain: Domain, model: JunctionModel) -> None:
+        self._measured, self._domain, self._model = measured, domain, model
         self._target, self._labels = measured.target, measured.labels
-        self._pairs = {frozenset((pair.first, pair.second)): pair for pair in measured.pairs}
         self._combined = cache(self._combine)
 
     def range_of(self, node: Node, level: float) -> Range:
@@ -61,7 +73,7 @@ class Intervals:
             raise QueryError(f"level must lie between 0 and 1, not {level}.")
         found = self._range(node, 1 - level)
         top = self._total(1 - level).high
-        return Range(max(0.0, min(found.low, top)), max(0.0, min(found.high, top)), found.error)
+        return Range(max(0.0, min(found.low, top)), max(0.0, min(found.high, top)), found.error, found.note)
 
     def column_ranges(self, column: int, level: float) -> tuple[Floats, Floats, Floats]:
         """Low, high and standard error of every level of a column (of every label, for the target)."""
@@ -80,16 +92,15 @@ class Intervals:
 
     def pair_ranges(self, first: int, second: int, level: float) -> tuple[Floats, Floats] | None:
         """Low and high of every cell of a measured pair with the label, seen with `first` first; None for other pairs."""
-        pair = self._pairs.get(frozenset((first, second)))
+        pair = self._table_of([first, second])
         if pair is None:
             return None
         low, high, _ = self._spread(pair.counts, np.full(pair.counts.shape, math.sqrt(pair.variance)), level)
-        sizes = np.outer(np.bincount(pair.first_groups), np.bincount(pair.second_groups))
+        sizes = np.outer(*(np.bincount(group_of) for group_of in pair.groups))
         # a cell that stands for several combinations says nothing about the least that one of them has
         low = np.where(sizes[:, :, None] == 1, low, 0.0)
-        spot = np.ix_(pair.first_groups, pair.second_groups)
-        fine = low[spot], high[spot]
-        return fine if first == pair.first else (fine[0].transpose(1, 0, 2), fine[1].transpose(1, 0, 2))
+        spot = np.ix_(*pair.groups)
+        return low[spot], high[spot]
 
     def _spread(self, value: Floats, error: Floats, level: float) -> tuple[Floats, Floats, Floats]:
         top = self._total(1 - level).high
@@ -107,15 +118,17 @@ class Intervals:
             return self._linear(float(value @ inside), variance * float(np.count_nonzero(inside)), alpha)
         if len(features) == 1:
             return self._one_column(node, features[0], alpha)
-        pair = self._pairs.get(frozenset(features)) if len(features) == 2 else None
-        if pair is not None and self._cells(features) <= MAX_CELLS:
-            return self._one_pair(node, pair, alpha)
+        table = self._table_of(features) if self._cells(features) <= MAX_CELLS else None
+        if table is not None:
+            return self._one_table(node, table, alpha)
+        if len(features) == 2 and self._measured.misfit is not None and self._cells(features) <= MAX_CELLS:
+            return _narrower(self._one_box(node, features, alpha / 2), self._bounds(node, alpha / 2))
         return self._bounds(node, alpha)
 
     def _bounds(self, node: Node, alpha: float) -> Range:
         """Bounds from the parts of a conjunction or disjunction."""
         if not isinstance(node, All | Any):
-            return Range(0.0, self._total(alpha).high, self._total(alpha).high / 2)
+            return Range(0.0, self._total(alpha).high, self._total(alpha).high / 2, BOUNDS)
         parts = list(node.parts)
         joined = [type(node)(tuple(some)) for some in self._joined_parts(parts)]
         share = alpha / (len(parts) + len(joined) + 1)
@@ -129,17 +142,57 @@ class Intervals:
             low = max(one.low for one in [*ranges, *more])
             high = min(total.high, sum(one.high for one in ranges))
         low = min(low, high)
-        return Range(low, high, (high - low) / (2 * quantile(alpha / 2, "gaussian")))
+        note = MISFIT if any(one.note == MISFIT for one in more) else BOUNDS
+        return Range(low, high, (high - low) / (2 * quantile(alpha / 2, "gaussian")), note)
+
+    def misfit_bound(self, first: int, second: int, alpha: float) -> float | None:
+        """Rows by which a box of two columns may be off the model, but for alpha; None when that was not published."""
+        misfit = self._measured.misfit
+        if misfit is None:
+            return None
+        sizes = [min(self._domain.axes[column].cardinality, misfit.blocks) for column in (first, second)]
+        return misfit.bound(alpha, sizes[0] * sizes[1] * self._labels)
+
+    def lone_levels(self, column: int) -> bool:
+        """Whether every level of a column is a block of its own, so that single levels are boxes."""
+        misfit = self._measured.misfit
+        return misfit is not None and self._domain.axes[column].cardinality <= misfit.blocks
+
+    def _one_box(self, node: Node, features: list[int], alpha: float) -> Range:
+        """The model's answer, give or take the misfit of every box that the predicate is made of."""
+        misfit = self._measured.misfit
+        assert misfit is not None
+        each = self.misfit_bound(features[0], features[1], alpha)
+        assert each is not None
+        blocks = (
+            level_blocks(self._domain.axes[features[0]].cardinality, misfit.blocks),
+            level_blocks(self._domain.axes[features[1]].cardinality, misfit.blocks),
+        )
+        spreads = {column: self._model.spread(column, block_of) for column, block_of in zip(features, blocks, strict=True)}
+        expected = self._model.around(features[0], spreads)[features[1]]
+        ends = []
+        for mask, wholly, sign in zip(self._masks(node, features), (True, False), (-1, 1), strict=True):
+            chosen = block_mask(mask, blocks, wholly=wholly)
+            ends.append(float(expected[chosen].sum()) + sign * each * count_boxes(chosen))
+        return Range(ends[0], max(ends), (max(ends) - ends[0]) / (2 * quantile(alpha, "gaussian")), MISFIT)
 
     def _joined_parts(self, parts: Sequence[Node]) -> list[list[Node]]:
         """Parts that fall within one measured pair together, and so have a tighter range than each alone."""
-        out = []
-        for pair in self._measured.pairs:
-            within = {pair.first, pair.second, self._target}
+        out: list[list[Node]] = []
+        for table in self._measured.tables:
+            within = {*table.columns, self._target}
             some = [part for part in parts if columns_of(part) <= within]
-            if len(some) > 1 and frozenset().union(*(columns_of(part) for part in some)) >= {pair.first, pair.second}:
+            if len(some) > 1 and len(frozenset().union(*(columns_of(part) for part in some)) - {self._target}) > 1:
                 out.append(some)
+        if self._measured.misfit is not None and len(parts) <= MAX_PARTS:
+            for i, first in enumerate(parts):
+                out += [[first, other] for other in parts[i + 1 :] if self._unmeasured(first, other) and len(parts) > 2]
         return out
+
+    def _unmeasured(self, first: Node, second: Node) -> bool:
+        """Whether two parts speak of two columns that were not counted together."""
+        features = sorted((columns_of(first) | columns_of(second)) - {self._target})
+        return len(features) == 2 and self._table_of(features) is None
 
     def _one_column(self, node: Node, column: int, alpha: float) -> Range:
         inside, touched = self._masks(node, [column])
@@ -152,20 +205,35 @@ class Intervals:
 
         return self._between(answer(inside), answer(touched), alpha)
 
-    def _one_pair(self, node: Node, pair: MeasuredPair, alpha: float) -> Range:
-        inside, touched = self._masks(node, [pair.first, pair.second])
-        shape = pair.counts.shape[:2]
-        cell = (pair.first_groups[:, None] * shape[1] + pair.second_groups[None, :]).ravel()
-        wholly = np.ones((shape[0] * shape[1], self._labels), dtype=np.bool_)
+    def _one_table(self, node: Node, table: MeasuredTable, alpha: float) -> Range:
+        inside, touched = self._masks(node, list(table.columns))
+        shape = table.counts.shape[:-1]
+        cell = np.ravel_multi_index(np.ix_(*table.groups), shape).ravel()
+        wholly = np.ones((math.prod(shape), self._labels), dtype=np.bool_)
         partly = np.zeros_like(wholly)
         np.logical_and.at(wholly, cell, inside.reshape(-1, self._labels))
         np.logical_or.at(partly, cell, touched.reshape(-1, self._labels))
 
         def answer(mask: NDArray[np.bool_]) -> tuple[float, float]:
-            chosen = mask.reshape(pair.counts.shape)
-            return float(pair.counts[chosen].sum()), pair.variance * float(np.count_nonzero(chosen))
+            chosen = mask.reshape(table.counts.shape)
+            return float(table.counts[chosen].sum()), table.variance * float(np.count_nonzero(chosen))
 
         return self._between(answer(wholly), answer(partly), alpha)
+
+    def _table_of(self, features: Sequence[int]) -> MeasuredTable | None:
+        """What was counted of some columns together, axes in the order given: the table with least noise, others summed out."""
+        found: MeasuredTable | None = None
+        for table in self._measured.tables:
+            if not set(features) <= set(table.columns):
+                continue
+            places = [table.columns.index(column) for column in features]
+            others = tuple(place for place in range(len(table.columns)) if place not in places)
+            kept = sorted(places)
+            counts = table.counts.sum(axis=others).transpose([*(kept.index(place) for place in places), len(kept)])
+            variance = table.variance * math.prod(table.counts.shape[place] for place in others)
+            if found is None or variance < found.variance:
+                found = MeasuredTable(tuple(features), tuple(table.groups[place] for place in places), counts, variance)
+        return found
 
     def _masks(self, node: Node, features: list[int]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Inside and touched over levels (x levels) x labels."""
@@ -194,12 +262,12 @@ class Intervals:
         return self._linear(float(value.sum()), variance * len(value), alpha)
 
     def _label_estimate(self) -> tuple[Floats, float]:
-        return label_estimate([one for one in self._measured.columns if one is not None], self._measured.pairs)
+        return label_estimate([one for one in self._measured.columns if one is not None], self._measured.tables)
 
     def _combine(self, column: int) -> tuple[Floats, list[GroupSums], MeasuredColumn]:
         measured = self._measured.columns[column]
         assert measured is not None
-        groups = [pair.sums_for(column) for pair in self._measured.pairs if column in (pair.first, pair.second)]
+        groups = [table.sums_for(column) for table in self._measured.tables if column in table.columns]
         return least_squares(measured.counts, measured.variance, groups), groups, measured
 
     def _levels(self, column: int) -> tuple[Floats, Floats]:
@@ -215,6 +283,17 @@ class Intervals:
 
     def _cells(self, features: Sequence[int]) -> int:
         return math.prod(self._domain.axes[column].cardinality for column in features) * self._labels
+
+
+def _narrower(first: Range, second: Range) -> Range:
+    """What both ranges allow; the first where noise has put them apart."""
+    low, high = max(first.low, second.low), min(first.high, second.high)
+    if low > high:
+        return first
+    if (first.low, first.high) == (low, high):
+        return first
+    note = second.note if (second.low, second.high) == (low, high) else first.note
+    return Range(low, high, min(first.error, second.error), note)
 
 
 def rank_codes(shape: Sequence[int]) -> list[Ints]:

@@ -83,14 +83,17 @@ def solve_precision(right: Floats, variance: float, more: Sequence[GroupSums]) -
     return x
 
 
-def fit_margins(table: Floats, first: Floats, second: Floats, *, rounds: int = 50) -> Floats:
-    """Iterative proportional fitting of a groups x groups x labels table to its two margins (groups x labels each)."""
+def fit_margins(table: Floats, margins: Sequence[Floats], *, rounds: int = 50) -> Floats:
+    """Iterative proportional fitting of a table, labels last, to the margins of its other axes (groups x labels each)."""
     out = table.copy()
+    axes = range(len(margins))
     for _ in range(rounds):
-        rows = out.sum(axis=1)
-        out *= np.where(rows > 0, first / np.where(rows > 0, rows, 1.0), 0.0)[:, None, :]
-        columns = out.sum(axis=0)
-        out *= np.where(columns > 0, second / np.where(columns > 0, columns, 1.0), 0.0)[None, :, :]
-        if np.abs(out.sum(axis=1) - first).max(initial=0.0) < 1e-6 * max(1.0, float(first.max(initial=0.0))):
+        for axis, wanted in enumerate(margins):
+            held = out.sum(axis=tuple(other for other in axes if other != axis))
+            shape = [1] * out.ndim
+            shape[axis], shape[-1] = wanted.shape
+            out *= np.where(held > 0, wanted / np.where(held > 0, held, 1.0), 0.0).reshape(shape)
+        first = out.sum(axis=tuple(other for other in axes if other != 0))
+        if np.abs(first - margins[0]).max(initial=0.0) < 1e-6 * max(1.0, float(margins[0].max(initial=0.0))):
             break
     return out

@@ -13,16 +13,23 @@ from numpy.typing import NDArray
 
 from dpublish.domain import Domain
 from dpublish.errors import BundleError
-from dpublish.public.junction.fit import MeasuredColumn, MeasuredPair
+from dpublish.public.junction.cliques import CliqueTree
+from dpublish.public.junction.fit import MeasuredColumn, MeasuredTable, common_states
 from dpublish.public.junction.grouping import MAX_GROUPS
 from dpublish.public.junction.margins import Ints
+from dpublish.public.junction.misfit import Misfit, read_misfit
 from dpublish.public.manifest import text, whole
 
 NoiseName = Literal["laplace", "gaussian"]
 Arrays = Mapping[str, Mapping[str, NDArray[np.int64]]]
 
-TABLES = {"columns": ("column", "count"), "pairs": ("pair", "count"), "groups": ("side", "group")}
+TABLES = {"columns": ("column", "count"), "joined": ("table", "count"), "groups": ("side", "group")}
+MAX_WIDTH = 3
+"""Columns of one joint table, beside the target."""
 MAX_LABELS = 255
+MAX_ROUNDS = 8
+MAX_MODEL = 1 << 27
+"""Cells of a whole junction tree."""
 _BELIEVABLE = 1 << 52
 
 
@@ -33,8 +40,9 @@ class Measured:
     noise: NoiseName
     target: int | None
     columns: tuple[MeasuredColumn | None, ...]
-    pairs: tuple[MeasuredPair, ...]
+    tables: tuple[MeasuredTable, ...]
     total: int | None
+    misfit: Misfit | None = None
 
     @property
     def labels(self) -> int:
@@ -63,39 +71,64 @@ def read_measured(domain: Domain, facts: Mapping[str, Any], tables: Arrays) -> M
         noise=cast(NoiseName, noise),
         target=target,
         columns=tuple(columns),
-        pairs=_read_pairs(domain, facts, tables, target, labels, noise),
+        tables=_read_joined(domain, facts, tables, target, labels, noise),
         total=_total(facts),
+        misfit=read_misfit(facts, noise),
     )
 
 
-def _read_pairs(
+def _read_joined(
     domain: Domain, facts: Mapping[str, Any], tables: Arrays, target: int | None, labels: int, noise: str
-) -> tuple[MeasuredPair, ...]:
-    listed = facts.get("pairs")
-    if not isinstance(listed, list) or not all(isinstance(item, list) and len(item) == 2 for item in listed):
-        raise BundleError("facts: 'pairs' must be a list of pairs of names.")
+) -> tuple[MeasuredTable, ...]:
+    listed = facts.get("joined")
+    if not isinstance(listed, list) or not all(isinstance(item, list) and 2 <= len(item) <= MAX_WIDTH for item in listed):
+        raise BundleError("facts: 'joined' must be a list of tables, each a list of names of columns.")
     names = list(domain.names)
-    edges = [(_index(names, first), _index(names, second)) for first, second in listed]
-    _check_forest(edges, len(names), target)
-    sides = [column for edge in edges for column in edge]
-    groups = _unstack(tables, "groups", list(range(len(sides))), [domain.shape[column] for column in sides])
-    for group_of in groups:
-        numbers = int(group_of.max()) + 1
-        if group_of.min() < 0 or numbers > MAX_GROUPS or len(np.unique(group_of)) != numbers:
-            raise BundleError("groups.parquet: the groups of a column must be numbered from 0 without gaps.")
-    shapes = [(int(groups[2 * i].max()) + 1, int(groups[2 * i + 1].max()) + 1) for i in range(len(edges))]
-    counts = _unstack(tables, "pairs", list(range(len(edges))), [first * second * labels for first, second in shapes])
-    variances = _variances(facts, "pair_scales", len(edges), noise)
-    return tuple(
-        MeasuredPair(
-            *edge,
-            first_groups=groups[2 * i],
-            second_groups=groups[2 * i + 1],
-            counts=counts[i].reshape(*shapes[i], labels).astype(np.float64),
-            variance=variances[i],
+    joined = [tuple(_index(names, name) for name in item) for item in listed]
+    if any(target in columns or len(set(columns)) < len(columns) for columns in joined):
+        raise BundleError("facts: a table of 'joined' must name different columns other than the target.")
+    rounds = _rounds(facts, len(joined))
+    sides = [column for columns in joined for column in columns]
+    groups = iter(_unstack(tables, "groups", list(range(len(sides))), [domain.shape[column] for column in sides]))
+    grouped = [tuple(next(groups) for _ in columns) for columns in joined]
+    shapes = [tuple(_count_groups(group_of) for group_of in some) for some in grouped]
+    counts = _unstack(tables, "joined", list(range(len(joined))), [math.prod(shape) * labels for shape in shapes])
+    variances = _variances(facts, "joined_scales", len(joined), noise)
+    found = tuple(
+        MeasuredTable(columns, some, values.reshape(*shape, labels).astype(np.float64), variance, number)
+        for columns, some, shape, values, variance, number in zip(
+            joined, grouped, shapes, counts, variances, rounds, strict=True
         )
-        for i, edge in enumerate(edges)
     )
+    _check_size(domain, found, target, labels)
+    return found
+
+
+def _rounds(facts: Mapping[str, Any], tables: int) -> list[int]:
+    """The round of each table, from how many tables each round had."""
+    sizes = facts.get("rounds")
+    if not isinstance(sizes, list) or not all(isinstance(size, int) and 0 <= size <= tables for size in sizes):
+        raise BundleError("facts: 'rounds' must list how many tables each round had.")
+    out = [number for number, size in enumerate(sizes) for _ in range(size)]
+    if len(out) != tables or len(sizes) > MAX_ROUNDS + 1:
+        raise BundleError("facts: 'rounds' does not fit the tables of 'joined'.")
+    return out
+
+
+def _count_groups(group_of: Ints) -> int:
+    numbers = int(group_of.max()) + 1
+    if group_of.min() < 0 or numbers > MAX_GROUPS or len(np.unique(group_of)) != numbers:
+        raise BundleError("groups.parquet: the groups of a column must be numbered from 0 without gaps.")
+    return numbers
+
+
+def _check_size(domain: Domain, tables: Sequence[MeasuredTable], target: int | None, labels: int) -> None:
+    """The junction tree that the tables lead to must fit in memory, whoever wrote the file."""
+    columns = [column for column in range(len(domain.shape)) if column != target]
+    states = {column: int(common_states(domain.shape[column], column, tables).max()) + 1 for column in columns}
+    tree = CliqueTree.of(columns, [table.columns for table in tables], states)
+    if tree.cells(states) * labels > MAX_MODEL:
+        raise BundleError("The tables of 'joined' lead to a model that is too large to hold.")
 
 
 def _unstack(tables: Arrays, name: str, keys: Sequence[int], lengths: Sequence[int]) -> list[Ints]:
@@ -131,15 +164,6 @@ def laplace_variance(scale: float) -> float:
     """Of discrete Laplace noise; never 0, so that it can be divided by."""
     rate = 1.0 / scale
     return max(1e-12, 2.0 * math.exp(-rate) / math.expm1(-rate) ** 2)
-
-
-def _check_forest(edges: Sequence[tuple[int, int]], columns: int, target: int | None) -> None:
-    tree = list(range(columns))
-    for first, second in edges:
-        if target in (first, second) or tree[first] == tree[second]:
-            raise BundleError("facts: 'pairs' must join columns other than the target, without a circle.")
-        old, new = tree[second], tree[first]
-        tree = [new if root == old else root for root in tree]
 
 
 def _index(names: list[str], name: Any) -> int:

@@ -1,23 +1,30 @@
-"""A model of a whole table: labels, every column given the label, and a forest of pairs of columns given the label.
+"""A model of a whole table: the clique tables of a junction tree, over states of the columns, each given the label.
 
-    P(x) = P(label) * prod over roots P(x_r | label) * prod over pairs P(x_child | group of x_parent, label)
+A state is a set of levels that no counted table tells apart; within a state a level follows its column's own table:
 
-A pair's table is over groups of levels; within a group a level is drawn by its column's own table. All factors agree on what
-they share, so that sums over the model are exact: `joint` gives the table of any few columns, `sample_codes` draws rows.
+    P(x) = P(label) * prod over cliques P(new states | states shared with the clique before, label)
+                    * prod over columns P(level | state, label)
+
+All factors agree on what they share, so that sums over the model are exact: `joint` gives the table of any few columns,
+`around` the tables of one column with every other, `sample_codes` draws rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from dpublish.errors import QueryError
+from dpublish.public.junction.beliefs import Beliefs
+from dpublish.public.junction.draws import draw, draw_levels
 from dpublish.public.junction.margins import Floats, Ints, sum_groups
 
 MAX_JOINT = 1 << 23
+MAX_WORK = 1 << 28
+"""Multiplications that one step of a sum over the model may take."""
 
 
 class TableTooLarge(QueryError):
@@ -25,39 +32,30 @@ class TableTooLarge(QueryError):
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Two columns joined: the groups of their levels, and the fitted groups x groups x labels table."""
+class Fitted:
+    """A counted table as the model has it: columns, groups of their levels, and fitted counts by label."""
 
-    first: int
-    second: int
-    first_groups: Ints
-    second_groups: Ints
+    columns: tuple[int, ...]
+    groups: tuple[Ints, ...]
     table: Floats
-
-    def seen_from(self, column: int) -> Pair:
-        """The same pair with `column` first."""
-        if column == self.first:
-            return self
-        return Pair(self.second, self.first, self.second_groups, self.first_groups, self.table.transpose(1, 0, 2))
-
-    @cached_property
-    def second_given_first(self) -> Floats:
-        """P(group of second | group of first, label); uniform where the first group is empty."""
-        sums = self.table.sum(axis=1, keepdims=True)
-        even = 1.0 / self.table.shape[1]
-        return np.where(sums > 0, self.table / np.where(sums > 0, sums, 1.0), even)
 
 
 class JunctionModel:
-    """The joined histograms. `singles[c]` is the levels x labels table of column c; `pairs` form a forest of the columns."""
+    """`singles[c]` is the levels x labels table of column c, `state_of[c]` the state of each of its levels."""
 
-    def __init__(self, labels: Floats, singles: Sequence[Floats], pairs: Sequence[Pair], *, target: int | None) -> None:
-        self.labels, self.singles, self.pairs, self.target = labels, list(singles), list(pairs), target
+    def __init__(
+        self,
+        labels: Floats,
+        singles: Sequence[Floats],
+        state_of: Mapping[int, Ints],
+        beliefs: Beliefs,
+        tables: Sequence[Fitted],
+        *,
+        target: int | None,
+    ) -> None:
+        self.labels, self.singles, self.target = labels, list(singles), target
+        self.state_of, self.beliefs, self.tables = dict(state_of), beliefs, list(tables)
         self.columns = [column for column in range(len(self.singles)) if column != target]
-        self._near: dict[int, list[Pair]] = {column: [] for column in self.columns}
-        for pair in self.pairs:
-            self._near[pair.first].append(pair)
-            self._near[pair.second].append(pair.seen_from(pair.second))
 
     @property
     def total(self) -> float:
@@ -68,64 +66,87 @@ class JunctionModel:
         total = self.total
         return self.labels / total if total > 0 else np.full(len(self.labels), 1.0 / len(self.labels))
 
-    def given_label(self, column: int) -> Floats:
-        """P(level | label)."""
-        table = self.singles[column]
-        sums = table.sum(axis=0)
-        return np.where(sums > 0, table / np.where(sums > 0, sums, 1.0), 1.0 / table.shape[0])
-
-    def within_group(self, column: int, group_of: Ints) -> Floats:
-        """P(level | its group, label); uniform in a group that has no rows of the label."""
-        table = self.singles[column]
-        groups = int(group_of.max()) + 1
-        sums = sum_groups(table, group_of, groups)[group_of]
-        members = np.bincount(group_of, minlength=groups)[group_of][:, None]
+    def within_state(self, column: int) -> Floats:
+        """P(level | its state, label); uniform in a state that has no rows of the label."""
+        table, state_of = self.singles[column], self.state_of[column]
+        states = int(state_of.max()) + 1
+        sums = sum_groups(table, state_of, states)[state_of]
+        members = np.bincount(state_of, minlength=states)[state_of][:, None]
         return np.where(sums > 0, table / np.where(sums > 0, sums, 1.0), 1.0 / members)
+
+    def spread(self, column: int, group_of: Ints) -> Floats:
+        """P(group of levels | state, label): states x groups x labels. All or nothing where groups are made of whole states."""
+        within, state_of = self.within_state(column), self.state_of[column]
+        out = np.zeros((int(state_of.max()) + 1, int(group_of.max()) + 1, within.shape[1]))
+        np.add.at(out, (state_of, group_of), within)
+        return out
 
     def joint(self, columns: Sequence[int]) -> Floats:
         """The expected counts of every combination of levels of some columns, axes in the order given."""
         wanted = [column for column in columns if column != self.target]
-        table = self.labels
-        axes: list[int] = []
-        left = set(wanted)
-        while left:
-            start = min(left)
-            part, kept = self._part(start, left)
-            left -= set(kept)
-            table = _outer(part, table)
-            axes = kept + axes
+        _check_size(math.prod(len(self.state_of[column]) for column in wanted) * len(self.labels))
+        table = self.joint_states(wanted)
+        for place, column in enumerate(wanted):
+            within = self.within_state(column)
+            shape = [1] * table.ndim
+            shape[place], shape[-1] = within.shape
+            table = table.take(self.state_of[column], axis=place) * within.reshape(shape)
+        axes = list(wanted)
         if self.target is not None and self.target in columns:
-            axes = [*axes, self.target]
+            axes.append(self.target)
         else:
             table = table.sum(axis=-1)
         return np.transpose(table, [axes.index(column) for column in columns])
 
-    def component(self, column: int) -> list[int]:
-        """The columns that are joined with one, itself first."""
-        found, seen = [column], {column}
-        for one in found:
-            for pair in self._near[one]:
-                if pair.second not in seen:
-                    seen.add(pair.second)
-                    found.append(pair.second)
-        return found
+    def joint_states(self, columns: Sequence[int]) -> Floats:
+        """The same over states, with the label as last axis."""
+        table, axes = self.labels, list[int]()
+        left = list(columns)
+        while left:
+            home = self._home(left)
+            part, kept = self._below(home, None, frozenset(left))
+            left = [column for column in left if column not in kept]
+            _check_size(part.size * table.size // part.shape[-1])
+            table = part.reshape(*part.shape[:-1], *(1,) * (table.ndim - 1), part.shape[-1]) * table
+            axes = kept + axes
+        return np.transpose(table, [*(axes.index(column) for column in columns), len(axes)])
 
-    def order(self) -> list[tuple[int, Pair | None]]:
-        """All columns, parents before children, each with the pair that joins it to its parent."""
-        out: list[tuple[int, Pair | None]] = []
-        seen: set[int] = set()
-        # the busiest column of a tree is its root, which keeps chains short
-        for start in sorted(self.columns, key=lambda column: (-len(self._near[column]), column)):
-            if start in seen:
+    def around(self, first: int, spreads: Mapping[int, Floats]) -> dict[int, Floats]:
+        """Tables of one column with each of the others that have a spread (see `spread`): groups x groups x labels."""
+        out: dict[int, Floats] = {}
+        fold = spreads[first]
+        wanted = set(spreads) - {first}
+        todo: list[tuple[int, int | None, Floats | None]] = [(self._home([first]), None, None)]
+        for one, before, front in todo:
+            axes = self.beliefs.axes[one]
+            near = self.beliefs.tree.near[one]
+            children = [other for other in near if other != before and wanted & self._beyond(other, one)]
+            if front is None or first in axes:
+                for second in axes:
+                    if second in wanted and second not in out:
+                        table = np.einsum("abt,agt->gbt", self.beliefs.over(one, [first, second]), fold)
+                        out[second] = np.einsum("gbt,bht->ght", table, spreads[second])
+                for child in children:
+                    tie = [column for column in axes if column in self.beliefs.axes[child] and column != first]
+                    todo.append((child, one, np.einsum("agt,a...t->g...t", fold, self.beliefs.over(one, [first, *tie]))))
                 continue
-            seen.add(start)
-            queue: list[tuple[int, Pair | None]] = [(start, None)]
-            for column, pair in queue:
-                out.append((column, pair))
-                for more in self._near[column]:
-                    if more.second not in seen:
-                        seen.add(more.second)
-                        queue.append((more.second, more))
+            given, tie, new = self.beliefs.given(one, before)
+            width = math.prod(given.shape[: len(tie)])
+            flat = front.reshape(front.shape[0], width, -1).transpose(2, 0, 1)
+            for second in new:
+                if second in wanted:
+                    over = tuple(len(tie) + i for i, column in enumerate(new) if column != second)
+                    chances = given.sum(axis=over).reshape(width, -1, given.shape[-1]).transpose(2, 0, 1)
+                    out[second] = (flat @ (chances @ spreads[second].transpose(2, 0, 1))).transpose(1, 2, 0)
+            for child in children:
+                onward = [column for column in axes if column in self.beliefs.axes[child]]
+                todo.append((child, one, _carry(front, given, tie, new, onward)))
+        shares = np.where(self.labels > 0, 1.0 / np.where(self.labels > 0, self.labels, 1.0), 0.0)
+        mine = np.einsum("agt,at->gt", fold, self.joint_states([first]))
+        for second in wanted:
+            if second not in out:
+                other = np.einsum("agt,at->gt", spreads[second], self.joint_states([second]))
+                out[second] = mine[:, None, :] * other[None] * shares
         return out
 
     def sample_codes(self, number: int, generator: np.random.Generator) -> list[Ints]:
@@ -135,115 +156,99 @@ class JunctionModel:
         rows show the model and little sampling error of their own.
         """
         codes: list[Ints] = [np.zeros(0, dtype=np.int64)] * len(self.singles)
-        label = _draw(np.zeros(number, dtype=np.int64), self.label_shares[None, :], generator)
-        labels = len(self.labels)
-        for column, pair in self.order():
-            if pair is None:
-                codes[column] = _draw(label, self.given_label(column).T, generator)
+        states: dict[int, Ints] = {}
+        label = draw(np.zeros(number, dtype=np.int64), self.label_shares[None, :], generator)
+        for one, before in self.beliefs.order:
+            given, tie, new = self.beliefs.given(one, before)
+            if not new:
                 continue
-            groups = pair.table.shape[1]
-            above = pair.first_groups[codes[pair.first]] * labels + label
-            chances = pair.second_given_first.transpose(0, 2, 1).reshape(-1, groups)
-            group = _draw(above, chances, generator)
-            codes[column] = self._draw_levels(column, pair.second_groups, group, label, generator)
+            shape = given.shape
+            keys = np.zeros(number, dtype=np.int64)
+            for column, count in zip(tie, shape, strict=False):
+                keys = keys * count + states[column]
+            chances = np.moveaxis(given, -1, len(tie)).reshape(math.prod(shape[: len(tie)]) * shape[-1], -1)
+            drawn = draw(keys * shape[-1] + label, chances, generator)
+            for column, state in zip(new, np.unravel_index(drawn, shape[len(tie) : -1]), strict=True):
+                states[column] = state.astype(np.int64)
+                codes[column] = draw_levels(self.within_state(column), self.state_of[column], states[column], label, generator)
         if self.target is not None:
             codes[self.target] = label
         return codes
 
-    def _draw_levels(self, column: int, group_of: Ints, group: Ints, label: Ints, generator: np.random.Generator) -> Ints:
-        """Levels within groups. All groups share one cumulative table, each a stretch of it."""
-        within = self.within_group(column, group_of)
-        by_group = np.argsort(group_of, kind="stable")
-        sizes = np.bincount(group_of)
-        widest = int(sizes.max())
-        if widest == 1:
-            alone: Ints = by_group[group]
-            return alone
-        starts = np.cumsum(sizes) - sizes
-        place = np.arange(len(group_of)) - starts[group_of[by_group]]
-        chances = np.zeros((len(sizes), within.shape[1], widest))
-        chances[group_of[by_group], :, place] = within[by_group]
-        picked = _draw(group * within.shape[1] + label, chances.reshape(-1, widest), generator)
-        levels: Ints = by_group[starts[group] + np.minimum(picked, sizes[group] - 1)]
-        return levels
-
-    def _part(self, start: int, wanted: set[int]) -> tuple[Floats, list[int]]:
-        """P(kept columns | label) of the tree that `start` is in: its axes are the kept columns, then the label."""
-        table, kept = self._below(start, None, wanted)
-        return table * _spread(self.given_label(start), table.ndim), [start, *kept]
-
-    def _below(self, column: int, parent: int | None, wanted: set[int]) -> tuple[Floats, list[int]]:
-        """P(kept columns further from the root | level of `column`, label), with the levels of `column` as first axis."""
-        labels = len(self.labels)
-        table = np.ones((self.singles[column].shape[0], labels))
-        kept: list[int] = []
-        for pair in self._near[column]:
-            child = pair.second
-            if child == parent or not (wanted & set(self._branch(child, column))):
-                continue
-            branch, below = self._below(child, column, wanted)
-            inside = branch * _spread(self.within_group(child, pair.second_groups), branch.ndim)
-            chances = pair.second_given_first
-            if child in wanted:
-                _check_size(chances.shape[0] * inside.size)
-                part = chances[:, pair.second_groups].reshape(chances.shape[0], -1, *(1,) * (inside.ndim - 2), labels) * inside
-                below = [child, *below]
-            else:
-                grouped = sum_groups(inside, pair.second_groups, chances.shape[1])
-                _check_size(chances.shape[0] * grouped.size // chances.shape[1])
-                part = np.einsum("ijt,j...t->i...t", chances, grouped)
-            _check_size(table.size // table.shape[0] // labels * part.size // part.shape[0] * len(pair.first_groups))
-            part = part[pair.first_groups]
-            table = table.reshape(*table.shape[:-1], *(1,) * (part.ndim - 2), labels) * part.reshape(
-                part.shape[0], *(1,) * (table.ndim - 2), *part.shape[1:]
-            )
-            kept += below
-        return table, kept
-
-    def _branch(self, column: int, parent: int) -> list[int]:
-        """The columns on the far side of the pair parent - column."""
-        found, came = [column], {column: parent}
+    def component(self, column: int) -> list[int]:
+        """The columns that are joined with one, directly or through others; itself first."""
+        found, seen = [self._home([column])], {self._home([column])}
         for one in found:
-            for pair in self._near[one]:
-                if pair.second != came[one]:
-                    came[pair.second] = one
-                    found.append(pair.second)
-        return found
+            for other in sorted(self.beliefs.tree.near[one]):
+                if other not in seen:
+                    seen.add(other)
+                    found.append(other)
+        columns = {other for one in found for other in self.beliefs.axes[one]}
+        return [column, *sorted(columns - {column})]
+
+    def _home(self, columns: Sequence[int]) -> int:
+        """A clique with the first of the columns, and of those one that holds most of the others."""
+        holds = [i for i, axes in enumerate(self.beliefs.axes) if columns[0] in axes]
+        return max(holds, key=lambda i: len(set(columns) & set(self.beliefs.axes[i])))
+
+    def _below(self, one: int, before: int | None, wanted: frozenset[int]) -> tuple[Floats, list[int]]:
+        """P(kept columns at and beyond a clique | tie, label): axes are the tie, the kept columns, the label."""
+        table, tie, new = self.beliefs.given(one, before)
+        axes = [*tie, *new]
+        branches = []
+        for child in sorted(self.beliefs.tree.near[one]):
+            if child != before and wanted & self._beyond(child, one):
+                branches.append((self._below(child, one, wanted), [c for c in self.beliefs.axes[child] if c in tie + new]))
+        for i, ((part, below), shared) in enumerate(branches):
+            later = {column for _, some in branches[i + 1 :] for column in some}
+            kept = [c for c in axes if c in tie or c in wanted or c in later]
+            table = _product(table, axes, part, [*shared, *below], [*kept, *below])
+            axes = [*kept, *below]
+        kept = [c for c in axes if c in tie or c in wanted]
+        gone = tuple(place for place, c in enumerate(axes) if c not in kept)
+        order = [*tie, *(c for c in kept if c not in tie)]
+        table = np.transpose(table.sum(axis=gone), [*(kept.index(c) for c in order), len(kept)])
+        return table, order[len(tie) :]
+
+    def _beyond(self, one: int, before: int) -> set[int]:
+        """The columns on the far side of the tie before - one that are not in `before`."""
+        found, came = [one], {one: before}
+        for at in found:
+            for other in self.beliefs.tree.near[at]:
+                if other != came[at]:
+                    came[other] = at
+                    found.append(other)
+        return {column for at in found for column in self.beliefs.axes[at]} - set(self.beliefs.axes[before])
 
 
-def _outer(part: Floats, table: Floats) -> Floats:
-    """The product of two tables that share the label as last axis; the axes of `part` come first."""
-    _check_size(part.size * table.size // part.shape[-1])
-    wide: Floats = part.reshape(*part.shape[:-1], *(1,) * (table.ndim - 1), part.shape[-1])
-    return wide * table
+def _product(first: Floats, first_axes: list[int], second: Floats, second_axes: list[int], kept: list[int]) -> Floats:
+    """The product of two tables that share the label as last axis, summed over all columns but the kept ones."""
+    place = {column: i + 1 for i, column in enumerate(dict.fromkeys([*first_axes, *second_axes]))}
+    size = dict(zip([*first_axes, *second_axes], [*first.shape[:-1], *second.shape[:-1]], strict=True))
+    _check_size(math.prod(size[column] for column in kept) * first.shape[-1])
+    _check_size(math.prod(size.values()) * first.shape[-1], MAX_WORK)
+    ids = [[place[column] for column in some] + [0] for some in (first_axes, second_axes, kept)]
+    return _einsum(first, ids[0], second, ids[1], ids[2])
 
 
-def _spread(table: Floats, dimensions: int) -> Floats:
-    """A levels x labels table with axes of length one put between."""
-    return table.reshape(table.shape[0], *(1,) * (dimensions - 2), table.shape[1])
+def _carry(front: Floats, given: Floats, tie: list[int], new: list[int], onward: list[int]) -> Floats:
+    """From counts of (group, tie) and P(new | tie) to counts of (group, onward tie); labels last."""
+    place = {column: i + 2 for i, column in enumerate([*tie, *new])}
+    over = tuple(len(tie) + i for i, column in enumerate(new) if column not in onward)
+    kept = [column for column in new if column in onward]
+    ids = [[place[column] for column in some] + [0] for some in (tie, [*tie, *kept], onward)]
+    return _einsum(front, [1, *ids[0]], given.sum(axis=over), ids[1], [1, *ids[2]])
 
 
-def _check_size(cells: int) -> None:
-    if cells > MAX_JOINT:
-        raise TableTooLarge(f"The exact table would need {cells:,} cells; at most {MAX_JOINT:,} are held.")
+def _einsum(first: Floats, first_ids: list[int], second: Floats, second_ids: list[int], kept: list[int]) -> Floats:
+    """numpy's sum over products, with axes named by small numbers."""
+    letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    words = ["".join(letters[i] for i in ids) for ids in (first_ids, second_ids, kept)]
+    summed: Floats = np.asarray(np.einsum(f"{words[0]},{words[1]}->{words[2]}", first, second))
+    return summed
 
 
-def _draw(keys: Ints, chances: Floats, generator: np.random.Generator) -> Ints:
-    """One value a row, from the distribution in the row of `chances` that its key names, by systematic sampling."""
-    rows, values = chances.shape
-    if values == 1 or not len(keys):
-        return np.zeros(len(keys), dtype=np.int64)
-    mixed = generator.permutation(len(keys))
-    order = mixed[np.argsort(keys[mixed], kind="stable")]
-    sizes = np.bincount(keys, minlength=rows)
-    starts = np.cumsum(sizes) - sizes
-    sorted_keys = keys[order]
-    ranks = np.arange(len(keys)) - starts[sorted_keys]
-    offsets: Floats = np.asarray(generator.random(rows))
-    spots = (ranks + offsets[sorted_keys]) / sizes[sorted_keys]
-    ends = np.cumsum(chances, axis=1)
-    ends /= ends[:, -1:]
-    found = np.searchsorted((ends + np.arange(rows)[:, None]).ravel(), sorted_keys + spots, side="right")
-    out = np.empty(len(keys), dtype=np.int64)
-    out[order] = np.clip(found - sorted_keys * values, 0, values - 1)
-    return out
+def _check_size(cells: int, most: int = 0) -> None:
+    most = most or MAX_JOINT
+    if cells > most:
+        raise TableTooLarge(f"The exact table would need {cells:,} cells; at most {most:,} are held.")

@@ -47,7 +47,7 @@ def _header(release: JoinedRelease, name: str) -> str:
     tiles = [
         (f"{release.rows:,}", "rows (public number)" if release.measured.total is not None else "rows (estimated)"),
         (f"{len(release.domain.axes):,}", "columns"),
-        (f"{len(release.pairs):,}", "joined pairs"),
+        (f"{len(release.joined):,}", "joined tables"),
     ]
     cards = "".join(f'<div class="tile"><b>{safe_text(top)}</b><span>{safe_text(below)}</span></div>' for top, below in tiles)
     seeded = "Made with a fixed seed, for tests. This release gives no protection and must not be given out."
@@ -62,17 +62,18 @@ def _header(release: JoinedRelease, name: str) -> str:
 
 def _structure(release: JoinedRelease) -> str:
     rows = "".join(
-        f"<tr><td>{safe_text(first)}</td><td>{safe_text(second)}</td>"
-        f'<td class="number">{pair.counts.shape[0]} x {pair.counts.shape[1]}</td>'
-        f'<td class="number">± {1.96 * pair.variance**0.5:,.0f} rows</td></tr>'
-        for (first, second), pair in zip(release.pairs, release.measured.pairs, strict=True)
+        f"<tr><td>{safe_text(', '.join(names))}</td>"
+        f'<td class="number">{" x ".join(str(size) for size in table.counts.shape[:-1])}</td>'
+        f'<td class="number">{"first" if not table.round else f"round {table.round}"}</td>'
+        f'<td class="number">± {1.96 * table.variance**0.5:,.0f} rows</td></tr>'
+        for names, table in zip(release.joined, release.measured.tables, strict=True)
     )
     crossed = f" Every column was also counted with <b>{safe_text(release.target)}</b>." if release.target else ""
     return (
-        f"<h2>What was joined</h2><p>Pairs of columns that were counted together, in the order of choice.{crossed} Columns "
+        f"<h2>What was joined</h2><p>Columns that were counted together, in the order of choice.{crossed} Columns "
         "that are not joined, directly or through others, are independent in this release"
         f"{' given the target' if release.target else ''}.</p>"
-        '<table><tr><th>column</th><th>with</th><th class="number">groups of levels</th>'
+        '<table><tr><th>columns</th><th class="number">groups of levels</th><th class="number">chosen</th>'
         f'<th class="number">95% of the noise of a cell</th></tr>{rows}</table>'
     )
 
@@ -114,8 +115,8 @@ def _checks(release: JoinedRelease) -> str:
     rows += [(f"version: {key}", str(value)) for key, value in manifest["versions"].items()]
     cells = "".join(f"<tr><th>{safe_text(key)}</th><td><code>{safe_text(value)}</code></td></tr>" for key, value in rows)
     limits = [
-        "Dependence of three or more columns, beyond what pairs and the target explain, was not measured.",
-        "Levels within a group of a pair are taken to be alike in how they go with the other column.",
+        "Dependence of three or more columns, beyond what the joined tables and the target explain, was not measured.",
+        "Levels within a group of a table are taken to be alike in how they go with the other columns.",
         "Synthetic rows and SQL answers carry no error bars and keep the noise of the counts.",
     ]
     items = "".join(f"<li>{line}</li>" for line in limits)

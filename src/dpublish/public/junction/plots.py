@@ -24,17 +24,22 @@ _MAX_NAME = 24
 def plot_structure(release: JoinedRelease) -> Figure:
     """A line's width says how far the pair is from independence: the share of rows it moves."""
     model = release.model
-    order = [column for column, _ in model.order()]
+    order = [column for one, _ in model.beliefs.order for column in model.beliefs.axes[one]]
+    order = list(dict.fromkeys(order))
     count = len(order)
     turn = 2 * np.pi * np.arange(count) / max(1, count)
     spot = {column: (np.cos(angle), np.sin(angle)) for column, angle in zip(order, turn, strict=True)}
     size = float(np.clip(4.0 + 0.14 * count, 5.5, 14.0))
     figure = Figure(figsize=(size * 1.35, size), dpi=150, layout="constrained")
     axes = figure.subplots()
-    for pair in model.pairs:
-        moved = _moved_share(pair.table, model.labels)
-        (x0, y0), (x1, y1) = spot[pair.first], spot[pair.second]
-        axes.plot([x0, x1], [y0, y1], color=_LINE, linewidth=0.8 + 9 * moved, alpha=0.65, zorder=1, solid_capstyle="round")
+    for table in model.tables:
+        for i, first in enumerate(table.columns):
+            for j in range(i + 1, len(table.columns)):
+                others = tuple(axis for axis in range(len(table.columns)) if axis not in (i, j))
+                moved = _moved_share(table.table.sum(axis=others), model.labels)
+                (x0, y0), (x1, y1) = spot[first], spot[table.columns[j]]
+                width = 0.8 + 9 * moved
+                axes.plot([x0, x1], [y0, y1], color=_LINE, linewidth=width, alpha=0.65, zorder=1, solid_capstyle="round")
     for column, angle in zip(order, turn, strict=True):
         x, y = spot[column]
         axes.scatter([x], [y], s=34, color=_DOT, zorder=2)

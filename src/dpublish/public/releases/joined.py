@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -36,6 +37,13 @@ DRAWN = 200_000
 _ROUNDS = 60
 
 
+@dataclass(frozen=True)
+class JoinedEstimate(Estimate):
+    """An estimated number of rows, and in words what its interval covers."""
+
+    note: str
+
+
 class JoinedRelease(Release):
     """Noisy histograms of every column and of chosen pairs of columns, joined into one model of the whole table."""
 
@@ -62,11 +70,11 @@ class JoinedRelease(Release):
     def model(self) -> JunctionModel:
         """The fitted model: non-negative counts that agree wherever tables overlap."""
         measured = self.measured
-        return fit_model(measured.columns, measured.pairs, target=measured.target, total=measured.total)
+        return fit_model(measured.columns, measured.tables, target=measured.target, total=measured.total)
 
     @cached_property
     def intervals(self) -> Intervals:
-        return Intervals(self.measured, self.domain)
+        return Intervals(self.measured, self.domain, self.model)
 
     @property
     def rows(self) -> int:
@@ -82,21 +90,27 @@ class JoinedRelease(Release):
     def pairs(self) -> list[tuple[str, str]]:
         """The pairs of columns that were joined, in the order in which they were chosen."""
         names = self.domain.names
-        return [(names[pair.first], names[pair.second]) for pair in self.measured.pairs]
+        return [(names[a], names[b]) for a, b in (one.columns for one in self.measured.tables if len(one.columns) == 2)]
 
-    def estimate(self, predicate: str, *, level: float = 0.95) -> Estimate:
+    @property
+    def joined(self) -> list[tuple[str, ...]]:
+        """The columns of every joint table, in the order in which they were chosen."""
+        return [tuple(self.domain.names[column] for column in one.columns) for one in self.measured.tables]
+
+    def estimate(self, predicate: str, *, level: float = 0.95) -> JoinedEstimate:
         """How many rows satisfy a predicate such as "age >= 40 and income = '>50K'".
 
-        The value is the model's. The interval comes from the measured tables: for a predicate within one column, or one joined
-        pair, with or without the target, it covers the noise; for any other it holds whatever the true dependence is, and is
-        wide where the release cannot tell.
+        The value is the model's. For a predicate within one column, or one counted table, with or without the target, the
+        interval covers the noise. For two columns that were not counted together it is the model's answer, give or take the
+        published misfit. For any other it holds whatever the true dependence is, and is wide where the release cannot tell. The
+        `note` of the estimate says which.
         """
         from dpublish.public.predicate import parse_predicate
 
         node = parse_predicate(predicate, self.domain)
         value = self._expected(node)
         found = self.intervals.range_of(node, level)
-        return Estimate(value, found.error, min(found.low, value), max(found.high, value), level)
+        return JoinedEstimate(value, found.error, min(found.low, value), max(found.high, value), level, found.note)
 
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
         """Counts of every combination of codes of the named columns: labels, count, standard_error, low, high."""
@@ -245,6 +259,11 @@ class JoinedRelease(Release):
                 apart = self.intervals.pair_ranges(features[0], features[1], 1 - (1 - part) / labels)
                 assert apart is not None
                 low, high = np.maximum(low, apart[0].sum(axis=2)), np.minimum(high, apart[1].sum(axis=2))
+            elif all(self.intervals.lone_levels(column) for column in features):
+                bound = self.intervals.misfit_bound(features[0], features[1], 1 - part)
+                assert bound is not None
+                expected = self._counts(indexes)
+                low, high = np.maximum(low, expected - bound), np.minimum(high, expected + bound)
         high = np.maximum(high, low)
         return low, high, (high - low) / 4
 

@@ -1,0 +1,122 @@
+"""Measures settings of joined histograms on made-up tables (made_up.py).
+
+    python benchmarks/joined_tuning/tune.py --epsilon 1 --epsilon 3 --set rounds=0 --set rounds=2 --out tuning.jsonl
+
+Each --set is one setting to compare (name=value, several with commas; module.NAME=value changes a constant). Figures: total
+variation of all two-way marginals and of 60 three-way ones, and seconds of CPU time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import itertools
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from made_up import Codes, MadeUp, all_tables
+
+
+def schema_of(table: MadeUp) -> str:
+    lines = ["[dataset]", f'name = "{table.name}"', 'neighbours = "add-remove-one"', f'target = "{table.columns[-1]}"']
+    for name, count, ordered in zip(table.columns, table.levels, table.ordered, strict=True):
+        lines += [f"[columns.{name}]", f'kind = "{"ordinal" if ordered else "categorical"}"', 'outside = "drop"']
+        lines.append(f"levels = [{', '.join(str(code) for code in range(count))}]")
+    return "\n".join(lines) + "\n"
+
+
+def publish(table: MadeUp, epsilon: str, seed: int, settings: dict[str, Any], *, pure: bool) -> tuple[Codes, dict[str, Any]]:
+    """The mechanism and the reader, without files."""
+    import dpublish as dp
+    from dpublish.cost import Cost
+    from dpublish.noise.source import SeededNoise
+    from dpublish.public.junction.fit import fit_model
+    from dpublish.public.junction.measured import read_measured
+
+    method = dp.JoinedHistograms(**settings)
+    cost = Cost.pure(epsilon) if pure else Cost.approximate(epsilon, "1e-9")
+    plan = method.plan(dp.Schema.from_toml(schema_of(table)), cost)
+    assert plan.domain is not None
+    start = time.process_time()
+    content = method.run(SeededNoise(seed), [table.codes[:, i] for i in range(len(table.levels))], plan)
+    measured = read_measured(plan.domain, content.facts, content.tables)
+    model = fit_model(measured.columns, measured.tables, target=measured.target, total=measured.total)
+    codes = np.stack(model.sample_codes(len(table.codes), np.random.default_rng(seed)), axis=1)
+    return codes, {"cpu": round(time.process_time() - start, 2), "tables": content.facts["rounds"]}
+
+
+def variation(table: MadeUp, codes: Codes, columns: tuple[int, ...]) -> float:
+    shape = [table.levels[i] for i in columns]
+    counts = [
+        np.bincount(np.ravel_multi_index(part[:, columns].T, shape), minlength=int(np.prod(shape)))
+        for part in (table.codes, codes)
+    ]
+    return float(np.abs(counts[0] / len(table.codes) - counts[1] / max(1, len(codes))).sum() / 2)
+
+
+def measure(table: MadeUp, codes: Codes) -> dict[str, float]:
+    columns = range(len(table.levels))
+    pairs = [variation(table, codes, pair) for pair in itertools.combinations(columns, 2)]
+    every = list(itertools.combinations(columns, 3))
+    some = np.random.default_rng(7).choice(len(every), size=min(60, len(every)), replace=False)
+    triples = [variation(table, codes, every[i]) for i in some]
+    return {"tv2": float(np.mean(pairs)), "tv2_worst": float(np.max(pairs)), "tv3": float(np.mean(triples))}
+
+
+def parsed(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Settings of the method, and constants of its modules."""
+    settings: dict[str, Any] = {}
+    constants: dict[str, Any] = {}
+    for item in filter(None, text.split(",")):
+        name, value = item.split("=")
+        read: Any = int(value) if value.lstrip("-").isdigit() else value
+        (constants if "." in name else settings)[name] = read
+    return settings, constants
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--epsilon", action="append")
+    parser.add_argument("--set", action="append", dest="settings")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--tables", type=int, default=0, help="seed of the made-up tables")
+    parser.add_argument("--approximate", action="store_true", help="epsilon with delta = 1e-9 instead of pure epsilon")
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    for epsilon in given.epsilon or ["1"]:
+        for text in given.settings or [""]:
+            settings, constants = parsed(text)
+            before = {}
+            for name, value in constants.items():
+                module = importlib.import_module("dpublish." + name.rpartition(".")[0])
+                before[name] = getattr(module, name.rpartition(".")[2])
+                setattr(module, name.rpartition(".")[2], type(before[name])(value))
+            lines = []
+            for table in all_tables(given.tables):
+                for seed in range(given.seeds):
+                    codes, facts = publish(table, epsilon, seed, settings, pure=not given.approximate)
+                    line = {
+                        "table": table.name,
+                        "epsilon": epsilon,
+                        "set": text,
+                        "seed": seed,
+                        **facts,
+                        **measure(table, codes),
+                    }
+                    lines.append(line)
+                    if given.out:
+                        with given.out.open("a") as file:
+                            file.write(json.dumps(line) + "\n")
+            for name, value in before.items():
+                setattr(importlib.import_module("dpublish." + name.rpartition(".")[0]), name.rpartition(".")[2], value)
+            means = {key: round(float(np.mean([line[key] for line in lines])), 4) for key in ("tv2", "tv3", "tv2_worst", "cpu")}
+            print(
+                epsilon, text, means, [round(line["tv2"], 4) for line in lines], [line["tables"] for line in lines], flush=True
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""The junction tree of joined columns: cliques of columns, so that any two columns counted together share a clique.
+
+Every clique stands with the label. Joining two columns of one tree carries one of them along the path to the other (a fan),
+which keeps the tree a junction tree: the cliques that hold a column are always connected.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+Clique = frozenset[int]
+
+
+@dataclass(frozen=True)
+class CliqueTree:
+    """Cliques, and for every clique the ones it is tied to. Ties form a forest."""
+
+    cliques: tuple[Clique, ...]
+    near: tuple[frozenset[int], ...]
+
+    @classmethod
+    def apart(cls, columns: Iterable[int]) -> CliqueTree:
+        """Every column alone."""
+        cliques = tuple(frozenset((column,)) for column in columns)
+        return cls(cliques, tuple(frozenset[int]() for _ in cliques))
+
+    @classmethod
+    def of(cls, columns: Iterable[int], tables: Iterable[Sequence[int]], states: Mapping[int, int]) -> CliqueTree:
+        """The tree in which the columns of every table share a clique. `states` is how many values each column takes in it."""
+        tree = cls.apart(columns)
+        for table in tables:
+            for i, first in enumerate(table):
+                for second in table[i + 1 :]:
+                    tree = tree.join(first, second, states)
+        return tree
+
+    def join(self, first: int, second: int, states: Mapping[int, int]) -> CliqueTree:
+        """The tree with both columns in one clique: of the two fans, the one with fewer cells."""
+        fan = self._fan(first, second)
+        if self.path(first, second) is None:
+            return fan
+        return min(fan, self._fan(second, first), key=lambda tree: tree.cells(states))
+
+    def cells(self, states: Mapping[int, int]) -> int:
+        """Cells of all cliques together, for each label."""
+        return sum(clique_cells(clique, states) for clique in self.cliques)
+
+    def largest(self, states: Mapping[int, int]) -> int:
+        """Cells of the largest clique, for each label."""
+        return max(clique_cells(clique, states) for clique in self.cliques)
+
+    def home(self, columns: Iterable[int]) -> int | None:
+        """The first clique that holds all the columns."""
+        wanted = frozenset(columns)
+        return next((i for i, clique in enumerate(self.cliques) if wanted <= clique), None)
+
+    def walk(self) -> list[tuple[int, int | None]]:
+        """All cliques, each with the one before it on the way from the root of its tree; roots have None."""
+        out: list[tuple[int, int | None]] = []
+        seen: set[int] = set()
+        for start in range(len(self.cliques)):
+            if start in seen:
+                continue
+            seen.add(start)
+            stack: list[tuple[int, int | None]] = [(start, None)]
+            while stack:
+                one, before = stack.pop()
+                out.append((one, before))
+                for other in sorted(self.near[one], reverse=True):
+                    if other not in seen:
+                        seen.add(other)
+                        stack.append((other, one))
+        return out
+
+    def path(self, first: int, second: int) -> list[int] | None:
+        """The shortest way from a clique with one column to a clique with the other; None when they are in different trees."""
+        start = [i for i, clique in enumerate(self.cliques) if first in clique]
+        came: dict[int, int | None] = dict.fromkeys(start)
+        queue = list(start)
+        for one in queue:
+            if second in self.cliques[one]:
+                back, at = [one], came[one]
+                while at is not None:
+                    back.append(at)
+                    at = came[at]
+                return back[::-1]
+            for other in sorted(self.near[one]):
+                if other not in came:
+                    came[other] = one
+                    queue.append(other)
+        return None
+
+    def reach(self, first: int, states: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+        """For every other column of the tree: cells that carrying `first` to it would add, and the largest new clique."""
+        out: dict[int, tuple[int, int]] = {}
+        start = [i for i, clique in enumerate(self.cliques) if first in clique]
+        seen = set(start)
+        todo: list[tuple[int, int | None, int, int]] = [(one, None, 0, 0) for one in start]
+        for one, before, added, largest in todo:
+            tie = self.cliques[one] & self.cliques[before] if before is not None else frozenset[int]()
+            for column in self.cliques[one]:
+                if column != first and column not in out:
+                    fresh = clique_cells(tie | {first, column}, states) if before is not None else 0
+                    out[column] = (added + fresh, max(largest, fresh))
+            for other in self.near[one]:
+                if other not in seen:
+                    seen.add(other)
+                    onward = self.cliques[one] & self.cliques[other]
+                    fresh = clique_cells(tie | onward | {first}, states) if before is not None else 0
+                    todo.append((other, one, added + fresh, max(largest, fresh)))
+        return out
+
+    def _fan(self, first: int, second: int) -> CliqueTree:
+        """Carry `first` to a clique that holds `second`: one thin clique for every step of the path."""
+        path = self.path(first, second)
+        cliques, near = list(self.cliques), [set(one) for one in self.near]
+        if path is None:
+            ends = [self.home([first]), self.home([second])]
+            cliques.append(frozenset((first, second)))
+            near.append({end for end in ends if end is not None})
+            for end in near[-1]:
+                near[end].add(len(cliques) - 1)
+            return _tidy(cliques, near)
+        if len(path) == 1:
+            return self
+        ties = [cliques[a] & cliques[b] for a, b in itertools.pairwise(path)]
+        previous = path[0]
+        for step, at in enumerate(path[1:]):
+            onward = ties[step + 1] if step + 1 < len(ties) else frozenset((second,))
+            cliques.append(ties[step] | onward | {first})
+            new = len(cliques) - 1
+            near.append({previous, at})
+            near[path[step]].discard(at)
+            near[at].discard(path[step])
+            near[previous].add(new)
+            near[at].add(new)
+            previous = new
+        return _tidy(cliques, near)
+
+
+def clique_cells(clique: Iterable[int], states: Mapping[int, int]) -> int:
+    return math.prod(states[column] for column in clique)
+
+
+def _tidy(cliques: list[Clique], near: list[set[int]]) -> CliqueTree:
+    """Cliques inside a neighbour are merged with it."""
+    gone: set[int] = set()
+    again = True
+    while again:
+        again = False
+        for one in range(len(cliques)):
+            if one in gone:
+                continue
+            host = next((other for other in sorted(near[one]) if cliques[one] <= cliques[other]), None)
+            if host is None:
+                continue
+            for other in near[one]:
+                near[other].discard(one)
+                if other != host:
+                    near[other].add(host)
+                    near[host].add(other)
+            near[one] = set()
+            gone.add(one)
+            again = True
+    place = {old: new for new, old in enumerate(i for i in range(len(cliques)) if i not in gone)}
+    return CliqueTree(
+        tuple(cliques[old] for old in place), tuple(frozenset(place[other] for other in near[old]) for old in place)
+    )
