@@ -4,9 +4,10 @@
     dp.Parities(3), dp.Intervals("age"), dp.HalfspaceQueries(count=50)
     dp.Predicates(["age >= 40", "age < 30 and sex = 'F'"])
     dp.LinearQueries([[0, 0.5, 1], [1, 0, 0]])     values in [0, 1], one column a cell of the domain
+    dp.RandomSubsets(100_000)                      so many random sets of cells, the same ones every time
 
 A class knows nothing of any data. `table(domain)` gives the values of its queries on the cells as whole numbers from 0 to
-`unit`, which stand for 0 to 1, so that everything downstream is exact.
+`unit`, which stand for 0 to 1, so that everything downstream is exact. It is filled row by row, one or two bytes a value.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Table = NDArray[np.int64]
+    Ints = NDArray[np.int64]
+    Table = NDArray[np.uint8] | NDArray[np.uint16]
 
-MAX_ENTRIES = 1 << 24
+MAX_BYTES = 1 << 28
 LINEAR_UNIT = 1000
 
 
@@ -55,18 +57,23 @@ class QueryClass(abc.ABC):
         size = self.size(domain)
         if size < 1:
             raise PlanError(f"The class '{self.text()}' has no query over {', '.join(domain.names)}.")
-        if size * domain.size > MAX_ENTRIES:
+        kind = np.uint8 if self.unit < 1 << 8 else np.uint16
+        if size * domain.size * np.dtype(kind).itemsize > MAX_BYTES:
+            most = MAX_BYTES // np.dtype(kind).itemsize
             raise PlanError(
-                f"{size:,} queries over {domain.size:,} cells do not fit into memory (at most {MAX_ENTRIES:,} values). "
+                f"{size:,} queries over {domain.size:,} cells do not fit into memory (at most {most:,} values). "
                 "Choose fewer columns, fewer bins or a smaller class."
             )
-        return np.stack([np.asarray(row, dtype=np.int64) for row in self.rows(domain)])
+        table = np.empty((size, domain.size), dtype=kind)
+        for place, row in enumerate(self.rows(domain)):
+            table[place] = row
+        return table
 
     def describe(self, domain: Domain) -> str:
         return f"{self.size(domain):,} queries ({self.text()})"
 
 
-def _codes(domain: Domain) -> Table:
+def _codes(domain: Domain) -> Ints:
     """Codes of every cell, one row a column."""
     import numpy as np
 
@@ -231,12 +238,36 @@ class LinearQueries(QueryClass):
         return "linear:" + ";".join(",".join(f"{value:g}" for value in row) for row in self.values)
 
 
+@dataclass(frozen=True)
+class RandomSubsets(QueryClass):
+    """`count` sets of cells, each cell in or out by a fair coin of a public stream: a class that no structure helps with."""
+
+    count: int = 1000
+    seed: int = 1
+
+    def size(self, domain: Domain) -> int:
+        return self.count
+
+    def rows(self, domain: Domain) -> Iterator[Any]:
+        import hashlib
+
+        import numpy as np
+
+        # a hash and not a generator: the sets are named by the release, so every version must draw the same ones
+        for place in range(self.count):
+            drawn = hashlib.shake_128(f"{self.seed}:{place}".encode()).digest((domain.size + 7) // 8)
+            yield np.unpackbits(np.frombuffer(drawn, dtype=np.uint8))[: domain.size]
+
+    def text(self) -> str:
+        return f"random:{self.count}:{self.seed}"
+
+
 def query_class(given: QueryClass | str) -> QueryClass:
     """A class from its text: "marginals:2", "parities:3", "intervals:age", "halfspaces:50", "predicates:a > 1;b = 2"."""
     if isinstance(given, QueryClass):
         return given
     kind, _, rest = str(given).partition(":")
-    names = ("marginals", "parities", "intervals", "halfspaces", "predicates", "linear")
+    names = ("marginals", "parities", "intervals", "halfspaces", "predicates", "linear", "random")
     if kind == "predicates":
         return Predicates([part.strip() for part in rest.split(";") if part.strip()])
     if kind == "intervals":
@@ -246,6 +277,11 @@ def query_class(given: QueryClass | str) -> QueryClass:
             return LinearQueries([[float(value) for value in row.split(",")] for row in rest.split(";")])
         except ValueError:
             raise PlanError("linear: values are numbers separated by commas, queries by semicolons.") from None
+    if kind == "random":
+        count, _, seed = rest.partition(":")
+        if not (count or "1000").isdecimal() or not (seed or "1").isdecimal() or not 1 <= int(count or 1000) <= MAX_BYTES:
+            raise PlanError("random: give a number of queries, and perhaps a seed, as in random:1000:7.")
+        return RandomSubsets(int(count or 1000), int(seed or 1))
     if kind in names:
         try:
             number = int(rest) if rest else {"marginals": 2, "parities": 2, "halfspaces": 50}[kind]

@@ -1,4 +1,7 @@
-"""Contestants for range queries on histograms, all with the library's exact noise, under replace-one neighbours."""
+"""Contestants for range queries on histograms, all with the library's exact noise, under replace-one neighbours.
+
+Ours are run as the product runs them: planned from a schema, then `run`. The others are written out here.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,20 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
+from dpublish.cost import Cost
 from dpublish.mechanisms.base import SparseCounts
-from dpublish.mechanisms.queries.interval_tree import CROWDED, best_hierarchy
-from dpublish.mechanisms.queries.trees import BoxCounts, Calibration, binary_search, equal_cells, priv_tree
+from dpublish.mechanisms.queries.interval_tree import IntervalTree
+from dpublish.mechanisms.queries.trees import BoxCounts, equal_cells
 from dpublish.noise.source import SeededNoise
 from dpublish.public.grid import Boxes, Grid, TreeShape
 from dpublish.public.hierarchy import Hierarchy
+from dpublish.schema import Schema
 
 SENSITIVITY = Fraction(2)
-SHARE = Fraction(1, 8)
-ACCURACY = Fraction(1, 10)
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,15 @@ class Task:
         counts = SparseCounts(codes[order], histogram[where][order].astype(np.int64))
         return cls(shape, counts, int(histogram.sum()), ends[:, :, 0].astype(float), ends[:, :, 1].astype(float), truth)
 
+    def schema(self) -> Schema:
+        columns = "".join(
+            f'[columns.{grid.name}]\nkind = "integer"\nlower = 0\nupper = {grid.positions - 1}\n' for grid in self.shape.grids
+        )
+        return Schema.from_toml(f'[dataset]\nname = "contest"\nsize = {self.rows}\n{columns}')
+
+
+Answers = Callable[[SeededNoise], np.ndarray]
+
 
 def answers(task: Task, boxes: Boxes, estimates: np.ndarray) -> np.ndarray:
     if len(task.shape.grids) == 1:
@@ -60,6 +73,8 @@ def answers(task: Task, boxes: Boxes, estimates: np.ndarray) -> np.ndarray:
         edges = np.append(starts[0], ends[0][-1]).astype(float)
         totals = np.concatenate([[0.0], np.cumsum(estimates)])
         return np.interp(task.high[:, 0], edges, totals) - np.interp(task.low[:, 0], edges, totals)
+    if len(boxes) == math.prod(grid.positions for grid in task.shape.grids):
+        return _from_cells(task, boxes, estimates)
     step = max(1, (1 << 22) // len(boxes))
     parts = [
         task.shape.shares(boxes, task.low[i : i + step], task.high[i : i + step]) @ estimates
@@ -68,75 +83,92 @@ def answers(task: Task, boxes: Boxes, estimates: np.ndarray) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def measured(noise: SeededNoise, task: Task, boxes: Boxes, hierarchy: Hierarchy, epsilon: Fraction) -> np.ndarray:
+def _from_cells(task: Task, boxes: Boxes, estimates: np.ndarray) -> np.ndarray:
+    """Single positions of two columns: sums over rectangles by inclusion and exclusion."""
+    starts, _ = task.shape.corners(boxes)
+    table = np.zeros([grid.positions + 1 for grid in task.shape.grids])
+    table[starts[0] + 1, starts[1] + 1] = estimates
+    table = table.cumsum(axis=0).cumsum(axis=1)
+    (a, c), (b, d) = (ends.astype(int).T for ends in (task.low, task.high))
+    return np.asarray(table[b, d] - table[a, d] - table[b, c] + table[a, c])
+
+
+def ours(task: Task, epsilon: Fraction, **settings: Any) -> Answers:
+    mechanism = IntervalTree(**settings)
+    plan = mechanism.plan(task.schema(), Cost.pure(epsilon))
+
+    def run(noise: SeededNoise) -> np.ndarray:
+        content = mechanism.run(noise, task.points, plan)
+        found = content.tables["boxes"]
+        boxes = Boxes(np.asarray(found["depth"], dtype=np.int64), np.asarray(found["prefix"], dtype=np.uint64))
+        hierarchy = Hierarchy(len(boxes), content.facts["fanout"], content.facts["height"])
+        return answers(task, boxes, hierarchy.estimates(np.asarray(content.tables["counts"]["count"])))
+
+    return run
+
+
+def measured(task: Task, hierarchy: Hierarchy, boxes: Boxes, epsilon: Fraction) -> Answers:
     counts = hierarchy.sums(BoxCounts(task.shape, task.points).of(boxes))
-    noisy = noise.laplace(counts, sensitivity=SENSITIVITY * hierarchy.height, epsilon=epsilon)
-    return answers(task, boxes, hierarchy.estimates(noisy))
+
+    def run(noise: SeededNoise) -> np.ndarray:
+        noisy = noise.laplace(counts, sensitivity=SENSITIVITY * hierarchy.height, epsilon=epsilon)
+        return answers(task, boxes, hierarchy.estimates(noisy))
+
+    return run
 
 
-def cells_of(task: Task) -> Boxes:
-    return equal_cells(task.shape, task.shape.depth)
+def flat(task: Task, epsilon: Fraction) -> Answers:
+    boxes = equal_cells(task.shape, task.shape.depth)
+    return measured(task, Hierarchy(len(boxes), len(boxes), 1), boxes, epsilon)
 
 
-def flat(noise: SeededNoise, task: Task, epsilon: Fraction) -> np.ndarray:
-    boxes = cells_of(task)
-    return measured(noise, task, boxes, Hierarchy(len(boxes), len(boxes), 1), epsilon)
-
-
-def hierarchical(noise: SeededNoise, task: Task, epsilon: Fraction) -> np.ndarray:
+def hierarchical(task: Task, epsilon: Fraction) -> Answers:
     """Hay et al. (2010): binary groups (quadtree groups in two dimensions), consistent by least squares."""
-    boxes = cells_of(task)
+    boxes = equal_cells(task.shape, task.shape.depth)
     fanout = task.shape.fanout
-    return measured(noise, task, boxes, Hierarchy(len(boxes), fanout, math.ceil(math.log(len(boxes), fanout) - 1e-9)), epsilon)
+    height = math.ceil(math.log(len(boxes), fanout) - 1e-9)
+    return measured(task, Hierarchy(len(boxes), fanout, height), boxes, epsilon)
 
 
-def dyadic(noise: SeededNoise, task: Task, epsilon: Fraction) -> np.ndarray:
-    boxes = cells_of(task)
-    return measured(noise, task, boxes, best_hierarchy(task.shape, boxes)[0], epsilon)
-
-
-def privtree(noise: SeededNoise, task: Task, epsilon: Fraction) -> np.ndarray:
-    calibration = Calibration.of(epsilon * SHARE, fanout=task.shape.fanout, rows=1, replace=True)
-    boxes = priv_tree(noise, BoxCounts(task.shape, task.points), task.shape, calibration)
-    return measured(noise, task, boxes, best_hierarchy(task.shape, boxes)[0], epsilon * (1 - SHARE))
-
-
-def thesis(noise: SeededNoise, task: Task, epsilon: Fraction) -> np.ndarray:
-    queries = math.ceil(4 * task.shape.depth / ACCURACY)
-    boxes = binary_search(
-        noise,
-        BoxCounts(task.shape, task.points),
-        task.shape,
-        queries=queries,
-        split_above=math.ceil(ACCURACY / 4 * task.rows),
-        scale=queries / (epsilon * SHARE),
-        sensitivity=SENSITIVITY,
-    )
-    return measured(noise, task, boxes, best_hierarchy(task.shape, boxes)[0], epsilon * (1 - SHARE))
-
-
-def auto(noise: SeededNoise, task: Task, epsilon: Fraction) -> np.ndarray:
-    cells = math.prod(grid.positions for grid in task.shape.grids)
-    return (dyadic if task.rows * epsilon >= CROWDED * cells else privtree)(noise, task, epsilon)
-
-
-def per_query(noise: SeededNoise, task: Task, epsilon: Fraction) -> np.ndarray:
+def per_query(task: Task, epsilon: Fraction) -> Answers:
     """Every query on its own: k queries of sensitivity 1 share epsilon."""
-    return noise.laplace(task.truth, sensitivity=Fraction(len(task.truth)), epsilon=epsilon)
+    return lambda noise: noise.laplace(task.truth, sensitivity=Fraction(len(task.truth)), epsilon=epsilon)
 
 
-CONTESTANTS: dict[str, Callable[[SeededNoise, Task, Fraction], np.ndarray]] = {
-    "privtree": privtree,
-    "auto": auto,
-    "dyadic": dyadic,
-    "binary search (thesis)": thesis,
+DEFAULT = "interval tree (default)"
+CONTESTANTS: dict[str, Callable[[Task, Fraction], Answers]] = {
+    DEFAULT: lambda task, epsilon: ours(task, epsilon),
+    "privtree, no look": lambda task, epsilon: ours(task, epsilon, look_share=0),
+    "dyadic": lambda task, epsilon: ours(task, epsilon, tree="dyadic"),
+    "binary search (thesis)": lambda task, epsilon: ours(task, epsilon, tree="binary-search"),
     "hierarchical (Hay)": hierarchical,
     "flat histogram": flat,
     "Laplace per query": per_query,
 }
 
 
-def scaled_error(name: str, task: Task, epsilon: Fraction, seeds: int) -> float:
-    """Mean absolute error a query, as a share of the rows, over several runs."""
-    runs = [np.abs(CONTESTANTS[name](SeededNoise(seed), task, epsilon) - task.truth).mean() for seed in range(seeds)]
-    return float(np.mean(runs)) / task.rows
+OUTSIDE = ("hierarchical (Hay)", "flat histogram", "Laplace per query")
+FREE_OF_DATA = ("dyadic", "hierarchical (Hay)", "flat histogram", "Laplace per query")
+"""Single positions, or queries, with noise: the error is the noise alone, the same for every data set."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Mean absolute error a query in rows, run by run. Runs matter more than queries: the noise of one moves all its ranges."""
+
+    runs: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.runs))
+
+    @property
+    def standard_error(self) -> float:
+        return float(np.std(self.runs, ddof=1) / math.sqrt(len(self.runs))) if len(self.runs) > 1 else 0.0
+
+
+def errors(name: str, task: Task, epsilon: Fraction, seeds: int, first: int = 0) -> Errors:
+    """Every contestant has seeds of its own, so that no two share their luck."""
+    prepared = CONTESTANTS[name](task, epsilon)
+    first += 1000 * list(CONTESTANTS).index(name)
+    return Errors(tuple(float(np.abs(prepared(SeededNoise(first + seed)) - task.truth).mean()) for seed in range(seeds)))

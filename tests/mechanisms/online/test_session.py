@@ -59,7 +59,9 @@ def test_a_session_from_open_to_close(curator: dp.Curator, mechanism: Any, tmp_p
     assert spent(curator) == 1
     first = desk.ask("age < 30 and ward = 'north'", key="q1")
     true = FRAME.filter((pl.col("age") < 30) & (pl.col("ward") == "north")).height
-    assert first.estimate.low <= true <= first.estimate.high
+    # noise is fresh here, so 95% limits would fail one run in twenty; five times their width fails less than once in a million
+    width = first.estimate.high - first.estimate.low
+    assert first.estimate.low - 2 * width <= true <= first.estimate.high + 2 * width
     assert desk.ask("age < 30 and ward = 'north'", key="q1").to_bytes() == first.to_bytes()
     assert desk.status().asked == 1
     with pytest.raises(dp.BudgetError, match="another query"):
@@ -290,4 +292,5 @@ def test_private_total_is_bought(tmp_path: Path) -> None:
     public = desk.header["public"]
     assert public["total_low"] <= 30_000 <= public["total_high"]
     answer = desk.ask("age < 30").estimate
-    assert answer.low <= FRAME.filter(pl.col("age") < 30).height <= answer.high
+    width = answer.high - answer.low  # fresh noise: 95% limits alone would fail one run in twenty
+    assert answer.low - 2 * width <= FRAME.filter(pl.col("age") < 30).height <= answer.high + 2 * width

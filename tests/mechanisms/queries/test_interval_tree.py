@@ -78,19 +78,27 @@ class TestPlan:
     def test_facts_and_sentences(self) -> None:
         plan = IntervalTree(columns=["x"]).plan(schema_of(), ONE)
         assert plan.facts["positions"] == 1000
-        assert Fraction(plan.facts["structure_epsilon"]) + Fraction(plan.facts["count_epsilon"]) == 1
-        assert Fraction(plan.facts["split_scale"]) == 4 * 8
+        parts = [Fraction(plan.facts[f"{part}_epsilon"]) for part in ("look", "structure", "count")]
+        assert sum(parts) == 1
+        assert parts[0] == Fraction(1, 48)
+        assert Fraction(plan.facts["split_scale"]) == 4 * 8 / Fraction(47, 48)
         assert "Nobody can do better" in plan.text()
 
-    @pytest.mark.parametrize("tree", ["auto", "privtree", "dyadic", "binary-search"])
+    @pytest.mark.parametrize("tree", ["privtree", "dyadic", "binary-search"])
     def test_a_plan_can_be_made_again_from_its_parameters(self, tree: Any) -> None:
         plan = IntervalTree(columns=["x", "age"], tree=tree).plan(schema_of(), ONE)
         assert IntervalTree(**plan.parameters).plan(schema_of(), ONE) == plan
 
-    def test_auto_takes_equal_cells_where_they_are_crowded(self) -> None:
-        crowded = schema_of("size = 400000")
-        assert IntervalTree(columns=["age"], tree="auto").plan(crowded, ONE).facts["tree"] == "dyadic"
-        assert IntervalTree(columns=["x"], tree="auto").plan(schema_of(), ONE).facts["tree"] == "privtree"
+    def test_a_look_is_paid_for_only_where_it_may_decide(self) -> None:
+        def looking(size: str, **settings: Any) -> Fraction:
+            return Fraction(IntervalTree(**{"columns": ["age"], **settings}).plan(schema_of(size), ONE).facts["look_epsilon"])
+
+        assert looking("size = 400") == Fraction(1, 48)
+        assert looking("size = 399") == 0
+        assert looking("size = 400", look_share=0) == 0
+        assert looking("size = 400", max_cells=64) == 0
+        assert looking("size = 400", columns=["age", "x"]) == 0
+        assert looking('neighbours = "add-remove-one"') == Fraction(1, 48)
 
     def test_default_columns_are_the_numeric_ones(self) -> None:
         assert IntervalTree().plan(schema_of(), ONE).parameters["columns"] == ["x", "age", "day"]
@@ -105,6 +113,8 @@ class TestRefusals:
             ({"columns": ["city"]}, "categorical"),
             ({"columns": ["x"], "tree": "kd"}, "not known"),
             ({"columns": ["x"], "structure_share": 0}, "structure_share"),
+            ({"columns": ["x"], "look_share": 1}, "look_share"),
+            ({"columns": ["x"], "look_share": -1}, "look_share"),
             ({"columns": ["x"], "max_cells": 1}, "max_cells"),
             ({"columns": ["x"], "max_cells": 1 << 30}, "max_cells"),
             ({"columns": ["x"], "accuracy": 0}, "accuracy"),

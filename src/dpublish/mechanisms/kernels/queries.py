@@ -11,6 +11,26 @@ Floats = NDArray[np.float64]
 
 
 @njit(cache=True, nogil=True)
+def exact_sums(table: NDArray[np.generic], counts: Ints, out: Ints) -> None:
+    """out[q] = sum of table[q, x] * counts[x], in whole numbers; the table stays one or two bytes a value."""
+    for q in range(table.shape[0]):
+        total = np.int64(0)
+        for x in range(table.shape[1]):
+            total += np.int64(table[q, x]) * counts[x]
+        out[q] = total
+
+
+@njit(cache=True, nogil=True)
+def weighted_sums(table: NDArray[np.generic], weights: Floats, out: Floats) -> None:
+    """The same for weights. Every row is added up from its first cell to its last, so results do not depend on the machine."""
+    for q in range(table.shape[0]):
+        total = 0.0
+        for x in range(table.shape[1]):
+            total += table[q, x] * weights[x]
+        out[q] = total
+
+
+@njit(cache=True, nogil=True)
 def multiset_scores(target: Ints, table: Ints, size: int, scores: Ints) -> None:
     """scores[i] = -max_q |target_q - sum of table[q, x] over the i-th multiset|, multisets in lexicographic order.
 

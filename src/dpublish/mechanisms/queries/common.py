@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpublish.cost import Cost
 from dpublish.domain import Domain
 from dpublish.errors import PlanError
 from dpublish.mechanisms.base import SparseCounts
+from dpublish.mechanisms.kernels.queries import exact_sums, weighted_sums
 from dpublish.noise.base import IntArray
 from dpublish.query_classes import QueryClass, query_class
 from dpublish.schema import Schema
+
+if TYPE_CHECKING:
+    from dpublish.query_classes import Table
 
 MAX_UNIVERSE = 1 << 20
 
@@ -73,3 +79,17 @@ def dense_counts(numbers: SparseCounts, domain: Domain) -> IntArray:
     counts = np.zeros(domain.size, dtype=np.int64)
     counts[numbers.cells.astype(np.int64)] = numbers.counts
     return counts
+
+
+def true_answers(table: Table, numbers: SparseCounts, domain: Domain) -> IntArray:
+    """The sums of all queries over the private counts, exactly."""
+    out = np.empty(table.shape[0], dtype=np.int64)
+    exact_sums(table, dense_counts(numbers, domain), out)
+    return out
+
+
+def weighted_answers(table: Table, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The sums of all queries over published weights."""
+    out = np.empty(table.shape[0])
+    weighted_sums(table, weights, out)
+    return out

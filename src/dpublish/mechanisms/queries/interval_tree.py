@@ -18,6 +18,7 @@ from dpublish import theory
 from dpublish.cost import Cost, exact
 from dpublish.errors import PlanError
 from dpublish.mechanisms.base import Content, Mechanism, SparseCounts
+from dpublish.mechanisms.queries.look import Look, cells_serve_better
 from dpublish.mechanisms.queries.points import GridPoints
 from dpublish.mechanisms.queries.trees import BoxCounts, Calibration, binary_search, equal_cells, priv_tree
 from dpublish.noise.base import Noise
@@ -27,12 +28,12 @@ from dpublish.public.hierarchy import Hierarchy, best_for_ranges, best_for_weigh
 from dpublish.public.suppression import laplace_cumulants
 from dpublish.schema import Schema
 
-Tree = Literal["auto", "privtree", "dyadic", "binary-search"]
+Tree = Literal["privtree", "dyadic", "binary-search"]
 MAX_COLUMNS = 6
 MAX_CELLS = 1 << 22
 SAMPLE_BOXES = 48
-CROWDED = 40
-"""`auto` takes equal cells when a cell holds this many times the noise of one count: cutting adaptively then gains nothing."""
+CROWDED = 4
+"""A look is paid for from so many rows times epsilon a position on; below, PrivTree is the better tree in any case."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +42,7 @@ class IntervalTree(Mechanism):
 
     Input: exact counts over a grid of positions. Neighbours: replace-one or add-remove-one, of a unit with at most c rows.
     Output: boxes that partition the grid and noisy counts; the set of possible outputs follows from the schema alone.
-    Privacy: epsilon-DP (theorems 1 to 4 of interval_tree.proof.md), split between the shape of the tree and the counts.
+    Privacy: epsilon-DP (theorems 1 to 5 of interval_tree.proof.md), split between look, shape of the tree and counts.
     Relies on: `Noise.laplace` being exact; rows per unit bounded by c before counting.
     Shows / hides: where the points are dense, at a resolution that follows the density; hides how points lie inside a box.
     Accuracy: the noise of a range grows with a power of the logarithm of the number of boxes; `plan` states it.
@@ -49,8 +50,9 @@ class IntervalTree(Mechanism):
     Parameters
     ----------
     columns : one to six numeric or date columns with declared bounds; all numeric columns when left out.
-    tree : how the grid is cut: privtree, dyadic (equal cells), binary-search (the thesis), or auto.
+    tree : how the grid is cut: privtree, dyadic (equal cells) or binary-search (the thesis).
     structure_share : share of epsilon spent on where to cut (privtree and binary-search).
+    look_share : share of epsilon with which privtree first looks whether to count every position of a column instead; 0: never.
     max_cells : number of equal cells that dyadic may use.
     accuracy : the error that binary-search aims for, as a share of the rows.
     """
@@ -61,6 +63,7 @@ class IntervalTree(Mechanism):
     columns: Sequence[str] | None = None
     tree: Tree = "privtree"
     structure_share: Fraction | float | int | str = Fraction(1, 8)
+    look_share: Fraction | float | int | str = Fraction(1, 48)
     max_cells: int = 1 << 16
     accuracy: Fraction | float | int | str = Fraction(1, 10)
 
@@ -73,19 +76,20 @@ class IntervalTree(Mechanism):
         share = exact(self.structure_share, "structure_share")
         if not 0 < share < 1:
             raise PlanError(f"structure_share must lie between 0 and 1, not {self.structure_share}.")
+        if not 0 <= exact(self.look_share, "look_share") < 1:
+            raise PlanError(f"look_share must be at least 0 and below 1, not {self.look_share}.")
         size = schema.size_or_nominal
         rows = None if size is None else size * schema.unit.max_rows
-        tree = self._tree(shape, rows, cost)
         facts: dict[str, Any] = {
             "grid": shape.to_json(),
-            "tree": tree,
+            "tree": self.tree,
             "positions": math.prod(grid.positions for grid in shape.grids),
             "bits": shape.total_bits,
             "sensitivity": str(level_sensitivity(schema)),
             "rows": rows,
         }
         sentences = [
-            f"Ranges of {' x '.join(names)}: {facts['positions']:,} positions, cut by {tree}.",
+            f"Ranges of {' x '.join(names)}: {facts['positions']:,} positions, cut by {self.tree}.",
             f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
         ]
         sentences += self._tree_facts(facts, shape, schema, cost.epsilon, share, rows)
@@ -103,6 +107,7 @@ class IntervalTree(Mechanism):
                 "columns": list(names),
                 "tree": self.tree,
                 "structure_share": str(share),
+                "look_share": str(exact(self.look_share, "look_share")),
                 "max_cells": self.max_cells,
                 "accuracy": str(exact(self.accuracy, "accuracy")),
             },
@@ -143,12 +148,10 @@ class IntervalTree(Mechanism):
             raise PlanError(f"{len(names)} columns; boxes are answered for at most {MAX_COLUMNS}. List fewer in columns.")
         return names
 
-    def _tree(self, shape: TreeShape, rows: int | None, cost: Cost) -> str:
-        if self.tree != "auto":
-            return self.tree
-        cells = math.prod(grid.positions for grid in shape.grids)
-        crowded = rows is not None and cells <= self.max_cells and rows * cost.epsilon >= CROWDED * cells
-        return "dyadic" if crowded else "privtree"
+    def _looks(self, shape: TreeShape, rows: int | None, epsilon: Fraction) -> bool:
+        cells = 1 << shape.total_bits
+        crowded = rows is None or rows * epsilon >= CROWDED * shape.grids[0].positions
+        return len(shape.grids) == 1 and cells <= self.max_cells and crowded and exact(self.look_share, "look_share") > 0
 
     def _tree_facts(
         self, facts: dict[str, Any], shape: TreeShape, schema: Schema, epsilon: Fraction, share: Fraction, rows: int | None
@@ -167,15 +170,12 @@ class IntervalTree(Mechanism):
                 f"{len(boxes):,} equal cells, counted in {hierarchy.height} level(s) of groups of {hierarchy.fanout}.",
                 f"A range that ends between cells has a standard error of about {error:,.3g} rows.",
             ]
-        structure = epsilon * share
-        calibration = Calibration.of(
-            structure,
-            fanout=shape.fanout,
-            rows=schema.unit.max_rows,
-            replace=schema.neighbours == "replace-one",
-        )
-        counts = epsilon - structure
+        looking = epsilon * exact(self.look_share, "look_share") if self._looks(shape, rows, epsilon) else Fraction(0)
+        structure = (epsilon - looking) * share
+        calibration = calibration_of(schema, shape, structure)
+        counts = epsilon - looking - structure
         facts.update(
+            look_epsilon=str(looking),
             structure_epsilon=str(structure),
             count_epsilon=str(counts),
             split_scale=str(calibration.scale),
@@ -185,6 +185,11 @@ class IntervalTree(Mechanism):
             f"A box is split while it holds more than about {calibration.decay} points a level "
             f"(noise of scale {float(calibration.scale):.4g} on each decision).",
         ]
+        if looking:
+            lines.append(
+                f"Epsilon {float(looking):.4g} is spent on a look whether all {facts['positions']:,} positions are better "
+                "counted one by one; if so, the rest goes to counts alone."
+            )
         if rows is not None:
             # boxes at depth k hold about k * decay points, so their number is at most about this
             boxes_guess = int(max(1, min(facts["positions"], 2 * rows / (calibration.decay * shape.depth / 2))))
@@ -227,7 +232,8 @@ def noisy_tree(noise: Noise, numbers: SparseCounts, plan: Plan) -> Content:
     shape = TreeShape.from_json(facts["grid"])
     counts = BoxCounts(shape, numbers)
     sensitivity = Fraction(facts["sensitivity"])
-    if facts["tree"] == "binary-search":
+    tree, epsilon = facts["tree"], Fraction(facts["count_epsilon"])
+    if tree == "binary-search":
         boxes = binary_search(
             noise,
             counts,
@@ -237,29 +243,36 @@ def noisy_tree(noise: Noise, numbers: SparseCounts, plan: Plan) -> Content:
             scale=Fraction(facts["query_scale"]),
             sensitivity=sensitivity,
         )
-    elif facts["tree"] == "dyadic":
+    elif tree == "dyadic":
         boxes = equal_cells(shape, facts["depth"])
     else:
-        calibration = Calibration.of(
-            Fraction(facts["structure_epsilon"]),
-            fanout=shape.fanout,
-            rows=schema.unit.max_rows,
-            replace=schema.neighbours == "replace-one",
+        looking, structure = Fraction(facts["look_epsilon"]), Fraction(facts["structure_epsilon"])
+        calibration = calibration_of(schema, shape, structure)
+        look = Look(
+            shape.depth,
+            shape.grids[0].positions,
+            calibration,
+            tree_scale=sensitivity / epsilon,
+            cell_scale=sensitivity / (epsilon + structure),
         )
-        boxes = priv_tree(noise, counts, shape, calibration)
+        if looking and cells_serve_better(noise, numbers, look, looking):
+            # nothing was spent on where to cut, so that share goes to the counts
+            tree, epsilon = "dyadic", epsilon + structure
+            boxes = equal_cells(shape, shape.depth)
+        else:
+            boxes = priv_tree(noise, counts, shape, calibration)
     # the boxes are public from here on, so the choice of groups is a function of public facts
     hierarchy, _ = best_hierarchy(shape, boxes)
-    epsilon = Fraction(facts["count_epsilon"])
     every = sensitivity * hierarchy.height
     measured = noise.laplace(hierarchy.sums(counts.of(boxes)), sensitivity=every, epsilon=epsilon, label="counts")
-    return _content(facts, boxes, measured, hierarchy, every / epsilon)
+    return _content(facts["grid"], tree, boxes, measured, hierarchy, every / epsilon)
 
 
-def _content(facts: Any, boxes: Boxes, measured: Any, hierarchy: Hierarchy, scale: Fraction) -> Content:
+def _content(grid: Any, tree: str, boxes: Boxes, measured: Any, hierarchy: Hierarchy, scale: Fraction) -> Content:
     return Content(
         facts={
-            "grid": facts["grid"],
-            "tree": facts["tree"],
+            "grid": grid,
+            "tree": tree,
             "fanout": hierarchy.fanout,
             "height": hierarchy.height,
             "scale": str(scale),
@@ -290,6 +303,12 @@ def cell_depth(shape: TreeShape, most: int) -> int:
     if depth == 0:
         raise PlanError(f"One cut of the grid makes {1 << shape.used_bits[1]} cells, more than max_cells = {most}.")
     return depth
+
+
+def calibration_of(schema: Schema, shape: TreeShape, epsilon: Fraction) -> Calibration:
+    """PrivTree's noise for a schema, when the tree may cost `epsilon`."""
+    replaced = schema.neighbours == "replace-one"
+    return Calibration.of(epsilon, fanout=shape.fanout, rows=schema.unit.max_rows, replace=replaced)
 
 
 def level_sensitivity(schema: Schema) -> Fraction:

@@ -18,13 +18,15 @@ from dpublish.cost import Cost
 from dpublish.errors import PlanError
 from dpublish.mechanisms.base import CellCounts, Content, Mechanism, SparseCounts
 from dpublish.mechanisms.kernels.queries import reweigh
-from dpublish.mechanisms.queries.common import dense_counts, read_request
+from dpublish.mechanisms.queries.common import read_request, true_answers, weighted_answers
 from dpublish.noise.base import Noise
 from dpublish.plan import Plan
 from dpublish.query_classes import QueryClass, query_class
 from dpublish.schema import Schema
 
 MAX_ROUNDS = 1000
+FAILURE = 0.05
+"""How often the bound that a release states about itself may be wrong."""
 PASSES = 20
 MAX_UPDATES = 1 << 31
 """Cell updates in all; fewer passes over old answers are made where more would take minutes."""
@@ -39,7 +41,7 @@ class MultiplicativeWeights(Mechanism):
     Privacy: epsilon-DP (theorem 1 of multiplicative_weights.proof.md): 2 T steps of epsilon / (2 T) each.
     Relies on: `Noise.choose` and `Noise.laplace` being exact; rows per unit bounded by c before counting.
     Shows / hides: the queries on which the data differ most from what is already known; hides small differences.
-    Accuracy: theorem 2.2 of the paper; `plan` states it.
+    Accuracy: the release states a bound of its own, from its answers (theorem 2); before, `plan` gives the paper's rate.
 
     Parameters
     ----------
@@ -78,7 +80,7 @@ class MultiplicativeWeights(Mechanism):
             "answer_scale": str(Fraction(schema.unit.max_rows) / step),
             "error_bound": min(float(request.rows), share * request.rows),
         }
-        promise = f"every query within {facts['error_bound']:,.0f} rows" if share < 1 else "nothing yet at this n and epsilon"
+        rate = f"{facts['error_bound']:,.0f} rows" if share < 1 else "nothing below n yet"
         return Plan(
             method=self.method,
             kind=self.kind,
@@ -97,7 +99,8 @@ class MultiplicativeWeights(Mechanism):
                 f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
                 f"Each answer has noise of scale {float(Fraction(facts['answer_scale'])):,.4g} rows; asking all queries would "
                 f"need {request.count / epsilon * schema.unit.max_rows:,.4g} (largest error about {laplace:.2g} n).",
-                f"Theory promises {promise}; in practice errors are several times smaller.",
+                f"Theory (theorem 2.2 of the paper, for the average of plain updates) promises {rate}. The release has the "
+                "weights of the last round instead, and states a bound for them (95%) that it finds from its noisy answers.",
             ),
         )
 
@@ -121,29 +124,48 @@ def learned_weights(noise: Noise, numbers: SparseCounts, plan: Plan) -> Content:
     facts, domain = plan.facts, plan.domain
     chosen_class = query_class(plan.parameters["queries"])
     table = chosen_class.table(domain)
-    truth = table @ dense_counts(numbers, domain)
+    truth = true_answers(table, numbers, domain)
     rows, unit = float(facts["rows"]), chosen_class.unit
-    values = table / unit
     sensitivity, step = Fraction(facts["sensitivity"]), Fraction(facts["step_epsilon"])
     weights = np.full(domain.size, rows / domain.size)
     rounds = int(facts["rounds"])
     passes = max(1, min(PASSES, MAX_UPDATES // (domain.size * rounds * rounds)))
     asked: list[int] = []
     answers: list[int] = []
+    said = np.zeros(len(table), dtype=np.int64)
+    nearest, least = said, math.inf
+    gap = 0
     for turn in range(rounds):
         # what the weights say is public; rounding it keeps scores whole and leaves their sensitivity alone
-        said = np.rint(values @ weights * unit).astype(np.int64)
+        said = np.rint(weighted_answers(table, weights)).astype(np.int64)
         query = noise.choose(np.abs(truth - said), sensitivity=sensitivity, epsilon=step, label=f"query {turn + 1}")
         noisy = noise.laplace(truth[query : query + 1], sensitivity=sensitivity, epsilon=step, label=f"answer {turn + 1}")
         asked.append(query)
         answers.append(int(noisy[0]))
+        gap = abs(answers[-1] - int(said[query]))
+        if gap < least:
+            nearest, least = said, gap
         for _ in range(passes):
             for place, answer in zip(reversed(asked), reversed(answers), strict=True):
-                reweigh(weights, values[place], min(max(answer / unit, 0.0), rows), rows)
+                reweigh(weights, table[place] / unit, min(max(answer / unit, 0.0), rows), rows)
+    # the gap of a round bounds the error of the weights before it; the last ones are at a public distance from those
+    final = weighted_answers(table, weights)
+    off = min(reached + float(np.abs(final - before).max()) for reached, before in ((gap, said), (least, nearest)))
+    bound = stated_bound(off, rounds, len(table), sensitivity / step) / unit
     return Content(
-        facts={"rows": int(rows), "queries": plan.parameters["queries"], "error_bound": facts["error_bound"]},
+        facts={"rows": int(rows), "queries": plan.parameters["queries"], "error_bound": min(rows, bound)},
         tables={
             "cells": {"cell": np.arange(domain.size, dtype=np.uint64), "weight": weights},
             "asked": {"query": np.array(asked, dtype=np.uint32), "answer": np.array(answers, dtype=np.int64)},
         },
     )
+
+
+def stated_bound(off: float, rounds: int, queries: int, scale: Fraction) -> float:
+    """With probability 1 - FAILURE no query is further off than this (theorem 2); `off` is what can be seen of the error.
+
+    Half of FAILURE is for the noise of the answers, half for choices that missed the worst query, in all rounds together.
+    """
+    answer = float(scale) * math.log(4 * rounds / FAILURE)
+    choice = 2 * float(scale) * math.log(2 * queries * rounds / FAILURE)
+    return off + answer + choice + 1

@@ -18,7 +18,7 @@ from dpublish.cost import Cost
 from dpublish.errors import PlanError
 from dpublish.mechanisms.base import CellCounts, Content, Mechanism, SparseCounts
 from dpublish.mechanisms.kernels.queries import multiset_scores
-from dpublish.mechanisms.queries.common import dense_counts, read_request
+from dpublish.mechanisms.queries.common import read_request, true_answers
 from dpublish.noise.base import IntArray, Noise
 from dpublish.plan import Plan
 from dpublish.query_classes import QueryClass, query_class
@@ -146,9 +146,9 @@ def chosen_net(noise: Noise, numbers: SparseCounts, plan: Plan) -> Content:
     table = query_class(plan.parameters["queries"]).table(domain)
     points, rows = int(facts["points"]), int(facts["rows"])
     # errors are compared in units of 1 / (points * unit) rows, where both sides are whole numbers
-    target = points * (table @ dense_counts(numbers, domain))
+    target = points * true_answers(table, numbers, domain)
     scores = np.empty(int(facts["multisets"]), dtype=np.int64)
-    multiset_scores(target, rows * table, points, scores)
+    multiset_scores(target, rows * table.astype(np.int64), points, scores)
     index = noise.choose(
         scores,
         sensitivity=Fraction(facts["sensitivity"]),

@@ -141,6 +141,24 @@ class IntervalTreeRelease(Release):
         place = grid.coordinate(np.floor(given) + 1 if grid.whole else given)
         return np.asarray(np.interp(place, ends, heights))
 
+    def cdf_limits(self, values: ArrayLike, *, level: float = 0.95) -> pl.DataFrame:
+        """The same with error bars, each held with `level`: columns value, share, low, high."""
+        from dpublish.public.distribution import cdf_frame
+
+        grid, given = self._only(), np.asarray(values, dtype=np.float64).reshape(-1)
+        place = grid.coordinate(np.floor(given) + 1 if grid.whole else given)
+        return cdf_frame(self, given, place, self.cdf(given), level)
+
+    def quantile_limits(self, share: float, *, level: float = 0.95) -> tuple[Any, Any]:
+        """Two values between which the quantile lies with `level` (one column only)."""
+        from dpublish.public.distribution import quantile_places
+
+        grid = self._only()
+        if not 0 <= share <= 1:
+            raise QueryError(f"A quantile is asked for by a share from 0 to 1, not {share}.")
+        low, high = quantile_places(self, self._prefix[0], share, level)
+        return self._place_value(grid, low), self._place_value(grid, high)
+
     def quantile(self, share: float) -> Any:
         """The value below which about this share of the rows lies (one column only)."""
         grid = self._only()
@@ -154,6 +172,10 @@ class IntervalTreeRelease(Release):
         else:
             rise = heights[where] - heights[where - 1]
             place = float(ends[where - 1] + (ends[where] - ends[where - 1]) * (share - heights[where - 1]) / rise)
+        return self._place_value(grid, place)
+
+    @staticmethod
+    def _place_value(grid: Grid, place: float) -> Any:
         if not grid.whole:
             return float(grid.value(np.array([place]))[0])
         number = int(grid.lower) + min(int(place), grid.positions - 1)
