@@ -48,6 +48,7 @@ proofs: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/python tools/cli_reference.py --write
+	$(BIN)/python tools/method_reference.py --write
 
 clean:
 	rm -rf $(VENV) build dist demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -5,12 +5,12 @@ python tools/cli_reference.py --write | --check
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import sys
 from pathlib import Path
 from typing import Any
 
+from generated_page import write_or_check
 from typer.main import get_command
 
 from dpublish.cli.app import app
@@ -91,20 +91,5 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    mode = parser.add_mutually_exclusive_group(required=True)
-    mode.add_argument("--write", action="store_true")
-    mode.add_argument("--check", action="store_true")
-    page = reference()
-    if parser.parse_args().write:
-        PAGE.write_text(page, encoding="utf-8")
-        return 0
-    if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page:
-        print("docs/cli.md is not current. Run: python tools/cli_reference.py --write", file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(PAGE, reference(), __doc__))

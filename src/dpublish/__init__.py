@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from dpublish.private.draft import draft_schema as draft_schema
     from dpublish.private.gate import Curator as Curator
     from dpublish.private.online import OnlineSession as OnlineSession
-    from dpublish.private.sources import SqlSource as SqlSource
     from dpublish.public.estimation import Estimate as Estimate
     from dpublish.public.releases.base import Release as Release
     from dpublish.public.releases.base import open_release as open_release
@@ -63,6 +62,8 @@ if TYPE_CHECKING:
     from dpublish.query_classes import Marginals as Marginals
     from dpublish.query_classes import Parities as Parities
     from dpublish.query_classes import Predicates as Predicates
+    from dpublish.query_classes import RandomSubsets as RandomSubsets
+    from dpublish.readers.sources import SqlSource as SqlSource
     from dpublish.schema import Schema as Schema
 
 _CURATOR = {
@@ -71,6 +72,7 @@ _CURATOR = {
     "Parities": "dpublish.query_classes",
     "Marginals": "dpublish.query_classes",
     "LinearQueries": "dpublish.query_classes",
+    "RandomSubsets": "dpublish.query_classes",
     "Intervals": "dpublish.query_classes",
     "HalfspaceQueries": "dpublish.query_classes",
     "Net": "dpublish.mechanisms.queries.net",
@@ -95,7 +97,7 @@ _CURATOR = {
     "PrivateClassifier": "dpublish.mechanisms.learning.private_classifier",
     "ProjectedHistogram": "dpublish.mechanisms.tables.projected_histogram",
     "Schema": "dpublish.schema",
-    "SqlSource": "dpublish.private.sources",
+    "SqlSource": "dpublish.readers.sources",
     "draft_schema": "dpublish.private.draft",
     "open_ledger": "dpublish.ledger",
     "local": "",

@@ -41,6 +41,7 @@ EXPECTED = {
         "Predicates",
         "PrivateClassifier",
         "ProjectedHistogram",
+        "RandomSubsets",
         "Schema",
         "SetPartition",
         "SqlSource",

@@ -14,6 +14,7 @@ from dpublish.cli import (
     export,
     ledger,
     local,
+    methods,
     online,
     plan,
     query,
@@ -44,6 +45,7 @@ app = typer.Typer(
 CURATOR, ANALYST, AUDITOR = "For curators", "For analysts", "For auditors"
 
 app.command("demo", rich_help_panel="Start here")(demo.demo)
+app.command("methods", rich_help_panel=CURATOR)(methods.methods)
 app.command("plan", rich_help_panel=CURATOR)(plan.plan)
 app.command("release", rich_help_panel=CURATOR)(release.release)
 app.command("solve", rich_help_panel=CURATOR)(solve.solve)

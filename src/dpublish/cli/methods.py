@@ -1,0 +1,80 @@
+"""`dpublish methods [NAME]`: what there is to publish with, and every setting of a method, in the method's own words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpublish.cli.options import Json
+
+if TYPE_CHECKING:
+    from dpublish.mechanisms.handbook import MethodHelp
+
+
+def methods(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One method, with all its settings.")] = None,
+    json: Json = False,
+) -> None:
+    """List the methods of 'release' and 'online', or explain one: what it needs, shows and hides, and its settings."""
+    from dpublish.cli import screen
+
+    if name is not None:
+        described = _one(name)
+        if json:
+            screen.write_json(described.to_json())
+        else:
+            _explain(described)
+        return
+    listed = {"release": _all(_release_names()), "online": _all(_online_names())}
+    if json:
+        screen.write_json({door: [method.to_json() for method in methods] for door, methods in listed.items()})
+        return
+    for door, methods in listed.items():
+        screen.grid(
+            ("method", "what it publishes"),
+            [(method.name, method.summary) for method in methods],
+            title=f"dpublish {door if door == 'release' else 'online open'} --method",
+        )
+    screen.say(
+        "'dpublish methods NAME' explains one; 'dpublish solve --help' and 'dpublish local --help' list the rest.", style="dim"
+    )
+
+
+def _explain(method: MethodHelp) -> None:
+    from dpublish.cli import screen
+
+    screen.say(f"{method.name} (dp.{method.class_name})", style="bold")
+    screen.say(method.summary)
+    screen.facts(method.lines.items())
+    screen.grid(
+        ("setting", "when left out", "meaning"),
+        [(setting.name, setting.default or "-", setting.text) for setting in method.settings],
+        title="Settings (--set NAME=VALUE)",
+    )
+
+
+def _release_names() -> list[str]:
+    from dpublish.mechanisms.registry import METHODS
+
+    return sorted(METHODS)
+
+
+def _online_names() -> list[str]:
+    from dpublish.private.online import METHODS
+
+    return sorted(METHODS)
+
+
+def _all(names: list[str]) -> list[MethodHelp]:
+    return [_one(name) for name in names]
+
+
+def _one(name: str) -> MethodHelp:
+    from dpublish.mechanisms.handbook import describe
+    from dpublish.mechanisms.registry import ALIASES, method_named
+    from dpublish.private.online import online_class
+
+    if name in _online_names():
+        return describe(name, online_class(name))
+    return describe(ALIASES.get(name, name), method_named(name))

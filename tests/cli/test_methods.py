@@ -1,0 +1,29 @@
+"""`dpublish methods` as a user sees it."""
+
+from __future__ import annotations
+
+from cli.conftest import Command
+from dpublish.mechanisms.registry import METHODS
+
+
+def test_every_method_is_listed(dpublish: Command) -> None:
+    shown = dpublish("methods")
+    assert shown.code == 0
+    assert [name for name in (*METHODS, "median-mechanism", "online-multiplicative-weights") if name not in shown.out] == []
+    document = dpublish("methods", "--json").document
+    assert {method["name"] for method in document["release"]} == set(METHODS)
+
+
+def test_one_method_with_its_settings(dpublish: Command) -> None:
+    shown = dpublish("methods", "histogram")
+    assert "threshold_factor" in shown.out
+    assert "epsilon-DP" in shown.out
+    document = dpublish("methods", "mwem", "--json").document
+    assert document["class"] == "MultiplicativeWeights"
+    assert {"queries", "rounds"} <= {setting["name"] for setting in document["settings"]}
+
+
+def test_an_unknown_method(dpublish: Command) -> None:
+    shown = dpublish("methods", "histgram")
+    assert (shown.code, shown.out) == (2, "")
+    assert "Did you mean 'histogram'?" in shown.err
