@@ -47,8 +47,24 @@ def test_unknown_method(dpublish: Command) -> None:
     assert "Did you mean 'histogram'?" in shown.err
 
 
-def test_a_method_without_a_built_in_audit(dpublish: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpublish.cli.audit.SETTINGS", {"another": {}})
-    shown = dpublish("audit", "histogram")
+def test_tiers_that_do_not_apply_say_why(shop: Path, dpublish: Command) -> None:
+    shown = dpublish("audit", "kary", "--tier", "exact", "--tier", "replay")
+    assert shown.code == 0, shown.err
+    assert "not run" in shown.out
+    document = dpublish("audit", "kary", "--tier", "replay", "--json").document
+    assert document["survived"] is True
+    assert document["reports"][0]["passed"] is None
+    assert "do not see the value" in document["reports"][0]["reason"]
+
+
+def test_neighbours_that_a_method_has_not(dpublish: Command) -> None:
+    shown = dpublish("audit", "min-cut", "--neighbours", "replace-one")
     assert shown.code == 2
-    assert "docs/audits.md" in shown.err
+    assert "its neighbours are: add-remove-one" in shown.err
+
+
+def test_solvers_and_online_methods(shop: Path, dpublish: Command) -> None:
+    for method in ("public-projects", "online-multiplicative-weights", "mwem"):
+        shown = dpublish("audit", method, "--tier", "replay")
+        assert shown.code == 0, shown.out + shown.err
+        assert "survived" in shown.out

@@ -244,3 +244,16 @@ def test_nothing_in_the_package_arms_a_crash_point() -> None:
         path.name for path in source.rglob("*.py") if "armed(" in path.read_text() or "crashpoints._hook" in path.read_text()
     ]
     assert users == ["crashpoints.py"]
+
+
+def test_many_may_remember_one_place_at_once(tmp_path: Path) -> None:
+    """Writers share one temporary name, so without a lock one would rename the file of another away."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from dpublish.ledger.anchor import Place
+
+    places = [Place("somewhere", "default", directory=tmp_path) for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(20):
+            list(pool.map(lambda place: place.remember("id"), places))
+    assert places[0].known()

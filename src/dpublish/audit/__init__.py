@@ -5,11 +5,14 @@
     sampled   a lower confidence bound on epsilon from many runs
     twin      the whole command line on two neighbouring files, noise and clock frozen
 
+`distributional` is about another definition (Roth 2010, section 3.7): samples of one population instead of neighbours.
+
 Each returns a report with `passed`, `summary()` and `to_json()`. A mechanism survives an audit; no audit verifies one.
 Audit on made-up rows: reports and tapes quote what they were given.
 """
 
 from dpublish.audit import neighbours
+from dpublish.audit.distributional import DistributionalReport, distributional
 from dpublish.audit.exact import ExactReport, exact
 from dpublish.audit.replay import ReplayReport, replay
 from dpublish.audit.report import Finding, Report
@@ -22,6 +25,7 @@ __all__ = [
     "replay",
     "sampled",
     "twin",
+    "distributional",
     "neighbours",
     "subject",
     "Subject",
@@ -31,4 +35,5 @@ __all__ = [
     "ReplayReport",
     "SampledReport",
     "TwinReport",
+    "DistributionalReport",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,30 +11,13 @@ from dpublish.cli.options import Json
 
 if TYPE_CHECKING:
     from dpublish.audit import Report
-    from dpublish.audit.subject import Subject
-    from dpublish.schema import Schema
+    from dpublish.audit.trials import Declined, Trial
 
-EPSILON = 1
-
-# Two cells and two rows: small enough for every outcome to be enumerated, large enough for an occupied and an empty cell.
-TINY = """
-[dataset]
-name = "tiny"
-neighbours = "{neighbours}"
-{size} = 2
-
-[columns.colour]
-kind = "categorical"
-levels = ["red", "blue"]
-outside = "drop"
-"""
-
-CLOCKS = ("dpublish.ledger.chain:now",)
-
-SETTINGS = {"histogram": {"threshold": "1"}}
+SAMPLED_PAIRS = 2
+"""The first and a middle pair are enough for a first look; `make nightly` takes ten."""
 
 
-class Tier(StrEnum):
+class TierName(StrEnum):
     exact = "exact"
     replay = "replay"
     sampled = "sampled"
@@ -48,9 +30,16 @@ class Relation(StrEnum):
 
 
 def audit(
-    method: Annotated[str, typer.Argument(metavar="METHOD", help="A method, for example 'histogram'.")],
+    method: Annotated[
+        str,
+        typer.Argument(
+            metavar="METHOD",
+            help="A release method, an online method, a problem of 'solve', or a method of a local survey; "
+            "for example 'histogram', 'median-mechanism', 'min-cut' or 'kary'.",
+        ),
+    ],
     tier: Annotated[
-        list[Tier] | None,
+        list[TierName] | None,
         typer.Option("--tier", metavar="TIER", help="exact, replay, sampled or twin; all when left out. Repeatable."),
     ] = None,
     neighbours: Annotated[
@@ -64,28 +53,25 @@ def audit(
 ) -> None:
     """Try to refute a method's privacy claim on tiny made-up inputs.
 
-    A method that passes survived these audits; no audit verifies privacy. Exit code 1 when one finds a violation.
+    A method that passes survived these audits; no audit verifies privacy. A tier that cannot say anything about a method is
+    listed with the reason. Exit code 1 when one finds a violation.
     """
+    from dpublish.audit.trials import Declined
     from dpublish.cli import screen
-    from dpublish.errors import InputError
-    from dpublish.mechanisms.registry import method_named
 
-    method_named(method)
-    if method not in SETTINGS:
-        raise InputError(
-            f"There is no built-in audit of '{method}'; there is one of {', '.join(SETTINGS)}. "
-            "docs/audits.md shows how to audit any method in Python."
-        )
-    chosen = list(tier or Tier)
-    reports: list[tuple[str, Report]] = []
+    chosen = _chosen(method, neighbours)
+    reports: list[tuple[Trial, Report | Declined]] = []
     with screen.steps(quiet=json) as progress:
-        for relation in [neighbours] if neighbours is not None else list(Relation):
-            for name in chosen:
-                progress(f"{name.value} audit, {relation.value}")
-                reports.append((relation.value, _run(name, method, relation.value, samples)))
-    survived = all(report.passed for _, report in reports)
+        for trial in chosen:
+            for name in tier or TierName:
+                progress(f"{name.value} audit, {trial.case}")
+                reports.append((trial, trial.run(name.value, samples=samples, pairs=SAMPLED_PAIRS)))
+    survived = all(isinstance(report, Declined) or report.passed for _, report in reports)
     if json:
-        documents = [{"neighbours": relation, **report.to_json()} for relation, report in reports]
+        documents = [
+            {"neighbours": trial.neighbours, "case": trial.case, "claim": trial.claim.to_json(), **report.to_json()}
+            for trial, report in reports
+        ]
         screen.write_json({"method": method, "survived": survived, "reports": documents})
     else:
         _table(method, reports)
@@ -93,63 +79,33 @@ def audit(
         raise typer.Exit(1)
 
 
-def _run(tier: Tier, method: str, relation: str, samples: int) -> Report:
-    from dpublish import audit as tiers
+def _chosen(method: str, neighbours: Relation | None) -> list[Trial]:
+    from dpublish.audit.trials import trials_of
+    from dpublish.errors import InputError
 
-    if tier is Tier.twin:
-        return _twin(method, relation)
-    subject = _subject(method, relation)
-    pairs = list(subject.pairs(rows=2))
-    runs: dict[Tier, Callable[[], Report]] = {
-        Tier.exact: lambda: tiers.exact(subject, pairs, epsilon=EPSILON),
-        Tier.replay: lambda: tiers.replay(subject, pairs, epsilon=EPSILON, runs=20),
-        # the pairs that move a row out of, or into, the emptiest inputs show most; two are enough for a first look
-        Tier.sampled: lambda: tiers.sampled(subject, pairs[:2], epsilon=EPSILON, samples=samples),
-    }
-    return runs[tier]()
+    found = trials_of(method)
+    chosen = [trial for trial in found if neighbours is None or trial.neighbours == neighbours.value]
+    if not chosen:
+        known = " and ".join(sorted({trial.neighbours for trial in found}))
+        raise InputError(f"'{method}' is not audited under {neighbours}; its neighbours are: {known}.")
+    return chosen
 
 
-def _schema(relation: str) -> Schema:
-    from dpublish.schema import Schema
-
-    return Schema.from_toml(_schema_text(relation))
-
-
-def _schema_text(relation: str) -> str:
-    return TINY.format(neighbours=relation, size="size" if relation == "replace-one" else "nominal_size")
-
-
-def _subject(method: str, relation: str) -> Subject:
-    from dpublish.audit import subject
-    from dpublish.cost import Cost
-    from dpublish.mechanisms.registry import method_from_settings
-
-    return subject(method_from_settings(method, SETTINGS.get(method, {})), _schema(relation), Cost.pure(EPSILON))
-
-
-def _twin(method: str, relation: str) -> Report:
-    """The whole command line, from file to release, on two files that differ in one row."""
-    from dpublish import audit as tiers
-    from dpublish.audit.twin import Hooks
-
-    settings = [word for key, value in SETTINGS.get(method, {}).items() for word in ("--set", f"{key}={value}")]
-    command = ["release", "rows.csv", "--schema", "tiny.toml", "--method", method, "--epsilon", str(EPSILON), *settings]
-    command += ["--ledger", "tiny.ledger", "--budget", str(EPSILON), "--key", "twin", "--out", "tiny.dpr"]
-    first = b"colour\nred\nblue\n"
-    second = b"colour\nred\nred\n" if relation == "replace-one" else b"colour\nred\n"
-    public = {"tiny.toml": _schema_text(relation).encode()}
-    return tiers.twin([command], {"rows.csv": first}, {"rows.csv": second}, public=public, hooks=Hooks(clocks=CLOCKS))
-
-
-def _table(method: str, reports: list[tuple[str, Report]]) -> None:
+def _table(method: str, reports: list[tuple[Trial, Report | Declined]]) -> None:
+    from dpublish.audit.trials import Declined
     from dpublish.cli import screen
 
-    rows = [
-        (report.tier, relation, str(report.pairs), "survived" if report.passed else "FAILED", report.scope())
-        for relation, report in reports
-    ]
+    rows: list[tuple[str, ...]] = []
+    for trial, report in reports:
+        if isinstance(report, Declined):
+            rows.append((report.tier, trial.case, "", "not run", f"Not run: {report.reason}."))
+        else:
+            verdict = "survived" if report.passed else "FAILED"
+            rows.append((report.tier, trial.case, str(report.pairs), verdict, report.scope()))
     screen.grid(["tier", "neighbours", "pairs", "verdict", "what was tried"], rows, right=(2,), title=f"Audit of '{method}'")
-    for relation, report in reports:
-        for finding in report.findings[:5]:
-            screen.say(f"  {report.tier}, {relation}, pair {finding.pair + 1}: [{finding.check}] {finding.text}", style="red")
+    for trial, report in reports:
+        if not isinstance(report, Declined):
+            for finding in report.findings[:5]:
+                where = f"{report.tier}, {trial.case}, pair {finding.pair + 1}"
+                screen.say(f"  {where}: [{finding.check}] {finding.text}", style="red")
     screen.say("Survived is not verified: an audit can only refute. The proof is beside the method's code.", style="dim")

@@ -19,7 +19,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,9 @@ from typing import Any
 from dpublish.errors import LedgerUnavailable
 from dpublish.ledger import crashpoints
 from dpublish.ledger.quanta import Quanta
+
+PATIENCE = 30.0
+"""How many seconds to wait for another process that is writing."""
 
 
 def state_directory() -> Path:
@@ -47,7 +50,7 @@ class Mark:
 class Anchor:
     """The mark of one ledger."""
 
-    def __init__(self, ledger_id: str, *, directory: Path | None = None, patience: float = 30.0) -> None:
+    def __init__(self, ledger_id: str, *, directory: Path | None = None, patience: float = PATIENCE) -> None:
         self.ledger_id = ledger_id
         self.path = (directory or state_directory()) / "anchors" / f"{ledger_id}.json"
         self._patience = patience
@@ -91,30 +94,8 @@ class Anchor:
         value = {"format": 1, "ledger": self.ledger_id, "seq": mark.seq, "hash": mark.hash, "spent": list(mark.spent)}
         _write_json(self.path, value)
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        lock = self.path.with_suffix(".lock")
-        deadline = time.monotonic() + self._patience
-        try:
-            lock.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise _unwritable(self.path, error) from None
-        try:
-            while True:
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except OSError:
-                    if time.monotonic() > deadline:
-                        raise LedgerUnavailable(
-                            f"Another process has held {lock} for more than {self._patience:g} seconds. "
-                            "Stop that process, then ask again with the same key."
-                        ) from None
-                    time.sleep(0.002)
-            yield
-        finally:
-            os.close(descriptor)
+    def _locked(self) -> AbstractContextManager[None]:
+        return _locked(self.path, self._patience)
 
 
 class Place:
@@ -137,7 +118,35 @@ class Place:
         )
 
     def remember(self, ledger_id: str) -> None:
-        _write_json(self.path, {"format": 1, "location": self.location, "name": self._name, "ledger": ledger_id})
+        with _locked(self.path, PATIENCE):  # several processes may make the same ledger at once
+            _write_json(self.path, {"format": 1, "location": self.location, "name": self._name, "ledger": ledger_id})
+
+
+@contextmanager
+def _locked(path: Path, patience: float) -> Iterator[None]:
+    """Alone with the file at `path`, among all processes and threads that ask in this way."""
+    lock = path.with_suffix(".lock")
+    deadline = time.monotonic() + patience
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise LedgerUnavailable(
+                        f"Another process has held {lock} for more than {patience:g} seconds. "
+                        "Stop that process, then ask again with the same key."
+                    ) from None
+                time.sleep(0.002)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def rolled_back(path: Path, head: int, marked: int) -> LedgerUnavailable:
@@ -177,7 +186,7 @@ def _read_json(path: Path) -> dict[str, Any] | None:
 
 
 def _write_json(path: Path, value: dict[str, Any]) -> None:
-    # One fixed temporary name: writers of a mark hold its lock, and a killed writer leaves nothing that piles up.
+    # One fixed temporary name: writers hold the file's lock, and a killed writer leaves nothing that piles up.
     temporary = path.with_name(f".{path.stem}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

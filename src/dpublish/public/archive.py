@@ -117,7 +117,7 @@ def _open_file(path: Path) -> Container:
         if member.flag_bits & 0x41:
             raise BundleError(f"'{path}': {member.filename[:80]!r} is encrypted.")
         kind = stat.S_IFMT(member.external_attr >> 16)
-        if member.is_dir() or kind not in (0, stat.S_IFREG):
+        if not member.filename or member.is_dir() or kind not in (0, stat.S_IFREG):
             raise BundleError(f"'{path}': {member.filename[:80]!r} is not a plain file.")
     sizes = {member.filename: member.file_size for member in members}
     _check_members(path, sizes)

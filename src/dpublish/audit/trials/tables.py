@@ -1,0 +1,184 @@
+"""Made-up inputs for the methods that publish a table, or something learnt from one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dpublish.audit.trials.made_up import RELATIONS, csv, csv_pairs, release_call, release_twin, schema_text
+from dpublish.audit.trials.trial import Exact, Sampled, Trial
+from dpublish.cost import Cost
+
+ONE_BIT = ("true", "false")
+TWO_BITS = tuple(f"{a},{b}" for a in ONE_BIT for b in ONE_BIT)
+THREE_BITS = tuple(f"{pair},{c}" for pair in TWO_BITS for c in ONE_BIT)
+LATTICE = "continuous noise on a grid has no rational law that could be enumerated"
+VOLUNTEERS = {"volunteers.csv": csv("a", ["true", "false", "true", "true"])}
+
+
+def bits(*names: str) -> str:
+    """Columns of yes or no; what is neither is dropped."""
+    return "".join(f'[columns.{name}]\nkind = "boolean"\noutside = "drop"\n' for name in names)
+
+
+def table_trial(
+    method: str,
+    relation: str,
+    columns: tuple[str, ...],
+    *,
+    settings: Mapping[str, str],
+    rows: int = 2,
+    claim: Cost | None = None,
+    case: str = "",
+    public: Mapping[str, bytes] | None = None,
+    size: int | None = None,
+    **tiers: Any,
+) -> Trial:
+    """A release method on all small tables of yes-or-no columns."""
+    cost = claim or Cost.pure(1)
+    text = schema_text(relation, bits(*columns), size=size or rows)
+    universe = {1: ONE_BIT, 2: TWO_BITS, 3: THREE_BITS}[len(columns)]
+    return Trial(
+        method=method,
+        case=f"{relation}, {case}" if case else relation,
+        neighbours=relation,
+        claim=cost,
+        call=release_call(method, settings, text, cost, public=public),
+        pairs=csv_pairs(relation, ",".join(columns), universe, rows=rows),
+        twin=release_twin(method, settings, text, cost, public=public),
+        **tiers,
+    )
+
+
+def histogram() -> Iterator[Trial]:
+    for relation in RELATIONS:
+        yield table_trial("histogram", relation, ("a",), settings={"threshold": "1"})
+
+
+def projected_histogram() -> Iterator[Trial]:
+    settings = {"target": "label", "k": "1", "threshold": "1"}
+    for relation in RELATIONS:
+        yield table_trial(
+            "projected-histogram",
+            relation,
+            ("a", "b", "label"),
+            settings=settings,
+            exact=Exact(window=(0, 2), pairs=2),
+            sampled=Sampled(runs=1500),
+        )
+
+
+def joined_histograms() -> Iterator[Trial]:
+    for relation in RELATIONS:
+        yield table_trial(
+            "joined-histograms",
+            relation,
+            ("a", "b"),
+            settings={"noise": "laplace"},
+            claim=Cost.pure(2),
+            exact=Exact(window=(0, 1), pairs=4),
+            sampled=Sampled(runs=1000),
+        )
+    rho = Cost.zcdp("1/4")
+    yield table_trial(
+        "joined-histograms",
+        "replace-one",
+        ("a", "b"),
+        settings={"noise": "gaussian"},
+        claim=rho,
+        case="Gaussian noise",
+        exact="Gaussian noise has no rational law that could be enumerated",
+        sampled=_in_rho(rho, runs=1000),
+    )
+
+
+def importance_weights() -> Iterator[Trial]:
+    for relation in RELATIONS:
+        yield table_trial(
+            "importance-weights",
+            relation,
+            ("a",),
+            settings={"public": "volunteers.csv", "choose_pairs": "0"},
+            public=VOLUNTEERS,
+            sampled=Sampled(runs=1500),
+        )
+    yield table_trial(
+        "importance-weights",
+        "add-remove-one",
+        ("a",),
+        settings={"public": "volunteers.csv", "variant": "output", "regularization": "1/4"},
+        public=VOLUNTEERS,
+        case="noise in the answer",
+        exact=LATTICE,
+        sampled=Sampled(runs=600),
+    )
+    rho = Cost.zcdp("1/4")
+    yield table_trial(
+        "importance-weights",
+        "replace-one",
+        ("a",),
+        settings={"public": "volunteers.csv", "variant": "gaussian", "regularization": "1/4"},
+        public=VOLUNTEERS,
+        claim=rho,
+        case="Gaussian noise",
+        exact=LATTICE,
+        sampled=_in_rho(rho, runs=600),
+    )
+
+
+def generalized_table() -> Iterator[Trial]:
+    for relation in RELATIONS:
+        yield table_trial(
+            "generalized-table",
+            relation,
+            ("a", "b"),
+            settings={"fanout": "2", "splits": "1", "split_at": "1/1000"},
+            exact=Exact(window=(0, 1), pairs=24),
+            sampled=Sampled(runs=1500),
+        )
+
+
+def private_classifier() -> Iterator[Trial]:
+    for relation in RELATIONS:
+        yield table_trial(
+            "private-classifier",
+            relation,
+            ("a", "label"),
+            settings={"target": "label", "perturbation": "output"},
+            rows=3,
+            case="noise in the answer",
+            exact=LATTICE,
+            sampled=Sampled(runs=600, statistics=_signs()),
+        )
+    moved = "the noise is part of what is minimised: the same draw leads to other answers on purpose, and the proof pairs draws"
+    objective = table_trial(
+        "private-classifier",
+        "replace-one",
+        ("a", "label"),
+        settings={"target": "label", "perturbation": "objective", "regularization": "1/10"},
+        rows=3,
+        case="noise in the objective",
+        exact=LATTICE,
+        replay=moved,
+        sampled=Sampled(runs=600, statistics=_signs(), pairs=6),
+    )
+    yield Trial(**{**vars(objective), "twin": moved})
+
+
+def _signs() -> list[Any]:
+    """Coefficients hardly ever repeat, so their signs are looked at too."""
+
+    def sign(place: int) -> Any:
+        def of(content: Any) -> Any:
+            numbers = [n for table in content.tables.values() for column in table.values() for n in column.tolist()]
+            return len(numbers) > place and isinstance(numbers[place], int | float) and numbers[place] > 0
+
+        return of
+
+    return [sign(place) for place in range(6)]
+
+
+def _in_rho(rho: Cost, *, runs: int) -> Sampled:
+    """What a claim in rho says about events: an epsilon with a delta that so few runs can see."""
+    delta = "1/100"
+    return Sampled(runs=runs, epsilon=rho.to_approximate(delta).epsilon, delta=delta)

@@ -1,0 +1,198 @@
+"""One built-in audit: a method with a claim, made-up neighbouring inputs, and what each tier needs to know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from dpublish.audit.observe import MechanismCall
+from dpublish.audit.replay import Draws, seeded
+from dpublish.audit.report import Report
+from dpublish.cost import Cost
+from dpublish.noise.enumerator import EnumerationError, Tails
+
+Tier = Literal["exact", "replay", "sampled", "twin"]
+Pairs = list[tuple[Any, Any]]
+TIERS: tuple[Tier, ...] = get_args(Tier)
+
+EXACT_PAIRS = 60
+REPLAY_PAIRS = 40
+SAMPLED_PAIRS = 10
+EVENTS = 25
+
+
+@dataclass(frozen=True)
+class Declined:
+    """A tier that does not apply to a method, and why."""
+
+    tier: Tier
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"tier": self.tier, "passed": None, "reason": self.reason}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exact:
+    """Settings of the exact tier. `pairs` limits how many pairs are enumerated; they are taken evenly from all.
+
+    `call` is what is enumerated, where that is smaller than what the other tiers run.
+    """
+
+    window: tuple[int, int] = (-2, 4)
+    tails: Tails = "clip"
+    root: int = 2
+    base: Any = None
+    pairs: int = EXACT_PAIRS
+    max_branches: int = 400_000
+    call: MechanismCall | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay:
+    """Settings of the replay tier. `adds_up`: the proof is plain composition, so the taps must add up to the claim."""
+
+    adds_up: bool = True
+    runs: int = 3
+    pairs: int = REPLAY_PAIRS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampled:
+    """Settings of the sampled tier. `runs` is how many the long audit makes on each input; `statistics` are further features.
+
+    `delta` is the delta that goes with `epsilon` when the claim is in rho.
+    """
+
+    runs: int = 4000
+    statistics: Sequence[Callable[[Any], Hashable]] = ()
+    epsilon: Any = None
+    delta: Any = None
+    pairs: int = SAMPLED_PAIRS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Twin:
+    """Commands for the twin tier, run on `inputs` or else the first pair, which are put in the file `name`.
+
+    `private` are files that hold private numbers or a blinded digest of them: their names are compared, their bytes are not.
+    """
+
+    commands: Sequence[Sequence[str]]
+    name: str
+    public: Mapping[str, bytes] = field(default_factory=dict)
+    inputs: tuple[bytes, bytes] | None = None
+    private: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """A method on made-up inputs. Each tier has its settings, or the reason why it does not apply."""
+
+    method: str
+    case: str
+    neighbours: str
+    claim: Cost
+    call: MechanismCall
+    pairs: Sequence[tuple[Any, Any]]
+    exact: Exact | str = field(default_factory=Exact)
+    replay: Replay | str = field(default_factory=Replay)
+    sampled: Sampled | str = field(default_factory=Sampled)
+    twin: Twin | str
+
+    @property
+    def name(self) -> str:
+        return f"{self.method} ({self.case})"
+
+    def run(
+        self,
+        tier: Tier,
+        *,
+        samples: int | None = None,
+        pairs: int | None = None,
+        false_alarm: float = 1e-6,
+        draws: Draws = seeded,
+        first_seed: int = 1,
+    ) -> Report | Declined:
+        """Run one tier, on at most `pairs` pairs. The other keywords are those of the sampled tier."""
+        settings = getattr(self, tier)
+        if isinstance(settings, str):
+            return Declined(tier, settings)
+        if tier == "twin":
+            return self._twin(settings)
+        inputs = spread(self.pairs, min(pairs or settings.pairs, settings.pairs))
+        if tier == "exact":
+            return self._exact(settings, inputs)
+        if tier == "replay":
+            return self._replay(settings, inputs)
+        return self._sampled(settings, inputs, samples, false_alarm, draws, first_seed)
+
+    def _exact(self, settings: Exact, inputs: Pairs) -> Report:
+        from dpublish.audit.exact import exact
+
+        try:
+            return exact(
+                settings.call or self.call,
+                inputs,
+                epsilon=self.claim.epsilon,
+                delta=self.claim.delta,
+                window=settings.window,
+                tails=settings.tails,
+                base=settings.base,
+                root=settings.root,
+                max_branches=settings.max_branches,
+            )
+        except EnumerationError as refusal:
+            # a built-in audit that cannot be enumerated is a mistake in its settings, not a property of the method
+            raise AssertionError(f"{self.name}: {refusal}") from None
+
+    def _replay(self, settings: Replay, inputs: Pairs) -> Report:
+        from dpublish.audit.replay import replay
+
+        claim: dict[str, Any] = {}
+        if settings.adds_up:
+            claim = {"rho": self.claim.rho} if self.claim.kind == "zcdp" else {"epsilon": self.claim.epsilon}
+        return replay(self.call, inputs, runs=settings.runs, **claim)
+
+    def _sampled(
+        self,
+        settings: Sampled,
+        inputs: Pairs,
+        samples: int | None,
+        false_alarm: float,
+        draws: Draws,
+        first_seed: int,
+    ) -> Report:
+        from dpublish.audit.sampled import sampled
+
+        return sampled(
+            self.call,
+            inputs,
+            epsilon=self.claim.epsilon if settings.epsilon is None else settings.epsilon,
+            delta=self.claim.delta if settings.delta is None else settings.delta,
+            samples=settings.runs if samples is None else samples,
+            max_events=EVENTS,
+            false_alarm=false_alarm,
+            statistics=settings.statistics,
+            draws=draws,
+            first_seed=first_seed,
+        )
+
+    def _twin(self, settings: Twin) -> Report:
+        from dpublish.audit.twin import LEDGER_FILES, twin
+
+        one, other = settings.inputs or self.pairs[0]
+        return twin(
+            settings.commands,
+            {settings.name: one},
+            {settings.name: other},
+            public=settings.public,
+            ignore=(*LEDGER_FILES, *settings.private),
+        )
+
+
+def spread(pairs: Sequence[tuple[Any, Any]], most: int) -> Pairs:
+    """At most so many of the pairs, taken evenly; the first is always among them."""
+    step = -(-len(pairs) // most)
+    return list(pairs[::step])
