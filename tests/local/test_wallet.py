@@ -79,3 +79,14 @@ def test_processes_cannot_overspend(tmp_path: Path) -> None:
     ]
     assert sum(int(child.communicate()[0]) for child in children) == 7
     assert len(json.loads(path.read_text())["people"]["me"]["answers"]) == 7
+
+
+def test_links_lead_to_one_wallet(tmp_path: Path) -> None:
+    """A link that was replaced by a file of its own would hand out the budget twice."""
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "wallet")
+    Wallet(link, epsilon=2).debit(["me"], "first", Fraction(2))
+    assert link.is_symlink()
+    for path in (link, tmp_path / "wallet"):
+        with pytest.raises(BudgetExceeded):
+            Wallet(path, epsilon=2).debit(["me"], "second", Fraction(1))

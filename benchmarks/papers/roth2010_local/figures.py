@@ -26,7 +26,7 @@ def draw_errors(rows: list[dict[str, Any]], people: int, path: Path) -> None:
     bound = [row["conjunctions"]["conjunction_max"] * (3 ** row["width"] - 1) / 2 for row in rows]
     right.plot(widths, bound, color="#d95f02", linestyle="--", linewidth=1, label="bound of 6.1 from the left panel")
     right.axhline(0.5, color="#777777", linestyle=":", linewidth=1)
-    right.text(widths[0], 0.55, "largest error of the guess 1/2", color="#555555", fontsize=9, va="bottom")
+    right.text(widths[-1], 0.55, "largest error of the guess 1/2", color="#555555", fontsize=9, va="bottom", ha="right")
     left.set_title("Conjunctions of w attributes: largest error")
     right.set_title("Parities of w attributes through (6.1): typical error")
     for panel in (left, right):

@@ -85,7 +85,12 @@ class Randomizer(abc.ABC):
         chunk = self._chunk()
         if len(checked) <= chunk:
             return self._reports(checked, source)
-        return np.concatenate([self._reports(checked[i : i + chunk], source) for i in range(0, len(checked), chunk)])
+        first = self._reports(checked[:chunk], source)
+        reports = np.empty((len(checked), *first.shape[1:]), dtype=first.dtype)
+        reports[:chunk] = first
+        for start in range(chunk, len(checked), chunk):
+            reports[start : start + chunk] = self._reports(checked[start : start + chunk], source)
+        return reports
 
     def randomize_one(self, value: Any, *, coins: Coins | None = None) -> Any:
         """The report of one person, as it is written to a file: an integer, or text for unary encoding."""

@@ -38,8 +38,13 @@ class MeanResponse(Randomizer):
     def __init__(self, lower: Amount, upper: Amount, epsilon: Amount, *, grid_bits: int = 16, bits: int = 64) -> None:
         super().__init__(epsilon)
         self.lower, self.upper = exact(lower, "lower"), exact(upper, "upper")
-        if float(self.lower) >= float(self.upper):
-            raise PlanError(f"lower = {lower} must be below upper = {upper}.")
+        try:
+            width = float(self.upper) / 2 - float(self.lower) / 2
+        except OverflowError:
+            width = math.inf
+        # a width that is 0 as a float would put every number on no step at all
+        if not 0 < width < math.inf:
+            raise PlanError(f"lower = {lower} must be below upper = {upper}, and both within the range of floating point.")
         self.bits = checked_bits(bits)
         if isinstance(grid_bits, bool) or not isinstance(grid_bits, int) or not 0 <= grid_bits <= 32:
             raise PlanError(f"grid_bits must be a whole number from 0 to 32, not {grid_bits!r}.")

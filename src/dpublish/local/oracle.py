@@ -36,6 +36,9 @@ class LocalOracle:
 
     def __init__(self, records: Any, *, epsilon: Amount, coins: Coins | None = None) -> None:
         self.__records = np.asarray(records)
+        if self.__records.dtype.kind not in "biuf" or not 1 <= self.__records.ndim <= 2:
+            # among other objects, whether a question fits could depend on a single record
+            raise InputError("Records must be numbers: one for each person, or a matrix with a row for each.")
         self.epsilon = positive(epsilon, "epsilon")
         self._nobody: NDArray[Any] = np.zeros((1, *self.__records.shape[1:]), dtype=self.__records.dtype)
         self._coins = coins

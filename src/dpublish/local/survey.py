@@ -52,7 +52,7 @@ from dpublish.local.unary import UnaryEncoding
 OTHER = "(other)"
 YES = frozenset({"yes", "y", "true", "t", "1"})
 _SMALL_TALLY = 1 << 23
-_KEYS = {
+METHODS = {
     "binary": {"column"},
     "kary": {"column", "levels", "levels_file"},
     "unary": {"column", "levels", "levels_file"},
@@ -212,13 +212,13 @@ def _question(name: str, table: Any, folder: Path) -> Question:
     method = table.get("method")
     if method is None:
         if levels is None:
-            raise SchemaError(f"{where} has neither a method nor levels. Methods: {', '.join(_KEYS)}.")
+            raise SchemaError(f"{where} has neither a method nor levels. Methods: {', '.join(METHODS)}.")
         method = best_method(len(levels), epsilon)
-    if method not in _KEYS:
+    if method not in METHODS:
         raise SchemaError(
-            f"{where}: method '{method}' is not known.{did_you_mean(str(method), _KEYS)} Methods: {', '.join(_KEYS)}."
+            f"{where}: method '{method}' is not known.{did_you_mean(str(method), METHODS)} Methods: {', '.join(METHODS)}."
         )
-    allowed = _KEYS[method] | {"method", "epsilon"}
+    allowed = METHODS[method] | {"method", "epsilon"}
     for key in table:
         if key not in allowed:
             raise SchemaError(

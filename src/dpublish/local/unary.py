@@ -1,7 +1,7 @@
 """Optimised unary encoding (Wang, Blocki, Li and Jha 2017): one bit a level.
 
 The bit of the true level is reported as 1 with probability 1/2, every other bit with probability about 1 / (e^eps + 1). A
-report is k bits long, so this is for up to a few hundred levels; Hadamard response is as accurate and sends one number.
+report is k bits long, so this is for up to a few thousand levels; Hadamard response is as accurate and sends one number.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dpublish.cost import Amount
 from dpublish.errors import InputError, PlanError
 from dpublish.local.base import Counts, Law, Randomizer, Reports, level_codes, level_names, tallied
+from dpublish.local.biased import BiasedBits, count_set_bits, put_bits
 from dpublish.local.coins import Coins
 from dpublish.local.estimates import Frequencies, frequencies, indicator_sums
 from dpublish.local.rates import checked_bits, other_words
@@ -47,6 +48,7 @@ class UnaryEncoding(Randomizer):
             raise PlanError("Unary encoding needs coins of at least 2 bits.")
         self.bits = bits
         self._other = other_words(self.epsilon, 2, bits)
+        self._noise = BiasedBits(self._other, bits, width=min(8, len(self.levels)))
 
     @property
     def hit(self) -> Fraction:
@@ -66,11 +68,14 @@ class UnaryEncoding(Randomizer):
 
     def _reports(self, values: NDArray[Any], coins: Coins) -> Reports:
         people, size = len(values), len(self.levels)
-        words = coins.integers(1 << self.bits, size=people * size, label="bits").reshape(people, size)
-        report = words < np.uint64(self._other)
-        own = (np.arange(people), values.astype(np.int64))
-        report[own] = words[own] < np.uint64(1 << (self.bits - 1))
-        return np.packbits(report, axis=1, bitorder="little")
+        width = (size + 7) // 8
+        report = self._noise.draw(coins, people * width).reshape(people, width)
+        if size > 8 and size % 8:
+            report[:, -1] &= np.uint8((1 << size % 8) - 1)
+        # the bit of the true level is thrown anew, as a fair coin
+        fair = coins.integers(2, size=people, label="true bit").astype(np.uint8)
+        put_bits(report, values, fair)
+        return report
 
     def law(self, value: Any) -> Law:
         law: Law = {}
@@ -95,9 +100,7 @@ class UnaryEncoding(Randomizer):
     def count(self, reports: Reports) -> Counts:
         total = np.zeros(len(self.levels), dtype=np.int64)
         for start in range(0, len(reports), self._chunk()):
-            part = reports[start : start + self._chunk()]
-            bits = np.unpackbits(part, axis=1, count=len(self.levels), bitorder="little")
-            total += bits.sum(axis=0, dtype=np.int64)
+            total += count_set_bits(reports[start : start + self._chunk()], len(self.levels))
         return total
 
     def aggregate(self, reports: Any, *, level: float = 0.95, together: bool = False) -> Frequencies:
@@ -131,4 +134,5 @@ class UnaryEncoding(Randomizer):
         return self.check_reports(np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(len(texts), width))
 
     def _chunk(self) -> int:
-        return max(1, (1 << 19) // len(self.levels))
+        # about a megabyte of random words at a time
+        return max(1, (1 << 22) // len(self.levels))

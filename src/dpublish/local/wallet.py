@@ -33,7 +33,8 @@ class Wallet:
     """
 
     def __init__(self, path: str | Path, *, epsilon: Amount) -> None:
-        self.path = Path(path)
+        # the file is replaced when it is written, so two links to one wallet would become two wallets
+        self.path = Path(path).resolve()
         self.epsilon = positive(epsilon, "epsilon")
 
     def spent(self, person: str = "me") -> Fraction:
