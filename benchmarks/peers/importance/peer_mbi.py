@@ -1,20 +1,19 @@
-"""Public rows reweighted to noisy marginals with mbi 2.0, in an environment of its own: IN.npz OUT.npz.
+"""Public rows reweighted to noisy tables with mbi 2.0, in an environment of its own: IN.npz OUT.npz.
 
-IN holds the public codes, the levels, and noisy tables (`table0`, ... with `columns0`, ... and `sigma0`, ...). The loss is
-mbi's marginal loss and the solver its entropic mirror descent (250 steps), as in `mbi.experimental.public_support`, whose own
-loop over cliques indexes a removed attribute and fails; that one line is written out here.
+IN holds the public codes, the levels, and noisy tables (`table0`, ... with `columns0`, ... and `sigma0`, ...). The estimator is
+mbi's ReweightedDatasetEstimator with the optimizer that its documentation names and the default number of steps (1,000).
 """
 
 from __future__ import annotations
 
-import resource
 import sys
 import time
+from pathlib import Path
 
-import jax
 import numpy as np
-from mbi import CliqueVector, Domain, Factor, LinearMeasurement, estimation
-from mbi.experimental.public_support import entropic_mirror_descent
+import optax
+from mbi import Dataset, Domain, LinearMeasurement
+from mbi.extensions import ReweightedDatasetEstimator
 
 
 def main() -> None:
@@ -27,32 +26,21 @@ def main() -> None:
         LinearMeasurement(given[f"table{i}"], tuple(str(c) for c in given[f"columns{i}"]), float(given[f"sigma{i}"]))
         for i in range(number)
     ]
-    loss, total, _ = estimation._initialize(domain, logs, None, None)
-    both = jax.value_and_grad(loss)
-    cliques = loss.cliques
-    places = {clique: tuple(public[:, int(name)] for name in clique) for clique in cliques}
-
-    def loss_and_grad(weights):
-        arrays = {}
-        for clique in cliques:
-            sizes = [levels[int(name)] for name in clique]
-            flat = np.ravel_multi_index(places[clique], sizes)
-            counts = np.bincount(flat, weights=weights, minlength=int(np.prod(sizes))).reshape(sizes)
-            arrays[clique] = Factor(domain.project(clique), counts)
-        value, slope = both(CliqueVector(domain, cliques, arrays))
-        found = np.zeros(len(weights))
-        for clique in cliques:
-            found += np.asarray(slope[clique].values)[places[clique]]
-        return float(value), found
-
-    weights = entropic_mirror_descent(loss_and_grad, np.ones(len(public)), total)
+    seed = Dataset({name: public[:, i] for i, name in enumerate(names)}, domain)
+    found = ReweightedDatasetEstimator(seed_data=seed, optimizer=optax.adam(0.1)).estimate(domain, logs)
+    weights = np.asarray(found.weights, dtype=float)
     np.savez(
         sys.argv[2],
         weights=weights,
         seconds=time.perf_counter() - start,
         cpu=time.process_time() - cpu,
-        megabytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        megabytes=_peak(),
     )
+
+
+def _peak() -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Weights on 5,000 biased public rows of Adult at epsilon 1: dpublish and mbi, in one run.
+"""Weights on 5,000 biased public rows of Adult at epsilon 1: dpublish and mbi, side by side.
 
-    python run.py --data DIR --python PATH/TO/MBI/bin/python --out results.json
+    python run.py --data DIR --python PATH/TO/MBI/bin/python --out results.json [--seeds 5] [--readme README.md]
 
-Both see the same split. mbi gets noisy tables made here (Gaussian, delta 1e-9): all one-way and all two-way tables, or the very
-tables that dpublish bought, so that the second line compares the fit alone. `two_way_tv` is the mean total variation
-distance of all two-way tables between the private rows and the weighted public rows.
+Both see the same rows, each run in a process of its own. mbi gets noisy tables made here (Gaussian, delta 1e-9): all one-way
+and all two-way tables with equal noise; or the very tables that dpublish bought, which compares the fits alone. `two_way_tv` is
+the mean total variation distance of all two-way tables between the private rows and the weighted public rows.
 """
 
 from __future__ import annotations
@@ -13,84 +13,101 @@ import argparse
 import itertools
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
 import numpy as np
-import polars as pl
+from numpy.typing import NDArray
+from ours import DELTA, VARIANTS
+from settings import SETTINGS, Setting, setting, tables_of
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+from dpublish.cost import largest_rho
 
-from benchmarks.papers.ji_elkan2013.data import adult_schema
-
-from dpublish.cost import Cost, largest_rho
-from dpublish.encode import encode_frame
-from dpublish.mechanisms.tables.importance_weights import ImportanceWeights
-from dpublish.noise.source import SeededNoise
-from dpublish.schema import Schema
-
-DELTA = "1e-9"
+HERE = Path(__file__).resolve().parent
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS"), "1")
+ONE_THREAD["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+WIDEST = {"12 columns": "delta 1e-9, all pairs", "15 columns": "delta 1e-9, 20 chosen pairs"}  # that dpublish accepts
+BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 
 
-def split(data: Path) -> tuple[Schema, pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """5,000 public rows, three times as likely to be women and half as likely to be rich; a test set; the rest is private."""
-    frame = pl.read_csv(data / "adult.csv.gz", infer_schema_length=None)
-    rng = np.random.default_rng(7)
-    odds = np.where((frame["sex"] == "Female").to_numpy(), 3.0, 1.0) * np.where(
-        (frame["income"] == ">50K").to_numpy(), 0.5, 1.0
-    )
-    public = rng.choice(frame.height, 5000, replace=False, p=odds / odds.sum())
-    rest = np.setdiff1d(np.arange(frame.height), public)
-    test = rng.choice(rest, 8000, replace=False)
-    private = np.setdiff1d(rest, test)
-    text = adult_schema(frame).replace("21000", str(len(private)))
-    text += '\n[columns.sex]\nkind = "categorical"\nlevels = ["Female", "Male"]\noutside = "drop"\n'
-    return Schema.from_toml(text), frame[private.tolist()], frame[public.tolist()], frame[test.tolist()]
-
-
-def two_way_tv(private: list[np.ndarray], public: list[np.ndarray], sizes: list[int], weights: np.ndarray) -> float:
+def two_way_tv(given: Setting, weights: NDArray[np.float64]) -> float:
     found = []
+    sizes, shares = given.sizes, weights / weights.sum()
     for a, b in itertools.combinations(range(len(sizes)), 2):
-        cells = sizes[a] * sizes[b]
-        own = np.bincount(private[a].astype(int) * sizes[b] + private[b], minlength=cells) / len(private[a])
-        other = np.bincount(public[a].astype(int) * sizes[b] + public[b], weights=weights / weights.sum(), minlength=cells)
-        found.append(float(np.abs(own - other).sum() / 2))
+        own = tables_of(given.private_codes, sizes, (a, b)) / len(given.private_codes[0])
+        cells = given.public_codes[a] * sizes[b] + given.public_codes[b]
+        found.append(np.abs(own - np.bincount(cells, weights=shares, minlength=len(own))).sum() / 2)
     return float(np.mean(found))
 
 
-def auc(domain: Any, public: list[np.ndarray], weights: np.ndarray, test: list[np.ndarray]) -> float:
+def auc(given: Setting, weights: NDArray[np.float64]) -> float:
     """A weighted logistic regression of income on everything else, judged on held-out rows."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import roc_auc_score
 
-    target = domain.names.index("income")
-    others = [place for place in range(len(domain.axes)) if place != target]
+    target = given.names.index("income")
+    others = [place for place in range(len(given.sizes)) if place != target]
 
-    def matrix(codes: list[np.ndarray]) -> np.ndarray:
-        return np.hstack([np.eye(domain.axes[place].cardinality)[codes[place]] for place in others])
+    def matrix(codes: list[NDArray[np.int64]]) -> NDArray[np.float64]:
+        return np.hstack([np.eye(given.sizes[place])[codes[place]] for place in others])
 
-    model = LogisticRegression(max_iter=300).fit(matrix(public), public[target], sample_weight=weights / weights.mean())
-    return float(roc_auc_score(test[target], model.predict_proba(matrix(test))[:, 1]))
+    model = LogisticRegression(max_iter=300)
+    model.fit(matrix(given.public_codes), given.public_codes[target], sample_weight=weights / weights.mean())
+    return float(roc_auc_score(given.test_codes[target], model.predict_proba(matrix(given.test_codes))[:, 1]))
 
 
-def mbi_weights(
-    python: str, public: list[np.ndarray], sizes: list[int], tables: list[tuple[np.ndarray, list[int], float]]
-) -> Any:
+def all_pairs(given: Setting, seed: int) -> dict[str, Any]:
+    """Every one-way and two-way table with the same Gaussian noise, together at the whole budget."""
+    sizes = given.sizes
+    axes = [*((place,) for place in range(len(sizes))), *itertools.combinations(range(len(sizes)), 2)]
+    sigma = (len(axes) / (2 * float(largest_rho(1, DELTA)))) ** 0.5
+    rng = np.random.default_rng(seed)
+    parts: dict[str, Any] = {"tables": len(axes)}
+    for i, axis in enumerate(axes):
+        counts = tables_of(given.private_codes, sizes, axis)
+        parts |= {f"table{i}": counts + rng.normal(0, sigma, len(counts)), f"columns{i}": axis, f"sigma{i}": sigma}
+    return parts
+
+
+def child(command: list[str]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
-        parts: dict[str, Any] = {"public": np.stack(public, axis=1).astype(np.int64), "levels": sizes, "tables": len(tables)}
-        for place, (values, columns, sigma) in enumerate(tables):
-            parts |= {f"table{place}": values, f"columns{place}": columns, f"sigma{place}": sigma}
-        np.savez(f"{folder}/in.npz", **parts)
-        script = Path(__file__).with_name("peer_mbi.py")
-        subprocess.run([python, str(script), f"{folder}/in.npz", f"{folder}/out.npz"], check=True)
-        return dict(np.load(f"{folder}/out.npz"))
+        target = f"{folder}/out.npz"
+        found = subprocess.run([*command, target], check=False, env=os.environ | ONE_THREAD, capture_output=True, text=True)
+        if found.returncode:
+            return {"refused": found.stderr.strip().splitlines()[-1][:300]}
+        return dict(np.load(target))
+
+
+def ours(data: Path, name: str, variant: str, seed: int) -> dict[str, Any]:
+    return child([sys.executable, str(HERE / "ours.py"), str(data), name, variant, str(seed)])
+
+
+def mbi(python: str, given: Setting, tables: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    keys = ("table", "columns", "sigma")
+    parts = {name: value for name, value in tables().items() if name.startswith(keys)}
+    with tempfile.TemporaryDirectory() as folder:
+        source = f"{folder}/in.npz"
+        np.savez(source, public=np.stack(given.public_codes, axis=1), levels=given.sizes, **parts)
+        return child([python, str(HERE / "peer_mbi.py"), source])
+
+
+def markdown(lines: list[dict[str, Any]]) -> str:
+    """Means over the seeds."""
+    out = ["| table | method | runs | mean two-way TV | AUC of income | CPU s | peak MB |", "| --- " * 7 + "|"]
+    for key in dict.fromkeys((line["setting"], line["method"]) for line in lines):
+        some = [line for line in lines if (line["setting"], line["method"]) == key]
+        if "refused" in some[0]:
+            out.append(f"| {key[0]} | {key[1]} | 0 | refused | | | |")
+            continue
+        mean = {name: np.mean([line[name] for line in some]) for name in some[0] if isinstance(some[0][name], float)}
+        tail = f"{mean['cpu']:.2f} | {mean['megabytes']:.0f}" if "cpu" in mean else " | "
+        out.append(f"| {key[0]} | {key[1]} | {len(some)} | {mean['two_way_tv']:.4f} | {mean['auc']:.3f} | {tail} |")
+    return "\n".join(out)
 
 
 def main() -> None:
@@ -98,63 +115,43 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--python", help="python of an environment with mbi 2.0; left out: dpublish alone")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, default=3)
-    given = parser.parse_args()
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    schema, private, public, test = split(given.data)
-    names = list(schema.columns)
-    domain = schema.domain(names)
-    sizes = [axis.cardinality for axis in domain.axes]
-    own, other, held = ([np.asarray(c) for c in encode_frame(f.select(names), domain).codes] for f in (private, public, test))
-    lines: list[dict[str, Any]] = []
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--readme", type=Path, help="write the table between the marks of this file")
+    asked = parser.parse_args()
+    lines: list[dict[str, Any]] = json.loads(asked.out.read_text())["figures"] if asked.out.exists() else []
 
-    def report(method: str, weights: np.ndarray, **more: Any) -> None:
-        tv = two_way_tv(own, other, sizes, weights)
-        lines.append({"method": method, "two_way_tv": tv, "auc": auc(domain, other, weights, held), **more})
+    def report(name: str, given: Setting, method: str, seed: int, work: Callable[[], dict[str, Any]]) -> None:
+        """Do the work and note its figures, unless the file has them: a run that was stopped goes on where it was."""
+        key = {"setting": name, "method": method, "seed": seed}
+        if any(key.items() <= line.items() for line in lines):
+            return
+        found = work()
+        line: dict[str, Any] = dict(key)
+        if "refused" in found:
+            line["refused"] = found["refused"]
+        else:
+            weights = np.asarray(found["weights"], dtype=float)
+            line |= {"two_way_tv": two_way_tv(given, weights), "auc": auc(given, weights)}
+            line |= {name: float(found[name]) for name in ("seconds", "cpu", "megabytes") if name in found}
+        lines.append(line | {"load": os.getloadavg()[0]})
         print(json.dumps(lines[-1]), flush=True)
-        # after every line: the last ones take long
-        document = {"rows": [len(own[0]), len(other[0])], "load": os.getloadavg(), "figures": lines}
-        given.out.write_text(json.dumps(document, indent=1))
+        asked.out.write_text(json.dumps({"figures": lines}, indent=1) + "\n")
 
-    report("unweighted", np.ones(len(other[0])))
-    approximate = Cost.approximate(1, DELTA)
-    bought: list[tuple[np.ndarray, list[int], float]] = []
-    for label, cost, settings in (
-        ("dpublish, pure, chosen pairs", Cost.pure(1), {}),
-        ("dpublish, pure, main effects", Cost.pure(1), {"choose_pairs": 0}),
-        ("dpublish, delta 1e-9, chosen pairs", approximate, {"choose_pairs": 20}),
-        ("dpublish, delta 1e-9, all pairs", approximate, {"choose_pairs": 0, "pairs": [f"*{name}" for name in names]}),
-    ):
-        for seed in range(given.seeds):
-            start, cpu = time.perf_counter(), time.process_time()
-            method = ImportanceWeights(public=public, columns=names, **settings)  # type: ignore[arg-type]
-            plan = method.plan(schema, cost)
-            content = method.run(SeededNoise(seed), own, plan)
-            timing = {"seconds": time.perf_counter() - start, "cpu": time.process_time() - cpu}
-            timing["megabytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            report(label, np.asarray(content.tables["weights"]["weight"]), pairs=len(content.facts["pairs"]), **timing)
-        if "chosen" in label and cost is approximate:
-            table = content.tables["coefficients"]
-            groups, values = np.asarray(table["group"]), np.asarray(table["value"])
-            deviations = np.asarray(table["deviation"]) * content.facts["rows"]
-            axes = [[place] for place in range(len(sizes))] + [list(pair) for pair in content.facts["pairs"]]
-            bought = [
-                (values[groups == i].astype(float), axis, float(deviations[groups == i][0])) for i, axis in enumerate(axes)
-            ]
-    if given.python:
-        rho = float(largest_rho(1, DELTA))
-        axes = [[place] for place in range(len(sizes))] + [list(p) for p in itertools.combinations(range(len(sizes)), 2)]
-        sigma = (len(axes) / (2 * rho)) ** 0.5
-        rng = np.random.default_rng(3)
-        everything = []
-        for axis in axes:
-            key = own[axis[0]].astype(int) if len(axis) == 1 else own[axis[0]].astype(int) * sizes[axis[1]] + own[axis[1]]
-            counts = np.bincount(key, minlength=int(np.prod([sizes[place] for place in axis])))
-            everything.append((counts + rng.normal(0, sigma, len(counts)), axis, sigma))
-        for label, tables in (("mbi, the tables dpublish bought", bought), ("mbi, delta 1e-9, all pairs", everything)):
-            found = mbi_weights(given.python, other, sizes, tables)
-            timing = {name: float(found[name]) for name in ("seconds", "cpu", "megabytes")}
-            report(label, found["weights"], **timing)
+    for name in SETTINGS:
+        given = setting(name, asked.data)
+        report(name, given, "public rows as they are", 0, lambda given=given: {"weights": np.ones(len(given.public_codes[0]))})
+        for seed in range(asked.seeds):
+            for variant in VARIANTS:
+                report(name, given, f"dpublish, {variant}", seed, partial(ours, asked.data, name, variant, seed))
+            if asked.python:
+                free = partial(mbi, asked.python, given, partial(all_pairs, given, seed))
+                report(name, given, "mbi, delta 1e-9, all pairs", seed, free)
+                widest = WIDEST[name]
+                same = partial(mbi, asked.python, given, partial(ours, asked.data, name, widest, seed))
+                report(name, given, f"mbi, on dpublish's tables ({widest})", seed, same)
+    if asked.readme:
+        before, _, rest = asked.readme.read_text().partition(BEGIN)
+        asked.readme.write_text(f"{before}{BEGIN}\n{markdown(lines)}\n{END}{rest.partition(END)[2]}")
 
 
 if __name__ == "__main__":

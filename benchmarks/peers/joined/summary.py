@@ -1,4 +1,7 @@
-"""Figures of run.py as a table and a plot: python summary.py FIGURES.jsonl --json results.json --png results.png"""
+"""Figures of run.py or sweep.py as JSON, tables and plots.
+
+python summary.py FIGURES.jsonl --json results.json --png results.png --readme README.md
+"""
 
 from __future__ import annotations
 
@@ -9,75 +12,166 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from coded import TABLES
+from methods import METHODS, OURS
 
-MEASURES = ("seconds", "tv2", "tv2_worst", "tv3", "auc_logistic", "auc_boosting")
-NAMES = {"seconds": "seconds", "tv2": "TV-2", "tv2_worst": "worst pair", "tv3": "TV-3"}
+QUALITY = ("tv2", "tv2_worst", "tv3", "auc_logistic", "auc_boosting")
+COST = ("seconds", "cpu", "peak_mb")
+NAMES = {"seconds": "seconds", "cpu": "CPU s", "peak_mb": "peak MB", "tv2": "TV-2", "tv2_worst": "worst pair", "tv3": "TV-3"}
 NAMES |= {"auc_logistic": "AUC, logistic", "auc_boosting": "AUC, boosting"}
 BETTER_HIGH = {"auc_logistic", "auc_boosting"}
+BEGIN, END = "<!-- {0}: begin -->", "<!-- {0}: end -->"
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Means over seeds, one entry a method, table and epsilon."""
+    """Means and standard deviations over seeds, one entry a table, epsilon and method; failed runs are counted."""
     found = defaultdict(list)
-    for line in path.read_text().splitlines():
-        one = json.loads(line)
-        found[one["table"], float(one["epsilon"]), one["method"]].append(one)
+    for text in path.read_text().splitlines():
+        line = json.loads(text)
+        found[line["table"], float(line["epsilon"]), line["method"]].append(line)
     out = []
-    for (table, epsilon, method), runs in sorted(found.items()):
-        means = {key: round(float(np.mean([run[key] for run in runs])), 4) for key in MEASURES}
-        out.append({"table": table, "epsilon": epsilon, "method": method, "runs": len(runs), **means})
+    for (table, epsilon, method), lines in sorted(found.items(), key=_order):
+        runs = [line for line in lines if "failed" not in line]
+        one: dict[str, Any] = {"table": table, "epsilon": epsilon, "method": method, "runs": len(runs)}
+        failures = [line["failed"] for line in lines if "failed" in line]
+        if failures:
+            one |= {"failed": len(failures), "failure": failures[0]}
+        for key in (*QUALITY, *COST):
+            values = [run[key] for run in runs if key in run]
+            if values:
+                one[key] = round(float(np.mean(values)), 4)
+                one[f"{key}_sd"] = round(float(np.std(values, ddof=1)), 4) if len(values) > 1 else None
+        out.append(one)
     return out
 
 
+def _order(item: tuple[tuple[str, float, str], Any]) -> tuple[int, float, int]:
+    (table, epsilon, method), _ = item
+    return TABLES.index(table), epsilon, list(METHODS).index(method)
+
+
 def markdown(rows: list[dict[str, Any]], epsilon: float) -> str:
-    lines = ["| table | method | runs | " + " | ".join(NAMES[key] for key in MEASURES) + " |"]
-    lines.append("| --- | --- | --- | " + " | ".join("---" for _ in MEASURES) + " |")
-    for row in rows:
-        if row["epsilon"] == epsilon:
-            cells = [f"{row['seconds']:.3g}", *(f"{row[key]:.3f}" for key in MEASURES[1:])]
-            lines.append(f"| {row['table']} | {row['method']} | {row['runs']} | {' | '.join(cells)} |")
+    """One table; the best private figure of a column of a data set in bold."""
+    keys = (*COST[1:], *QUALITY)
+    lines = ["| table | method | runs | " + " | ".join(NAMES[key] for key in keys) + " |", "| --- " * (3 + len(keys)) + "|"]
+    some = [row for row in rows if row["epsilon"] == epsilon]
+    best = {(table, key): _best(some, table, key) for table in TABLES for key in QUALITY}
+    for row in some:
+        cells = []
+        for key in keys:
+            if key not in row:
+                cells.append("–" if row["runs"] else "not finished" if key == keys[0] else "")
+                continue
+            text = f"{row[key]:.3f}" if key in QUALITY else f"{row[key]:.0f}" if row[key] >= 10 else f"{row[key]:.2g}"
+            cells.append(f"**{text}**" if row["method"] == best.get((row["table"], key)) else text)
+        lines.append(f"| {row['table']} | {row['method']} | {row['runs']} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _best(rows: list[dict[str, Any]], table: str, key: str) -> str:
+    private = [row for row in rows if row["table"] == table and row["method"] != "real" and key in row]
+    sign = -1 if key in BETTER_HIGH else 1
+    return min(private, key=lambda row: sign * row[key])["method"] if private else ""
+
+
+def standing(rows: list[dict[str, Any]]) -> str:
+    """For every table and epsilon: dpublish with the delta that the peers spend beside the best peer of each column."""
+    keys = ("tv2", "tv3", "auc_logistic", "auc_boosting")
+    lines = ["| table | epsilon | peers with figures | " + " | ".join(f"{NAMES[key]}: ours / best peer" for key in keys) + " |"]
+    lines.append("| --- " * (3 + len(keys)) + "|")
+    for table in TABLES:
+        for epsilon in sorted({row["epsilon"] for row in rows if row["table"] == table}):
+            some = [row for row in rows if row["table"] == table and row["epsilon"] == epsilon and row["runs"]]
+            peers = [row for row in some if row["method"] not in (*OURS, "real")]
+            ours = [row for row in some if row["method"] == "dpublish-approximate"]
+            if peers and ours:
+                cells = [_beside(ours[0], peers, key) for key in keys]
+                lines.append(f"| {table} | {epsilon:g} | {len(peers)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _beside(ours: dict[str, Any], peers: list[dict[str, Any]], key: str) -> str:
+    pick, mine = max if key in BETTER_HIGH else min, ours[key]
+    known = [row for row in peers if key in row]
+    if not known:
+        return f"{mine:.3f} / –"
+    other = pick(known, key=lambda row: row[key])
+    behind = other[key] > mine if key in BETTER_HIGH else other[key] < mine
+    return f"{mine:.3f} / {other[key]:.3f} {other['method']}" + (" (**peer ahead**)" if behind else "")
 
 
 def plot(rows: list[dict[str, Any]], path: Path) -> None:
     from matplotlib.figure import Figure
 
-    tables = sorted({row["table"] for row in rows})
-    methods = sorted({row["method"] for row in rows})
-    colours = dict(zip(methods, ("#4477aa", "#66ccee", "#228833", "#ccbb44", "#ee6677", "#aa3377", "#bbbbbb"), strict=False))
-    figure = Figure(figsize=(11, 3.1 * len(tables)), dpi=110, layout="constrained")
-    grid = figure.subplots(len(tables), 3, squeeze=False)
+    methods = [name for name in METHODS if any(row["method"] == name and row["runs"] for row in rows)]
+    palette = (
+        "#1b4f9c",
+        "#56b4e9",
+        "#e69f00",
+        "#b35900",
+        "#009e73",
+        "#004d38",
+        "#7fbf3f",
+        "#d55e00",
+        "#8c2d04",
+        "#cc79a7",
+        "#777777",
+    )
+    colours = dict(zip([name for name in methods if name != "real"], palette, strict=False))
+    panels = ("tv2", "tv3", "auc_boosting", "cpu")
+    tables = [name for name in TABLES if any(row["table"] == name for row in rows)]
+    figure = Figure(figsize=(15, 3.3 * len(tables) + 0.7), dpi=100)
+    grid = figure.subplots(len(tables), len(panels), squeeze=False)
     for line, table in zip(grid, tables, strict=True):
-        for axes, key in zip(line, ("tv2", "tv3", "auc_boosting"), strict=True):
+        for axes, key in zip(line, panels, strict=True):
             for method in methods:
-                some = [row for row in rows if row["table"] == table and row["method"] == method]
+                some = [row for row in rows if row["table"] == table and row["method"] == method and key in row]
                 if method == "real":
-                    for row in some[:1]:
-                        axes.axhline(row[key], color="#222222", linewidth=1, linestyle=":", label="real rows, redrawn")
+                    if some and key != "cpu":
+                        mean = float(np.mean([row[key] for row in some]))
+                        axes.axhline(mean, color="#222222", linewidth=1, linestyle=":", label="real rows, redrawn")
                     continue
-                axes.plot(
-                    [row["epsilon"] for row in some],
-                    [row[key] for row in some],
-                    marker="o",
-                    markersize=5,
-                    color=colours[method],
-                    label=method,
-                )
-            axes.set_xscale("log")
-            axes.set_xticks([0.1, 0.3, 1, 3, 10], ["0.1", "0.3", "1", "3", "10"])
-            axes.minorticks_off()
-            if key not in BETTER_HIGH:
-                axes.set_ylim(bottom=0)
-            axes.set_title(
-                f"{table}: {NAMES[key]} ({'higher' if key in BETTER_HIGH else 'lower'} is better)", fontsize=9, loc="left"
-            )
-            axes.set_xlabel("epsilon", fontsize=8)
-            axes.tick_params(labelsize=8)
-            axes.grid(color="#e4e4e4")
-            for side in ("top", "right"):
-                axes.spines[side].set_visible(False)
-    grid[0][0].legend(fontsize=7, frameon=False)
+                if some:
+                    x, y = [row["epsilon"] for row in some], [row[key] for row in some]
+                    wide = 2.2 if method in OURS else 1.2
+                    axes.plot(x, y, marker="o", markersize=4.5, linewidth=wide, color=colours[method], label=method)
+            _dress(axes, f"{table}: {'CPU seconds' if key == 'cpu' else NAMES[key]}", key)
+    seen = {label: handle for axes in grid.flat for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    figure.legend(seen.values(), seen.keys(), loc="lower center", ncols=6, fontsize=9, frameon=False)
+    figure.tight_layout(rect=(0, 0.7 / (3.3 * len(tables) + 0.7), 1, 1))
     figure.savefig(path)
+
+
+def _dress(axes: Any, title: str, key: str) -> None:
+    axes.set_xscale("log")
+    axes.set_xlim(0.08, 12.5)
+    axes.set_xticks([0.1, 0.3, 1, 3, 10], ["0.1", "0.3", "1", "3", "10"])
+    if key == "cpu":
+        axes.set_yscale("log")
+    else:
+        axes.minorticks_off()
+    if key in ("tv2", "tv3"):
+        axes.set_ylim(bottom=0)
+    axes.xaxis.set_minor_locator(_no_ticks())
+    axes.set_title(f"{title} ({'higher' if key in BETTER_HIGH else 'lower'} is better)", fontsize=9, loc="left")
+    axes.set_xlabel("epsilon", fontsize=8)
+    axes.tick_params(labelsize=8)
+    axes.grid(color="#e4e4e4")
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def _no_ticks() -> Any:
+    from matplotlib.ticker import NullLocator
+
+    return NullLocator()
+
+
+def insert(page: Path, name: str, text: str) -> None:
+    """Put a text between the two marks of that name."""
+    begin, end = BEGIN.format(name), END.format(name)
+    before, _, rest = page.read_text().partition(begin)
+    page.write_text(f"{before}{begin}\n{text}\n{end}{rest.partition(end)[2]}")
 
 
 def main() -> None:
@@ -85,14 +179,19 @@ def main() -> None:
     parser.add_argument("figures", type=Path)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--png", type=Path)
+    parser.add_argument("--readme", type=Path)
     given = parser.parse_args()
     rows = read(given.figures)
     for epsilon in sorted({row["epsilon"] for row in rows}):
         print(f"epsilon = {epsilon:g}\n\n{markdown(rows, epsilon)}\n")
+    print(standing(rows))
     if given.json:
         given.json.write_text(json.dumps(rows, indent=1) + "\n")
     if given.png:
         plot(rows, given.png)
+    if given.readme:
+        insert(given.readme, "epsilon 1", markdown(rows, 1.0))
+        insert(given.readme, "standing", standing(rows))
 
 
 if __name__ == "__main__":
