@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpublish.public import raking
-from dpublish.public.raking import TableTarget, consistent_shares, marginal_precision, rake
+from dpublish.public.raking import TableTarget, consistent_shares, rake
 
 
 def rows(number: int = 3000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -63,9 +63,17 @@ def test_noise_alone_moves_little() -> None:
     weights = rake(given, np.ones(3000)).masses * 3000
     free = rake(given, np.ones(3000), precision=1e-9).masses * 3000
     assert weights.std() < 0.6 * free.std()
-    assert marginal_precision(targets(), [np.full(4, 0.25), np.full(5, 0.2)]) < marginal_precision(
-        given, [np.bincount(one.codes) / 3000 for one in given]
-    )
+    say = given[0].variances[0]
+    assert float(rake(given, np.ones(3000)).ridges[0][0]) == pytest.approx(3000 * say)
+
+
+def test_public_rows_lose_their_say_where_tables_contradict_them() -> None:
+    """50,000 rows that are evenly spread, against 500 people who are not: a table of standard error 0.02 must win."""
+    codes = np.tile(np.arange(4), 12_500)
+    wanted = np.array([0.6, 0.2, 0.1, 0.1])
+    found = rake([TableTarget(codes, wanted, np.full(4, 0.02**2))], np.ones(50_000))
+    assert float(found.ridges[0][0]) < 50_000 * 0.02**2
+    assert np.abs(np.bincount(codes, weights=found.masses) - wanted).max() < 0.05
 
 
 def test_cells_without_public_rows_do_no_harm() -> None:

@@ -6,10 +6,14 @@ Weights are base_i exp(beta . x_i), x_i being the indicators of the cells that r
 
 whose gradient is (weighted share of cell j) - m_j + c_j beta_j. Shares of a table add up to 1 on both sides, so at the minimum
 sum_j c_j beta_j = 0 over each table: the code keeps it so, since adding a constant to a table's beta changes no weight. Without
-the ridge this is maximum entropy: the weights nearest to the base weights that match every table. With c_j = s_j^2 / (t^2 v_j),
-for a share m_j of known noise variance s_j^2, a cell whose public share has variance v_j, and coefficients expected to be of
-size t, a cell moves as far as its noise can be told from a real difference. t is chosen for the tables as a whole by their
-marginal likelihood, which sees released numbers only.
+the ridge this is maximum entropy: the weights nearest to the base weights that match every table. With c_j = k s_j^2, for a
+share m_j of known noise variance s_j^2, they minimise
+
+    k KL(weights : base) + (1/2) sum_j (weighted share of cell j - m_j)^2 / s_j^2
+
+so public rows speak as loudly as a sample of k people would. k begins at their number, and is lowered while the new tables
+are missed by more than their noise explains: public rows that were chosen otherwise than by chance lose their say where the
+tables contradict them. All of it sees released numbers only.
 
 One sweep solves each table exactly, the others held fixed, in one pass over the rows a table. Sweeps end when what is left to
 match is small beside the noise: going on would fit noise more closely. Tables that say nearly the same make sweeps slow; then
@@ -45,8 +49,8 @@ NOISE_SHARE = 0.02
 FAR = 1.0
 """A step that changes some weight by a factor of more than exp(1) calls for another Hessian, unless it went well."""
 _LEAST_RIDGE = 1e-9
-_SPREADS = np.geomspace(0.02, 5.0, 60)
-"""Sizes of coefficients that are tried: from no difference to a factor of exp(5)."""
+_LEAST_SAY, _LOWER = 1.0, 4.0
+"""Public rows are never worth less than one row, and lose three quarters of their say at a time."""
 
 
 @dataclass(frozen=True)
@@ -93,21 +97,32 @@ def rake(
 ) -> Raked:
     """Fit all tables. `start` is an earlier fit of the first of them, to go on from.
 
-    `precision` is 1 / t^2; by default t is chosen by the marginal likelihood, once for the old and once for the new tables.
+    `precision` is 1 / t^2 when coefficients are expected to be of size t; left out, the tables decide how much public rows say.
     """
     targets = [_supported(target) for target in targets]
+    kept = () if start is None else start.ridges
+    fresh = targets[len(kept) :]
+    if precision is not None or not fresh:
+        begun = base / base.sum() if start is None else start.masses
+        ridges = [_ridge_of_size(target, _shares(target, begun), precision or 1.0) for target in fresh]
+        return _fit(targets, base, start, [*kept, *ridges], sweeps)
+    say = float(base.sum() ** 2 / (base @ base))  # how many rows the public ones are worth
+    while True:
+        ridges = [np.maximum(say * target.variances, _LEAST_RIDGE) for target in fresh]
+        found = _fit(targets, base, start, [*kept, *ridges], sweeps)
+        if say <= _LEAST_SAY or _explained_by_noise(fresh, found.masses):
+            return found
+        say /= _LOWER
+
+
+def _fit(
+    targets: Sequence[TableTarget], base: FloatArray, start: Raked | None, ridges: Sequence[FloatArray], sweeps: int
+) -> Raked:
+    """The weights for given ridges."""
     masses = base / base.sum() if start is None else start.masses.copy()  # always add up to 1
     coefficients = [np.zeros(target.cells) for target in targets]
-    ridges: list[FloatArray] = []
     if start is not None:
-        for place, (old, ridge) in enumerate(zip(start.coefficients, start.ridges, strict=True)):
-            coefficients[place] = old.copy()
-            ridges.append(ridge)
-    fresh = list(targets[len(ridges) :])
-    if fresh:
-        shares: list[FloatArray] = [_shares(target, masses) for target in fresh]
-        inverse = marginal_precision(fresh, shares) if precision is None else precision
-        ridges += [_ridge(target, share, inverse) for target, share in zip(fresh, shares, strict=True)]
+        coefficients[: len(start.coefficients)] = [old.copy() for old in start.coefficients]
     noise = sum(float(np.sqrt(target.variances).sum()) for target in targets)
     enough = max(TOLERANCE, NOISE_SHARE * noise)
     gap, done = math.inf, 0
@@ -120,6 +135,17 @@ def rake(
     return Raked(masses, tuple(coefficients), tuple(ridges), done, gap)
 
 
+def _explained_by_noise(targets: Sequence[TableTarget], masses: FloatArray) -> bool:
+    """Are the tables missed by no more than two standard deviations of what noise alone would make?"""
+    misses, cells = 0.0, 0
+    for target in targets:
+        inside = np.bincount(target.codes, minlength=target.cells) > 0
+        squares = (_shares(target, masses) - target.shares) ** 2 / target.variances
+        misses += float(squares[inside].sum())
+        cells += int(inside.sum())
+    return misses <= cells + 2.0 * math.sqrt(2.0 * cells)
+
+
 def _supported(target: TableTarget) -> TableTarget:
     """The table among cells that some public row has; what the others hold cannot be matched, and would pull at the rest."""
     inside = np.bincount(target.codes, minlength=target.cells) > 0
@@ -129,25 +155,8 @@ def _supported(target: TableTarget) -> TableTarget:
     return TableTarget(target.codes, np.where(inside, target.shares / total, 0.0), target.variances)
 
 
-def marginal_precision(targets: Sequence[TableTarget], shares: Sequence[FloatArray]) -> float:
-    """1 / t^2 for the t under which the differences between noisy and present shares are likeliest.
-
-    To first order a cell's difference has variance t^2 v^2 + s^2: what coefficients of size t make, and the noise.
-    """
-    present = np.concatenate(list(shares))
-    wanted = np.concatenate([target.shares for target in targets])
-    noise = np.concatenate([target.variances for target in targets])
-    possible = present > 0.0
-    squares = (wanted - present)[possible] ** 2
-    spread = (present * (1.0 - present))[possible] ** 2
-    if not squares.size:
-        return 1.0
-    variances = _SPREADS[:, None] ** 2 * spread + noise[possible]
-    likelihood = -0.5 * (np.log(variances) + squares / variances).sum(axis=1)
-    return float(1.0 / _SPREADS[int(np.argmax(likelihood))] ** 2)
-
-
-def _ridge(target: TableTarget, shares: FloatArray, precision: float) -> FloatArray:
+def _ridge_of_size(target: TableTarget, shares: FloatArray, precision: float) -> FloatArray:
+    """s^2 / (t^2 v) for a cell whose public share has variance v: it moves as far as noise can be told from difference."""
     spread = np.maximum(shares * (1.0 - shares), 1e-12)
     ridge: FloatArray = np.maximum(precision * target.variances / spread, _LEAST_RIDGE)
     return ridge

