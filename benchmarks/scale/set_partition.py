@@ -68,7 +68,7 @@ def write_parquet(data: DataSet, path: Path) -> None:
 
 
 CHILD = """
-import resource, sys, time
+import sys, time
 import dpublish as dp
 from pathlib import Path
 folder = Path(sys.argv[1])
@@ -79,7 +79,9 @@ for number in range(2):
     start = time.perf_counter(), time.process_time()
     curator.publish(dp.SetPartition(), epsilon=1, out=folder / f"{number}.dpr")
     marks.append((time.perf_counter() - start[0], time.process_time() - start[1]))
-print(*marks[0], *marks[1], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+# not ru_maxrss, which on Linux starts at the size of the parent process
+peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(*marks[0], *marks[1], int(peak.split()[1]) / 1024)
 """
 
 

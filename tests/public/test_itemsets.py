@@ -15,6 +15,7 @@ import dpublish as dp
 from dpublish.errors import BundleError, QueryError
 from dpublish.public.mining import WeightedSets, association_rules, top_itemsets
 from dpublish.public.releases.base import make_release
+from dpublish.public.set_consistency import clipped_weights
 from dpublish.public.set_metrics import relative_errors, support_of, top_similarity
 
 NAMES = [f"item {number}" for number in range(12)]
@@ -202,6 +203,33 @@ def test_the_miner_finds_what_brute_force_finds(seed: int) -> None:
     assert top_itemsets(sets, 30) == brute_force(sets, 30)
     pairs = [found for found in brute_force(sets, 10**6) if len(found[0]) == 2]
     assert top_itemsets(sets, 5, min_size=2, max_size=2) == pairs[:5]
+
+
+def test_a_complete_release_is_mined_without_bias(tmp_path: Path) -> None:
+    """Noise on every itemset: sums keep their negative counts, and weights for drawing add up to the total."""
+    rows = records(4000, 3)
+    got = publish(tmp_path, rows, dp.BasicItemsets(), epsilon=1)
+    assert got.complete
+    for items, support in got.top_itemsets(8).iter_rows():
+        assert abs(support - sum(set(items) <= set(row) for row in rows)) < 120
+        assert support == pytest.approx(got.support(items).value, abs=1)
+    weights = got.consistent.weights
+    assert weights.min() >= 0
+    assert weights.sum() == pytest.approx(got.total.value)
+    assert got.sample(50, seed=1).height == 50
+
+
+@pytest.mark.parametrize("total", [None, 0.0, 10.0, 1000.0])
+def test_clipped_weights_are_the_nearest(total: float | None) -> None:
+    counts = np.array([9, -3, 4, 0, -1, 2])
+    weights = clipped_weights(counts, total)
+    wanted = 11.0 if total is None else total
+    assert weights.sum() == pytest.approx(wanted)
+    kept = weights > 0
+    if kept.any():  # the same amount off every kept count, and no more than that on any other
+        off = (counts - weights)[kept]
+        assert np.ptp(off) == pytest.approx(0)
+        assert (counts[~kept] <= off[0] + 1e-9).all()
 
 
 def test_rules_are_ratios_of_supports() -> None:

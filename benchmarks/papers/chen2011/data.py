@@ -11,6 +11,7 @@ import numpy as np
 
 from dpublish.mechanisms.sets.baskets import Baskets
 from dpublish.public.mining import WeightedSets
+from dpublish.public.set_metrics import supports
 from dpublish.schema import ItemUniverse, Schema
 
 TITLES = {
@@ -19,7 +20,7 @@ TITLES = {
     "retail": "retail (88,162 x 16,470)",
     "bms": "BMS-WebView-1 (59,602 x 497)",
 }
-FILES = {"msnbc": "msnbc_sets.txt.gz", "retail": "retail.txt.gz", "bms": "bms_webview1.txt.gz"}
+FILES = {"msnbc": "msnbc_sets.txt.gz", "retail": "retail.txt.gz", "bms": "bms_webview1.txt.gz", "kosarak": "kosarak_70k.txt.gz"}
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,13 @@ class DataSet:
         weights = np.ones(self.baskets.records)
         return WeightedSets(self.baskets.offsets, self.baskets.items.astype(np.int32), weights, self.items)
 
+    def truth(self, asked: list[tuple[int, ...]]) -> np.ndarray:
+        """The true supports of a list of queries, worked out once."""
+        known = self.__dict__.setdefault("_truths", {})
+        if id(asked) not in known:
+            known[id(asked)] = (asked, supports(self.sets, asked))
+        return known[id(asked)][1]
+
     @property
     def longest(self) -> int:
         return int(np.diff(self.baskets.offsets).max())
@@ -52,6 +60,13 @@ class DataSet:
         rows = np.repeat(np.arange(self.baskets.records), np.diff(self.baskets.offsets))
         kept = self.baskets.items < items
         return DataSet(self.name, packed(rows[kept], self.baskets.items[kept].astype(np.int64)), items).head_or_all(records)
+
+    def cut(self, most: int) -> DataSet:
+        """Every record's first `most` items, as `max_items` does."""
+        sizes = np.diff(self.baskets.offsets)
+        place = np.arange(self.baskets.items.size) - np.repeat(self.baskets.offsets[:-1], sizes)
+        ends = np.concatenate([[0], np.cumsum(np.minimum(sizes, most))]).astype(np.int64)
+        return DataSet(self.name, Baskets(ends, self.baskets.items[place < most]), self.items)
 
     def head_or_all(self, records: int) -> DataSet:
         return self.head(min(records, self.baskets.records))

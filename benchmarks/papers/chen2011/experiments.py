@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import time
+from collections import Counter
 from fractions import Fraction
 from typing import Any
 
@@ -12,10 +14,10 @@ from dpublish.cost import Cost
 from dpublish.mechanisms.sets.basic_itemsets import BasicItemsets
 from dpublish.mechanisms.sets.set_partition import SetPartition
 from dpublish.noise.source import SeededNoise
-from dpublish.public.mining import WeightedSets, top_itemsets
+from dpublish.public.mining import WeightedSets, support_table, top_itemsets, top_of_table
 from dpublish.public.set_consistency import consistent_weights
 from dpublish.public.set_intervals import Cells, generations
-from dpublish.public.set_metrics import SANITY_SHARE, top_similarity
+from dpublish.public.set_metrics import SANITY_SHARE, supports, top_similarity
 
 from .data import DataSet
 
@@ -46,33 +48,15 @@ def release(
     return WeightedSets(offsets, tables["members"]["item"], weights, data.items)
 
 
+def mined(sets: WeightedSets, number: int, basic: str = "") -> list[tuple[tuple[int, ...], float]]:
+    return top_of_table(support_table(sets), number) if basic else top_itemsets(sets, number)
+
+
 def queries(data: DataSet, percent: int, number: int, seed: int) -> list[tuple[int, ...]]:
     """Itemsets of uniform length up to a share of the longest record, items drawn from the universe."""
     rng = np.random.default_rng([seed, percent])
     most = max(1, min(data.items, round(data.longest * percent / 100)))
     return [tuple(rng.choice(data.items, size=int(rng.integers(1, most + 1)), replace=False)) for _ in range(number)]
-
-
-def supports(sets: WeightedSets, asked: list[tuple[int, ...]]) -> np.ndarray:
-    if sets.items <= 20:  # all supports at once: sums over supersets
-        masks = np.zeros(sets.offsets.size - 1, dtype=np.int64)
-        rows = np.repeat(np.arange(masks.size), np.diff(sets.offsets))
-        np.bitwise_or.at(masks, rows, 1 << sets.members.astype(np.int64))
-        table = np.bincount(masks, weights=sets.weights, minlength=1 << sets.items)
-        for bit in range(sets.items):
-            view = table.reshape(-1, 2, 1 << bit)
-            view[:, 0] += view[:, 1]
-        return table[[sum(1 << int(item) for item in query) for query in asked]]
-    out = np.zeros(len(asked))
-    for place, query in enumerate(asked):
-        ordered = sorted(query, key=lambda item: sets.holders(item).size)
-        rows = sets.holders(ordered[0])
-        for item in ordered[1:]:
-            if rows.size == 0:
-                break
-            rows = np.intersect1d(rows, sets.holders(item), assume_unique=True)
-        out[place] = sets.weights[rows].sum()
-    return out
 
 
 def errors(truth: np.ndarray, noisy: np.ndarray, records: int) -> float:
@@ -82,7 +66,7 @@ def errors(truth: np.ndarray, noisy: np.ndarray, records: int) -> float:
 def relative_error(
     data: DataSet, asked: dict[str, list[tuple[int, ...]]], runs: int, budget: float, **how: Any
 ) -> dict[str, float]:
-    records, exact = data.baskets.records, {key: supports(data.sets, list_) for key, list_ in asked.items()}
+    records, exact = data.baskets.records, {key: data.truth(list_) for key, list_ in asked.items()}
     sums = dict.fromkeys(asked, 0.0)
     for seed in range(runs):
         sets = release(data, budget, seed, **how)
@@ -142,33 +126,61 @@ def figure6(data: DataSet, runs: int, number: int) -> dict[str, Any]:
 def figure7(data: DataSet, runs: int, number: int) -> dict[str, Any]:
     asked = {"60": queries(data, 60, number, 4)}
     sizes = [data.baskets.records * share // 5 for share in (1, 2, 3, 4, 5)]
-    return {str(size): {str(b): relative_error(data.head(size), asked, runs, b)["60"] for b in BUDGETS} for size in sizes}
+    parts = [data.head(size) for size in sizes]
+    return {
+        str(size): {str(b): relative_error(part, asked, runs, b)["60"] for b in BUDGETS}
+        for size, part in zip(sizes, parts, strict=True)
+    }
+
+
+def similarity(data: DataSet, truth: list[Any], runs: int, budget: float, **how: Any) -> dict[str, float]:
+    means = dict.fromkeys(map(str, TOPS), 0.0)
+    for seed in range(runs):
+        found = mined(release(data, budget, seed, **how), max(TOPS), how.get("basic", ""))
+        for top in TOPS:
+            means[str(top)] += top_similarity(dict(truth[:top]), dict(found[:top])) / runs
+    return means
 
 
 def figure8(data: DataSet, runs: int) -> dict[str, Any]:
     truth = top_itemsets(data.sets, max(TOPS))
-    out: dict[str, Any] = {}
-    for budget in BUDGETS:
-        means = dict.fromkeys(map(str, TOPS), 0.0)
-        for seed in range(runs):
-            found = top_itemsets(release(data, budget, seed), max(TOPS))
-            for top in TOPS:
-                means[str(top)] += top_similarity(dict(truth[:top]), dict(found[:top])) / runs
-        out[str(budget)] = means
-    found = top_itemsets(release(data, 1.0, 0, plain=True), max(TOPS))
-    out["as published, B = 1"] = {str(top): top_similarity(dict(truth[:top]), dict(found[:top])) for top in TOPS}
+    out: dict[str, Any] = {str(budget): similarity(data, truth, runs, budget) for budget in BUDGETS}
+    out["as published, B = 1"] = similarity(data, truth, runs, 1.0, plain=True)
+    if data.items <= 20:
+        out["Basic signed, B = 1"] = similarity(data, truth, runs, 1.0, basic="signed")
     return out
 
 
-def thresholds(data: DataSet, runs: int) -> dict[str, Any]:
-    """How the automatic thresholds compare: top-100 similarity at B = 1 for several bounds on false survivors."""
-    truth = dict(top_itemsets(data.sets, 100))
-    out: dict[str, Any] = {}
-    for parts in ("1/100", "1/10", "1/2", "9/10"):
-        for sets in ("1/10", "1/2", "2", "8"):
-            got = []
-            for seed in range(runs):
-                found = release(data, 1.0, seed, false_partitions=parts, false_itemsets=sets)
-                got.append(top_similarity(truth, dict(top_itemsets(found, 100))))
-            out[f"{parts} {sets}"] = float(np.mean(got))
+def sparse(data: DataSet, runs: int) -> dict[str, Any]:
+    """What large universes allow at B = 1: how many records repeat at all, and what cutting them buys."""
+    truth = top_itemsets(data.sets, 100)
+    offsets, items = data.baskets.offsets, np.ascontiguousarray(data.baskets.items)
+    times = np.array(list(Counter(items[a:b].tobytes() for a, b in itertools.pairwise(offsets)).values()))
+    out: dict[str, Any] = {
+        "records": data.baskets.records,
+        "items": data.items,
+        "mean_size": items.size / data.baskets.records,
+        "share_in_sets_of_15_or_more": float(times[times >= 15].sum() / times.sum()),
+    }
+    for name, most, settings in (
+        ("worst case budgets", None, {"typical_items": None}),
+        ("default", None, {}),
+        *((f"max_items = {most}", most, {"max_items": most}) for most in (1, 2, 3, 4, 6)),
+    ):
+        cut = data if most is None else data.cut(most)
+        rows = []
+        for seed in range(runs):
+            found, plain = (release(cut, 1.0, seed, plain=plain, **settings) for plain in (False, True))
+            top = top_itemsets(found, 100)
+            rows.append(
+                [
+                    plain.weights.size,
+                    plain.weights.sum() / data.baskets.records,
+                    top_similarity(dict(truth[:20]), dict(top[:20])),
+                    top_similarity(dict(truth), dict(top)),
+                    len(set(dict(top)) & set(dict(truth))),
+                ]
+            )
+        names = ("itemsets", "share_of_records", "top_20", "top_100", "of_the_true_100")
+        out[name] = dict(zip(names, map(float, np.mean(rows, axis=0)), strict=True))
     return out

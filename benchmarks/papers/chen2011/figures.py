@@ -10,10 +10,12 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from .data import TITLES
 
-COLOURS = ("#4477aa", "#ee6677", "#228833", "#aa3377", "#ccbb44", "#66ccee")
+COLOURS = {"0.5": "#4477aa", "0.75": "#ee6677", "1": "#228833", "1.25": "#aa3377"}
+STYLES = {"Basic as data": (":", "x"), "Basic signed": ("--", "s"), "as published": ("-.", "^")}
 
 
 def draw(results: Mapping[str, Any], folder: Path) -> None:
@@ -32,12 +34,12 @@ def draw(results: Mapping[str, Any], folder: Path) -> None:
     )
     times = {name: {"records": data["records"]} for name, data in results["figure4"].items()}
     if "items" in results["figure4"].get("stm-like", {}):
-        times["stm-like, by items"] = {"items": results["figure4"]["stm-like"]["items"]}
-    lines(times, folder / "figure4.png", "records, or items of the universe", "processor seconds", lambda data: data)
+        times["STM-like, by items of the universe"] = {"items": results["figure4"]["stm-like"]["items"]}
+    lines(times, folder / "figure4.png", "items of the universe", "processor seconds", lambda data: data)
     lines(results["figure5"], folder / "figure5.png", "fan-out", "average relative error", labelled)
     lines(results["figure6"], folder / "figure6.png", "items of the universe", "average relative error", turned)
     lines(results["figure7"], folder / "figure7.png", "records", "average relative error", turned)
-    lines(results["figure8"], folder / "figure8.png", "K", "similarity of the top K", labelled)
+    lines(results["figure8"], folder / "figure8.png", "K", "similarity of the top K", labelled, top=1.0)
 
 
 def labelled(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,24 +52,40 @@ def turned(data: Mapping[str, Any]) -> dict[str, Any]:
     return {f"B = {b}": {x: row[b] for x, row in data.items()} for b in budgets}
 
 
-def lines(data: Mapping[str, Any], path: Path, across: str, up: str, series: Any, *, log: bool = False) -> None:
+def style(label: str) -> dict[str, Any]:
+    """The colour says the budget, the line the method."""
+    budget = label.rpartition("= ")[2].removesuffix(".0")
+    line, mark = next((how for start, how in STYLES.items() if label.startswith(start)), ("-", "o"))
+    return {"color": COLOURS.get(budget, "#4477aa"), "linestyle": line, "marker": mark, "ms": 4, "lw": 1.4}
+
+
+def lines(data: Mapping[str, Any], path: Path, across: str, up: str, series: Any, *, log: bool = False, top: float = 0) -> None:
     if not data:
         return
-    figure, panels = plt.subplots(1, len(data), figsize=(4.3 * len(data), 4.4), squeeze=False, layout="constrained")
-    for panel, (name, content) in zip(panels[0], data.items(), strict=True):
+    columns = 2 if len(data) > 3 else len(data)
+    rows = -(-len(data) // columns)
+    figure, grid = plt.subplots(rows, columns, figsize=(5 * columns, 4.3 * rows), squeeze=False, layout="constrained")
+    for panel in grid.ravel()[len(data) :]:
+        panel.set_visible(False)
+    for panel, (name, content) in zip(grid.ravel(), data.items(), strict=False):
         shown = series(content)
-        for place, (label, points) in enumerate(shown.items()):
-            style = "--" if label.startswith(("Basic", "as published")) else "-"
-            colour = COLOURS[place % 4 if len(shown) > 6 else place % len(COLOURS)]
-            panel.plot([float(x) for x in points], list(points.values()), style, marker="o", ms=3.5, color=colour, label=label)
-        panel.set_title(TITLES.get(name, name), fontsize=9.5)
-        panel.set_xlabel(across, fontsize=8.5)
-        panel.set_ylabel(up, fontsize=8.5)
-        panel.set_yscale("log" if log else "linear")
-        if not log:
-            panel.set_ylim(bottom=min(0.0, *(min(p.values()) for p in shown.values())))
+        for label, points in shown.items():
+            panel.plot([float(x) for x in points], list(points.values()), label=label, **style(label))
+        panel.set_title(TITLES.get(name, name), fontsize=10)
+        panel.set_xlabel(across if len(shown) > 1 or "records" not in shown else "records", fontsize=9)
+        panel.set_ylabel(up, fontsize=9)
+        if log:
+            panel.set_yscale("log")
+            panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            panel.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{100 * y:g}%"))
+            panel.yaxis.set_minor_formatter(NullFormatter())
+        else:
+            panel.set_ylim(bottom=min(0.0, *(min(p.values()) for p in shown.values())), top=top or None)
+        panel.xaxis.set_major_locator(MaxNLocator(6))
+        panel.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
         panel.grid(alpha=0.3)
         panel.tick_params(labelsize=8)
-        panel.legend(fontsize=6.5, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.16))
-    figure.savefig(path, dpi=60)
+        if len(shown) > 1:
+            panel.legend(fontsize=7, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.14), frameon=False)
+    figure.savefig(path, dpi=90)
     plt.close(figure)

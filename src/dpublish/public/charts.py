@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _ROW, _TOP, _LEFT, _WIDTH, _RIGHT = 22, 6, 176, 800, 166
-_LABEL_LENGTH = 30
+_LABEL_LENGTH, _SHORT_LABEL, _LETTER = 40, 26, 6.6
 
 
 @dataclass(frozen=True)
@@ -23,31 +23,35 @@ def bar_chart(bars: Sequence[Bar], title: str) -> str:
     height = _TOP + _ROW * len(bars) + 24
     longest = max((bar.high for bar in bars), default=1.0) or 1.0
     step = _step(longest)
-    room = _WIDTH - _LEFT - _RIGHT
+    left = _LEFT + _LETTER * max(0, max((len(_shown(bar)) for bar in bars), default=0) - _SHORT_LABEL)
+    room = _WIDTH - left - _RIGHT
     scale = room / max(longest, step)
     parts = [
         f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{safe_text(title)}" class="chart">',
     ]
     mark = 0.0
     while mark <= longest * 1.0001:
-        x = _LEFT + mark * scale
+        x = left + mark * scale
         parts.append(f'<line class="grid" x1="{x:.1f}" y1="{_TOP}" x2="{x:.1f}" y2="{height - 20}"/>')
         parts.append(f'<text class="tick" x="{x:.1f}" y="{height - 6}" text-anchor="middle">{_figure(mark)}</text>')
         mark += step
     for place, bar in enumerate(bars):
-        parts += _bar(bar, _TOP + place * _ROW, scale)
+        parts += _bar(bar, left, _TOP + place * _ROW, scale)
     return "".join([*parts, "</svg>"])
 
 
-def _bar(bar: Bar, y: float, scale: float) -> list[str]:
+def _shown(bar: Bar) -> str:
+    return bar.label if len(bar.label) <= _LABEL_LENGTH else bar.label[: _LABEL_LENGTH - 1] + "…"
+
+
+def _bar(bar: Bar, left: float, y: float, scale: float) -> list[str]:
     middle = y + _ROW / 2
-    x, low, high = (_LEFT + number * scale for number in (bar.value, bar.low, bar.high))
+    x, low, high = (left + number * scale for number in (bar.value, bar.low, bar.high))
     full = safe_text(bar.label)
-    shown = bar.label if len(bar.label) <= _LABEL_LENGTH else bar.label[: _LABEL_LENGTH - 1] + "…"
     return [
         f"<g><title>{full}: {bar.value:,.0f} ({bar.low:,.0f} to {bar.high:,.0f})</title>",
-        f'<text class="label" x="{_LEFT - 8}" y="{middle + 4:.1f}" text-anchor="end">{safe_text(shown)}</text>',
-        f'<rect class="bar" x="{_LEFT}" y="{y + 3:.1f}" width="{max(x - _LEFT, 0):.1f}" height="{_ROW - 6}"/>',
+        f'<text class="label" x="{left - 8:.1f}" y="{middle + 4:.1f}" text-anchor="end">{safe_text(_shown(bar))}</text>',
+        f'<rect class="bar" x="{left:.1f}" y="{y + 3:.1f}" width="{max(x - left, 0):.1f}" height="{_ROW - 6}"/>',
         f'<line class="error" x1="{low:.1f}" y1="{middle:.1f}" x2="{high:.1f}" y2="{middle:.1f}"/>',
         *(f'<line class="error" x1="{e:.1f}" y1="{middle - 4:.1f}" x2="{e:.1f}" y2="{middle + 4:.1f}"/>' for e in (low, high)),
         f'<text class="value" x="{_WIDTH - 106}" y="{middle + 4:.1f}" text-anchor="end">{_figure(bar.value)}</text>',

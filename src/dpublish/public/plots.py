@@ -11,6 +11,7 @@ import polars as pl
 from dpublish.errors import QueryError
 
 if TYPE_CHECKING:
+    from dpublish.public.releases.generalized import GeneralizedRelease
     from dpublish.public.releases.histogram import HistogramRelease
 
 try:
@@ -23,7 +24,9 @@ _BAR, _INK, _SOFT, _GRID = "#4477aa", "#222222", "#666666", "#e4e4e4"
 _LABEL_LENGTH = 28
 
 
-def plot_marginal(release: HistogramRelease, columns: Sequence[str], *, level: float = 0.95, top: int = 25) -> Figure:
+def plot_marginal(
+    release: HistogramRelease | GeneralizedRelease, columns: Sequence[str], *, level: float = 0.95, top: int = 25
+) -> Figure:
     """A figure of one or two columns; of long lists the `top` largest are shown and the rest is mentioned."""
     if len(columns) not in (1, 2):
         raise QueryError("A plot shows one column or two. Name them: release.plot('age') or release.plot('age', 'income').")
@@ -34,7 +37,7 @@ def plot_marginal(release: HistogramRelease, columns: Sequence[str], *, level: f
     return _heat(release, columns[0], columns[1], level, top)
 
 
-def _bars(release: HistogramRelease, column: str, level: float, top: int) -> Figure:
+def _bars(release: HistogramRelease | GeneralizedRelease, column: str, level: float, top: int) -> Figure:
     frame = release.marginal(column, level=level)
     frame, note = keep_largest(frame, top, ordered=release.domain.axis(column).ordered)
     labels, value, low, high = (frame.to_series(index).to_list() for index in (0, 1, 3, 4))
@@ -55,7 +58,7 @@ def _bars(release: HistogramRelease, column: str, level: float, top: int) -> Fig
     return figure
 
 
-def _heat(release: HistogramRelease, first: str, second: str, level: float, top: int) -> Figure:
+def _heat(release: HistogramRelease | GeneralizedRelease, first: str, second: str, level: float, top: int) -> Figure:
     frame = release.marginal(first, second, level=level)
     shape = [release.domain.axis(name).cardinality for name in (first, second)]
     grid = frame.to_series(2).to_numpy().reshape(shape)
@@ -107,7 +110,7 @@ def _short(label: str) -> str:
     return "".join(c if c.isprintable() else "·" for c in cut).replace("$", r"\$")
 
 
-def _dataset(release: HistogramRelease) -> str:
+def _dataset(release: HistogramRelease | GeneralizedRelease) -> str:
     return _short(str(release.manifest["dataset"]))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,11 @@ from dpublish.public.manifest import read_cost
 from dpublish.public.suppression import noise_sum_quantile
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from dpublish.cost import Cost
+    from dpublish.domain import Domain
+    from dpublish.public.releases.base import Release
     from dpublish.public.releases.histogram import HistogramRelease
 
 MAX_CHARTS = 24
@@ -25,8 +30,11 @@ MAX_BARS = 20
 
 def write_report(release: HistogramRelease, path: str | Path) -> Path:
     """Write the page."""
+    return save_page(report_html(release), path)
+
+
+def save_page(page: str, path: str | Path) -> Path:
     path = Path(path)
-    page = report_html(release)
     try:
         path.write_text(page, encoding="utf-8")
     except OSError as error:
@@ -35,19 +43,23 @@ def write_report(release: HistogramRelease, path: str | Path) -> Path:
 
 
 def report_html(release: HistogramRelease) -> str:
-    style = resources.files("dpublish.public").joinpath("report.css").read_text(encoding="utf-8")
     name = str(release.manifest["dataset"])
-    body = "\n".join(
-        [
-            _header(release, name),
-            _guarantee(release),
-            _accuracy(release),
-            _marginals(release),
-            _usage(release),
-            _verification(release),
-            _limitations(release),
-        ]
-    )
+    sections = [
+        _header(release),
+        guarantee(release),
+        _accuracy(release),
+        _marginals(release),
+        _usage(release),
+        verification(release),
+        _limitations(release),
+    ]
+    return html_page(name, sections)
+
+
+def html_page(name: str, sections: Iterable[str]) -> str:
+    """A whole page about the data set of that name."""
+    style = resources.files("dpublish.public").joinpath("report.css").read_text(encoding="utf-8")
+    body = "\n".join(sections)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -59,29 +71,36 @@ def report_html(release: HistogramRelease) -> str:
     )
 
 
-def _header(release: HistogramRelease, name: str) -> str:
+def header(release: Release, lead: str, tiles: Iterable[tuple[str, str]]) -> str:
+    """Name, method and date, a warning if it was made with a seed, a sentence of HTML, and figures to take in at a glance."""
     manifest = release.manifest
-    kind = {"public": "rows (public number)", "noisy": "rows (noisy count)", "unknown": "rows in released cells"}
-    tiles = [
-        (f"{release.rows:,}", kind[release.total.kind]),
-        (f"{len(release.domain.axes):,}", "columns"),
-        (f"{len(release.cells):,}", f"cells released of {_big(release.domain.size)}"),
-        (_price(read_cost(manifest["privacy"])), "privacy cost"),
-    ]
-    cards = "".join(f'<div class="tile"><b>{safe_text(top)}</b><span>{safe_text(below)}</span></div>' for top, below in tiles)
+    shown = [*tiles, (_price(read_cost(manifest["privacy"])), "privacy cost")]
+    cards = "".join(f'<div class="tile"><b>{safe_text(top)}</b><span>{safe_text(below)}</span></div>' for top, below in shown)
     seeded = "Made with a fixed seed, for tests. This release gives no protection and must not be given out."
     warning = "" if release.publishable else f'<p class="warning">{seeded}</p>'
     return (
-        f'<header><div class="kicker">Differentially private release</div><h1>{safe_text(name)}</h1>'
+        f'<header><div class="kicker">Differentially private release</div><h1>{safe_text(str(manifest["dataset"]))}</h1>'
         f'<div class="soft">Method: {safe_text(str(manifest["method"]))} · '
         f"made {safe_text(str(manifest['created']))}</div></header>"
-        f"{warning}<p>This release holds noisy counts of the combinations of "
-        f"<b>{safe_text(_listed(release.domain.names))}</b>. It was made from private rows; "
-        f'the rows themselves are not in it.</p><div class="tiles">{cards}</div>'
+        f'{warning}<p>{lead}</p><div class="tiles">{cards}</div>'
     )
 
 
-def _guarantee(release: HistogramRelease) -> str:
+def _header(release: HistogramRelease) -> str:
+    kind = {"public": "rows (public number)", "noisy": "rows (noisy count)", "unknown": "rows in released cells"}
+    lead = (
+        f"This release holds noisy counts of the combinations of <b>{safe_text(listed(release.domain.names))}</b>. It was made "
+        "from private rows; the rows themselves are not in it."
+    )
+    tiles = [
+        (f"{release.rows:,}", kind[release.total.kind]),
+        (f"{len(release.domain.axes):,}", "columns"),
+        (f"{len(release.cells):,}", f"cells released of {big(release.domain.size)}"),
+    ]
+    return header(release, lead, tiles)
+
+
+def guarantee(release: Release) -> str:
     privacy = release.manifest["privacy"]
     cost = read_cost(privacy)
     changed = {
@@ -143,7 +162,7 @@ def _accuracy(release: HistogramRelease) -> str:
         f"Every cell got random noise of scale {safe_text(str(law.scale))} (discrete Laplace). Cells whose noisy count is "
         f"not above {law.threshold:,} were left out.",
         f"A cell without any row shows up by chance with probability {law.pass_rate:.2g}: about "
-        f"{law.pass_rate * release.domain.size:,.0f} such cells are to be expected among {_big(release.domain.size)}.",
+        f"{law.pass_rate * release.domain.size:,.0f} such cells are to be expected among {big(release.domain.size)}.",
         f"The released counts add up to {released:,}; the release says {whole.value:,.0f} rows in all. Rows in cells that were "
         "left out are accounted for by the intervals of <code>estimate</code> and <code>marginal</code>.",
     ]
@@ -155,15 +174,23 @@ def _accuracy(release: HistogramRelease) -> str:
 
 
 def _marginals(release: HistogramRelease) -> str:
-    blocks = [
-        "<h2>What it shows</h2><p>Estimated numbers of rows with 95% intervals (black lines). "
-        "The intervals cover both the noise and the cells that were left out.</p>"
-    ]
-    for axis in release.domain.axes[:MAX_CHARTS]:
+    return "\n".join(
+        [
+            "<h2>What it shows</h2><p>Estimated numbers of rows with 95% intervals (black lines). "
+            "The intervals cover both the noise and the cells that were left out.</p>",
+            *column_charts(release.domain, release.marginal),
+        ]
+    )
+
+
+def column_charts(domain: Domain, marginal: Callable[[str], pl.DataFrame]) -> list[str]:
+    """A chart of every column, from tables of labels, count, standard error, low and high."""
+    blocks = []
+    for axis in domain.axes[:MAX_CHARTS]:
         if axis.cardinality > 1_000_000:
             blocks.append(f'<h3>{safe_text(axis.name)}</h3><p class="soft">{axis.cardinality:,} values: too many to show.</p>')
             continue
-        frame = release.marginal(axis.name)
+        frame = marginal(axis.name)
         value = frame.to_series(1).to_numpy()
         order = np.argsort(-value, kind="stable")[:MAX_BARS]
         if axis.ordered:
@@ -173,23 +200,15 @@ def _marginals(release: HistogramRelease) -> str:
         left = frame.height - len(bars)
         note = f'<p class="soft">The {len(bars)} largest are shown; {left:,} more are in the release.</p>' if left else ""
         blocks.append(f"<h3>{safe_text(axis.name)}</h3>{bar_chart(bars, axis.name)}{note}")
-    left = len(release.domain.axes) - MAX_CHARTS
+    left = len(domain.axes) - MAX_CHARTS
     if left > 0:
         blocks.append(f'<p class="soft">{left} more columns are in the release.</p>')
-    return "\n".join(blocks)
+    return blocks
 
 
 def _usage(release: HistogramRelease) -> str:
-    first = release.domain.axes[0]
     last = release.domain.axes[-1]
-    name = first.name if first.name.isidentifier() else f'"{first.name}"'
-    if first.numeric:
-        bound = f"'{first.label(0).split('..')[0]}'" if first.kind == "date" else f"{first.edges[0]:g}"
-        predicate = f"{name} >= {bound}"
-    else:
-        level = first.levels[0].replace("'", "''")
-        predicate = f"{name} = '{level}'"
-    group = last.name if last.name.isidentifier() else f'"{last.name}"'
+    predicate, group = example_predicate(release.domain), quoted(last.name)
     file = release.path.name if release.path is not None else "release.dpr"
     code = "\n".join(
         [
@@ -202,16 +221,30 @@ def _usage(release: HistogramRelease) -> str:
             f"release.fit(estimator, target={last.name!r})            # a scikit-learn model",
         ]
     )
-    return f"<h2>How to use it</h2><pre>{safe_text(_aligned(code))}</pre>"
+    return f"<h2>How to use it</h2><pre>{safe_text(aligned(code))}</pre>"
 
 
-def _aligned(code: str) -> str:
+def example_predicate(domain: Domain) -> str:
+    first = domain.axes[0]
+    if first.numeric:
+        bound = f"'{first.label(0).split('..')[0]}'" if first.kind == "date" else f"{first.edges[0]:g}"
+        return f"{quoted(first.name)} >= {bound}"
+    level = first.levels[0].replace("'", "''")
+    return f"{quoted(first.name)} = '{level}'"
+
+
+def quoted(name: str) -> str:
+    """A column's name as SQL takes it."""
+    return name if name.isidentifier() else f'"{name}"'
+
+
+def aligned(code: str) -> str:
     pairs = [[part.rstrip() for part in line.partition("            # ")[::2]] for line in code.splitlines()]
     width = min(64, max(len(left) for left, right in pairs if right))
     return "\n".join(f"{left:<{width}}  # {right}" if right else left for left, right in pairs)
 
 
-def _verification(release: HistogramRelease) -> str:
+def verification(release: Release) -> str:
     manifest = release.manifest
     rows = [("schema", str(manifest["schema_digest"]))]
     if release.path is not None:
@@ -242,19 +275,24 @@ def _limitations(release: HistogramRelease) -> str:
         "Weighted tables, SQL answers and synthetic rows carry no error bars and keep the noise of the counts.",
         "Results of SQL and models ignore the rows in cells that were left out.",
     ]
+    return limitations(release, lines)
+
+
+def limitations(release: Release, lines: Sequence[str]) -> str:
+    """What to keep in mind, and what the plan warned of."""
     warnings = release.manifest["plan"].get("warnings", [])
-    lines += [str(line) for line in warnings if isinstance(line, str)] if isinstance(warnings, list) else []
-    return "<h2>Limitations</h2><ul>" + "".join(f"<li>{safe_text(line)}</li>" for line in lines) + "</ul>"
+    said = [str(line) for line in warnings if isinstance(line, str)] if isinstance(warnings, list) else []
+    return "<h2>Limitations</h2><ul>" + "".join(f"<li>{safe_text(line)}</li>" for line in (*lines, *said)) + "</ul>"
 
 
 def _price(cost: Cost) -> str:
     return cost.describe().split(" (")[0].replace("epsilon", "ε").replace("delta", "δ").replace("rho", "ρ")
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def listed(names: tuple[str, ...]) -> str:
     shown = list(names[:12])
     return ", ".join(shown) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
 
 
-def _big(number: int) -> str:
+def big(number: int) -> str:
     return f"{number:,}" if number < 10**9 else f"{float(number):.2e}"

@@ -37,3 +37,17 @@ def consistent_weights(partitions: Cells, itemsets: Cells, generations: list[NDA
     for rows in generations[1:]:
         factor[rows] *= factor[partitions.parent[rows]]
     return np.asarray(leaves * factor[itemsets.parent])
+
+
+def clipped_weights(counts: NDArray[np.int64], total: float | None) -> Floats:
+    """Non-negative weights for a release of all itemsets: the nearest to its counts that add up to `total`.
+
+    Dropping negative counts would keep the positive noise of all absent itemsets, which adds up to more than the data. The same
+    amount is taken off every count instead, and what falls below zero is dropped.
+    """
+    values = counts.astype(np.float64)
+    wanted = max(0.0, float(values.sum()) if total is None else total)
+    falling = np.sort(values)[::-1]
+    taken = (np.cumsum(falling) - wanted) / np.arange(1, values.size + 1)
+    kept = np.flatnonzero(falling > taken)
+    return np.maximum(values - taken[kept[-1]], 0.0) if kept.size and wanted > 0 else np.zeros(values.size)

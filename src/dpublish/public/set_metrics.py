@@ -12,14 +12,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.errors import QueryError
-from dpublish.public.mining import Itemset, WeightedSets, rows_with
+from dpublish.public.mining import Itemset, WeightedSets, rows_with, support_table
 
 SANITY_SHARE = 0.001
+SMALL_UNIVERSE = 20
 
 
 def support_of(sets: WeightedSets, items: Iterable[int]) -> float:
     """The weight of the rows that hold all of the items."""
     return float(sets.weights[rows_with(sets, tuple(items))].sum())
+
+
+def supports(sets: WeightedSets, queries: Sequence[Iterable[int]]) -> NDArray[np.float64]:
+    """`support_of` every query. Of a small universe all supports are worked out at once: queries then cost nothing."""
+    if sets.items <= SMALL_UNIVERSE:
+        table = support_table(sets)
+        return table[[sum(1 << int(item) for item in set(query)) for query in queries]]
+    return np.array([support_of(sets, query) for query in queries], dtype=np.float64)
 
 
 def relative_errors(
@@ -29,8 +38,7 @@ def relative_errors(
     if not 0 < sanity <= 1:
         raise QueryError(f"The sanity bound is a share of the records, above 0 and at most 1; given {sanity!r}.")
     bound = sanity * float(truth.weights.sum())
-    exact = np.array([support_of(truth, query) for query in queries])
-    noisy = np.array([support_of(release, query) for query in queries])
+    exact, noisy = supports(truth, queries), supports(release, queries)
     floor = np.maximum(np.maximum(exact, bound), np.finfo(np.float64).tiny)
     return np.asarray(np.abs(noisy - exact) / floor, dtype=np.float64)
 

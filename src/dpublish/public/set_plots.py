@@ -44,6 +44,8 @@ def _bars(number: int) -> int:
 
 
 def _figure(labels: list[str], frame: pl.DataFrame, column: str, title: str, level: float) -> Figure:
+    order = np.argsort(-frame[column].to_numpy(), kind="stable")
+    labels, frame = [labels[int(place)] for place in order], frame[order]
     figure = Figure(figsize=(7.2, 1.3 + 0.27 * max(3, len(labels))), dpi=150, layout="constrained")
     axes = figure.subplots()
     places, value = np.arange(len(labels)), frame[column].to_numpy()

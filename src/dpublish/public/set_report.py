@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpublish.errors import QueryError
 from dpublish.public.charts import Bar, bar_chart, safe_text
+from dpublish.public.report import aligned, guarantee, header, html_page, limitations, save_page, verification
 
 if TYPE_CHECKING:
     import polars as pl
@@ -18,50 +17,66 @@ BARS = 20
 
 
 def write_report(release: ItemsetRelease, path: str | Path) -> Path:
-    path = Path(path)
-    try:
-        path.write_text(report_html(release), encoding="utf-8")
-    except OSError as error:
-        raise QueryError(f"'{path}' cannot be written: {error.strerror or type(error).__name__}.") from None
-    return path
+    return save_page(report_html(release), path)
 
 
 def report_html(release: ItemsetRelease) -> str:
-    style = resources.files("dpublish.public").joinpath("report.css").read_text(encoding="utf-8")
-    name = safe_text(str(release.manifest["dataset"]))
-    warning = (
-        ""
-        if release.publishable
-        else '<p class="warning">Made with a fixed seed, for tests. This release gives no protection and must not be given '
-        "out.</p>"
+    kind = "transactions (noisy count)" if release.total.known else "transactions in published itemsets"
+    cut = release.manifest["facts"].get("max_items")
+    lead = (
+        "This release holds sets of items with noisy numbers of the transactions that consist of just those items. It was made "
+        "from private transactions; they are not in it."
+        + ("" if cut is None else f" Transactions were cut to their first {cut:,} items before they were counted.")
     )
-    facts = "".join(f"<tr><th>{safe_text(key)}</th><td>{safe_text(text)}</td></tr>" for key, text in release.summary().items())
+    tiles = [
+        (f"{release.transactions:,}", kind),
+        (f"{len(release.items):,}", "declared items"),
+        (f"{release.counts.size:,}", "itemsets published"),
+    ]
     plan = "".join(f"<li>{safe_text(str(line))}</li>" for line in release.manifest["plan"].get("sentences", []))
-    items = release.item_counts(top=BARS)
-    pairs = release.top_itemsets(BARS, min_size=2, level=0.95)
+    items = release.item_counts(top=BARS).sort("count", descending=True)
+    pairs = release.top_itemsets(BARS, min_size=2, level=0.95).sort("estimate", descending=True)
     charts = [
         ("Most frequent items", _bars(items["item"].to_list(), items, "count")),
         ("Most frequent itemsets", _bars([" + ".join(row) for row in pairs["items"].to_list()], pairs, "estimate")),
     ]
     pictures = "".join(f"<h3>{title}</h3>{bar_chart(bars, title)}" for title, bars in charts if bars)
-    body = (
-        f'<header><div class="kicker">Differentially private release</div><h1>{name}</h1></header>{warning}'
-        f"<h2>What this is</h2><table>{facts}</table><h2>How it was made</h2><ul>{plan}</ul>"
+    if release.counts.size == 0:
+        pictures = '<p class="warning">No itemset passed its threshold: this release is empty.</p>'
+    limits = [
+        "Itemsets that occur rarely are missing; one that is present with a small count may be noise.",
+        "Intervals hold in 95% of releases for a question fixed beforehand.",
+        "Rules and synthetic transactions carry no error bars.",
+    ]
+    shows = (
         "<h2>What it shows</h2><p>Numbers of transactions with 95% intervals (black lines). The bars take "
         f"transactions whose itemset was left out to be like the others; the intervals do not.</p>{pictures}"
-        "<h2>Limitations</h2><ul><li>Itemsets that occur rarely are missing; one that is present with a small count may be "
-        "noise.</li><li>Intervals hold in 95% of releases for a question fixed beforehand.</li><li>Rules and synthetic "
-        "transactions carry no error bars.</li></ul>"
     )
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        # nothing in the page may load anything, whatever text it quotes
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>Release of {name}</title><style>\n{style}</style></head>\n<body><main>\n{body}\n"
-        '<footer class="soft">This page was made from the release file alone. It reveals nothing that the file does not.'
-        "</footer>\n</main></body></html>\n"
+    sections = [
+        header(release, lead, tiles),
+        guarantee(release),
+        f"<h2>How it was made</h2><ul>{plan}</ul>",
+        shows,
+        _usage(release),
+        verification(release),
+        limitations(release, limits),
+    ]
+    return html_page(str(release.manifest["dataset"]), sections)
+
+
+def _usage(release: ItemsetRelease) -> str:
+    file = release.path.name if release.path is not None else "release.dpr"
+    code = "\n".join(
+        [
+            "import dpublish as dp",
+            f"release = dp.open_release({file!r})",
+            f"release.support([{release.items[0]!r}])            # a count with an error bar",
+            "release.top_itemsets(10, level=0.95)            # the most frequent itemsets",
+            "release.rules()            # association rules",
+            "release.sample(1000)            # synthetic transactions",
+        ]
     )
+    return f"<h2>How to use it</h2><pre>{safe_text(aligned(code))}</pre>"
 
 
 def _bars(labels: list[str], frame: pl.DataFrame, column: str) -> list[Bar]:

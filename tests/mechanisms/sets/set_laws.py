@@ -28,7 +28,9 @@ def all_records(items: int) -> list[tuple[int, ...]]:
     return [c for size in range(1, items + 1) for c in itertools.combinations(range(items), size)]
 
 
-def small_rules(*, epsilon: Fraction = Fraction(1), sensitivity: int = 1, threshold: int = 1) -> Rules:
+def small_rules(
+    *, epsilon: Fraction = Fraction(1), sensitivity: int = 1, threshold: int = 1, typical_items: int | None = None
+) -> Rules:
     return Rules(
         epsilon=epsilon,
         sensitivity=Fraction(sensitivity),
@@ -37,6 +39,7 @@ def small_rules(*, epsilon: Fraction = Fraction(1), sensitivity: int = 1, thresh
         step_bits=2,
         leaf_bits=3,
         max_partitions=1000,
+        typical_items=typical_items,
     )
 
 
@@ -95,6 +98,14 @@ def naive_law(power: Any, records: Sequence[Iterable[int]], taxonomy: Taxonomy, 
         points = [p - q for p, q in itertools.pairwise([*passed, Fraction(0)])]
         return [(None, 1 - passed[0]), *zip(range(threshold + 1, threshold + 1 + len(points)), points, strict=True)]
 
+    def likely(queue: tuple[int, ...]) -> int:
+        here = list(queue)
+        counts: dict[int, int] = {}
+        for node in here:  # grows while it is walked
+            counts[int(taxonomy.depth[node])] = counts.get(int(taxonomy.depth[node]), 0) + 1
+            here += [~child for child in taxonomy.children(node) if child < 0]
+        return sum(min(count, rules.typical_items or count) for count in counts.values())
+
     def below(queue: tuple[int, ...], items: tuple[int, ...], here: list[Record], left: int) -> Law:
         ahead = sum(int(taxonomy.internal[node]) for node in queue)
         if ahead == 0:
@@ -105,7 +116,7 @@ def naive_law(power: Any, records: Sequence[Iterable[int]], taxonomy: Taxonomy, 
             return law
         node, final = queue[0], ahead == 1
         width = len(taxonomy.children(node))
-        quanta = leading(QUANTA + left, rules.leaf_bits) if final else leading(left // ahead, rules.step_bits)
+        quanta = leading(QUANTA + left, rules.leaf_bits) if final else leading(left // likely(queue), rules.step_bits)
         total: Law = {(frozenset(), frozenset()): Fraction(1)}
         for mask in range(1, 1 << width):
             cut = split_cut(taxonomy, queue, items, mask)

@@ -20,6 +20,7 @@ from mechanisms.sets.set_laws import Indicators, all_records, baskets, naive_law
 ONE = Fraction(1)
 UNEVEN = written([["a", "b"], "c"], ["a", "b", "c"])
 CHAIN = written([["a", "b"]], ["a", "b"])
+COMB = written([["a"], ["b"], ["c"]], ["a", "b", "c"])
 
 
 def enumerated(noise: Enumerator, records: Sequence[Any], taxonomy: Taxonomy, rules: Any) -> dict[Any, Fraction]:
@@ -50,6 +51,26 @@ def test_published_values_have_the_naive_law(records: tuple[tuple[int, ...], ...
     noise = Enumerator(window=(-1, 4))
     law = enumerated(noise, records, CHAIN, small_rules())
     assert law == naive_law(noise.power, records, CHAIN, small_rules(), 4)
+
+
+@pytest.mark.parametrize("records", [(), ((0, 1, 2), (0, 1, 2), (2,))], ids=str)
+def test_budgets_for_typical_records_have_the_naive_law(records: tuple[tuple[int, ...], ...]) -> None:
+    """Three groups and two typical items: a record in all three groups is longer than budgets were shared out for."""
+    noise, rules = Indicators(), small_rules(typical_items=2)
+    law = enumerated(noise, records, COMB, rules)
+    assert law == naive_law(noise.power, records, COMB, rules, None)
+    assert law != naive_law(noise.power, records, COMB, small_rules(), None)
+
+
+def test_long_records_never_run_out_of_budget() -> None:
+    """Every split of a long record takes a share of what is left, until a share is too small to be worth asking."""
+    rules = small_rules(epsilon=Fraction(10**7), threshold=0, typical_items=2)
+    tree = written([[[str(item)]] for item in range(24)], [str(item) for item in range(24)])
+    rows = [list(range(24))] * 50 + [[3]] * 50
+    outcome = Partitioning(SeededNoise(1), baskets(rows), tree, rules).run()
+    assert readable(outcome, tree)[1] == {(frozenset([3]), 50)}
+    report = audit.replay(lambda noise, data: result(noise, data, tree, rules), [(rows, rows[1:])], epsilon=10**7)
+    assert report.passed, report.summary()
 
 
 @pytest.mark.nightly

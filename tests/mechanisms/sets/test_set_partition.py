@@ -20,7 +20,8 @@ from dpublish.cli.app import run as cli
 from dpublish.mechanisms.sets.set_partition import automatic_threshold
 from dpublish.mechanisms.tables.thresholds import survival_probability
 from dpublish.noise.source import SeededNoise
-from dpublish.private.baskets import TransactionLines, answer_need
+from dpublish.private.baskets import answer_need
+from dpublish.readers.transactions import TransactionLines
 from mechanisms.sets.set_laws import baskets
 
 ITEMS = ["bread", "milk", "beer", "wine", "salt"]
@@ -33,7 +34,7 @@ def schema(items: Iterable[str] = ITEMS, *, dataset: str = "", outside: str = "d
 
 def read(data: Any, facts: dp.Schema, method: Any = None) -> list[tuple[int, ...]]:
     """The transactions that a method would get, as codes."""
-    from dpublish.private.sources import open_source
+    from dpublish.readers.sources import open_source
 
     method = method or dp.SetPartition()
     plan = method.plan(facts, dp.Cost.pure(1))
@@ -62,9 +63,35 @@ def test_a_release_too_small_to_show_anything_is_warned_of() -> None:
     assert any("expect an empty release" in warning for warning in plan.warnings)
 
 
+def test_more_items_than_transactions_can_fill_are_warned_of() -> None:
+    many = schema(map(str, range(5000)), dataset="nominal_size = 50000")
+    assert any("at most" in text and "max_items" in text for text in dp.SetPartition().plan(many, dp.Cost.pure(1)).warnings)
+    few = schema(map(str, range(100)), dataset="nominal_size = 50000")
+    assert dp.SetPartition().plan(few, dp.Cost.pure(1)).warnings == ()
+    assert "basic-itemsets" in dp.SetPartition().plan(schema(), dp.Cost.pure(1)).text()
+
+
+def test_typical_items_spare_a_large_universe_the_worst_case() -> None:
+    facts = schema(map(str, range(16470)))
+    worst, usual = (dp.SetPartition(typical_items=m).plan(facts, dp.Cost.pure(1)).facts["first_scale"] for m in (None, 16))
+    assert worst > 3000
+    assert usual < 120
+
+
+def test_transactions_are_cut_to_their_first_items(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"items": LISTS}, schema={"items": pl.List(pl.String)})
+    assert read(frame, schema(outside="other"), dp.SetPartition(max_items=1)) == [(0,), (0,), (5,), (4,), (2,)]
+    curator = dp.Curator(frame, schema(), ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=1))
+    release: Any = curator.publish(dp.SetPartition(max_items=1), epsilon=1, seed=1)
+    assert "first 1 items" in release.summary()["cut"]
+    assert release.verify().ok
+
+
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
+        ({"typical_items": 1}, "typical_items must be"),
+        ({"max_items": 0}, "max_items must be"),
         ({"fanout": 1}, "fanout must be"),
         ({"false_partitions": 1}, "below 1"),
         ({"false_itemsets": 0}, "above 0"),

@@ -57,39 +57,7 @@ def order_records(
 
 
 @njit(cache=True, nogil=True)
-def split_runs(
-    parts: NDArray[np.int64],
-    first: NDArray[np.int32],
-    last: NDArray[np.int32],
-    nodes: NDArray[np.int32],
-    masks: NDArray[np.int32],
-    run_first: NDArray[np.int64],
-    out_part: NDArray[np.int32],
-    out_mask: NDArray[np.int32],
-    out_first: NDArray[np.int32],
-    out_count: NDArray[np.int64],
-) -> int:
-    """As `split_records`, for nodes above the frontier: records are sorted so that all such groups lie together already.
-
-    Run r begins at record `run_first[r]`, and `masks[node, r]` says which children of the node its records touch.
-    """
-    found = 0
-    for g in range(parts.size):
-        begin, end, node = first[parts[g]], last[parts[g]], nodes[g]
-        if begin == end:
-            continue
-        run = np.searchsorted(run_first, begin)
-        while run_first[run] < end:
-            mask, at = masks[node, run], run_first[run]
-            while run_first[run] < end and masks[node, run] == mask:
-                run += 1
-            out_part[found], out_mask[found], out_first[found], out_count[found] = g, mask, at, run_first[run] - at
-            found += 1
-    return found
-
-
-@njit(cache=True, nogil=True)
-def split_records(
+def split_parts(
     parts: NDArray[np.int64],
     first: NDArray[np.int32],
     last: NDArray[np.int32],
@@ -97,53 +65,72 @@ def split_records(
     nodes: NDArray[np.int32],
     width: int,
     move: bool,
-    items_0: NDArray,
-    offsets_0: NDArray,
-    items_1: NDArray,
-    offsets_1: NDArray,
-    start: NDArray[np.int32],
-    stop: NDArray[np.int32],
-    depth: NDArray[np.int32],
-    ordinal: NDArray[np.uint8],
-    bits: NDArray[np.int32],
-    keys: NDArray[np.int32],
-    table: NDArray[np.int64],
-    lengths: NDArray[np.int64],
-    out_part: NDArray[np.int32],
-    out_mask: NDArray[np.int32],
-    out_first: NDArray[np.int32],
-    out_count: NDArray[np.int64],
+    runs: tuple[NDArray[np.int32], NDArray[np.int64]],
+    copies: tuple[NDArray, NDArray, NDArray, NDArray],
+    tree: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]],
+    scratch: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]],
+    out: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]],
 ) -> int:
     """Group the records first..last of each partition by the children of its node that they touch; list the groups.
 
-    There are two copies of the records and `side` says in which one a partition is. With `move` its records are written to the
-    other one in the new order, items and all, so that every later look at a group reads memory from front to back. Both copies
-    agree on where a partition begins and ends. Results are sorted by partition, then by mask; returns how many there are.
+    Records are sorted so that all groups of nodes above the frontier (the rows of `runs[0]`) lie together: those are read off
+    the runs. Below it there are two copies of the records, as (items, offsets, items, offsets), and `side` says in which one a
+    partition is. With `move` its records are written to the other one in the new order, items and all, so that every later
+    look at a group reads memory from front to back. Both copies agree on where a partition begins and ends. `out` takes
+    partition, mask, first record and number of records of each group, sorted by partition, then by mask; returns how many.
     """
+    start, stop, depth, ordinal = tree
+    bits, keys, table, lengths = scratch
     found = 0
     for g in range(parts.size):
         p, node = parts[g], nodes[g]
         begin, size = first[p], last[p] - first[p]
         if size == 0:
             continue
-        if side[p] == 0:
-            items, offsets, to_items, to_offsets = items_0, offsets_0, items_1, offsets_1
-        else:
-            items, offsets, to_items, to_offsets = items_1, offsets_1, items_0, offsets_0
-        _touched(begin, size, items, offsets, start[node], stop[node], ordinal[depth[node]], bits, keys)
+        if node < runs[0].shape[0]:
+            found = _by_runs(g, begin, last[p], runs[0][node], runs[1], out, found)
+            continue
+        source, target = (copies[0], copies[1]), (copies[2], copies[3])
+        if side[p] != 0:
+            source, target = target, source
+        _touched(begin, size, source, start[node], stop[node], ordinal[depth[node]], bits, keys)
         if size > SMALL_GROUP and width <= TABLE_BITS:
-            found = _by_table(
-                g, begin, size, 1 << width, move, items, offsets, to_items, to_offsets, keys, table, lengths,
-                out_part, out_mask, out_first, out_count, found,
-            )  # fmt: skip
+            found = _by_table(g, begin, size, 1 << width, move, source, target, keys, table, lengths, out, found)
         else:
             place = np.argsort(keys[:size], kind="mergesort") if size > SMALL_GROUP else _insertion(keys, size)
-            found = _by_order(
-                g, begin, size, place, move, items, offsets, to_items, to_offsets, keys, out_part, out_mask,
-                out_first, out_count, found,
-            )  # fmt: skip
+            found = _by_order(g, begin, size, place, move, source, target, keys, out, found)
         if move:
-            to_offsets[begin + size] = offsets[begin + size]
+            target[1][begin + size] = source[1][begin + size]
+    return found
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _list(out: tuple, found: int, group: int, mask: int, first: int, count: int) -> int:
+    out[0][found], out[1][found], out[2][found], out[3][found] = group, mask, first, count
+    return found + 1
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _copy(record: int, source: tuple, target: tuple, at: int, to: int) -> int:
+    """Write a record as number `at` of the other copy, items from `to` on; returns where they end."""
+    target[1][at] = to
+    for k in range(source[1][record], source[1][record + 1]):
+        target[0][to] = source[0][k]
+        to += 1
+    return to
+
+
+@njit(cache=True, nogil=True)
+def _by_runs(
+    group: int, begin: int, end: int, masks: NDArray[np.int32], run_first: NDArray[np.int64], out: tuple, found: int
+) -> int:
+    """Run r begins at record `run_first[r]`, and `masks[r]` says which children of the node its records touch."""
+    run = np.searchsorted(run_first, begin)
+    while run_first[run] < end:
+        mask, at = masks[run], run_first[run]
+        while run_first[run] < end and masks[run] == mask:
+            run += 1
+        found = _list(out, found, group, mask, at, run_first[run] - at)
     return found
 
 
@@ -151,8 +138,7 @@ def split_records(
 def _touched(
     begin: int,
     size: int,
-    items: NDArray,
-    offsets: NDArray,
+    source: tuple,
     low: int,
     high: int,
     ordinal: NDArray[np.uint8],
@@ -160,6 +146,7 @@ def _touched(
     keys: NDArray[np.int32],
 ) -> None:
     """Which children of a node that covers low..high each record touches, as bits. `bits` is all zero before and after."""
+    items, offsets = source
     if high - low > 4 * size:
         for i in range(size):
             mask = np.int32(0)
@@ -189,19 +176,15 @@ def _by_table(
     size: int,
     masks: int,
     move: bool,
-    items: NDArray,
-    offsets: NDArray,
-    spare_items: NDArray,
-    spare_offsets: NDArray,
+    source: tuple,
+    target: tuple,
     keys: NDArray[np.int32],
     table: NDArray[np.int64],
     lengths: NDArray[np.int64],
-    out_part: NDArray[np.int32],
-    out_mask: NDArray[np.int32],
-    out_first: NDArray[np.int32],
-    out_count: NDArray[np.int64],
+    out: tuple,
     found: int,
 ) -> int:
+    offsets = source[1]
     for mask in range(masks):
         table[mask] = 0
         lengths[mask] = 0
@@ -214,20 +197,14 @@ def _by_table(
         count, length = table[mask], lengths[mask]
         table[mask], lengths[mask] = at, place
         if count > 0:
-            out_part[found], out_mask[found], out_first[found], out_count[found] = group, mask, begin + at, count
-            found += 1
+            found = _list(out, found, group, mask, begin + at, count)
             at += count
             place += length
     if move:
         for i in range(size):
             mask = keys[i]
-            to = lengths[mask]
-            spare_offsets[begin + table[mask]] = to
+            lengths[mask] = _copy(begin + i, source, target, begin + table[mask], lengths[mask])
             table[mask] += 1
-            for k in range(offsets[begin + i], offsets[begin + i + 1]):
-                spare_items[to] = items[k]
-                to += 1
-            lengths[mask] = to
     return found
 
 
@@ -238,31 +215,21 @@ def _by_order(
     size: int,
     place: NDArray[np.int64],
     move: bool,
-    items: NDArray,
-    offsets: NDArray,
-    spare_items: NDArray,
-    spare_offsets: NDArray,
+    source: tuple,
+    target: tuple,
     keys: NDArray[np.int32],
-    out_part: NDArray[np.int32],
-    out_mask: NDArray[np.int32],
-    out_first: NDArray[np.int32],
-    out_count: NDArray[np.int64],
+    out: tuple,
     found: int,
 ) -> int:
-    to = offsets[begin]
+    to: int = source[1][begin]
     count = 0
     for i in range(size):
         record = place[i]
         count += 1
         if move:
-            spare_offsets[begin + i] = to
-            for k in range(offsets[begin + record], offsets[begin + record + 1]):
-                spare_items[to] = items[k]
-                to += 1
+            to = _copy(begin + record, source, target, begin + i, to)
         if i + 1 == size or keys[place[i + 1]] != keys[record]:
-            out_part[found], out_mask[found] = group, keys[record]
-            out_first[found], out_count[found] = begin + i + 1 - count, count
-            found += 1
+            found = _list(out, found, group, keys[record], begin + i + 1 - count, count)
             count = 0
     return found
 
@@ -329,6 +296,31 @@ def grow_cuts(
                 settled += 1
         fixed[me] = settled
     return used
+
+
+@njit(cache=True, nogil=True)
+def count_likely(
+    new: int,
+    stop: int,
+    pool: NDArray[np.int32],
+    cut: NDArray[np.int64],
+    waiting: NDArray[np.int32],
+    below: NDArray[np.int32],
+    typical: int,
+    likely: NDArray[np.int64],
+) -> None:
+    """How many splits are ahead of a record that touches at most `typical` nodes of a depth, for partitions new..stop."""
+    depths = below.shape[1]
+    sums = np.zeros(depths, np.int64)
+    for me in range(new, stop):
+        sums[:] = 0
+        for j in range(cut[me], cut[me] + waiting[me]):
+            for depth in range(depths):
+                sums[depth] += below[pool[j], depth]
+        total = 0
+        for depth in range(depths):
+            total += min(sums[depth], typical)
+        likely[me] = total
 
 
 @njit(cache=True, nogil=True)

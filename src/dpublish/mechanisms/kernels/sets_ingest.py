@@ -9,11 +9,17 @@ from numpy.typing import NDArray
 
 @njit(cache=True, nogil=True)
 def tidy_records(
-    codes: NDArray, lengths: NDArray[np.int64], keep: NDArray[np.bool_], items: NDArray, offsets: NDArray[np.int64]
+    codes: NDArray,
+    lengths: NDArray[np.int64],
+    keep: NDArray[np.bool_],
+    most: int,
+    items: NDArray,
+    offsets: NDArray[np.int64],
 ) -> int:
     """Write each kept record's codes (negative ones are no items) ascending and once each; returns how many records have any.
 
-    Long records are sorted through a copy, so that one record with every item does not take a quadratic time.
+    A record keeps its `most` least codes: it is cut by a rule that looks at nothing else. Long records are
+    sorted through a copy, so that one record with every item does not take a quadratic time.
     """
     record, used, at = 0, 0, 0
     for row in range(lengths.size):
@@ -41,6 +47,7 @@ def tidy_records(
                     if x >= 0 and (used == begin or items[used - 1] != x):
                         items[used] = x
                         used += 1
+            used = min(used, begin + most)
             if used > begin:
                 record += 1
                 offsets[record] = used

@@ -5,6 +5,7 @@ In: transactions over at most 20 declared items (private). Out: a noisy count fo
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -72,9 +73,10 @@ class BasicItemsets(Mechanism):
         share = share_of(self.count_share)
         facts = base_facts(schema, cost, share, items)
         scale = Fraction(facts["sensitivity"]) / Fraction(facts["partition_epsilon"])
-        spread = laplace_deviation(scale)
         facts.update(
-            scale=str(scale), itemset_standard_deviation=spread, item_standard_deviation=spread * 2 ** ((items - 1) / 2)
+            scale=str(scale),
+            itemset_standard_deviation=laplace_deviation(scale),
+            item_standard_deviation=item_deviation(items, scale),
         )
         return Plan(
             method=self.method,
@@ -101,6 +103,11 @@ class BasicItemsets(Mechanism):
 
     def run(self, noise: Noise, numbers: Baskets, plan: Plan) -> Content:
         return every_itemset(noise, numbers, plan)
+
+
+def item_deviation(items: int, scale: Fraction) -> float:
+    """The standard deviation of the support of one item: a sum of 2^(items - 1) noisy counts."""
+    return laplace_deviation(scale) * math.sqrt(2.0 ** (items - 1))
 
 
 def every_itemset(noise: Noise, numbers: Baskets, plan: Plan) -> Content:

@@ -19,12 +19,14 @@ class Transactions(Need):
     """A need: the kept transactions as item codes. Answered by `Baskets`.
 
     `column` holds the items: a list, or text with several items, or (when `basket` names the column that says which rows
-    belong to one transaction) one item a row. `separator` splits text; blanks when it is None.
+    belong to one transaction) one item a row. `separator` splits text; blanks when it is None. With `max_items` every
+    transaction is cut to its first so many items, in the declared order.
     """
 
     column: str
     basket: str | None = None
     separator: str | None = None
+    max_items: int | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:

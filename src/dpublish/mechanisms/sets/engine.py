@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from dpublish.errors import PrivateSideError
 from dpublish.mechanisms.kernels.sets import (
     TABLE_BITS,
+    count_likely,
     grow_cuts,
     keep_leading_bits,
     order_records,
     relabel,
     sign_records,
-    split_records,
-    split_runs,
+    split_parts,
     write_members,
 )
 from dpublish.mechanisms.sets.baskets import Baskets
@@ -39,6 +39,9 @@ PARTITION_COLUMNS = ("parent", "mask", "count", "law", "next", "next_law")
 
 SIGN_BITS = 16
 """How many members the frontier of the first sort may have."""
+
+LEAST_SHARE = QUANTA >> 24
+"""A partition whose next split would get fewer quanta is left as it is: nothing could be seen at such noise."""
 
 Ints = NDArray[np.int32]
 
@@ -57,6 +60,7 @@ class Rules:
     step_bits: int
     leaf_bits: int
     max_partitions: int
+    typical_items: int | None = None
 
     def epsilon_of(self, quanta: int) -> Fraction:
         return self.epsilon * quanta / (2 * QUANTA)
@@ -112,16 +116,17 @@ def _frontier(taxonomy: Taxonomy) -> tuple[Ints, int, int]:
 class Store:
     """All partitions of a run, in order of creation, as growing columns; partition 0 is the root."""
 
-    _WIDE = ("parent", "count", "left", "ahead", "cut")
+    _WIDE = ("parent", "count", "left", "ahead", "likely", "cut")
     _NARROW = ("mask", "law", "next", "next_law", "first", "last", "side", "moved", "waiting", "fixed")
 
-    def __init__(self, taxonomy: Taxonomy, records: int) -> None:
+    def __init__(self, taxonomy: Taxonomy, records: int, likely: int) -> None:
         self.size, self.used = 1, 1
         self.column: dict[str, NDArray[Any]] = {
             name: np.zeros(1024, dtype=np.int64 if name in self._WIDE else np.int32) for name in (*self._WIDE, *self._NARROW)
         }
         self.pool: NDArray[np.int32] = np.zeros(1 << 14, dtype=np.int32)  # the root's cut is node 0
-        root = {"parent": -1, "law": -1, "next_law": -1, "last": records, "left": QUANTA, "ahead": taxonomy.nodes, "waiting": 1}
+        root = {"parent": -1, "law": -1, "next_law": -1, "last": records, "left": QUANTA, "waiting": 1}
+        root |= {"ahead": taxonomy.nodes, "likely": likely}
         for name, value in root.items():
             self.column[name][0] = value
 
@@ -179,9 +184,11 @@ class Partitioning:
         self._keys = np.empty(records, dtype=np.int32)
         self._bits = np.zeros(taxonomy.items, dtype=np.int32)
         self._tables = (np.empty(1 << TABLE_BITS, dtype=np.int64), np.empty(1 << TABLE_BITS, dtype=np.int64))
-        self._found: list[NDArray[Any]] = [np.empty(records, dtype=kind) for kind in (np.int32, np.int32, np.int32, np.int64)]
+        part, mask, first = (np.empty(records, dtype=np.int32) for _ in range(3))
+        self._found = (part, mask, first, np.empty(records, dtype=np.int64))
         self._width = np.diff(taxonomy.child_offset)
-        self._store = Store(taxonomy, records)
+        self._below = taxonomy.internal_by_depth() if rules.typical_items is not None else np.zeros((0, 0), dtype=np.int32)
+        self._store = Store(taxonomy, records, likely_splits(taxonomy, rules.typical_items))
         self._laws: dict[tuple[int, Fraction], int] = {}
         self._waiting: dict[int, list[NDArray[np.int64]]] = {}
         self._leaves: dict[int, list[NDArray[np.int64]]] = {}
@@ -218,7 +225,8 @@ class Partitioning:
         """Noisy counts of every non-empty combination of children, for all partitions `ids` at once."""
         cells_each = (1 << width) - 1
         found = self._split(ids, width, move=label != "itemset")
-        part, mask, first, count = (values[:found] for values in self._found)
+        part, mask, first = (values[:found] for values in self._found[:3])
+        count = self._found[3][:found]
         cells = part.astype(np.uint64) * np.uint64(cells_each) + (mask - 1).astype(np.uint64)
         kept, values, law = self._tap(cells, count, ids.size * cells_each, quanta, rule(quanta, width, height), label)
         self._store.column["next_law"][ids] = law
@@ -235,19 +243,13 @@ class Partitioning:
     def _split(self, ids: NDArray[np.int64], width: int, *, move: bool) -> int:
         """Group the records of each partition by the children of its next node that they touch; how many groups there are."""
         column, tree, nodes = self._store.column, self._taxonomy, self._next_nodes(ids)
-        if nodes.max() < self._sorted.masks.shape[0]:
-            return int(
-                split_runs(
-                    ids, column["first"], column["last"], nodes, self._sorted.masks, self._sorted.run_first, *self._found
-                )
-            )  # fmt: skip
-        if move:  # the children will be found in the other copy
-            column["moved"][ids] = 1
+        if move:  # below the frontier, the children will be found in the other copy
+            column["moved"][ids] = nodes >= self._sorted.masks.shape[0]
         return int(
-            split_records(
-                ids, column["first"], column["last"], column["side"], nodes, width, move, self._sorted.items,
-                self._sorted.offsets, *self._copy, tree.start, tree.stop, tree.depth, tree.ordinal, self._bits, self._keys,
-                *self._tables, *self._found,
+            split_parts(
+                ids, column["first"], column["last"], column["side"], nodes, width, move,
+                (self._sorted.masks, self._sorted.run_first), (self._sorted.items, self._sorted.offsets, *self._copy),
+                (tree.start, tree.stop, tree.depth, tree.ordinal), (self._bits, self._keys, *self._tables), self._found,
             )
         )  # fmt: skip
 
@@ -284,6 +286,11 @@ class Partitioning:
             kept.parents, kept.masks, self._taxonomy.child_offset, self._taxonomy.child, self._taxonomy.internal, store.pool,
             column["cut"], column["waiting"], column["fixed"], column["ahead"], new, store.used,
         )  # fmt: skip
+        if self._rules.typical_items is None:
+            column["likely"][new:stop] = column["ahead"][new:stop]
+        else:
+            typical = self._rules.typical_items
+            count_likely(new, stop, store.pool, column["cut"], column["waiting"], self._below, typical, column["likely"])
         done = column["waiting"][new:stop] == 0
         column["next"][new:stop] = np.where(done, -1, store.pool[np.minimum(column["cut"][new:stop], store.pool.size - 1)])
         column["next_law"][new:stop] = -1
@@ -291,17 +298,17 @@ class Partitioning:
         self._enqueue(new, stop)
 
     def _enqueue(self, new: int, stop: int) -> None:
-        """Give each new partition its next budget: an equal share of what is left for every expansion that may be ahead."""
+        """Give each new partition its next budget: an equal share of what is left for every expansion that is likely ahead."""
         column = self._store.column
-        left, ahead = column["left"][new:stop], column["ahead"][new:stop]
+        left, ahead, likely = (column[name][new:stop] for name in ("left", "ahead", "likely"))
         last = ahead <= 1  # one expansion or none: what comes next are itemsets, and they get all that is left
         ids = np.arange(new, stop, dtype=np.int64)
-        shares = np.where(last, QUANTA + left, left // np.maximum(ahead, 1))
+        shares = np.where(last, QUANTA + left, left // np.maximum(likely, 1))
         for final, bits, buckets in (
             (False, self._rules.step_bits, self._waiting),
             (True, self._rules.leaf_bits, self._leaves),
         ):
-            chosen = last == final
+            chosen = (last == final) & (shares >= LEAST_SHARE)
             if not chosen.any():
                 continue
             quanta = np.empty(int(chosen.sum()), dtype=np.int64)
@@ -356,6 +363,13 @@ class Partitioning:
         column["next_law"][ids] = law
         none = np.zeros(kept.size, dtype=np.int32)
         return Kept(ids[kept.astype(np.int64)], none, values, none, none), law
+
+
+def likely_splits(taxonomy: Taxonomy, typical_items: int | None) -> int:
+    """How many splits a record of at most `typical_items` items may pass: at every depth as many as it can touch nodes."""
+    if typical_items is None:
+        return taxonomy.nodes
+    return int(np.minimum(np.bincount(taxonomy.depth), typical_items).sum())
 
 
 def _joined(parts: list[NDArray[Any]], kind: type[np.signedinteger[Any]]) -> NDArray[Any]:

@@ -17,6 +17,7 @@ import numpy as np
 from dpublish.cost import Cost, exact
 from dpublish.errors import PlanError
 from dpublish.mechanisms.base import Content, Mechanism
+from dpublish.mechanisms.sets.basic_itemsets import MAX_ITEMS, item_deviation
 from dpublish.mechanisms.sets.baskets import Baskets, Transactions, item_names
 from dpublish.mechanisms.sets.common import (
     DEFAULT_COUNT_SHARE,
@@ -28,7 +29,7 @@ from dpublish.mechanisms.sets.common import (
     share_of,
     taxonomy_tables,
 )
-from dpublish.mechanisms.sets.engine import QUANTA, Partitioning, Rules, Threshold
+from dpublish.mechanisms.sets.engine import QUANTA, Partitioning, Rules, Threshold, likely_splits
 from dpublish.mechanisms.sets.taxonomy import Taxonomy, context_free, written
 from dpublish.mechanisms.tables.thresholds import MAX_THRESHOLD, laplace_deviation, survival_probability
 from dpublish.noise.base import Noise
@@ -58,6 +59,10 @@ class SetPartition(Mechanism):
     separator : what separates the items of a text; blanks when left out.
     fanout : how many nodes the context-free taxonomy groups a level.
     taxonomy : your own taxonomy instead: nested groups of item names, as Python or JSON. Never made from the data.
+    typical_items : budgets are shared out as if no transaction had more items than this (at least 2; None: the paper's worst
+        case, every item at once). Longer transactions are counted too, with ever smaller budgets. A public guess.
+    max_items : cut every transaction to its first so many items, in the order of the declared universe. What is then counted
+        are cut transactions: whole ones seldom repeat when they are long, and only what repeats can be published.
     false_partitions : how many empty sub-partitions may pass by noise, on average, each time a partition is split (below 1).
     false_itemsets : how many absent itemsets may be published, on average, each time a last split is made.
     c1, c2 : the paper's constants instead: thresholds sqrt(2) c1 / budget for itemsets, sqrt(2) c2 height / budget for parts.
@@ -73,6 +78,8 @@ class SetPartition(Mechanism):
     separator: str | None = None
     fanout: int = 10
     taxonomy: str | Mapping[str, object] | None = None
+    typical_items: int | None = 16
+    max_items: int | None = None
     false_partitions: Number = Fraction(1, 10)
     false_itemsets: Number = Fraction(1, 2)
     c1: Number | None = None
@@ -86,6 +93,8 @@ class SetPartition(Mechanism):
         share = share_of(self.count_share)
         if self.max_partitions < 1:
             raise PlanError(f"max_partitions must be at least 1, not {self.max_partitions}.")
+        _check_whole(self.typical_items, "typical_items", 2)
+        _check_whole(self.max_items, "max_items", 1)
         taxonomy = self._tree(schema)
         facts = base_facts(schema, cost, share, taxonomy.items)
         rules = self._rules(facts)
@@ -102,6 +111,8 @@ class SetPartition(Mechanism):
                 "separator": self.separator,
                 "fanout": self.fanout,
                 "taxonomy": self.taxonomy if self.taxonomy is None or isinstance(self.taxonomy, str) else dict(self.taxonomy),
+                "typical_items": self.typical_items,
+                "max_items": self.max_items,
                 "false_partitions": str(exact(self.false_partitions, "false_partitions")),
                 "false_itemsets": str(exact(self.false_itemsets, "false_itemsets")),
                 "c1": None if self.c1 is None else str(exact(self.c1, "c1")),
@@ -110,15 +121,22 @@ class SetPartition(Mechanism):
                 "max_partitions": self.max_partitions,
             },
             facts=facts,
-            sentences=_sentences(facts, schema, cost),
-            warnings=_warnings(facts, schema, share),
+            sentences=_sentences(facts, schema, cost, self.max_items),
+            warnings=_warnings(facts, schema, share, self.max_items),
         )
 
     def needs(self, plan: Plan) -> Transactions:
-        return Transactions(self.column, self.basket, self.separator)
+        return Transactions(self.column, self.basket, self.separator, self.max_items)
 
     def run(self, noise: Noise, numbers: Baskets, plan: Plan) -> Content:
         return noisy_itemsets(noise, numbers, plan, taxonomy=self._tree(plan.schema), rules=self._rules(plan.facts))
+
+    @property
+    def _expected_items(self) -> int | None:
+        """How many items budgets are shared out for."""
+        if self.typical_items is None or self.max_items is None:
+            return self.typical_items
+        return max(2, min(self.typical_items, self.max_items))
 
     def _tree(self, schema: Schema) -> Taxonomy:
         names = item_names(schema)
@@ -142,6 +160,7 @@ class SetPartition(Mechanism):
             step_bits=STEP_BITS,
             leaf_bits=LEAF_BITS,
             max_partitions=self.max_partitions,
+            typical_items=self._expected_items,
         )
 
     def _limits(self) -> tuple[tuple[Number, str], tuple[Number, str]]:
@@ -149,7 +168,7 @@ class SetPartition(Mechanism):
 
     def _check_thresholds(self, taxonomy: Taxonomy, rules: Rules) -> None:
         """With the paper's constants an expansion may beget more false partitions than it ends: refuse that."""
-        first = QUANTA // taxonomy.nodes
+        first = QUANTA // likely_splits(taxonomy, rules.typical_items)
         if self.c2 is None or taxonomy.nodes == 1:
             return
         widths = np.diff(taxonomy.child_offset)
@@ -165,7 +184,7 @@ class SetPartition(Mechanism):
 
     def _expectations(self, taxonomy: Taxonomy, rules: Rules) -> dict[str, Any]:
         single = taxonomy.nodes == 1
-        first = 2 * QUANTA if single else QUANTA // taxonomy.nodes
+        first = 2 * QUANTA if single else QUANTA // likely_splits(taxonomy, rules.typical_items)
         width, height = int(taxonomy.child_offset[1]), int(taxonomy.height[0])
         scale = rules.sensitivity / rules.epsilon_of(first)
         threshold = (rules.leaf_threshold if single else rules.partition_threshold)(first, width, height)
@@ -199,6 +218,7 @@ def noisy_itemsets(noise: Noise, numbers: Baskets, plan: Plan, *, taxonomy: Taxo
             "items": taxonomy.items,
             "total": total,
             "max_total": None,
+            "max_items": plan.parameters["max_items"],
             "laws": [{"threshold": threshold, "scale": str(scale)} for threshold, scale in outcome.laws],
             "truncated": outcome.truncated,
         },
@@ -246,27 +266,53 @@ def _limit(value: Number, name: str) -> Fraction:
     return number
 
 
-def _sentences(facts: Mapping[str, Any], schema: Schema, cost: Cost) -> tuple[str, ...]:
+def _check_whole(value: int | None, name: str, least: int) -> None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+        raise PlanError(f"{name} must be a whole number of at least {least}, or left out; given {value}.")
+
+
+def _sentences(facts: Mapping[str, Any], schema: Schema, cost: Cost, max_items: int | None) -> tuple[str, ...]:
     worst, best = (float(Fraction(facts[f"{which}_itemset_scale"])) for which in ("worst", "best"))
+    cut = () if max_items is None else (
+        f"Every transaction is cut to its first {max_items:,} declared item(s); counts are of cut transactions.",
+    )  # fmt: skip
+    small = () if not 2 <= facts["items"] <= MAX_ITEMS else (
+        f"With so few items, basic-itemsets leaves nothing out: at this cost it would count any one item with a standard "
+        f"deviation of {item_deviation(facts['items'], Fraction(facts['best_itemset_scale'])):,.4g}. Compare.",
+    )  # fmt: skip
     return (
         f"Itemsets over {facts['items']:,} declared items, by a taxonomy of {facts['nodes']:,} groups "
         f"in {facts['levels']} level(s).",
         f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
+        *cut,
         f"The first split needs about {facts['first_visible']:,} transactions on a side to see it "
         f"(noise scale {facts['first_scale']:,.4g}); later splits need fewer.",
-        f"Published counts have noise of scale {best:,.4g} to {worst:,.4g}; itemsets with a noisy count up to "
-        f"{facts['best_itemset_threshold']:,} to {facts['worst_itemset_threshold']:,} are left out.",
+        f"Published counts have noise of scale {best:,.4g} to {worst:,.4g}; only sets of items that more than "
+        f"{facts['best_itemset_threshold']:,} to {facts['worst_itemset_threshold']:,} transactions hold, and nothing besides, "
+        "are published.",
+        *small,
     )
 
 
-def _warnings(facts: Mapping[str, Any], schema: Schema, share: Fraction) -> tuple[str, ...]:
+def _warnings(facts: Mapping[str, Any], schema: Schema, share: Fraction, max_items: int | None) -> tuple[str, ...]:
     out = []
     if share == 0:
         out.append("No number of transactions is published, so intervals have no upper bound (count_share = 0).")
     size = schema.size_or_nominal
-    if size is not None and facts["first_visible"] > size:
+    if size is None:
+        return tuple(out)
+    size *= schema.unit.max_rows
+    needed = facts["worst_itemset_threshold"] + 1
+    if facts["first_visible"] > size:
         out.append(
             f"The first split needs about {facts['first_visible']:,} transactions and the schema speaks of {size:,}: expect an "
             "empty release. Raise epsilon, declare fewer items or take a larger fanout."
+        )
+    elif size < needed * facts["items"]:
+        advice = "declare fewer items" if max_items is not None else "declare fewer items, or set max_items (2 or 3)"
+        out.append(
+            f"There are {size / facts['items']:,.1f} transactions for each declared item, and an itemset needs about "
+            f"{needed:,} of its own: at most {size // needed:,} itemsets can be published, and far fewer if transactions "
+            f"seldom repeat. Expect most items to be missing: raise epsilon, {advice}."
         )
     return tuple(out)

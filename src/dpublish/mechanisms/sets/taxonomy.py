@@ -57,6 +57,18 @@ class Taxonomy:
         """The largest number of children of a node."""
         return int(np.diff(self.child_offset).max())
 
+    def internal_by_depth(self) -> Ints:
+        """`[u, d]`: how many internal nodes at depth d are below node u or are u itself."""
+        out = np.zeros((self.nodes, int(self.depth.max()) + 1), dtype=np.int32)
+        out[np.arange(self.nodes), self.depth] = 1
+        parent = np.zeros(self.nodes, dtype=np.int64)
+        inner = self.child < 0
+        parent[~self.child[inner]] = np.repeat(np.arange(self.nodes), np.diff(self.child_offset))[inner]
+        for depth in range(out.shape[1] - 1, 0, -1):
+            here = np.flatnonzero(self.depth == depth)
+            np.add.at(out, parent[here], out[here])
+        return out
+
     def children(self, node: int) -> list[int]:
         return [int(c) for c in self.child[self.child_offset[node] : self.child_offset[node + 1]]]
 

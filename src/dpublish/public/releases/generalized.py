@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from dpublish.domain import Domain
-from dpublish.errors import BundleError, QueryError
-from dpublish.public.estimation import Estimate, check_level
+from dpublish.errors import BundleError, QueryError, SchemaError
+from dpublish.public.estimation import Answers, Estimate, check_level
+from dpublish.public.frames import free_name
 from dpublish.public.manifest import fraction, read_domain, table
 from dpublish.public.releases.base import Release
 from dpublish.public.suppression import laplace_cumulants, spread_quantile
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MAX_GROUPS = 1_000_000
 MAX_POINTS = 20_000_000
 MAX_ROWS = 50_000_000
 
@@ -78,37 +84,131 @@ class GeneralizedRelease(Release):
         from dpublish.public.predicate import columns_of, parse_predicate
         from dpublish.public.selection import select
 
-        alpha = 1.0 - check_level(level)
         node = parse_predicate(predicate, self.domain)
-        named = sorted(set(columns_of(node)))
-        sizes = np.ones(self.counts.size, dtype=np.int64)
-        for place in named:
-            sizes *= self._high[place] - self._low[place]
-        if int(sizes.sum()) > MAX_POINTS:
-            raise QueryError("The predicate names too many columns with too many values for this release. Ask about fewer.")
-        rows = np.repeat(np.arange(sizes.size), sizes)
-        rest = np.arange(rows.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        codes: dict[int, NDArray[np.int64]] = {}
-        for place in named:
-            width = (self._high[place] - self._low[place])[rows]
-            codes[place] = self._order[place][self._low[place][rows] + rest % width].astype(np.int64)
-            rest = rest // width
+        rows, sizes, codes = self._points(sorted(set(columns_of(node))))
         found = select(node, self.domain).cover(codes.__getitem__, rows.size)
         share = np.bincount(rows, weights=found.share, minlength=sizes.size) / sizes
         inside = np.bincount(rows, weights=found.inside, minlength=sizes.size) == sizes
         touched = np.bincount(rows, weights=found.touched, minlength=sizes.size) > 0
-        value = float(share @ self.counts)
-        spread = float(share**2 @ self._k2)
-        # how a region that is cut divides is not known: spread as if any division were as likely
-        cut = float((np.maximum(self.counts[touched & ~inside], 0).astype(np.float64) ** 2).sum()) / 12
-        low = max(0.0, float(self.counts[inside].sum()) - self._quantile(inside, alpha / 2))
-        high = max(low, float(self.counts[touched].sum()) + self._quantile(touched, alpha / 2))
-        error = float(np.sqrt(spread + cut))
-        return Estimate(value=min(max(value, low), high), standard_error=error, low=low, high=high, level=level)
+        every = np.arange(sizes.size)
+        met = np.zeros(sizes.size, dtype=np.int64)
+        return self._answers(met, every, share, inside, touched, 1, level).one()
 
-    def _quantile(self, rows: NDArray[np.bool_], alpha: float) -> float:
-        k2, k4 = np.array([self._k2[rows].sum()]), np.array([self._k4[rows].sum()])
-        return float(spread_quantile(alpha, k2, np.zeros(1), k4)[0])
+    def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
+        """Counts of every combination of codes of the named columns: labels, count, standard_error, low, high."""
+        places = self._places(columns)
+        shape = [self.domain.axes[place].cardinality for place in places]
+        groups = math.prod(shape)
+        if groups > MAX_GROUPS:
+            raise QueryError(f"A table of {', '.join(columns)} has {groups:,} cells; at most {MAX_GROUPS:,} are shown at once.")
+        rows, sizes, codes = self._points(places)
+        group = np.ravel_multi_index(tuple(codes[place] for place in places), tuple(shape))
+        whole = sizes[rows] == 1
+        answers = self._answers(group, rows, 1.0 / sizes[rows], whole, np.ones(rows.size, dtype=np.bool_), groups, level)
+        parts = np.unravel_index(np.arange(groups), shape)
+        labels = [
+            pl.Series(axis.name, axis.labels, dtype=pl.String).gather(code.astype(np.uint32))
+            for axis, code in zip((self.domain.axes[place] for place in places), parts, strict=True)
+        ]
+        figures = {"count": answers.value, "standard_error": answers.standard_error, "low": answers.low, "high": answers.high}
+        return pl.DataFrame([*labels, *(pl.Series(free_name(name, columns), got) for name, got in figures.items())])
+
+    def _answers(
+        self,
+        groups: NDArray[np.int64],
+        rows: NDArray[np.int64],
+        share: NDArray[np.float64],
+        inside: NDArray[np.bool_],
+        touched: NDArray[np.bool_],
+        number: int,
+        level: float,
+    ) -> Answers:
+        """Estimates of `number` groups of cells. Entry i says how much of region `rows[i]` is in group `groups[i]`."""
+        alpha = 1.0 - check_level(level)
+
+        def total(values: NDArray[Any]) -> NDArray[np.float64]:
+            return np.bincount(groups, weights=values, minlength=number).astype(np.float64)
+
+        def reach(chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
+            k2, k4 = (total(np.where(chosen, spread[rows], 0.0)) for spread in (self._k2, self._k4))
+            return spread_quantile(alpha / 2, k2, np.zeros(number), k4)
+
+        counts = self.counts[rows].astype(np.float64)
+        low = np.maximum(total(np.where(inside, counts, 0.0)) - reach(inside), 0.0)
+        high = np.maximum(total(np.where(touched, counts, 0.0)) + reach(touched), low)
+        # how a region that is cut divides is not known: spread as if any division were as likely
+        cut = total(np.where(touched & ~inside, np.maximum(counts, 0.0) ** 2, 0.0)) / 12
+        error = np.sqrt(total(share**2 * self._k2[rows]) + cut)
+        return Answers(np.clip(total(share * counts), low, high), error, low, high, level)
+
+    def _points(self, places: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, NDArray[np.int64]]]:
+        """All combinations of the named columns' codes, region by region: the region of each, how many it has, the codes."""
+        sizes = np.ones(self.counts.size, dtype=np.int64)
+        for place in places:
+            sizes *= self._high[place] - self._low[place]
+            if sizes.sum(dtype=np.float64) > MAX_POINTS:
+                raise QueryError("Too many columns with too many values are named for this release. Ask about fewer.")
+        rows = np.repeat(np.arange(sizes.size), sizes)
+        rest = np.arange(rows.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        codes: dict[int, NDArray[np.int64]] = {}
+        for place in places:
+            width = (self._high[place] - self._low[place])[rows]
+            codes[place] = self._order[place][self._low[place][rows] + rest % width].astype(np.int64)
+            rest = rest // width
+        return rows, sizes, codes
+
+    def _places(self, columns: Sequence[str]) -> list[int]:
+        if not columns:
+            raise QueryError(f"Name at least one column. Columns: {', '.join(self.domain.names)}.")
+        if len(set(columns)) != len(columns):
+            raise QueryError("A column is named twice.")
+        try:
+            return [self.domain.axes.index(self.domain.axis(column)) for column in columns]
+        except SchemaError as error:
+            raise QueryError(str(error)) from None
+
+    def sql(self, query: str) -> pl.DataFrame:
+        """Answer a SELECT over the table `release`; rows count as even inside a region, over the columns that are named.
+
+        Results carry no error bars; `estimate` and `marginal` do.
+        """
+        from dpublish.public.frames import column_values
+        from dpublish.public.sql import run_sql
+
+        places = self._named(query)
+        rows, sizes, codes = self._points(places)
+        columns = [column_values(self.domain.axes[place], codes[place]) for place in places]
+        weight = pl.Series(free_name("weight", self.domain.names), self.counts[rows] / sizes[rows])
+        return run_sql(query, pl.DataFrame([*columns, weight]), self.domain.names)
+
+    def _named(self, query: str) -> list[int]:
+        """The columns that a query names, all for a bare star. Only those are spread out: all at once may be too many."""
+        from sqlglot import exp
+
+        from dpublish.public.predicate import parse_sql
+
+        tree = parse_sql(query)
+        if any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star)):
+            return list(range(len(self.domain.axes)))
+        named = {column.name.lower() for column in tree.find_all(exp.Column)}
+        return [place for place, name in enumerate(self.domain.names) if name.lower() in named]
+
+    def plot(self, *columns: str, level: float = 0.95, top: int = 25) -> Figure:
+        """A bar chart with error bars for one column, a heat map for two."""
+        from dpublish.public.plots import plot_marginal
+
+        return plot_marginal(self, columns, level=level, top=top)
+
+    def report(self, path: str | Path) -> Path:
+        """Write one self-contained HTML page about this release."""
+        from dpublish.public.generalized_report import write_report
+
+        return write_report(self, path)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows the release speaks of: the sum of its counts."""
+        return max(0, int(self.counts.sum()))
 
     def to_frame(self) -> pl.DataFrame:
         """One row a region: the values of each column as text, and the noisy count as `weight`."""
@@ -118,7 +218,7 @@ class GeneralizedRelease(Release):
                 self._described(axis.labels, self._order[place][low:high])
                 for low, high in zip(self._low[place], self._high[place], strict=True)
             ]
-        return pl.DataFrame({**columns, "weight" + "_" * ("weight" in columns): self.counts})
+        return pl.DataFrame({**columns, free_name("weight", self.domain.names): self.counts})
 
     @staticmethod
     def _described(labels: tuple[str, ...], codes: NDArray[np.int32]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from dpublish.errors import BundleError, QueryError
 from dpublish.public.estimation import Estimate, Total
 from dpublish.public.manifest import fraction, table, whole
-from dpublish.public.mining import WeightedSets, association_rules, top_itemsets
+from dpublish.public.mining import Itemset, WeightedSets, association_rules, support_table, top_itemsets, top_of_table
 from dpublish.public.releases.base import Release
 from dpublish.public.set_intervals import Cells, Intervals, Tree
 from dpublish.public.set_logic import Every, Item, Node, find_item, parse_items
@@ -35,6 +36,7 @@ TABLES: dict[str, dict[str, type[pl.DataType]]] = {
     "members": {"item": pl.Int32},
 }  # fmt: skip
 MAX_LAWS = 100_000
+SMALL_UNIVERSE = 20
 MAX_ROWS = 50_000_000
 
 
@@ -66,6 +68,8 @@ class ItemsetRelease(Release):
         facts = table(manifest, "facts", "manifest")
         items = whole(facts, "items", "facts", lowest=1)
         _check_total(facts)
+        if facts.get("max_items") is not None:
+            whole(facts, "max_items", "facts", lowest=1)
         laws = _check_laws(facts)
         if set(tables) != set(TABLES):
             raise BundleError(f"An itemset release holds the tables {', '.join(TABLES)}; this one holds: {sorted(tables)}.")
@@ -83,8 +87,30 @@ class ItemsetRelease(Release):
     def consistent(self) -> WeightedSets:
         """The published itemsets with weights that add up along the partitions, and to the number of transactions in all:
         what was left out is taken to be like what was published beside it."""
-        weights = self._intervals.consistent_weights()
+        if self.complete:
+            from dpublish.public.set_consistency import clipped_weights
+
+            weights = clipped_weights(self.counts, float(self.total.value) if self.total.known else None)
+        else:
+            weights = self._intervals.consistent_weights()
         return WeightedSets(self.sets.offsets, self.sets.members, weights, self.sets.items)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every itemset of the universe is published. Sums of counts, negative ones among them, are then unbiased."""
+        return all(law["threshold"] is None for law in self.manifest["facts"]["laws"]) and len(self.items) <= SMALL_UNIVERSE
+
+    @cached_property
+    def _signed(self) -> NDArray[np.float64]:
+        """The supports of all itemsets of a complete release."""
+        return support_table(replace(self.sets, weights=self.counts.astype(np.float64)))
+
+    def _most_frequent(
+        self, k: int, consistent: bool, *, min_size: int = 1, max_size: int | None = None
+    ) -> list[tuple[Itemset, float]]:
+        if self.complete and consistent:
+            return top_of_table(self._signed, k, min_size=min_size, max_size=max_size)
+        return top_itemsets(self._sets(consistent), k, min_size=min_size, max_size=max_size)
 
     def _sets(self, consistent: bool) -> WeightedSets:
         return self.consistent if consistent else self.sets
@@ -129,7 +155,8 @@ class ItemsetRelease(Release):
         """The most frequent items: item, count, standard_error, low, high."""
         if isinstance(top, bool) or not isinstance(top, int) or top < 1:
             raise QueryError(f"top must be a whole number of at least 1, not {top!r}.")
-        order = np.argsort(-self.consistent.item_weights(), kind="stable")[:top]
+        single = self._signed[1 << np.arange(len(self.items))] if self.complete else self.consistent.item_weights()
+        order = np.argsort(-single, kind="stable")[:top]
         answers = [self._intervals.answer(Item(int(item)), level) for item in order]
         return pl.DataFrame(
             {"item": [self.items[item] for item in order], "count": [answer.value for answer in answers]},
@@ -156,9 +183,10 @@ class ItemsetRelease(Release):
     ) -> pl.DataFrame:
         """The k most frequent itemsets: items and support; with `level` also estimate, standard_error, low and high.
 
-        Supports add up consistent weights, or the noisy counts as they were published when `consistent` is false.
+        Supports add up consistent weights, or the noisy counts as they were published when `consistent` is false. Where every
+        itemset is published, they add up all counts, also negative ones: such sums have no bias to mend.
         """
-        found = top_itemsets(self._sets(consistent), k, min_size=min_size, max_size=max_size)
+        found = self._most_frequent(k, consistent, min_size=min_size, max_size=max_size)
         frame = pl.DataFrame(
             {"items": [self._names(items) for items, _ in found], "support": [support for _, support in found]},
             schema={"items": pl.List(pl.String), "support": pl.Float64},
@@ -174,9 +202,8 @@ class ItemsetRelease(Release):
         self, k: int = 200, *, min_confidence: float = 0.5, max_size: int | None = None, consistent: bool = True
     ) -> pl.DataFrame:
         """Association rules within the k most frequent itemsets: given, then, support, confidence, lift."""
-        sets = self._sets(consistent)
-        found = dict(top_itemsets(sets, k, max_size=max_size))
-        rules = association_rules(found, float(sets.weights.sum()), min_confidence=min_confidence)
+        found = dict(self._most_frequent(k, consistent, max_size=max_size))
+        rules = association_rules(found, float(self._sets(consistent).weights.sum()), min_confidence=min_confidence)
         return pl.DataFrame(
             {
                 "given": [self._names(rule.given) for rule in rules],
@@ -240,6 +267,9 @@ class ItemsetRelease(Release):
         rows = super().summary()
         rows["items"] = f"{len(self.items):,}"
         rows["itemsets"] = f"{self.counts.size:,} published, {int(self.counts.sum()):,} transactions in them"
+        cut = self.manifest["facts"].get("max_items")
+        if cut is not None:
+            rows["cut"] = f"transactions were cut to their first {cut:,} items, and all counts are of cut transactions"
         rows["transactions"] = f"{self.transactions:,}" + (" (noisy count)" if self.total.known else "")
         return rows
 
