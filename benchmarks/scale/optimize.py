@@ -1,7 +1,8 @@
 """How long the solvers take at the sizes that the product promises: `python benchmarks/scale/optimize.py --json optimize.json`.
 
 Inputs are made up: a random graph of 10^6 edges, 10^4 sets over 10^5 elements, a graph of 5,000 vertices and 90,000 edges, and
-with --sites N random places on the earth with 10^5 demand points. Wall and processor time of plan and run, without the ledger.
+N random places on the earth (or, with --data, real cities) with 10^5 demand points. Wall and processor time of plan and run,
+without the ledger.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from dpublish.cost import Cost
 from dpublish.mechanisms.optimize.inputs import Lists, edges_of
@@ -57,16 +59,25 @@ def min_cut(draw: np.random.Generator) -> dict[str, float]:
     return timed(MinCut(vertices=5_000), edges, Cost.approximate(1, "1e-6"))
 
 
-def k_median(draw: np.random.Generator, sites: int, steps: int | None) -> dict[str, float]:
-    metric = Metric.haversine(np.degrees(np.arcsin(draw.uniform(-1, 1, sites))), draw.uniform(-180, 180, sites))
-    demand = np.bincount(draw.integers(0, sites, 100_000), minlength=sites).astype(np.int64)
-    return timed(KMedian(k=10, metric=metric, steps=steps), demand, Cost.pure(1))
+def k_median(draw: np.random.Generator, given: argparse.Namespace) -> dict[str, float]:
+    if given.data is not None:
+        table = pl.read_csv(given.data / "cities15000.csv.gz", columns=["latitude", "longitude"])
+        metric = Metric.haversine(table["latitude"].to_numpy(), table["longitude"].to_numpy())
+    else:
+        up, along = np.degrees(np.arcsin(draw.uniform(-1, 1, given.sites))), draw.uniform(-180, 180, given.sites)
+        metric = Metric.haversine(up, along)
+    demand = np.bincount(draw.integers(0, metric.size, 100_000), minlength=metric.size).astype(np.int64)
+    small = Metric.haversine([0.0, 1.0, 2.0], [0.0, 1.0, 2.0])
+    timed(KMedian(k=2, metric=small), np.array([1, 1, 1]), Cost.pure(1))  # compiles
+    return timed(KMedian(k=10, metric=metric, steps=given.steps), demand, Cost.pure(given.epsilon)) | {"sites": metric.size}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--sites", type=int, default=34_006)
+    parser.add_argument("--data", type=Path, help="a folder with cities15000.csv.gz: its cities are the sites")
+    parser.add_argument("--epsilon", default="1", help="of the k-median")
     parser.add_argument("--steps", type=int, help="swaps of the k-median search; 6 k ln n when left out")
     parser.add_argument("--only", help="one of vertex_cover, set_cover, min_cut, k_median")
     given = parser.parse_args()
@@ -75,7 +86,7 @@ def main() -> None:
         "vertex_cover": lambda: vertex_cover(draw),
         "set_cover": lambda: set_cover(draw),
         "min_cut": lambda: min_cut(draw),
-        "k_median": lambda: k_median(draw, given.sites, given.steps),
+        "k_median": lambda: k_median(draw, given),
     }
     report: dict[str, Any] = {"cpus": os.cpu_count(), "load": os.getloadavg()[0]}
     for name, task in tasks.items():

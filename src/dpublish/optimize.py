@@ -10,7 +10,7 @@ then are rows read. `ledger`, `budget`, `key`, `out`, `store` and `seed` mean wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack, cast
 
@@ -66,9 +66,19 @@ class Payment(TypedDict, total=False):
     progress: Progress | None
 
 
-def min_cut(edges: object, *, vertices: int | Sequence[object] | None = None, **payment: Unpack[Payment]) -> SolutionRelease:
-    """Split public vertices in two so that few private edges run across (thesis, section 7.3)."""
-    mechanism = MinCut(vertices=_vertices(edges, vertices))
+def min_cut(
+    edges: object,
+    *,
+    vertices: int | Iterable[object] | None = None,
+    rule: Literal["exact", "near-minimum"] | None = None,
+    cuts: Literal["listed", "karger-stein"] = "listed",
+    **payment: Unpack[Payment],
+) -> SolutionRelease:
+    """Split public vertices in two so that few private edges run across (thesis, section 7.3).
+
+    `edges` may be a networkx graph. Its nodes are not taken as public by themselves: say `vertices=graph.nodes` if they are.
+    """
+    mechanism = MinCut(vertices=_vertices(vertices), rule=rule, cuts=cuts)
     return publish(mechanism, open_structure(edges, "edges"), "min-cut", **payment)
 
 
@@ -91,15 +101,18 @@ def k_median(
 def vertex_cover(
     edges: object,
     *,
-    vertices: int | Sequence[object] | None = None,
+    vertices: int | Iterable[object] | None = None,
     weights: Sequence[Number] | None = None,
     rule: Literal["schedule", "two-phase"] = "schedule",
     phase: Number = "1/2",
     size_share: Number = 0,
     **payment: Unpack[Payment],
 ) -> SolutionRelease:
-    """Order public vertices so that the earlier ends of private edges are few (sections 7.5 and 7.6)."""
-    mechanism = VertexCover(vertices=_vertices(edges, vertices), weights=weights, rule=rule, phase=phase, size_share=size_share)
+    """Order public vertices so that the earlier ends of private edges are few (sections 7.5 and 7.6).
+
+    `edges` may be a networkx graph, as for `min_cut`.
+    """
+    mechanism = VertexCover(vertices=_vertices(vertices), weights=weights, rule=rule, phase=phase, size_share=size_share)
     return publish(mechanism, open_structure(edges, "edges"), "vertex-cover", **payment)
 
 
@@ -109,7 +122,7 @@ def set_cover(
     sets: Lists | Sequence[Sequence[object]] | Mapping[str, Sequence[object]],
     universe: int | Sequence[object] | None = None,
     costs: Sequence[Number] | None = None,
-    rule: Literal["greedy", "weighted", "any-weights", "exact"] | None = None,
+    rule: Literal["greedy", "weighted", "any-weights", "exact", "classes"] | None = None,
     **payment: Unpack[Payment],
 ) -> SolutionRelease:
     """Order public sets so that the first sets to hold the private elements are few or cheap (section 7.7).
@@ -174,12 +187,14 @@ def _schema(name: str) -> Schema:
     return Schema(name=name, neighbours="add-remove-one")
 
 
-def _vertices(edges: object, vertices: int | Sequence[object] | None) -> int | Sequence[object]:
-    if vertices is not None:
-        return vertices
-    if hasattr(edges, "edges") and hasattr(edges, "nodes"):
-        return [str(node) for node in edges.nodes()]
-    raise PlanError("Give vertices = ..., their number or their public names: they cannot be taken from private edges.")
+def _vertices(vertices: int | Iterable[object] | None) -> int | Sequence[object]:
+    if vertices is None:
+        # a graph that was built from its edges has exactly the vertices that touch one
+        raise PlanError(
+            "Give vertices = ..., their number or their public names: they cannot be taken from private edges. For a networkx "
+            "graph, vertices = graph.nodes says that its nodes are public, also those without an edge."
+        )
+    return vertices if isinstance(vertices, int) else [str(vertex) for vertex in vertices]
 
 
 def _family(

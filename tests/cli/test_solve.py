@@ -24,6 +24,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "agents.txt").write_text(f"a b\nb c {CANARY}\nb\n")
     (tmp_path / "two.pmed").write_text("3 3 1\n1 2 4\n2 3 5\n1 2 3\n")
     (tmp_path / "tiny.scp").write_text("2 3\n1 2 3\n2\n1 2\n1\n3\n")
+    (tmp_path / "apart.pmed").write_text("4 2 1\n1 2 4\n3 4 5\n")
+    (tmp_path / "short.pmed").write_text("3 3\n")
+    (tmp_path / "minus.pmed").write_text("2 1 1\n1 2 -4\n")
+    (tmp_path / "lonely.scp").write_text("2 2\n1 1\n2\n1 2\n0\n")
+    (tmp_path / "wrong.scp").write_text("1 2\n1 1\n1\n7\n")
+    (tmp_path / "minus.txt").write_text("1\n2\n-1\n1\n1\n")
+    (tmp_path / "minus3.txt").write_text("1\n-2\n1\n")
     return tmp_path
 
 
@@ -53,6 +60,22 @@ def test_every_problem(folder: Path, dpublish: Command, problem: str) -> None:
     assert again.document["problem"] == problem
     assert (folder / "x.dpr").read_bytes() == first
     assert release.plot() is not None
+    assert dpublish("report", "x.dpr", "--out", "x.html").code == 0
+    page = (folder / "x.html").read_text()
+    assert "How good it is" in page
+    assert CANARY not in page
+    assert dpublish("export", "x.dpr", "--out", "x.csv").code == 0
+    assert (folder / "x.csv").read_text().count("\n") == release.to_frame().height + 1
+
+
+def test_projects_by_distance_and_contracted_cuts(folder: Path, dpublish: Command) -> None:
+    words = ("solve", "public-projects", "demand.txt", "-p", "sites.csv", "--form", "haversine", "-k", "1")
+    shown = dpublish(*words, "--set", "worth=facility", "--set", "cap=500", *PAY, "-o", "f.dpr")
+    assert shown.code == 0, shown.err
+    shown = dpublish(
+        "solve", "min-cut", "edges.csv", "-p", "30", "--set", "cuts=karger-stein", "--delta", "1e-6", *PAY, "-o", "c.dpr"
+    )
+    assert shown.code == 0, shown.err
 
 
 def test_or_library_files(folder: Path, dpublish: Command) -> None:
@@ -79,6 +102,35 @@ def test_or_library_files(folder: Path, dpublish: Command) -> None:
         (("vertex-cover", "edges.csv", "-p", "names.txt", "--set", "wieghts=x"), "Did you mean 'weights'"),
         (("set-cover", "elements.txt", "-p", "sets.txt"), "delta"),
         (("min-cut", "nothing.csv", "-p", "names.txt"), "no file"),
+        (("min-cut", "edges.csv", "-p", "names.txt", "--set", "cuts=contract"), "Use listed or karger-stein"),
+        (("min-cut", "edges.csv", "-p", "names.txt", "--set", "rule=fast"), "rule = 'fast' is not known"),
+        (("min-cut", "edges.csv", "-p", "40"), "delta between 0 and 1"),
+        (("k-median", "demand.txt", "-p", "apart.pmed", "--form", "pmed", "-k", "1"), "disconnected"),
+        (("k-median", "demand.txt", "-p", "short.pmed", "--form", "pmed", "-k", "1"), "ends too early"),
+        (("k-median", "demand.txt", "-p", "minus.pmed", "--form", "pmed", "-k", "1"), "length of at least 0"),
+        (
+            ("k-median", "demand.txt", "-p", "sites.csv", "--form", "haversine", "-k", "1", "--set", "cap=-3"),
+            "positive distance",
+        ),
+        (
+            ("k-median", "demand.txt", "-p", "sites.csv", "--form", "haversine", "-k", "1", "--set", "cap=far"),
+            "positive distance",
+        ),
+        (
+            ("k-median", "demand.txt", "-p", "sites.csv", "--form", "haversine", "-k", "1", "--set", "steps=many"),
+            "whole number",
+        ),
+        (("k-median", "demand.txt", "-p", "names.txt", "--form", "haversine", "-k", "1"), "not a CSV of sites"),
+        (("vertex-cover", "edges.csv", "-p", "names.txt", "--set", "weights=minus.txt"), "above 0"),
+        (("vertex-cover", "edges.csv", "-p", "names.txt", "--set", "weights=sets.txt"), "weight"),
+        (("vertex-cover", "edges.csv", "-p", "1"), "at least 2"),
+        (("set-cover", "elements.txt", "-p", "lonely.scp", "--form", "scp", "--delta", "1e-6"), "is in no set"),
+        (("set-cover", "elements.txt", "-p", "wrong.scp", "--form", "scp", "--delta", "1e-6"), "sets from 1 to 2"),
+        (("set-cover", "elements.txt", "-p", "sets.txt", "--set", "costs=minus3.txt", "--delta", "1e-6"), "above 0"),
+        (("set-cover", "elements.txt", "-p", "sets.txt", "--set", "rule=exact", "--delta", "1e-6"), "delta"),
+        (("public-projects", "agents.txt", "-p", "names.txt", "-k", "9"), "number of resources, 5"),
+        (("public-projects", "agents.txt", "-p", "names.txt", "-k", "1", "--set", "worth=joy"), "not known"),
+        (("public-projects", "agents.txt", "-p", "names.txt", "-k", "1", "--set", "cap=3"), "worth=facility"),
     ],
 )
 def test_wrong_requests_cost_nothing(folder: Path, dpublish: Command, words: tuple[str, ...], text: str) -> None:

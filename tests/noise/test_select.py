@@ -16,6 +16,7 @@ from flint import arb, ctx
 import dpublish.noise.laplace as laplace_module
 from dpublish.errors import BudgetExceeded, InputError
 from dpublish.noise import select
+from dpublish.noise.kernels.race import sieve
 from dpublish.noise.select import SparseVector, above_threshold, choose_index, sparse_vector_scales
 from dpublish.noise.words import SeededStream
 
@@ -118,13 +119,34 @@ def test_float_bounds_and_ball_arithmetic_agree(rule: str, monkeypatch: pytest.M
     assert all_choices() == fast
 
 
-def test_many_blocks_are_searched_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    scores = np.random.default_rng(25).integers(0, 5, 100)
-    for rule in RULES:
-        whole = [choose_index(SeededStream(s), scores, exponent=Fraction(1, 2), rule=rule) for s in range(60)]
-        with monkeypatch.context() as patch:
-            patch.setattr(select, "_BLOCK", 7)
-            assert [choose_index(SeededStream(s), scores, exponent=Fraction(1, 2), rule=rule) for s in range(60)] == whole
+@pytest.mark.parametrize("flip", [False, True])
+def test_the_sieve_bounds_contain_the_keys(flip: bool) -> None:
+    """One candidate against another with a gap just inside or outside: what the sieve drops has certainly lost."""
+    rng = np.random.default_rng(25)
+    edges = [0, 1, 2, 3, TOP, TOP - 1, 1 << 63, (1 << 63) - 1, (1 << 53) + 1, (1 << 54) - 1, *(1 << k for k in range(0, 64, 7))]
+    words = np.array([*edges, *rng.integers(0, 1 << 63, 400, dtype=np.uint64).tolist()], dtype=np.uint64)
+    rng.shuffle(words)
+    with ctx.workprec(128):
+        # a little less than all reals with these bits, or the ends 0 and 1 would have no logarithm
+        waits = [-((arb(int(w)) + arb("0.5 +/- 0.4999")) / arb(2) ** 64).log() for w in words]
+        keys = [-wait.log() if flip else wait for wait in waits]
+    for start in range(0, len(words) - 8, 8):
+        gap = rng.random(8) * 3
+        part = slice(start, start + 8)
+        kept = set(sieve(words[part], gap, gap, flip).tolist())
+        with ctx.workprec(128):
+            totals = [key - arb(float(g)) for key, g in zip(keys[part], gap, strict=True)]
+            for lost in set(range(8)) - kept:
+                assert any(totals[lost] < totals[other] for other in kept)
+
+
+@pytest.mark.parametrize("size", [1, 1023, 1024, 1025, 5000])
+def test_all_pieces_are_searched(size: int) -> None:
+    for place in {0, size // 2, size - 1}:
+        scores = np.zeros(size, dtype=np.int64)
+        scores[place] = 10**6
+        for rule in RULES:
+            assert choose_index(SeededStream(place), scores, exponent=Fraction(1), rule=rule) == place
 
 
 @pytest.mark.parametrize("first", [0, 1, 12345, 1 << 63, TOP])

@@ -1,28 +1,29 @@
 """Cost against the optimum for every solver: `python -m benchmarks.papers.roth2010_optimize --data DIR --out DIR [--quick]`.
 
 DIR holds orlib_pmed.tar.gz, orlib_scp.tar.gz, graph_ego_facebook.txt.gz, graph_ca_grqc.txt.gz and retail.txt.gz. A point is the
-mean of a few seeded runs; results.json has all of them, with the theorem's bound and the lower bound of each plan.
+mean of a few seeded runs; results.json has all of them, with the theorem's bound and the lower bound of each plan. It is
+written after every instance, and a run that was stopped goes on where it was; remove the file to start again.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import gzip
-import io
 import itertools
 import json
-import tarfile
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.papers.roth2010_optimize.draw import draw_figure, write_page
+from benchmarks.papers.roth2010_optimize.instances import baskets, best_found, graph, largest_component, optima, unpacked
 
 from dpublish.cost import Cost
-from dpublish.mechanisms.optimize.inputs import Lists, edges_of, lists_of
+from dpublish.mechanisms.kernels.optimize_cuts import smallest_cut
+from dpublish.mechanisms.optimize.inputs import Edges, Lists, edges_of
 from dpublish.mechanisms.optimize.k_median import KMedian
 from dpublish.mechanisms.optimize.metric import Metric
 from dpublish.mechanisms.optimize.min_cut import MinCut
@@ -34,18 +35,30 @@ from dpublish.private.structures import read_pmed, read_scp
 from dpublish.schema import Schema
 
 EPSILONS = ("0.1", "0.3", "1", "3", "10")
+DENSITIES = (10, 100, 1000)
 SCHEMA = Schema(name="bench", neighbours="add-remove-one")
 DELTA = "1e-6"
+Cases = Iterator[tuple[str, dict[str, Any]]]
+Done = frozenset[str]
 
 
 def sweep(
-    mechanism: Any, numbers: Any, best: float, measure: Callable[[Any], float], runs: int, delta: bool, larger: bool = False
+    mechanism: Any,
+    numbers: Any,
+    best: float,
+    measure: Callable[[Any], float],
+    runs: int,
+    *,
+    delta: bool = False,
+    larger: bool = False,
+    epsilons: Sequence[str] = EPSILONS,
 ) -> dict[str, Any]:
     """Mean of cost / best over `runs` seeds for every epsilon, with the ratios that the plan's two bounds amount to."""
-    out: dict[str, Any] = {"epsilon": list(EPSILONS), "ratio": [], "spread": [], "bound": [], "lower": [], "best": best}
-    for text in EPSILONS:
-        cost = Cost.approximate(text, DELTA) if delta else Cost.pure(text)
-        plan = mechanism.plan(SCHEMA, cost)
+    out: dict[str, Any] = {
+        "epsilon": list(epsilons), "runs": runs, "ratio": [], "spread": [], "bound": [], "lower": [], "best": best,
+    }  # fmt: skip
+    for text in epsilons:
+        plan = mechanism.plan(SCHEMA, Cost.approximate(text, DELTA) if delta else Cost.pure(text))
         ratios = [measure(mechanism.run(SeededNoise(seed), numbers, plan).tables) / best for seed in range(runs)]
         out["ratio"].append(float(np.mean(ratios)))
         out["spread"].append(float(np.std(ratios)))
@@ -56,53 +69,51 @@ def sweep(
     return out
 
 
-def unpacked(archive: Path, folder: Path) -> dict[str, Path]:
-    with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
-    return {path.stem.lower(): path for path in folder.rglob("*") if path.is_file()}
+def densities_of(k: int) -> tuple[int, ...]:
+    """Large k takes many steps, each with many swaps: fewer densities there."""
+    return DENSITIES if k <= 30 else DENSITIES[::2] if k < 60 else DENSITIES[-1:]
 
 
-def optima(files: dict[str, Path], name: str) -> dict[str, float]:
-    rows = list(csv.reader(io.StringIO(files[name].read_text())))
-    found = {}
-    for row in rows:
-        numbers = [cell for cell in row if cell.replace(".", "").isdigit()]
-        if row and numbers:
-            found[row[0].lower().removesuffix(".txt")] = float(numbers[-1])
-    return found
-
-
-def k_medians(data: Path, quick: bool, runs: int) -> dict[str, Any]:
-    out = {}
+def k_medians(data: Path, quick: bool, done: Done) -> Cases:
+    """Demand points drawn uniformly over the vertices, so many a vertex on average; the reference is a search without noise."""
     with tempfile.TemporaryDirectory() as folder:
         files = unpacked(data / "orlib_pmed.tar.gz", Path(folder))
         known = optima(files, "pmed_optima")
-        for number in (1, 6) if quick else range(1, 41):
-            distances, k = read_pmed(files[f"pmed{number}"])
-            for copies in (10, 1000):
-                demand = np.full(len(distances), copies, dtype=np.int64)
-                best = copies * known[f"pmed{number}"]
-                mechanism = KMedian(k=k, metric=Metric.matrix(distances))
-                # the loop variables are bound as defaults: the function outlives this round only inside `sweep`
-                measure = lambda t, d=distances, w=demand: float(w @ d[:, t["chosen"]["site"]].min(axis=1))  # noqa: E731
-                out[f"pmed{number}, {copies} points a vertex"] = sweep(mechanism, demand, best, measure, runs, delta=False)
-    return out
+        loaded = {number: read_pmed(files[f"pmed{number}"]) for number in ((1, 6) if quick else range(1, 41))}
+        # those that take longest come last
+        for number, (distances, k) in sorted(loaded.items(), key=lambda item: item[1][1] ** 2 * len(item[1][0])):
+            names = {density: f"pmed{number}, {density} a vertex" for density in densities_of(k)}
+            if done.issuperset(names.values()):
+                continue
+            size = len(distances)
+            metric = Metric.matrix(distances)
+            mechanism = KMedian(k=k, metric=metric)
+            # how good the reference is where the optimum is known: one demand point at every vertex
+            once = best_found(metric, k, np.ones(size, dtype=np.int64)) / known[f"pmed{number}"]
+            for density, name in names.items():
+                demand = np.random.default_rng(number).multinomial(density * size, np.full(size, 1 / size)).astype(np.int64)
+                measure = lambda t, d=distances, w=demand: float((w * d[:, t["chosen"]["site"]].min(axis=1)).sum())  # noqa: E731
+                case = sweep(
+                    mechanism, demand, best_found(metric, k, demand), measure, 3 if k <= 10 else 1,
+                )  # fmt: skip
+                yield name, case | {"k": k, "density": density, "reference": once}
 
 
-def set_covers(data: Path, quick: bool, runs: int) -> dict[str, Any]:
-    out = {}
+def set_covers(data: Path, quick: bool, done: Done) -> Cases:
     with tempfile.TemporaryDirectory() as folder:
         files = unpacked(data / "orlib_scp.tar.gz", Path(folder))
         known = optima(files, "scp_optima")
-        names = ["scp41", "scpa1"] if quick else sorted(name for name in known if name in files)
-        for name in names:
+        for name in ["scp41", "scpa1"] if quick else sorted(name for name in known if name in files):
+            if name in done:
+                continue
             sets, costs, count = read_scp(files[name])
             prices = np.array([float(c) for c in costs])
             present = np.ones(count, dtype=np.int64)
             measure = lambda t, s=sets, p=prices, n=count: cover_price(s, p, n, t["order"]["set"])  # noqa: E731
-            mechanism = SetCover(sets=sets, elements=count, costs=costs)
-            out[name] = sweep(mechanism, present, known[name], measure, runs, delta=True)
-    return out
+            case = sweep(SetCover(sets=sets, elements=count, costs=costs), present, known[name], measure, 2, delta=True)
+            draw = np.random.default_rng(0)
+            blind = [cover_price(sets, prices, count, np.lexsort((draw.random(len(prices)), prices))) for _ in range(5)]
+            yield name, case | {"by public cost alone": float(np.mean(blind)) / known[name], "family": name[3]}
 
 
 def cover_price(sets: Lists, prices: Any, count: int, order: Any) -> float:
@@ -115,112 +126,90 @@ def cover_price(sets: Lists, prices: Any, count: int, order: Any) -> float:
     return total
 
 
-def vertex_covers(data: Path, runs: int) -> dict[str, Any]:
-    out = {}
+def covered_by(edges: Edges, count: int, order: Any) -> float:
+    place = np.empty(count, dtype=np.int64)
+    place[order] = np.arange(count)
+    return float(len(np.unique(np.where(place[edges.heads] < place[edges.tails], edges.heads, edges.tails))))
+
+
+def vertex_covers(data: Path, quick: bool, done: Done) -> Cases:
     for name in ("ego_facebook", "ca_grqc"):
-        with gzip.open(data / f"graph_{name}.txt.gz", "rt") as file:
-            pairs = np.array([line.split()[:2] for line in file], dtype=np.int64)
-        _, renumbered = np.unique(pairs, return_inverse=True)
-        edges = edges_of(renumbered.reshape(-1, 2))
-        count = int(renumbered.max()) + 1
+        edges, count = graph(data / f"graph_{name}.txt.gz")
         floor = double_cover_matching(edges, count) / 2  # the smallest cover is at least this
+        draw = np.random.default_rng(0)
+        blind = float(np.mean([covered_by(edges, count, draw.permutation(count)) for _ in range(5)])) / floor
         for rule in ("schedule", "two-phase"):
-
-            def measure(tables: Any, edges: Any = edges, count: int = count) -> float:
-                place = np.empty(count, dtype=np.int64)
-                place[tables["order"]["vertex"]] = np.arange(count)
-                first = np.where(place[edges.heads] < place[edges.tails], edges.heads, edges.tails)
-                return float(len(np.unique(first)))
-
-            out[f"{name}, {rule}"] = sweep(VertexCover(vertices=count, rule=rule), edges, floor, measure, runs, delta=False)  # type: ignore[arg-type]
-    return out
+            measure = lambda t, e=edges, n=count: covered_by(e, n, t["order"]["vertex"])  # noqa: E731
+            case = sweep(VertexCover(vertices=count, rule=rule), edges, floor, measure, 3 if quick else 10)  # type: ignore[arg-type]
+            yield f"{name}, {rule}", case | {"random order": blind}
 
 
-def min_cuts(runs: int) -> dict[str, Any]:
-    draw = np.random.default_rng(1)
-    pairs = [p for p in itertools.combinations(range(300), 2) if (p[0] < 150) == (p[1] < 150) and draw.random() < 0.8]
-    edges = edges_of([*pairs, *((i, 150 + i) for i in range(5))])
-
-    def measure(tables: Any) -> float:
-        side = tables["sides"]["side"]
-        return float((side[edges.heads] != side[edges.tails]).sum())
-
-    return {"planted cut of 5 in two halves of 150": sweep(MinCut(vertices=300), edges, 5.0, measure, runs, delta=True)}
-
-
-def coverage(data: Path, runs: int) -> dict[str, Any]:
-    with gzip.open(data / "retail.txt.gz", "rt") as file:
-        baskets = [[int(item) for item in line.split()] for line in file]
-    count, k = 1 + max(max(row) for row in baskets if row), 20
-    agents = lists_of(baskets)
-    best = PublicProjects(k=k, resources=count)
-    exact = best.run(
-        SeededNoise(0), agents, best.plan(SCHEMA, Cost.pure(Fraction(10**6)))
-    )  # so much epsilon that greedy is exact
-
-    def measure(tables: Any) -> float:
-        chosen = np.isin(agents.items, tables["chosen"]["resource"])
-        rows = np.repeat(np.arange(len(agents)), np.diff(agents.starts))
-        return float(len(np.unique(rows[chosen])))
-
-    greedy = measure(exact.tables)
-    return {f"retail, {k} items": sweep(best, agents, greedy, measure, runs, delta=False, larger=True)}
+def min_cuts(data: Path, quick: bool, done: Done) -> Cases:
+    cases: dict[str, tuple[Edges, int]] = {}
+    for half, chance, across in ((150, 0.8, 5),) if quick else ((150, 0.8, 5), (150, 0.8, 40), (400, 0.5, 20)):
+        draw = np.random.default_rng(1)
+        pairs = np.array(list(itertools.combinations(range(2 * half), 2)))
+        inside = (pairs[:, 0] < half) == (pairs[:, 1] < half)
+        pairs = pairs[inside & (draw.random(len(pairs)) < chance)]
+        bridge = [(i, half + i) for i in range(across)]
+        cases[f"planted {across}, two halves of {half}"] = edges_of(np.concatenate([pairs, np.array(bridge)])), 2 * half
+    if not quick:
+        for name in ("ego_facebook", "ca_grqc"):
+            cases[f"{name}, largest component"] = largest_component(*graph(data / f"graph_{name}.txt.gz"))
+    for name, (edges, count) in cases.items():
+        if name in done:
+            continue
+        measure = lambda t, e=edges: float((t["sides"]["side"][e.heads] != t["sides"]["side"][e.tails]).sum())  # noqa: E731
+        best = smallest_cut(count, edges.heads, edges.tails, np.ones(len(edges), dtype=np.int64), 1 << 40)
+        degree = np.bincount(np.concatenate([edges.heads, edges.tails]), minlength=count)
+        case = sweep(MinCut(vertices=count), edges, float(best), measure, 3 if count < 2000 else 2, delta=True)
+        yield name, case | {"random single vertex": float(degree.mean()) / float(best)}
 
 
-def draw_figure(results: dict[str, dict[str, Any]], path: Path) -> None:
-    import matplotlib
+def coverage(data: Path, quick: bool, done: Done) -> Cases:
+    agents, count = baskets(data / "retail.txt.gz")
+    rows = np.repeat(np.arange(len(agents)), np.diff(agents.starts))
+    measure = lambda t: float(len(np.unique(rows[np.isin(agents.items, t["chosen"]["resource"])])))  # noqa: E731
+    for k in (20,) if quick else (5, 20, 100):
+        mechanism = PublicProjects(k=k, resources=count)
+        # so much epsilon that greedy is exact
+        greedy = measure(mechanism.run(SeededNoise(0), agents, mechanism.plan(SCHEMA, Cost.pure(Fraction(10**6)))).tables)
+        for delta in (False, True):
+            name = f"retail, k = {k}" + (", delta = 1e-6" if delta else "")
+            if name not in done:
+                yield name, sweep(mechanism, agents, greedy, measure, 3 if quick else 5, delta=delta, larger=True)
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(2, 3, figsize=(14, 8))
-    for panel, (problem, cases) in zip(axes.flat, results.items(), strict=False):
-        for place, (name, case) in enumerate(list(cases.items())[:4]):
-            x = [float(e) for e in case["epsilon"]]
-            colour = f"C{place}"
-            panel.errorbar(x, case["ratio"], yerr=case["spread"], marker="o", color=colour, label=name, capsize=2)
-            if place == 0:
-                panel.plot(x, case["bound"], linestyle="--", color="#555555", label="theorem's bound (first)")
-                panel.plot(x, case["lower"], linestyle=":", color="#555555", label="lower bound (first)")
-        panel.axhline(1, color="#bbbbbb", linewidth=0.8)
-        panel.set_xscale("log")
-        if problem != "public projects":
-            panel.set_yscale("log")
-        panel.set_title(problem)
-        panel.set_xlabel("epsilon")
-        panel.set_ylabel("value / greedy value" if problem == "public projects" else "cost / best known")
-        panel.legend(fontsize=7)
-        panel.grid(alpha=0.3)
-    for panel in list(axes.flat)[len(results) :]:
-        panel.set_visible(False)
-    figure.tight_layout()
-    figure.savefig(path, dpi=95)
+PROBLEMS: dict[str, Callable[[Path, bool, Done], Cases]] = {
+    "vertex cover": vertex_covers,
+    "public projects": coverage,
+    "minimum cut": min_cuts,
+    "set cover": set_covers,
+    "k-median": k_medians,
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--quick", action="store_true", help="two instances of each library, three runs")
+    parser.add_argument("--only", action="append", choices=PROBLEMS, help="run this problem alone (may be repeated)")
+    parser.add_argument("--quick", action="store_true", help="two instances of each library, fewer runs")
+    parser.add_argument("--draw", action="store_true", help="only draw the figure and the page again from results.json")
     given = parser.parse_args()
-    runs = 3 if given.quick else 10
     given.out.mkdir(parents=True, exist_ok=True)
-    results: dict[str, dict[str, Any]] = {}
-    for problem, task in {
-        "vertex cover": lambda: vertex_covers(given.data, runs),
-        "set cover": lambda: set_covers(given.data, given.quick, runs),
-        "public projects": lambda: coverage(given.data, runs),
-        "minimum cut": lambda: min_cuts(runs),
-        "k-median": lambda: k_medians(given.data, given.quick, runs),
-    }.items():
-        results[problem] = task()
-        for name, case in results[problem].items():
-            print(
-                f"{problem}: {name}: " + ", ".join(f"{e}: {r:.3g}" for e, r in zip(EPSILONS, case["ratio"], strict=True)),
-                flush=True,
-            )
-        (given.out / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-        draw_figure(results, given.out / "figure.png")
+    path = given.out / "results.json"
+    results: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    for problem in [] if given.draw else given.only or list(PROBLEMS):
+        cases = results.setdefault(problem, {})
+        used = time.process_time()
+        for name, case in PROBLEMS[problem](given.data, given.quick, frozenset(cases)):
+            cases[name] = case | {"cpu_seconds": round(time.process_time() - used, 2)}
+            used = time.process_time()
+            print(f"{problem}: {name}: {cases[name]['cpu_seconds']} s of processor time", flush=True)
+            path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    draw_figure(results, given.out / "figure.png")
+    write_page(results, given.out / "README.md")
 
 
 if __name__ == "__main__":

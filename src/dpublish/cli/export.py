@@ -45,5 +45,6 @@ def export(
     if json:
         screen.write_json({"out": out, "format": form, "synthetic": synthetic, "bytes": out.stat().st_size})
     else:
-        kind = "synthetic rows" if synthetic else "weighted rows (column 'weight')"
+        weighted = "weighted rows (column 'weight')" if "weight" in opened.to_frame().columns else "the table"
+        kind = "synthetic rows" if synthetic else weighted
         screen.say(f"Wrote {kind} to {out}")

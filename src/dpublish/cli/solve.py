@@ -123,6 +123,10 @@ def _mechanism(problem: Problem, public: str, form: str, k: int | None, settings
         return KMedian(k=k or 0, **_sites(public, form, options.pop("cap", None)), **options), "items"
     if problem is Problem.set_cover:
         return _set_cover(public, form, options), "items"
+    if problem is Problem.public_projects and options.get("worth") == "facility":
+        places = _sites(public, form, options.pop("cap", None))
+        metric = places["metric"]
+        return PublicProjects(k=k or 0, resources=places.get("labels") or metric.size, metric=metric, **options), "items"
     names: Any = int(public) if public.isdecimal() else read_names(public)
     if problem is Problem.public_projects:
         return PublicProjects(k=k or 0, resources=names, **options), "lists"
@@ -134,11 +138,11 @@ def _mechanism(problem: Problem, public: str, form: str, k: int | None, settings
 
 
 _SETTINGS = {
-    Problem.min_cut: ("rule",),
+    Problem.min_cut: ("rule", "cuts"),
     Problem.k_median: ("rule", "steps", "cap"),
     Problem.vertex_cover: ("weights", "rule", "phase", "size_share"),
     Problem.set_cover: ("costs", "rule"),
-    Problem.public_projects: (),
+    Problem.public_projects: ("worth", "cap"),
 }
 
 
@@ -151,6 +155,8 @@ def _known(problem: Problem, options: dict[str, str]) -> None:
             raise PlanError(
                 f"{problem.value} has no setting '{key}'.{did_you_mean(key, allowed)} Settings: {', '.join(allowed) or 'none'}."
             )
+    if "cap" in options and problem is Problem.public_projects and options.get("worth") != "facility":
+        raise PlanError("cap goes with worth=facility, where distances count.")
     if not options.get("steps", "0").isdecimal():
         raise PlanError(f"steps must be a whole number, not '{options['steps']}'.")
 
@@ -163,7 +169,10 @@ def _sites(public: str, form: str, cap: str | None) -> dict[str, Any]:
     from dpublish.mechanisms.optimize.metric import Metric
     from dpublish.private.structures import read_pmed
 
-    most = float(cap) if cap is not None else None
+    try:
+        most = float(cap) if cap is not None else None
+    except ValueError:
+        raise PlanError(f"cap must be a positive distance, not '{cap}'.") from None
     if form == "pmed":
         return {"metric": Metric.matrix(read_pmed(public)[0], cap=most)}
     if form not in ("haversine", "euclidean"):

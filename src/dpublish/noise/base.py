@@ -23,6 +23,21 @@ CellArray = NDArray[np.uint64]
 ChoiceRule = Literal["permute-and-flip", "exponential"]
 
 
+class BoundedScores(abc.ABC):
+    """Scores of many candidates, known to bounds for whole groups of them and exactly on demand.
+
+    Group g holds candidates starts[g], ..., starts[g + 1] - 1; their scores are whole numbers from low[g] to high[g].
+    """
+
+    starts: IntArray
+    low: IntArray
+    high: IntArray
+
+    @abc.abstractmethod
+    def exact(self, candidates: IntArray) -> IntArray:
+        """The scores of these candidates."""
+
+
 class Noise(abc.ABC):
     """What a mechanism may ask of randomness. `label` names the step in recordings and error texts (public text only)."""
 
@@ -69,6 +84,20 @@ class Noise(abc.ABC):
         label: str = "",
     ) -> int:
         """Index of a high score, epsilon-DP. `monotone`: one unit moves all scores the same way, which halves the noise."""
+
+    def choose_bounded(
+        self,
+        scores: BoundedScores,
+        *,
+        sensitivity: Fraction,
+        epsilon: Fraction,
+        monotone: bool = False,
+        rule: ChoiceRule = "permute-and-flip",
+        label: str = "",
+    ) -> int:
+        """`choose` from the exact scores of all candidates. A tap may leave out those that cannot win, as here it does not."""
+        every = scores.exact(np.arange(int(scores.starts[-1]), dtype=np.int64))
+        return self.choose(every, sensitivity=sensitivity, epsilon=epsilon, monotone=monotone, rule=rule, label=label)
 
     @abc.abstractmethod
     def gamma_norm(

@@ -3,10 +3,10 @@
 In: a word stream, exact scores (integers or Fractions) and exact parameters. Out: an index, or a yes/no answer.
 
 Both choices are run as a race. Every candidate gets one uniform real, which with its score makes a key, and the best key
-wins; ties have probability zero. The keys are bounded in float64 for the whole array at once, and the few candidates that the
-bounds cannot separate are settled by ball arithmetic on the same uniforms (see lazy.py). The law is exact, the cost is one
-word per candidate, and the running time hardly depends on the scores: a single dominant candidate among a million is as fast
-as a tie (proof: select.proof.md).
+wins; ties have probability zero. A compiled sieve keeps the few candidates whose leading bits allow them to win, their keys are
+bounded in float64, and those that the bounds cannot separate are settled by ball arithmetic on the same uniforms (see
+lazy.py). The law is exact, the cost is one word per candidate, and the running time hardly depends on the scores: a single
+dominant candidate among a million is as fast as a tie (proof: select.proof.md).
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from flint import arb, ctx
 from dpublish.errors import BudgetExceeded, InputError
 from dpublish.noise.balls import fraction_ball
 from dpublish.noise.base import ChoiceRule, IntArray
+from dpublish.noise.kernels.race import sieve
 from dpublish.noise.lazy import (
     FIRST_BITS,
     FloatArray,
     LazyUniforms,
+    WordArray,
     exponential_bounds,
     fraction_bounds,
     log_bounds,
 )
 from dpublish.noise.words import WordStream
 
-_RULES = ("permute-and-flip", "exponential")
+RULES = ("permute-and-flip", "exponential")
 _WORD_SIZED = 1 << 62  # Fractions are brought to a common denominator only while it stays below this
-_BLOCK = 8192  # candidates bounded at a time, so that intermediate arrays stay in cache
 _SMALL_RATE = 2.0**-900  # between these, a rate times any 64-bit gap stays a normal float
 _LARGE_RATE = 2.0**900
 
@@ -51,8 +52,8 @@ def choose_index(
     "exponential" returns i with probability proportional to its weight. "permute-and-flip" visits the candidates in uniformly
     random order and returns the first whose coin of probability equal to its weight comes up heads (McKenna and Sheldon 2020).
     """
-    if rule not in _RULES:
-        raise InputError(f"Unknown choice rule {rule!r}. Use one of: {', '.join(_RULES)}.")
+    if rule not in RULES:
+        raise InputError(f"Unknown choice rule {rule!r}. Use one of: {', '.join(RULES)}.")
     if exponent < 0:
         raise InputError("The exponent of a choice must be at least 0.")
     if len(scores) == 0:
@@ -69,7 +70,7 @@ def _gaps(
     whole, unit = _as_int64(scores)
     rate = exponent * unit
     rate_low, rate_high = fraction_bounds(rate)
-    if whole is not None and (rate == 0 or (rate_low > _SMALL_RATE and rate_high < _LARGE_RATE)):
+    if whole is not None and in_float_range(rate, rate_low, rate_high):
         # The subtraction modulo 2^64 is exact, because the true difference lies in [0, 2^64).
         bits = whole.view(np.uint64)
         gaps = bits[np.argmax(whole)] - bits
@@ -80,6 +81,11 @@ def _gaps(
     differences = [exponent * (top - q) for q in exact]
     bounds = np.array([fraction_bounds(g) for g in differences])
     return bounds[:, 0], bounds[:, 1], differences.__getitem__
+
+
+def in_float_range(rate: Fraction, low: float, high: float) -> bool:
+    """Whether a rate with these float bounds, times any 64-bit gap, stays a normal float or 0."""
+    return rate == 0 or (low > _SMALL_RATE and high < _LARGE_RATE)
 
 
 def _rational(score: object) -> int | Fraction:
@@ -111,7 +117,11 @@ def _as_int64(scores: IntArray | list[int | Fraction]) -> tuple[IntArray | None,
 
 def _race(uniforms: LazyUniforms, low: FloatArray, high: FloatArray, gap: Callable[[int], Fraction], rule: ChoiceRule) -> int:
     """The index whose key is largest: E - gap for permute-and-flip, -(log E + gap) for exponential, where E = -log U."""
-    alive = _contenders(uniforms, low, high, rule)
+    return settle(uniforms, _contenders(uniforms, low, high, rule), gap, rule)
+
+
+def settle(uniforms: LazyUniforms, alive: list[int], gap: Callable[[int], Fraction], rule: ChoiceRule) -> int:
+    """The one of these candidates whose key is largest, by balls that shrink until a single one is left."""
     precision = 2 * FIRST_BITS
     while len(alive) > 1:
         with ctx.workprec(precision):
@@ -128,18 +138,18 @@ def _race(uniforms: LazyUniforms, low: FloatArray, high: FloatArray, gap: Callab
 
 def _contenders(uniforms: LazyUniforms, low: FloatArray, high: FloatArray, rule: ChoiceRule) -> list[int]:
     """The candidates whose key may be the largest, as far as float64 bounds can tell: nearly always just one."""
-    best = -math.inf
-    found: list[tuple[int, float]] = []
-    for start in range(0, len(low), _BLOCK):
-        block = slice(start, start + _BLOCK)
-        wait_low, wait_high = exponential_bounds(uniforms.words[block])
-        if rule == "permute-and-flip":
-            key_low, key_high = wait_low - high[block], wait_high - low[block]
-        else:
-            key_low, key_high = -(log_bounds(wait_high)[1] + high[block]), -(log_bounds(wait_low)[0] + low[block])
-        best = max(best, float(key_low.max()))
-        found.extend((start + int(i), float(key_high[i])) for i in np.flatnonzero(key_high >= best))
-    return [i for i, key in found if key >= best]
+    kept = sieve(uniforms.words, low, high, rule == "exponential")
+    key_low, key_high = key_bounds(uniforms.words[kept], low[kept], high[kept], rule)
+    found: list[int] = kept[key_high >= key_low.max()].tolist()
+    return found
+
+
+def key_bounds(words: WordArray, low: FloatArray, high: FloatArray, rule: ChoiceRule) -> tuple[FloatArray, FloatArray]:
+    """Float bounds on the keys of candidates with these words and these bounds on their gaps."""
+    wait_low, wait_high = exponential_bounds(words)
+    if rule == "permute-and-flip":
+        return wait_low - high, wait_high - low
+    return -(log_bounds(wait_high)[1] + high), -(log_bounds(wait_low)[0] + low)
 
 
 def _key(uniform: arb, gap: Fraction, rule: ChoiceRule) -> arb:

@@ -17,7 +17,7 @@ from flint import arb, ctx
 from numpy.typing import NDArray
 
 from dpublish.errors import PlanError, PrivateSideError
-from dpublish.noise.base import CellArray, ChoiceRule, IntArray, Noise
+from dpublish.noise.base import BoundedScores, CellArray, ChoiceRule, IntArray, Noise
 from dpublish.noise.gaussian import discrete_gaussian
 from dpublish.noise.geometric import MAX_TRIALS, pass_probability, ranks_to_cells, survivors, tail
 from dpublish.noise.kernels.cells import cells_in_order, clamp_sums, merge_cells
@@ -91,6 +91,21 @@ class StreamNoise(Noise):
 
         exponent = _positive("epsilon", epsilon) / _positive("sensitivity", sensitivity)
         return choose_index(self._stream, scores, exponent=exponent if monotone else exponent / 2, rule=rule)
+
+    def choose_bounded(
+        self,
+        scores: BoundedScores,
+        *,
+        sensitivity: Fraction,
+        epsilon: Fraction,
+        monotone: bool = False,
+        rule: ChoiceRule = "permute-and-flip",
+        label: str = "",
+    ) -> int:
+        from dpublish.noise.bounded import choose_bounded_index
+
+        exponent = _positive("epsilon", epsilon) / _positive("sensitivity", sensitivity)
+        return choose_bounded_index(self._stream, scores, exponent=exponent if monotone else exponent / 2, rule=rule)
 
     def gamma_norm(
         self, values: Sequence[Fraction], *, grid: Fraction, sensitivity: Fraction, epsilon: Fraction, label: str = ""

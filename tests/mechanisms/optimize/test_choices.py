@@ -15,48 +15,18 @@ from dpublish.errors import PlanError
 from dpublish.mechanisms.kernels.optimize_cuts import cut_costs, merge_above, small_cuts, smallest_cut
 from dpublish.mechanisms.optimize.calibrate import exp_below, step_epsilon, total_gain_hazard
 from dpublish.mechanisms.optimize.inputs import Edges, edges_of, lists_of
-from dpublish.mechanisms.optimize.k_median import KMedian, SwapSearch, first_sites
+from dpublish.mechanisms.optimize.k_median import KMedian
 from dpublish.mechanisms.optimize.metric import Metric
 from dpublish.mechanisms.optimize.min_cut import MinCut, degrees, least_cut, near_minimum_cut, near_minimum_targets, padded
 from dpublish.mechanisms.optimize.padding import Padding
 from dpublish.mechanisms.optimize.public_projects import GRID, PublicProjects
+from dpublish.mechanisms.optimize.swaps import swap_search
 from dpublish.noise.enumerator import choice_options
 from dpublish.noise.source import SeededNoise
 from dpublish.schema import Schema
 
 SCHEMA = Schema(name="tiny", neighbours="add-remove-one")
 LINE = [[0, 1, 2, 3], [1, 0, 1, 2], [2, 1, 0, 1], [3, 2, 1, 0]]
-
-
-def metric(kind: str, count: int, seed: int) -> Metric:
-    draw = np.random.default_rng(seed)
-    if kind == "sphere":
-        return Metric.haversine(draw.uniform(-90, 90, count), draw.uniform(-180, 180, count), cap=9000.0)
-    points = draw.random((count, 2))
-    if kind == "plane":
-        return Metric.euclidean(points)
-    return Metric.matrix(np.sqrt(((points[:, None] - points[None]) ** 2).sum(-1)))
-
-
-@pytest.mark.parametrize("kind", ["sphere", "plane", "matrix"])
-@pytest.mark.parametrize("k", [1, 4])
-def test_swap_costs_are_those_of_the_definition(kind: str, k: int) -> None:
-    count = 150
-    places = metric(kind, count, 1)
-    rows = np.array([places.row(i) for i in range(count)])
-    assert (rows == rows.T).all()
-    assert rows.max() <= places.diameter
-    draw = np.random.default_rng(2)
-    demand = draw.integers(0, 4, count)
-    search = SwapSearch(places, first_sites(places, k), demand)
-    for _ in range(12):
-        costs, outside = search.swap_costs()
-        assert search.cost == demand @ rows[search.sites].min(axis=0)
-        for x, y in zip(draw.integers(0, k, 15), draw.integers(0, len(outside), 15), strict=True):
-            sites = search.sites.copy()
-            sites[x] = outside[y]
-            assert costs[x, y] == demand @ rows[sites].min(axis=0)
-        search.swap(int(draw.integers(k)), int(outside[draw.integers(len(outside))]))
 
 
 def test_distances_on_the_earth() -> None:
@@ -87,11 +57,19 @@ def test_k_median_is_private_on_all_demand_sets_of_four_sites(rule: Any) -> None
     assert replay.passed, replay.summary()
 
 
+def test_a_search_among_points_replays() -> None:
+    """Its scores have 40,000 steps, too many to enumerate; the taps it draws from are those of the search above."""
+    mechanism = KMedian(k=2, metric=Metric.euclidean([[0, 0], [1, 0], [2, 1], [3, 0]]), steps=3)
+    plan = mechanism.plan(SCHEMA, Cost.pure(3))
+    report = audit.replay(lambda noise, d: mechanism.run(noise, np.array(d), plan), demands()[::5], epsilon=3, runs=2)
+    assert report.passed, report.summary()
+
+
 def test_planted_search_that_stops_when_nothing_improves() -> None:
     places = Metric.matrix(LINE)
 
     def early(noise: Any, demand: Any) -> Any:
-        search = SwapSearch(places, np.array([0, 1]), np.array(demand, dtype=np.int64))
+        search = swap_search(places, np.array([0, 1]), np.array(demand, dtype=np.int64))
         for _ in range(3):
             swaps, outside = search.swap_costs()
             if swaps.min() >= search.cost:
@@ -338,6 +316,11 @@ def test_all_three_ways_of_listing_agree() -> None:
         (lambda: PublicProjects(k=1, resources=2, worth="facility"), Cost.pure(1), "needs a metric"),
         (
             lambda: PublicProjects(k=1, resources=4, worth=lambda row, s: min(1, len(s) ** 2 / 16), examples=[{}]),
+            Cost.pure(1), "not submodular",
+        ),
+        (
+            # small sets do not show it: from the fifth resource on they add more
+            lambda: PublicProjects(k=1, resources=40, worth=lambda r, s: max(min(len(s), 5) / 20, len(s) / 40), examples=[{}]),
             Cost.pure(1), "not submodular",
         ),
         (

@@ -38,7 +38,7 @@ class Graph:
 
 def test_vertex_cover(pay: dict[str, Any]) -> None:
     graph = Graph(list("abcd"), [("a", "b"), ("a", "c")])
-    release = dp.optimize.vertex_cover(graph, size_share="1/2", **pay)
+    release = dp.optimize.vertex_cover(graph, vertices=graph.nodes(), size_share="1/2", **pay)
     assert sorted(release.order) == list("abcd")
     first = release.order[0]
     other = next(v for v in "abcd" if v != first)
@@ -52,6 +52,8 @@ def test_vertex_cover(pay: dict[str, Any]) -> None:
         release.chosen  # noqa: B018
     with pytest.raises(dp.PlanError, match="private edges"):
         dp.optimize.vertex_cover([("a", "b")], **pay)
+    with pytest.raises(dp.PlanError, match=r"graph\.nodes"):
+        dp.optimize.min_cut(graph, **pay)
 
 
 def test_weighted_vertex_cover(pay: dict[str, Any]) -> None:
@@ -99,6 +101,31 @@ def test_public_projects_with_a_function(pay: dict[str, Any]) -> None:
     assert release.chosen[0] in (0, 1, 2)
     again = dp.open_release(release.path)  # type: ignore[arg-type]
     assert again.verify().ok
+
+
+def test_what_resources_are_worth(pay: dict[str, Any]) -> None:
+    """The verifier of each valuation, worked out by hand."""
+    lists = [["a", "b"], ["b"], ["c"], []]
+    release = dp.optimize.public_projects(lists, k=2, resources=["a", "b", "c"], **pay)
+    assert release.cost_of(lists) == sum(bool(set(row) & set(release.chosen)) for row in lists)
+    line = np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
+    metric = dp.optimize.Metric.matrix(line)
+    release = dp.optimize.public_projects(np.array([0, 3, 3]), k=1, resources=4, worth="facility", metric=metric, **pay)
+    (site,) = release.chosen
+    assert release.cost_of([1, 0, 0, 2], distances=line) == pytest.approx(1 - site / 3 + 2 * (1 - (3 - site) / 3))
+    with pytest.raises(dp.QueryError, match="distances"):
+        release.cost_of([1, 0, 0, 2])
+
+    def likes(row: Any, chosen: Any) -> float:
+        return 0.5 * (row["first"] in chosen) + 0.25 * (row["second"] in chosen)
+
+    rows = pl.DataFrame({"first": [0, 1], "second": [2, 2]})
+    release = dp.optimize.public_projects(rows, k=2, resources=3, worth=likes, columns=["first", "second"], **pay)
+    assert release.manifest["facts"]["worth"] == "likes"
+    assert "not tested" in release.manifest["plan"]["warnings"][0]
+    assert release.cost_of(rows.to_dicts(), valuation=likes) == sum(likes(r, set(release.chosen)) for r in rows.to_dicts())
+    with pytest.raises(dp.QueryError, match="valued by 'likes'"):
+        release.cost_of(rows.to_dicts())
 
 
 def test_the_budget_is_spent_once_a_key_and_not_beyond(tmp_path: Path) -> None:

@@ -18,6 +18,11 @@ Singles = NDArray[np.float32]
 BLOCK = 64
 """Consecutive places that share one bound on their distance; places are numbered so that neighbours are near each other."""
 
+NEAR_SLACK = 4
+FAR_SLACK = 128
+"""Units by which three rounded distances may miss the triangle inequality, away from the antipodes and close to them."""
+
+_NEAR, _FAR = np.float32(NEAR_SLACK), np.float32(FAR_SLACK)
 _ZERO, _QUARTER, _HALF, _ONE, _TWO = np.float32(0.0), np.float32(0.25), np.float32(0.5), np.float32(1.0), np.float32(2.0)
 _RIGHT_ANGLE = np.float32(1.5707963267948966)
 # arcsine of u in [0, sqrt(1/2)] is u + u^3 (C0 + C1 u^2 + ...), good to single precision
@@ -27,15 +32,15 @@ _C4, _C5, _C6 = np.float32(0.05230475), np.float32(-0.0559951), np.float32(0.090
 
 @njit(cache=True, nogil=True)
 def point_distances(
-    points: Singles, place: int, first: int, last: int, sphere: bool, scale: float, top: float, out: Singles
-) -> None:
-    """out[i] = distance from `place` to place first + i, for first <= first + i < last, in units, at most `top`.
+    points: Singles, x: np.float32, y: np.float32, z: np.float32, first: int, last: int, sphere: bool, scale: float, top: float,
+    out: Singles,
+) -> None:  # fmt: skip
+    """out[i] = distance from (x, y, z) to place first + i, for first <= first + i < last, in units, at most `top`.
 
     On the sphere the half angle is taken from its sine or its cosine, whichever is smaller. Plain slices and conditional
     expressions are what the compiler turns into vector instructions.
     """
     xs, ys, zs = points[0, first:last], points[1, first:last], points[2, first:last]
-    x, y, z = points[0, place], points[1, place], points[2, place]
     unit, limit = np.float32(scale), np.float32(top)
     if sphere:
         for i in range(last - first):
@@ -55,15 +60,6 @@ def point_distances(
             a, b, c = xs[i] - x, ys[i] - y, zs[i] - z
             units = np.floor(np.sqrt(a * a + b * b + c * c) * unit + _HALF)
             out[i] = units if units < limit else limit
-
-
-@njit(cache=True, nogil=True)
-def point_columns(points: Singles, places: Ints, other: int, sphere: bool, scale: float, top: float, out: Singles) -> None:
-    """out[i] = distance from places[i] to `other`, the same number as `point_distances` gives."""
-    buffer = np.empty(1, dtype=np.float32)
-    for i in range(len(places)):
-        point_distances(points, places[i], other, other + 1, sphere, scale, top, buffer)
-        out[i] = buffer[0]
 
 
 @njit(cache=True, nogil=True)
@@ -130,33 +126,89 @@ def _account(
 
 
 @njit(cache=True, nogil=True)
-def account_points(
-    points: Singles, middle: Singles, radius: Singles, sphere: bool, scale: float, top: float,
-    places: Ints, weights: Floats, changed: Ints,
+def _beyond(
+    middle: Singles, radius: Singles, block: int, x: np.float32, y: np.float32, z: np.float32, reach: np.float32, scale: float
+) -> bool:
+    """Whether all places of a block are certainly farther than `reach` units from (x, y, z)."""
+    a, b, c = np.float64(middle[0, block] - x), np.float64(middle[1, block] - y), np.float64(middle[2, block] - z)
+    # a straight line is never longer than the way on the sphere; two units and a little cover all roundings
+    far = np.float64(reach + _TWO) / scale * 1.00001 + 1e-5 + radius[block]
+    return bool(a * a + b * b + c * c > far * far)
+
+
+@njit(cache=True, nogil=True)
+def account_groups(
+    points: Singles, middle: Singles, radius: Singles, sphere: bool, scale: float, top: float, width: Singles, edge: float,
+    places: Singles, weights: Floats, changed: Ints,
     old_first: Ints, old_near: Singles, old_second: Singles, new_first: Ints, new_near: Singles, new_second: Singles,
-    first_block: int, last_block: int, added: Floats, kept: Floats,
+    first_block: int, last_block: int, least_added: Floats, least_kept: Floats, most_added: Floats, most_kept: Floats,
 ) -> None:  # fmt: skip
-    """`_account` for all changed places and the blocks first_block to last_block; blocks out of reach are skipped."""
+    """`_account` for groups of places, of which `points` are the middle ones: the least and the most a member may save.
+
+    All changed places and the blocks first_block to last_block; blocks out of reach are skipped. width[g] bounds how far a
+    member of group g is from its middle; `NEAR_SLACK` (`FAR_SLACK` beyond `edge`, where the antipodes come close) covers the
+    roundings of three distances.
+    """
     size = points.shape[1]
     row = np.empty(BLOCK, dtype=np.float32)
+    nearer, farther = np.empty(BLOCK, dtype=np.float32), np.empty(BLOCK, dtype=np.float32)
+    limit, rim = np.float32(top), np.float32(edge)
     # blocks outside, places inside: what a block adds up to stays in the fastest memory
     for block in range(first_block, last_block):
         low, high = block * BLOCK, min(size, block * BLOCK + BLOCK)
+        widest = _ZERO
+        for g in range(low, high):
+            widest = max(widest, width[g])
+        room = widest + _FAR
         for index in range(len(changed)):
             i = changed[index]
-            place = places[i]
-            a = np.float64(middle[0, block] - points[0, place])
-            b = np.float64(middle[1, block] - points[1, place])
-            c = np.float64(middle[2, block] - points[2, place])
-            # a straight line is never longer than the way on the sphere; two units and a little cover all roundings
-            far = np.float64(max(old_second[i], new_second[i]) + _TWO) / scale * 1.00001 + 1e-5 + radius[block]
-            if a * a + b * b + c * c > far * far:
+            x, y, z = places[0, i], places[1, i], places[2, i]
+            if _beyond(middle, radius, block, x, y, z, max(old_second[i], new_second[i]) + room, scale):
                 continue
-            point_distances(points, place, low, high, sphere, scale, top, row)
+            point_distances(points, x, y, z, low, high, sphere, scale, top, row)
+            near, far, wide, part = nearer[: high - low], farther[: high - low], width[low:high], row[: high - low]
+            for g in range(high - low):
+                spread = wide[g] + (_NEAR if part[g] + wide[g] + _NEAR <= rim else _FAR)
+                least, most = part[g] - spread, part[g] + spread
+                near[g] = least if least > _ZERO else _ZERO
+                far[g] = most if most < limit else limit
             _account(
-                row[: high - low], weights[i], old_first[i], old_near[i], old_second[i],
-                new_first[i], new_near[i], new_second[i], low, high, added, kept,
+                far, weights[i], old_first[i], old_near[i], old_second[i],
+                new_first[i], new_near[i], new_second[i], low, high, least_added, least_kept,
             )  # fmt: skip
+            _account(
+                near, weights[i], old_first[i], old_near[i], old_second[i],
+                new_first[i], new_near[i], new_second[i], low, high, most_added, most_kept,
+            )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def savings_of(
+    places: Singles, middle: Singles, radius: Singles, farthest: Singles, sphere: bool, scale: float, top: float,
+    weights: Floats, first: Ints, near: Singles, second: Singles, x: np.float32, y: np.float32, z: np.float32, saved: Floats,
+) -> None:  # fmt: skip
+    """saved[c] = what opening (x, y, z) saves if centre c is closed for it, against every place going to its next centre.
+
+    Centre c's places save (second - d)+, all others (near - d)+. Blocks of places are skipped when all their second-nearest
+    centres, of which `farthest` holds the largest distance, are closer.
+    """
+    row = np.empty(BLOCK, dtype=np.float32)
+    size, centres = places.shape[1], len(saved)
+    saved[:] = 0.0
+    common = 0.0
+    for block in range(len(farthest)):
+        if _beyond(middle, radius, block, x, y, z, farthest[block], scale):
+            continue
+        low, high = block * BLOCK, min(size, block * BLOCK + BLOCK)
+        point_distances(places, x, y, z, low, high, sphere, scale, top, row)
+        for i in range(low, high):
+            d = row[i - low]
+            if d < second[i]:
+                gain = near[i] - d if d < near[i] else _ZERO
+                common += weights[i] * np.float64(gain)
+                saved[first[i]] += weights[i] * np.float64(second[i] - d - gain)
+    for c in range(centres):
+        saved[c] += common
 
 
 @njit(cache=True, nogil=True)

@@ -9,28 +9,25 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpublish.cost import Cost
 from dpublish.errors import PlanError
 from dpublish.mechanisms.base import Content, Mechanism
-from dpublish.mechanisms.kernels.optimize_swaps import two_nearest
 from dpublish.mechanisms.optimize.inputs import PresentItems
 from dpublish.mechanisms.optimize.metric import Metric
 from dpublish.mechanisms.optimize.planning import check_schema, label_column, numbered, pure, solution_plan
+from dpublish.mechanisms.optimize.swaps import swap_search
 from dpublish.noise.base import IntArray, Noise
 from dpublish.plan import Plan
 from dpublish.schema import Schema
 
 Rule = Literal["search", "exact"]
 MAX_EXACT_SETS = 200_000
-_THREADS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +37,7 @@ class KMedian(Mechanism):
     Input: counts of demand points at public places. Neighbours: add-remove-one, of a demand point.
     Output: k distinct sites.
     Privacy: epsilon-DP (theorem 1 of k_median.proof.md; theorem 2 for "exact").
-    Relies on: `Noise.choose`; distances that are public whole numbers of at most the diameter.
+    Relies on: `Noise.choose` and `choose_bounded`; distances that are public whole numbers of at most the diameter.
     Shows / hides: where demand is dense; hides whether any one demand point is there.
     Accuracy: at most 6 times the best cost plus a number of order diameter * k^2 ln^2 n / epsilon (search).
 
@@ -166,12 +163,10 @@ def exact_sites(noise: Noise, metric: Metric, k: int, demand: IntArray, epsilon:
 def search_sites(noise: Noise, metric: Metric, k: int, demand: IntArray, *, steps: int, step: Fraction) -> IntArray:
     """Algorithm 2: `steps` private swaps from a public start, then a private pick among all solutions seen."""
     sensitivity = Fraction(metric.diameter)
-    search = SwapSearch(metric, first_sites(metric, k), demand)
+    search = swap_search(metric, first_sites(metric, k), demand)
     seen, costs = [search.sites.copy()], [search.cost]
     for _ in range(steps):
-        swaps, outside = search.swap_costs()
-        place = noise.choose(-swaps.ravel(), sensitivity=sensitivity, epsilon=step, monotone=True, label="swap")
-        search.swap(place // len(outside), int(outside[place % len(outside)]))
+        search.swap(*search.draw(noise, sensitivity=sensitivity, epsilon=step))
         seen.append(search.sites.copy())
         costs.append(search.cost)
     best = noise.choose(-np.array(costs, dtype=np.int64), sensitivity=sensitivity, epsilon=step, monotone=True, label="visited")
@@ -187,68 +182,3 @@ def first_sites(metric: Metric, k: int) -> IntArray:
         sites.append(int(np.argmax(nearest)))
         nearest = np.minimum(nearest, metric.row(sites[-1]))
     return np.array(sites, dtype=np.int64)
-
-
-class SwapSearch:
-    """The cost of every swap, kept up to date from one swap to the next.
-
-    With near and second the distances of a demand point to its nearest and next centre, opening y and closing x costs
-        sum near  +  sum over points of x (second - near)  -  added[y]  -  kept[x, y]
-    where added[y] sums (near - d(p, y))+ over all points, and kept[x, y] sums (second - max(d(p, y), near))+ over points of x.
-    A swap changes near, second or the nearest centre of few points; only their shares are replaced.
-    """
-
-    def __init__(self, metric: Metric, sites: IntArray, demand: IntArray) -> None:
-        self._metric = metric
-        self.sites = sites.copy()
-        self._places = np.flatnonzero(demand).astype(np.int64)
-        self._weights = demand[self._places].astype(np.float64)
-        count = len(self._places)
-        self._reach = np.array([metric.columns(self._places, int(site)) for site in sites], dtype=np.float32).reshape(
-            len(sites), count
-        )
-        zero = np.zeros(count, dtype=np.float32)
-        self._state: tuple[IntArray, NDArray[np.float32], NDArray[np.float32]] = (np.zeros(count, np.int64), zero, zero.copy())
-        self._added = np.zeros(metric.size)
-        self._kept = np.zeros((len(sites), metric.size))
-        self._refresh()
-
-    @property
-    def cost(self) -> int:
-        return int(self._weights @ self._state[1].astype(np.float64))
-
-    def swap_costs(self) -> tuple[IntArray, IntArray]:
-        """Costs of closing sites[c] and opening y, as rows c and columns y; and the places that the columns stand for."""
-        first, near, second = self._state
-        closing = np.bincount(
-            first, weights=self._weights * (second.astype(np.float64) - near.astype(np.float64)), minlength=len(self.sites)
-        )
-        costs = (self.cost + closing)[:, None] - self._in_places(self._added)[None, :] - self._in_places(self._kept)
-        outside = np.setdiff1d(np.arange(self._metric.size), self.sites)
-        return np.ascontiguousarray(costs[:, outside]).astype(np.int64), outside
-
-    def swap(self, row: int, site: int) -> None:
-        self.sites[row] = site
-        self._reach[row] = self._metric.columns(self._places, site)
-        self._refresh()
-
-    def _in_places(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        to_places = getattr(self._metric, "to_places", None)
-        return columns if to_places is None else to_places(columns)
-
-    def _refresh(self) -> None:
-        count = len(self._places)
-        new = (np.empty(count, np.int64), np.empty(count, np.float32), np.empty(count, np.float32))
-        two_nearest(self._reach, *new)
-        # with one centre there is no second: closing it leaves a point to the opened site alone, at most the diameter away
-        new[2][np.isinf(new[2])] = self._metric.diameter
-        old = self._state
-        changed = np.flatnonzero((old[0] != new[0]) | (old[1] != new[1]) | (old[2] != new[2])).astype(np.int64)
-        self._state = new
-        pieces = self._metric.pieces(_THREADS if len(changed) * self._metric.size > 1 << 20 else 1)
-        work = (self._places, self._weights, changed, old, new, self._added, self._kept)
-        if len(pieces) == 1:
-            self._metric.account(pieces[0], *work)
-            return
-        with ThreadPoolExecutor(len(pieces)) as threads:
-            list(threads.map(lambda piece: self._metric.account(piece, *work), pieces))

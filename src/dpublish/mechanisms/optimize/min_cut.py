@@ -18,6 +18,7 @@ from dpublish.cost import Cost
 from dpublish.errors import PlanError
 from dpublish.mechanisms.base import Content, Mechanism
 from dpublish.mechanisms.kernels.optimize_cuts import cut_costs, merge_above, small_cuts, smallest_cut
+from dpublish.mechanisms.optimize.contraction import Contraction, contracted_cuts
 from dpublish.mechanisms.optimize.inputs import Edges, GraphEdges
 from dpublish.mechanisms.optimize.padding import Padding
 from dpublish.mechanisms.optimize.planning import (
@@ -35,7 +36,10 @@ from dpublish.plan import Plan
 from dpublish.schema import Schema
 
 Rule = Literal["exact", "near-minimum"]
+Cuts = Literal["listed", "karger-stein"]
 MAX_EXACT = 18
+MANY_LEAVES = 1e8
+LARGE_MATRIX = 4_000
 _LISTED = 16  # contracted graphs up to this size are listed cut by cut
 
 
@@ -46,8 +50,9 @@ class MinCut(Mechanism):
     Input: distinct edges between public vertices. Neighbours: add-remove-one, of an edge.
     Output: one of two sides for every vertex, neither side empty.
     Privacy: epsilon-DP by listing all cuts (theorem 1 of min_cut.proof.md), or (epsilon, delta)-DP from all cuts that are
-        not far above the smallest (theorem 2). Both charge three times the epsilon of a stage.
-    Relies on: `Noise.choose` having its exact law.
+        not far above the smallest (theorem 2; theorem 3 when they are found by random contraction). All charge three times
+        the epsilon of a stage.
+    Relies on: `Noise.choose` having its exact law; for "karger-stein" also the stream cipher that its contractions draw from.
     Shows / hides: where the graph is thin; hides whether any one edge is there.
     Accuracy: at most the smallest cut plus a number of order ln n / epsilon.
 
@@ -55,6 +60,8 @@ class MinCut(Mechanism):
     ----------
     vertices : how many vertices there are, or their public names.
     rule : "exact" (all cuts, at most 18 vertices) or "near-minimum" (needs a delta); by default whichever the size asks for.
+    cuts : how near-minimum cuts are found: "listed" (all of them, without fail) or "karger-stein" (by random contraction,
+        whose chance of missing one is part of delta).
     """
 
     method: ClassVar[str] = "min-cut"
@@ -62,6 +69,7 @@ class MinCut(Mechanism):
 
     vertices: int | Sequence[object]
     rule: Rule | None = None
+    cuts: Cuts = "listed"
 
     def plan(self, schema: Schema, cost: Cost) -> Plan:
         check_schema(schema, "A minimum cut")
@@ -72,7 +80,11 @@ class MinCut(Mechanism):
         rule = self.rule or ("exact" if count <= MAX_EXACT else "near-minimum")
         stage = cost.epsilon / 3
         rate, log = float(stage), math.log(max(2, count))
+        if self.cuts not in ("listed", "karger-stein"):
+            raise PlanError(f"cuts = '{self.cuts}' is not known. Use listed or karger-stein.")
         if rule == "exact":
+            if self.cuts != "listed":
+                raise PlanError("cuts = 'karger-stein' finds near-minimum cuts: give rule = 'near-minimum' and a delta.")
             pure(cost, "A minimum cut by listing all cuts")
             if count > MAX_EXACT:
                 raise PlanError(f"rule = 'exact' lists all cuts, so it takes at most {MAX_EXACT} vertices, not {count}.")
@@ -80,7 +92,7 @@ class MinCut(Mechanism):
             spread, beyond = target, 0
         elif rule == "near-minimum":
             with_delta(cost, "A minimum cut of a large graph")
-            target, spread, beyond = near_minimum_targets(count, cost)
+            target, spread, beyond = near_minimum_targets(count, cost, shares=self._shares)
         else:
             raise PlanError(f"rule = '{rule}' is not known. Use exact or near-minimum.")
         padding = Padding(count, max(1, math.floor(log / rate)), target + spread)
@@ -110,11 +122,20 @@ class MinCut(Mechanism):
         warnings = []
         if rule == "near-minimum":
             warnings.append("How long this takes depends on the graph: do not let outsiders measure it.")
+        if self.cuts == "karger-stein":
+            facts["surety"] = miss_surety(cost, self._shares)
+            worst = Contraction(count, 1 + beyond / (target - spread))
+            if worst.leaves(facts["surety"]) > MANY_LEAVES or count > LARGE_MATRIX:
+                warnings.append(
+                    f"A graph of {count:,} vertices none of which can be merged would take {worst.rounds(facts['surety']):,} "
+                    f"rounds of contraction with {worst.leaves(facts['surety']):.1e} small graphs in all, and matrices of "
+                    f"{16 * count * count / 2**30:.1f} GiB. cuts = 'listed' is usually much faster."
+                )
         return solution_plan(
             method=self.method,
             schema=schema,
             cost=cost,
-            parameters={"vertices": count, "structure": digest_of(labels), "rule": rule},
+            parameters={"vertices": count, "structure": digest_of(labels), "rule": rule, "cuts": self.cuts},
             facts=facts,
             sentences=[
                 f"A cut of {count:,} vertices ({rule}); padding brings the smallest cut near {target}.",
@@ -136,22 +157,34 @@ class MinCut(Mechanism):
         if facts["rule"] == "exact":
             side = exact_cut(noise, numbers, padding, level, stage)
         else:
-            side = near_minimum_cut(noise, numbers, padding, level, smallest, int(facts["beyond"]), stage)
+            alpha = 1 + int(facts["beyond"]) / (target - spread)
+            contraction = (alpha, float(facts["surety"])) if self.cuts == "karger-stein" else None
+            side = near_minimum_cut(noise, numbers, padding, level, smallest, int(facts["beyond"]), stage, contraction)
         # a cut has no first side: say it the same way whichever set of vertices was listed
         side = side ^ side[0]
         shown = {key: facts[key] for key in ("problem", "vertices", "bound", "lower_bound")}
         vertices = np.arange(count, dtype=np.int64)
         return Content(facts=shown, tables={"sides": {"vertex": vertices, "side": side, **label_column(labels, vertices)}})
 
+    @property
+    def _shares(self) -> int:
+        """What delta pays for: padding that misses, cuts beyond the limit, and contractions that miss a cut."""
+        return 2 if self.cuts == "listed" else 3
 
-def near_minimum_targets(count: int, cost: Cost) -> tuple[int, int, int]:
+
+def miss_surety(cost: Cost, shares: int) -> float:
+    """ln(shares / tau), rounded up, where tau = delta / (1 + exp(epsilon)) is the total variation that delta allows."""
+    return math.log(shares) + float(cost.epsilon) + math.log(2) - math.log(float(cost.delta)) + 1e-9
+
+
+def near_minimum_targets(count: int, cost: Cost, *, shares: int = 2) -> tuple[int, int, int]:
     """Target of the smallest cut, how far from it still counts, and how far above the smallest cut cuts are listed.
 
     Chosen so that the listing differs from the mechanism over all cuts by at most delta / (1 + exp(epsilon)) in total
-    variation (min_cut.proof.md, theorem 2): half for padding that misses, half for cuts that are not listed.
+    variation (min_cut.proof.md, theorem 2): one share for padding that misses, one for cuts that are not listed.
     """
     rate, log = float(cost.epsilon) / 3, math.log(count)
-    half = math.log(2) + float(cost.epsilon) + math.log(2) - math.log(float(cost.delta))  # ln(2 / tau), rounded up
+    half = miss_surety(cost, shares)
     target = math.ceil(8 * log / rate)
     while True:
         # the worst smallest cut that stage one lets pass is target - spread
@@ -232,9 +265,19 @@ def exact_cut(noise: Noise, edges: Edges, padding: Padding, level: int, stage: F
 
 
 def near_minimum_cut(
-    noise: Noise, edges: Edges, padding: Padding, level: int, smallest: int, beyond: int, stage: Fraction
+    noise: Noise,
+    edges: Edges,
+    padding: Padding,
+    level: int,
+    smallest: int,
+    beyond: int,
+    stage: Fraction,
+    contraction: tuple[float, float] | None = None,
 ) -> Any:
-    """Stage two over all cuts of cost at most smallest + beyond, every one of which is listed."""
+    """Stage two over all cuts of cost at most smallest + beyond, every one of which is listed.
+
+    `contraction`: find them by random contraction instead, for cuts of up to alpha times the smallest and with this surety.
+    """
     count = padding.size
     heads, tails, weights = padded(edges, padding, level)
     limit = smallest + beyond
@@ -248,6 +291,13 @@ def near_minimum_cut(
         side[single[place]] = True
         return side
     parts, small_heads, small_tails, small_weights, names = merge_above(count, heads, tails, weights, limit + 1)
+    if contraction is not None:
+        alpha, surety = contraction
+        wanted = Contraction(parts, min(alpha, limit / max(1, smallest) * (1 + 1e-9)))
+        costs, sides = contracted_cuts(noise, small_heads, small_tails, small_weights, wanted, limit, surety)
+        if not len(costs):  # a chance that delta pays for; there must be an answer all the same
+            return np.arange(count) == np.argmin(degree)
+        return sides[choose_cut(noise, costs, stage)][names]
     if parts <= _LISTED:
         listed = cut_costs(parts, small_heads, small_tails, small_weights)
         near = np.flatnonzero(listed <= limit)

@@ -33,6 +33,8 @@ Valuation = Callable[[Mapping[str, Any], frozenset[int]], float]
 GRID = 1 << 16
 """Valuations are rounded down to multiples of 1/GRID."""
 MAX_TESTED = 6
+SAMPLED_CHAINS = 60
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +87,11 @@ class PublicProjects(Mechanism):
         warnings = []
         if cost.delta and sequential:
             warnings.append("With so few resources a delta buys nothing: the release costs epsilon alone.")
+        if callable(self.worth) and not self.examples:
+            warnings.append(
+                "The valuation was not tested: give examples = [...], made-up rows on which it is checked for being monotone "
+                "and submodular. Without that the release is as private, but the bound on its value may not hold."
+            )
         return solution_plan(
             method=self.method,
             schema=schema,
@@ -141,7 +148,7 @@ class PublicProjects(Mechanism):
             assert callable(self.worth)
             gains = FunctionGains(numbers, self.worth, count)
         chosen = greedy_choice(noise, gains, count, self.k, Fraction(plan.facts["step_epsilon"]))
-        facts = {key: plan.facts[key] for key in ("problem", "k", "resources", "truthfulness", "bound", "lower_bound")}
+        facts = {key: plan.facts[key] for key in ("problem", "k", "resources", "worth", "truthfulness", "bound", "lower_bound")}
         return Content(facts=facts, tables={"chosen": {"resource": chosen, **label_column(labels, chosen)}})
 
     def _worth(self, count: int) -> str:
@@ -259,25 +266,54 @@ def grid_value(valuation: Valuation, agent: Mapping[str, Any], chosen: frozenset
 
 
 def check_valuation(valuation: Valuation, row: Mapping[str, Any], count: int) -> None:
-    """Refuse a value outside [0, 1], or one that is not monotone or submodular, on small sets of the first few resources."""
+    """Refuse a value outside [0, 1], or one that is not monotone or submodular, on sampled pairs of sets.
+
+    All sets of at most two of the first few resources, and then longer chains over all resources: a set, a larger one, and a
+    resource that may not add more to the larger.
+    """
     few = range(min(count, MAX_TESTED))
-    sets = [frozenset(s) for size in range(3) for s in itertools.combinations(few, size)]
-    slack = 1e-9
-    for small in sets:
-        value = float(valuation(row, small))
-        if not -slack <= value <= 1 + slack:
-            raise PlanError(f"The valuation gave {value:g} on an example row; values must lie in [0, 1].")
-        for extra, further in itertools.permutations(few, 2):
-            if extra in small or further in small:
-                continue
-            first = float(valuation(row, small | {extra})) - value
-            later = float(valuation(row, small | {extra, further})) - float(valuation(row, small | {further}))
-            if first < -slack:
-                raise PlanError(
-                    f"The valuation is not monotone: on an example row, adding resource {extra} to {sorted(small)} lowers it."
-                )
-            if later > first + slack:
-                raise PlanError(
-                    f"The valuation is not submodular: on an example, resource {extra} adds {first:g} to {sorted(small)} but "
-                    f"{later:g} to {sorted(small | {further})}. The guarantee on the value would not hold."
-                )
+    for size in range(3):
+        for small in map(frozenset, itertools.combinations(few, size)):
+            for extra, further in itertools.permutations(set(few) - small, 2):
+                _check_pair(valuation, row, small, small | {further}, extra)
+            _value(valuation, row, small)
+    for sample in range(SAMPLED_CHAINS):
+        order = sorted(range(count), key=lambda r, s=sample: _shuffle(s, r))  # type: ignore[misc]
+        cut = 1 + sample % max(1, min(count - 1, 24))
+        small = frozenset(order[: cut // 2])
+        if cut < count:
+            _check_pair(valuation, row, small, frozenset(order[:cut]), order[cut])
+
+
+def _shuffle(sample: int, resource: int) -> int:
+    """A public number without a pattern, so that the samples are the same every time."""
+    mixed = (sample * 0x9E3779B97F4A7C15 + resource * 0xD1B54A32D192ED03 + 1) & 0xFFFFFFFFFFFFFFFF
+    mixed = ((mixed ^ mixed >> 31) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
+    return mixed ^ mixed >> 29
+
+
+def _value(valuation: Valuation, row: Mapping[str, Any], chosen: frozenset[int]) -> float:
+    value = float(valuation(row, chosen))
+    if not -_ROUNDING <= value <= 1 + _ROUNDING:
+        raise PlanError(f"The valuation gave {value:g} on an example row; values must lie in [0, 1].")
+    return value
+
+
+def _check_pair(valuation: Valuation, row: Mapping[str, Any], small: frozenset[int], large: frozenset[int], extra: int) -> None:
+    first = _value(valuation, row, small | {extra}) - _value(valuation, row, small)
+    later = _value(valuation, row, large | {extra}) - _value(valuation, row, large)
+    for gain, held in ((first, small), (later, large)):
+        if gain < -_ROUNDING:
+            raise PlanError(
+                f"The valuation is not monotone: on an example row, adding resource {extra} to {_few(held)} lowers it."
+            )
+    if later > first + _ROUNDING:
+        raise PlanError(
+            f"The valuation is not submodular: on an example, resource {extra} adds {first:g} to {_few(small)} but "
+            f"{later:g} to {_few(large)}. The guarantee on the value would not hold."
+        )
+
+
+def _few(chosen: frozenset[int]) -> str:
+    shown = sorted(chosen)[:8]
+    return f"{shown}" if len(chosen) <= len(shown) else f"{len(chosen)} resources"

@@ -30,13 +30,15 @@ from dpublish.mechanisms.optimize.planning import (
     solution_plan,
     with_delta,
 )
+from dpublish.mechanisms.optimize.set_classes import MAX_SETS as MAX_CLASS_SETS
+from dpublish.mechanisms.optimize.set_classes import class_order
 from dpublish.mechanisms.optimize.set_parts import SetPart, cost_parts, whole_family
 from dpublish.noise.base import IntArray, Noise
 from dpublish.plan import Plan
 from dpublish.schema import Schema
 
-Rule = Literal["greedy", "weighted", "any-weights", "exact"]
-RULES = ("greedy", "weighted", "any-weights", "exact")
+Rule = Literal["greedy", "weighted", "any-weights", "exact", "classes"]
+RULES = ("greedy", "weighted", "any-weights", "exact", "classes")
 MAX_EXACT_SETS = 8
 GRID = 1 << 10
 """Scores of the weighted rules are multiples of 1/GRID."""
@@ -48,7 +50,7 @@ class SetCover(Mechanism):
 
     Input: the distinct present elements of a public universe. Neighbours: add-remove-one, of an element.
     Output: every set once, in order ("any-weights": for each public part of the universe, the sets that may serve it).
-    Privacy: (epsilon, delta)-DP (theorems 1 and 2 of set_cover.proof.md); epsilon-DP for "exact" (theorem 3).
+    Privacy: (epsilon, delta)-DP (theorems 1 and 2 of set_cover.proof.md); epsilon-DP for "exact" and "classes" (theorems 3, 4).
     Relies on: `Noise.choose` having the exact law of the exponential mechanism.
     Shows / hides: sets that hold many present elements; hides whether any one element is present.
     Accuracy: a factor of order ln n + ln m ln(1/delta) / epsilon; `plan` states the step epsilon and the bound.
@@ -59,8 +61,9 @@ class SetCover(Mechanism):
     elements : how many elements the universe has, or their public names.
     costs : public positive cost of each set; all equal when left out.
     set_names : public names of the sets.
-    rule : "greedy" (7.7.1, equal costs), "weighted" (7.7.2), "any-weights" (7.7.3: no dependence on the range of costs) or
-        "exact" (exponential mechanism over all orders, at most 8 sets). By default greedy, or weighted if costs are given.
+    rule : "greedy" (7.7.1, equal costs), "weighted" (7.7.2), "any-weights" (7.7.3: no dependence on the range of costs),
+        "exact" (theorem 53: exponential mechanism over all orders, at most 8 sets) or "classes" (7.7.5: the same idea cost
+        class by cost class, which suits unequal costs; at most 7 sets). By default greedy, or weighted if costs are given.
     """
 
     method: ClassVar[str] = "set-cover"
@@ -90,6 +93,15 @@ class SetCover(Mechanism):
             additive = float(max(costs)) * 2 * math.log(math.factorial(family)) / float(step)
             text = f"the cost is at most {additive:.4g} above the smallest, except with probability 1/{family}!."
             facts["bound"] = {"factor": 1.0, "additive": additive, "text": text}
+        elif rule == "classes":
+            pure(cost, "A set cover by classes of cost")
+            if family > MAX_CLASS_SETS:
+                raise PlanError(f"rule = 'classes' tries every order: at most {MAX_CLASS_SETS} sets, not {family}.")
+            step = cost.epsilon
+            spread = float(max(costs) / min(costs))
+            factor = 2 * (1 + 24 * log_sets / float(step))  # 7.7.5 with half of epsilon, and 2 for rounding costs
+            text = f"the cost is at most {factor:.4g} times the smallest, with high probability."
+            facts["bound"] = {"factor": factor, "additive": 0.0, "text": text}
         else:
             with_delta(cost, "A set cover")
             step = step_epsilon(cost.epsilon, first_hit_hazard(cost.delta))
@@ -143,6 +155,9 @@ class SetCover(Mechanism):
         if rule == "exact":
             parts = [whole_family(self.sets, costs, count)]
             orders = [exact_order(noise, self.sets, costs, numbers, step)]
+        elif rule == "classes":
+            parts = [whole_family(self.sets, costs, count)]
+            orders = [class_order(noise, self.sets, costs, numbers, step)]
         elif rule == "greedy":
             parts = [whole_family(self.sets, costs, count)]
             orders = [greedy_order(noise, parts[0], numbers, step)]

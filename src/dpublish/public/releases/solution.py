@@ -7,7 +7,7 @@ curator's own, or a guess). Releases never carry such a cost: it would be a priv
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Ints = NDArray[np.int64]
+Valuation = Callable[[Mapping[str, Any], frozenset[int]], float]
 
 # problem -> the main table, its column of numbers, and the fact that says how many there are to choose from
 PROBLEMS = {
@@ -140,11 +141,12 @@ class SolutionRelease(Release):
             return found
         return dict(zip(self._numbers.tolist(), self._labels, strict=True))[found]
 
-    def cost_of(self, data: Any, *, distances: Any = None) -> float:
+    def cost_of(self, data: Any, *, distances: Any = None, valuation: Valuation | None = None) -> float:
         """The verifier: what this solution costs (or, for public projects, is worth) on data that you bring along.
 
-        Edges as pairs for a cut or a vertex cover, elements for a set cover, rows of resources for coverage, and for a
-        k-median demand counts by site together with the matrix of distances. The result is as private as that data.
+        Edges as pairs for a cut or a vertex cover, elements for a set cover, and for a k-median demand counts by site together
+        with the matrix of distances. Public projects take rows of resources (coverage), counts by place with the matrix of
+        distances (facility), or rows with `valuation` = the function that was used. The result is as private as that data.
         """
         if self.problem == "min-cut":
             side = dict(zip(self._named(self._numbers), self._main["side"].to_list(), strict=True))
@@ -161,8 +163,23 @@ class SolutionRelease(Release):
             if distances is None:
                 raise QueryError("The cost of a k-median needs distances = ..., a matrix of distances between all places.")
             return float(np.asarray(data) @ np.asarray(distances)[:, self._numbers].min(axis=1))
-        wanted = set(self.chosen)
-        return float(sum(1 for row in data if wanted & set(row)))
+        return self._value_of(data, distances, valuation)
+
+    def _value_of(self, data: Any, distances: Any, valuation: Valuation | None) -> float:
+        worth = str(self.manifest["facts"].get("worth", "coverage"))
+        if worth == "coverage":
+            wanted = {str(name) for name in self.chosen}
+            return float(sum(1 for row in data if wanted & {str(item) for item in row}))
+        if worth == "facility":
+            if distances is None:
+                raise QueryError("The value of the nearest site needs distances = ..., a matrix between all places.")
+            matrix = np.asarray(distances, dtype=np.float64)
+            nearest = matrix[:, self._numbers].min(axis=1)
+            return float((np.asarray(data) * (1 - nearest / (matrix.max() or 1.0))).sum())
+        if valuation is None:
+            raise QueryError(f"These resources were valued by '{worth}'. Give valuation = that function, and rows of agents.")
+        chosen = frozenset(int(number) for number in self._numbers)
+        return float(sum(min(1.0, max(0.0, float(valuation(row, chosen)))) for row in data))
 
     def to_frame(self) -> pl.DataFrame:
         """The solution as a table."""
@@ -184,6 +201,12 @@ class SolutionRelease(Release):
         from dpublish.public.releases.solution_plots import plot_solution
 
         return plot_solution(self, self._main, self._named(self._numbers), top=top, edges=edges)
+
+    def report(self, path: str | Path) -> Path:
+        """Write one self-contained HTML page about this release."""
+        from dpublish.public.solution_report import write_report
+
+        return write_report(self, path)
 
     def summary(self) -> dict[str, str]:
         rows = super().summary()

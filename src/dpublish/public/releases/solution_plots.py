@@ -21,24 +21,37 @@ def plot_solution(
 
     figure = Figure(figsize=(8, 4.8), layout="constrained")
     panel = figure.add_subplot()
-    panel.set_title(f"{release.problem} of {release.manifest['dataset']}")
+    name = str(release.manifest["dataset"])
+    panel.set_title(release.problem if name == release.problem else f"{name}: {release.problem}")
     if release.problem == "min-cut":
         _draw_cut(panel, frame, names, edges)
     elif "x" in frame.columns:
         panel.scatter(frame["x"], frame["y"], s=60, color="#c0392b", zorder=3)
         for name, x, y in zip(names, frame["x"], frame["y"], strict=True):
             panel.annotate(str(name), (x, y), textcoords="offset points", xytext=(6, 4), fontsize=8)
+        panel.margins(x=0.18, y=0.12)  # room for the names
         panel.set_xlabel("x")
         panel.set_ylabel("y")
         panel.grid(alpha=0.3)
     else:
-        shown = [str(name) for name in names[:top]]
-        panel.barh(range(len(shown)), range(len(shown), 0, -1), color="#4c72b0")
-        panel.set_yticks(range(len(shown)), shown, fontsize=max(4, 9 - len(shown) // 10))
-        panel.invert_yaxis()
-        panel.set_xticks([])
-        panel.set_xlabel("order, first at the top")
+        _draw_order(panel, names, top)
     return figure
+
+
+def _draw_order(panel: Any, names: list[Any], top: int) -> None:
+    """The first names in columns, numbered: an order has no lengths to draw."""
+    shown = names[:top]
+    rows = max(5, -(-len(shown) // 3))
+    for place, name in enumerate(shown):
+        column, row = divmod(place, rows)
+        text = f"{place + 1:>3}.  {str(name)[:24]}"
+        panel.text(column, -row, text, fontsize=9, family="monospace", va="center")
+    columns = -(-len(shown) // rows)
+    panel.set_xlim(-0.05, max(3, columns))
+    panel.set_ylim(-rows - 0.5, 1)
+    if len(names) > len(shown):
+        panel.text(0, -rows, f"and {len(names) - len(shown):,} more", fontsize=9, color="#777777", va="center")
+    panel.set_axis_off()
 
 
 def _draw_cut(panel: Any, frame: pl.DataFrame, names: list[Any], edges: Iterable[Sequence[Any]] | None) -> None:
