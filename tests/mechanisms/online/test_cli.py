@@ -43,7 +43,9 @@ def test_from_open_to_close(folder: Path, capsys: pytest.CaptureFixture[str], me
     assert opened["hard_left"] == 6
     answer = document(capsys, "online", "ask", "desk", "a < 5", "--key", "q")
     assert answer["estimate"]["level"] == 0.9
-    assert answer["estimate"]["low"] <= sum(i * i % 15 < 5 for i in range(20_000)) <= answer["estimate"]["high"]
+    low, high = answer["estimate"]["low"], answer["estimate"]["high"]
+    width = high - low  # fresh noise: 90% limits alone would fail one run in ten
+    assert low - 2 * width <= sum(i * i % 15 < 5 for i in range(20_000)) <= high + 2 * width
     assert document(capsys, "online", "ask", "desk", "a < 5", "--key", "q") == answer
     (folder / "w.json").write_text(json.dumps([0.5] * 16))
     assert document(capsys, "online", "ask", "desk", "--weights", "w.json")["query"] == "(linear query)"
