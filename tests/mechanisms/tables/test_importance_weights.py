@@ -223,8 +223,8 @@ class TestRun:
         assert isinstance(truth, float) and isinstance(before, float)  # noqa: PT018
         content = run(ImportanceWeights(public=VOLUNTEERS), ONE)
         assert abs(weighted_mean(content, "sick") - truth) < 0.02 < abs(before - truth) / 5
-        gap = float(PATIENTS["age"].mean()) - float(VOLUNTEERS["age"].mean())  # type: ignore[arg-type]
-        assert abs(weighted_mean(content, "age") - float(PATIENTS["age"].mean())) < abs(gap) / 5  # type: ignore[arg-type]
+        # of a gap of 24 years; public rows keep some say while noise explains what is missed
+        assert abs(weighted_mean(content, "age") - float(PATIENTS["age"].mean())) < 2.5  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("variant", ["output", "objective", "gaussian"])
     def test_logistic_variants_move_towards_the_truth(self, variant: Any) -> None:
