@@ -26,6 +26,7 @@ from dpublish.plan import Plan
 from dpublish.public.junction.fit import MeasuredColumn, MeasuredTable, fit_column, fit_labels, fit_model
 from dpublish.public.junction.grouping import group_limits
 from dpublish.public.junction.margins import Ints
+from dpublish.public.junction.measured import ordered_levels
 from dpublish.public.junction.misfit import MODEL_VERSION, UNIT
 from dpublish.public.junction.model import JunctionModel
 from dpublish.schema import Schema
@@ -301,7 +302,8 @@ def measured_columns(
     assert plan.domain is not None
     out: list[MeasuredColumn | None] = [None] * len(plan.domain.axes)
     for column, counts in singles.items():
-        out[column] = MeasuredColumn(counts.reshape(-1, labels).astype(np.float64), purse.variance(shares[column]))
+        noisy = counts.reshape(-1, labels).astype(np.float64)
+        out[column] = MeasuredColumn(noisy, purse.variance(shares[column]), ordered_levels(plan.domain, column))
     return out
 
 
@@ -314,10 +316,11 @@ def publish_columns(
         column: one for column, one in enumerate(measured_columns(singles, shares, purse, plan, labels)) if one is not None
     }
     totals = fit_labels(list(measured.values()), [], plan.facts["public_rows"])
+    fitted = {column: fit_column(one, [], totals) for column, one in measured.items()}
     return Published(
         labels=totals,
-        singles={column: fit_column(one, [], totals) for column, one in measured.items()},
-        deviations={column: purse.deviation(share) for column, share in shares.items()},
+        singles={column: table for column, (table, _) in fitted.items()},
+        deviations={column: purse.deviation(shares[column]) * math.sqrt(left) for column, (_, left) in fitted.items()},
         ordered=[axis.ordered for axis in plan.domain.axes],
     )
 

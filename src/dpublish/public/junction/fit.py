@@ -16,6 +16,7 @@ from dpublish.public.junction.beliefs import Beliefs, Target
 from dpublish.public.junction.cliques import CliqueTree
 from dpublish.public.junction.margins import Floats, GroupSums, Ints, fit_margins, least_squares, onto_simplex, sum_groups
 from dpublish.public.junction.model import Fitted, JunctionModel
+from dpublish.public.junction.smooth import MAX_LEVELS, smooth_column
 
 WALKS = 25
 """Times that proportional fitting goes around the junction tree, at most; a forest of pairs needs one."""
@@ -23,10 +24,12 @@ WALKS = 25
 
 @dataclass(frozen=True)
 class MeasuredColumn:
-    """Noisy counts of a column by label (levels x labels), each with the same noise variance."""
+    """Noisy counts of a column by label (levels x labels), each with the same noise variance; the first `ordered` levels follow
+    each other, as bins do."""
 
     counts: Floats
     variance: float
+    ordered: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ def fit_model(
     singles = [
         np.diag(labels)
         if column is None
-        else fit_column(column, [table.sums_for(index) for table in tables if index in table.columns], labels)
+        else fit_column(column, [table.sums_for(index) for table in tables if index in table.columns], labels)[0]
         for index, column in enumerate(columns)
     ]
     joined = [index for index, column in enumerate(columns) if column is not None]
@@ -120,10 +123,14 @@ def label_estimate(columns: Sequence[MeasuredColumn], tables: Sequence[MeasuredT
     return value / precision, 1 / precision
 
 
-def fit_column(column: MeasuredColumn, more: Sequence[GroupSums], labels: Floats) -> Floats:
-    """Non-negative counts of a column by label that add up to the rows of each label."""
+def fit_column(column: MeasuredColumn, more: Sequence[GroupSums], labels: Floats) -> tuple[Floats, float]:
+    """Non-negative counts of a column by label that add up to the rows of each label, and the share of the noise left."""
     best = least_squares(column.counts, column.variance, more)
-    return onto_simplex(best, labels)
+    if 2 < column.ordered <= len(best) <= MAX_LEVELS:
+        smoothed = smooth_column(best, column.variance, more, labels, column.ordered)
+        if smoothed is not None:
+            return smoothed
+    return onto_simplex(best, labels), 1.0
 
 
 def fit_table(table: MeasuredTable, model: JunctionModel, singles: Sequence[Floats], labels: Floats) -> Fitted:

@@ -66,7 +66,9 @@ def read_measured(domain: Domain, facts: Mapping[str, Any], tables: Arrays) -> M
     variances = _variances(facts, "column_scales", len(featured), noise)
     columns: list[MeasuredColumn | None] = [None] * len(names)
     for column, values, variance in zip(featured, counts, variances, strict=True):
-        columns[column] = MeasuredColumn(values.reshape(-1, labels).astype(np.float64), variance)
+        columns[column] = MeasuredColumn(
+            values.reshape(-1, labels).astype(np.float64), variance, ordered_levels(domain, column)
+        )
     return Measured(
         noise=cast(NoiseName, noise),
         target=target,
@@ -75,6 +77,12 @@ def read_measured(domain: Domain, facts: Mapping[str, Any], tables: Arrays) -> M
         total=_total(facts),
         misfit=read_misfit(facts, noise),
     )
+
+
+def ordered_levels(domain: Domain, column: int) -> int:
+    """How many of a column's levels, the first ones, follow each other: bins and grades do, other and missing values do not."""
+    axis = domain.axes[column]
+    return axis.base if axis.ordered else 0
 
 
 def _read_joined(
