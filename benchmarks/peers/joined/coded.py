@@ -11,7 +11,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 BINS = 32
-TABLES = ("adult", "acs_ma2019", "acs_national2019")
+TUNED_ON = ("adult", "acs_ma2019", "acs_national2019")
+"""The tables that the defaults of dpublish were chosen on."""
+FRESH = ("satellite",)
+"""A table that no choice was made on."""
+TABLES = (*TUNED_ON, *FRESH)
 _ADULT_BOUNDS = {
     "age": (17, 90),
     "fnlwgt": (0, 1_500_000),
@@ -44,6 +48,10 @@ def coded(name: str, folder: Path) -> Coded:
     frame = pl.read_csv(folder / f"{name}.csv.gz", infer_schema=False)
     if name == "adult":
         frame, bounds, target = frame.drop("split"), _ADULT_BOUNDS, "income"
+    elif name == "satellite":
+        # 36 brightnesses, bytes as the satellite sends them; whether the soil is damp is what is predicted
+        frame = frame.with_columns(pl.col("class").str.contains("damp").cast(pl.String)).rename({"class": "damp"})
+        bounds, target = {column: (0, 255) for column in frame.columns if column != "damp"}, "damp"
     else:
         # high income is what is predicted, so that income itself is left out; so are the survey weights
         high = pl.col("PINCP_DECILE").cast(pl.Int64, strict=False).fill_null(0) >= 8

@@ -26,7 +26,7 @@ from dpublish.plan import Plan
 from dpublish.public.junction.fit import MeasuredColumn, MeasuredTable, fit_column, fit_labels, fit_model
 from dpublish.public.junction.grouping import group_limits
 from dpublish.public.junction.margins import Ints
-from dpublish.public.junction.measured import ordered_levels
+from dpublish.public.junction.measured import ordered_widths
 from dpublish.public.junction.misfit import MODEL_VERSION, UNIT
 from dpublish.public.junction.model import JunctionModel
 from dpublish.schema import Schema
@@ -303,7 +303,7 @@ def measured_columns(
     out: list[MeasuredColumn | None] = [None] * len(plan.domain.axes)
     for column, counts in singles.items():
         noisy = counts.reshape(-1, labels).astype(np.float64)
-        out[column] = MeasuredColumn(noisy, purse.variance(shares[column]), ordered_levels(plan.domain, column))
+        out[column] = MeasuredColumn(noisy, purse.variance(shares[column]), ordered_widths(plan.domain.axes[column]))
     return out
 
 

@@ -24,12 +24,12 @@ WALKS = 25
 
 @dataclass(frozen=True)
 class MeasuredColumn:
-    """Noisy counts of a column by label (levels x labels), each with the same noise variance; the first `ordered` levels follow
-    each other, as bins do."""
+    """Noisy counts of a column by label (levels x labels), each with the same noise variance. The first levels may follow each
+    other, as bins do: `widths` holds how wide each of these is."""
 
     counts: Floats
     variance: float
-    ordered: int = 0
+    widths: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ def label_estimate(columns: Sequence[MeasuredColumn], tables: Sequence[MeasuredT
 def fit_column(column: MeasuredColumn, more: Sequence[GroupSums], labels: Floats) -> tuple[Floats, float]:
     """Non-negative counts of a column by label that add up to the rows of each label, and the share of the noise left."""
     best = least_squares(column.counts, column.variance, more)
-    if 2 < column.ordered <= len(best) <= MAX_LEVELS:
-        smoothed = smooth_column(best, column.variance, more, labels, column.ordered)
+    if 2 < len(column.widths) <= len(best) <= MAX_LEVELS:
+        smoothed = smooth_column(best, column.variance, more, labels, column.widths)
         if smoothed is not None:
             return smoothed
     return onto_simplex(best, labels), 1.0

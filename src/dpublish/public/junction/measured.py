@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.domain import Domain
+from dpublish.domain import Axis, Domain
 from dpublish.errors import BundleError
 from dpublish.public.junction.cliques import CliqueTree
 from dpublish.public.junction.fit import MeasuredColumn, MeasuredTable, common_states
@@ -67,7 +68,7 @@ def read_measured(domain: Domain, facts: Mapping[str, Any], tables: Arrays) -> M
     columns: list[MeasuredColumn | None] = [None] * len(names)
     for column, values, variance in zip(featured, counts, variances, strict=True):
         columns[column] = MeasuredColumn(
-            values.reshape(-1, labels).astype(np.float64), variance, ordered_levels(domain, column)
+            values.reshape(-1, labels).astype(np.float64), variance, ordered_widths(domain.axes[column])
         )
     return Measured(
         noise=cast(NoiseName, noise),
@@ -79,10 +80,11 @@ def read_measured(domain: Domain, facts: Mapping[str, Any], tables: Arrays) -> M
     )
 
 
-def ordered_levels(domain: Domain, column: int) -> int:
-    """How many of a column's levels, the first ones, follow each other: bins and grades do, other and missing values do not."""
-    axis = domain.axes[column]
-    return axis.base if axis.ordered else 0
+def ordered_widths(axis: Axis) -> tuple[float, ...]:
+    """The widths of the levels that follow each other: of bins as declared, of grades one; other and missing values do not."""
+    if axis.numeric:
+        return tuple(float(high - low) for low, high in itertools.pairwise(axis.edges))
+    return (1.0,) * axis.base if axis.ordered else ()
 
 
 def _read_joined(

@@ -30,9 +30,10 @@ _LARGEST, _PRECISE = 1e13, 1e-6
 
 
 def smooth_column(
-    best: Floats, variance: float, more: Sequence[GroupSums], labels: Floats, ordered: int
+    best: Floats, variance: float, more: Sequence[GroupSums], labels: Floats, widths: tuple[float, ...]
 ) -> tuple[Floats, float] | None:
-    """Counts by label (levels x labels) from their least-squares estimates; the first `ordered` levels follow each other.
+    """Counts by label (levels x labels) from their least-squares estimates; the first levels follow each other, and
+    `widths` holds how wide these are.
 
     `variance` and `more` say what the estimates are made of, as in `least_squares`. The second number is the share of the
     noise's variance that is left. None where the numbers are beyond what the fit can do, as a file may hold.
@@ -40,7 +41,7 @@ def smooth_column(
     if not 1.0 <= float(labels.sum()) <= _LARGEST or np.abs(best).max() > _LARGEST or not _PRECISE <= variance <= _LARGEST**2:
         return None
     try:
-        table, left = _smoothed(best, variance, more, labels, ordered)
+        table, left = _smoothed(best, variance, more, labels, widths)
     except np.linalg.LinAlgError:
         return None
     return (table, left) if np.isfinite(table).all() else None
@@ -57,11 +58,13 @@ def _priors(levels: int, ordered: int) -> Floats:
     return np.stack(out)
 
 
-def _smoothed(best: Floats, variance: float, more: Sequence[GroupSums], labels: Floats, ordered: int) -> tuple[Floats, float]:
+def _smoothed(
+    best: Floats, variance: float, more: Sequence[GroupSums], labels: Floats, widths: tuple[float, ...]
+) -> tuple[Floats, float]:
     from dpublish.public.kernels.smooth import smooth_counts
 
     levels, total = best.shape[0], float(labels.sum())
-    priors = _priors(levels, ordered)
+    priors = _priors(levels, len(widths))
     measured = np.eye(levels) / variance
     for one in more:
         measured += (one.group_of[:, None] == one.group_of[None, :]) / one.variance
@@ -75,7 +78,7 @@ def _smoothed(best: Floats, variance: float, more: Sequence[GroupSums], labels: 
         return fitted / fitted.sum(), float(freedom)
 
     out = np.zeros_like(best)
-    shares, freedom = fit(best.sum(axis=1), total, np.full(levels, 1.0 / levels), len(labels))
+    shares, freedom = fit(best.sum(axis=1), total, _flat(levels, widths), len(labels))
     if len(labels) == 1:
         return shares[:, None] * total, _share(freedom / levels)
     shares = np.maximum(shares, _LEAST_SHARE)
@@ -86,6 +89,14 @@ def _smoothed(best: Floats, variance: float, more: Sequence[GroupSums], labels: 
             freedom += more_freedom
     # a fit of the whole and one of each label: together they follow no more than there is to follow
     return out, _share(freedom / best.size)
+
+
+def _flat(levels: int, widths: tuple[float, ...]) -> Floats:
+    """The shares of levels of equal density: a bin of three years holds more than one of two."""
+    wide = np.array(widths)
+    out = np.full(levels, 1.0 / levels)
+    out[: len(wide)] = np.maximum(wide / wide.sum() * (len(wide) / levels), _LEAST_SHARE)
+    return out
 
 
 def _share(value: float) -> float:
