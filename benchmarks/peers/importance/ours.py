@@ -15,6 +15,7 @@ from settings import setting
 
 from dpublish.cost import Cost
 from dpublish.mechanisms.tables.importance_weights import ImportanceWeights
+from dpublish.mechanisms.weighting.records import read_purse
 from dpublish.noise.source import SeededNoise
 
 DELTA = "1e-9"
@@ -36,15 +37,17 @@ def main() -> None:
         # the first round, on a few rows, leaves compiled code in the cache, as after the first use
         start, cpu = time.perf_counter(), time.process_time()
         method = ImportanceWeights(public=given.public, columns=given.names, **options)  # type: ignore[arg-type]
-        content: Any = method.run(SeededNoise(draw), codes, method.plan(given.schema, cost))
+        plan = method.plan(given.schema, cost)
+        content: Any = method.run(SeededNoise(draw), codes, plan)
         timing = {"seconds": time.perf_counter() - start, "cpu": time.process_time() - cpu}
     table, facts = content.tables["coefficients"], content.facts
     axes = [[place] for place in range(len(given.names))] + [list(pair) for pair in facts["pairs"]]
     groups, values = np.asarray(table["group"]), np.asarray(table["value"], dtype=float)
-    deviations = np.asarray(table["deviation"], dtype=float) * facts["rows"]
+    purse = read_purse(plan.facts["purse"])
+    amounts = [*purse.tables, *[purse.pair_table] * (len(axes) - len(purse.tables))]
     parts: dict[str, Any] = {"tables": len(axes)}
     for i, axis in enumerate(axes):  # what was bought, for a peer to fit too
-        parts |= {f"table{i}": values[groups == i], f"columns{i}": axis, f"sigma{i}": deviations[groups == i][0]}
+        parts |= {f"table{i}": values[groups == i], f"columns{i}": axis, f"sigma{i}": purse.variance(amounts[i]) ** 0.5}
     weights = np.asarray(content.tables["weights"]["weight"])
     np.savez(target, weights=weights, pairs=len(facts["pairs"]), megabytes=_peak(), **timing, **parts)
 

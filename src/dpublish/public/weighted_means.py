@@ -20,9 +20,12 @@ from numpy.typing import NDArray
 
 from dpublish.public.estimation import Estimate
 from dpublish.public.linear_features import FloatArray
+from dpublish.public.row_system import RowSystem
 from dpublish.public.weight_features import WeightFeatures
 
 _BLOCK = 1 << 14
+MAX_DENSE = 1024
+"""Features up to which matrices are made; with more of them, noisy moments are solved for without."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +63,9 @@ def effective_rows(masses: FloatArray) -> float:
 def with_shrinkage(deviation: FloatArray, ridge: FloatArray, shares: FloatArray) -> FloatArray:
     """Deviations of noisy moments that also pay for what the ridge, which was calibrated to their noise, shrank away.
 
-    The ridge is c = s^2 / (t^2 v) for noise of deviation s, a cell of variance v among the public rows, and coefficients of
-    size t. It takes c beta off a moment, which is c^2 t^2 = s^2 c / v in the mean square.
+    The ridge is c = s^2 v / P for noise of deviation s, a cell of variance v among the public rows, and a difference of private
+    and public shares of variance P before noise. It takes c / (v + c) of the difference away, so that s^2 (1 + c / v) carried
+    through v / (v + c) is what is left in the mean square by noise and by shrinkage.
     """
     spread = np.maximum(shares * (1.0 - shares), 1e-12)
     found: FloatArray = deviation * np.sqrt(1.0 + ridge / spread)
@@ -81,7 +85,7 @@ class Noise:
 
 
 class Propagation:
-    """Errors of any mean over one set of weights. The d x d matrices are made once, when first needed."""
+    """Errors of any mean over one set of weights. The d x d matrices are made once, when first needed, unless d is large."""
 
     def __init__(
         self,
@@ -104,9 +108,11 @@ class Propagation:
     def errors(self, slope: FloatArray) -> tuple[float, float, float]:
         """Standard deviation by noise, by sampling, and the first-order shrinkage, of a mean with this slope."""
         noise = self._noise
-        carried = self._inverse @ slope
+        large = self._large
+        carried = self._inverse @ slope if large is None else large.solve(slope)
         by_noise = float(((noise.gradient * carried) ** 2).sum()) + noise.coefficient**2 * float(slope @ slope)
-        by_rows = float(carried @ self._spread @ carried) / noise.rows
+        spread = float(carried @ self._spread @ carried) if large is None else large.variance(carried)
+        by_rows = spread / noise.rows
         shrinkage = -float(carried @ (noise.ridge * self._coefficients))
         return math.sqrt(by_noise), math.sqrt(max(0.0, by_rows)), shrinkage
 
@@ -114,7 +120,17 @@ class Propagation:
         """The share of the weighted variance of a function of rows that is linear in the features (R^2)."""
         if variance <= 1e-15:
             return 1.0
-        return min(1.0, max(0.0, float(slope @ (self._projection @ slope)) / variance))
+        large = self._large
+        linear = float(slope @ (self._projection @ slope)) if large is None else large.explained(slope)
+        return min(1.0, max(0.0, linear / variance))
+
+    @cached_property
+    def _large(self) -> RowSystem | None:
+        """How moments are solved for when there are many features."""
+        features, noise = self._features, self._noise
+        if noise.balanced or features.dimension <= MAX_DENSE:
+            return None
+        return RowSystem(features, self._codes, self._masses, np.maximum(noise.ridge, 1e-12))
 
     @cached_property
     def _chances(self) -> FloatArray:

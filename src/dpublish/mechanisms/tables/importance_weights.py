@@ -22,7 +22,7 @@ from dpublish.errors import PlanError
 from dpublish.mechanisms.base import CodedRows, Content, Mechanism
 from dpublish.mechanisms.tables.histogram import total_is_public
 from dpublish.mechanisms.weighting.balanced import BalancedCalibration, balanced_coefficients, heaviest_weight
-from dpublish.mechanisms.weighting.moments import Fit, candidate_pairs, choose_set, measure
+from dpublish.mechanisms.weighting.moments import Fit, candidate_pairs, choose_set, measure, pair_cells
 from dpublish.mechanisms.weighting.planning import (
     REGULARIZATIONS,
     Forecast,
@@ -48,7 +48,10 @@ from dpublish.schema import Schema
 
 Amount = Fraction | float | int | str
 Variant = Literal["moments", "output", "gaussian", "objective"]
-MAX_DIMENSION = 4096
+MAX_DIMENSION = 1 << 16
+"""Features under "moments": a pass over the rows for each table, and no matrix."""
+MAX_LOGISTIC_DIMENSION = 4096
+"""Features of the logistic variants, which work with a matrix of all pairs of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,9 +207,10 @@ class ImportanceWeights(Mechanism):
 
     def _features(self, axes: tuple[Axis, ...]) -> WeightFeatures:
         features = WeightFeatures(axes, read_pairs(self.pairs, [axis.name for axis in axes]), self._numbers)
-        if features.dimension > MAX_DIMENSION:
+        most = MAX_DIMENSION if self.variant == "moments" else MAX_LOGISTIC_DIMENSION
+        if features.dimension > most:
             raise PlanError(
-                f"The columns and pairs have {features.dimension} features; at most {MAX_DIMENSION} are supported. "
+                f"The columns and pairs have {features.dimension} features; variant = '{self.variant}' takes at most {most}. "
                 "Leave out columns with many levels, or pairs, or use fewer bins."
             )
         return features
@@ -219,6 +223,12 @@ class ImportanceWeights(Mechanism):
         fitting = len(candidate_pairs(features, largest))
         wanted = default_rounds(money, rows, len(loaded.axes)) if self.choose_pairs is None else self.choose_pairs
         rounds = min(wanted, fitting)
+        most = features.dimension + sum(sorted(pair_cells(features, largest))[-rounds:] if rounds else [])
+        if most > MAX_DIMENSION:
+            raise PlanError(
+                f"The columns, pairs and {rounds} more pairs may have {most} features; at most {MAX_DIMENSION} are supported. "
+                "Use a smaller choose_pairs, fewer bins, or leave out columns with many levels."
+            )
         if len(loaded.sets) > 1 and rows is None:
             raise PlanError(f"Schema '{schema.name}' declares no nominal_size, and a choice of public sets compares with it.")
         purse = make_purse(
@@ -310,7 +320,7 @@ class ImportanceWeights(Mechanism):
             plan, features, chosen, values,
             coefficients=np.concatenate(fit.raked.coefficients),
             ridge=np.concatenate(fit.raked.ridges),
-            gradient=np.sqrt(fit.variances),
+            gradient=np.sqrt(np.concatenate(fit.raked.variances)),
             masses=fit.raked.masses,
             facts={"rows": fit.rows, "grid": "1", "coefficient_deviation": 0.0, "sweeps": fit.raked.sweeps},
         )  # fmt: skip

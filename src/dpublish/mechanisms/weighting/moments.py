@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.noise.base import IntArray, Noise
-from dpublish.public.linear_features import FloatArray
 from dpublish.public.public_rows import PublicSet
 from dpublish.public.raking import Raked, TableTarget, consistent_shares, rake
 from dpublish.public.weight_features import WeightFeatures
@@ -129,7 +128,9 @@ class Fit:
         targets = []
         for table, group in zip(self.tables, features.groups, strict=True):
             shares, variances = consistent_shares(table.counts.astype(np.float64), table.variance, self.rows)
-            targets.append(TableTarget(features.group_codes(self._public.codes, group), shares, variances))
+            codes = features.group_codes(self._public.codes, group)
+            shape = tuple(features.axes[axis].cardinality for axis in group.axes)
+            targets.append(TableTarget(codes, shares, variances, group.axes, shape))
         self.raked = rake(targets, self._public.base, precision=self._precision, start=self.raked)
 
     def expected(self, features: WeightFeatures, pair: Pair) -> IntArray:
@@ -139,12 +140,6 @@ class Fit:
         sizes = [features.axes[axis].cardinality for axis in pair]
         shares = np.bincount(first * sizes[1] + second, weights=self.raked.masses, minlength=sizes[0] * sizes[1])
         return np.asarray(np.rint(self.rows * shares), dtype=np.int64)
-
-    @property
-    def variances(self) -> FloatArray:
-        """The noise variance of each share, feature by feature."""
-        scale = self.rows**2
-        return np.concatenate([np.full(len(table.counts), table.variance / scale) for table in self.tables])
 
 
 def measure(
@@ -184,6 +179,12 @@ def candidate_pairs(features: WeightFeatures, largest: int) -> list[Pair]:
     taken = {tuple(sorted(pair)) for pair in features.pairs}
     every = itertools.combinations(range(len(sizes)), 2)
     return [(a, b) for a, b in every if sizes[a] * sizes[b] <= largest and (a, b) not in taken]
+
+
+def pair_cells(features: WeightFeatures, largest: int) -> list[int]:
+    """How many cells each candidate pair has."""
+    sizes = [axis.cardinality for axis in features.axes]
+    return [sizes[a] * sizes[b] for a, b in candidate_pairs(features, largest)]
 
 
 def _worst_pair(

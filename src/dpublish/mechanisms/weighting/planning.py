@@ -29,7 +29,8 @@ TYPICAL_COEFFICIENT = 0.5
 """What a data-free choice of the regularization takes coefficients to be like: weights differ by factors of about e^0.5."""
 
 REGULARIZATIONS = tuple(float(x) for x in np.geomspace(1e-4, 10.0, 61))
-PAIR_SHARE = Fraction(1, 2)
+MOST_FOR_PAIRS = Fraction(1, 2)
+"""Share of the money for tables that chosen pairs get at most."""
 _ROWS_A_PAIR = 5000
 """N epsilon that one privately chosen pair should have behind it."""
 _PARTS = 10**6
@@ -86,8 +87,9 @@ def make_purse(money: Money, schema: Schema, tables: Sequence[int], *, sets: int
         share = choice_share * money.amount / left.amount
         pair_choice = left.choice(share / rounds)[0]
         left = Money(money.law, left.amount - share * left.amount)
-        pair_table = left.amount * PAIR_SHARE / rounds
-        left = Money(money.law, left.amount * (1 - PAIR_SHARE))
+        for_pairs = left.amount * pair_share(rounds, len(tables))
+        pair_table = for_pairs / rounds
+        left = Money(money.law, left.amount - for_pairs)
     return Purse(
         law=money.law,
         tables=split(left.amount, tables, money.law),
@@ -97,6 +99,11 @@ def make_purse(money: Money, schema: Schema, tables: Sequence[int], *, sets: int
         unit_rows=schema.unit.max_rows,
         replaced=schema.neighbours == "replace-one",
     )
+
+
+def pair_share(rounds: int, tables: int) -> Fraction:
+    """A chosen pair counts as two tables that were named beforehand, so that a few pairs do not drown the columns in noise."""
+    return min(MOST_FOR_PAIRS, Fraction(2 * rounds, 2 * rounds + tables))
 
 
 def default_rounds(money: Money, rows: int | None, columns: int) -> int:

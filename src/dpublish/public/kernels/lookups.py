@@ -53,6 +53,22 @@ def add_by_two_codes(first: Codes, second: Codes, amounts: Floats, out: Floats) 
 
 
 @njit(cache=True, nogil=True)
+def add_all_looked_up(codes: NDArray[np.uint32], values: Floats, out: Floats) -> None:
+    """out_i += values[codes_gi] for every group g: one line of codes a group."""
+    for g in range(codes.shape[0]):
+        for i in range(codes.shape[1]):
+            out[i] += values[codes[g, i]]
+
+
+@njit(cache=True, nogil=True)
+def add_all_masses(codes: NDArray[np.uint32], masses: Floats, out: Floats) -> None:
+    """out[codes_gi] += masses_i for every group g."""
+    for g in range(codes.shape[0]):
+        for i in range(codes.shape[1]):
+            out[codes[g, i]] += masses[i]
+
+
+@njit(cache=True, nogil=True)
 def write_looked_up(
     codes: Codes, table: NDArray[np.float32], start: int, factors: NDArray[np.float32], out: NDArray[np.float32]
 ) -> None:
