@@ -68,3 +68,20 @@ def test_solvers_and_online_methods(shop: Path, dpublish: Command) -> None:
         shown = dpublish("audit", method, "--tier", "replay")
         assert shown.code == 0, shown.out + shown.err
         assert "survived" in shown.out
+
+
+def test_distributional_privacy_and_its_counter_example(shop: Path, dpublish: Command) -> None:
+    """Private for neighbours, refuted for samples; a release, which never promised it, is not run."""
+    shown = dpublish("audit", "mirrored-mod", "--samples", "200")
+    assert shown.code == 1
+    assert shown.out.count("FAILED") == 1
+    assert shown.out.count("survived") == 3
+    document = dpublish("audit", "mirrored-mod", "--tier", "distributional", "--json").document
+    assert document["survived"] is False
+    (report,) = document["reports"]
+    assert (report["tier"], report["alpha"], report["rows"]) == ("distributional", "1/2", 24)
+    assert report["lower_bound"] > report["beta"]
+    assert dpublish("audit", "mirrored-mod", "--tier", "exact").code == 0
+    other = dpublish("audit", "histogram", "--tier", "distributional", "--json").document
+    assert other["survived"] is True
+    assert "says nothing about two samples" in other["reports"][0]["reason"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -40,6 +42,24 @@ def test_range_variances_agree_with_weights(hierarchy: Hierarchy) -> None:
     places = np.arange(hierarchy.leaves)
     weights = np.clip(np.minimum(places + 1, ends[:, 1:]) - np.maximum(places, ends[:, :1]), 0, None)
     assert hierarchy.range_variance(ends[:, 0], ends[:, 1]) == pytest.approx(hierarchy.variance(weights), abs=1e-9)
+
+
+@pytest.mark.parametrize("hierarchy", SHAPES)
+def test_a_fixed_total_is_a_constraint_on_least_squares(hierarchy: Hierarchy) -> None:
+    """Estimates and variances are those of a measurement of the total with next to no noise; weights may leave out the end."""
+    rng = np.random.default_rng(4)
+    design = np.vstack([dense(hierarchy), 1e5 * np.ones(hierarchy.padded)])
+    measured = rng.integers(-5, 50, hierarchy.measures)
+    expected = np.linalg.lstsq(design, np.append(measured, 1e5 * 77.0), rcond=None)[0]
+    fixed = replace(hierarchy, fixed=True)
+    assert fixed.estimates(measured, 77) == pytest.approx(expected[: hierarchy.leaves], abs=1e-5)
+    covariance = np.linalg.inv(design.T @ design)[: hierarchy.leaves - 1, : hierarchy.leaves - 1]
+    weights = rng.random((6, hierarchy.leaves - 1))
+    assert fixed.variance(weights) == pytest.approx(np.einsum("ij,jk,ik->i", weights, covariance, weights), abs=1e-6)
+    ends = np.sort(rng.random((50, 2)) * (hierarchy.leaves - 1), axis=1)
+    places = np.arange(hierarchy.leaves - 1)
+    shares = np.clip(np.minimum(places + 1, ends[:, 1:]) - np.maximum(places, ends[:, :1]), 0, None)
+    assert fixed.range_variance(ends[:, 0], ends[:, 1]) == pytest.approx(fixed.variance(shares), abs=1e-9)
 
 
 def test_counts_without_noise_come_back() -> None:

@@ -1,28 +1,36 @@
 """Contestants for range queries on histograms, all with the library's exact noise, under replace-one neighbours.
 
-Ours are run as the product runs them: planned from a schema, then `run`. The others are written out here.
+Ours are run as the product runs them: planned from a schema, run, and estimated by the release. The others are written out
+here.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from dpublish.cost import Cost
 from dpublish.mechanisms.base import SparseCounts
 from dpublish.mechanisms.queries.interval_tree import IntervalTree
 from dpublish.mechanisms.queries.trees import BoxCounts, equal_cells
 from dpublish.noise.source import SeededNoise
+from dpublish.private.gate import build_manifest
 from dpublish.public.grid import Boxes, Grid, TreeShape
 from dpublish.public.hierarchy import Hierarchy
+from dpublish.public.releases.base import make_release
 from dpublish.schema import Schema
 
 SENSITIVITY = Fraction(2)
+RECEIPT: Any = SimpleNamespace(
+    ledger_id="none", seq=1, key="none", head_hash="0" * 64, charged=Cost.pure(1), created="2020-01-01T00:00:00Z"
+)
 
 
 @dataclass(frozen=True)
@@ -93,16 +101,19 @@ def _from_cells(task: Task, boxes: Boxes, estimates: np.ndarray) -> np.ndarray:
     return np.asarray(table[b, d] - table[a, d] - table[b, c] + table[a, c])
 
 
-def ours(task: Task, epsilon: Fraction, **settings: Any) -> Answers:
+def ours(task: Task, epsilon: Fraction, *, as_counted: bool = False, **settings: Any) -> Answers:
+    """Our releases; `as_counted` leaves our estimation out and adds up noisy counts, made consistent by least squares."""
     mechanism = IntervalTree(**settings)
     plan = mechanism.plan(task.schema(), Cost.pure(epsilon))
 
     def run(noise: SeededNoise) -> np.ndarray:
         content = mechanism.run(noise, task.points, plan)
-        found = content.tables["boxes"]
-        boxes = Boxes(np.asarray(found["depth"], dtype=np.int64), np.asarray(found["prefix"], dtype=np.uint64))
-        hierarchy = Hierarchy(len(boxes), content.facts["fanout"], content.facts["height"])
-        return answers(task, boxes, hierarchy.estimates(np.asarray(content.tables["counts"]["count"])))
+        frames = {name: pl.DataFrame(dict(part)) for name, part in content.tables.items()}
+        release: Any = make_release(build_manifest(plan, RECEIPT, content, publishable=False), frames)
+        if not as_counted:
+            return answers(task, release.boxes, release.counts)
+        noisy = release.tables["counts"]["count"].to_numpy()
+        return answers(task, release.boxes, replace(release.hierarchy, fixed=False).estimates(noisy)[: len(release.boxes)])
 
     return run
 
@@ -140,7 +151,8 @@ CONTESTANTS: dict[str, Callable[[Task, Fraction], Answers]] = {
     DEFAULT: lambda task, epsilon: ours(task, epsilon),
     "privtree, no look": lambda task, epsilon: ours(task, epsilon, look_share=0),
     "dyadic": lambda task, epsilon: ours(task, epsilon, tree="dyadic"),
-    "binary search (thesis)": lambda task, epsilon: ours(task, epsilon, tree="binary-search"),
+    "binary search (thesis)": lambda task, epsilon: ours(task, epsilon, tree="binary-search", as_counted=True),
+    "binary search, our estimates": lambda task, epsilon: ours(task, epsilon, tree="binary-search"),
     "hierarchical (Hay)": hierarchical,
     "flat histogram": flat,
     "Laplace per query": per_query,

@@ -9,15 +9,16 @@ from typing import Any
 from matplotlib.figure import Figure
 
 MARKS = ["o", "s", "D", "^", "v", "x", "+"]
-STYLES = [
-    ("o", "#1b6ca8"),
-    ("D", "#6db1d8"),
-    ("s", "#2a9d5c"),
-    ("^", "#c8553d"),
-    ("v", "#8a6fb0"),
-    ("x", "#777777"),
-    ("+", "#222222"),
-]
+STYLES = {
+    "interval tree (default)": ("o", "#1b6ca8"),
+    "privtree, no look": ("D", "#6db1d8"),
+    "dyadic": ("s", "#2a9d5c"),
+    "binary search (thesis)": ("^", "#c8553d"),
+    "binary search, our estimates": ("^", "#e0a458"),
+    "hierarchical (Hay)": ("v", "#8a6fb0"),
+    "flat histogram": ("x", "#777777"),
+    "Laplace per query": ("+", "#222222"),
+}
 
 
 def draw_ranges(found: dict[str, Any], path: Path) -> None:
@@ -29,7 +30,8 @@ def draw_ranges(found: dict[str, Any], path: Path) -> None:
     for (row, n), (column, epsilon) in itertools.product(enumerate(sizes), enumerate(epsilons)):
         panel = panels[row][column]
         part = [case for case in cases if (case["n"], case["epsilon"]) == (n, epsilon)]
-        for (mark, colour), name in zip(STYLES, part[0]["errors"], strict=False):
+        for name in part[0]["errors"]:
+            mark, colour = STYLES[name]
             face = colour if mark in "ox+" else "none"
             panel.plot([case["errors"][name] for case in part], mark, ms=4.5, color=colour, mfc=face, label=name)
         panel.set_yscale("log")
@@ -38,7 +40,7 @@ def draw_ranges(found: dict[str, Any], path: Path) -> None:
         panel.set_title(f"n = {n:,}, epsilon = {epsilon}", fontsize=8)
         panel.tick_params(axis="y", labelsize=7)
     figure.supylabel("mean error of a range / n", fontsize=9)
-    figure.legend(*panels[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    figure.legend(*panels[-1][0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     figure.savefig(path, dpi=90)
 
 

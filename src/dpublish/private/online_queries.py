@@ -31,12 +31,17 @@ def read_query(query: str | Sequence[float] | NDArray[np.float64], domain: Domai
 
 
 def predicate_flags(text: str, domain: Domain) -> IntArray:
-    """1 for every cell that satisfies the predicate. Refuses one that cuts a bin: counts inside a bin are not kept."""
+    """1 for every cell that satisfies the predicate. Refuses one that no cell satisfies, and one that cuts a bin: counts inside
+    a bin are not kept.
+    """
     from dpublish.public.predicate import columns_of, parse_predicate
     from dpublish.public.selection import select
 
     node = parse_predicate(text, domain)
     selection = select(node, domain)
+    if not selection.touched:
+        # the answer is 0 whatever the rows are: a question that buys nothing is a mistake
+        raise QueryError(f"'{text}' holds for no value of the declared domain. Ask for values inside the declared bounds.")
     if selection.touched != selection.inside:
         names = [domain.axes[index].name for index in sorted(columns_of(node)) if domain.axes[index].numeric]
         edges = "; ".join(f"{name}: {_edges_text(domain, name)}" for name in names)

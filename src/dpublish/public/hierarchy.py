@@ -3,7 +3,8 @@
 The list is padded to b^h entries. Level 0 counts every entry, level 1 every b of them, ... level h - 1 the b largest groups;
 all counts have independent noise of the same variance. Least squares (Hay et al. 2010) then takes two passes. The estimates are
 jointly Gaussian in effect, and the tree makes the variance of any weighted sum cheap: given a group's count, its b parts of
-variance v each have covariance v (I - 1/b), whatever lies outside the group.
+variance v each have covariance v (I - 1/b), whatever lies outside the group. A total that is public enters as a last group
+without noise.
 """
 
 from __future__ import annotations
@@ -21,11 +22,15 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """`leaves` boxes under `height` measured levels of groups of `fanout`. Height 1 measures the boxes alone."""
+    """`leaves` boxes under `height` measured levels of groups of `fanout`. Height 1 measures the boxes alone.
+
+    `fixed`: the sum of all entries is known.
+    """
 
     leaves: int
     fanout: int
     height: int
+    fixed: bool = False
 
     @property
     def padded(self) -> int:
@@ -60,17 +65,17 @@ class Hierarchy:
 
     @property
     def root_variance(self) -> float:
-        return self.fanout * self.variances[-1]
+        return 0.0 if self.fixed else self.fanout * self.variances[-1]
 
-    def estimates(self, measured: Ints) -> Floats:
-        """Least squares estimates of the boxes, from all measured counts."""
+    def estimates(self, measured: Ints, total: int | None = None) -> Floats:
+        """Least squares estimates of the boxes, from all measured counts; they add up to `total` where it is given."""
         cuts = np.cumsum(self.sizes)[:-1]
         below = [part.astype(np.float64) for part in np.split(measured, cuts)]
         for level in range(1, self.height):
             own, inner = 1.0, 1.0 / (self.fanout * self.variances[level - 1])
             parts = below[level - 1].reshape(-1, self.fanout).sum(axis=1)
             below[level] = (own * below[level] + inner * parts) / (own + inner)
-        known = below[-1]
+        known = below[-1] if total is None else below[-1] + (total - below[-1].sum()) / self.fanout
         for level in range(self.height - 2, -1, -1):
             parts = below[level].reshape(-1, self.fanout)
             spare = (known - parts.sum(axis=1)) / self.fanout
@@ -78,9 +83,12 @@ class Hierarchy:
         return known[: self.leaves]
 
     def variance(self, weights: Floats) -> Floats:
-        """Variance of weighted sums of the estimates (one row of `weights` a sum), for noise of variance 1."""
+        """Variance of weighted sums of the estimates (one row of `weights` a sum), for noise of variance 1.
+
+        Entries for which there is no weight, at the end of the list, have weight 0.
+        """
         part = np.zeros((weights.shape[0], self.padded))
-        part[:, : self.leaves] = weights
+        part[:, : weights.shape[1]] = weights
         found = np.zeros(weights.shape[0])
         for level in range(self.height):
             groups = part.reshape(weights.shape[0], -1, self.fanout)
@@ -115,7 +123,7 @@ class Hierarchy:
         return np.asarray(np.maximum(found + (first + last) ** 2 * self.root_variance, 0.0))
 
 
-def candidates(leaves: int) -> list[Hierarchy]:
+def candidates(leaves: int, *, fixed: bool = False) -> list[Hierarchy]:
     """For each useful height the smallest fan-out that holds the list."""
     out = []
     for height in range(1, 13):
@@ -126,7 +134,7 @@ def candidates(leaves: int) -> list[Hierarchy]:
             fanout -= 1
         if height > 1 and (fanout < 2 or fanout ** (height - 1) >= leaves):
             break
-        out.append(Hierarchy(leaves, fanout, height))
+        out.append(Hierarchy(leaves, fanout, height, fixed))
     return out
 
 
@@ -139,21 +147,22 @@ def spread_points(count: int, dimensions: int) -> Floats:
     return np.asarray((0.5 + np.arange(1, count + 1)[:, None] * steps[None, :]) % 1.0)
 
 
-def best_for_ranges(cuts: Ints, *, samples: int = 256) -> tuple[Hierarchy, float]:
+def best_for_ranges(cuts: Ints, *, fixed: bool = False, samples: int = 256) -> tuple[Hierarchy, float]:
     """The hierarchy with the smallest mean error over ranges of positions, for boxes that end at `cuts`; and that error.
 
-    The error is a standard deviation for noise of variance 1 at height 1; height h pays h times the noise.
+    The error is a standard deviation for noise of variance 1 at height 1; height h pays h times the noise. Where the total is
+    `fixed` the list has one more entry, for what lies in no box.
     """
     points = np.sort(spread_points(samples, 2), axis=1) * float(cuts[-1])
     edges = cuts.astype(np.float64)
     places = np.arange(cuts.size, dtype=np.float64)
     start, stop = (np.interp(points[:, side], edges, places) for side in (0, 1))
-    return _best(candidates(cuts.size - 1), lambda h: h.range_variance(start, stop))
+    return _best(candidates(cuts.size - 1 + fixed, fixed=fixed), lambda h: h.range_variance(start, stop))
 
 
-def best_for_weights(weights: Floats) -> tuple[Hierarchy, float]:
+def best_for_weights(weights: Floats, *, fixed: bool = False) -> tuple[Hierarchy, float]:
     """The same for weighted sums."""
-    return _best(candidates(weights.shape[1]), lambda h: h.variance(weights))
+    return _best(candidates(weights.shape[1] + fixed, fixed=fixed), lambda h: h.variance(weights))
 
 
 def _best(choices: list[Hierarchy], variance: Callable[[Hierarchy], Floats]) -> tuple[Hierarchy, float]:

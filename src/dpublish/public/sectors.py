@@ -91,7 +91,13 @@ class Sectors:
         if self.k == 2:
             turn = (np.arctan2(projected[:, 1], projected[:, 0]) + math.pi) / (2 * math.pi)
             return np.minimum((turn * self.cells).astype(np.int64), self.cells - 1)
-        return np.asarray(np.argmax(by_rows(projected, self.centres.T), axis=1))
+        from dpublish.public.kernels.spiral import nearest_centres
+
+        return np.asarray(nearest_centres(projected, self.centres, self._latitudes))
+
+    @cached_property
+    def _latitudes(self) -> Floats:
+        return np.asarray(np.arcsin(self.centres[:, 2]))
 
     def direction(self, weights: Sequence[float], above: float) -> Floats:
         """The direction of the halfspace sum(weights * values) >= above."""

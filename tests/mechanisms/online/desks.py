@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dpublish.audit import neighbours
 from dpublish.cost import Cost
 from dpublish.errors import BudgetExceeded
 from dpublish.mechanisms.online.base import OnlineMechanism, Query
@@ -16,6 +17,22 @@ from dpublish.schema import Schema
 
 Counts = tuple[int, ...]
 Transcript = tuple[tuple[str, int | None], ...]
+
+CELLS = 3
+PAIRS: list[tuple[Counts, Counts]] = [
+    (tuple(np.bincount(one, minlength=CELLS).tolist()), tuple(np.bincount(two, minlength=CELLS).tolist()))
+    for one, two in neighbours.replace_one(range(CELLS), rows=2)
+]
+"""Counts of all neighbouring data sets of two rows."""
+
+
+def adaptive(labels: list[str]) -> Sequence[int] | None:
+    """Two queries over `CELLS` cells; the second depends on the label of the first."""
+    if not labels:
+        return (1, 0, 0)
+    if len(labels) == 1:
+        return (1, 1, 0) if labels[0] == "easy" else (0, 1, 0)
+    return None
 
 
 def schema_of(cells: int, rows: int, *, neighbours: str = "replace-one", extra: str = "") -> Schema:

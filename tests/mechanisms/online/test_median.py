@@ -9,21 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from desks import conversation, schema_of, tiny_plan
+from desks import CELLS, PAIRS, adaptive, conversation, schema_of, tiny_plan
 
 from dpublish import audit
-from dpublish.audit import neighbours
 from dpublish.cost import Cost
 from dpublish.errors import BudgetExceeded, PlanError
 from dpublish.mechanisms.online.base import Query, dense_counts
 from dpublish.mechanisms.online.median import EASY, MedianDesk, MedianMechanism, closeness, possible_values
 from dpublish.noise.source import SeededNoise
 
-CELLS = 3
-ROWS = [
-    (tuple(np.bincount(one, minlength=CELLS).tolist()), tuple(np.bincount(two, minlength=CELLS).tolist()))
-    for one, two in neighbours.replace_one(range(CELLS), rows=2)
-]
 TINY = MedianMechanism(hypotheses="listed", database_size=2, resolution=1, grid=2, max_hard=1)
 FACTS = {
     "max_hard": 1, "check_epsilon": "3/4", "hard_answer_epsilon": "1/4", "check_sensitivity": 1,
@@ -31,28 +25,19 @@ FACTS = {
 }  # fmt: skip
 
 
-def adaptive(labels: list[str]) -> Sequence[int] | None:
-    """The second query depends on the first label."""
-    if not labels:
-        return (1, 0, 0)
-    if len(labels) == 1:
-        return (1, 1, 0) if labels[0] == "easy" else (0, 1, 0)
-    return None
-
-
 def test_sensitivity_of_the_tiny_session_is_one() -> None:
     """What the hand-made facts of the exact audit state is true, on all neighbours and all queries."""
     listed = np.array([[2, 0, 0], [0, 2, 0], [0, 0, 2], [1, 1, 0], [1, 0, 1], [0, 1, 1]])
     for flags in np.ndindex(2, 2, 2):
         units = (listed @ np.array(flags)).astype(np.int64)
-        for one, two in ROWS:
+        for one, two in PAIRS:
             values = [closeness(units, int(np.array(side) @ np.array(flags)), 1, 2) for side in (one, two)]
             assert abs(values[0] - values[1]) <= 1
 
 
 def test_exact_privacy_of_a_whole_adaptive_session() -> None:
     talk = conversation(TINY, tiny_plan(FACTS, cells=CELLS), CELLS, adaptive)
-    report = audit.exact(talk, ROWS[:8], epsilon=1, window=(-2, 3), max_branches=400_000)
+    report = audit.exact(talk, PAIRS[:8], epsilon=1, window=(-2, 3), max_branches=400_000)
     assert report.passed, report.summary()
     assert report.outcomes > 5
 
@@ -66,7 +51,7 @@ def test_exact_privacy_of_a_whole_adaptive_session() -> None:
 )
 def test_exact_audit_catches_a_wrong_price(cheat: dict[str, Any]) -> None:
     talk = conversation(TINY, tiny_plan({**FACTS, **cheat}, cells=CELLS), CELLS, adaptive)
-    assert not audit.exact(talk, ROWS[:3], epsilon=1, window=(-2, 3), max_branches=400_000).passed
+    assert not audit.exact(talk, PAIRS[:3], epsilon=1, window=(-2, 3), max_branches=400_000).passed
 
 
 def peeking(labels: list[str]) -> Sequence[int] | None:
@@ -268,7 +253,7 @@ def test_promise_grows_with_the_logarithm_of_queries() -> None:
 def test_sampled_audit_of_a_session() -> None:
     """Family-wise false-alarm rate 1e-3, as `audit.sampled` states."""
     talk = conversation(TINY, tiny_plan(FACTS, cells=CELLS), CELLS, adaptive)
-    report = audit.sampled(talk, ROWS[:3], epsilon=1, samples=1000, false_alarm=1e-3)
+    report = audit.sampled(talk, PAIRS[:3], epsilon=1, samples=1000, false_alarm=1e-3)
     assert report.passed, report.summary()
 
 

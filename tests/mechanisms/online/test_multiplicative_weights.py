@@ -7,45 +7,31 @@ from typing import Any
 
 import numpy as np
 import pytest
-from desks import conversation, schema_of, tiny_plan
+from desks import CELLS, PAIRS, adaptive, conversation, schema_of, tiny_plan
 
 from dpublish import audit
-from dpublish.audit import neighbours
 from dpublish.cost import Cost
 from dpublish.errors import InputError
 from dpublish.mechanisms.online.base import Query
 from dpublish.mechanisms.online.multiplicative_weights import OnlineMultiplicativeWeights
 from dpublish.noise.source import SeededNoise
 
-CELLS = 3
-ROWS = [
-    (tuple(np.bincount(one, minlength=CELLS).tolist()), tuple(np.bincount(two, minlength=CELLS).tolist()))
-    for one, two in neighbours.replace_one(range(CELLS), rows=2)
-]
 TINY = OnlineMultiplicativeWeights(resolution=1, max_hard=1)
 FACTS = {
     "max_hard": 1, "check_epsilon": "3/4", "hard_answer_epsilon": "1/4", "check_sensitivity": 1, "threshold": 1,
 }  # fmt: skip
 
 
-def adaptive(labels: list[str]) -> Sequence[int] | None:
-    if not labels:
-        return (1, 0, 0)
-    if len(labels) == 1:
-        return (1, 1, 0) if labels[0] == "easy" else (0, 1, 0)
-    return None
-
-
 def test_exact_privacy_of_a_whole_adaptive_session() -> None:
     talk = conversation(TINY, tiny_plan(FACTS, cells=CELLS), CELLS, adaptive)
-    report = audit.exact(talk, ROWS[:8], epsilon=1, window=(-2, 3), max_branches=400_000)
+    report = audit.exact(talk, PAIRS[:8], epsilon=1, window=(-2, 3), max_branches=400_000)
     assert report.passed, report.summary()
 
 
 @pytest.mark.parametrize("cheat", [{"hard_answer_epsilon": "2"}, {"check_epsilon": "4"}])
 def test_exact_audit_catches_a_wrong_price(cheat: dict[str, Any]) -> None:
     talk = conversation(TINY, tiny_plan({**FACTS, **cheat}, cells=CELLS), CELLS, adaptive)
-    assert not audit.exact(talk, ROWS[:3], epsilon=1, window=(-2, 3), max_branches=400_000).passed
+    assert not audit.exact(talk, PAIRS[:3], epsilon=1, window=(-2, 3), max_branches=400_000).passed
 
 
 def growing(labels: list[str]) -> Sequence[int] | None:

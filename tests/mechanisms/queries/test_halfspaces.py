@@ -18,7 +18,8 @@ from dpublish.errors import PlanError, QueryError
 from dpublish.mechanisms.queries.halfspaces import Halfspaces
 from dpublish.noise.source import SeededNoise
 from dpublish.public.grid import Grid
-from dpublish.public.sectors import Sectors
+from dpublish.public.kernels.spiral import nearest_centres
+from dpublish.public.sectors import Sectors, by_rows
 from dpublish.schema import Schema
 
 ONE = Cost.pure(1)
@@ -63,6 +64,17 @@ class TestGeometry:
             seen = direction @ made.signs[projection]
             truth = int(((points @ made.signs[projection]) @ seen >= 0).sum())
             assert abs(found[projection] - truth) <= 12
+
+    @pytest.mark.parametrize("cells", [4, 5, 17, 200, 3000])
+    def test_the_search_for_a_cell_of_the_sphere_finds_the_nearest(self, cells: int) -> None:
+        """Fast = slow, also at the centres themselves, opposite to them, at the poles and at the origin."""
+        made = sectors(3, cells, columns=4)
+        rng = np.random.default_rng(5)
+        points = made.points([rng.integers(0, 1000, 3000) for _ in range(4)])
+        axes = np.vstack([np.eye(3), -np.eye(3), np.zeros((1, 3))])
+        for projected in (by_rows(points, made.signs[0]), made.centres, -made.centres, axes):
+            slow = np.argmax(by_rows(projected, made.centres.T), axis=1)
+            assert (nearest_centres(projected, made.centres, np.arcsin(made.centres[:, 2])) == slow).all()
 
     def test_projections_depend_on_the_seed_alone(self) -> None:
         assert (sectors(2, 16).signs == sectors(2, 64).signs).all()

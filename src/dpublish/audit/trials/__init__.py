@@ -1,7 +1,8 @@
 """Built-in audits: for everything that dpublish can run on private data, a small trial with made-up inputs.
 
 The registry is by the names that people type: release methods, online methods, problems of `dpublish solve`, and randomisers of
-the local model. A test holds it to all of them, so that a new method cannot be forgotten.
+the local model. A test holds it to all of them, so that a new method cannot be forgotten. Beside them stands the thesis's
+counter-example to distributional privacy, which is no method and can be audited by name all the same.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ _HOMES: Mapping[str, tuple[str, ...]] = {
 
 TRIALS: Mapping[str, str] = {name: family for family, names in _HOMES.items() for name in names}
 """Every name that has a built-in audit, with its family."""
+EXAMPLES: Mapping[str, str] = {"mirrored-mod": "counterexample"}
+"""Mechanisms that are shown and not offered."""
 
 
 def trials_of(name: str) -> tuple[Trial, ...]:
@@ -37,14 +40,15 @@ def trials_of(name: str) -> tuple[Trial, ...]:
     from dpublish.mechanisms.registry import ALIASES
 
     name = ALIASES.get(name, name)
-    if name not in TRIALS:
+    homes = {**TRIALS, **EXAMPLES}
+    if name not in homes:
         raise PlanError(
-            f"There is nothing to audit under the name '{name}'.{did_you_mean(name, TRIALS)} "
-            f"Names: {', '.join(sorted(TRIALS))}. docs/audits.md shows how to audit a mechanism of your own."
+            f"There is nothing to audit under the name '{name}'.{did_you_mean(name, homes)} "
+            f"Names: {', '.join(sorted(homes))}. docs/audits.md shows how to audit a mechanism of your own."
         )
-    module = import_module(f"dpublish.audit.trials.{TRIALS[name]}")
+    module = import_module(f"dpublish.audit.trials.{homes[name]}")
     made: Callable[[], Iterable[Trial]] = getattr(module, name.replace("-", "_"))
     return tuple(made())
 
 
-__all__ = ["TIERS", "TRIALS", "Declined", "Tier", "Trial", "trials_of"]
+__all__ = ["EXAMPLES", "TIERS", "TRIALS", "Declined", "Tier", "Trial", "trials_of"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, Literal, get_args
 
 from dpublish.audit.observe import MechanismCall
@@ -12,9 +13,10 @@ from dpublish.audit.report import Report
 from dpublish.cost import Cost
 from dpublish.noise.enumerator import EnumerationError, Tails
 
-Tier = Literal["exact", "replay", "sampled", "twin"]
+Tier = Literal["exact", "replay", "sampled", "twin", "distributional"]
 Pairs = list[tuple[Any, Any]]
-TIERS: tuple[Tier, ...] = get_args(Tier)
+TIERS: tuple[Tier, ...] = get_args(Tier)[:4]
+"""The tiers that every method is held to. The fifth is about a promise that none of them makes."""
 
 EXACT_PAIRS = 60
 REPLAY_PAIRS = 40
@@ -87,6 +89,16 @@ class Twin:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Distributional:
+    """A claim about samples of one population instead of neighbours: beyond `alpha` on at most a share `beta` of all pairs."""
+
+    population: Sequence[Any]
+    rows: int
+    alpha: Fraction
+    beta: float = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
 class Trial:
     """A method on made-up inputs. Each tier has its settings, or the reason why it does not apply."""
 
@@ -100,6 +112,7 @@ class Trial:
     replay: Replay | str = field(default_factory=Replay)
     sampled: Sampled | str = field(default_factory=Sampled)
     twin: Twin | str
+    distributional: Distributional | str = "it promises differential privacy, which says nothing about two samples"
 
     @property
     def name(self) -> str:
@@ -121,6 +134,8 @@ class Trial:
             return Declined(tier, settings)
         if tier == "twin":
             return self._twin(settings)
+        if tier == "distributional":
+            return self._distributional(settings)
         inputs = spread(self.pairs, min(pairs or settings.pairs, settings.pairs))
         if tier == "exact":
             return self._exact(settings, inputs)
@@ -190,6 +205,11 @@ class Trial:
             public=settings.public,
             ignore=(*LEDGER_FILES, *settings.private),
         )
+
+    def _distributional(self, settings: Distributional) -> Report:
+        from dpublish.audit.distributional import distributional
+
+        return distributional(self.call, settings.population, rows=settings.rows, alpha=settings.alpha, beta=settings.beta)
 
 
 def spread(pairs: Sequence[tuple[Any, Any]], most: int) -> Pairs:

@@ -7,7 +7,7 @@ groups of neighbouring boxes. Chapter 3.4 of Roth's thesis, with PrivTree (Zhang
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, get_args
@@ -19,6 +19,7 @@ from dpublish.cost import Cost, exact
 from dpublish.errors import PlanError
 from dpublish.mechanisms.base import Content, Mechanism, SparseCounts
 from dpublish.mechanisms.queries.look import Look, cells_serve_better
+from dpublish.mechanisms.queries.misfit import Misfit, cells_fit_better
 from dpublish.mechanisms.queries.points import GridPoints
 from dpublish.mechanisms.queries.trees import BoxCounts, Calibration, binary_search, equal_cells, priv_tree
 from dpublish.noise.base import Noise
@@ -32,8 +33,10 @@ Tree = Literal["privtree", "dyadic", "binary-search"]
 MAX_COLUMNS = 6
 MAX_CELLS = 1 << 22
 SAMPLE_BOXES = 48
-CROWDED = 4
-"""A look is paid for from so many rows times epsilon a position on; below, PrivTree is the better tree in any case."""
+_LOOK_SHARES = (Fraction(1, 48), Fraction(1, 24))
+CROWDED, CROWDED_BOXES = Fraction(4), Fraction(1, 2)
+"""A look is paid for from so many rows times epsilon a position on; below, PrivTree is the better tree in any case. Boxes of
+several columns are cut by far more ranges than intervals are, so unevenness shows earlier."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +45,7 @@ class IntervalTree(Mechanism):
 
     Input: exact counts over a grid of positions. Neighbours: replace-one or add-remove-one, of a unit with at most c rows.
     Output: boxes that partition the grid and noisy counts; the set of possible outputs follows from the schema alone.
-    Privacy: epsilon-DP (theorems 1 to 5 of interval_tree.proof.md), split between look, shape of the tree and counts.
+    Privacy: epsilon-DP (theorems 1 to 6 of interval_tree.proof.md), split between look, shape of the tree and counts.
     Relies on: `Noise.laplace` being exact; rows per unit bounded by c before counting.
     Shows / hides: where the points are dense, at a resolution that follows the density; hides how points lie inside a box.
     Accuracy: the noise of a range grows with a power of the logarithm of the number of boxes; `plan` states it.
@@ -52,7 +55,8 @@ class IntervalTree(Mechanism):
     columns : one to six numeric or date columns with declared bounds; all numeric columns when left out.
     tree : how the grid is cut: privtree, dyadic (equal cells) or binary-search (the thesis).
     structure_share : share of epsilon spent on where to cut (privtree and binary-search).
-    look_share : share of epsilon with which privtree first looks whether to count every position of a column instead; 0: never.
+    look_share : share of epsilon with which privtree looks whether to count every position instead; 0: never. When left out,
+        1/48 for one column and 1/24 for several.
     max_cells : number of equal cells that dyadic may use.
     accuracy : the error that binary-search aims for, as a share of the rows.
     """
@@ -63,7 +67,7 @@ class IntervalTree(Mechanism):
     columns: Sequence[str] | None = None
     tree: Tree = "privtree"
     structure_share: Fraction | float | int | str = Fraction(1, 8)
-    look_share: Fraction | float | int | str = Fraction(1, 48)
+    look_share: Fraction | float | int | str | None = None
     max_cells: int = 1 << 16
     accuracy: Fraction | float | int | str = Fraction(1, 10)
 
@@ -76,7 +80,8 @@ class IntervalTree(Mechanism):
         share = exact(self.structure_share, "structure_share")
         if not 0 < share < 1:
             raise PlanError(f"structure_share must lie between 0 and 1, not {self.structure_share}.")
-        if not 0 <= exact(self.look_share, "look_share") < 1:
+        look_share = exact(_LOOK_SHARES[len(names) > 1] if self.look_share is None else self.look_share, "look_share")
+        if not 0 <= look_share < 1:
             raise PlanError(f"look_share must be at least 0 and below 1, not {self.look_share}.")
         size = schema.size_or_nominal
         rows = None if size is None else size * schema.unit.max_rows
@@ -87,12 +92,14 @@ class IntervalTree(Mechanism):
             "bits": shape.total_bits,
             "sensitivity": str(level_sensitivity(schema)),
             "rows": rows,
+            "total": rows if schema.neighbours == "replace-one" else None,
         }
         sentences = [
             f"Ranges of {' x '.join(names)}: {facts['positions']:,} positions, cut by {self.tree}.",
             f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
         ]
-        sentences += self._tree_facts(facts, shape, schema, cost.epsilon, share, rows)
+        looks = look_share if self._looks(shape, rows, cost.epsilon) else Fraction(0)
+        sentences += self._tree_facts(facts, shape, schema, cost.epsilon, share, looks)
         if rows is not None:
             sentences += theory.interval_sentences(
                 rows=rows, epsilon=float(cost.epsilon), bits=shape.total_bits, columns=len(names)
@@ -107,7 +114,7 @@ class IntervalTree(Mechanism):
                 "columns": list(names),
                 "tree": self.tree,
                 "structure_share": str(share),
-                "look_share": str(exact(self.look_share, "look_share")),
+                "look_share": str(look_share),
                 "max_cells": self.max_cells,
                 "accuracy": str(exact(self.accuracy, "accuracy")),
             },
@@ -149,20 +156,20 @@ class IntervalTree(Mechanism):
         return names
 
     def _looks(self, shape: TreeShape, rows: int | None, epsilon: Fraction) -> bool:
-        cells = 1 << shape.total_bits
-        crowded = rows is None or rows * epsilon >= CROWDED * shape.grids[0].positions
-        return len(shape.grids) == 1 and cells <= self.max_cells and crowded and exact(self.look_share, "look_share") > 0
+        enough = CROWDED if len(shape.grids) == 1 else CROWDED_BOXES
+        crowded = rows is None or rows * epsilon >= enough * math.prod(grid.positions for grid in shape.grids)
+        return (1 << shape.total_bits) <= self.max_cells and crowded
 
     def _tree_facts(
-        self, facts: dict[str, Any], shape: TreeShape, schema: Schema, epsilon: Fraction, share: Fraction, rows: int | None
+        self, facts: dict[str, Any], shape: TreeShape, schema: Schema, epsilon: Fraction, share: Fraction, looks: Fraction
     ) -> list[str]:
-        sensitivity = level_sensitivity(schema)
+        sensitivity, rows = level_sensitivity(schema), facts["rows"]
         if facts["tree"] == "binary-search":
             return self._search_facts(facts, shape, schema, epsilon, share, rows)
         if facts["tree"] == "dyadic":
             depth = cell_depth(shape, self.max_cells)
             boxes = equal_cells(shape, depth)
-            hierarchy, spread = best_hierarchy(shape, boxes)
+            hierarchy, spread = best_hierarchy(shape, boxes, fixed=facts["total"] is not None)
             facts.update(depth=depth, count_epsilon=str(epsilon), boxes=len(boxes))
             error = spread * math.sqrt(laplace_cumulants(sensitivity / epsilon)[0])
             facts["expected_error"] = error
@@ -170,7 +177,7 @@ class IntervalTree(Mechanism):
                 f"{len(boxes):,} equal cells, counted in {hierarchy.height} level(s) of groups of {hierarchy.fanout}.",
                 f"A range that ends between cells has a standard error of about {error:,.3g} rows.",
             ]
-        looking = epsilon * exact(self.look_share, "look_share") if self._looks(shape, rows, epsilon) else Fraction(0)
+        looking = epsilon * looks
         structure = (epsilon - looking) * share
         calibration = calibration_of(schema, shape, structure)
         counts = epsilon - looking - structure
@@ -186,15 +193,16 @@ class IntervalTree(Mechanism):
             f"(noise of scale {float(calibration.scale):.4g} on each decision).",
         ]
         if looking:
+            rest = "the rest goes to counts alone" if len(shape.grids) == 1 else "they are counted with what is left"
             lines.append(
                 f"Epsilon {float(looking):.4g} is spent on a look whether all {facts['positions']:,} positions are better "
-                "counted one by one; if so, the rest goes to counts alone."
+                f"counted one by one; if so, {rest}."
             )
         if rows is not None:
             # boxes at depth k hold about k * decay points, so their number is at most about this
             boxes_guess = int(max(1, min(facts["positions"], 2 * rows / (calibration.decay * shape.depth / 2))))
             listed = np.arange(min(boxes_guess, MAX_CELLS) + 1, dtype=np.int64)
-            _, spread = best_for_ranges(listed)
+            _, spread = best_for_ranges(listed, fixed=facts["total"] is not None)
             error = spread * math.sqrt(laplace_cumulants(sensitivity / counts)[0])
             facts.update(expected_boxes=boxes_guess, expected_error=error)
             lines.append(f"With at most about {boxes_guess:,} boxes, a range has a standard error of about {error:,.3g} rows.")
@@ -228,11 +236,11 @@ class IntervalTree(Mechanism):
 
 def noisy_tree(noise: Noise, numbers: SparseCounts, plan: Plan) -> Content:
     """The mechanism: cut the grid, then count what was cut."""
-    schema, facts = plan.schema, plan.facts
+    facts = plan.facts
     shape = TreeShape.from_json(facts["grid"])
     counts = BoxCounts(shape, numbers)
     sensitivity = Fraction(facts["sensitivity"])
-    tree, epsilon = facts["tree"], Fraction(facts["count_epsilon"])
+    tree, epsilon, total = facts["tree"], Fraction(facts["count_epsilon"]), facts["total"]
     if tree == "binary-search":
         boxes = binary_search(
             noise,
@@ -246,32 +254,56 @@ def noisy_tree(noise: Noise, numbers: SparseCounts, plan: Plan) -> Content:
     elif tree == "dyadic":
         boxes = equal_cells(shape, facts["depth"])
     else:
-        looking, structure = Fraction(facts["look_epsilon"]), Fraction(facts["structure_epsilon"])
-        calibration = calibration_of(schema, shape, structure)
+        tree, boxes, epsilon = _chosen_tree(noise, numbers, counts, shape, plan)
+    # the boxes are public from here on, so the choice of groups is a function of public facts
+    hierarchy, _ = best_hierarchy(shape, boxes, fixed=total is not None)
+    listed = counts.of(boxes)
+    if total is not None:
+        # what lies in no box is counted as if it were one: then the sum of the list is public
+        listed = np.append(listed, total - listed.sum())
+    every = sensitivity * hierarchy.height
+    measured = noise.laplace(hierarchy.sums(listed), sensitivity=every, epsilon=epsilon, label="counts")
+    return _content(facts, tree, boxes, measured, hierarchy, every / epsilon)
+
+
+def _chosen_tree(
+    noise: Noise, numbers: SparseCounts, counts: BoxCounts, shape: TreeShape, plan: Plan
+) -> tuple[str, Boxes, Fraction]:
+    """PrivTree's boxes, or all positions where a look says so; and the epsilon that is left for counts."""
+    facts = plan.facts
+    epsilon, looking, structure = (Fraction(facts[f"{part}_epsilon"]) for part in ("count", "look", "structure"))
+    sensitivity, fixed = Fraction(facts["sensitivity"]), facts["total"] is not None
+    calibration = calibration_of(plan.schema, shape, structure)
+    single = len(shape.grids) == 1
+    if looking and single:
         look = Look(
             shape.depth,
             shape.grids[0].positions,
             calibration,
             tree_scale=sensitivity / epsilon,
             cell_scale=sensitivity / (epsilon + structure),
+            fixed=fixed,
         )
-        if looking and cells_serve_better(noise, numbers, look, looking):
+        if cells_serve_better(noise, numbers, look, looking):
             # nothing was spent on where to cut, so that share goes to the counts
-            tree, epsilon = "dyadic", epsilon + structure
-            boxes = equal_cells(shape, shape.depth)
-        else:
-            boxes = priv_tree(noise, counts, shape, calibration)
-    # the boxes are public from here on, so the choice of groups is a function of public facts
-    hierarchy, _ = best_hierarchy(shape, boxes)
-    every = sensitivity * hierarchy.height
-    measured = noise.laplace(hierarchy.sums(counts.of(boxes)), sensitivity=every, epsilon=epsilon, label="counts")
-    return _content(facts["grid"], tree, boxes, measured, hierarchy, every / epsilon)
+            return "dyadic", equal_cells(shape, shape.depth), epsilon + structure
+    boxes = priv_tree(noise, counts, shape, calibration)
+    if looking and not single:
+        cells = equal_cells(shape, shape.depth)
+        spreads = (best_hierarchy(shape, boxes, fixed=fixed)[1], best_hierarchy(shape, cells, fixed=fixed)[1])
+        misfit = Misfit.of(shape, boxes, sensitivity)
+        if cells_fit_better(noise, numbers, misfit, looking, spreads=spreads, scale=sensitivity / epsilon):
+            return "dyadic", cells, epsilon
+    return "privtree", boxes, epsilon
 
 
-def _content(grid: Any, tree: str, boxes: Boxes, measured: Any, hierarchy: Hierarchy, scale: Fraction) -> Content:
+def _content(
+    public: Mapping[str, Any], tree: str, boxes: Boxes, measured: Any, hierarchy: Hierarchy, scale: Fraction
+) -> Content:
     return Content(
         facts={
-            "grid": grid,
+            "grid": public["grid"],
+            "total": public["total"],
             "tree": tree,
             "fanout": hierarchy.fanout,
             "height": hierarchy.height,
@@ -284,15 +316,15 @@ def _content(grid: Any, tree: str, boxes: Boxes, measured: Any, hierarchy: Hiera
     )
 
 
-def best_hierarchy(shape: TreeShape, boxes: Boxes) -> tuple[Hierarchy, float]:
+def best_hierarchy(shape: TreeShape, boxes: Boxes, *, fixed: bool) -> tuple[Hierarchy, float]:
     """The groups that answer typical ranges best, chosen from the boxes alone."""
     if len(shape.grids) == 1:
         starts, ends = shape.corners(boxes)
-        return best_for_ranges(np.append(starts[0], ends[0][-1]))
+        return best_for_ranges(np.append(starts[0], ends[0][-1]), fixed=fixed)
     points = spread_points(SAMPLE_BOXES, 2 * len(shape.grids)).reshape(SAMPLE_BOXES, len(shape.grids), 2)
     limits = np.array([float(grid.positions) for grid in shape.grids])
     points = np.sort(points, axis=2) * limits[None, :, None]
-    return best_for_weights(shape.shares(boxes, points[:, :, 0], points[:, :, 1]))
+    return best_for_weights(shape.shares(boxes, points[:, :, 0], points[:, :, 1]), fixed=fixed)
 
 
 def cell_depth(shape: TreeShape, most: int) -> int:

@@ -42,6 +42,7 @@ class Look:
     calibration: Calibration
     tree_scale: Fraction
     cell_scale: Fraction
+    fixed: bool = False
 
     @property
     def width(self) -> int:
@@ -65,15 +66,15 @@ class Look:
         boxes = min(max(1, round(1 + splits / (2 * self.width))), self.positions)
         # a range that ends in a box left whole is wrong by about a quarter of the difference of the box's halves
         bias = max(0, uneven) / (1 << (self.levels + 1))
-        spread = _noise(boxes, self.tree_scale)
+        spread = _noise(boxes, self.tree_scale, self.fixed)
         tree = max(spread, bias) + SMALLER_PART * min(spread, bias)
-        return CLEAR_GAIN * _noise(self.positions, self.cell_scale) < tree
+        return CLEAR_GAIN * _noise(self.positions, self.cell_scale, self.fixed) < tree
 
 
 @lru_cache(maxsize=256)
-def _noise(boxes: int, scale: Fraction) -> float:
+def _noise(boxes: int, scale: Fraction, fixed: bool) -> float:
     """The mean absolute error of a range from the noise of so many boxes alone."""
-    _, spread = best_for_ranges(np.arange(boxes + 1, dtype=np.int64))
+    _, spread = best_for_ranges(np.arange(boxes + 1, dtype=np.int64), fixed=fixed)
     return MEAN_OF_NORMAL * spread * math.sqrt(laplace_cumulants(scale)[0])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,23 +14,21 @@ import polars as pl
 from numpy.typing import ArrayLike
 
 from dpublish.domain import Domain
-from dpublish.errors import BundleError, PublishError, QueryError
+from dpublish.errors import QueryError
 from dpublish.public.estimation import Estimate
-from dpublish.public.grid import MAX_POSITIONS, Boxes, Floats, Grid, Ints, TreeShape
-from dpublish.public.hierarchy import Hierarchy
-from dpublish.public.manifest import fraction, table, text, whole
+from dpublish.public.grid import Floats, Grid, Ints, TreeShape
+from dpublish.public.manifest import fraction
+from dpublish.public.ranges import Bounds, Ranges, coordinates
 from dpublish.public.releases.base import Release
-from dpublish.public.suppression import laplace_cumulants, normal_quantile
+from dpublish.public.releases.interval_tree_check import boxes_of, check_tree, hierarchy_of, total_of
+from dpublish.public.smoothing import MOST, smoothed
+from dpublish.public.suppression import laplace_cumulants
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MAX_BOXES = 1 << 26
 MAX_PRODUCT = 1 << 22
 CHUNK = 1 << 22
-BOXES_SCHEMA: dict[str, Any] = {"depth": pl.UInt8, "prefix": pl.UInt64}
-COUNTS_SCHEMA: dict[str, Any] = {"count": pl.Int64}
-Bounds = tuple[Any, Any]
 
 
 class IntervalTreeRelease(Release):
@@ -42,33 +40,29 @@ class IntervalTreeRelease(Release):
         super().__init__(manifest, tables, path=path)
         facts = manifest["facts"]
         self.shape = TreeShape.from_json(facts["grid"])
-        self.boxes = _boxes(tables["boxes"])
-        self.hierarchy = Hierarchy(len(self.boxes), int(facts["fanout"]), int(facts["height"]))
+        self.boxes = boxes_of(tables["boxes"])
+        self.total = total_of(facts)
+        self.hierarchy = hierarchy_of(facts, len(self.boxes))
         self.noise_variance = laplace_cumulants(fraction(facts, "scale", "facts"))[0]
-        self.counts: Floats = self.hierarchy.estimates(self.tables["counts"]["count"].to_numpy())
+        self._noisy: Ints = self.tables["counts"]["count"].to_numpy()
+        # limits rest on these: their errors are those of the noise, whatever the data look like
+        self.measured: Floats = self.hierarchy.estimates(self._noisy, self.total)[: len(self.boxes)]
 
     @classmethod
     def check(cls, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
-        facts = table(manifest, "facts", "manifest")
-        fraction(facts, "scale", "facts")
-        text(facts, "tree", "facts")
-        shape = _read_shape(facts.get("grid"))
-        if set(tables) != {"boxes", "counts"}:
-            raise BundleError("An interval tree holds two tables, boxes.parquet and counts.parquet.")
-        for name, expected in (("boxes", BOXES_SCHEMA), ("counts", COUNTS_SCHEMA)):
-            frame = tables[name]
-            if dict(frame.schema) != expected or any(frame[column].null_count() for column in expected):
-                raise BundleError(f"{name}.parquet must have the columns {', '.join(expected)} without nulls.")
-        _check_boxes(shape, _boxes(tables["boxes"]))
-        fanout = whole(facts, "fanout", "facts", limit=MAX_BOXES, lowest=1)
-        height = whole(facts, "height", "facts", limit=40, lowest=1)
-        boxes = tables["boxes"].height
-        if fanout**height < boxes or (fanout > 2 and (fanout - 1) ** height >= boxes and height > 1):
-            raise BundleError("facts: 'fanout' and 'height' do not fit the number of boxes.")
-        if Hierarchy(boxes, fanout, height).measures != tables["counts"].height:
-            raise BundleError("counts.parquet has another number of rows than the boxes and their groups.")
-        if np.any(np.abs(tables["counts"]["count"].to_numpy()) > 1 << 52):
-            raise BundleError("counts.parquet holds a count that is not believable.")
+        check_tree(manifest, tables)
+
+    @cached_property
+    def counts(self) -> Floats:
+        """The best estimate of every box: as measured, or smoother where one column has few boxes.
+
+        Groups of boxes give boxes noise that goes together, which smoothing does not allow for; and on boxes of several columns
+        it was no gain on generated shapes.
+        """
+        if self.hierarchy.height > 1 or len(self.boxes) > MOST or len(self.columns) > 1:
+            return self.measured
+        noisy = self._noisy[: self.hierarchy.leaves].astype(np.float64)
+        return smoothed(self.shape, self.boxes, noisy, self.noise_variance, self.total)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -95,7 +89,7 @@ class IntervalTreeRelease(Release):
         low, high = np.zeros((1, len(self.columns))), np.zeros((1, len(self.columns)))
         for place, grid in enumerate(self.shape.grids):
             pair = named.get(grid.name, (None, None))
-            low[0, place], high[0, place] = _coordinates(grid, pair)
+            low[0, place], high[0, place] = coordinates(grid, pair)
         return self.answer(low, high, level).one()
 
     def ranges(self, low: ArrayLike, high: ArrayLike, *, level: float = 0.95) -> pl.DataFrame:
@@ -123,6 +117,8 @@ class IntervalTreeRelease(Release):
 
         domain, index, share_of_box = self._cells
         selection = select(parse_predicate(predicate, domain), domain)
+        if not selection.touched:
+            raise QueryError(f"'{predicate}' holds for no value inside the declared bounds.")
         found = selection.cover(lambda axis: index[axis], index[0].size)
         owner = share_of_box[0]
         inside, touched, share = (
@@ -232,25 +228,29 @@ class IntervalTreeRelease(Release):
     def _one_column(self, low: Floats, high: Floats, level: float) -> Ranges:
         """Prefix sums and interpolation: a query costs a few binary searches, whatever the number of boxes."""
         edges, totals = self._prefix
+        plain = np.concatenate([[0.0], np.cumsum(self.measured)])
         index = np.arange(edges.size, dtype=np.float64)
         a, b = np.interp(low, edges, index), np.interp(high, edges, index)
-        value = np.interp(b, index, totals) - np.interp(a, index, totals)
+        b = np.maximum(a, b)
         inner_a, outer_a = np.ceil(a - 1e-9), np.floor(a + 1e-9)
         inner_b, outer_b = np.maximum(np.floor(b + 1e-9), inner_a), np.maximum(np.ceil(b - 1e-9), outer_a)
-        inner = np.interp(inner_b, index, totals) - np.interp(inner_a, index, totals)
-        outer = np.interp(outer_b, index, totals) - np.interp(outer_a, index, totals)
-        variance, inner_variance, outer_variance = (
-            self.noise_variance * self.hierarchy.range_variance(s, t)
-            for s, t in ((a, np.maximum(a, b)), (inner_a, inner_b), (outer_a, outer_b))
-        )
-        return Ranges.of(value, variance, (inner, inner_variance), (outer, outer_variance), level)
+        found = [
+            (np.interp(t, index, plain) - np.interp(s, index, plain), self.noise_variance * self.hierarchy.range_variance(s, t))
+            for s, t in ((a, b), (inner_a, inner_b), (outer_a, outer_b))
+        ]
+        value = np.interp(b, index, totals) - np.interp(a, index, totals)
+        return Ranges.of(value, *found, level=level, most=self._most)
 
     def _from_weights(self, share: Floats, inside: Floats, touched: Floats, level: float) -> Ranges:
-        sums = [
-            (weights @ self.counts, self.noise_variance * self.hierarchy.variance(weights)) for weights in (inside, touched)
+        found = [
+            (weights @ self.measured, self.noise_variance * self.hierarchy.variance(weights))
+            for weights in (share, inside, touched)
         ]
-        variance = self.noise_variance * self.hierarchy.variance(share)
-        return Ranges.of(share @ self.counts, variance, sums[0], sums[1], level)
+        return Ranges.of(share @ self.counts, *found, level=level, most=self._most)
+
+    @property
+    def _most(self) -> float:
+        return math.inf if self.total is None else float(self.total)
 
     @cached_property
     def _prefix(self) -> tuple[Floats, Floats]:
@@ -305,118 +305,3 @@ class IntervalTreeRelease(Release):
         if grid.kind != "date":
             return whole_numbers
         return (whole_numbers - 719_163).cast(pl.Int32).cast(pl.Date)  # polars counts days from 1970-01-01
-
-
-class Ranges:
-    """Answers to many ranges: values with standard errors and limits."""
-
-    def __init__(self, value: Floats, error: Floats, low: Floats, high: Floats, level: float) -> None:
-        self.value, self.error, self.low, self.high, self.level = value, error, low, high, level
-
-    @classmethod
-    def of(
-        cls, value: Floats, variance: Floats, inner: tuple[Floats, Floats], outer: tuple[Floats, Floats], level: float
-    ) -> Ranges:
-        """The limits assume nothing about how rows lie inside a box that a range cuts; the value assumes they lie evenly."""
-        if not 0 < level < 1:
-            raise QueryError(f"level must lie between 0 and 1, not {level}.")
-        alpha = (1 - level) / 2
-        # a sum of Laplace noise has a tail between that of one Laplace variable and the normal one: take the wider
-        width = max(normal_quantile(alpha), math.log(1 / (2 * alpha)) / math.sqrt(2))
-        cut = np.maximum(outer[0] - inner[0], 0.0) ** 2 / 12
-        low = np.minimum(inner[0] - width * np.sqrt(inner[1]), value - width * np.sqrt(variance))
-        high = np.maximum(outer[0] + width * np.sqrt(outer[1]), value + width * np.sqrt(variance))
-        return cls(value, np.sqrt(variance + cut), np.maximum(low, 0.0), np.maximum(high, 0.0), level)
-
-    @classmethod
-    def joined(cls, parts: Sequence[Ranges]) -> Ranges:
-        every = [np.concatenate([getattr(part, name) for part in parts]) for name in ("value", "error", "low", "high")]
-        return cls(every[0], every[1], every[2], every[3], parts[0].level)
-
-    def one(self) -> Estimate:
-        return Estimate(float(self.value[0]), float(self.error[0]), float(self.low[0]), float(self.high[0]), self.level)
-
-    def frame(self) -> pl.DataFrame:
-        return pl.DataFrame({"count": self.value, "standard_error": self.error, "low": self.low, "high": self.high})
-
-
-def _coordinates(grid: Grid, pair: Bounds) -> tuple[float, float]:
-    if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise QueryError(f"Give two ends for '{grid.name}': (low, high).")
-    low = float(grid.lower) if pair[0] is None else _number(grid, pair[0])
-    top = float(grid.upper) - (1 if grid.whole else 0)
-    high = top if pair[1] is None else _number(grid, pair[1])
-    if low > high:
-        raise QueryError(f"'{grid.name}': the range starts at {pair[0]} and ends before it, at {pair[1]}.")
-    if high < float(grid.lower) or low > top:
-        raise QueryError(f"'{grid.name}': the range lies outside the declared bounds.")
-    if grid.whole:
-        low, high = math.ceil(low), math.floor(high) + 1
-    a, b = grid.coordinate(np.array([low, high], dtype=np.float64))
-    return float(a), float(max(a, b))
-
-
-def _number(grid: Grid, value: Any) -> float:
-    if grid.kind == "date":
-        try:
-            day = dt.date.fromisoformat(value.strip()) if isinstance(value, str) else value
-            if isinstance(day, dt.date):
-                return float(day.toordinal())
-        except ValueError:
-            pass
-        raise QueryError(f"'{grid.name}' holds dates; write one as 2020-01-31.")
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating) or math.isnan(value):
-        raise QueryError(f"'{grid.name}' holds numbers; an end of a range is a number or None.")
-    return float(np.clip(float(value), -1e300, 1e300))
-
-
-def _boxes(frame: pl.DataFrame) -> Boxes:
-    return Boxes(frame["depth"].to_numpy().astype(np.int64), frame["prefix"].to_numpy())
-
-
-def _read_shape(data: Any) -> TreeShape:
-    if not isinstance(data, list) or not 1 <= len(data) <= 16:
-        raise BundleError("facts: 'grid' must list 1 to 16 columns.")
-    for item in data:
-        if not isinstance(item, Mapping):
-            raise BundleError("facts: every column of 'grid' must be an object.")
-        whole(item, "positions", "grid", limit=MAX_POSITIONS, lowest=1)
-        text(item, "name", "grid")
-        if text(item, "kind", "grid") not in ("integer", "real", "date"):
-            raise BundleError("grid: a column must be integer, real or date.")
-        for key in ("lower", "step"):
-            if len(text(item, key, "grid")) > 200:
-                raise BundleError(f"grid: '{key}' is too long.")
-    try:
-        shape = TreeShape.from_json(data)
-    except (PublishError, ValueError, TypeError, KeyError, ArithmeticError) as error:
-        raise BundleError(f"facts: 'grid' cannot be read ({type(error).__name__}).") from None
-    if len({grid.name for grid in shape.grids}) != len(shape.grids) or any(grid.step <= 0 for grid in shape.grids):
-        raise BundleError("grid: names must differ and steps must be above 0.")
-    if shape.depth == 0:
-        raise BundleError("grid: there must be at least two positions.")
-    if any(max(abs(grid.lower), abs(grid.upper)) > 10**300 for grid in shape.grids):
-        raise BundleError("grid: a bound is too large.")
-    return shape
-
-
-def _check_boxes(shape: TreeShape, boxes: Boxes) -> None:
-    if not 1 <= len(boxes) <= MAX_BOXES:
-        raise BundleError("boxes.parquet must list at least one box.")
-    if int(boxes.depth.max()) > shape.depth:
-        raise BundleError("boxes.parquet names a box deeper than the grid.")
-    most = np.array([(1 << bits) - 1 for bits in shape.used_bits], dtype=np.uint64)[boxes.depth]
-    if np.any(boxes.prefix > most):
-        raise BundleError("boxes.parquet names a box outside the grid.")
-    first, after = shape.spans(boxes)
-    if np.any(first[1:] < after[:-1]):
-        raise BundleError("boxes.parquet is not in order, or two boxes overlap.")
-    starts, ends = shape.corners(boxes)
-    if any(np.any(e <= s) for s, e in zip(starts, ends, strict=True)):
-        raise BundleError("boxes.parquet names a box without positions.")
-    volume = sum(
-        math.prod(int(e) - int(s) for s, e in zip(low, high, strict=True))
-        for low, high in zip(np.stack(starts, axis=1).tolist(), np.stack(ends, axis=1).tolist(), strict=True)
-    )
-    if volume != math.prod(grid.positions for grid in shape.grids):
-        raise BundleError("boxes.parquet does not cover the grid.")
