@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dpublish.mechanisms.tables.choose_k import split_kd
+from dpublish.mechanisms.tables.coded_table import CodedTable
 from dpublish.mechanisms.tables.discernibility import private_kd
-from dpublish.mechanisms.tables.partition import CodedTable
 from dpublish.mechanisms.tables.selection_scores import PairCount, PairsPerRow, Purity
 from dpublish.noise.source import SeededNoise
 

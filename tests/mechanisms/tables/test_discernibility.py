@@ -13,8 +13,8 @@ from scipy import stats
 
 from dpublish import audit
 from dpublish.audit import neighbours
+from dpublish.mechanisms.tables.coded_table import CodedTable
 from dpublish.mechanisms.tables.discernibility import mda, non_private_kd, private_kd, undiscerned
-from dpublish.mechanisms.tables.partition import CodedTable
 from dpublish.mechanisms.tables.selection_scores import PairCount, PairsPerRow, Purity, SelectionScore
 from dpublish.noise.base import ChoiceRule, Noise
 from dpublish.noise.enumerator import Enumerator

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dpublish.errors import PrivateSideError
 from dpublish.mechanisms.kernels import partition as kernels
+from dpublish.mechanisms.tables import coded_table
 from dpublish.mechanisms.tables import partition as module
-from dpublish.mechanisms.tables.partition import CodedTable, PairPartition, PurityPartition, equal_rows
+from dpublish.mechanisms.tables.coded_table import CodedTable
+from dpublish.mechanisms.tables.partition import PairPartition, PurityPartition, equal_rows
 
 
 def random_table(seed: int, rows: int, levels: list[int], labels: int) -> CodedTable:
@@ -86,12 +89,21 @@ def test_scores_are_those_of_counting(
         purity.refine(chosen[-1])
 
 
-@pytest.mark.parametrize("ahead", [1 << 17, 200, 1], ids=["always", "at first", "never"])
-@pytest.mark.parametrize("seed", range(6))
+def look_far_ahead(monkeypatch: pytest.MonkeyPatch, entries: int = 1 << 19) -> None:
+    """Small tables would not be worth a forecast."""
+    monkeypatch.setattr(module, "_AHEAD_ENTRIES", entries)
+    monkeypatch.setattr(module, "_ROWS_AN_ENTRY", 1)
+    monkeypatch.setattr(module, "_SCOUT_LEAST", 1)
+    monkeypatch.setattr(module, "_SCOUT_SHARE", 2)
+
+
+@pytest.mark.parametrize("ahead", [1 << 19, 100, 1], ids=["far", "a little", "never"])
+@pytest.mark.parametrize("seed", range(4))
 def test_looking_ahead_changes_no_score(monkeypatch: pytest.MonkeyPatch, ahead: int, seed: int) -> None:
     """Whatever was guessed and whatever is chosen then: values before and after agree with counting."""
-    monkeypatch.setattr(module, "_AHEAD_ENTRIES", ahead)
-    table = random_table(seed, 200, [4, 2, 6, 3, 5, 2], 3)
+    look_far_ahead(monkeypatch, ahead)
+    table = random_table(seed, 500, [4, 2, 5, 3, 4, 2], 3)
+    passed = 0
     for partition, slow in (
         (PairPartition(table), slow_pairs),
         (PurityPartition(table, grid=64, charge=2), lambda table, chosen: slow_purity(table, chosen, 64, 2)),
@@ -100,12 +112,64 @@ def test_looking_ahead_changes_no_score(monkeypatch: pytest.MonkeyPatch, ahead: 
         chosen: list[int] = []
         left = list(range(6))
         while left:
-            values = partition.after(left, more=bool(rng.integers(0, 4)))
+            values = partition.after(left, more=int(rng.integers(1, len(left) + 1)))
             assert values == [slow(table, [*chosen, a]) for a in left]
             assert partition.value() == slow(table, chosen)
-            best = int(np.argmin(values)) if partition.mode == module.PAIRS else int(np.argmax(values))
-            chosen.append(left.pop(best if rng.integers(0, 2) else int(rng.integers(0, len(left)))))
+            foreseen = partition._ahead.path[partition._passed :] if partition._ahead else ()
+            column = foreseen[0] if foreseen and rng.integers(0, 4) else left[int(rng.integers(0, len(left)))]
+            left.remove(column)
+            chosen.append(column)
+            partition.refine(column)
+            passed += partition._ahead is not None
+    assert passed > 0 or ahead < 1 << 19
+    assert passed == 0 or ahead > 1
+
+
+@pytest.mark.parametrize("kind", ["pairs", "purity"])
+def test_one_pass_over_the_rows_serves_the_steps_that_were_foreseen(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    look_far_ahead(monkeypatch)
+    rng = np.random.default_rng(1)
+    label = np.sort(rng.integers(0, 2, 6_000))  # the sample has to come from all over the table
+    levels = [2, 3, 4, 2, 3]
+    columns = [np.where(rng.random(6_000) < 0.15 * i, label, rng.integers(0, n, 6_000)) for i, n in enumerate(levels)]
+    table = CodedTable(columns, levels, label, 2)
+    partition = PairPartition(table) if kind == "pairs" else PurityPartition(table, grid=64, charge=3)
+    passes: list[int] = []
+    counting = module.count_tables
+
+    def counted(base: np.ndarray, *rest: Any) -> Any:
+        passes.append(base.size)
+        return counting(base, *rest)
+
+    monkeypatch.setattr(module, "count_tables", counted)
+    left, chosen = list(range(5)), []
+    for step in range(3):
+        values = partition.after(left, more=2 - step)
+        best = int(np.argmin(values)) if kind == "pairs" else int(np.argmax(values))
+        chosen.append(left.pop(best))
+        if step < 2:
             partition.refine(chosen[-1])
+    assert [rows for rows in passes if rows == table.rows] == [table.rows]
+    partition.keep_counts(chosen[-1])
+    fresh = CodedTable(columns, levels, label, 2)
+    assert table._kept is not None
+    for order in itertools.permutations(chosen):
+        kept, counted_again = table.count_cells(order), fresh.count_cells(order)
+        assert (kept.cells == counted_again.cells).all()
+        assert (kept.counts == counted_again.counts).all()
+    assert (table.count_cells(chosen[:2]).counts == fresh.count_cells(chosen[:2]).counts).all()
+
+
+def test_classes_numbered_densely_or_not_at_all_leave_no_counts_behind() -> None:
+    table, empty = random_table(1, 100, [2, 3, 4], 2), random_table(5, 0, [2, 3, 4], 2)
+    dense, none = PairPartition(table), PairPartition(empty)
+    dense.refine(2)
+    for partition in (dense, none):
+        assert len(partition.after([0, 1])) == 2
+        partition.keep_counts(1)
+    assert table._kept is None
+    assert empty._kept is None
+    assert empty.count_cells([1, 0]).cells.size == 0
 
 
 def test_large_counts_do_not_overflow() -> None:
@@ -123,7 +187,7 @@ def test_constants_agree_with_the_kernels() -> None:
 
 @pytest.mark.parametrize("direct", [1 << 24, 1])
 def test_cells_are_counted_in_mixed_radix(monkeypatch: pytest.MonkeyPatch, direct: int) -> None:
-    monkeypatch.setattr(module, "_DIRECT_CELLS", direct)
+    monkeypatch.setattr(coded_table, "_DIRECT_CELLS", direct)
     table = random_table(6, 500, [3, 4, 5], 2)
     counts = table.count_cells([0, 2])
     expected = Counter(

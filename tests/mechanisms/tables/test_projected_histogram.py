@@ -23,8 +23,8 @@ from dpublish.domain import lei_bins
 from dpublish.errors import PlanError, SchemaError
 from dpublish.mechanisms.base import Content
 from dpublish.mechanisms.tables.choose_k import k_from_simulation
+from dpublish.mechanisms.tables.coded_table import CodedTable
 from dpublish.mechanisms.tables.discernibility import mda
-from dpublish.mechanisms.tables.partition import CodedTable
 from dpublish.mechanisms.tables.projected_histogram import ProjectedHistogram, count_projection, row_changes, score_for
 from dpublish.mechanisms.tables.selection_scores import PairCount, PairsPerRow, Purity
 from dpublish.mechanisms.tables.thresholds import log_threshold, survival_probability

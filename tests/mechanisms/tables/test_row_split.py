@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from dpublish.mechanisms.tables.partition import CodedTable
+from dpublish.mechanisms.tables.coded_table import CodedTable
 from dpublish.mechanisms.tables.row_split import deal_rows, split_rows
 
 KEYS = [bytes(16), bytes(range(16)), bytes(range(200, 216))]

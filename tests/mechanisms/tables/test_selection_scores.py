@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from dpublish.audit import neighbours
+from dpublish.mechanisms.tables.coded_table import CodedTable
 from dpublish.mechanisms.tables.discernibility import non_private_kd
-from dpublish.mechanisms.tables.partition import CodedTable
 from dpublish.mechanisms.tables.selection_scores import PairCount, PairsPerRow, Purity, SelectionScore, pair_rate_change
 
 Row = tuple[int, ...]

@@ -66,11 +66,10 @@ def count_two(
 
 
 @njit(cache=True, nogil=True)
-def relabel(base: Codes, codes: Codes, levels: int, number: NDArray[np.uint32], out: Codes) -> None:
-    """out = number[base, code], for each row."""
-    width = np.uint32(levels)
-    for i in range(base.size):
-        out[i] = number[np.uint32(base[i]) * width + codes[i]]
+def relabel(cells: NDArray[np.uint32], number: NDArray[np.uint32], out: Codes) -> None:
+    """out = number[cell], for each row."""
+    for row in range(cells.size):
+        out[row] = number[cells[row]]
 
 
 @njit(cache=True, nogil=True)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from dpublish.domain import Domain
 from dpublish.errors import PlanError, did_you_mean
+from dpublish.mechanisms.tables.coded_table import CodedTable
 from dpublish.mechanisms.tables.discernibility import mda, private_kd, undiscerned
-from dpublish.mechanisms.tables.partition import CodedTable
 from dpublish.mechanisms.tables.row_split import split_rows
 from dpublish.mechanisms.tables.selection_scores import GRID, PairsPerRow, Purity
 from dpublish.noise.base import ChoiceRule, Noise

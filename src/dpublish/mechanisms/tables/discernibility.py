@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dpublish.mechanisms.tables.partition import CodedTable, PairPartition
+from dpublish.mechanisms.tables.coded_table import CodedTable
+from dpublish.mechanisms.tables.partition import PairPartition
 from dpublish.mechanisms.tables.selection_scores import SelectionScore
 from dpublish.noise.base import ChoiceRule, Noise
 
@@ -44,11 +45,13 @@ def private_kd(
         if partition is None:
             index = int(noise.integers(len(left), size=1, label=name)[0])
         else:
-            scores = score.of(partition, left, more=step + 1 < k)
+            scores = score.of(partition, left, more=k - step - 1)
             index = noise.choose(scores, sensitivity=score.sensitivity, epsilon=epsilon / k, rule=rule, label=name)
         chosen.append(left.pop(index))
         if partition is not None and step + 1 < k:
             partition.refine(chosen[-1])
+    if partition is not None and chosen:
+        partition.keep_counts(chosen[-1])
     return tuple(chosen)
 
 

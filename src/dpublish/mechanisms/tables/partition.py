@@ -1,4 +1,4 @@
-"""Coded rows, and the partition of them that a set of chosen columns induces.
+"""The partition of coded rows that a set of chosen columns induces.
 
 In: code arrays of several columns and of a label column (private). Out: exact integer scores of what one more column would do
 to the partition, all candidates at once, in time proportional to rows times candidates.
@@ -10,84 +10,29 @@ import abc
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.domain import Domain
-from dpublish.errors import PrivateSideError
-from dpublish.mechanisms.base import SparseCounts
-from dpublish.mechanisms.tables.contingency import Table, cell_dtype, count_product, count_tables, renumber
+from dpublish.mechanisms.tables.coded_table import CodedTable
+from dpublish.mechanisms.tables.contingency import Digit, Table, count_passes, count_tables, join_digits, renumber
+from dpublish.mechanisms.tables.forecast import Forecast
 
 Codes = NDArray[Any]
 T = TypeVar("T")
 
-MAX_ROWS = (1 << 31) - 1
-"""Squares of counts, and their sums, must fit 64 bits."""
-
 PAIRS, PURITY = 0, 1  # as in dpublish.mechanisms.kernels.partition, which is imported when it is needed
 _TABLE_ENTRIES = 1 << 19
-_AHEAD_ENTRIES = 1 << 17
+_AHEAD_ENTRIES = 1 << 19
+_ROWS_AN_ENTRY = 8
+_SCOUT_ROWS = 1 << 17
+_SCOUT_SHARE = 64
+_SCOUT_LEAST = 1 << 10
 _SPLIT_ENTRIES = 1 << 24
 _CLASS_ENTRIES = 1 << 22
 _LABELS = -1
 _WORTH_THREADS = 1 << 20
-_DIRECT_CELLS = 1 << 24
-
-
-class CodedTable:
-    """Rows as codes: one array a column with its number of levels, and the label of each row. Private."""
-
-    def __init__(self, columns: Sequence[Codes], levels: Sequence[int], labels_of: Codes, labels: int) -> None:
-        self.rows = int(labels_of.size)
-        if self.rows > MAX_ROWS or any(column.size != self.rows for column in columns):
-            raise PrivateSideError()
-        self.columns = [_narrow(column, count) for column, count in zip(columns, levels, strict=True)]
-        self.levels = [int(count) for count in levels]
-        self.labels_of = _narrow(labels_of, labels)
-        self.labels = int(labels)
-
-    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
-        return "CodedTable(private)"
-
-    @classmethod
-    def from_codes(cls, codes: Sequence[Codes], domain: Domain) -> CodedTable:
-        """The rows of a domain whose last axis is the label."""
-        *columns, labels_of = codes
-        *levels, labels = domain.shape
-        return cls(columns, levels, labels_of, labels)
-
-    def take(self, kept: NDArray[np.bool_]) -> CodedTable:
-        """The rows where `kept` is true."""
-        return CodedTable([column[kept] for column in self.columns], self.levels, self.labels_of[kept], self.labels)
-
-    def count_cells(self, chosen: Sequence[int]) -> SparseCounts:
-        """Exact counts over the chosen columns, in that order, and the label last."""
-        from dpublish.mechanisms.kernels.partition import add_digit
-
-        digits = [*((self.columns[i], self.levels[i]) for i in chosen), (self.labels_of, self.labels)]
-        size = math.prod(levels for _, levels in digits)
-        if size <= _DIRECT_CELLS:
-            return count_product(digits, size)
-        cells = np.zeros(self.rows, dtype=np.uint64)
-        for codes, levels in digits:
-            add_digit(cells, codes, levels)
-        distinct, held = np.unique(cells, return_counts=True)
-        return SparseCounts(cells=distinct, counts=held.astype(np.int64))
-
-
-@dataclass(frozen=True)
-class _Ahead:
-    """What the partition will be if `column` is chosen: class * labels + label of each row, and tables of the others."""
-
-    column: int
-    base: Codes
-    tables: dict[int, Table]
-
-    def __repr__(self) -> str:
-        return "Ahead(private)"
 
 
 class Partition(abc.ABC):
@@ -96,9 +41,10 @@ class Partition(abc.ABC):
     A subclass gives each class a value that its label counts determine; the value of the partition is the sum. Rows of classes
     whose value is 0, and stays 0 under any refinement, may be forgotten on the way.
 
-    As long as all contingency tables are small, rows are not moved: each has the number class * labels + label, and candidates
-    are scored from tables. Tables are made over one column more than is asked for, the one most likely to be chosen: if it is,
-    the next candidates have been counted already. That saves time and changes no score. Later the rows are sorted by class.
+    As long as all contingency tables are small, rows are not moved: the class of a row is a number in mixed radix, and
+    candidates are scored from tables. Tables are made over more columns than are asked for, those most likely to be chosen
+    next: if they are, the next candidates have been counted already. That saves time and changes no score. Later the rows are
+    sorted by class.
     """
 
     mode: ClassVar[int]
@@ -107,24 +53,26 @@ class Partition(abc.ABC):
 
     grid: int = 1
     charge: int = 0
-    _guess: int | None = None
 
     def __init__(self, table: CodedTable) -> None:
         self.rows = table.rows
         self.classes = min(1, table.rows)
+        self._table = table
+        self._chosen: list[int] = []
         self._labels, self._levels = table.labels, table.levels
         self._columns: dict[int, Codes] = dict(enumerate(table.columns))
         self._labels_of = table.labels_of
+        self._digits: list[Digit] = []
+        self._dense = False
         self._group = np.zeros(0, dtype=np.uint32)
-        self._base: Codes = np.zeros(0, dtype=np.uint16)
         self._starts: NDArray[np.int64] | None = None
         self._value: int | None = None
         self._after: dict[int, int] = {}
         self._tables: dict[int, Table] = {}
-        self._ahead: _Ahead | None = None
-        if self._tables_are_small():
-            self._base = table.labels_of.astype(cell_dtype(table.labels))
-        else:
+        self._ahead: Forecast | None = None
+        self._passed = 0
+        self._next_best: int | None = None
+        if not self._tables_are_small():
             self._group = np.zeros(table.rows, dtype=np.uint32)
             self._starts = np.array([0, table.rows][: self.classes + 1], dtype=np.int64)
 
@@ -144,13 +92,18 @@ class Partition(abc.ABC):
         """Counts [class * labels + label], as a table of one level; from those of any column that was counted."""
         for table in self._tables.values():
             return np.asarray(table.sum(axis=1, dtype=np.uint32, keepdims=True))
-        (table,) = count_tables(self._base, self.classes * self._labels, [_nothing(self._base.size)], [1])
-        return table
+        return self._count([_nothing(self.rows)], [1])[0]
 
-    def after(self, candidates: Sequence[int], *, more: bool = False) -> list[int]:
+    def _count(self, columns: Sequence[Codes], levels: Sequence[int], path: Sequence[int] = ()) -> list[Table]:
+        """Tables [class * labels + label, level] of columns, when the classes are split by the columns of `path` as well."""
+        digits = [*self._digits, *((self._columns[i], self._levels[i]) for i in path)]
+        cells = self.classes * math.prod(self._levels[i] for i in path) * self._labels
+        return count_tables(join_digits([*digits, (self._labels_of, self._labels)], cells), cells, columns, levels)
+
+    def after(self, candidates: Sequence[int], *, more: int = 0) -> list[int]:
         """The value that refining by each of the candidates would give. A column can be refined by once.
 
-        `more` says that the same will be asked again after refining by one of the candidates.
+        `more` says how many times the same will be asked again, each time after refining by one of the candidates.
         """
         starts = self._starts
         if starts is None:
@@ -169,84 +122,112 @@ class Partition(abc.ABC):
         from dpublish.mechanisms.kernels.partition import split_by_class
 
         codes, levels = self._columns.pop(column), self._levels[column]
-        value, self._value = self._after.get(column), None
+        value = self._after.get(column)
         ahead, self._ahead = self._ahead, None
         tables, self._tables = self._tables, {}
         if self._starts is not None:
             self.classes = split_by_class(self._starts, codes, levels, self._group)
             self._sort()
-        elif ahead is not None and ahead.column == column:
+        elif ahead is not None and ahead.path[self._passed : self._passed + 1] == (column,):
+            self._ahead, self._passed = ahead, self._passed + 1
+            self._tables = ahead.tables(self._passed)
+            self._digits.append((codes, levels))
             self.classes *= levels
-            self._base, self._tables = ahead.base, ahead.tables
         else:
             self._split(codes, levels, tables.get(column))
         self._value = value  # known already if the column was a candidate
-        self._guess = self._best_but(column)
+        others = [i for i in self._after if i != column]
+        self._next_best = self._best(others, [self._after[i] for i in others]) if others else None
         self._after = {}
+        self._chosen.append(column)
+
+    def keep_counts(self, column: int) -> None:
+        """Leave the counts over all columns chosen and one more with the table, if they happen to be known."""
+        counts = self._tables.get(column)
+        if counts is not None and self.rows and not self._dense:  # without rows there is no class either
+            levels = [self._levels[i] for i in self._chosen]
+            shaped = counts.reshape(*levels, self._labels, self._levels[column])
+            self._table.keep_counts((*self._chosen, column), shaped.swapaxes(-1, -2))
 
     def _split(self, codes: Codes, levels: int, table: Table | None) -> None:
         """Refine by one column and number the classes that occur densely."""
         if table is None:
-            (table,) = count_tables(self._base, self.classes * self._labels, [codes], [levels])
+            (table,) = self._count([codes], [levels])
         occurs = table.reshape(self.classes, self._labels, levels).any(axis=1)
-        number = np.cumsum(occurs, dtype=np.uint32).reshape(occurs.shape) - np.uint32(1)
+        number = np.cumsum(occurs, dtype=np.uint32) - np.uint32(1)
         self.classes = int(np.count_nonzero(occurs))
-        self._base = self._renumbered(codes, levels, number, self.classes)
+        group = renumber([*self._digits, (codes, levels)], number, self.classes)
+        self._digits, self._dense = [(group, self.classes)], True
         if not self._tables_are_small():
-            self._group = np.asarray(self._base // np.uint32(self._labels), dtype=np.uint32)
+            self._group = np.asarray(group, dtype=np.uint32)
             self._sort()
 
-    def _renumbered(self, codes: Codes, levels: int, number: NDArray[np.uint32], classes: int) -> Codes:
-        """class' * labels + label of each row, where number[class, level] is the new class'."""
-        labels = np.arange(self._labels, dtype=np.uint32)[None, :, None]
-        new = number[:, None, :] * np.uint32(self._labels) + labels
-        return renumber(self._base, codes, levels, new.reshape(-1), classes * self._labels)
-
-    def _after_by_table(self, candidates: Sequence[int], more: bool) -> list[int]:
+    def _after_by_table(self, candidates: Sequence[int], more: int) -> list[int]:
         known = self._tables
         missing = [i for i in candidates if i not in known]
-        ahead = self._look_ahead(candidates) if more and len(missing) == len(candidates) else None
-        if ahead is not None:
-            self._ahead = ahead
-            levels = self._levels[ahead.column]
-            for i, table in ahead.tables.items():
-                shape = (self.classes, levels, self._labels * self._levels[i])
-                known[i] = table.reshape(shape).sum(axis=1, dtype=np.uint32).reshape(-1, self._levels[i])
-            any_one = next(iter(ahead.tables.values()))
-            by_level = any_one.sum(axis=1, dtype=np.uint32).reshape(self.classes, levels, self._labels)
-            known[ahead.column] = by_level.transpose(0, 2, 1).reshape(-1, levels)
-        else:
-            columns = [self._columns[i] for i in missing]
-            tables = count_tables(self._base, self.classes * self._labels, columns, [self._levels[i] for i in missing])
-            known.update(zip(missing, tables, strict=True))
-        return [self._table_value(known[i]) for i in candidates]
+        path = self._likely(candidates, more) if len(missing) == len(candidates) else []
+        counted = [i for i in missing if i not in path]
+        levels = [self._levels[i] for i in counted]
+        tables = self._count([self._columns[i] for i in counted], levels, path) if counted else []
+        found = dict(zip(counted, tables, strict=True))
+        if path:
+            widths = [self._levels[i] for i in path]
+            self._ahead, self._passed = Forecast(path, widths, self.classes, self._labels, found), 0
+            found = self._ahead.tables(0)
+        known.update(found)
 
-    def _look_ahead(self, candidates: Sequence[int]) -> _Ahead | None:
-        """Tables of the partition that follows if the likeliest candidate is chosen.
+        def some(part: Sequence[int]) -> list[int]:
+            return [self._table_value(known[i]) for i in part]
 
-        None if they would be so large that counting takes longer than it does without: a wrong guess should cost little.
+        return _in_threads(some, candidates, max((known[i].size for i in candidates), default=0))
+
+    def _likely(self, candidates: Sequence[int], more: int) -> list[int]:
+        """Columns that will probably be chosen one after the other, as far as it pays to count over them at once.
+
+        After a first choice, the one that was next best then; before it, those that are best on small parts of the rows.
         """
-        likely = (
-            self._guess if self._guess in candidates else max(candidates, key=lambda i: (self._levels[i], -i), default=None)
-        )
-        others = [i for i in candidates if i != likely]
-        if likely is None or not others:
-            return None
-        levels = self._levels[likely]
-        classes = self.classes * levels
-        if classes * self._labels * max(self._levels[i] for i in others) > _AHEAD_ENTRIES:
-            return None
-        number = np.arange(classes, dtype=np.uint32).reshape(self.classes, levels)
-        base = self._renumbered(self._columns[likely], levels, number, classes)
-        columns = [self._columns[i] for i in others]
-        tables = count_tables(base, classes * self._labels, columns, [self._levels[i] for i in others])
-        return _Ahead(likely, base, dict(zip(others, tables, strict=True)))
+        if more < 1:
+            return []
+        if not self._chosen:
+            return self._scouted(candidates, more)
+        guesses = [i for i in candidates if i == self._next_best and len(candidates) > 1]
+        return [i for i in guesses if self._fits(self.classes * self._labels, candidates, i)]
 
-    def _best_but(self, column: int) -> int | None:
-        """The best other candidate of the last round: the likeliest to be chosen in the next one."""
-        others = [i for i in self._after if i != column]
+    def _scouted(self, candidates: Sequence[int], more: int) -> list[int]:
+        """Where two parts of the rows agree on the best, it is foreseen; where not, a guess only if it takes little longer."""
+        path: list[int] = []
+        sampled = min(_SCOUT_ROWS, self.rows // _SCOUT_SHARE)
+        if sampled < _SCOUT_LEAST:
+            return path
+        scouts = [self._scout(part) for part in self._table.samples(2, sampled)]
+        left, cells, agreed = list(candidates), self._labels, True
+        while agreed and len(path) < more and len(left) > 1 and any(self._fits(cells, left, i) for i in left):
+            guess, other = (self._best(left, scout.after(left)) for scout in scouts)
+            agreed = guess == other
+            levels = [self._levels[i] for i in left if i != guess]
+            passes = count_passes(cells, [*levels, self._levels[guess]], self.rows)
+            longer = 2 * count_passes(cells * self._levels[guess], levels, self.rows) > 3 * passes
+            if (longer and not agreed) or not self._fits(cells, left, guess):
+                break
+            path.append(guess)
+            left.remove(guess)
+            cells *= self._levels[guess]
+            for scout in scouts:
+                scout.refine(guess)
+        return path
+
+    def _fits(self, cells: int, candidates: Sequence[int], guess: int) -> bool:
+        """Whether the tables over one more column, in as many as `cells` cells so far, are small for the number of rows."""
+        widest = max(self._levels[i] for i in candidates if i != guess)
+        return cells * self._levels[guess] * widest <= min(_AHEAD_ENTRIES, self.rows // _ROWS_AN_ENTRY)
+
+    def _best(self, candidates: Sequence[int], values: Sequence[int]) -> int:
         best = min if self.mode == PAIRS else max
-        return best(others, key=lambda i: self._after[i], default=None)
+        return candidates[values.index(best(values))]
+
+    @abc.abstractmethod
+    def _scout(self, table: CodedTable) -> Partition:
+        """A partition of the same kind, of a sample of the rows."""
 
     def _tables_are_small(self) -> bool:
         widest = max((self._levels[i] for i in self._columns), default=1)
@@ -309,6 +290,9 @@ class PairPartition(Partition):
     mode = PAIRS
     mixed = True
 
+    def _scout(self, table: CodedTable) -> Partition:
+        return PairPartition(table)
+
 
 class PurityPartition(Partition):
     """Value of a class: max(0, floor(grid * sum_y count_y^2 / count) - grid * charge).
@@ -323,6 +307,9 @@ class PurityPartition(Partition):
     def __init__(self, table: CodedTable, *, grid: int, charge: int) -> None:
         super().__init__(table)
         self.grid, self.charge = grid, charge
+
+    def _scout(self, table: CodedTable) -> Partition:
+        return PurityPartition(table, grid=self.grid, charge=self.charge * table.rows // self.rows)
 
 
 def equal_rows(table: CodedTable) -> tuple[NDArray[np.uint32], int]:
@@ -363,9 +350,3 @@ def _in_threads(some: Callable[[Sequence[int]], list[T]], names: Sequence[int], 
         answers = [*some(names[0::2]), *odd.result()]
     half = (len(names) + 1) // 2
     return [answers[i // 2 + half * (i % 2)] for i in range(len(names))]
-
-
-def _narrow(codes: Codes, levels: int) -> Codes:
-    """The smallest unsigned type that holds the codes, so that one compiled kernel a width is enough."""
-    kind = np.uint8 if levels <= 1 << 8 else np.uint16 if levels <= 1 << 16 else np.uint32
-    return np.ascontiguousarray(codes, dtype=kind)

@@ -15,9 +15,9 @@ from dpublish.cost import Cost
 from dpublish.domain import Domain
 from dpublish.mechanisms.base import CodedRows, Content, Mechanism
 from dpublish.mechanisms.tables.choose_k import split_kd
+from dpublish.mechanisms.tables.coded_table import CodedTable
 from dpublish.mechanisms.tables.discernibility import DEFAULT_SIGMA, private_kd
 from dpublish.mechanisms.tables.histogram import DEFAULT_MAX_SUPPORT, noisy_histogram, total_is_public
-from dpublish.mechanisms.tables.partition import CodedTable
 from dpublish.mechanisms.tables.selection_scores import PairCount, PairsPerRow, Purity
 from dpublish.noise.base import ChoiceRule, Noise
 from dpublish.plan import Plan

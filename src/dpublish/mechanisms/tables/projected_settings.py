@@ -8,8 +8,8 @@ from typing import get_args
 from dpublish.cost import exact
 from dpublish.domain import Domain
 from dpublish.errors import PlanError, did_you_mean
+from dpublish.mechanisms.tables.coded_table import MAX_ROWS
 from dpublish.mechanisms.tables.histogram import DEFAULT_COUNT_SHARE, total_is_public
-from dpublish.mechanisms.tables.partition import MAX_ROWS
 from dpublish.mechanisms.tables.projected_histogram import BinRule, ProjectedHistogram, ScoreName, WayToChooseK
 from dpublish.mechanisms.tables.thresholds import MAX_THRESHOLD
 from dpublish.noise.base import ChoiceRule

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.mechanisms.tables.partition import CodedTable, equal_rows
+from dpublish.mechanisms.tables.coded_table import CodedTable
+from dpublish.mechanisms.tables.partition import equal_rows
 
 
 def deal_rows(table: CodedTable, parts: int, key: bytes) -> NDArray[np.uint32]:

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from dpublish.mechanisms.tables.partition import CodedTable, PairPartition, Partition, PurityPartition
+from dpublish.mechanisms.tables.coded_table import CodedTable
+from dpublish.mechanisms.tables.partition import PairPartition, Partition, PurityPartition
 
 GRID = 64
 """Purity is counted in 64ths of a row; rounding down to them costs no sensitivity."""
@@ -36,8 +37,8 @@ class SelectionScore(abc.ABC):
         """The partition by no column at all, in the form that this score reads."""
 
     @abc.abstractmethod
-    def of(self, partition: Partition, candidates: Sequence[int], *, more: bool = False) -> list[Fraction]:
-        """The score of each candidate, given the columns chosen so far; `more` says that another column will be chosen."""
+    def of(self, partition: Partition, candidates: Sequence[int], *, more: int = 0) -> list[Fraction]:
+        """The score of each candidate, given the columns chosen so far; `more` is how many will be chosen after this one."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class PairCount(SelectionScore):
     def start(self, table: CodedTable) -> Partition:
         return PairPartition(table)
 
-    def of(self, partition: Partition, candidates: Sequence[int], *, more: bool = False) -> list[Fraction]:
+    def of(self, partition: Partition, candidates: Sequence[int], *, more: int = 0) -> list[Fraction]:
         after = partition.after(candidates, more=more)
         now = partition.value()
         return [Fraction(now - left) for left in after]
@@ -84,7 +85,7 @@ class PairsPerRow(SelectionScore):
     def start(self, table: CodedTable) -> Partition:
         return PairPartition(table)
 
-    def of(self, partition: Partition, candidates: Sequence[int], *, more: bool = False) -> list[Fraction]:
+    def of(self, partition: Partition, candidates: Sequence[int], *, more: int = 0) -> list[Fraction]:
         after = partition.after(candidates, more=more)
         now, rows = partition.value(), max(1, partition.rows)
         return [Fraction(now - 2 * left, 2 * rows) for left in after]
@@ -109,7 +110,7 @@ class Purity(SelectionScore):
     def start(self, table: CodedTable) -> Partition:
         return PurityPartition(table, grid=GRID, charge=self.charge)
 
-    def of(self, partition: Partition, candidates: Sequence[int], *, more: bool = False) -> list[Fraction]:
+    def of(self, partition: Partition, candidates: Sequence[int], *, more: int = 0) -> list[Fraction]:
         return [Fraction(value, GRID) for value in partition.after(candidates, more=more)]
 
 
