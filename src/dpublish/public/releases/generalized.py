@@ -12,11 +12,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from dpublish.domain import Domain
-from dpublish.errors import BundleError, QueryError, SchemaError
+from dpublish.errors import BundleError, QueryError
 from dpublish.public.estimation import Answers, Estimate, check_level
 from dpublish.public.frames import free_name
 from dpublish.public.manifest import fraction, read_domain, table
 from dpublish.public.releases.base import Release
+from dpublish.public.releases.naming import named_columns
 from dpublish.public.suppression import laplace_cumulants, spread_quantile
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class GeneralizedRelease(Release):
 
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
         """Counts of every combination of codes of the named columns: labels, count, standard_error, low, high."""
-        places = self._places(columns)
+        places = named_columns(self.domain, columns)
         shape = [self.domain.axes[place].cardinality for place in places]
         groups = math.prod(shape)
         if groups > MAX_GROUPS:
@@ -156,16 +157,6 @@ class GeneralizedRelease(Release):
             codes[place] = self._order[place][self._low[place][rows] + rest % width].astype(np.int64)
             rest = rest // width
         return rows, sizes, codes
-
-    def _places(self, columns: Sequence[str]) -> list[int]:
-        if not columns:
-            raise QueryError(f"Name at least one column. Columns: {', '.join(self.domain.names)}.")
-        if len(set(columns)) != len(columns):
-            raise QueryError("A column is named twice.")
-        try:
-            return [self.domain.axes.index(self.domain.axis(column)) for column in columns]
-        except SchemaError as error:
-            raise QueryError(str(error)) from None
 
     def sql(self, query: str) -> pl.DataFrame:
         """Answer a SELECT over the table `release`; rows count as even inside a region, over the columns that are named.

@@ -12,11 +12,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from dpublish.domain import Domain
-from dpublish.errors import BundleError, QueryError, SchemaError
+from dpublish.errors import BundleError, QueryError
 from dpublish.public.estimation import Answers, CellSums, Estimate, Question, Total, answer
 from dpublish.public.frames import cell_frame, decode_cells, sample_rows
 from dpublish.public.manifest import fraction, read_domain, table, text, whole
 from dpublish.public.releases.base import Release
+from dpublish.public.releases.naming import named_columns
 from dpublish.public.suppression import Suppression
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class HistogramRelease(Release):
 
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
         """Counts of every combination of codes of the named columns: labels, count, standard_error, low, high."""
-        indexes = self._indexes(columns)
+        indexes = named_columns(self.domain, columns)
         shape = [self.domain.axes[index].cardinality for index in indexes]
         groups = math.prod(shape)
         if groups > MAX_GROUPS:
@@ -155,23 +156,13 @@ class HistogramRelease(Release):
 
     def codes(self, column: str) -> NDArray[np.int64]:
         """The codes of the released cells along one column."""
-        return decode_cells(self.cells, self.domain, self._indexes((column,))[0])
+        return decode_cells(self.cells, self.domain, named_columns(self.domain, (column,))[0])
 
     def summary(self) -> dict[str, str]:
         rows = super().summary()
         rows["columns"] = ", ".join(self.domain.names)
         rows["cells"] = f"{len(self.cells):,} released of {self.domain.size:,}"
         return rows
-
-    def _indexes(self, columns: Sequence[str]) -> list[int]:
-        if not columns:
-            raise QueryError(f"Name at least one column. Columns: {', '.join(self.domain.names)}.")
-        if len(set(columns)) != len(columns):
-            raise QueryError("A column is named twice.")
-        try:
-            return [self.domain.axes.index(self.domain.axis(column)) for column in columns]
-        except SchemaError as error:
-            raise QueryError(str(error)) from None
 
     def _flag_sums(self, flags: NDArray[np.bool_], cells: int) -> CellSums:
         """Sums over one set of whole cells, `cells` of them, of which the released ones are flagged."""

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from dpublish.domain import Domain
-from dpublish.errors import BundleError, QueryError, SchemaError
+from dpublish.errors import BundleError, QueryError
 from dpublish.public.estimation import Estimate
 from dpublish.public.frames import MAX_SAMPLE, column_values, drawn_values, free_name
 from dpublish.public.junction.cover import cover_codes, cover_table
@@ -24,6 +24,7 @@ from dpublish.public.junction.measured import TABLES, Measured, read_measured
 from dpublish.public.junction.model import JunctionModel, TableTooLarge
 from dpublish.public.manifest import read_domain, table
 from dpublish.public.releases.base import Release
+from dpublish.public.releases.naming import named_columns
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -114,7 +115,7 @@ class JoinedRelease(Release):
 
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
         """Counts of every combination of codes of the named columns: labels, count, standard_error, low, high."""
-        indexes = self._indexes(columns)
+        indexes = named_columns(self.domain, columns)
         shape = [self.domain.axes[index].cardinality for index in indexes]
         if math.prod(shape) > MAX_GROUPS:
             raise QueryError(
@@ -197,7 +198,7 @@ class JoinedRelease(Release):
     def codes(self, columns: Sequence[str], rows: int, *, seed: int | None) -> list[Ints]:
         """Codes of synthetic rows along some columns."""
         drawn = self.model.sample_codes(rows, np.random.default_rng(seed))
-        return [drawn[index] for index in self._indexes(columns)]
+        return [drawn[index] for index in named_columns(self.domain, columns)]
 
     @cached_property
     def _drawn(self) -> list[Ints]:
@@ -322,16 +323,6 @@ class JoinedRelease(Release):
             raise QueryError(f"Rows with {where} are too rare in this release to draw {number} of them: {held} were found.")
         order = generator.permutation(held)[:number]
         return [np.concatenate(parts)[order] for parts in zip(*kept, strict=True)]
-
-    def _indexes(self, columns: Sequence[str]) -> list[int]:
-        if not columns:
-            raise QueryError(f"Name at least one column. Columns: {', '.join(self.domain.names)}.")
-        if len(set(columns)) != len(columns):
-            raise QueryError("A column is named twice.")
-        try:
-            return [self.domain.axes.index(self.domain.axis(column)) for column in columns]
-        except SchemaError as error:
-            raise QueryError(str(error)) from None
 
 
 def _arrays(tables: Mapping[str, pl.DataFrame]) -> dict[str, dict[str, Ints]]:
