@@ -1,22 +1,17 @@
-"""Small sessions without files: a mechanism, public facts, and a function (noise, counts) -> transcript for the audits."""
+"""Small data and plans for sessions without files, which `Conversation` of the audit trials holds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from dpublish.audit import neighbours
 from dpublish.cost import Cost
-from dpublish.errors import BudgetExceeded
-from dpublish.mechanisms.online.base import OnlineMechanism, Query
-from dpublish.noise.base import Noise
 from dpublish.plan import Plan
 from dpublish.schema import Schema
 
 Counts = tuple[int, ...]
-Transcript = tuple[tuple[str, int | None], ...]
 
 CELLS = 3
 PAIRS: list[tuple[Counts, Counts]] = [
@@ -24,15 +19,6 @@ PAIRS: list[tuple[Counts, Counts]] = [
     for one, two in neighbours.replace_one(range(CELLS), rows=2)
 ]
 """Counts of all neighbouring data sets of two rows."""
-
-
-def adaptive(labels: list[str]) -> Sequence[int] | None:
-    """Two queries over `CELLS` cells; the second depends on the label of the first."""
-    if not labels:
-        return (1, 0, 0)
-    if len(labels) == 1:
-        return (1, 1, 0) if labels[0] == "easy" else (0, 1, 0)
-    return None
 
 
 def schema_of(cells: int, rows: int, *, neighbours: str = "replace-one", extra: str = "") -> Schema:
@@ -57,27 +43,3 @@ def tiny_plan(facts: dict[str, Any], *, cells: int, epsilon: int = 1) -> Plan:
     }
     schema = schema_of(max(cells, 3), 2)
     return Plan(method="t", kind="online", schema=schema, cost=Cost.pure(epsilon), facts={**common, **facts})
-
-
-def conversation(
-    mechanism: OnlineMechanism, plan: Plan, cells: int, choose: Callable[[list[str]], Sequence[int] | None]
-) -> Callable[[Noise, Counts], Transcript]:
-    """Asks what `choose` says, given the labels so far, until it says None or the session ends; all that an analyst sees."""
-
-    def talk(noise: Noise, counts: Counts) -> Transcript:
-        exact = np.array(counts, dtype=np.int64)
-        opening = mechanism.begin(noise, exact, plan)
-        desk = mechanism.desk(plan.facts, opening.public, cells)
-        seen: list[tuple[str, int | None]] = []
-        while (flags := choose([label for label, _ in seen])) is not None:
-            query = Query(np.array(flags, dtype=np.int64) * desk.resolution, "q")
-            try:
-                reply = desk.answer(noise, exact, opening.threshold, query)
-            except BudgetExceeded:
-                seen.append(("halted", None))
-                break
-            desk.learn(query, reply)
-            seen.append((reply.label, reply.noisy if reply.label == "hard" else round(reply.value * 1000)))
-        return tuple(seen)
-
-    return talk

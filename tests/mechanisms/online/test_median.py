@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from desks import CELLS, PAIRS, adaptive, conversation, schema_of, tiny_plan
+from desks import CELLS, PAIRS, schema_of, tiny_plan
 
 from dpublish import audit
+from dpublish.audit.trials.online import Conversation
 from dpublish.cost import Cost
 from dpublish.errors import BudgetExceeded, PlanError
 from dpublish.mechanisms.online.base import Query, dense_counts
@@ -36,7 +37,7 @@ def test_sensitivity_of_the_tiny_session_is_one() -> None:
 
 
 def test_exact_privacy_of_a_whole_adaptive_session() -> None:
-    talk = conversation(TINY, tiny_plan(FACTS, cells=CELLS), CELLS, adaptive)
+    talk = Conversation(TINY, tiny_plan(FACTS, cells=CELLS))
     report = audit.exact(talk, PAIRS[:8], epsilon=1, window=(-2, 3), max_branches=400_000)
     assert report.passed, report.summary()
     assert report.outcomes > 5
@@ -50,7 +51,7 @@ def test_exact_privacy_of_a_whole_adaptive_session() -> None:
     ],
 )
 def test_exact_audit_catches_a_wrong_price(cheat: dict[str, Any]) -> None:
-    talk = conversation(TINY, tiny_plan({**FACTS, **cheat}, cells=CELLS), CELLS, adaptive)
+    talk = Conversation(TINY, tiny_plan({**FACTS, **cheat}, cells=CELLS))
     assert not audit.exact(talk, PAIRS[:3], epsilon=1, window=(-2, 3), max_branches=400_000).passed
 
 
@@ -74,7 +75,7 @@ def test_replay_of_an_adaptive_session(relation: str) -> None:
         if relation == "replace-one":
             other[15] += 1
         pairs.append((tuple(one.tolist()), tuple(other.tolist())))
-    report = audit.replay(conversation(mechanism, plan, 16, peeking), pairs, runs=2)
+    report = audit.replay(Conversation(mechanism, plan, peeking), pairs, runs=2)
     assert report.passed, report.summary()
 
 
@@ -89,7 +90,7 @@ def test_replay_catches_a_session_that_peeks() -> None:
             return reply
 
     def talk(noise: Any, counts: Any) -> Any:
-        made = conversation(mechanism, plan, 16, peeking)
+        made = Conversation(mechanism, plan, peeking)
         original = MedianMechanism.desk
         try:
             MedianMechanism.desk = lambda *given: _as(Peeking, original(*given))  # type: ignore[method-assign]
@@ -188,7 +189,7 @@ def test_no_hypothesis_left_is_a_clean_halt() -> None:
         return (1, 0, 0) if len(labels) < 40 else None
 
     plan = tiny_plan({**FACTS, "max_hard": 30, "check_epsilon": "9", "hard_answer_epsilon": "1/2"}, cells=CELLS)
-    talk = conversation(TINY, plan, CELLS, stubborn)
+    talk = Conversation(TINY, plan, stubborn)
     ends = {talk(SeededNoise(seed), (2, 0, 0))[-1][0] for seed in range(20)}
     assert "halted" in ends
 
@@ -252,7 +253,7 @@ def test_promise_grows_with_the_logarithm_of_queries() -> None:
 @pytest.mark.nightly
 def test_sampled_audit_of_a_session() -> None:
     """Family-wise false-alarm rate 1e-3, as `audit.sampled` states."""
-    talk = conversation(TINY, tiny_plan(FACTS, cells=CELLS), CELLS, adaptive)
+    talk = Conversation(TINY, tiny_plan(FACTS, cells=CELLS))
     report = audit.sampled(talk, PAIRS[:3], epsilon=1, samples=1000, false_alarm=1e-3)
     assert report.passed, report.summary()
 

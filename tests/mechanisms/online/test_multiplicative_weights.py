@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from desks import CELLS, PAIRS, adaptive, conversation, schema_of, tiny_plan
+from desks import CELLS, PAIRS, schema_of, tiny_plan
 
 from dpublish import audit
+from dpublish.audit.trials.online import Conversation
 from dpublish.cost import Cost
 from dpublish.errors import InputError
 from dpublish.mechanisms.online.base import Query
@@ -23,14 +24,14 @@ FACTS = {
 
 
 def test_exact_privacy_of_a_whole_adaptive_session() -> None:
-    talk = conversation(TINY, tiny_plan(FACTS, cells=CELLS), CELLS, adaptive)
+    talk = Conversation(TINY, tiny_plan(FACTS, cells=CELLS))
     report = audit.exact(talk, PAIRS[:8], epsilon=1, window=(-2, 3), max_branches=400_000)
     assert report.passed, report.summary()
 
 
 @pytest.mark.parametrize("cheat", [{"hard_answer_epsilon": "2"}, {"check_epsilon": "4"}])
 def test_exact_audit_catches_a_wrong_price(cheat: dict[str, Any]) -> None:
-    talk = conversation(TINY, tiny_plan({**FACTS, **cheat}, cells=CELLS), CELLS, adaptive)
+    talk = Conversation(TINY, tiny_plan({**FACTS, **cheat}, cells=CELLS))
     assert not audit.exact(talk, PAIRS[:3], epsilon=1, window=(-2, 3), max_branches=400_000).passed
 
 
@@ -50,7 +51,7 @@ def test_replay_of_an_adaptive_session(relation: str) -> None:
     other[0] -= 1
     if relation == "replace-one":
         other[15] += 1
-    report = audit.replay(conversation(mechanism, plan, 16, growing), [(tuple(one.tolist()), tuple(other.tolist()))], runs=3)
+    report = audit.replay(Conversation(mechanism, plan, growing), [(tuple(one.tolist()), tuple(other.tolist()))], runs=3)
     assert report.passed, report.summary()
 
 

@@ -8,9 +8,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from desks import conversation, schema_of
+from desks import schema_of
 
 from dpublish import audit
+from dpublish.audit.trials.online import Conversation
 from dpublish.cost import Cost
 from dpublish.errors import PlanError
 from dpublish.mechanisms.online.median import MedianMechanism
@@ -58,7 +59,7 @@ def test_a_table_that_is_large_enough() -> None:
 
     one = np.array([rows - 10, 10, 0, 0])
     other = one - np.array([1, 0, 0, -1])
-    talk = conversation(mechanism, plan, 4, choose)
+    talk = Conversation(mechanism, plan, choose)
     report = audit.replay(talk, [(tuple(one.tolist()), tuple(other.tolist()))], epsilon=1, runs=2)
     assert report.passed, report.summary()
     from dpublish.noise.source import SeededNoise
