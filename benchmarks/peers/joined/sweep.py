@@ -1,6 +1,7 @@
 """The whole comparison as a queue: one run at a time, those already in the file left out, until a time of day (UTC).
 
-    python sweep.py --data DIR --environments DIR --out FILE.jsonl [--until 02:45] [--only METHOD ...]
+    python sweep.py --data DIR --environments DIR --out FILE.jsonl [--until 02:45] [--only METHOD ...] [--table TABLE ...]
+        [--epsilon E ...]
 
 Stop it and start it again at will: it goes on with the first run that the file lacks. Runs that failed or took too long are in
 the file too and not tried again; take their lines out to try again.
@@ -55,6 +56,11 @@ def done(path: Path) -> set[Job]:
     return {(line["method"], line["table"], line["epsilon"], line["seed"]) for line in lines}
 
 
+def wanted(job: Job, given: argparse.Namespace) -> bool:
+    named = (given.only, given.table, given.epsilon)
+    return all(not names or part in names for part, names in zip(job, named, strict=False))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
@@ -63,13 +69,14 @@ def main() -> None:
     parser.add_argument("--until", help="HH:MM, UTC: no run starts after it, and one under way is stopped")
     parser.add_argument("--timeout", type=float, default=3600, help="seconds for one run")
     parser.add_argument("--only", action="append", choices=list(METHODS))
+    parser.add_argument("--table", action="append", choices=TABLES)
+    parser.add_argument("--epsilon", action="append", choices=EPSILONS)
     given = parser.parse_args()
     end = _end(given.until)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # an exception, so that the run under way is ended too
     while True:  # the list is made anew after every run, so that lines taken out or added count at once
         ready = done(given.out)
-        left = (job for job in jobs() if job not in ready and (not given.only or job[0] in given.only))
-        job = next(left, None)
+        job = next((job for job in jobs() if job not in ready and wanted(job, given)), None)
         seconds = (end - datetime.datetime.now(datetime.UTC)).total_seconds()
         if job is None or seconds <= 0:
             return
