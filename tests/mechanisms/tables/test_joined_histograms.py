@@ -19,8 +19,9 @@ from dpublish.mechanisms.kernels.joined import largest_box
 from dpublish.mechanisms.tables import joined_histograms as module
 from dpublish.mechanisms.tables.joined_budget import ROOT_TWO, Purse, root_below
 from dpublish.mechanisms.tables.joined_misfit import largest_misfit
-from dpublish.mechanisms.tables.joined_rounds import choose_pairs
+from dpublish.mechanisms.tables.joined_rounds import choose_tables
 from dpublish.mechanisms.tables.joined_structure import LabelledRows, choose_forest
+from dpublish.mechanisms.tables.joined_workload import MAX_THREES, declared_threes, table_weights
 from dpublish.noise.source import SeededNoise
 from dpublish.public.junction.fit import join_tables
 from dpublish.public.junction.grouping import group_levels
@@ -34,7 +35,9 @@ def compiled_kernels() -> None:
     """Compile before an audit looks: the compiler writes debug log lines, which a replay would take for the mechanism's."""
     rows = LabelledRows([np.array([0, 1]), np.array([1, 0])], [2, 2], None)
     rows.count_column(0)
-    rows.count_pair(rows.grouped(0, np.arange(2)), rows.grouped(1, np.arange(2)), (2, 2))
+    coded = [rows.grouped(column, np.arange(2)) for column in (0, 1)]
+    rows.count_together(coded, (2, 2))
+    rows.count_together([*coded, coded[0]], (2, 2, 2))
     largest_box(np.zeros((2, 2), dtype=np.int64))
 
 
@@ -191,6 +194,11 @@ class Broken(Subject):
 ROUNDS = {"rounds": 1, "misfit_share": "1/50", "choice_share": "1/100"}
 
 
+def three_pairs(tested: Subject) -> list[Any]:
+    """Neighbours over all eight cells of three columns of two levels."""
+    return list(tested.pairs(rows=2, cells=8))[:24]
+
+
 @pytest.mark.parametrize(("neighbours", "extra"), [("add-remove-one", ""), ("replace-one", "size = 2")])
 @pytest.mark.parametrize("target", ["none", "d"])
 def test_replayed_rounds_and_misfit_add_up_to_the_claim(neighbours: str, extra: str, target: str) -> None:
@@ -201,6 +209,26 @@ def test_replayed_rounds_and_misfit_add_up_to_the_claim(neighbours: str, extra: 
         report = audit.replay(tested, list(tested.pairs(rows=2, cells=4))[:16], runs=1, **claim)
         assert report.passed, report.summary()
         assert report.loss + report.rho_loss > Fraction(1, 2)  # the bound is used, not only kept
+
+
+@pytest.mark.parametrize(("neighbours", "extra"), [("add-remove-one", ""), ("replace-one", "size = 2")])
+@pytest.mark.parametrize("workload", [["a*b*c"], ["a*b*c", "a:2", "b:2", "c:2"]], ids=["plain", "weighted columns"])
+def test_replayed_threes_add_up_to_the_claim(neighbours: str, extra: str, workload: list[str]) -> None:
+    tested = subject(tiny_method(workload=workload, **ROUNDS), tiny(neighbours, columns="abc", extra=extra), Cost.pure(2))
+    report = audit.replay(tested, three_pairs(tested), runs=1, epsilon=2)
+    assert report.passed, report.summary()
+
+
+def test_a_three_that_outweighs_what_was_declared_is_caught_by_replay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns that weigh 2 each: a three weighs 8, a pair 4. The largest of the pairs is not enough for a choice among all."""
+
+    def of_pairs(plan: Any, columns: Any) -> Any:
+        weights, _ = table_weights(plan, columns)
+        return weights, max(weight for table, weight in weights.items() if len(table) == 2)
+
+    tested = broken(tiny_method(workload=["a*b*c", "a:2", "b:2", "c:2"], **ROUNDS), tiny(columns="abc"), Cost.pure(2))
+    report = audit.replay(tested.run_with(monkeypatch, "table_weights", of_pairs), three_pairs(tested), runs=1, epsilon=2)
+    assert not report.passed, report.summary()
 
 
 def test_the_misfit_moves_by_at_most_one_row() -> None:
@@ -290,11 +318,11 @@ def test_rare_levels_merged_by_true_counts_are_caught_by_replay(monkeypatch: pyt
 
 def test_a_round_that_is_not_charged_is_caught_by_replay(monkeypatch: pytest.MonkeyPatch) -> None:
     def greedy(*given: Any, share: Fraction, **more: Any) -> Any:
-        return choose_pairs(*given, share=Fraction(4), **more)
+        return choose_tables(*given, share=Fraction(4), **more)
 
     tested = broken(tiny_method(**ROUNDS), tiny(columns="abc"), Cost.pure(2))
     pairs = list(tested.pairs(rows=2, cells=4))[:16]
-    report = audit.replay(tested.run_with(monkeypatch, "choose_pairs", greedy), pairs, runs=1, epsilon=2)
+    report = audit.replay(tested.run_with(monkeypatch, "choose_tables", greedy), pairs, runs=1, epsilon=2)
     assert not report.passed, report.summary()
 
 
@@ -303,11 +331,11 @@ def test_a_round_that_stops_by_the_true_error_is_caught_by_replay(monkeypatch: p
 
     def knowing(noise: Any, scores: Any, *given: Any, **more: Any) -> Any:
         # half a row between the best scores that neighbours may have
-        return choose_pairs(noise, scores, *given, **more) if max(scores.values(), default=0) % 200 >= 100 else []
+        return choose_tables(noise, scores, *given, **more) if max(scores.values(), default=0) % 200 >= 100 else []
 
     tested = broken(tiny_method(**ROUNDS), tiny(columns="abc"), Cost.pure(2))
     pairs = list(tested.pairs(rows=2, cells=4))[:16]
-    report = audit.replay(tested.run_with(monkeypatch, "choose_pairs", knowing), pairs, runs=1, epsilon=2)
+    report = audit.replay(tested.run_with(monkeypatch, "choose_tables", knowing), pairs, runs=1, epsilon=2)
     assert not report.passed, report.summary()
 
 
@@ -361,6 +389,30 @@ def test_weights_of_columns_and_marginals_multiply() -> None:
         assert heaviest == 600
 
 
+def test_threes_of_a_workload_are_looked_at() -> None:
+    plan = dp.JoinedHistograms(workload=["a*b*c:3", "a:2", "b*c*d*e", "a*b"]).plan(tiny(columns="abcde"), Cost.pure(1))
+    weights, heaviest = module.table_weights(plan, [0, 1, 2, 3, 4])
+    assert [table for table in weights if len(table) == 3] == [(0, 1, 2), (1, 2, 3), (1, 2, 4), (1, 3, 4), (2, 3, 4)]
+    assert (weights[0, 1, 2], weights[1, 2, 3], heaviest) == (600, 400, 800)  # a weighs 2, and a*b, unweighted, 4
+    assert "5 sets of three columns" in plan.text()
+    assert "of three columns" not in dp.JoinedHistograms(workload=["a*b"]).plan(tiny(columns="abc"), Cost.pure(1)).text()
+
+
+def test_the_target_is_in_every_table_and_so_in_no_three() -> None:
+    method = dp.JoinedHistograms(workload=["a*b*c*d"], target="d")
+    weights, _ = module.table_weights(method.plan(tiny(columns="abcd"), Cost.pure(1)), [0, 1, 2])
+    assert [table for table in weights if len(table) == 3] == [(0, 1, 2)]
+
+
+def test_a_marginal_of_everything_offers_only_so_many_threes() -> None:
+    names = [f"c{place}" for place in range(300)]  # 4,455,100 threes
+    columns = "".join(f'[columns.{name}]\nkind = "boolean"\n' for name in names)
+    schema = Schema.from_toml(f'[dataset]\nname = "wide"\nneighbours = "add-remove-one"\n{columns}')
+    plan = dp.JoinedHistograms(workload=["*".join(names)]).plan(schema, Cost.pure(1))
+    assert plan.domain is not None
+    assert len(declared_threes(plan.domain, None, plan.facts["workload"])) == MAX_THREES
+
+
 def test_counts_are_those_of_the_rows() -> None:
     rng = np.random.default_rng(3)
     first, second, labels = rng.integers(0, 300, 5000), rng.integers(0, 4, 5000), rng.integers(0, 3, 5000)
@@ -371,8 +423,11 @@ def test_counts_are_those_of_the_rows() -> None:
     groups = np.arange(300) // 100
     joint = np.zeros((3, 4, 3), dtype=np.int64)
     np.add.at(joint, (groups[first], second, labels), 1)
-    counted = rows.count_pair(rows.grouped(0, groups), rows.grouped(1, np.arange(4)), (3, 4))
-    assert np.array_equal(counted, joint.ravel())
+    coded = [rows.grouped(0, groups), rows.grouped(1, np.arange(4)), rows.grouped(2, np.arange(3))]
+    assert np.array_equal(rows.count_together(coded[:2], (3, 4)), joint.ravel())
+    three = np.zeros((3, 4, 3, 3), dtype=np.int64)
+    np.add.at(three, (groups[first], second, labels, labels), 1)
+    assert np.array_equal(rows.count_together(coded, (3, 4, 3)), three.ravel())
 
 
 @pytest.mark.parametrize("rows", [0, 1, 5])

@@ -1,4 +1,4 @@
-"""Counting of columns by label, and of pairs of grouped columns by label."""
+"""Counting of columns by label, and of two or three grouped columns by label."""
 
 from __future__ import annotations
 
@@ -37,6 +37,22 @@ def count_pair(
     """Add the rows of each (group, group, label) to `out`."""
     for i in range(first.size):
         out[(np.int64(first[i]) * second_groups + second[i]) * labels + labels_of[i]] += 1
+
+
+@njit(cache=True, nogil=True)
+def count_triple(
+    first: NDArray[np.uint8],
+    second: NDArray[np.uint8],
+    third: NDArray[np.uint8],
+    labels_of: NDArray[np.uint8],
+    groups: tuple[int, int],
+    labels: int,
+    out: NDArray[np.int64],
+) -> None:
+    """Add the rows of each (group, group, group, label) to `out`; `groups` are those of the second and the third column."""
+    for i in range(first.size):
+        cell = (np.int64(first[i]) * groups[0] + second[i]) * groups[1] + third[i]
+        out[cell * labels + labels_of[i]] += 1
 
 
 @njit(cache=True, nogil=True)

@@ -1,11 +1,13 @@
 """Joined histograms: every column of a table, as small noisy histograms that are joined into one model of the whole table.
 
 In: rows coded over all columns (private). Out: a noisy histogram of every column with the target, a private choice of pairs of
-columns, and a noisy histogram of every chosen pair with the target over groups of levels.
+columns (and of threes within a declared marginal), and a noisy histogram of every chosen one with the target over groups of
+levels.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,8 +21,9 @@ from dpublish.mechanisms.base import CodedRows, Content, Mechanism
 from dpublish.mechanisms.tables.joined_budget import NoiseName, Purse
 from dpublish.mechanisms.tables.joined_misfit import block_limit, largest_misfit, publish_misfit
 from dpublish.mechanisms.tables.joined_rounds import FINEST as FINEST_GROUPS
-from dpublish.mechanisms.tables.joined_rounds import MAX_LOOKED_AT, Rounds, choose_pairs, ladder
+from dpublish.mechanisms.tables.joined_rounds import MAX_LOOKED_AT, Columns, Rounds, choose_tables, ladder
 from dpublish.mechanisms.tables.joined_structure import Edge, LabelledRows, Published, choose_forest, pair_scores
+from dpublish.mechanisms.tables.joined_workload import pair_weights, table_weights
 from dpublish.noise.base import IntArray, Noise
 from dpublish.plan import Plan
 from dpublish.public.junction.fit import MeasuredColumn, MeasuredTable, fit_column, fit_labels, fit_model
@@ -50,11 +53,12 @@ class JoinedHistograms(Mechanism):
     """All columns of a table, joined: a model that answers counts, gives synthetic rows and trains classifiers.
 
     Input: rows coded over the columns. Neighbours: replace-one or add-remove-one, of a unit with at most c rows.
-    Output: which pairs of columns were joined; noisy counts of every column and of every such pair, with the target.
+    Output: which pairs or threes of columns were joined; noisy counts of every column and every such table, with the target.
     Privacy: epsilon-DP with discrete Laplace noise, rho-zCDP or (epsilon, delta)-DP with discrete Gaussian noise (theorems 1
     and 2 of joined_histograms.proof.md); all steps share one budget by exact parts.
     Relies on: `Noise.laplace`, `Noise.gaussian` and `Noise.choose` being exact; rows per unit bounded by c before coding.
-    Shows / hides: how columns go with the target and with one another in pairs; interactions of more columns are not measured.
+    Shows / hides: how columns go with the target and with one another in pairs; of more columns, only what a declared workload
+    names and its noise allows.
     Accuracy: a count over one column has the noise of its cells; the plan states the noise of both kinds of table.
 
     Parameters
@@ -72,7 +76,8 @@ class JoinedHistograms(Mechanism):
         many as the published number of rows justifies, which is none for small tables or budgets.
     workload : marginals that matter more, such as "age*sex" or "age*sex:3", or single columns, "age:2"; or a mapping of these
         to weights. Where no weight is given it is 4. A pair weighs the product of its columns' weights and of the largest
-        weight of a marginal that holds it; whatever is not named weighs 1.
+        weight of a marginal that holds it; whatever is not named weighs 1. Rounds may also count three columns of a marginal
+        together, where that is worth its noise.
     """
 
     method: ClassVar[str] = "joined-histograms"
@@ -192,19 +197,23 @@ class Tables:
     sizes: list[int]
 
     def extend(
-        self, job: Job, pairs: Sequence[Edge], groups: Sequence[tuple[Ints, Ints]], share: Fraction, *, name: str
+        self, job: Job, chosen: Sequence[Columns], groups: Sequence[tuple[Ints, ...]], share: Fraction, *, name: str
     ) -> None:
-        """Count pairs over groups, with noise, for `share` of the budget together."""
-        shapes = [(int(first.max()) + 1, int(second.max()) + 1) for first, second in groups]
-        parts = [share * part for part in job.purse.split([a * b * job.rows.labels for a, b in shapes])] if pairs else []
-        for place, (pair, sides, shape, part) in enumerate(zip(pairs, groups, shapes, parts, strict=True)):
-            coded = [job.rows.grouped(column, side) for column, side in zip(pair, sides, strict=True)]
-            counted = job.rows.count_pair(coded[0], coded[1], shape)
+        """Count pairs or threes over groups, with noise, for `share` of the budget together."""
+        shapes = [tuple(int(side.max()) + 1 for side in sides) for sides in groups]
+        parts = [share * part for part in job.purse.split([math.prod(s) * job.rows.labels for s in shapes])] if chosen else []
+        for place, (columns, sides, shape, part) in enumerate(zip(chosen, groups, shapes, parts, strict=True)):
+            coded = [job.rows.grouped(column, side) for column, side in zip(columns, sides, strict=True)]
+            counted = job.rows.count_together(coded, shape)
             noisy = job.purse.count(job.noise, counted, part, label=f"{name} {place + 1}")
             counts = noisy.reshape(*shape, job.rows.labels).astype(np.float64)
-            self.measured.append(MeasuredTable(pair, sides, counts, job.purse.variance(part), len(self.sizes)))
+            self.measured.append(MeasuredTable(columns, sides, counts, job.purse.variance(part), len(self.sizes)))
         self.parts += parts
-        self.sizes.append(len(pairs))
+        self.sizes.append(len(chosen))
+
+    def pairs(self) -> set[Edge]:
+        """The pairs of columns that some table holds."""
+        return {pair for table in self.measured for pair in itertools.combinations(sorted(table.columns), 2)}
 
 
 def round_count(job: Job) -> int:
@@ -237,17 +246,16 @@ def measure_misfit(job: Job, tables: Tables, columns: Sequence[MeasuredColumn | 
     if not share:
         return None
     limit = block_limit(len(job.columns), job.rows.labels)
-    counted = {(min(table.columns), max(table.columns)) for table in tables.measured}
-    worst = largest_misfit(job.rows, job.model(tables, columns), job.columns, counted, limit)
+    worst = largest_misfit(job.rows, job.model(tables, columns), job.columns, tables.pairs(), limit)
     value, scale = publish_misfit(job.noise, job.purse, worst, share)
     return {"value": value, "scale": str(scale), "unit": UNIT, "blocks": limit, "model": MODEL_VERSION}
 
 
 def run_rounds(job: Job, tables: Tables, columns: Sequence[MeasuredColumn | None], rounds: int) -> None:
-    """Each round: fit the model, choose pairs, count them."""
+    """Each round: fit the model, choose tables, count them."""
     facts, domain = job.plan.facts, job.plan.domain
     assert domain is not None
-    weights, heaviest = pair_weights(job.plan, job.columns)
+    weights, heaviest = table_weights(job.plan, job.columns)
     part = ROUND_PART / rounds
     steps = min(MAX_STEPS, max(1, round(STEPS_PER_COLUMN * len(job.columns))))
     held: Rounds | None = None
@@ -255,13 +263,11 @@ def run_rounds(job: Job, tables: Tables, columns: Sequence[MeasuredColumn | None
         model = job.model(tables, columns)
         if held is None:
             most = min(FINEST_GROUPS, max(4, int(math.sqrt(MAX_LOOKED_AT / job.rows.labels) / len(job.columns))))
-            held = Rounds(
-                job.rows,
-                {c: ladder(model, c, ordered=domain.axes[c].ordered, most=most) for c in job.columns},
-            )
+            ladders = {c: ladder(model, c, ordered=domain.axes[c].ordered, most=most) for c in job.columns}
+            held = Rounds(job.rows, ladders, [columns for columns in weights if len(columns) > 2])
         deviation = job.purse.deviation(part * Fraction(facts["pair_share"]) / steps)
-        done = {(min(table.columns), max(table.columns)) for table in tables.measured}
-        picked = choose_pairs(
+        done = {tuple(sorted(table.columns)) for table in tables.measured}
+        picked = choose_tables(
             job.noise,
             held.scores(model, weights, done, deviation=deviation),
             model.beliefs.tree,
@@ -273,13 +279,12 @@ def run_rounds(job: Job, tables: Tables, columns: Sequence[MeasuredColumn | None
             share=part * Fraction(facts["choice_share"]),
             name=f"round {number + 1}",
         )
-        groups = [held.groups(option) for option in picked]
         tables.extend(
             job,
-            [option.pair for option in picked],
-            groups,
+            [option.columns for option in picked],
+            [held.groups(option) for option in picked],
             part * Fraction(facts["pair_share"]),
-            name=f"round {number + 1}, counts of pair",
+            name=f"round {number + 1}, counts of table",
         )
 
 
@@ -323,22 +328,6 @@ def publish_columns(
         deviations={column: purse.deviation(shares[column]) * math.sqrt(left) for column, (_, left) in fitted.items()},
         ordered=[axis.ordered for axis in plan.domain.axes],
     )
-
-
-def pair_weights(plan: Plan, columns: Sequence[int]) -> tuple[dict[Edge, int], int]:
-    """How much each pair matters, in hundredths, and the largest of these weights."""
-    assert plan.domain is not None
-    names = plan.domain.names
-    listed = [(frozenset(item), Fraction(weight)) for item, weight in plan.facts["workload"]]
-    alone = {names.index(next(iter(item))): weight for item, weight in listed if len(item) == 1}
-    weights: dict[Edge, int] = {}
-    for i, first in enumerate(columns):
-        for second in columns[i + 1 :]:
-            pair = {names[first], names[second]}
-            shared = [weight for item, weight in listed if pair <= item]
-            weight = alone.get(first, Fraction(1)) * alone.get(second, Fraction(1)) * max(shared, default=Fraction(1))
-            weights[first, second] = max(1, round(100 * weight))
-    return weights, max(weights.values())
 
 
 def pair_groups(

@@ -11,6 +11,7 @@ from dpublish.domain import Domain
 from dpublish.errors import PlanError, did_you_mean
 from dpublish.mechanisms.tables.histogram import keeps_every_row
 from dpublish.mechanisms.tables.joined_budget import NoiseName, Purse
+from dpublish.mechanisms.tables.joined_workload import declared_threes
 from dpublish.plan import Plan
 from dpublish.public.junction.measured import MAX_ROUNDS
 from dpublish.schema import Schema
@@ -98,6 +99,12 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan:
         sentences.append(
             f"Up to {count - 1} pairs of columns are joined; a cell of a pair has noise of standard deviation at most about "
             f"{pair_deviation:.3g}, and levels are grouped so that a cell holds about {float(deviations):g} times as many rows."
+        )
+    threes = len(declared_threes(domain, target, facts["workload"]))
+    if threes and rounds != 0:
+        sentences.append(
+            f"If there are rounds, {threes} {'set' if threes == 1 else 'sets'} of three columns within the workload may be "
+            "counted together, where that is worth its noise."
         )
     size = schema.size_or_nominal
     if size is not None and pair_deviation is not None and size * schema.unit.max_rows < 20 * pair_deviation:

@@ -1,12 +1,15 @@
-"""Rounds of further pairs: count what the model of all tables so far gets most wrong, less what the noise of counting costs.
+"""Rounds of further tables: count what the model of all tables so far gets most wrong, less what the noise of counting costs.
 
-In: coded rows (private), and the model that a reader would fit to the tables published so far. Out: pairs of columns, each with
-groups of levels. Whether there are rounds, and how many, follows from published numbers.
+In: coded rows (private), and the model that a reader would fit to the tables published so far. Out: pairs of columns, and
+threes within a declared marginal, each with groups of levels. Whether there are rounds, and how many, follows from published
+numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeVar
@@ -18,11 +21,13 @@ from dpublish.mechanisms.tables.joined_budget import Purse
 from dpublish.mechanisms.tables.joined_structure import NOISE_COST, Edge, LabelledRows, whole_model
 from dpublish.noise.base import IntArray, Noise
 from dpublish.public.junction.cliques import CliqueTree, clique_cells
+from dpublish.public.junction.fit import grouped_table
 from dpublish.public.junction.grouping import group_levels, level_order
-from dpublish.public.junction.margins import Ints, sum_groups
+from dpublish.public.junction.margins import Floats, Ints, sum_groups
 from dpublish.public.junction.model import JunctionModel
 
 Scalar = TypeVar("Scalar", bound=np.generic)
+Columns = tuple[int, ...]
 
 MAX_CLIQUE = 1 << 16
 """Cells of one clique of the junction tree, labels included, that a round may lead to."""
@@ -31,7 +36,7 @@ MAX_TREE = 1 << 20
 FINEST = 32
 """Groups of a column in the tables that rounds look at, at most."""
 MAX_LOOKED_AT = 1 << 24
-"""Cells of all tables that a round looks at: the tables of all pairs are held at once."""
+"""Cells of all tables that a round looks at: the tables of all pairs are held at once, and beside them those of all threes."""
 COARSEST = 3
 
 
@@ -42,9 +47,9 @@ class Ladder:
     rungs: tuple[Ints, ...]
     steps: tuple[Ints, ...]
 
-    def fold(self, table: NDArray[Scalar], axis: int, rung: int) -> NDArray[Scalar]:
-        """One axis of a table from the finest groups to those of a rung."""
-        for step in self.steps[:rung]:
+    def fold(self, table: NDArray[Scalar], axis: int, start: int, rung: int) -> NDArray[Scalar]:
+        """One axis of a table from the groups of one rung to those of a coarser one."""
+        for step in self.steps[start:rung]:
             moved = np.moveaxis(table, axis, 0)
             out = np.zeros((int(step.max()) + 1, *moved.shape[1:]), dtype=table.dtype)
             np.add.at(out, step, moved)
@@ -54,10 +59,10 @@ class Ladder:
 
 @dataclass(frozen=True)
 class Option:
-    """A pair of columns at certain rungs of their ladders."""
+    """Two or three columns at certain rungs of their ladders."""
 
-    pair: Edge
-    rungs: tuple[int, int]
+    columns: Columns
+    rungs: tuple[int, ...]
 
 
 def ladder(model: JunctionModel, column: int, *, ordered: bool, most: int) -> Ladder:
@@ -86,26 +91,29 @@ def ladder(model: JunctionModel, column: int, *, ordered: bool, most: int) -> La
 
 
 class Rounds:
-    """The tables of all pairs over the finest groups, counted once. Private."""
+    """The tables of all pairs, and of some threes, over the finest groups, counted once. Private."""
 
-    def __init__(self, rows: LabelledRows, ladders: Mapping[int, Ladder]) -> None:
+    def __init__(self, rows: LabelledRows, ladders: Mapping[int, Ladder], threes: Sequence[Columns] = ()) -> None:
         self.ladders, self.columns, self.labels = ladders, sorted(ladders), rows.labels
+        self.threes = tuple(threes)
         coded = {column: rows.grouped(column, ladders[column].rungs[0]) for column in self.columns}
-        sizes = {column: int(ladders[column].rungs[0].max()) + 1 for column in self.columns}
         self._counts: dict[Edge, IntArray] = {}
-        for i, first in enumerate(self.columns):
-            for second in self.columns[i + 1 :]:
-                shape = (sizes[first], sizes[second])
-                counted = rows.count_pair(coded[first], coded[second], shape)
-                self._counts[first, second] = counted.reshape(*shape, rows.labels)
+        for pair in itertools.combinations(self.columns, 2):
+            shape = self._shape(pair, (0, 0))
+            self._counts[pair] = rows.count_pair(coded[pair[0]], coded[pair[1]], (shape[0], shape[1])).reshape(*shape, -1)
+        self._start = {three: self._finest(three) for three in self.threes}
+        self._threes: dict[Columns, IntArray] = {}
+        for three, rungs in self._start.items():
+            some = [rows.grouped(column, groups) for column, groups in zip(three, self._groups(three, rungs), strict=True)]
+            shape = self._shape(three, rungs)
+            self._threes[three] = rows.count_together(some, shape).reshape(*shape, -1)
 
     def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
         return "Rounds(private)"
 
-    def groups(self, option: Option) -> tuple[Ints, Ints]:
+    def groups(self, option: Option) -> tuple[Ints, ...]:
         """The groups of levels that an option is counted over: public."""
-        first, second = (self.ladders[column].rungs[rung] for column, rung in zip(option.pair, option.rungs, strict=True))
-        return first, second
+        return self._groups(option.columns, option.rungs)
 
     def states(self, model: JunctionModel) -> dict[int, int]:
         """How many states each column may come to: groups are made of states, except for a column that is not joined yet."""
@@ -113,31 +121,60 @@ class Rounds:
         return {column: max(count, finest[column]) for column, count in model.beliefs.states.items()}
 
     def scores(
-        self, model: JunctionModel, weights: Mapping[Edge, int], done: set[Edge], *, deviation: float
+        self, model: JunctionModel, weights: Mapping[Columns, int], done: set[Columns], *, deviation: float
     ) -> dict[Option, int]:
-        """The score of every pair not yet counted, at every rung: moves by at most its weight a changed row."""
+        """The score of every table not yet counted, at every rung: moves by at most its weight a changed row."""
         spreads = {column: model.spread(column, self.ladders[column].rungs[0]) for column in self.columns}
         out: dict[Option, int] = {}
         for i, first in enumerate(self.columns[:-1]):
             expected = model.around(first, spreads)
             for second in self.columns[i + 1 :]:
-                pair = (first, second)
-                if pair in done:
-                    continue
-                counts, table = self._counts[pair], expected[second]
-                depths = [len(self.ladders[column].rungs) for column in pair]
-                for rung in range(max(depths)):
-                    rungs = (min(rung, depths[0] - 1), min(rung, depths[1] - 1))
-                    small, guess = counts, table
-                    for axis, column in enumerate(pair):
-                        small = self.ladders[column].fold(small, axis, rungs[axis])
-                        guess = self.ladders[column].fold(guess, axis, rungs[axis])
-                    wrong = int(np.abs(small.ravel() - whole_model(guess)).sum())
-                    out[Option(pair, rungs)] = (wrong - round(NOISE_COST * deviation * small.size)) * weights[pair]
+                if (first, second) not in done:
+                    tables = self._counts[first, second], expected[second]
+                    out |= self._by_rung((first, second), (0, 0), tables, weights, deviation)
+        for three in self.threes:
+            if three not in done:
+                rungs = self._start[three]
+                guess = grouped_table(model, three, self._groups(three, rungs))
+                out |= self._by_rung(three, rungs, (self._threes[three], guess), weights, deviation)
         return out
 
+    def _by_rung(
+        self,
+        columns: Columns,
+        start: tuple[int, ...],
+        tables: tuple[IntArray, Floats],
+        weights: Mapping[Columns, int],
+        deviation: float,
+    ) -> dict[Option, int]:
+        """The scores of some columns, from the rungs that `tables` (counted, expected) have to the coarsest."""
+        out: dict[Option, int] = {}
+        last = [len(self.ladders[column].rungs) - 1 for column in columns]
+        for further in range(max(end - begin for begin, end in zip(start, last, strict=True)) + 1):
+            rungs = tuple(min(begin + further, end) for begin, end in zip(start, last, strict=True))
+            small, guess = tables
+            for axis, column in enumerate(columns):
+                small = self.ladders[column].fold(small, axis, start[axis], rungs[axis])
+                guess = self.ladders[column].fold(guess, axis, start[axis], rungs[axis])
+            wrong = int(np.abs(small.ravel() - whole_model(guess)).sum())
+            out[Option(columns, rungs)] = (wrong - round(NOISE_COST * deviation * small.size)) * weights[columns]
+        return out
 
-def choose_pairs(
+    def _finest(self, three: Columns) -> tuple[int, ...]:
+        """The rungs from which a three is looked at: those where all threes together keep within the limit."""
+        room = MAX_LOOKED_AT // (len(self.threes) * self.labels)
+        last = [len(self.ladders[column].rungs) - 1 for column in three]
+        every = [tuple(min(rung, end) for end in last) for rung in range(max(last) + 1)]
+        return next((rungs for rungs in every if math.prod(self._shape(three, rungs)) <= room), every[-1])
+
+    def _groups(self, columns: Columns, rungs: Sequence[int]) -> tuple[Ints, ...]:
+        return tuple(self.ladders[column].rungs[rung] for column, rung in zip(columns, rungs, strict=True))
+
+    def _shape(self, columns: Columns, rungs: Sequence[int]) -> tuple[int, ...]:
+        return tuple(int(groups.max()) + 1 for groups in self._groups(columns, rungs))
+
+
+def choose_tables(
     noise: Noise,
     scores: Mapping[Option, int],
     tree: CliqueTree,
@@ -150,30 +187,42 @@ def choose_pairs(
     share: Fraction,
     name: str,
 ) -> list[Option]:
-    """Up to `steps` pairs with high scores that keep the junction tree small; stopping, at score 0, is one of the choices."""
+    """Up to `steps` tables with high scores that keep the junction tree small; stopping, at score 0, is one of the choices."""
     chosen: list[Option] = []
     for step in range(steps):
-        taken = {one.pair for one in chosen}
-        room = _room(tree, states, labels, {option.pair for option in scores} - taken)
-        open_options = [option for option in scores if option.pair in room]
+        fresh = {option.columns for option in scores if not any(set(option.columns) <= set(one.columns) for one in chosen)}
+        room = _room(tree, states, labels, fresh)
+        open_options = [option for option in scores if option.columns in room]
         picked = purse.choose(
-            noise, [*(scores[option] for option in open_options), 0], weight, share / steps, label=f"{name}, pair {step + 1}"
+            noise, [*(scores[option] for option in open_options), 0], weight, share / steps, label=f"{name}, table {step + 1}"
         )
         if picked == len(open_options):
             break
         chosen.append(open_options[picked])
-        tree = tree.join(*chosen[-1].pair, states)
+        tree = _joined(tree, chosen[-1].columns, states)
     return chosen
 
 
-def _room(tree: CliqueTree, states: Mapping[int, int], labels: int, pairs: set[Edge]) -> set[Edge]:
-    """The pairs that may be joined: from the published structure alone."""
+def _room(tree: CliqueTree, states: Mapping[int, int], labels: int, tables: set[Columns]) -> set[Columns]:
+    """The tables whose columns may be joined: from the published structure alone."""
     cells = tree.cells(states)
-    reach = {column: tree.reach(column, states) for column in {column for pair in pairs for column in pair}}
-    out: set[Edge] = set()
-    for first, second in pairs:
+    reach = {column: tree.reach(column, states) for column in {column for columns in tables for column in columns}}
+    out: set[Columns] = set()
+    for columns in tables:
+        if len(columns) > 2:
+            wider = _joined(tree, columns, states)
+            if wider.largest(states) * labels <= MAX_CLIQUE and wider.cells(states) * labels <= MAX_TREE:
+                out.add(columns)
+            continue
+        first, second = columns
         alone = (clique_cells((first, second), states),) * 2
         added, largest = min(reach[first].get(second, alone), reach[second].get(first, alone))
         if largest * labels <= MAX_CLIQUE and (cells + added) * labels <= MAX_TREE:
-            out.add((first, second))
+            out.add(columns)
     return out
+
+
+def _joined(tree: CliqueTree, columns: Columns, states: Mapping[int, int]) -> CliqueTree:
+    for first, second in itertools.combinations(columns, 2):
+        tree = tree.join(first, second, states)
+    return tree

@@ -64,6 +64,16 @@ class LabelledRows:
         count_pair(first, second, self.labels_of, shape[1], self.labels, out)
         return out
 
+    def count_together(self, coded: Sequence[NDArray[np.uint8]], shape: Sequence[int]) -> IntArray:
+        """Two or three grouped columns with the label."""
+        from dpublish.mechanisms.kernels.joined import count_triple
+
+        if len(coded) == 2:
+            return self.count_pair(coded[0], coded[1], (shape[0], shape[1]))
+        out = zeros(math.prod(shape) * self.labels)
+        count_triple(coded[0], coded[1], coded[2], self.labels_of, (shape[1], shape[2]), self.labels, out)
+        return out
+
 
 @dataclass(frozen=True)
 class Published:

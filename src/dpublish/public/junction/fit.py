@@ -15,7 +15,7 @@ import numpy as np
 from dpublish.public.junction.beliefs import Beliefs, Target
 from dpublish.public.junction.cliques import CliqueTree
 from dpublish.public.junction.margins import Floats, GroupSums, Ints, fit_margins, least_squares, onto_simplex, sum_groups
-from dpublish.public.junction.model import Fitted, JunctionModel
+from dpublish.public.junction.model import Fitted, JunctionModel, TableTooLarge
 from dpublish.public.junction.smooth import MAX_LEVELS, smooth_column
 
 WALKS = 25
@@ -153,7 +153,10 @@ def grouped_table(model: JunctionModel, columns: Sequence[int], groups: Sequence
         first, second = columns
         spreads = {column: model.spread(column, group_of) for column, group_of in zip(columns, groups, strict=True)}
         return model.around(first, spreads)[second]
-    table = model.joint_states(columns)
+    try:
+        table = model.joint_states(columns)
+    except TableTooLarge:  # columns far apart in a wide tree: what is expected is only what a table is shrunk towards
+        table = model.apart_states(columns)
     for place, (column, group_of) in enumerate(zip(columns, groups, strict=True)):
         moved = np.einsum("a...t,agt->g...t", np.moveaxis(table, place, 0), model.spread(column, group_of))
         table = np.moveaxis(moved, 0, place)

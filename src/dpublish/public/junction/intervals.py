@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,16 +90,16 @@ class Intervals:
         value, deviations = self._levels(column)
         return self._spread(value, np.broadcast_to(deviations[:, None], value.shape), level)
 
-    def pair_ranges(self, first: int, second: int, level: float) -> tuple[Floats, Floats] | None:
-        """Low and high of every cell of a measured pair with the label, seen with `first` first; None for other pairs."""
-        pair = self._table_of([first, second])
-        if pair is None:
+    def table_ranges(self, features: Sequence[int], level: float) -> tuple[Floats, Floats] | None:
+        """Low and high of every cell of columns that were counted together, by label, axes in the order given; else None."""
+        table = self._table_of(features)
+        if table is None:
             return None
-        low, high, _ = self._spread(pair.counts, np.full(pair.counts.shape, math.sqrt(pair.variance)), level)
-        sizes = np.outer(*(np.bincount(group_of) for group_of in pair.groups))
+        low, high, _ = self._spread(table.counts, np.full(table.counts.shape, math.sqrt(table.variance)), level)
+        sizes = reduce(np.multiply.outer, [np.bincount(group_of) for group_of in table.groups])
         # a cell that stands for several combinations says nothing about the least that one of them has
-        low = np.where(sizes[:, :, None] == 1, low, 0.0)
-        spot = np.ix_(*pair.groups)
+        low = np.where(sizes[..., None] == 1, low, 0.0)
+        spot = np.ix_(*table.groups)
         return low[spot], high[spot]
 
     def _spread(self, value: Floats, error: Floats, level: float) -> tuple[Floats, Floats, Floats]:
@@ -177,7 +177,7 @@ class Intervals:
         return Range(ends[0], max(ends), (max(ends) - ends[0]) / (2 * quantile(alpha, "gaussian")), MISFIT)
 
     def _joined_parts(self, parts: Sequence[Node]) -> list[list[Node]]:
-        """Parts that fall within one measured pair together, and so have a tighter range than each alone."""
+        """Parts that fall within one measured table together, and so have a tighter range than each alone."""
         out: list[list[Node]] = []
         for table in self._measured.tables:
             within = {*table.columns, self._target}

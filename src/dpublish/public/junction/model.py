@@ -111,6 +111,14 @@ class JunctionModel:
             axes = kept + axes
         return np.transpose(table, [*(axes.index(column) for column in columns), len(axes)])
 
+    def apart_states(self, columns: Sequence[int]) -> Floats:
+        """The table of some columns over states as if they were independent given the label."""
+        shares = np.where(self.labels > 0, 1.0 / np.where(self.labels > 0, self.labels, 1.0), 0.0)
+        table = self.labels
+        for column in columns:
+            table = table[..., None, :] * (self.joint_states([column]) * shares)
+        return table
+
     def around(self, first: int, spreads: Mapping[int, Floats]) -> dict[int, Floats]:
         """Tables of one column with each of the others that have a spread (see `spread`): groups x groups x labels."""
         out: dict[int, Floats] = {}

@@ -56,7 +56,7 @@ def plot_structure(release: JoinedRelease) -> Figure:
     axes.set_ylim(-1.25, 1.25)
     axes.set_axis_off()
     title = _short(str(release.manifest["dataset"]))
-    axes.set_title(f"{title}: joined pairs of columns", loc="left", fontsize=11, color=_INK, fontweight="bold")
+    axes.set_title(f"{title}: joined columns", loc="left", fontsize=11, color=_INK, fontweight="bold")
     note = "width: share of rows that independence would misplace"
     if release.target is not None:
         note += f"; every column is also counted with '{_short(release.target)}'"

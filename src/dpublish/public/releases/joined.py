@@ -190,7 +190,7 @@ class JoinedRelease(Release):
     def summary(self) -> dict[str, str]:
         rows = super().summary()
         rows["columns"] = ", ".join(self.domain.names)
-        rows["joined"] = ", ".join(f"{first} - {second}" for first, second in self.pairs) or "no pair of columns"
+        rows["joined"] = ", ".join(" - ".join(names) for names in self.joined) or "no pair of columns"
         if self.target is not None:
             rows["target"] = self.target
         return rows
@@ -238,7 +238,7 @@ class JoinedRelease(Release):
         return self._frechet(indexes, features, level)
 
     def _frechet(self, indexes: list[int], features: list[int], level: float) -> tuple[Floats, Floats, Floats]:
-        """Bounds of every combination from its columns, and from the joined pair where the columns are one."""
+        """Bounds of every combination from its columns, and from the table that holds them all, where there is one."""
         part = 1 - (1 - level) / (len(indexes) + 2)
         shape = [self.domain.axes[index].cardinality for index in indexes]
         top = self.intervals.range_of(_everything(), part).high
@@ -248,23 +248,21 @@ class JoinedRelease(Release):
             spread = [1] * place + [-1] + [1] * (len(indexes) - place - 1)
             low, high = low + one_low.reshape(spread), np.minimum(high, one_high.reshape(spread))
         low = np.maximum(low, 0.0)
-        if len(features) == 2:
-            pair = self.intervals.pair_ranges(features[0], features[1], part)
-            labels = self.measured.labels
-            if pair is not None and (len(indexes) == 3 or labels == 1):
-                order = [features.index(index) if index in features else 2 for index in indexes]
-                tables = [one if len(indexes) == 3 else one[:, :, 0] for one in pair]
-                low, high = np.maximum(low, tables[0].transpose(order)), np.minimum(high, tables[1].transpose(order))
-            elif pair is not None:
-                # counts of the labels are measured apart: their ranges add up, each at its share of the level
-                apart = self.intervals.pair_ranges(features[0], features[1], 1 - (1 - part) / labels)
-                assert apart is not None
-                low, high = np.maximum(low, apart[0].sum(axis=2)), np.minimum(high, apart[1].sum(axis=2))
-            elif all(self.intervals.lone_levels(column) for column in features):
-                bound = self.intervals.misfit_bound(features[0], features[1], 1 - part)
-                assert bound is not None
-                expected = self._counts(indexes)
-                low, high = np.maximum(low, expected - bound), np.minimum(high, expected + bound)
+        labels, counted = self.measured.labels, self.intervals.table_ranges(features, part)
+        if counted is not None and (len(indexes) > len(features) or labels == 1):
+            order = [features.index(index) if index in features else len(features) for index in indexes]
+            tables = [one if len(indexes) > len(features) else one[..., 0] for one in counted]
+            low, high = np.maximum(low, tables[0].transpose(order)), np.minimum(high, tables[1].transpose(order))
+        elif counted is not None:
+            # counts of the labels are measured apart: their ranges add up, each at its share of the level
+            apart = self.intervals.table_ranges(features, 1 - (1 - part) / labels)
+            assert apart is not None
+            low, high = np.maximum(low, apart[0].sum(axis=-1)), np.minimum(high, apart[1].sum(axis=-1))
+        elif len(features) == 2 and all(self.intervals.lone_levels(column) for column in features):
+            bound = self.intervals.misfit_bound(features[0], features[1], 1 - part)
+            assert bound is not None
+            expected = self._counts(indexes)
+            low, high = np.maximum(low, expected - bound), np.minimum(high, expected + bound)
         high = np.maximum(high, low)
         return low, high, (high - low) / 4
 
