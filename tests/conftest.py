@@ -19,9 +19,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if whole_suite and len(items) < FLOOR:
         raise pytest.UsageError(f"only {len(items)} tests were collected; the suite has at least {FLOOR}")
     if not config.getoption("--nightly"):
-        kept = [item for item in items if item.get_closest_marker("nightly") is None]
-        config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
-        items[:] = kept
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("nightly")])
+        items[:] = [item for item in items if item.get_closest_marker("nightly") is None]
 
 
 @pytest.fixture(autouse=True)

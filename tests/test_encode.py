@@ -230,9 +230,20 @@ def series() -> st.SearchStrategy[pl.Series]:
     )
 
 
-@settings(max_examples=700, deadline=None, derandomize=True)
+@settings(max_examples=300, deadline=None, derandomize=True)
 @given(axis=st.one_of(label_axes(), number_axes()), cells=series())
 def test_every_cell_gets_the_code_of_the_reference(axis: Axis, cells: pl.Series) -> None:
+    check_codes(axis, cells)
+
+
+@pytest.mark.nightly
+@settings(max_examples=10_000, deadline=None)
+@given(axis=st.one_of(label_axes(), number_axes()), cells=series())
+def test_every_cell_gets_the_code_of_the_reference_at_length(axis: Axis, cells: pl.Series) -> None:
+    check_codes(axis, cells)
+
+
+def check_codes(axis: Axis, cells: pl.Series) -> None:
     batch = encode_frame(cells.to_frame(), Domain((axis,)))
     readable = cells if cells.dtype != pl.Datetime or axis.kind == "date" else pl.Series("x", [""] * len(cells))
     if cells.dtype == pl.Datetime and not axis.numeric:

@@ -27,8 +27,9 @@ from dpublish.readers.sources import open_source
 from dpublish.schema import PrivacyUnit, Schema
 
 CANARY = "KANARI7319"
-CASES = 2_000
-CHUNKS = 10
+CASES = 1_000
+MANY = 10_000
+CHUNKS = 5
 NAMES = ["a", "b", "who"]
 PIECES = [
     CANARY,
@@ -198,7 +199,9 @@ def use(data: object, schema: Schema) -> None:
     assert all(codes.size == 0 or int(codes.max()) < axis.cardinality for codes, axis in zip(rows, domain.axes, strict=True))
 
 
-@pytest.mark.parametrize("part", range(CHUNKS))
+@pytest.mark.parametrize(
+    "part", [*range(CHUNKS), *(pytest.param(part, marks=pytest.mark.nightly) for part in range(CHUNKS, MANY * CHUNKS // CASES))]
+)
 def test_hostile_tables(part: int, tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     refused: list[PublishError] = []

@@ -20,6 +20,7 @@ from mechanisms.sets.set_laws import Indicators, all_records, baskets, naive_law
 ONE = Fraction(1)
 UNEVEN = written([["a", "b"], "c"], ["a", "b", "c"])
 CHAIN = written([["a", "b"]], ["a", "b"])
+FORK = written([["a"], ["b"]], ["a", "b"])
 COMB = written([["a"], ["b"], ["c"]], ["a", "b", "c"])
 
 
@@ -53,8 +54,17 @@ def test_published_values_have_the_naive_law(records: tuple[tuple[int, ...], ...
     assert law == naive_law(noise.power, records, CHAIN, small_rules(), 4)
 
 
-@pytest.mark.parametrize("records", [(), ((0, 1, 2), (0, 1, 2), (2,))], ids=str)
+@pytest.mark.parametrize("records", [(), ((0, 1), (0, 1), (1,))], ids=str)
 def test_budgets_for_typical_records_have_the_naive_law(records: tuple[tuple[int, ...], ...]) -> None:
+    """Two groups and one typical item: a record in both groups is longer than budgets were shared out for."""
+    noise, rules = Indicators(), small_rules(typical_items=1)
+    law = enumerated(noise, records, FORK, rules)
+    assert law == naive_law(noise.power, records, FORK, rules, None)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("records", [(), ((0, 1, 2), (0, 1, 2), (2,))], ids=str)
+def test_budgets_for_typical_records_have_the_naive_law_in_three_groups(records: tuple[tuple[int, ...], ...]) -> None:
     """Three groups and two typical items: a record in all three groups is longer than budgets were shared out for."""
     noise, rules = Indicators(), small_rules(typical_items=2)
     law = enumerated(noise, records, COMB, rules)
