@@ -44,8 +44,12 @@ STEPS_PER_COLUMN = 0.5
 MAX_STEPS = 20
 MAX_ROUND_COLUMNS = 64
 """Up to so many columns there are rounds unasked: the time of a round goes with the square of their number."""
-ROUNDS_BY_ROOM = ((700.0, 2), (300.0, 1))
-"""From how many cells a table, for each label, there are how many rounds. Tuned on made-up tables."""
+ROUNDS_BY_ROOM: Mapping[NoiseName, Sequence[tuple[float, int]]] = {
+    "laplace": ((700.0, 2), (300.0, 1)),
+    "gaussian": ((100.0, 2), (30.0, 1)),
+}
+"""From how many cells a table, for each label, there are how many rounds. More tables cost Laplace noise more. Tuned on made-up
+tables (benchmarks/joined_tuning)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,7 +231,7 @@ def round_count(job: Job) -> int:
         return 0
     deviation = job.purse.deviation(Fraction(facts["pair_share"]) / (len(job.columns) - 1))
     room = job.cells(deviation) / job.rows.labels
-    return next((rounds for least, rounds in ROUNDS_BY_ROOM if room >= least), 0)
+    return next((rounds for least, rounds in ROUNDS_BY_ROOM[job.purse.noise] if room >= least), 0)
 
 
 def choose_edges(job: Job, part: Fraction) -> list[Edge]:

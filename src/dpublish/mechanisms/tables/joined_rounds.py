@@ -150,15 +150,18 @@ class Rounds:
         """The scores of some columns, from the rungs that `tables` (counted, expected) have to the coarsest."""
         out: dict[Option, int] = {}
         last = [len(self.ladders[column].rungs) - 1 for column in columns]
-        for further in range(max(end - begin for begin, end in zip(start, last, strict=True)) + 1):
-            rungs = tuple(min(begin + further, end) for begin, end in zip(start, last, strict=True))
-            small, guess = tables
-            for axis, column in enumerate(columns):
-                small = self.ladders[column].fold(small, axis, start[axis], rungs[axis])
-                guess = self.ladders[column].fold(guess, axis, start[axis], rungs[axis])
+        small, guess = tables
+        rungs = start
+        while True:
             wrong = int(np.abs(small.ravel() - whole_model(guess)).sum())
             out[Option(columns, rungs)] = (wrong - round(NOISE_COST * deviation * small.size)) * weights[columns]
-        return out
+            coarser = tuple(min(rung + 1, end) for rung, end in zip(rungs, last, strict=True))
+            if coarser == rungs:
+                return out
+            for axis, column in enumerate(columns):
+                small = self.ladders[column].fold(small, axis, rungs[axis], coarser[axis])
+                guess = self.ladders[column].fold(guess, axis, rungs[axis], coarser[axis])
+            rungs = coarser
 
     def _finest(self, three: Columns) -> tuple[int, ...]:
         """The rungs from which a three is looked at: those where all threes together keep within the limit."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -25,6 +26,8 @@ from dpublish.public.junction.margins import Floats, Ints, sum_groups
 MAX_JOINT = 1 << 23
 MAX_WORK = 1 << 28
 """Multiplications that one step of a sum over the model may take."""
+MAX_KEPT = 1 << 22
+"""Cells of a model up to which the chances that its walks use are kept: once from each side of every tie."""
 
 
 class TableTooLarge(QueryError):
@@ -56,6 +59,8 @@ class JunctionModel:
         self.labels, self.singles, self.target = labels, list(singles), target
         self.state_of, self.beliefs, self.tables = dict(state_of), beliefs, list(tables)
         self.columns = [column for column in range(len(self.singles)) if column != target]
+        small = sum(table.size for table in beliefs.tables) <= MAX_KEPT
+        self._given = cache(beliefs.given) if small else beliefs.given
 
     @property
     def total(self) -> float:
@@ -138,7 +143,7 @@ class JunctionModel:
                     tie = [column for column in axes if column in self.beliefs.axes[child] and column != first]
                     todo.append((child, one, np.einsum("agt,a...t->g...t", fold, self.beliefs.over(one, [first, *tie]))))
                 continue
-            given, tie, new = self.beliefs.given(one, before)
+            given, tie, new = self._given(one, before)
             width = math.prod(given.shape[: len(tie)])
             flat = front.reshape(front.shape[0], width, -1).transpose(2, 0, 1)
             for second in new:
@@ -167,7 +172,7 @@ class JunctionModel:
         states: dict[int, Ints] = {}
         label = draw(np.zeros(number, dtype=np.int64), self.label_shares[None, :], generator)
         for one, before in self.beliefs.order:
-            given, tie, new = self.beliefs.given(one, before)
+            given, tie, new = self._given(one, before)
             if not new:
                 continue
             shape = given.shape
@@ -201,7 +206,7 @@ class JunctionModel:
 
     def _below(self, one: int, before: int | None, wanted: frozenset[int]) -> tuple[Floats, list[int]]:
         """P(kept columns at and beyond a clique | tie, label): axes are the tie, the kept columns, the label."""
-        table, tie, new = self.beliefs.given(one, before)
+        table, tie, new = self._given(one, before)
         axes = [*tie, *new]
         branches = []
         for child in sorted(self.beliefs.tree.near[one]):
@@ -240,12 +245,26 @@ def _product(first: Floats, first_axes: list[int], second: Floats, second_axes: 
 
 
 def _carry(front: Floats, given: Floats, tie: list[int], new: list[int], onward: list[int]) -> Floats:
-    """From counts of (group, tie) and P(new | tie) to counts of (group, onward tie); labels last."""
-    place = {column: i + 2 for i, column in enumerate([*tie, *new])}
+    """From counts of (group, tie) and P(new | tie) to counts of (group, onward tie); labels last.
+
+    Products of matrices, one for every label and combination of the columns that stay: far faster than a sum over products.
+    """
     over = tuple(len(tie) + i for i, column in enumerate(new) if column not in onward)
-    kept = [column for column in new if column in onward]
-    ids = [[place[column] for column in some] + [0] for some in (tie, [*tie, *kept], onward)]
-    return _einsum(front, [1, *ids[0]], given.sum(axis=over), ids[1], [1, *ids[2]])
+    chances = given.sum(axis=over)
+    stay = [column for column in tie if column in onward]
+    gone = [column for column in tie if column not in onward]
+    fresh = [column for column in new if column in onward]
+    size = dict(zip([*tie, *fresh], chances.shape, strict=False))
+    held, lost, found = (math.prod(size[column] for column in some) for some in (stay, gone, fresh))
+    labels, groups = front.shape[-1], front.shape[0]
+    place = {column: i for i, column in enumerate([*tie, *fresh])}
+    left = front.transpose([len(tie) + 1, *(place[c] + 1 for c in stay), 0, *(place[c] + 1 for c in gone)])
+    right = chances.transpose([chances.ndim - 1, *(place[c] for c in (*stay, *gone, *fresh))])
+    carried = left.reshape(labels, held, groups, lost) @ right.reshape(labels, held, lost, found)
+    shaped = carried.reshape(labels, *(size[c] for c in stay), groups, *(size[c] for c in fresh))
+    axis = {column: i + 1 for i, column in enumerate(stay)} | {c: len(stay) + 2 + i for i, c in enumerate(fresh)}
+    moved: Floats = shaped.transpose([len(stay) + 1, *(axis[c] for c in onward), 0])
+    return moved
 
 
 def _einsum(first: Floats, first_ids: list[int], second: Floats, second_ids: list[int], kept: list[int]) -> Floats:
