@@ -46,7 +46,7 @@ MAX_ROUND_COLUMNS = 64
 """Up to so many columns there are rounds unasked: the time of a round goes with the square of their number."""
 ROUNDS_BY_ROOM: Mapping[NoiseName, Sequence[tuple[float, int]]] = {
     "laplace": ((700.0, 2), (300.0, 1)),
-    "gaussian": ((100.0, 2), (30.0, 1)),
+    "gaussian": ((500.0, 2), (30.0, 1)),
 }
 """From how many cells a table, for each label, there are how many rounds. More tables cost Laplace noise more. Tuned on made-up
 tables (benchmarks/joined_tuning)."""

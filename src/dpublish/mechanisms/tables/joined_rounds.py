@@ -12,10 +12,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpublish.mechanisms.tables.joined_budget import Purse
 from dpublish.mechanisms.tables.joined_structure import NOISE_COST, Edge, LabelledRows, whole_model
@@ -26,7 +24,6 @@ from dpublish.public.junction.grouping import group_levels, level_order
 from dpublish.public.junction.margins import Floats, Ints, sum_groups
 from dpublish.public.junction.model import JunctionModel
 
-Scalar = TypeVar("Scalar", bound=np.generic)
 Columns = tuple[int, ...]
 
 MAX_CLIQUE = 1 << 16
@@ -47,14 +44,13 @@ class Ladder:
     rungs: tuple[Ints, ...]
     steps: tuple[Ints, ...]
 
-    def fold(self, table: NDArray[Scalar], axis: int, start: int, rung: int) -> NDArray[Scalar]:
-        """One axis of a table from the groups of one rung to those of a coarser one."""
-        for step in self.steps[start:rung]:
-            moved = np.moveaxis(table, axis, 0)
-            out = np.zeros((int(step.max()) + 1, *moved.shape[1:]), dtype=table.dtype)
-            np.add.at(out, step, moved)
-            table = np.moveaxis(out, 0, axis)
-        return table
+    def fold(self, tables: Floats, axis: int, rung: int) -> Floats:
+        """One axis of some tables from the groups of a rung to those of the next: a product, exact for whole numbers."""
+        step = self.steps[rung]
+        onto = (np.arange(int(step.max()) + 1)[:, None] == step).astype(np.float64)
+        shape = tables.shape
+        folded: Floats = onto @ tables.reshape(math.prod(shape[:axis]), shape[axis], -1)
+        return folded.reshape(*shape[:axis], len(onto), *shape[axis + 1 :])
 
 
 @dataclass(frozen=True)
@@ -150,17 +146,17 @@ class Rounds:
         """The scores of some columns, from the rungs that `tables` (counted, expected) have to the coarsest."""
         out: dict[Option, int] = {}
         last = [len(self.ladders[column].rungs) - 1 for column in columns]
-        small, guess = tables
+        both = np.stack([tables[0].astype(np.float64), tables[1]])  # counts stay exact: there are fewer than 2^53 rows
         rungs = start
         while True:
-            wrong = int(np.abs(small.ravel() - whole_model(guess)).sum())
-            out[Option(columns, rungs)] = (wrong - round(NOISE_COST * deviation * small.size)) * weights[columns]
+            wrong = int(np.abs(both[0].astype(np.int64).ravel() - whole_model(both[1])).sum())
+            out[Option(columns, rungs)] = (wrong - round(NOISE_COST * deviation * both[0].size)) * weights[columns]
             coarser = tuple(min(rung + 1, end) for rung, end in zip(rungs, last, strict=True))
             if coarser == rungs:
                 return out
             for axis, column in enumerate(columns):
-                small = self.ladders[column].fold(small, axis, rungs[axis], coarser[axis])
-                guess = self.ladders[column].fold(guess, axis, rungs[axis], coarser[axis])
+                if coarser[axis] > rungs[axis]:
+                    both = self.ladders[column].fold(both, axis + 1, rungs[axis])
             rungs = coarser
 
     def _finest(self, three: Columns) -> tuple[int, ...]:
@@ -192,8 +188,8 @@ def choose_tables(
 ) -> list[Option]:
     """Up to `steps` tables with high scores that keep the junction tree small; stopping, at score 0, is one of the choices."""
     chosen: list[Option] = []
+    fresh = {option.columns for option in scores}
     for step in range(steps):
-        fresh = {option.columns for option in scores if not any(set(option.columns) <= set(one.columns) for one in chosen)}
         room = _room(tree, states, labels, fresh)
         open_options = [option for option in scores if option.columns in room]
         picked = purse.choose(
@@ -202,6 +198,7 @@ def choose_tables(
         if picked == len(open_options):
             break
         chosen.append(open_options[picked])
+        fresh = {columns for columns in fresh if not set(columns) <= set(chosen[-1].columns)}
         tree = _joined(tree, chosen[-1].columns, states)
     return chosen
 

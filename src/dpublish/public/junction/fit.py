@@ -21,6 +21,8 @@ from dpublish.public.junction.smooth import MAX_LEVELS, smooth_column
 WALKS = 6
 """Times that proportional fitting goes around the junction tree, at most. A forest of pairs needs one; noisy tables in a circle
 contradict each other a little and never settle, and more than six walks change no figure in its third digit."""
+SHORT_WALKS = 3
+"""The same for models of earlier rounds, which are only what later tables are shrunk towards."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +70,11 @@ def fit_model(
     joined = [index for index, column in enumerate(columns) if column is not None]
     state_of = {index: common_states(singles[index].shape[0], index, tables) for index in joined}
     model = join_tables(labels, singles, state_of, [], target=target)
+    last = max((table.round for table in tables), default=0)
     for number in sorted({table.round for table in tables}):
         fresh = [fit_table(table, model, singles, labels) for table in tables if table.round == number]
-        model = join_tables(labels, singles, state_of, [*model.tables, *fresh], target=target)
+        walks = WALKS if number == last else SHORT_WALKS
+        model = join_tables(labels, singles, state_of, [*model.tables, *fresh], target=target, walks=walks)
     return model
 
 
@@ -86,7 +90,13 @@ def common_states(levels: int, column: int, tables: Sequence[MeasuredTable]) -> 
 
 
 def join_tables(
-    labels: Floats, singles: Sequence[Floats], state_of: Mapping[int, Ints], tables: Sequence[Fitted], *, target: int | None
+    labels: Floats,
+    singles: Sequence[Floats],
+    state_of: Mapping[int, Ints],
+    tables: Sequence[Fitted],
+    *,
+    target: int | None,
+    walks: int = WALKS,
 ) -> JunctionModel:
     """The model of largest entropy with the given tables."""
     states = {column: int(state.max()) + 1 for column, state in state_of.items()}
@@ -101,7 +111,7 @@ def join_tables(
             group[state_of[column]] = group_of
             of_states.append(group)
         targets.append(Target(table.columns, tuple(of_states), table.table))
-    beliefs.fit(targets, walks=WALKS)
+    beliefs.fit(targets, walks=walks)
     return JunctionModel(labels, singles, state_of, beliefs, tables, target=target)
 
 

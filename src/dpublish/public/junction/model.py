@@ -137,11 +137,11 @@ class JunctionModel:
             if front is None or first in axes:
                 for second in axes:
                     if second in wanted and second not in out:
-                        table = np.einsum("abt,agt->gbt", self.beliefs.over(one, [first, second]), fold)
-                        out[second] = np.einsum("gbt,bht->ght", table, spreads[second])
+                        table = _folded(self.beliefs.over(one, [first, second]), fold).transpose(2, 0, 1)
+                        out[second] = (table @ spreads[second].transpose(2, 0, 1)).transpose(1, 2, 0)
                 for child in children:
                     tie = [column for column in axes if column in self.beliefs.axes[child] and column != first]
-                    todo.append((child, one, np.einsum("agt,a...t->g...t", fold, self.beliefs.over(one, [first, *tie]))))
+                    todo.append((child, one, _folded(self.beliefs.over(one, [first, *tie]), fold)))
                 continue
             given, tie, new = self._given(one, before)
             width = math.prod(given.shape[: len(tie)])
@@ -242,6 +242,14 @@ def _product(first: Floats, first_axes: list[int], second: Floats, second_axes: 
     _check_size(math.prod(size.values()) * first.shape[-1], MAX_WORK)
     ids = [[place[column] for column in some] + [0] for some in (first_axes, second_axes, kept)]
     return _einsum(first, ids[0], second, ids[1], ids[2])
+
+
+def _folded(table: Floats, fold: Floats) -> Floats:
+    """The first axis of a table from states to groups: `fold` is states x groups x labels, and labels are the last axis."""
+    states, groups, labels = fold.shape
+    flat = table.reshape(states, -1, labels).transpose(2, 0, 1)
+    moved: Floats = (fold.transpose(2, 1, 0) @ flat).transpose(1, 2, 0).reshape(groups, *table.shape[1:])
+    return moved
 
 
 def _carry(front: Floats, given: Floats, tie: list[int], new: list[int], onward: list[int]) -> Floats:
