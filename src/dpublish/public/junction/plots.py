@@ -33,6 +33,10 @@ def plot_structure(release: JoinedRelease) -> Figure:
     figure = Figure(figsize=(size * 1.35, size), dpi=150, layout="constrained")
     axes = figure.subplots()
     for table in model.tables:
+        if len(table.columns) > 2:
+            corners = np.array([spot[column] for column in table.columns])
+            depth = float(np.clip(2 * _moved_share(table.table, model.labels), 0.05, 0.6))
+            axes.fill(corners[:, 0], corners[:, 1], color=_LINE, alpha=depth, zorder=0, linewidth=0)
         for i, first in enumerate(table.columns):
             for j in range(i + 1, len(table.columns)):
                 others = tuple(axis for axis in range(len(table.columns)) if axis not in (i, j))
@@ -58,6 +62,8 @@ def plot_structure(release: JoinedRelease) -> Figure:
     title = _short(str(release.manifest["dataset"]))
     axes.set_title(f"{title}: joined columns", loc="left", fontsize=11, color=_INK, fontweight="bold")
     note = "width: share of rows that independence would misplace"
+    if any(len(table.columns) > 2 for table in model.tables):
+        note += ", shaded: the same of three columns counted together"
     if release.target is not None:
         note += f"; every column is also counted with '{_short(release.target)}'"
     figure.text(0.995, 0.005, note, ha="right", va="bottom", fontsize=7, color=_SOFT)
@@ -65,9 +71,13 @@ def plot_structure(release: JoinedRelease) -> Figure:
 
 
 def _moved_share(table: Floats, labels: Floats) -> float:
-    """Half the distance between a pair's table and the one with independent columns, as a share of all rows."""
+    """Half the distance between a table and the one with independent columns, as a share of all rows."""
     sums = np.where(labels > 0, labels, 1.0)
-    apart = table.sum(axis=1)[:, None, :] * table.sum(axis=0)[None, :, :] / sums
+    columns = range(table.ndim - 1)
+    apart = labels
+    for column in columns:
+        alone = table.sum(axis=tuple(other for other in columns if other != column)) / sums
+        apart = apart * alone.reshape([-1 if other == column else 1 for other in columns] + [len(labels)])
     return float(np.abs(table - apart).sum() / 2 / max(1e-9, float(labels.sum())))
 
 
