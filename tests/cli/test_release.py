@@ -35,6 +35,22 @@ def test_json(shop: Path, dpublish: Command) -> None:
     assert document["out"] == "shop.dpr"
 
 
+def test_a_ledger_with_a_delta_is_made_on_the_way(shop: Path, dpublish: Command) -> None:
+    method = ("--method", "joined-histograms", "--rho", "1/100", "--out", "shop.dpr", "--json")
+    refused = dpublish(
+        "release", "shop.csv", "--schema", "shop.toml", "--ledger", "a.ledger", *method, "--budget-delta", "1e-6"
+    )
+    assert refused.code == 2
+    assert "--budget-delta goes with --budget" in refused.err
+    assert not (shop / "a.ledger").exists()
+    made = dpublish(
+        *("release", "shop.csv", "--schema", "shop.toml", "--ledger", "a.ledger"),
+        *(*method, "--budget", "3", "--budget-delta", "1e-6"),
+    )
+    assert made.code == 0, made.err
+    assert made.document["budget"]["cap"]["delta"] == "1/1000000"
+
+
 def test_output_says_nothing_about_the_rows(shop: Path, dpublish: Command) -> None:
     """Under add-remove-one two tables of very different size give the same words."""
     (shop / "shop.toml").write_text(

@@ -14,8 +14,10 @@ from dpublish.cli.options import (
     Json,
     Ledger,
     LedgerName,
+    NewBudget,
     SchemaFile,
     Setting,
+    allowance_of,
     settings_of,
     source_of,
 )
@@ -44,10 +46,7 @@ def open_(
     ] = "median-mechanism",
     setting: Setting = None,
     database: Database = None,
-    budget: Annotated[
-        str | None,
-        typer.Option("--budget", metavar="EPSILON", help="Create the ledger with this epsilon if it does not exist yet."),
-    ] = None,
+    budget: NewBudget = None,
     key: Annotated[
         str | None,
         typer.Option("--key", metavar="KEY", help="Name of this session in the ledger. The same key again resumes it, unpaid."),
@@ -59,14 +58,13 @@ def open_(
     import warnings
 
     from dpublish.cli import screen
-    from dpublish.cost import Budget
     from dpublish.ledger import open_ledger
     from dpublish.private.gate import Curator
     from dpublish.schema import Schema
 
     mechanism = online_method_of(method, settings_of(setting))
     source = source_of(data, database)
-    allowance = Budget(epsilon=budget) if budget is not None else None
+    allowance = allowance_of(budget)
     with warnings.catch_warnings(), screen.muted() as terminal, screen.steps(quiet=json, terminal=terminal) as progress:
         # a library's warning may quote a cell
         warnings.simplefilter("ignore")

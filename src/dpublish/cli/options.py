@@ -10,6 +10,7 @@ import typer
 from dpublish.errors import InputError
 
 if TYPE_CHECKING:
+    from dpublish.cost import Budget
     from dpublish.mechanisms.base import Mechanism
 
 Json = Annotated[bool, typer.Option("--json", help="Write one JSON document to stdout (errors: to stderr).")]
@@ -26,6 +27,14 @@ Rho = Annotated[str | None, typer.Option("--rho", metavar="NUMBER", help="Cost i
 Ledger = Annotated[
     str, typer.Option("--ledger", "-l", metavar="URL", help="The ledger: a path, sqlite:///FILE or postgresql://...")
 ]
+NewBudget = Annotated[
+    str | None,
+    typer.Option("--budget", metavar="EPSILON", help="Create the ledger with this epsilon if it does not exist yet."),
+]
+NewBudgetDelta = Annotated[
+    str | None,
+    typer.Option("--budget-delta", metavar="DELTA", help="Delta of a ledger that --budget creates; 0 when left out."),
+]
 LedgerUrl = Annotated[str, typer.Argument(metavar="LEDGER", help="A path, sqlite:///FILE or postgresql://...")]
 LedgerName = Annotated[str, typer.Option("--name", metavar="NAME", help="Which budget of the ledger.")]
 Data = Annotated[
@@ -34,6 +43,17 @@ Data = Annotated[
 ]
 Database = Annotated[str | None, typer.Option("--database", metavar="URL", help="Where to run a 'sql:QUERY'.")]
 ShownRows = Annotated[int, typer.Option("--rows", metavar="N", min=1, help="At most this many rows on the screen.")]
+
+
+def allowance_of(budget: str | None, delta: str | None = None) -> Budget | None:
+    """What a ledger that does not exist yet is made with."""
+    from dpublish.cost import Budget
+
+    if budget is None:
+        if delta is not None:
+            raise InputError("--budget-delta goes with --budget, which makes the ledger.")
+        return None
+    return Budget(epsilon=budget, delta=delta or "0")
 
 
 def source_of(data: str, database: str | None) -> object:

@@ -16,9 +16,12 @@ from dpublish.cli.options import (
     Ledger,
     LedgerName,
     Method,
+    NewBudget,
+    NewBudgetDelta,
     Rho,
     SchemaFile,
     Setting,
+    allowance_of,
     method_of,
     numbers_of,
     source_of,
@@ -40,10 +43,8 @@ def release(
     delta: Delta = None,
     rho: Rho = None,
     database: Database = None,
-    budget: Annotated[
-        str | None,
-        typer.Option("--budget", metavar="EPSILON", help="Create the ledger with this epsilon if it does not exist yet."),
-    ] = None,
+    budget: NewBudget = None,
+    budget_delta: NewBudgetDelta = None,
     key: Annotated[
         str | None,
         typer.Option(
@@ -67,14 +68,13 @@ def release(
     import warnings
 
     from dpublish.cli import screen
-    from dpublish.cost import Budget
     from dpublish.ledger import open_ledger
     from dpublish.private.gate import Curator
     from dpublish.schema import Schema
 
     mechanism = method_of(method, setting)
     source = source_of(data, database)
-    allowance = Budget(epsilon=budget) if budget is not None else None
+    allowance = allowance_of(budget, budget_delta)
     amounts = numbers_of(epsilon=epsilon, delta=delta, rho=rho)
     with warnings.catch_warnings(), screen.muted() as terminal, screen.steps(quiet=json, terminal=terminal) as progress:
         # a library's warning may quote a cell

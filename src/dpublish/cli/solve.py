@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpublish.cli.options import Delta, Json, Ledger, LedgerName, Setting, numbers_of, settings_of
+from dpublish.cli.options import (
+    Delta,
+    Json,
+    Ledger,
+    LedgerName,
+    NewBudget,
+    NewBudgetDelta,
+    Setting,
+    allowance_of,
+    numbers_of,
+    settings_of,
+)
 
 if TYPE_CHECKING:
     from dpublish.mechanisms.base import Mechanism
@@ -50,14 +61,8 @@ def solve(
         str, typer.Option("--form", metavar="FORM", help="What the public file is: plain, haversine, euclidean, pmed or scp.")
     ] = "plain",
     setting: Setting = None,
-    budget: Annotated[
-        str | None,
-        typer.Option("--budget", metavar="EPSILON", help="Create the ledger with this epsilon if it does not exist yet."),
-    ] = None,
-    budget_delta: Annotated[
-        str,
-        typer.Option("--budget-delta", metavar="DELTA", help="Delta of a ledger that is created, for solvers that need one."),
-    ] = "0",
+    budget: NewBudget = None,
+    budget_delta: NewBudgetDelta = None,
     key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="The same key again gives the same bytes.")] = None,
     name: LedgerName = "default",
     title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Name of the data in the release.")] = None,
@@ -71,14 +76,13 @@ def solve(
 
     from dpublish.cli import screen
     from dpublish.cli.release import store_of
-    from dpublish.cost import Budget
     from dpublish.errors import PrivateSideError, PublishError
     from dpublish.ledger import open_ledger
     from dpublish.optimize import publish
     from dpublish.private.structures import open_structure
 
     mechanism, shape = _mechanism(problem, public, form, k, settings_of(setting))
-    allowance = Budget(epsilon=budget, delta=budget_delta) if budget is not None else None
+    allowance = allowance_of(budget, budget_delta)
     failure: PublishError | None = None
     with warnings.catch_warnings(), screen.muted() as terminal, screen.steps(quiet=json, terminal=terminal) as progress:
         warnings.simplefilter("ignore")
