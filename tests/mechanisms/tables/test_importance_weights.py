@@ -462,8 +462,8 @@ def noise_of(tried: audit.Subject, rows: tuple[int, ...], samples: int) -> np.nd
 
     from dpublish.mechanisms.tables import importance_weights
 
-    features = tried.mechanism._features(tried.domain.axes)  # type: ignore[attr-defined]
-    loaded = tried.mechanism._load(tried.plan.schema)  # type: ignore[attr-defined]
+    features = tried.mechanism.features_of(tried.domain.axes)  # type: ignore[attr-defined]
+    loaded = tried.mechanism.loaded(tried.plan.schema)  # type: ignore[attr-defined]
     middle = centre(
         None, features, tried.numbers(rows), loaded.sets[0].codes, loaded.sets[0].base,
         normaliser=tried.plan.facts["nominal_rows"],

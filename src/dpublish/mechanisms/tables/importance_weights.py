@@ -6,7 +6,6 @@ that make it, and the noisy numbers they came from. Whoever has the public rows 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,29 +15,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.cost import Cost, exact, positive
+from dpublish.cost import Cost, exact
 from dpublish.domain import MAX_CELLS, Axis, Domain
-from dpublish.errors import PlanError
 from dpublish.mechanisms.base import CodedRows, Content, Mechanism
-from dpublish.mechanisms.tables.histogram import total_is_public
-from dpublish.mechanisms.weighting.balanced import BalancedCalibration, balanced_coefficients, heaviest_weight
-from dpublish.mechanisms.weighting.moments import Fit, candidate_pairs, choose_set, measure, pair_cells
-from dpublish.mechanisms.weighting.planning import (
-    REGULARIZATIONS,
-    Forecast,
-    Money,
-    calibrate,
-    default_rounds,
-    error_table,
-    forecast,
-    gram_of,
-    make_purse,
-    recommended,
-    setting_for,
-)
+from dpublish.mechanisms.weighting.balanced import BalancedCalibration, balanced_coefficients
+from dpublish.mechanisms.weighting.moments import Fit, choose_set, measure
 from dpublish.mechanisms.weighting.public_sets import Loaded, load_sets
-from dpublish.mechanisms.weighting.records import calibration_facts, purse_facts, read_calibration, read_pairs, read_purse
-from dpublish.mechanisms.weighting.wording import balanced_sentences, moment_sentences
+from dpublish.mechanisms.weighting.records import read_calibration, read_pairs, read_purse
 from dpublish.noise.base import Noise
 from dpublish.plan import Plan
 from dpublish.public.linear_features import FloatArray
@@ -48,10 +31,6 @@ from dpublish.schema import Schema
 
 Amount = Fraction | float | int | str
 Variant = Literal["moments", "output", "gaussian", "objective"]
-MAX_DIMENSION = 1 << 16
-"""Features under "moments": a pass over the rows for each table, and no matrix."""
-MAX_LOGISTIC_DIMENSION = 4096
-"""Features of the logistic variants, which work with a matrix of all pairs of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,36 +83,19 @@ class ImportanceWeights(Mechanism):
     resolution: int = 256
 
     def plan(self, schema: Schema, cost: Cost) -> Plan:
-        self._check(schema, cost)
-        loaded = self._load(schema)
-        features = self._features(loaded.axes)
-        money = Money.of(cost)
-        facts, sentences, warnings = (
-            self._plan_moments(schema, cost, loaded, features, money)
-            if self.variant == "moments"
-            else self._plan_balanced(schema, cost, loaded, features, money)
-        )
-        return Plan(
-            method=self.method,
-            kind=self.kind,
-            schema=schema,
-            cost=cost,
-            parameters=self._parameters(loaded, features),
-            domain=Domain(loaded.axes),
-            facts={"variant": self.variant, "dimension": features.dimension, **facts},
-            sentences=tuple(sentences),
-            warnings=(*loaded.warnings, *warnings),
-        )
+        from dpublish.mechanisms.tables.importance_plan import plan_weights
+
+        return plan_weights(self, schema, cost)
 
     def needs(self, plan: Plan) -> CodedRows:
         assert plan.domain is not None
         return CodedRows(plan.domain)
 
     def run(self, noise: Noise, numbers: Sequence[NDArray[Any]], plan: Plan) -> Content:
-        loaded = self._load(plan.schema)
+        loaded = self.loaded(plan.schema)
         assert plan.domain is not None
         assert plan.domain.axes == loaded.axes
-        features = self._features(loaded.axes)
+        features = self.features_of(loaded.axes)
         facts = plan.facts
         purse = read_purse(facts["purse"])
         chosen = loaded.sets[choose_set(noise, features, numbers, loaded.sets, purse, facts["nominal_rows"] or 1)]
@@ -150,39 +112,6 @@ class ImportanceWeights(Mechanism):
         )
         return self._balanced_content(plan, features, chosen, calibration, multiples)
 
-    def _check(self, schema: Schema, cost: Cost) -> None:
-        if schema.items is not None:
-            raise PlanError("Importance weights need [columns]; this schema declares set-valued data ([items]).")
-        if self.public is None:
-            raise PlanError('Importance weights need public rows: give public = "FILE" (or "uniform").')
-        if self.variant not in ("moments", "output", "gaussian", "objective"):
-            raise PlanError(f"variant = '{self.variant}' is not known. Use moments, output, gaussian or objective.")
-        if not (cost.epsilon > 0 or cost.rho > 0):
-            raise PlanError("Importance weights cost an epsilon or a rho above 0.")
-        if self.variant in ("output", "objective") and cost.kind != "pure":
-            raise PlanError(f"variant = '{self.variant}' costs a pure epsilon: leave delta and rho out, or use gaussian.")
-        if self.variant == "gaussian" and cost.kind == "pure":
-            raise PlanError("variant = 'gaussian' costs rho, or epsilon with delta: give rho = ... or delta = ...")
-        if self.publish not in ("rows", "hash"):
-            raise PlanError(f"publish = '{self.publish}' is not known. Use rows or hash.")
-        for name, value, least, most in (
-            ("bins", self.bins, 1, 1 << 16),
-            ("resolution", self.resolution, 2, 1 << 16),
-            ("public_size", self.public_size, 1, 10**8),
-            ("choose_pairs", self.choose_pairs or 0, 0, 1000),
-        ):
-            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-                raise PlanError(f"{name} must be a whole number from {least} to {most}, not {value!r}.")
-        if self.choose_pairs and self.variant != "moments":
-            raise PlanError("choose_pairs belongs to variant = 'moments'. Name pairs = ... instead.")
-        for name, share in (("choice_share", self.choice_share), ("release_share", self.release_share)):
-            if not 0 < exact(share, name) < Fraction(1, 2):
-                raise PlanError(f"{name} must lie between 0 and 1/2, not {share}.")
-        if self.regularization is not None and not 2.0**-32 < float(positive(self.regularization, "regularization")) < 2.0**60:
-            raise PlanError(f"regularization must be of moderate size, not {self.regularization}.")
-        if self.max_weight is not None and positive(self.max_weight, "max_weight") < 1:
-            raise PlanError(f"max_weight must be at least 1 (weights have mean 1), not {self.max_weight}.")
-
     @property
     def _numbers(self) -> Numbers:
         return "bins" if self.variant == "moments" else "scaled"
@@ -192,7 +121,7 @@ class ImportanceWeights(Mechanism):
         """Public rows by schema, so that what was planned with is what is run with."""
         return {}
 
-    def _load(self, schema: Schema) -> Loaded:
+    def loaded(self, schema: Schema) -> Loaded:
         if schema.digest not in self._cache:
             self._cache[schema.digest] = load_sets(
                 (self.public, *self.alternatives),
@@ -205,113 +134,8 @@ class ImportanceWeights(Mechanism):
             )
         return self._cache[schema.digest]
 
-    def _features(self, axes: tuple[Axis, ...]) -> WeightFeatures:
-        features = WeightFeatures(axes, read_pairs(self.pairs, [axis.name for axis in axes]), self._numbers)
-        most = MAX_DIMENSION if self.variant == "moments" else MAX_LOGISTIC_DIMENSION
-        if features.dimension > most:
-            raise PlanError(
-                f"The columns and pairs have {features.dimension} features; variant = '{self.variant}' takes at most {most}. "
-                "Leave out columns with many levels, or pairs, or use fewer bins."
-            )
-        return features
-
-    def _plan_moments(
-        self, schema: Schema, cost: Cost, loaded: Loaded, features: WeightFeatures, money: Money
-    ) -> tuple[dict[str, Any], list[str], list[str]]:
-        rows = nominal_rows(schema)
-        largest = largest_pair(rows, money)
-        fitting = len(candidate_pairs(features, largest))
-        wanted = default_rounds(money, rows, len(loaded.axes)) if self.choose_pairs is None else self.choose_pairs
-        rounds = min(wanted, fitting)
-        most = features.dimension + sum(sorted(pair_cells(features, largest))[-rounds:] if rounds else [])
-        if most > MAX_DIMENSION:
-            raise PlanError(
-                f"The columns, pairs and {rounds} more pairs may have {most} features; at most {MAX_DIMENSION} are supported. "
-                "Use a smaller choose_pairs, fewer bins, or leave out columns with many levels."
-            )
-        if len(loaded.sets) > 1 and rows is None:
-            raise PlanError(f"Schema '{schema.name}' declares no nominal_size, and a choice of public sets compares with it.")
-        purse = make_purse(
-            money, schema, [group.codes for group in features.groups],
-            sets=len(loaded.sets), rounds=rounds, choice_share=exact(self.choice_share, "choice_share"),
-        )  # fmt: skip
-        public = total_is_public(schema, Domain(loaded.axes))
-        deviations = [math.sqrt(purse.variance(amount)) for amount in purse.tables]
-        facts: dict[str, Any] = {
-            "sensitivity": str(purse.l1 if purse.law == "laplace" else purse.l2),
-            "law": purse.law,
-            "purse": purse_facts(purse),
-            "rounds": rounds,
-            "largest_pair": largest,
-            "nominal_rows": rows,
-            "public_total": schema.size if public else None,
-            "count_deviations": deviations,
-            "share_errors": None if rows is None else [value / rows for value in deviations],
-        }
-        sentences = moment_sentences(schema, cost, loaded, features, purse, facts)
-        return facts, sentences, []
-
-    def _plan_balanced(
-        self, schema: Schema, cost: Cost, loaded: Loaded, features: WeightFeatures, money: Money
-    ) -> tuple[dict[str, Any], list[str], list[str]]:
-        rows = nominal_rows(schema)
-        if rows is None:
-            key = "size" if schema.neighbours == "replace-one" else "nominal_size"
-            raise PlanError(
-                f"Schema '{schema.name}' declares no {key}, and the mean loss is divided by it. Add {key} = ... to [dataset]."
-            )
-        purse = make_purse(
-            money, schema, [1], sets=len(loaded.sets), rounds=0, choice_share=exact(self.choice_share, "choice_share")
-        )
-        money = Money(money.law, purse.tables[0])
-        # theorems 2 to 4 need rows no longer than 1; this holds for every schema, and is checked all the same
-        if features.longest_square() > 1:
-            raise PlanError("The features cannot be scaled to length 1. Leave columns out.")
-        moved = schema.unit.max_rows * (2 if schema.neighbours == "replace-one" else 1)
-        forecasts = forecast(
-            features, gram_of(features, loaded.sets[0]),
-            moved=moved, rows=rows, money=money, regularizations=REGULARIZATIONS,
-        )  # fmt: skip
-        advice = recommended(forecasts)
-        strength = advice if self.regularization is None else float(exact(self.regularization, "regularization"))
-        # the solver sees vectors divided by R, so its ridge is lambda / R^2; a double, so that proof and solver agree on it
-        ridge = Fraction(strength / features.divisor**2)
-        heaviest = max(heaviest_weight(one.base, rows) for one in loaded.sets)
-        widest = max(loaded.sets, key=lambda one: one.rows)
-        setting = setting_for(features, schema, rows, widest, heaviest, ridge)
-        calibration = calibrate(self.variant, setting, money, exact(self.release_share, "release_share"))
-        length = calibration.noise_length(features.dimension, rows) / features.divisor
-        facts: dict[str, Any] = {
-            "sensitivity": str(calibration.sensitivity),
-            "purse": purse_facts(purse),
-            "nominal_rows": rows,
-            "norm_bound": features.divisor,
-            "regularization": strength,
-            "recommended_regularization": advice,
-            "calibration": calibration_facts(calibration),
-            "expected_noise_length": length,
-            "expected": error_table(forecasts, strength, money),
-        }
-        near: Forecast = min(forecasts, key=lambda one: abs(math.log(one.regularization / strength)))
-        sentences, warnings = balanced_sentences(schema, cost, loaded, features, money, facts, near, self.variant)
-        return facts, sentences, warnings
-
-    def _parameters(self, loaded: Loaded, features: WeightFeatures) -> dict[str, Any]:
-        names = [axis.name for axis in loaded.axes]
-        return {
-            "public": [{"name": one.name, "rows": one.rows, "sha256": one.digest} for one in loaded.sets],
-            "columns": names,
-            "variant": self.variant,
-            "pairs": [f"{names[a]}*{names[b]}" for a, b in features.pairs],
-            "choose_pairs": self.choose_pairs,
-            "bins": self.bins,
-            "regularization": None if self.regularization is None else str(exact(self.regularization, "regularization")),
-            "choice_share": str(exact(self.choice_share, "choice_share")),
-            "release_share": str(exact(self.release_share, "release_share")),
-            "max_weight": None if self.max_weight is None else str(exact(self.max_weight, "max_weight")),
-            "publish": self.publish,
-            "resolution": self.resolution,
-        }
+    def features_of(self, axes: tuple[Axis, ...]) -> WeightFeatures:
+        return WeightFeatures(axes, read_pairs(self.pairs, [axis.name for axis in axes]), self._numbers)
 
     def _moments_content(self, plan: Plan, features: WeightFeatures, chosen: PublicSet, fit: Fit) -> Content:
         assert fit.raked is not None
@@ -410,15 +234,3 @@ def fitting_domain(axes: tuple[Axis, ...]) -> Domain:
             break
         kept.append(axis)
     return Domain(tuple(kept))
-
-
-def nominal_rows(schema: Schema) -> int | None:
-    """The public number that stands for the number of private rows."""
-    size = schema.size_or_nominal
-    return None if size is None else size * schema.unit.max_rows
-
-
-def largest_pair(rows: int | None, money: Money) -> int:
-    """How many cells a pair may have to be worth measuring: at least about ten rows a cell for each unit of noise."""
-    epsilon = float(money.amount) if money.law == "laplace" else math.sqrt(2.0 * float(money.amount))
-    return max(4, min(2048, int((rows or 1000) * min(1.0, epsilon) / 10)))
