@@ -62,7 +62,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_page_has_weights_columns_means_and_warnings(home: Path) -> None:
     assert command(["report", str(home / "rows.dpr"), "--out", str(home / "page.html")]) == 0
     page = (home / "page.html").read_text()
-    for words in ("effective rows", "The weights", "Means by town", "walk", "Coefficients", "How it was made", "fixed seed"):
+    for words in ("effective rows", "The weights", "Means by town", "walk", "Coefficients", "How it was made", "fixed seed",
+                  "In other words", "nor how they were chosen", "Check it"):  # fmt: skip
         assert words in page
     release = dp.open_release(home / "rows.dpr")
     assert f"{release.effective_rows:,.0f}" in page

@@ -15,6 +15,7 @@ from dpublish.public.report import (
     example_predicate,
     guarantee,
     header,
+    how_it_was_made,
     html_page,
     limitations,
     listed,
@@ -55,9 +56,14 @@ def report_html(release: GeneralizedRelease) -> str:
         *column_charts(release.domain, release.marginal),
     ]
     name = str(release.manifest["dataset"])
-    plan = "".join(f"<li>{safe_text(str(line))}</li>" for line in release.manifest["plan"].get("sentences", []))
-    made = f"<h2>How it was made</h2><ul>{plan}</ul>"
-    sections = [header(release, lead, tiles), guarantee(release), made, *shows, _largest(release), _usage(release)]
+    sections = [
+        header(release, lead, tiles),
+        guarantee(release),
+        how_it_was_made(release),
+        *shows,
+        _largest(release),
+        _usage(release),
+    ]
     return html_page(name, [*sections, verification(release), limitations(release, limits)])
 
 

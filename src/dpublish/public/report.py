@@ -71,18 +71,19 @@ def html_page(name: str, sections: Iterable[str]) -> str:
     )
 
 
-def header(release: Release, lead: str, tiles: Iterable[tuple[str, str]]) -> str:
-    """Name, method and date, a warning if it was made with a seed, a sentence of HTML, and figures to take in at a glance."""
+def header(release: Release, lead: str, tiles: Iterable[tuple[str, str]], *, warnings: Iterable[str] = ()) -> str:
+    """Name, method and date, warnings (one if it was made with a seed), a sentence of HTML, and figures to see at a glance."""
     manifest = release.manifest
     shown = [*tiles, (_price(read_cost(manifest["privacy"])), "privacy cost")]
     cards = "".join(f'<div class="tile"><b>{safe_text(top)}</b><span>{safe_text(below)}</span></div>' for top, below in shown)
     seeded = "Made with a fixed seed, for tests. This release gives no protection and must not be given out."
-    warning = "" if release.publishable else f'<p class="warning">{seeded}</p>'
+    notes = warnings if release.publishable else (seeded, *warnings)
+    warned = "".join(f'<p class="warning">{safe_text(line)}</p>' for line in notes)
     return (
         f'<header><div class="kicker">Differentially private release</div><h1>{safe_text(str(manifest["dataset"]))}</h1>'
         f'<div class="soft">Method: {safe_text(str(manifest["method"]))} · '
         f"made {safe_text(str(manifest['created']))}</div></header>"
-        f'{warning}<p>{lead}</p><div class="tiles">{cards}</div>'
+        f'{warned}<p>{lead}</p><div class="tiles">{cards}</div>'
     )
 
 
@@ -125,6 +126,12 @@ def guarantee(release: Release) -> str:
         f'<h2>The guarantee</h2><p class="promise">{safe_text(release.privacy)}</p>'
         f"<p>In other words:</p><ul>{items}</ul><p>{not_meant}</p>"
     )
+
+
+def how_it_was_made(release: Release, *, until: int | None = None) -> str:
+    """What the plan said; `until` leaves out its last sentences, as in a slice."""
+    lines = "".join(f"<li>{safe_text(str(line))}</li>" for line in release.manifest["plan"].get("sentences", [])[:until])
+    return f"<h2>How it was made</h2><ul>{lines}</ul>"
 
 
 def _odds(cost: Cost) -> str:
@@ -286,7 +293,9 @@ def limitations(release: Release, lines: Sequence[str]) -> str:
 
 
 def _price(cost: Cost) -> str:
-    return cost.describe().split(" (")[0].replace("epsilon", "ε").replace("delta", "δ").replace("rho", "ρ")
+    price = cost.describe().split(" (")[0].replace("epsilon", "ε").replace("delta", "δ").replace("rho", "ρ")
+    # a line may break between amounts, not within one
+    return price.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}").replace("e-", "e\N{MINUS SIGN}")
 
 
 def listed(names: tuple[str, ...]) -> str:

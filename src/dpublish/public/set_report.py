@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpublish.public.charts import Bar, bar_chart, safe_text
-from dpublish.public.report import aligned, guarantee, header, html_page, limitations, save_page, verification
+from dpublish.public.report import aligned, guarantee, header, how_it_was_made, html_page, limitations, save_page, verification
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,7 +33,6 @@ def report_html(release: ItemsetRelease) -> str:
         (f"{len(release.items):,}", "declared items"),
         (f"{release.counts.size:,}", "itemsets published"),
     ]
-    plan = "".join(f"<li>{safe_text(str(line))}</li>" for line in release.manifest["plan"].get("sentences", []))
     items = release.item_counts(top=BARS).sort("count", descending=True)
     pairs = release.top_itemsets(BARS, min_size=2, level=0.95).sort("estimate", descending=True)
     charts = [
@@ -55,7 +54,7 @@ def report_html(release: ItemsetRelease) -> str:
     sections = [
         header(release, lead, tiles),
         guarantee(release),
-        f"<h2>How it was made</h2><ul>{plan}</ul>",
+        how_it_was_made(release),
         shows,
         _usage(release),
         verification(release),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpublish.public.charts import safe_text
-from dpublish.public.report import guarantee, header, html_page, limitations, save_page, verification
+from dpublish.public.report import guarantee, header, how_it_was_made, html_page, limitations, save_page, verification
 
 if TYPE_CHECKING:
     from dpublish.public.releases.solution import SolutionRelease
@@ -48,7 +48,7 @@ def report_html(release: SolutionRelease) -> str:
         guarantee(release),
         _bounds(release),
         f"<h2>The solution</h2>{_solution(release)}",
-        _made(release),
+        how_it_was_made(release, until=-2),  # the last two say how good it is, as the page has done above
         _usage(release),
         verification(release),
         limitations(release, limits),
@@ -119,12 +119,6 @@ def _map(xs: list[float], ys: list[float], names: list[Any]) -> str:
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="Map of the chosen sites" width="100%">'
         f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="none" stroke="#bbbbbb"/>{"".join(marks)}</svg>'
     )
-
-
-def _made(release: SolutionRelease) -> str:
-    # the last two say how good it is, as the page has done above
-    plan = "".join(f"<li>{safe_text(str(line))}</li>" for line in release.manifest["plan"].get("sentences", [])[:-2])
-    return f"<h2>How it was made</h2><ul>{plan}</ul>"
 
 
 def _usage(release: SolutionRelease) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import polars as pl
 
 from dpublish.errors import QueryError
 from dpublish.public.charts import Bar, bar_chart, safe_text
+from dpublish.public.report import guarantee, header, how_it_was_made, html_page, limitations, save_page, verification
 
 if TYPE_CHECKING:
     from dpublish.domain import Axis
@@ -21,63 +21,48 @@ MAX_CHARTS = 24
 MAX_COEFFICIENTS = 20
 MAX_GROUPS = 12
 MAX_MEANS = 8
+LIMITS = (
+    "Intervals cover the privacy noise and the chance of which private rows there were. They do not cover how private and "
+    "public rows differ beyond the columns weighted by.",
+    "A value that no public row has gets no weight, whatever the private rows hold.",
+    "SQL, samples and models made from the weights carry no error bars.",
+)
 _WIDTH, _HEIGHT, _FOOT, _LEFT, _HEAD = 800, 220, 34, 40, 16
 
 
 def write_report(release: WeightedRowsRelease, path: str | Path) -> Path:
-    path = Path(path)
-    page = report_html(release)
-    try:
-        path.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise QueryError(f"'{path}' cannot be written: {error.strerror or type(error).__name__}.") from None
-    return path
+    return save_page(report_html(release), path)
 
 
 def report_html(release: WeightedRowsRelease) -> str:
-    style = resources.files("dpublish.public").joinpath("report.css").read_text(encoding="utf-8")
-    name = safe_text(str(release.manifest["dataset"]))
-    body = "\n".join([_header(release, name), _guarantee(release), _weights(release), _shares(release), _means(release),
-                      _coefficients(release), _made(release), _limitations()])  # fmt: skip
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        # nothing in the page may load anything, whatever text it quotes
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>Release of {name}</title><style>\n{style}</style></head>\n<body><main>\n{body}\n"
-        '<footer class="soft">This page was made from the release file alone. It reveals nothing that the file does not.'
-        "</footer>\n</main></body></html>\n"
+    sections = [
+        _header(release),
+        guarantee(release),
+        "<p>The public rows are public: the guarantee does not cover them, nor how they were chosen.</p>",
+        _weights(release),
+        _shares(release),
+        _means(release),
+        _coefficients(release),
+        how_it_was_made(release),
+        verification(release),
+        limitations(release, LIMITS),
+    ]
+    return html_page(str(release.manifest["dataset"]), sections)
+
+
+def _header(release: WeightedRowsRelease) -> str:
+    public = release.manifest["facts"]["public"]
+    lead = (
+        f"Public rows ({safe_text(str(public['name']))}) with one weight each. Weighted, they stand for private rows, which "
+        f"are not in this file. Weighted by: <b>{safe_text(release.summary()['weighted by'])}</b>. SHA-256 of the public rows: "
+        f"<code>{safe_text(str(public['sha256']))}</code>."
     )
-
-
-def _header(release: WeightedRowsRelease, name: str) -> str:
-    summary, public = release.summary(), release.manifest["facts"]["public"]
     tiles = [
         (f"{public['rows']:,}", "public rows"),
         (f"{release.effective_rows:,.0f}", "effective rows: what the weighted rows are worth"),
         (f"{len(release.features.axes):,}", "columns weighted by"),
-        (str(release.manifest["facts"]["variant"]), "variant"),
     ]
-    cards = "".join(f'<div class="tile"><b>{safe_text(top)}</b><span>{safe_text(below)}</span></div>' for top, below in tiles)
-    seeded = "Made with a fixed seed, for tests. This release gives no protection and must not be given out."
-    notes = [] if release.publishable else [seeded]
-    warnings = "".join(f'<p class="warning">{safe_text(line)}</p>' for line in (*notes, *release.warnings()))
-    return (
-        f'<header><div class="kicker">Differentially private release</div><h1>{name}</h1>'
-        f'<div class="soft">Method: {safe_text(str(release.manifest["method"]))} · '
-        f"made {safe_text(str(release.manifest['created']))}</div></header>{warnings}"
-        f"<p>Public rows ({safe_text(str(public['name']))}) with one weight each. Weighted, they stand for private rows, which "
-        f"are not in this file. Weighted by: <b>{safe_text(summary['weighted by'])}</b>.</p>"
-        f'<div class="tiles">{cards}</div>'
-    )
-
-
-def _guarantee(release: WeightedRowsRelease) -> str:
-    return (
-        f'<h2>The guarantee</h2><p class="promise">{safe_text(release.privacy)}</p>'
-        "<p>It holds against a reader who knows every other row, and nothing done with this file weakens it. The public rows "
-        "are public: the guarantee does not cover them, nor how they were chosen.</p>"
-    )
+    return header(release, lead, tiles, warnings=release.warnings())
 
 
 def _weights(release: WeightedRowsRelease) -> str:
@@ -228,24 +213,6 @@ def _coefficients(release: WeightedRowsRelease) -> str:
         f" (and of a number that makes the mean 1). The {len(largest)} largest of {len(beta):,}:</p>"
         '<table><tr><th>column</th><th>value</th><th class="number">coefficient</th><th class="number">factor</th></tr>'
         f"{lines}</table>"
-    )
-
-
-def _made(release: WeightedRowsRelease) -> str:
-    plan = "".join(f"<li>{safe_text(str(line))}</li>" for line in release.manifest["plan"].get("sentences", []))
-    public = release.manifest["facts"]["public"]
-    return (
-        f"<h2>How it was made</h2><ul>{plan}</ul><p>SHA-256 of the public rows: "
-        f"<code>{safe_text(str(public['sha256']))}</code>. <code>dpublish verify</code> checks the file.</p>"
-    )
-
-
-def _limitations() -> str:
-    return (
-        "<h2>Limitations</h2><ul><li>Intervals cover the privacy noise and the chance of which private rows there were. They "
-        "do not cover how private and public rows differ beyond the columns weighted by.</li><li>A value that no public row "
-        "has gets no weight, whatever the private rows hold.</li><li>SQL, samples and models made from the weights carry no "
-        "error bars.</li></ul>"
     )
 
 
