@@ -50,6 +50,10 @@ class QueryClass(abc.ABC):
     def text(self) -> str:
         """The class as text that `query_class` reads."""
 
+    def labels(self, domain: Domain) -> Iterator[str]:
+        """What each query asks, in the order of `rows`, for people to read."""
+        return (f"query {place:,}" for place in range(self.size(domain)))
+
     def table(self, domain: Domain) -> Table:
         """All queries: one row a query, one column a cell."""
         import numpy as np
@@ -92,10 +96,19 @@ class Marginals(QueryClass):
 
     def rows(self, domain: Domain) -> Iterator[Any]:
         codes = _codes(domain)
+        for cell in self._cells(domain):
+            yield sum(codes[axis] == level for axis, level in cell) == len(cell)
+
+    def labels(self, domain: Domain) -> Iterator[str]:
+        for cell in self._cells(domain):
+            yield " and ".join(f"{domain.axes[axis].name} = {domain.axes[axis].label(level)}" for axis, level in cell)
+
+    def _cells(self, domain: Domain) -> Iterator[tuple[tuple[int, int], ...]]:
+        """Columns with a level of each."""
         for width in range(1, self.width + 1):
             for axes in itertools.combinations(range(len(domain.axes)), width):
                 for levels in itertools.product(*(range(domain.shape[axis]) for axis in axes)):
-                    yield sum(codes[axis] == level for axis, level in zip(axes, levels, strict=True)) == width
+                    yield tuple(zip(axes, levels, strict=True))
 
     def text(self) -> str:
         return f"marginals:{self.width}"
@@ -115,9 +128,17 @@ class Parities(QueryClass):
 
     def rows(self, domain: Domain) -> Iterator[Any]:
         codes = _codes(domain)
+        for axes in self._subsets(domain):
+            yield codes[list(axes)].sum(axis=0) % 2 == 0
+
+    def labels(self, domain: Domain) -> Iterator[str]:
+        for axes in self._subsets(domain):
+            seconds = (f"{domain.axes[axis].name} = {domain.axes[axis].label(1)}" for axis in axes)
+            yield f"an even number of: {', '.join(seconds)}"
+
+    def _subsets(self, domain: Domain) -> Iterator[tuple[int, ...]]:
         for width in range(1, self.width + 1):
-            for axes in itertools.combinations(self._axes(domain), width):
-                yield codes[list(axes)].sum(axis=0) % 2 == 0
+            yield from itertools.combinations(self._axes(domain), width)
 
     def text(self) -> str:
         return f"parities:{self.width}"
@@ -142,9 +163,19 @@ class Intervals(QueryClass):
 
     def rows(self, domain: Domain) -> Iterator[Any]:
         codes = _codes(domain)
+        for axis, low, high in self._ranges(domain):
+            yield (codes[axis] >= low) & (codes[axis] <= high)
+
+    def labels(self, domain: Domain) -> Iterator[str]:
+        for place, low, high in self._ranges(domain):
+            axis = domain.axes[place]
+            yield f"{axis.name} = {axis.label(low)}" + (f" to {axis.label(high)}" if high > low else "")
+
+    def _ranges(self, domain: Domain) -> Iterator[tuple[int, int, int]]:
+        """A column, and the first and last code of an interval."""
         for axis in self._axes(domain):
             for low, high in itertools.combinations_with_replacement(range(domain.axes[axis].base), 2):
-                yield (codes[axis] >= low) & (codes[axis] <= high)
+                yield axis, low, high
 
     def text(self) -> str:
         return "intervals" if self.column is None else f"intervals:{self.column}"
@@ -203,6 +234,9 @@ class Predicates(QueryClass):
                 raise PlanError(f"Predicate '{text[:80]}': {error}") from None
             share = selection.cover(lambda axis: codes[axis], domain.size).share
             yield np.rint(share * self.unit)
+
+    def labels(self, domain: Domain) -> Iterator[str]:
+        return iter(self.predicates)
 
     def text(self) -> str:
         return "predicates:" + ";".join(self.predicates)

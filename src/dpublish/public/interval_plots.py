@@ -39,7 +39,7 @@ def plot_tree(release: IntervalTreeRelease, columns: Sequence[str], *, level: fl
         cuts.append(np.linspace(0.0, float(grid.positions), count + 1))
     edges = [release.shape.grids[release.columns.index(name)].value(cut) for name, cut in zip(names, cuts, strict=True)]
     if len(names) == 1:
-        answers = release.answer(*_bars(release, names[0], cuts[0]), level)
+        answers = release.answer(*column_ranges(release, names[0], cuts[0]), level)
         axes.stairs(np.maximum(answers.value, 0.0), edges[0], fill=True, color="#9ecae1", label="estimated rows")
         middles = (edges[0][1:] + edges[0][:-1]) / 2
         axes.fill_between(
@@ -58,7 +58,7 @@ def plot_tree(release: IntervalTreeRelease, columns: Sequence[str], *, level: fl
     return figure
 
 
-def _bars(release: IntervalTreeRelease, name: str, cuts: Floats) -> tuple[Floats, Floats]:
+def column_ranges(release: IntervalTreeRelease, name: str, cuts: Floats) -> tuple[Floats, Floats]:
     """One query a bar; columns that are not shown are not restricted."""
     low = np.zeros((cuts.size - 1, len(release.columns)))
     high = np.tile(np.array([float(grid.positions) for grid in release.shape.grids]), (cuts.size - 1, 1))

@@ -294,8 +294,7 @@ def limitations(release: Release, lines: Sequence[str]) -> str:
 
 def _price(cost: Cost) -> str:
     price = cost.describe().split(" (")[0].replace("epsilon", "ε").replace("delta", "δ").replace("rho", "ρ")
-    # a line may break between amounts, not within one
-    return price.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}").replace("e-", "e\N{MINUS SIGN}")
+    return price.replace("e-", "e\N{MINUS SIGN}")  # a line may break after a hyphen
 
 
 def listed(names: tuple[str, ...]) -> str:

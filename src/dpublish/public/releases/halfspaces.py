@@ -104,6 +104,12 @@ class HalfspacesRelease(Release):
             answers=tuple(float(answer) for answer in answers),
         )
 
+    def report(self, path: str | Path) -> Path:
+        """Write one self-contained HTML page about this release."""
+        from dpublish.public.halfspaces_report import write_report
+
+        return write_report(self, path)
+
     def summary(self) -> dict[str, str]:
         out = super().summary()
         out["columns"] = ", ".join(self.columns)

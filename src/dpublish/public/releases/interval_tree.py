@@ -208,6 +208,12 @@ class IntervalTreeRelease(Release):
 
         return plot_tree(self, columns, level=level)
 
+    def report(self, path: str | Path) -> Path:
+        """Write one self-contained HTML page about this release."""
+        from dpublish.public.interval_report import write_report
+
+        return write_report(self, path)
+
     def summary(self) -> dict[str, str]:
         rows = super().summary()
         rows["columns"] = ", ".join(self.columns)

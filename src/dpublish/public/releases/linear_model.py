@@ -113,6 +113,12 @@ class LinearModelRelease(Release):
 
         return LinearModelClassifier(self)
 
+    def report(self, path: str | Path) -> Path:
+        """Write one self-contained HTML page about this release."""
+        from dpublish.public.linear_report import write_report
+
+        return write_report(self, path)
+
     def summary(self) -> dict[str, str]:
         facts = self.manifest["facts"]
         return {

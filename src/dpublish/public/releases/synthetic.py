@@ -20,6 +20,7 @@ from dpublish.query_classes import QueryClass, query_class
 
 MAX_ROWS = 1 << 52
 CELLS_SCHEMA: dict[str, Any] = {"cell": pl.UInt64, "weight": pl.Float64}
+ASKED_SCHEMA: dict[str, Any] = {"query": pl.UInt32, "answer": pl.Int64}
 
 
 class SyntheticRelease(Release):
@@ -58,6 +59,9 @@ class SyntheticRelease(Release):
             raise BundleError("cells.parquet must list cells of the domain in order, each once.")
         if not np.isfinite(weights).all() or np.any(weights < 0) or float(weights.sum()) > 2 * MAX_ROWS:
             raise BundleError("cells.parquet holds a weight that is not believable.")
+        asked = tables.get("asked")
+        if asked is not None and (dict(asked.schema) != ASKED_SCHEMA or any(asked[name].null_count() for name in ASKED_SCHEMA)):
+            raise BundleError("asked.parquet must have the columns query (UInt32) and answer (Int64) without nulls.")
 
     @property
     def queries(self) -> QueryClass:
@@ -101,6 +105,12 @@ class SyntheticRelease(Release):
             raise QueryError("There is nothing to sample from, or a negative number of rows was asked for.")
         chosen = np.random.default_rng(seed).choice(self.weights.size, size, p=self.weights / total)
         return self.to_frame().select(self.domain.names)[chosen]
+
+    def report(self, path: str | Path) -> Path:
+        """Write one self-contained HTML page about this release."""
+        from dpublish.public.synthetic_report import write_report
+
+        return write_report(self, path)
 
     def summary(self) -> dict[str, str]:
         out = super().summary()
