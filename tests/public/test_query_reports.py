@@ -16,7 +16,6 @@ from dpublish.errors import BundleError
 from dpublish.public.interval_report import column_bars
 from dpublish.public.linear_report import report_html as linear_html
 from dpublish.public.releases.base import KIND_MODULES, make_release, release_class
-from dpublish.public.synthetic_report import column_counts
 
 SCHEMA = """
 [dataset]
@@ -123,13 +122,6 @@ def test_bars_leave_out_what_wide_bounds_leave_empty(home: Path) -> None:
     assert sum(bar.value > 20 for bar in bars) >= 8
     assert abs(sum(bar.value for bar in bars) - 2000) < 100
     assert all(bar.low <= bar.value <= bar.high for bar in bars)
-
-
-def test_bars_of_synthetic_weights_add_up(home: Path) -> None:
-    release: Any = dp.open_release(home / "learned.dpr")
-    counts = column_counts(release, "town")
-    assert counts["label"].to_list() == ["north", "so<i>uth"]
-    assert counts["count"].sum() == pytest.approx(float(release.weights.sum()))
 
 
 def test_what_was_asked_must_be_numbers(home: Path) -> None:

@@ -10,6 +10,7 @@ from dpublish.domain import OTHER, Axis, Domain
 from dpublish.errors import QueryError
 
 Codes = NDArray[np.int64]
+Weights = NDArray[np.int64] | NDArray[np.float64]
 
 _EPOCH = 719_163  # date(1970, 1, 1).toordinal()
 MAX_SAMPLE = 100_000_000
@@ -83,7 +84,7 @@ def free_name(wanted: str, taken: tuple[str, ...]) -> str:
     return wanted
 
 
-def cell_frame(cells: NDArray[np.uint64], counts: Codes, domain: Domain, *, intervals: bool) -> pl.DataFrame:
+def cell_frame(cells: NDArray[np.uint64], counts: Weights, domain: Domain, *, intervals: bool) -> pl.DataFrame:
     """One row a released cell, with its noisy count as `weight`."""
     columns: list[pl.Series] = []
     taken = domain.names
@@ -98,7 +99,7 @@ def cell_frame(cells: NDArray[np.uint64], counts: Codes, domain: Domain, *, inte
     return pl.DataFrame(columns)
 
 
-def sample_rows(cells: NDArray[np.uint64], counts: Codes, domain: Domain, number: int, seed: int | None) -> pl.DataFrame:
+def sample_rows(cells: NDArray[np.uint64], counts: Weights, domain: Domain, number: int, seed: int | None) -> pl.DataFrame:
     """Rows drawn with replacement in proportion to the noisy counts. No privacy is at stake here, so a seed is harmless."""
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= MAX_SAMPLE:
         raise QueryError(f"n must be a whole number from 0 to {MAX_SAMPLE}, not {number!r}.")

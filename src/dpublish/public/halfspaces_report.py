@@ -16,6 +16,7 @@ from dpublish.public.report import (
     html_page,
     limitations,
     listed,
+    quoted,
     save_page,
     verification,
 )
@@ -83,13 +84,14 @@ def bars_above(release: HalfspacesRelease, grid: Grid) -> list[Bar]:
 
 def _usage(release: HalfspacesRelease) -> str:
     file = release.path.name if release.path is not None else "release.dpr"
-    weights = dict.fromkeys(release.columns[:2], 1.0)
-    middle = sum(float((grid.lower + grid.upper) / 2) for grid in release.sectors.grids[:2])
+    some = release.sectors.grids[:2]
+    middle = sum(float((grid.lower + grid.upper) / 2) for grid in some)
+    condition = f"{' + '.join(quoted(grid.name) for grid in some)} >= {middle:g}"
     code = "\n".join(
         [
             "import dpublish as dp",
             f"release = dp.open_release({file!r})",
-            f"release.count({weights!r}, above={middle:g})            # rows above a plane, with an error bar",
+            f"release.estimate({condition!r})            # with an error bar",
         ]
     )
     return f"<h2>How to use it</h2><pre>{safe_text(aligned(code))}</pre>"

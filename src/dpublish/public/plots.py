@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import polars as pl
@@ -11,8 +11,7 @@ import polars as pl
 from dpublish.errors import QueryError
 
 if TYPE_CHECKING:
-    from dpublish.public.releases.generalized import GeneralizedRelease
-    from dpublish.public.releases.histogram import HistogramRelease
+    from dpublish.domain import Domain
 
 try:
     from matplotlib.figure import Figure
@@ -24,9 +23,16 @@ _BAR, _INK, _SOFT, _GRID = "#4477aa", "#222222", "#666666", "#e4e4e4"
 _LABEL_LENGTH = 28
 
 
-def plot_marginal(
-    release: HistogramRelease | GeneralizedRelease, columns: Sequence[str], *, level: float = 0.95, top: int = 25
-) -> Figure:
+class TableRelease(Protocol):
+    """What a picture needs of a release."""
+
+    domain: Domain
+    manifest: Mapping[str, Any]
+
+    def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame: ...
+
+
+def plot_marginal(release: TableRelease, columns: Sequence[str], *, level: float = 0.95, top: int = 25) -> Figure:
     """A figure of one or two columns; of long lists the `top` largest are shown and the rest is mentioned."""
     if len(columns) not in (1, 2):
         raise QueryError("A plot shows one column or two. Name them: release.plot('age') or release.plot('age', 'income').")
@@ -37,7 +43,7 @@ def plot_marginal(
     return _heat(release, columns[0], columns[1], level, top)
 
 
-def _bars(release: HistogramRelease | GeneralizedRelease, column: str, level: float, top: int) -> Figure:
+def _bars(release: TableRelease, column: str, level: float, top: int) -> Figure:
     frame = release.marginal(column, level=level)
     frame, note = keep_largest(frame, top, ordered=release.domain.axis(column).ordered)
     labels, value, low, high = (frame.to_series(index).to_list() for index in (0, 1, 3, 4))
@@ -58,7 +64,7 @@ def _bars(release: HistogramRelease | GeneralizedRelease, column: str, level: fl
     return figure
 
 
-def _heat(release: HistogramRelease | GeneralizedRelease, first: str, second: str, level: float, top: int) -> Figure:
+def _heat(release: TableRelease, first: str, second: str, level: float, top: int) -> Figure:
     frame = release.marginal(first, second, level=level)
     shape = [release.domain.axis(name).cardinality for name in (first, second)]
     grid = frame.to_series(2).to_numpy().reshape(shape)
@@ -110,7 +116,7 @@ def _short(label: str) -> str:
     return "".join(c if c.isprintable() else "·" for c in cut).replace("$", r"\$")
 
 
-def _dataset(release: HistogramRelease | GeneralizedRelease) -> str:
+def _dataset(release: TableRelease) -> str:
     return _short(str(release.manifest["dataset"]))
 
 

@@ -6,11 +6,7 @@ import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-import polars as pl
-
 from dpublish.public.charts import safe_text
-from dpublish.public.frames import decode_cells
 from dpublish.public.report import (
     aligned,
     big,
@@ -58,32 +54,13 @@ def report_html(release: SyntheticRelease) -> str:
         how_it_was_made(release),
         "<h2>What it shows</h2><p>Numbers of rows by column. The black lines show the error of the queries that the release "
         "was made for; where counts of a single column are not among them, nothing is promised about these bars.</p>",
-        *column_charts(release.domain, lambda name: column_counts(release, name)),
+        *column_charts(release.domain, release.marginal),
         _asked(release),
         _usage(release),
         verification(release),
         limitations(release, limits),
     ]
     return html_page(str(release.manifest["dataset"]), sections)
-
-
-def column_counts(release: SyntheticRelease, name: str) -> pl.DataFrame:
-    """Label, count, standard error, low and high of every level of a column."""
-    index = release.domain.names.index(name)
-    axis = release.domain.axes[index]
-    codes = decode_cells(release.cells, release.domain, index).astype(np.int64)
-    counts = np.bincount(codes, weights=release.weights, minlength=axis.cardinality)
-    bound = release.error_bound
-    low, high = np.maximum(counts - bound, 0.0), np.minimum(counts + bound, float(release.rows))
-    return pl.DataFrame(
-        {
-            "label": list(axis.labels),
-            "count": counts,
-            "standard_error": np.full(counts.size, bound / 2),
-            "low": low,
-            "high": np.maximum(high, counts),
-        }
-    )
 
 
 def _asked(release: SyntheticRelease) -> str:
@@ -122,6 +99,7 @@ def _usage(release: SyntheticRelease) -> str:
             f"release = dp.open_release({file!r})",
             "release.answers()            # of all queries that it was made for",
             f"release.estimate({example_predicate(release.domain)!r})            # one of them, with the bound",
+            f"release.marginal({release.domain.names[-1]!r})            # counts of every value",
             "release.sample(1000)            # synthetic rows",
         ]
     )

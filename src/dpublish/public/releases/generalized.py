@@ -17,13 +17,12 @@ from dpublish.public.estimation import Answers, Estimate, check_level
 from dpublish.public.frames import free_name
 from dpublish.public.manifest import fraction, read_domain, table
 from dpublish.public.releases.base import Release
-from dpublish.public.releases.naming import named_columns
+from dpublish.public.releases.naming import marginal_frame, marginal_shape, named_columns
 from dpublish.public.suppression import laplace_cumulants, spread_quantile
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MAX_GROUPS = 1_000_000
 MAX_POINTS = 20_000_000
 MAX_ROWS = 50_000_000
 
@@ -98,21 +97,13 @@ class GeneralizedRelease(Release):
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
         """Counts of every combination of codes of the named columns: labels, count, standard_error, low, high."""
         places = named_columns(self.domain, columns)
-        shape = [self.domain.axes[place].cardinality for place in places]
-        groups = math.prod(shape)
-        if groups > MAX_GROUPS:
-            raise QueryError(f"A table of {', '.join(columns)} has {groups:,} cells; at most {MAX_GROUPS:,} are shown at once.")
+        shape = marginal_shape(self.domain, places)
         rows, sizes, codes = self._points(places)
-        group = np.ravel_multi_index(tuple(codes[place] for place in places), tuple(shape))
-        whole = sizes[rows] == 1
-        answers = self._answers(group, rows, 1.0 / sizes[rows], whole, np.ones(rows.size, dtype=np.bool_), groups, level)
-        parts = np.unravel_index(np.arange(groups), shape)
-        labels = [
-            pl.Series(axis.name, axis.labels, dtype=pl.String).gather(code.astype(np.uint32))
-            for axis, code in zip((self.domain.axes[place] for place in places), parts, strict=True)
-        ]
+        group = np.ravel_multi_index(tuple(codes[place] for place in places), shape)
+        whole, every = sizes[rows] == 1, np.ones(rows.size, dtype=np.bool_)
+        answers = self._answers(group, rows, 1.0 / sizes[rows], whole, every, math.prod(shape), level)
         figures = {"count": answers.value, "standard_error": answers.standard_error, "low": answers.low, "high": answers.high}
-        return pl.DataFrame([*labels, *(pl.Series(free_name(name, columns), got) for name, got in figures.items())])
+        return marginal_frame(self.domain, places, figures)
 
     def _answers(
         self,

@@ -104,6 +104,13 @@ class HalfspacesRelease(Release):
             answers=tuple(float(answer) for answer in answers),
         )
 
+    def estimate(self, condition: str, *, level: float = 0.95) -> HalfspaceEstimate:
+        """The same for a condition such as "2 * age + weight >= 150"; dates are written as '2020-01-31'."""
+        from dpublish.public.linear_condition import linear_condition
+
+        weights, above = linear_condition(condition, self.columns)
+        return self.count(weights, above=above, level=level)
+
     def report(self, path: str | Path) -> Path:
         """Write one self-contained HTML page about this release."""
         from dpublish.public.halfspaces_report import write_report

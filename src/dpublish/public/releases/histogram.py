@@ -12,18 +12,17 @@ import polars as pl
 from numpy.typing import NDArray
 
 from dpublish.domain import Domain
-from dpublish.errors import BundleError, QueryError
+from dpublish.errors import BundleError
 from dpublish.public.estimation import Answers, CellSums, Estimate, Question, Total, answer
 from dpublish.public.frames import cell_frame, decode_cells, sample_rows
 from dpublish.public.manifest import fraction, read_domain, table, text, whole
 from dpublish.public.releases.base import Release
-from dpublish.public.releases.naming import named_columns
+from dpublish.public.releases.naming import marginal_frame, marginal_shape, named_columns
 from dpublish.public.suppression import Suppression
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MAX_GROUPS = 1_000_000
 CELLS_SCHEMA = {"cell": pl.UInt64, "count": pl.Int64}
 
 
@@ -88,26 +87,9 @@ class HistogramRelease(Release):
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
         """Counts of every combination of codes of the named columns: labels, count, standard_error, low, high."""
         indexes = named_columns(self.domain, columns)
-        shape = [self.domain.axes[index].cardinality for index in indexes]
-        groups = math.prod(shape)
-        if groups > MAX_GROUPS:
-            raise QueryError(f"A table of {', '.join(columns)} has {groups} cells; at most {MAX_GROUPS} are shown at once.")
-        answers = self._group_answers(indexes, shape, level)
-        codes = np.unravel_index(np.arange(groups), shape)
-        labels = [
-            pl.Series(self.domain.axes[index].name, self.domain.axes[index].labels, dtype=pl.String).gather(
-                code.astype(np.uint32)
-            )
-            for index, code in zip(indexes, codes, strict=True)
-        ]
-        taken = {label.name for label in labels}
-        figures = {
-            "count": answers.value,
-            "standard_error": answers.standard_error,
-            "low": answers.low,
-            "high": answers.high,
-        }
-        return pl.DataFrame([*labels, *(pl.Series(name + "_" * (name in taken), got) for name, got in figures.items())])
+        answers = self._group_answers(indexes, list(marginal_shape(self.domain, indexes)), level)
+        figures = {"count": answers.value, "standard_error": answers.standard_error, "low": answers.low, "high": answers.high}
+        return marginal_frame(self.domain, indexes, figures)
 
     def sql(self, query: str) -> pl.DataFrame:
         """Answer a SELECT over the table `release`. Results carry no error bars; `estimate` and `marginal` do."""

@@ -18,20 +18,19 @@ from dpublish.public.estimation import Estimate
 from dpublish.public.frames import MAX_SAMPLE, column_values, drawn_values, free_name
 from dpublish.public.junction.cover import cover_codes, cover_table
 from dpublish.public.junction.fit import fit_model
-from dpublish.public.junction.intervals import Intervals, rank_codes
+from dpublish.public.junction.intervals import Intervals
 from dpublish.public.junction.margins import Floats, Ints
 from dpublish.public.junction.measured import TABLES, Measured, read_measured
 from dpublish.public.junction.model import JunctionModel, TableTooLarge
 from dpublish.public.manifest import read_domain, table
 from dpublish.public.releases.base import Release
-from dpublish.public.releases.naming import named_columns
+from dpublish.public.releases.naming import marginal_frame, marginal_shape, named_columns
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from dpublish.public.predicate import Node
 
-MAX_GROUPS = 1_000_000
 DRAWN = 200_000
 """Rows drawn from the model where its exact table is too large."""
 
@@ -116,24 +115,11 @@ class JoinedRelease(Release):
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
         """Counts of every combination of codes of the named columns: labels, count, standard_error, low, high."""
         indexes = named_columns(self.domain, columns)
-        shape = [self.domain.axes[index].cardinality for index in indexes]
-        if math.prod(shape) > MAX_GROUPS:
-            raise QueryError(
-                f"A table of {', '.join(columns)} has {math.prod(shape)} cells; at most {MAX_GROUPS} are shown at once."
-            )
+        marginal_shape(self.domain, indexes)  # refuses a table that is too large, before anything is worked out
         value = self._counts(indexes)
         low, high, error = self._ranges(indexes, level)
-        labels = [
-            pl.Series(self.domain.axes[index].name, self.domain.axes[index].labels, dtype=pl.String).gather(pl.Series(code))
-            for index, code in zip(indexes, rank_codes(shape), strict=True)
-        ]
-        figures = {
-            "count": value,
-            "standard_error": error,
-            "low": np.minimum(low, value),
-            "high": np.maximum(high, value),
-        }
-        return pl.DataFrame([*labels, *(pl.Series(free_name(name, columns), got.ravel()) for name, got in figures.items())])
+        figures = {"count": value, "standard_error": error, "low": np.minimum(low, value), "high": np.maximum(high, value)}
+        return marginal_frame(self.domain, indexes, {name: got.ravel() for name, got in figures.items()})
 
     def sql(self, query: str) -> pl.DataFrame:
         """Answer a SELECT over the table `release`: from the exact table of the columns it names, or else from drawn rows.

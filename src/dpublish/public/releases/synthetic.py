@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -13,10 +14,14 @@ from numpy.typing import NDArray
 from dpublish.domain import Domain
 from dpublish.errors import BundleError, PublishError, QueryError
 from dpublish.public.estimation import Estimate
-from dpublish.public.frames import decode_cells
+from dpublish.public.frames import cell_frame, decode_cells, sample_rows
 from dpublish.public.manifest import read_domain, table, text, whole
 from dpublish.public.releases.base import Release
+from dpublish.public.releases.naming import marginal_frame, marginal_shape, named_columns
 from dpublish.query_classes import QueryClass, query_class
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MAX_ROWS = 1 << 52
 CELLS_SCHEMA: dict[str, Any] = {"cell": pl.UInt64, "weight": pl.Float64}
@@ -81,36 +86,60 @@ class SyntheticRelease(Release):
         from dpublish.public.predicate import parse_predicate
         from dpublish.public.selection import select
 
-        if not 0 < level <= 0.95:
-            raise QueryError("The error of this release is stated at 95%; ask for a level of at most 0.95.")
+        self._check_level(level)
         selection = select(parse_predicate(predicate, self.domain), self.domain)
         found = selection.cover(lambda index: decode_cells(self.cells, self.domain, index), len(self.cells))
         value = float(found.share @ self.weights)
         low, high = max(0.0, value - self.error_bound), min(float(self.rows), value + self.error_bound)
         return Estimate(value, self.error_bound / 2, low, max(high, value), level)
 
+    def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
+        """Counts of every combination of codes of the named columns: labels, count, standard_error, low, high.
+
+        The limits are those of `estimate`: promised for counts that are queries of the release's class.
+        """
+        self._check_level(level)
+        places = named_columns(self.domain, columns)
+        shape = marginal_shape(self.domain, places)
+        group = np.ravel_multi_index(tuple(decode_cells(self.cells, self.domain, place) for place in places), shape)
+        counts = np.bincount(group, weights=self.weights, minlength=math.prod(shape))
+        low, high = np.maximum(counts - self.error_bound, 0.0), np.minimum(counts + self.error_bound, float(self.rows))
+        error = np.full(counts.size, self.error_bound / 2)
+        figures = {"count": counts, "standard_error": error, "low": low, "high": np.maximum(high, counts)}
+        return marginal_frame(self.domain, places, figures)
+
+    def sql(self, query: str) -> pl.DataFrame:
+        """Answer a SELECT over the table `release`. Results carry no error bars; `estimate` and `marginal` do."""
+        from dpublish.public.sql import run_sql
+
+        return run_sql(query, self.to_frame(), self.domain.names)
+
     def to_frame(self) -> pl.DataFrame:
-        """One row a cell with its weight."""
-        columns: dict[str, Any] = {}
-        for index, axis in enumerate(self.domain.axes):
-            codes = decode_cells(self.cells, self.domain, index)
-            columns[axis.name] = pl.Series([axis.label(int(code)) for code in codes], dtype=pl.String)
-        return pl.DataFrame({**columns, "weight" + "_" * ("weight" in columns): self.weights})
+        """One row a cell and its weight as `weight`. Bins show as midpoints."""
+        return cell_frame(self.cells, self.weights, self.domain, intervals=False)
 
     def sample(self, n: int | None = None, *, seed: int | None = None) -> pl.DataFrame:
-        """Synthetic rows in proportion to the weights."""
-        size = self.rows if n is None else n
-        total = float(self.weights.sum())
-        if size < 0 or total <= 0:
-            raise QueryError("There is nothing to sample from, or a negative number of rows was asked for.")
-        chosen = np.random.default_rng(seed).choice(self.weights.size, size, p=self.weights / total)
-        return self.to_frame().select(self.domain.names)[chosen]
+        """Synthetic rows in proportion to the weights; as many as there were, unless `n` is given."""
+        if not self.weights.any():
+            raise QueryError("No cell of this release has a weight, so there is nothing to draw rows from.")
+        return sample_rows(self.cells, self.weights, self.domain, self.rows if n is None else n, seed)
+
+    def plot(self, *columns: str, level: float = 0.95, top: int = 25) -> Figure:
+        """A bar chart with error bars for one column, a heat map for two."""
+        from dpublish.public.plots import plot_marginal
+
+        return plot_marginal(self, columns, level=level, top=top)
 
     def report(self, path: str | Path) -> Path:
         """Write one self-contained HTML page about this release."""
         from dpublish.public.synthetic_report import write_report
 
         return write_report(self, path)
+
+    @staticmethod
+    def _check_level(level: float) -> None:
+        if not 0 < level <= 0.95:
+            raise QueryError("The error of this release is stated at 95%; ask for a level of at most 0.95.")
 
     def summary(self) -> dict[str, str]:
         out = super().summary()
