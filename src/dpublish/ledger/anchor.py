@@ -13,19 +13,18 @@ by rename under a file lock, with the file and its directory flushed to disk.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
-import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dpublish.errors import LedgerUnavailable
 from dpublish.ledger import crashpoints
+from dpublish.ledger.file_lock import file_lock
 from dpublish.ledger.quanta import Quanta
 
 PATIENCE = 30.0
@@ -122,31 +121,18 @@ class Place:
             _write_json(self.path, {"format": 1, "location": self.location, "name": self._name, "ledger": ledger_id})
 
 
-@contextmanager
-def _locked(path: Path, patience: float) -> Iterator[None]:
+def _locked(path: Path, patience: float) -> AbstractContextManager[None]:
     """Alone with the file at `path`, among all processes and threads that ask in this way."""
     lock = path.with_suffix(".lock")
-    deadline = time.monotonic() + patience
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise _unwritable(path, error) from None
-    try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except OSError:
-                if time.monotonic() > deadline:
-                    raise LedgerUnavailable(
-                        f"Another process has held {lock} for more than {patience:g} seconds. "
-                        "Stop that process, then ask again with the same key."
-                    ) from None
-                time.sleep(0.002)
-        yield
-    finally:
-        os.close(descriptor)
+    held = (
+        f"Another process has held {lock} for more than {patience:g} seconds. "
+        "Stop that process, then ask again with the same key."
+    )
+    return file_lock(lock, patience, unusable=lambda error: _unwritable(path, error), held=held)
 
 
 def rolled_back(path: Path, head: int, marked: int) -> LedgerUnavailable:

@@ -11,16 +11,14 @@ taken to another machine: either would answer with fresh noise what was already 
 
 from __future__ import annotations
 
-import fcntl
 import glob
 import hashlib
 import json
 import os
 import secrets
 import shutil
-import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +27,7 @@ import numpy as np
 from dpublish.errors import InputError, LedgerUnavailable, PublishError
 from dpublish.ledger.anchor import Anchor, Mark
 from dpublish.ledger.crashpoints import reach
+from dpublish.ledger.file_lock import file_lock
 from dpublish.ledger.quanta import Quanta
 from dpublish.noise.base import IntArray
 
@@ -198,26 +197,14 @@ class SessionFiles:
         )
 
 
-@contextmanager
-def session_lock(path: Path) -> Iterator[None]:
+def session_lock(path: Path) -> AbstractContextManager[None]:
     """One process, and one thread of it, at a time; `path` is the file that is locked."""
-    deadline = time.monotonic() + PATIENCE
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise LedgerUnavailable(f"'{path}' cannot be used ({os.strerror(error.errno or 0)}).") from None
-    try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except OSError:
-                if time.monotonic() > deadline:
-                    raise LedgerUnavailable(f"Another process has held '{path}' for more than {PATIENCE:g} seconds.") from None
-                time.sleep(0.002)
-        yield
-    finally:
-        os.close(descriptor)
+
+    def unusable(error: OSError) -> LedgerUnavailable:
+        return LedgerUnavailable(f"'{path}' cannot be used ({os.strerror(error.errno or 0)}).")
+
+    held = f"Another process has held '{path}' for more than {PATIENCE:g} seconds."
+    return file_lock(path, PATIENCE, unusable=unusable, held=held)
 
 
 def _digest(entry: Mapping[str, Any]) -> str:

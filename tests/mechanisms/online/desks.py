@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -43,3 +44,23 @@ def tiny_plan(facts: dict[str, Any], *, cells: int, epsilon: int = 1) -> Plan:
     }
     schema = schema_of(max(cells, 3), 2)
     return Plan(method="t", kind="online", schema=schema, cost=Cost.pure(epsilon), facts={**common, **facts})
+
+
+def growing(labels: list[str]) -> Sequence[int] | None:
+    """An analyst on 16 cells whose next query depends on how the earlier ones were answered; twelve queries."""
+    flags = np.zeros(16, dtype=np.int64)
+    flags[: 3 + 2 * labels.count("hard") + labels.count("easy") % 4] = 1
+    return None if len(labels) == 12 else tuple(flags.tolist())
+
+
+def sixteen_cells(relation: str, *cells: int) -> list[tuple[Counts, Counts]]:
+    """4,000 rows over 16 cells, and neighbours in which one row has left a cell (and come to another, for replace-one)."""
+    one = np.bincount(np.random.default_rng(1).integers(0, 8, 4000), minlength=16)
+    pairs = []
+    for cell in cells:
+        other = one.copy()
+        other[cell] -= 1
+        if relation == "replace-one":
+            other[15] += 1
+        pairs.append((tuple(one.tolist()), tuple(other.tolist())))
+    return pairs

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from desks import CELLS, PAIRS, schema_of, tiny_plan
+from desks import CELLS, PAIRS, growing, schema_of, sixteen_cells, tiny_plan
 
 from dpublish import audit
 from dpublish.audit.trials.online import Conversation
@@ -55,27 +55,12 @@ def test_exact_audit_catches_a_wrong_price(cheat: dict[str, Any]) -> None:
     assert not audit.exact(talk, PAIRS[:3], epsilon=1, window=(-2, 3), max_branches=400_000).passed
 
 
-def peeking(labels: list[str]) -> Sequence[int] | None:
-    flags = np.zeros(16, dtype=np.int64)
-    flags[: 3 + 2 * labels.count("hard") + labels.count("easy") % 4] = 1
-    return None if len(labels) == 12 else tuple(flags.tolist())
-
-
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove-one"])
 def test_replay_of_an_adaptive_session(relation: str) -> None:
     """The real plan on 16 cells: same taps in the same order, no private value further apart than declared."""
     mechanism = MedianMechanism(max_hard=4, max_queries=20, resolution=8)
-    rows = 4000
-    plan = mechanism.plan(schema_of(16, rows, neighbours=relation), Cost.pure(2))
-    one = np.bincount(np.random.default_rng(1).integers(0, 8, rows), minlength=16)
-    pairs = []
-    for cell in (0, 5):
-        other = one.copy()
-        other[cell] -= 1
-        if relation == "replace-one":
-            other[15] += 1
-        pairs.append((tuple(one.tolist()), tuple(other.tolist())))
-    report = audit.replay(Conversation(mechanism, plan, peeking), pairs, runs=2)
+    plan = mechanism.plan(schema_of(16, 4000, neighbours=relation), Cost.pure(2))
+    report = audit.replay(Conversation(mechanism, plan, growing), sixteen_cells(relation, 0, 5), runs=2)
     assert report.passed, report.summary()
 
 
@@ -90,7 +75,7 @@ def test_replay_catches_a_session_that_peeks() -> None:
             return reply
 
     def talk(noise: Any, counts: Any) -> Any:
-        made = Conversation(mechanism, plan, peeking)
+        made = Conversation(mechanism, plan, growing)
         original = MedianMechanism.desk
         try:
             MedianMechanism.desk = lambda *given: _as(Peeking, original(*given))  # type: ignore[method-assign]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-from desks import CELLS, PAIRS, schema_of, tiny_plan
+from desks import CELLS, PAIRS, growing, schema_of, sixteen_cells, tiny_plan
 
 from dpublish import audit
 from dpublish.audit.trials.online import Conversation
@@ -35,23 +34,11 @@ def test_exact_audit_catches_a_wrong_price(cheat: dict[str, Any]) -> None:
     assert not audit.exact(talk, PAIRS[:3], epsilon=1, window=(-2, 3), max_branches=400_000).passed
 
 
-def growing(labels: list[str]) -> Sequence[int] | None:
-    flags = np.zeros(16, dtype=np.int64)
-    flags[: 3 + 2 * labels.count("hard") + labels.count("easy") % 4] = 1
-    return None if len(labels) == 12 else tuple(flags.tolist())
-
-
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove-one"])
 def test_replay_of_an_adaptive_session(relation: str) -> None:
     mechanism = OnlineMultiplicativeWeights(max_hard=4, max_queries=20, resolution=8)
-    rows = 4000
-    plan = mechanism.plan(schema_of(16, rows, neighbours=relation), Cost.pure(2))
-    one = np.bincount(np.random.default_rng(1).integers(0, 8, rows), minlength=16)
-    other = one.copy()
-    other[0] -= 1
-    if relation == "replace-one":
-        other[15] += 1
-    report = audit.replay(Conversation(mechanism, plan, growing), [(tuple(one.tolist()), tuple(other.tolist()))], runs=3)
+    plan = mechanism.plan(schema_of(16, 4000, neighbours=relation), Cost.pure(2))
+    report = audit.replay(Conversation(mechanism, plan, growing), sixteen_cells(relation, 0), runs=3)
     assert report.passed, report.summary()
 
 
