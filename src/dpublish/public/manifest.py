@@ -62,7 +62,9 @@ def check_manifest(manifest: Mapping[str, Any], *, sealed: bool) -> None:
         text(privacy, key, "privacy")
     if "domain" in manifest:
         read_domain(manifest["domain"], limit=None if manifest["kind"] in WHOLE_TABLE_KINDS else MAX_CELLS)
-    if sealed:
+    for key in ("sentences", "warnings"):
+        texts(manifest["plan"], key, "plan")
+    if sealed or "files" in manifest:
         check_files(table(manifest, "files", "manifest"))
 
 
@@ -184,6 +186,14 @@ def whole(data: Mapping[str, Any], key: str, where: str, *, limit: int = 1 << 63
     if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= limit:
         raise BundleError(f"{where}: '{key}' must be a whole number from {lowest} to {limit}.")
     return value
+
+
+def texts(data: Mapping[str, Any], key: str, where: str) -> list[str]:
+    """A list of texts, which may be left out."""
+    value = data.get(key, [])
+    if not isinstance(value, list | tuple) or not all(isinstance(line, str) for line in value):
+        raise BundleError(f"{where}: '{key}' must be a list of texts.")
+    return list(value)
 
 
 def digest(data: Mapping[str, Any], key: str, where: str) -> str:

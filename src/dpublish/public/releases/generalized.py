@@ -68,7 +68,8 @@ class GeneralizedRelease(Release):
         volume = np.ones(regions.height)
         for place, axis in enumerate(domain.axes):
             order = tables[f"order_{place}"]
-            if dict(order.schema) != {"code": pl.Int32} or sorted(order["code"].to_list()) != list(range(axis.cardinality)):
+            every = dict(order.schema) == {"code": pl.Int32} and not order["code"].null_count()
+            if not every or not np.array_equal(np.sort(order["code"].to_numpy()), np.arange(axis.cardinality)):
                 raise BundleError(f"order_{place}.parquet must list every code of '{axis.name}' once.")
             low, high = regions[f"low_{place}"].to_numpy(), regions[f"high_{place}"].to_numpy()
             if (low < 0).any() or (high <= low).any() or (high > axis.cardinality).any():

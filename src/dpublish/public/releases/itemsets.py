@@ -70,7 +70,7 @@ class ItemsetRelease(Release):
         _check_total(facts)
         if facts.get("max_items") is not None:
             whole(facts, "max_items", "facts", lowest=1)
-        laws = _check_laws(facts)
+        _check_laws(facts)
         if set(tables) != set(TABLES):
             raise BundleError(f"An itemset release holds the tables {', '.join(TABLES)}; this one holds: {sorted(tables)}.")
         for name, columns in TABLES.items():
@@ -81,7 +81,7 @@ class ItemsetRelease(Release):
         if tables["items"].height != items or tables["items"]["name"].n_unique() != items:
             raise BundleError("items.parquet must name each item once.")
         _check_tree(tables, items)
-        _check_cells(tables, items, laws)
+        _check_cells(tables, items, facts)
 
     @cached_property
     def consistent(self) -> WeightedSets:
@@ -304,19 +304,22 @@ def _check_total(facts: Mapping[str, Any]) -> None:
         if isinstance(value, bool) or not isinstance(value, int) or abs(value) > 1 << 62:
             raise BundleError("facts: 'total' has no believable value.")
         fraction(total, "scale", "total")
+    if facts.get("max_total") is not None:
+        whole(facts, "max_total", "facts", limit=1 << 52)
 
 
-def _check_laws(facts: Mapping[str, Any]) -> int:
+def _check_laws(facts: Mapping[str, Any]) -> None:
     laws = facts.get("laws")
     if not isinstance(laws, list) or len(laws) > MAX_LAWS:
         raise BundleError("facts: 'laws' must be a list of thresholds and scales.")
     for law in laws:
         if not isinstance(law, Mapping):
             raise BundleError("facts: every law must be an object.")
-        if law.get("threshold") is not None:
+        if "threshold" not in law:
+            raise BundleError("facts: a law has no threshold; one that left nothing out says null.")
+        if law["threshold"] is not None:
             whole(law, "threshold", "law", limit=1 << 61)
         fraction(law, "scale", "law")
-    return len(laws)
 
 
 def _check_tree(tables: Mapping[str, pl.DataFrame], items: int) -> None:
@@ -343,7 +346,7 @@ def _check_tree(tables: Mapping[str, pl.DataFrame], items: int) -> None:
         raise wrong
 
 
-def _check_cells(tables: Mapping[str, pl.DataFrame], items: int, laws: int) -> None:
+def _check_cells(tables: Mapping[str, pl.DataFrame], items: int, facts: Mapping[str, Any]) -> None:
     parts, sets = tables["partitions"], tables["itemsets"]
     nodes = tables["nodes"].height
     parent = parts["parent"].to_numpy()
@@ -351,8 +354,8 @@ def _check_cells(tables: Mapping[str, pl.DataFrame], items: int, laws: int) -> N
         raise BundleError("partitions.parquet must begin with the root and name parents before their children.")
     for frame, columns, low, high in (
         (parts, ("next",), -1, nodes),
-        (parts, ("law", "next_law"), -1, laws),
-        (sets, ("law",), 0, laws),
+        (parts, ("law", "next_law"), -1, len(facts["laws"])),
+        (sets, ("law",), 0, len(facts["laws"])),
         (sets, ("parent",), 0, parts.height),
         (sets, ("size",), 1, items + 1),
         (tables["members"], ("item",), 0, items),
@@ -371,3 +374,9 @@ def _check_cells(tables: Mapping[str, pl.DataFrame], items: int, laws: int) -> N
     counts = np.concatenate([parts["count"].to_numpy(), sets["count"].to_numpy()])
     if (np.abs(counts) > 1 << 52).any():
         raise BundleError("A count is not believable.")
+    lowest = -(1 << 62)
+    thresholds = [lowest if law["threshold"] is None else law["threshold"] for law in facts["laws"]]
+    for frame in (parts, sets):
+        passed = np.array([*thresholds, lowest], dtype=np.int64)[frame["law"].to_numpy()]  # law -1, of the root, has none
+        if (frame["count"].to_numpy() <= passed).any():
+            raise BundleError("A published count is not above its threshold.")

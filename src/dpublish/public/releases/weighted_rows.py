@@ -72,6 +72,7 @@ class WeightedRowsRelease(Release):
         features = read_features(facts)
         public = table(facts, "public", "facts")
         rows = whole(public, "rows", "facts, public", lowest=1)
+        text(public, "name", "facts, public")
         digest(public, "sha256", "facts, public")
         for key in ("rows", "coefficient_deviation"):
             value = facts.get(key)
@@ -87,6 +88,8 @@ class WeightedRowsRelease(Release):
             values = tables["weights"][name].to_numpy()
             if np.any(values < 0.0) or not 0.999 < float(values.mean()) < 1.001:
                 raise BundleError(f"weights.parquet: '{name}' must not be negative and must have mean 1.")
+        if any((tables["coefficients"][name].to_numpy() < 0.0).any() for name in ("ridge", "deviation")):
+            raise BundleError("coefficients.parquet: 'ridge' and 'deviation' must not be negative.")
         if "rows" in tables:
             check_rows(tables["rows"], features.axes, rows)
 
