@@ -17,6 +17,7 @@ from dpublish.cli import (
     methods,
     online,
     plan,
+    predict,
     query,
     release,
     report,
@@ -53,6 +54,7 @@ app.command("show", rich_help_panel=ANALYST)(show.show)
 app.command("query", rich_help_panel=ANALYST)(query.query)
 app.command("sql", rich_help_panel=ANALYST)(sql.sql)
 app.command("export", rich_help_panel=ANALYST)(export.export)
+app.command("predict", rich_help_panel=ANALYST)(predict.predict)
 app.command("report", rich_help_panel=ANALYST)(report.report)
 app.add_typer(schema.app, name="schema", rich_help_panel=CURATOR)
 app.add_typer(ledger.app, name="ledger", rich_help_panel=CURATOR)

@@ -13,6 +13,7 @@ ABILITIES = {
     "to_frame": "weighted rows ('export')",
     "sample": "synthetic rows ('export --synthetic')",
     "report": "a page ('report')",
+    "predict": "predictions ('predict')",
 }
 
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
-from dpublish.errors import QueryError, did_you_mean
+from dpublish.errors import InputError, QueryError, did_you_mean
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from dpublish.public.releases.histogram import HistogramRelease
 
 FORMATS = ("csv", "parquet")
+Format = Literal["csv", "parquet"]
 
 
 def export_release(
     release: HistogramRelease,
     path: str | Path,
     *,
-    to: Literal["csv", "parquet"] = "csv",
+    to: Format = "csv",
     synthetic: bool = False,
     n: int | None = None,
     seed: int | None = None,
@@ -27,10 +30,22 @@ def export_release(
         raise QueryError(f"Cannot export to '{to}'.{did_you_mean(str(to), FORMATS)} Formats: {', '.join(FORMATS)}.")
     if not synthetic and (n is not None or seed is not None):
         raise QueryError("n and seed belong to synthetic rows. Ask for synthetic rows, or leave them out.")
+    return write_table(release.sample(n, seed=seed) if synthetic else release.to_frame(), path, to=to)
+
+
+def format_of(path: Path) -> Format:
+    """What the end of a file's name says."""
+    form = path.suffix.removeprefix(".").lower()
+    if form not in FORMATS:
+        raise InputError(f"'{path}' does not say which format to write. End it in .csv or .parquet.")
+    return cast(Format, form)
+
+
+def write_table(frame: pl.DataFrame, path: str | Path, *, to: Format) -> Path:
+    """Write a frame; a file that is there is overwritten."""
     import polars.selectors as cs
 
     path = Path(path)
-    frame = release.sample(n, seed=seed) if synthetic else release.to_frame()
     try:
         with path.open("wb") as file:
             if to == "csv":

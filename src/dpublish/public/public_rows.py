@@ -49,14 +49,14 @@ class PublicSet:
         return encode_public(self.name, self.frame, axes, self.base)
 
 
-def read_public(source: object, labels: Iterable[str]) -> pl.DataFrame:
+def read_public(source: object, labels: Iterable[str], *, what: str = "public rows") -> pl.DataFrame:
     """A frame from a path or a frame. `labels` are columns to be read as text whatever they look like."""
     if isinstance(source, pl.DataFrame):
         return source
     if isinstance(source, pl.LazyFrame):
         return source.collect()
     if isinstance(source, str | Path):
-        return _read_file(Path(source), list(labels))
+        return _read_file(Path(source), list(labels), what)
     kind = f"{type(source).__module__.partition('.')[0]}.{type(source).__name__}"
     try:
         if kind == "pandas.DataFrame":
@@ -72,9 +72,9 @@ def read_public(source: object, labels: Iterable[str]) -> pl.DataFrame:
         ) from None
 
 
-def _read_file(path: Path, labels: Sequence[str]) -> pl.DataFrame:
+def _read_file(path: Path, labels: Sequence[str], what: str) -> pl.DataFrame:
     if not path.is_file():
-        raise InputError(f"There is no file '{path}' with public rows.")
+        raise InputError(f"There is no file '{path}' with {what}.")
     name = path.name.lower().removesuffix(".gz")
     try:
         if name.endswith((".csv", ".tsv")):
@@ -87,7 +87,7 @@ def _read_file(path: Path, labels: Sequence[str]) -> pl.DataFrame:
         if name.endswith((".arrow", ".feather", ".ipc")):
             return pl.read_ipc(path)
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise InputError(f"The public rows in '{path}' cannot be read: {str(error).splitlines()[0][:200]}") from None
+        raise InputError(f"The {what} in '{path}' cannot be read: {str(error).splitlines()[0][:200]}") from None
     raise InputError(f"The format of '{path}' is not known. Use .csv, .tsv (also .gz), .parquet, .arrow, or a release (.dpr).")
 
 
