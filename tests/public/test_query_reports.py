@@ -124,6 +124,15 @@ def test_bars_leave_out_what_wide_bounds_leave_empty(home: Path) -> None:
     assert all(bar.low <= bar.value <= bar.high for bar in bars)
 
 
+def test_columns_of_few_values_have_a_page_too(tmp_path: Path) -> None:
+    schema = dp.Schema.from_toml('[dataset]\nname = "one"\nsize = 9\n[columns.a]\nkind = "integer"\nlower = 3\nupper = 4\n')
+    rows = pl.DataFrame({"a": [3] * 9})
+    curator = dp.Curator(rows, schema, ledger=f"sqlite:///{tmp_path}/a.ledger", budget=dp.Budget(epsilon=9))
+    for method in (dp.IntervalTree(columns=["a"]), dp.Halfspaces(columns=["a"])):
+        release: Any = curator.publish(method, epsilon=1, seed=1)
+        assert "Limitations" in release.report(tmp_path / "page.html").read_text()
+
+
 def test_what_was_asked_must_be_numbers(home: Path) -> None:
     release: Any = dp.open_release(home / "learned.dpr")
     asked = release.tables["asked"].with_columns(pl.col("query").cast(pl.String))

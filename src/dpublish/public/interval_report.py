@@ -115,7 +115,7 @@ def _shown(value: object) -> str:
 def _usage(release: IntervalTreeRelease) -> str:
     file = release.path.name if release.path is not None else "release.dpr"
     name, grid = release.columns[0], release.shape.grids[0]
-    low, high = (grid.axis([0, grid.positions // 2 or 1, grid.positions]).edges[place] for place in (0, 1))
+    low, high = grid.value(np.array([0, grid.positions // 2])).tolist()
     lines = [
         "import dpublish as dp",
         f"release = dp.open_release({file!r})",
