@@ -8,21 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpublish.public.charts import safe_text
-from dpublish.public.report import (
-    aligned,
-    big,
-    column_charts,
-    example_predicate,
-    guarantee,
-    header,
-    how_it_was_made,
-    html_page,
-    limitations,
-    listed,
-    quoted,
-    save_page,
-    verification,
-)
+from dpublish.public.report import big, column_charts, example_predicate, listed, quoted, release_page, save_page, usage
 
 if TYPE_CHECKING:
     from dpublish.public.releases.generalized import GeneralizedRelease
@@ -55,16 +41,8 @@ def report_html(release: GeneralizedRelease) -> str:
         "certainly in a group to what may be in it.</p>",
         *column_charts(release.domain, release.marginal),
     ]
-    name = str(release.manifest["dataset"])
-    sections = [
-        header(release, lead, tiles),
-        guarantee(release),
-        how_it_was_made(release),
-        *shows,
-        _largest(release),
-        _usage(release),
-    ]
-    return html_page(name, [*sections, verification(release), limitations(release, limits)])
+    body = [*shows, _largest(release), _usage(release)]
+    return release_page(release, lead=lead, tiles=tiles, body=body, limits=limits)
 
 
 def _largest(release: GeneralizedRelease) -> str:
@@ -87,15 +65,10 @@ def _short(text: str) -> str:
 def _usage(release: GeneralizedRelease) -> str:
     last = release.domain.names[-1]
     group = quoted(last)
-    file = release.path.name if release.path is not None else "release.dpr"
-    code = "\n".join(
-        [
-            "import dpublish as dp",
-            f"release = dp.open_release({file!r})",
-            f"release.estimate({example_predicate(release.domain)!r})            # a count with an error bar",
-            f"release.marginal({last!r})            # counts of every value, with error bars",
-            f"release.sql({f'select {group}, count(*) from release group by {group}'!r})",
-            "release.sample(1000)            # synthetic rows",
-        ]
+    return usage(
+        release,
+        f"release.estimate({example_predicate(release.domain)!r})            # a count with an error bar",
+        f"release.marginal({last!r})            # counts of every value, with error bars",
+        f"release.sql({f'select {group}, count(*) from release group by {group}'!r})",
+        "release.sample(1000)            # synthetic rows",
     )
-    return f"<h2>How to use it</h2><pre>{safe_text(aligned(code))}</pre>"

@@ -8,18 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpublish.public.charts import Bar, bar_chart, safe_text
-from dpublish.public.report import (
-    aligned,
-    guarantee,
-    header,
-    how_it_was_made,
-    html_page,
-    limitations,
-    listed,
-    quoted,
-    save_page,
-    verification,
-)
+from dpublish.public.report import listed, quoted, release_page, save_page, usage
 
 if TYPE_CHECKING:
     from dpublish.public.grid import Grid
@@ -52,10 +41,7 @@ def report_html(release: HalfspacesRelease) -> str:
         "alike is not seen.",
     ]
     more = len(release.columns) - MAX_CHARTS
-    sections = [
-        header(release, lead, tiles),
-        guarantee(release),
-        how_it_was_made(release),
+    body = [
         "<h2>What it shows</h2><p>Estimated numbers of rows at or above a value of one column, whatever the others are, "
         "with 95% intervals (black lines).</p>",
         *(
@@ -64,10 +50,8 @@ def report_html(release: HalfspacesRelease) -> str:
         ),
         f'<p class="soft">{more} more columns are in the release.</p>' if more > 0 else "",
         _usage(release),
-        verification(release),
-        limitations(release, limits),
     ]
-    return html_page(str(release.manifest["dataset"]), sections)
+    return release_page(release, lead=lead, tiles=tiles, body=body, limits=limits)
 
 
 def bars_above(release: HalfspacesRelease, grid: Grid) -> list[Bar]:
@@ -83,15 +67,10 @@ def bars_above(release: HalfspacesRelease, grid: Grid) -> list[Bar]:
 
 
 def _usage(release: HalfspacesRelease) -> str:
-    file = release.path.name if release.path is not None else "release.dpr"
     some = release.sectors.grids[:2]
     middle = sum(float((grid.lower + grid.upper) / 2) for grid in some)
     condition = f"{' + '.join(quoted(grid.name) for grid in some)} >= {middle:g}"
-    code = "\n".join(
-        [
-            "import dpublish as dp",
-            f"release = dp.open_release({file!r})",
-            f"release.estimate({condition!r})            # with an error bar",
-        ]
+    return usage(
+        release,
+        f"release.estimate({condition!r})            # with an error bar",
     )
-    return f"<h2>How to use it</h2><pre>{safe_text(aligned(code))}</pre>"

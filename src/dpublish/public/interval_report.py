@@ -9,19 +9,7 @@ import numpy as np
 
 from dpublish.public.charts import Bar, bar_chart, safe_text
 from dpublish.public.interval_plots import column_ranges
-from dpublish.public.report import (
-    MAX_BARS,
-    aligned,
-    guarantee,
-    header,
-    how_it_was_made,
-    html_page,
-    limitations,
-    listed,
-    quoted,
-    save_page,
-    verification,
-)
+from dpublish.public.report import MAX_BARS, listed, quoted, release_page, save_page, usage
 
 if TYPE_CHECKING:
     from dpublish.public.grid import Floats
@@ -56,18 +44,13 @@ def report_html(release: IntervalTreeRelease) -> str:
         "about it, and are wide there; values, quantiles and synthetic points take rows as spread evenly.",
         "Synthetic points carry no error bars and keep the noise of the counts.",
     ]
-    sections = [
-        header(release, lead, tiles),
-        guarantee(release),
-        how_it_was_made(release),
+    body = [
         "<h2>What it shows</h2><p>Estimated numbers of rows with 95% intervals (black lines).</p>",
         *(f"<h3>{safe_text(name)}</h3>{bar_chart(column_bars(release, name), name)}" for name in release.columns),
         _quantiles(release) if len(release.columns) == 1 else "",
         _usage(release),
-        verification(release),
-        limitations(release, limits),
     ]
-    return html_page(str(release.manifest["dataset"]), sections)
+    return release_page(release, lead=lead, tiles=tiles, body=body, limits=limits)
 
 
 def column_bars(release: IntervalTreeRelease, name: str) -> list[Bar]:
@@ -113,13 +96,9 @@ def _shown(value: object) -> str:
 
 
 def _usage(release: IntervalTreeRelease) -> str:
-    file = release.path.name if release.path is not None else "release.dpr"
     name, grid = release.columns[0], release.shape.grids[0]
     low, high = grid.value(np.array([0, grid.positions // 2])).tolist()
-    lines = [
-        "import dpublish as dp",
-        f"release = dp.open_release({file!r})",
-    ]
+    lines = []
     if grid.kind != "date":
         lines.append(f"release.estimate({f'{quoted(name)} between {low:g} and {high:g}'!r})            # with an error bar")
     if len(release.columns) == 1:
@@ -128,4 +107,4 @@ def _usage(release: IntervalTreeRelease) -> str:
             "release.quantile_limits(0.5)            # and its limits",
         ]
     lines += ["release.plot()            # a picture", "release.sample(1000)            # synthetic points"]
-    return f"<h2>How to use it</h2><pre>{safe_text(aligned(chr(10).join(lines)))}</pre>"
+    return usage(release, *lines)

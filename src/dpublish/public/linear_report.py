@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from dpublish.public.charts import safe_text
-from dpublish.public.report import (
-    aligned,
-    guarantee,
-    header,
-    how_it_was_made,
-    html_page,
-    limitations,
-    listed,
-    save_page,
-    verification,
-)
+from dpublish.public.report import listed, release_page, save_page, usage
 
 if TYPE_CHECKING:
     from dpublish.public.releases.linear_model import LinearModelRelease
@@ -51,16 +41,11 @@ def report_html(release: LinearModelRelease) -> str:
     ]
     if release.loss == "huber":
         limits.append("Scores are margins: predict_proba ranks rows well, and its numbers are not calibrated.")
-    sections = [
-        header(release, lead, tiles),
-        guarantee(release),
-        how_it_was_made(release),
+    body = [
         _coefficients(release),
         _usage(release),
-        verification(release),
-        limitations(release, limits),
     ]
-    return html_page(str(release.manifest["dataset"]), sections)
+    return release_page(release, lead=lead, tiles=tiles, body=body, limits=limits)
 
 
 def _coefficients(release: LinearModelRelease) -> str:
@@ -94,14 +79,9 @@ def _line(release: LinearModelRelease, column: str, level: str, coefficient: flo
 
 
 def _usage(release: LinearModelRelease) -> str:
-    file = release.path.name if release.path is not None else "release.dpr"
-    code = "\n".join(
-        [
-            "import dpublish as dp",
-            f"release = dp.open_release({file!r})",
-            "release.predict(rows)            # the likeliest class of each row of a frame",
-            "release.predict_proba(rows)            # one column a class",
-            "release.to_sklearn()            # a fitted scikit-learn classifier",
-        ]
+    return usage(
+        release,
+        "release.predict(rows)            # the likeliest class of each row of a frame",
+        "release.predict_proba(rows)            # one column a class",
+        "release.to_sklearn()            # a fitted scikit-learn classifier",
     )
-    return f"<h2>How to use it</h2><pre>{safe_text(aligned(code))}</pre>"

@@ -56,6 +56,27 @@ def report_html(release: HistogramRelease) -> str:
     return html_page(name, sections)
 
 
+def release_page(
+    release: Release,
+    *,
+    lead: str,
+    tiles: Iterable[tuple[str, str]],
+    body: Iterable[str],
+    limits: Sequence[str],
+    warnings: Iterable[str] = (),
+) -> str:
+    """A whole page: what every release has to say, and in the middle what is particular to this one."""
+    sections = [
+        header(release, lead, tiles, warnings=warnings),
+        guarantee(release),
+        how_it_was_made(release),
+        *body,
+        verification(release),
+        limitations(release, limits),
+    ]
+    return html_page(str(release.manifest["dataset"]), sections)
+
+
 def html_page(name: str, sections: Iterable[str]) -> str:
     """A whole page about the data set of that name."""
     style = resources.files("dpublish.public").joinpath("report.css").read_text(encoding="utf-8")
@@ -216,19 +237,14 @@ def column_charts(domain: Domain, marginal: Callable[[str], pl.DataFrame]) -> li
 def _usage(release: HistogramRelease) -> str:
     last = release.domain.axes[-1]
     predicate, group = example_predicate(release.domain), quoted(last.name)
-    file = release.path.name if release.path is not None else "release.dpr"
-    code = "\n".join(
-        [
-            "import dpublish as dp",
-            f"release = dp.open_release({file!r})",
-            f"release.estimate({predicate!r})            # a count with an error bar",
-            f"release.marginal({last.name!r})            # counts of every value, with error bars",
-            f"release.sql({f'select {group}, count(*) from release group by {group}'!r})",
-            "release.sample(1000)            # synthetic rows",
-            f"release.fit(estimator, target={last.name!r})            # a scikit-learn model",
-        ]
+    return usage(
+        release,
+        f"release.estimate({predicate!r})            # a count with an error bar",
+        f"release.marginal({last.name!r})            # counts of every value, with error bars",
+        f"release.sql({f'select {group}, count(*) from release group by {group}'!r})",
+        "release.sample(1000)            # synthetic rows",
+        f"release.fit(estimator, target={last.name!r})            # a scikit-learn model",
     )
-    return f"<h2>How to use it</h2><pre>{safe_text(aligned(code))}</pre>"
 
 
 def example_predicate(domain: Domain) -> str:
@@ -245,9 +261,16 @@ def quoted(name: str) -> str:
     return name if name.isidentifier() else f'"{name}"'
 
 
-def aligned(code: str) -> str:
+def usage(release: Release, *lines: str) -> str:
+    """Python that opens the release and goes on with these lines; text after twelve spaces and # is lined up."""
+    file = release.path.name if release.path is not None else "release.dpr"
+    code = "\n".join(["import dpublish as dp", f"release = dp.open_release({file!r})", *lines])
+    return f"<h2>How to use it</h2><pre>{safe_text(_aligned(code))}</pre>"
+
+
+def _aligned(code: str) -> str:
     pairs = [[part.rstrip() for part in line.partition("            # ")[::2]] for line in code.splitlines()]
-    width = min(64, max(len(left) for left, right in pairs if right))
+    width = min(64, max((len(left) for left, right in pairs if right), default=0))
     return "\n".join(f"{left:<{width}}  # {right}" if right else left for left, right in pairs)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpublish.public.charts import Bar, bar_chart, safe_text
-from dpublish.public.report import aligned, guarantee, header, how_it_was_made, html_page, limitations, save_page, verification
+from dpublish.public.charts import Bar, bar_chart
+from dpublish.public.report import release_page, save_page, usage
 
 if TYPE_CHECKING:
     import polars as pl
@@ -51,31 +51,21 @@ def report_html(release: ItemsetRelease) -> str:
         "<h2>What it shows</h2><p>Numbers of transactions with 95% intervals (black lines). The bars take "
         f"transactions whose itemset was left out to be like the others; the intervals do not.</p>{pictures}"
     )
-    sections = [
-        header(release, lead, tiles),
-        guarantee(release),
-        how_it_was_made(release),
+    body = [
         shows,
         _usage(release),
-        verification(release),
-        limitations(release, limits),
     ]
-    return html_page(str(release.manifest["dataset"]), sections)
+    return release_page(release, lead=lead, tiles=tiles, body=body, limits=limits)
 
 
 def _usage(release: ItemsetRelease) -> str:
-    file = release.path.name if release.path is not None else "release.dpr"
-    code = "\n".join(
-        [
-            "import dpublish as dp",
-            f"release = dp.open_release({file!r})",
-            f"release.support([{release.items[0]!r}])            # a count with an error bar",
-            "release.top_itemsets(10, level=0.95)            # the most frequent itemsets",
-            "release.rules()            # association rules",
-            "release.sample(1000)            # synthetic transactions",
-        ]
+    return usage(
+        release,
+        f"release.support([{release.items[0]!r}])            # a count with an error bar",
+        "release.top_itemsets(10, level=0.95)            # the most frequent itemsets",
+        "release.rules()            # association rules",
+        "release.sample(1000)            # synthetic transactions",
     )
-    return f"<h2>How to use it</h2><pre>{safe_text(aligned(code))}</pre>"
 
 
 def _bars(labels: list[str], frame: pl.DataFrame, column: str) -> list[Bar]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpublish.public.charts import safe_text
-from dpublish.public.report import guarantee, header, how_it_was_made, html_page, limitations, save_page, verification
+from dpublish.public.report import guarantee, header, how_it_was_made, html_page, limitations, save_page, usage, verification
 
 if TYPE_CHECKING:
     from dpublish.public.releases.solution import SolutionRelease
@@ -122,7 +122,6 @@ def _map(xs: list[float], ys: list[float], names: list[Any]) -> str:
 
 
 def _usage(release: SolutionRelease) -> str:
-    file = release.path.name if release.path is not None else "release.dpr"
     uses = {
         "min-cut": ["release.sides            # the two sides", "release.cost_of(edges)            # on edges of your own"],
         "k-median": ["release.chosen            # the sites", "release.plot()            # a map"],
@@ -130,5 +129,4 @@ def _usage(release: SolutionRelease) -> str:
         "set-cover": ["release.order", "release.assign(element)            # which set serves an element"],
         "public-projects": ["release.chosen            # in the order of choice"],
     }[release.problem]
-    code = "\n".join(["import dpublish as dp", f"release = dp.open_release({file!r})", *uses])
-    return f"<h2>How to use it</h2><pre>{safe_text(code)}</pre>"
+    return usage(release, *uses)

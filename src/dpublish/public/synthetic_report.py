@@ -7,20 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpublish.public.charts import safe_text
-from dpublish.public.report import (
-    aligned,
-    big,
-    column_charts,
-    example_predicate,
-    guarantee,
-    header,
-    how_it_was_made,
-    html_page,
-    limitations,
-    listed,
-    save_page,
-    verification,
-)
+from dpublish.public.report import big, column_charts, example_predicate, listed, release_page, save_page, usage
 
 if TYPE_CHECKING:
     from dpublish.public.releases.synthetic import SyntheticRelease
@@ -48,19 +35,14 @@ def report_html(release: SyntheticRelease) -> str:
         "answer and no promise.",
         "Synthetic rows carry no error bars.",
     ]
-    sections = [
-        header(release, lead, tiles),
-        guarantee(release),
-        how_it_was_made(release),
+    body = [
         "<h2>What it shows</h2><p>Numbers of rows by column. The black lines show the error of the queries that the release "
         "was made for; where counts of a single column are not among them, nothing is promised about these bars.</p>",
         *column_charts(release.domain, release.marginal),
         _asked(release),
         _usage(release),
-        verification(release),
-        limitations(release, limits),
     ]
-    return html_page(str(release.manifest["dataset"]), sections)
+    return release_page(release, lead=lead, tiles=tiles, body=body, limits=limits)
 
 
 def _asked(release: SyntheticRelease) -> str:
@@ -92,15 +74,10 @@ def _labels(release: SyntheticRelease, wanted: set[int]) -> dict[int, str]:
 
 
 def _usage(release: SyntheticRelease) -> str:
-    file = release.path.name if release.path is not None else "release.dpr"
-    code = "\n".join(
-        [
-            "import dpublish as dp",
-            f"release = dp.open_release({file!r})",
-            "release.answers()            # of all queries that it was made for",
-            f"release.estimate({example_predicate(release.domain)!r})            # one of them, with the bound",
-            f"release.marginal({release.domain.names[-1]!r})            # counts of every value",
-            "release.sample(1000)            # synthetic rows",
-        ]
+    return usage(
+        release,
+        "release.answers()            # of all queries that it was made for",
+        f"release.estimate({example_predicate(release.domain)!r})            # one of them, with the bound",
+        f"release.marginal({release.domain.names[-1]!r})            # counts of every value",
+        "release.sample(1000)            # synthetic rows",
     )
-    return f"<h2>How to use it</h2><pre>{safe_text(aligned(code))}</pre>"

@@ -10,18 +10,18 @@ import polars as pl
 
 from dpublish.errors import QueryError
 from dpublish.public.charts import Bar, bar_chart, safe_text
-from dpublish.public.report import guarantee, header, how_it_was_made, html_page, limitations, save_page, verification
+from dpublish.public.report import MAX_BARS, release_page, save_page
 
 if TYPE_CHECKING:
     from dpublish.domain import Axis
     from dpublish.public.releases.weighted_rows import WeightedRowsRelease
 
-MAX_BARS = 20
 MAX_CHARTS = 24
 MAX_COEFFICIENTS = 20
 MAX_GROUPS = 12
 MAX_MEANS = 8
 LIMITS = (
+    "The public rows are public: the guarantee does not cover them, nor how they were chosen.",
     "Intervals cover the privacy noise and the chance of which private rows there were. They do not cover how private and "
     "public rows differ beyond the columns weighted by.",
     "A value that no public row has gets no weight, whatever the private rows hold.",
@@ -35,22 +35,6 @@ def write_report(release: WeightedRowsRelease, path: str | Path) -> Path:
 
 
 def report_html(release: WeightedRowsRelease) -> str:
-    sections = [
-        _header(release),
-        guarantee(release),
-        "<p>The public rows are public: the guarantee does not cover them, nor how they were chosen.</p>",
-        _weights(release),
-        _shares(release),
-        _means(release),
-        _coefficients(release),
-        how_it_was_made(release),
-        verification(release),
-        limitations(release, LIMITS),
-    ]
-    return html_page(str(release.manifest["dataset"]), sections)
-
-
-def _header(release: WeightedRowsRelease) -> str:
     public = release.manifest["facts"]["public"]
     lead = (
         f"Public rows ({safe_text(str(public['name']))}) with one weight each. Weighted, they stand for private rows, which "
@@ -62,7 +46,8 @@ def _header(release: WeightedRowsRelease) -> str:
         (f"{release.effective_rows:,.0f}", "effective rows: what the weighted rows are worth"),
         (f"{len(release.features.axes):,}", "columns weighted by"),
     ]
-    return header(release, lead, tiles, warnings=release.warnings())
+    body = [_weights(release), _shares(release), _means(release), _coefficients(release)]
+    return release_page(release, lead=lead, tiles=tiles, body=body, limits=LIMITS, warnings=release.warnings())
 
 
 def _weights(release: WeightedRowsRelease) -> str:

@@ -6,19 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpublish.public.charts import safe_text
-from dpublish.public.report import (
-    aligned,
-    column_charts,
-    example_predicate,
-    guarantee,
-    header,
-    how_it_was_made,
-    html_page,
-    limitations,
-    listed,
-    save_page,
-    verification,
-)
+from dpublish.public.report import column_charts, example_predicate, listed, release_page, save_page, usage
 
 if TYPE_CHECKING:
     from dpublish.public.releases.joined import JoinedRelease
@@ -36,21 +24,6 @@ def write_page(release: JoinedRelease, path: str | Path) -> Path:
 
 
 def page_html(release: JoinedRelease) -> str:
-    sections = [
-        _header(release),
-        guarantee(release),
-        how_it_was_made(release),
-        _structure(release),
-        "<h2>What it shows</h2><p>Estimated numbers of rows with 95% intervals (black lines).</p>",
-        *column_charts(release.domain, release.marginal),
-        _usage(release),
-        verification(release),
-        limitations(release, LIMITS),
-    ]
-    return html_page(str(release.manifest["dataset"]), sections)
-
-
-def _header(release: JoinedRelease) -> str:
     lead = (
         f"This release holds noisy counts of <b>{safe_text(listed(release.domain.names))}</b>, of each column and of some "
         "together, joined into one model of the table. It was made from private rows; the rows themselves are not in it."
@@ -60,7 +33,13 @@ def _header(release: JoinedRelease) -> str:
         (f"{len(release.domain.axes):,}", "columns"),
         (f"{len(release.joined):,}", "joined tables"),
     ]
-    return header(release, lead, tiles)
+    body = [
+        _structure(release),
+        "<h2>What it shows</h2><p>Estimated numbers of rows with 95% intervals (black lines).</p>",
+        *column_charts(release.domain, release.marginal),
+        _usage(release),
+    ]
+    return release_page(release, lead=lead, tiles=tiles, body=body, limits=LIMITS)
 
 
 def _structure(release: JoinedRelease) -> str:
@@ -82,16 +61,11 @@ def _structure(release: JoinedRelease) -> str:
 
 
 def _usage(release: JoinedRelease) -> str:
-    file = release.path.name if release.path is not None else "release.dpr"
     last = release.domain.names[-1]
-    code = "\n".join(
-        [
-            "import dpublish as dp",
-            f"release = dp.open_release({file!r})",
-            f"release.estimate({example_predicate(release.domain)!r})            # a count with an interval",
-            f"release.marginal({last!r})            # counts of every value, with intervals",
-            "release.sample(1000)            # synthetic rows",
-            f"release.fit(estimator, target={last!r})            # a scikit-learn model",
-        ]
+    return usage(
+        release,
+        f"release.estimate({example_predicate(release.domain)!r})            # a count with an interval",
+        f"release.marginal({last!r})            # counts of every value, with intervals",
+        "release.sample(1000)            # synthetic rows",
+        f"release.fit(estimator, target={last!r})            # a scikit-learn model",
     )
-    return f"<h2>How to use it</h2><pre>{safe_text(aligned(code))}</pre>"
