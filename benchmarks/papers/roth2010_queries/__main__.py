@@ -141,7 +141,7 @@ def halfspaces(seeds: int) -> dict[str, Any]:
                         normal = np.random.default_rng(turn).normal(size=columns)
                         normal /= np.linalg.norm(normal)
                         truth = int((rows @ normal >= distance).sum())
-                        shares = sectors.shares(sectors.direction(normal.tolist(), distance))
+                        shares = sectors.shares(sectors.angles(sectors.direction(normal.tolist(), distance)))
                         errors.append(abs(float(np.median((shares * noisy.reshape(shares.shape)).sum(axis=1))) - truth))
                 out.append(
                     {"columns": columns, "k": k, "cells": cells, "distance": distance, "error": float(np.mean(errors)) / 20_000}

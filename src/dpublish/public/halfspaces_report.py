@@ -37,8 +37,8 @@ def report_html(release: HalfspacesRelease) -> str:
     limits = [
         f"Answers are meant for planes that few rows are close to: rows whose angle to the plane has a sine below "
         f"{sectors.margin:.3g} may be counted on either side.",
-        "Intervals cover the noise and the spread between projections. They are not a theorem: what every projection loses "
-        "alike is not seen.",
+        "Intervals cover the noise and whatever lies in cells that the plane cuts"
+        + ("." if sectors.lossless else ", and the spread between projections. What all projections lose alike is not seen."),
     ]
     more = len(release.columns) - MAX_CHARTS
     body = [

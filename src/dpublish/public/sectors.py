@@ -20,6 +20,9 @@ from dpublish.public.grid import Grid, Ints
 
 Floats = NDArray[np.float64]
 BLOCK = 1 << 14
+_ROUNDING = 1e-7
+MAX_CORNERS = 1 << 17
+"""Cells of which the corners are worked out; of more cells only a bound on how far away they are is used."""
 
 
 @dataclass(frozen=True)
@@ -109,16 +112,35 @@ class Sectors:
             out[-1] += weight * (float(grid.lower) + half)
         return out
 
-    def shares(self, direction: Floats) -> Floats:
-        """How much of each cell lies in the halfspace of a direction: one row a projection."""
-        out = np.empty((self.projections, self.cells))
+    @cached_property
+    def reach(self) -> Floats:
+        """The angle from the middle of each cell to its farthest corner, or a little more."""
+        if self.k == 2:
+            return np.full(self.cells, self.half_width + _ROUNDING)
+        if self.cells > MAX_CORNERS:
+            return np.full(self.cells, 2 * self.half_width)  # cells of the spiral are rounder than that
+        from scipy.spatial import ConvexHull
+
+        # cells are the points nearest to a middle; where three meet is as far from all three, above the face they span
+        hull = ConvexHull(self.centres)
+        corners = np.clip((hull.equations[:, None, :3] * self.centres[hull.simplices]).sum(axis=2), -1.0, 1.0)
+        out = np.zeros(self.cells)
+        np.maximum.at(out, hull.simplices, np.arccos(corners))
+        return out + _ROUNDING
+
+    def angles(self, direction: Floats) -> Floats:
+        """The angle of the middle of each cell above the plane of a direction: one row a projection."""
+        out = np.zeros((self.projections, self.cells))
         for projection in range(self.projections):
             seen = direction @ self.signs[projection]
             length = float(np.linalg.norm(seen))
-            # a direction that a projection forgets splits every cell evenly
-            angle = np.zeros(self.cells) if length == 0 else np.arcsin(np.clip(self.centres @ seen / length, -1, 1))
-            out[projection] = np.clip(0.5 + angle / (2 * self.half_width), 0.0, 1.0)
+            if length > 0:  # a direction that a projection forgets has every cell on the plane
+                out[projection] = np.arcsin(np.clip(self.centres @ seen / length, -1, 1))
         return out
+
+    def shares(self, angles: Floats) -> Floats:
+        """About how much of each cell lies in a halfspace, by the angles of the cells."""
+        return np.asarray(np.clip(0.5 + angles / (2 * self.half_width), 0.0, 1.0))
 
 
 def by_rows(points: Floats, matrix: Floats) -> Floats:

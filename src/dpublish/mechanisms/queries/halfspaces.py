@@ -45,7 +45,7 @@ class Halfspaces(Mechanism):
     Privacy: epsilon-DP (theorem 1 of halfspaces.proof.md).
     Relies on: `Noise.laplace` being exact; rows per unit bounded by c before counting; projections that ignore the data.
     Shows / hides: the share of rows on each side of a hyperplane; hides rows nearer to it than the margin.
-    Accuracy: theorem 11 needs far larger k and m than are useful; the release reports the spread between projections.
+    Accuracy: theorem 11 needs far larger k and m than are useful; limits cover noise, cut cells and the spread of projections.
 
     Parameters
     ----------

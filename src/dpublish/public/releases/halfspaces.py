@@ -28,8 +28,9 @@ MAX_CELLS = 1 << 22
 class HalfspaceEstimate(Estimate):
     """An answer, and the margin for which it is meant: rows whose angle to the hyperplane has a smaller sine may go either way.
 
-    `low` and `high` cover the noise and the spread between projections. They are not a theorem: what every projection loses
-    alike is not seen. `answers` are those of the single projections.
+    `low` and `high` cover the noise, the rows of cells that the hyperplane cuts, and the spread between projections. Where
+    nothing is projected away (two columns on the sphere) they hold for every table. Otherwise they are not a theorem: what all
+    projections lose alike is not seen. `answers` are those of the single projections.
     """
 
     margin: float
@@ -85,20 +86,25 @@ class HalfspacesRelease(Release):
         numbers = [float(weights.get(name, 0.0)) for name in self.columns]
         if not all(math.isfinite(number) for number in [*numbers, float(above)]) or not any(numbers):
             raise QueryError("A halfspace needs finite weights, not all zero, and a finite bound.")
-        shares = self.sectors.shares(self.sectors.direction(numbers, float(above)))
+        angles = self.sectors.angles(self.sectors.direction(numbers, float(above)))
+        shares = self.sectors.shares(angles)
         answers = (shares * self.counts).sum(axis=1)
-        noise = float(np.sqrt((shares**2).sum(axis=1).mean() * self.variance))
+        # how rows lie inside a cell that the plane cuts is not known: none of them, or all, may be above
+        whole, touched = angles >= self.sectors.reach, angles > -self.sectors.reach
+        least, most = (float(np.median((cells * self.counts).sum(axis=1))) for cells in (whole, touched))
+        noise = float(np.sqrt(touched.sum(axis=1).max() * self.variance))
         count = answers.size
         spread = float(np.std(answers, ddof=1)) if count > 1 else noise
         # the spread holds the noise already; a median of m is about 1.25 times as uncertain as their mean
         error = max(spread, noise) * (1.2533 if count > 2 else 1.0) / math.sqrt(count)
         value = float(np.median(answers))
         width = max(normal_quantile((1 - level) / 2), math.log(1 / (1 - level)) / math.sqrt(2)) * error
+        cut = max(0.0, most - least)
         return HalfspaceEstimate(
             value=value,
-            standard_error=error,
-            low=max(0.0, value - width),
-            high=max(0.0, value + width),
+            standard_error=math.hypot(error, cut / math.sqrt(12)),
+            low=max(0.0, min(value, least) - width),
+            high=max(0.0, max(value, most) + width),
             level=level,
             margin=self.sectors.margin,
             answers=tuple(float(answer) for answer in answers),
