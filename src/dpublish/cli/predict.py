@@ -18,7 +18,8 @@ def predict(
 ) -> None:
     """Predict the target of rows of your own with a published classifier. Free: it only reads the release.
 
-    The rows get a predicted class and the probability of every class. Where they have the target too, accuracy is shown.
+    The rows get a predicted class and the probability of every class. Where they have the target too, accuracy is shown: a
+    figure about these rows, to be kept to yourself if they are private.
     """
     from dpublish.cli import screen
     from dpublish.cli.opened import open_for
