@@ -78,6 +78,12 @@ def test_query(released: Path, dpublish: Command) -> None:
     assert second["level"] == 0.9
 
 
+def test_a_condition_may_start_with_a_minus(released: Path, dpublish: Command) -> None:
+    shown = dpublish("query", "shop.dpr", "-1 < age", "--json", "-5.5 <= age")
+    assert [entry["predicate"] for entry in shown.document["estimates"]] == ["-1 < age", "-5.5 <= age"]
+    assert dpublish("query", "shop.dpr", "-x").code == 2
+
+
 def test_query_by_column(released: Path, dpublish: Command) -> None:
     document = dpublish("query", "shop.dpr", "--by", "city,member", "--json").document
     assert document["columns"][:3] == ["city", "member", "count"]

@@ -27,6 +27,7 @@ from dpublish.cli import (
     sql,
     verify,
 )
+from dpublish.cli.conditions import Conditions
 from dpublish.cli.failure import INTERRUPTED, report_failure
 from dpublish.cli.sections import Sections
 
@@ -51,7 +52,7 @@ app.command("plan", rich_help_panel=CURATOR)(plan.plan)
 app.command("release", rich_help_panel=CURATOR)(release.release)
 app.command("solve", rich_help_panel=CURATOR)(solve.solve)
 app.command("show", rich_help_panel=ANALYST)(show.show)
-app.command("query", rich_help_panel=ANALYST)(query.query)
+app.command("query", cls=Conditions, rich_help_panel=ANALYST)(query.query)
 app.command("sql", rich_help_panel=ANALYST)(sql.sql)
 app.command("export", rich_help_panel=ANALYST)(export.export)
 app.command("predict", rich_help_panel=ANALYST)(predict.predict)

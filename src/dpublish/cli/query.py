@@ -39,7 +39,7 @@ def query(
         else:
             screen.frame_grid(frame, most=rows)
         return
-    estimates = [(text, opened.estimate(text, level=level)) for text in predicate or []]
+    estimates = [(text.strip(), opened.estimate(text.strip(), level=level)) for text in predicate or []]
     if json:
         screen.write_json({"estimates": [{"predicate": text, **_numbers(estimate)} for text, estimate in estimates]})
         return
