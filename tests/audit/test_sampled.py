@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from fractions import Fraction
 
 import numpy as np
@@ -105,3 +106,28 @@ def test_features() -> None:
     assert lowest_bit(2.0**-1074) == -1074
     assert lowest_bit(0.0) == "0.0"
     assert features_of(float("nan")) == features_of(float("nan"))
+
+
+def test_an_input_of_several_pairs_is_run_once() -> None:
+    """Inputs that Python calls equal and a reader does not (1 and True) are two inputs."""
+    calls: Counter[str] = Counter()
+
+    def counted(noise: Noise, data: object) -> object:
+        calls[repr(data)] += 1
+        return int(noise.integers(2, size=1)[0])
+
+    report = audit.sampled(counted, [((1,), (2,)), ((2,), (3,)), ((True,), (2,)), ((1,), (3,))], epsilon=1, samples=20)
+    assert calls == {"(1,)": 20, "(2,)": 20, "(3,)": 20, "(True,)": 20}
+    assert report.passed
+
+
+def test_inputs_that_cannot_be_compared_are_told_apart_by_being_themselves() -> None:
+    shared, other = iter(()), iter(())
+    seen: list[int] = []
+
+    def noted(noise: Noise, data: object) -> int:
+        seen.append(id(data))
+        return int(noise.integers(2, size=1)[0])
+
+    audit.sampled(noted, [(shared, other), (other, shared)], epsilon=1, samples=20)
+    assert Counter(seen) == {id(shared): 20, id(other): 20}

@@ -19,6 +19,7 @@ from dpublish.noise.enumerator import Raised, freeze
 
 Features = dict[str, Hashable]
 MAX_PARTS = 32
+PLAIN = (bool, int, float, str, bytes, Fraction)
 
 
 def features_of(output: Any) -> Features:
@@ -61,13 +62,15 @@ def _collect(name: str, value: Any, parts: dict[str, Any]) -> None:
         value = value.tolist()
     elif isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, Mapping):
+    if isinstance(value, PLAIN):
+        parts[name or "value"] = value
+    elif isinstance(value, Mapping):
         for key, item in value.items():
             _collect(f"{name}[{key!r}]", item, parts)
-    elif isinstance(value, list | tuple):
+    elif isinstance(value, (list, tuple)):
         for position, item in enumerate(value):
             _collect(f"{name}[{position}]", item, parts)
-    elif isinstance(value, bool | int | float | str | bytes | Fraction) or value is None:
+    elif value is None:
         parts[name or "value"] = value
     elif hasattr(value, "__dict__"):
         _collect(name, vars(value), parts)

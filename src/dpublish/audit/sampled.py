@@ -1,9 +1,10 @@
 """Tier C: a lower confidence bound on epsilon from samples alone, for mechanisms too large to enumerate.
 
-For each pair of inputs the mechanism is run many times on both. Events that tell the inputs apart are chosen on the first half
+The mechanism is run many times on every input. For each pair, events that tell its inputs apart are chosen on the first half
 of the runs and tested on the second, so choosing them costs no confidence. For each event the Clopper-Pearson bounds
 p >= low and p' <= high give epsilon >= ln((low - delta) / high); Bonferroni over events, bounds and pairs keeps the chance of
-failing any private mechanism below `false_alarm`.
+failing any private mechanism below `false_alarm`. Pairs that share an input share its runs: Bonferroni asks for no independence
+between pairs, and within one the two halves are independent all the same.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dpublish.audit.report import Finding, Report, name_of
 from dpublish.cost import Amount, positive
 from dpublish.cost import exact as exact_amount
 from dpublish.errors import InputError
-from dpublish.noise.enumerator import Raised
+from dpublish.noise.enumerator import EnumerationError, Raised, freeze
 from dpublish.noise.tape import TapMisuse
 
 POWER = 0.9
@@ -84,7 +85,7 @@ def sampled(
     statistics : sequence of callables
         Further features of an output to look at, besides those of `dpublish.audit.features`.
     draws : callable
-        `draws(seed) -> Noise`; one source serves all runs on one input.
+        `draws(seed) -> Noise`; one source serves all runs on one input, and an input of several pairs is run once.
     """
     claim, slack = positive(epsilon), exact_amount(delta, "delta")
     inputs = list(pairs)
@@ -95,12 +96,10 @@ def sampled(
     alpha = false_alarm / (2 * max_events * len(inputs))
     findings: list[Finding] = []
     best, tested, worked = 0.0, 0, False
+    runs = _Runs(inputs, lambda data, seed: _samples(mechanism, data, samples, statistics, draws, seed))
     for position, pair in enumerate(inputs):
         try:
-            first, second = (
-                _samples(mechanism, data, samples, statistics, draws, first_seed + 2 * position + side)
-                for side, data in enumerate(pair)
-            )
+            first, second = (runs.on(data, first_seed + 2 * position + side) for side, data in enumerate(pair))
         except TapMisuse as misuse:
             findings.append(Finding(check="tap", pair=position, text=str(misuse)))
             continue
@@ -198,6 +197,32 @@ def detectable(epsilon: float, delta: float, runs: int, alpha: float) -> float:
         middle = (low + high) / 2
         low, high = (low, middle) if found(middle) else (middle, high)
     return high
+
+
+class _Runs:
+    """Runs on each input, kept for as long as a later pair has the same input."""
+
+    def __init__(self, pairs: Sequence[tuple[Any, Any]], draw: Callable[[Any, int], list[Features]]) -> None:
+        self._draw = draw
+        self._uses = Counter(_key(data) for pair in pairs for data in pair)
+        self._kept: dict[Hashable, list[Features]] = {}
+
+    def on(self, data: Any, seed: int) -> list[Features]:
+        key = _key(data)
+        found = self._kept.pop(key, None) or self._draw(data, seed)
+        self._uses[key] -= 1
+        if self._uses[key]:
+            self._kept[key] = found
+        return found
+
+
+def _key(data: Any) -> Hashable:
+    """Equal only for inputs that are the same to every reader, types included; the object itself where it cannot be told."""
+    try:
+        key: Hashable = freeze(data)
+    except EnumerationError:
+        key = id(data)
+    return key
 
 
 def _samples(

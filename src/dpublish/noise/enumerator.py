@@ -359,11 +359,18 @@ def uniform_options(bound: int) -> tuple[tuple[int, Fraction], ...]:
     return tuple((value, Fraction(1, bound)) for value in range(bound))
 
 
+# Written out once: a union of types in a call is made anew by every call, and audits freeze millions of values.
+AS_THEY_ARE = (str, bytes, Fraction, Raised, Outside)
+NUMBERS = (int, float, complex)
+
+
 def freeze(value: Any) -> Any:
     """A hashable stand-in that is equal exactly when a reader would see the same thing: types, widths and order included."""
-    if value is None or isinstance(value, str | bytes | int | float | complex | Fraction | Raised | Outside):
+    if isinstance(value, AS_THEY_ARE):
+        return value
+    if value is None or isinstance(value, NUMBERS):
         # 1, 1.0 and True are equal in Python but not to a reader; repr tells -0.0 from 0.0 and makes nan equal to itself.
-        return value if isinstance(value, str | bytes | Fraction | Raised | Outside) else (type(value).__name__, repr(value))
+        return (type(value).__name__, repr(value))
     if isinstance(value, np.ndarray):
         content = tuple(map(freeze, value.ravel().tolist())) if value.dtype.hasobject else value.tobytes()
         return ("array", value.dtype.str, value.shape, content)
