@@ -4,14 +4,17 @@ Both sides of the wall use it: the private side before counting, the public side
 total: no cell, of whatever type, raises. The rules, which depend on nothing but the cell and the axis:
 
 * Labels. Text matches a level after surrounding blanks are stripped; a number matches the level that spells it, so 1, 1.0 and
-  the text "1.0" all match "1". A boolean column reads true/false, yes/no, t/f, y/n and 1/0 in any case; a true or false cell
-  of another label column matches "true" or "True", "false" or "False". Any other text, "?" and "NA" included, is outside the
-  levels: declare "?" as a level to keep it apart.
-* Numbers. Text is read as a whole number or as the nearest double ("42", " 42 ", "42.0", "1e3", "-inf"). A number between two
-  integers counts as the lower one in an integer column. Infinite and huge values lie outside, at the end they point to.
+  the text "1.0" all match "1". A boolean column reads true/false, yes/no, t/f, y/n and 1/0 in any case; in other label columns
+  true, True and TRUE are one level unless several of them are declared, and so are the words for false. Any other text, "?"
+  and "NA" included, is outside the levels: declare "?" as a level to keep it apart.
+* Numbers. Text is read as a whole number or as the nearest double ("42", " 42 ", "42.0", "1e3", "-inf"); true is 1 and false
+  is 0, as text too. A number between two integers counts as the lower one in an integer column. Infinite and huge values lie
+  outside, at the end they point to.
   Dates are ISO text (2020-01-31, a time may follow and is ignored), dates, or date-times by their own wall clock.
 * Missing is null, empty or blank text, NaN, text that is not a number or date in a column of those, and any cell of a type
   that cannot be read (lists, structures, bytes, durations).
+* What a cell means does not depend on the type of its column, because one other row may have decided that: a frame's library
+  turns whole numbers into doubles, truths into objects and all into text as soon as one cell asks for it.
 * Outside the declared values: `clip` takes the nearest end, `other` its own code, `drop` the row. A missing value takes the
   missing code if there is one, else the other code if there is one, else drops the row.
 """
@@ -45,6 +48,9 @@ _LAST_ORDINAL = 3_652_059  # date(9999, 12, 31).toordinal()
 _MAX_TABLE = 1 << 20
 _NARROW = (pl.UInt8, pl.Int8, pl.UInt16, pl.Int16)
 _TRUE, _FALSE = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")
+_TRUTHS = (("true", "True", "TRUE"), ("false", "False", "FALSE"))  # as polars, pandas and R write them
+EXACT_WHOLE = 1 << 53
+"""Doubles are exact below; beyond, a whole number may be a rounded one, and is spelled with an exponent."""
 
 
 @dataclass(frozen=True)
@@ -180,6 +186,10 @@ class _LabelEncoder(_AxisEncoder):
             for slot, level in enumerate(axis.levels, start=1):
                 spelled.setdefault(level.strip(BLANKS), slot)
             spelled.pop("", None)
+            for same in _TRUTHS:
+                declared = next((spelled[word] for word in same if word in spelled), None)
+                if declared is not None:
+                    spelled.update((word, declared) for word in same if word not in spelled)
         self._spelled = spelled
         self._words = pl.Enum(list(spelled))
         self._word_slots = np.array([*spelled.values(), self.above], dtype=np.int64)
@@ -191,7 +201,7 @@ class _LabelEncoder(_AxisEncoder):
         if kind == pl.String:
             return self._text_slots(series)
         if kind == pl.Boolean:
-            either = [self._first(("true", "True")), self._first(("false", "False")), self.missing]
+            either = [*(self._spelled.get(words[0], self.above) for words in _TRUTHS), self.missing]
             return np.array(either, dtype=np.int64)[_choice(series)]
         if kind.is_integer():
             return self._whole_slots(*whole_numbers(series))
@@ -200,9 +210,6 @@ class _LabelEncoder(_AxisEncoder):
         if kind.is_decimal() or kind in (pl.Date, pl.Datetime, pl.Categorical):
             return self._text_slots(as_text(series))
         return self._all_missing(series)
-
-    def _first(self, words: Iterable[str]) -> int:
-        return next((self._spelled[word] for word in words if word in self._spelled), self.above)
 
     def _text_slots(self, series: pl.Series) -> NDArray[np.int64]:
         words = len(self._spelled)
@@ -324,19 +331,25 @@ def _choice(series: pl.Series) -> NDArray[np.int64]:
 
 
 def _spelled_number(text: str, single: bool) -> float | None:
-    """The double (or single) whose shortest spelling is `text`, whole numbers being spelled without a point."""
+    """The double (or single) whose shortest spelling is `text`, exact whole numbers being spelled without a point."""
     try:
         number = np.float32(text) if single else np.float64(text)
     except ValueError:
         return None
-    if not np.isfinite(number):
+    if np.isnan(number):
         return None
-    spelled = str(int(number)) if number == np.floor(number) else str(number)
+    whole = abs(float(number)) < EXACT_WHOLE and number == np.floor(number)
+    spelled = str(int(number)) if whole else str(number)
     return float(number) if spelled == text else None
 
 
 def as_text(series: pl.Series) -> pl.Series:
-    if series.dtype in (pl.Date, pl.Datetime):
+    kind = series.dtype
+    if isinstance(kind, pl.Datetime):
+        # the wall clock to the microsecond, as Python spells it: without a fraction of zero
+        clock = bounded_times(series).dt.replace_time_zone(None).dt.cast_time_unit("us")
+        return clock.dt.strftime("%Y-%m-%d %H:%M:%S%.6f").str.strip_suffix(".000000")
+    if kind == pl.Date:
         series = bounded_times(series)
     return series.cast(pl.String, strict=False)
 
@@ -346,7 +359,7 @@ def floats(series: pl.Series) -> tuple[NDArray[np.float64], BoolArray | None]:
     if series.dtype == pl.String:
         read = series.cast(pl.Float64, strict=False)
         if read.null_count() > series.null_count():
-            read = series.str.strip_chars(BLANKS).cast(pl.Float64, strict=False)
+            read = _doubles(series.str.strip_chars(BLANKS))
     elif series.dtype == pl.Boolean:
         read = series.cast(pl.Int8).cast(pl.Float64)
     else:
@@ -354,6 +367,14 @@ def floats(series: pl.Series) -> tuple[NDArray[np.float64], BoolArray | None]:
     values = read.fill_null(float("nan")).to_numpy()
     holes = np.isnan(values)
     return values, holes if holes.any() else None
+
+
+def _doubles(texts: pl.Series) -> pl.Series:
+    """Numbers of stripped texts, truths being 1 and 0; null for the rest."""
+    read = texts.cast(pl.Float64, strict=False)
+    words = texts.str.to_lowercase()
+    truth = pl.when(words == "true").then(1.0).when(words == "false").then(0.0)
+    return pl.select(truth.otherwise(read)).to_series()
 
 
 def _floored(values: NDArray[np.float64]) -> _Ints:
@@ -385,7 +406,7 @@ def _whole_text(series: pl.Series) -> tuple[_Ints, BoolArray | None]:
     rest = np.flatnonzero(read.is_null().to_numpy())
     texts = series.gather(rest).str.strip_chars(BLANKS)
     again = texts.cast(pl.Int64, strict=False)
-    doubles = texts.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
+    doubles = _doubles(texts).fill_null(float("nan")).to_numpy()
     unread = np.isnan(doubles)
     floored = _floored(np.where(unread, 0.0, doubles))
     values = np.array(read.fill_null(0).to_numpy())

@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -143,6 +144,54 @@ def test_a_failure_after_reading_says_nothing(curator: dp.Curator, monkeypatch: 
     monkeypatch.undo()
     with pytest.raises(dp.BudgetError, match="new key"):
         curator.publish(dp.Histogram(), epsilon=1, key="k")
+
+
+def frames_of(error: BaseException) -> str:
+    """All local variables of the library that a traceback with variables would print."""
+    found = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename != __file__]
+    assert found
+    return "".join(repr(frame.f_locals) for frame in found)
+
+
+def test_what_is_raised_holds_no_rows(curator: dp.Curator, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = np.array([424_242])
+    monkeypatch.setattr("dpublish.private.answers.answer_need", lambda *args, **kwargs: secret)
+    monkeypatch.setattr(dp.Histogram, "run", lambda *args: 1 / 0)
+    with pytest.raises(dp.PrivateSideError) as caught:
+        curator.publish(dp.Histogram(), epsilon=1)
+    assert "424242" not in frames_of(caught.value)
+
+
+@pytest.mark.parametrize("unit", ["row", "ward"])
+@pytest.mark.parametrize("kind", ["lazy", "sql"])
+def test_counting_units_before_the_debit_says_nothing_either(
+    kind: str, unit: str, frame: pl.DataFrame, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Under replace-one the number of units is public, and a query that stumbles over a row would quote it."""
+    import sqlite3
+
+    data: Any = frame.lazy().filter(pl.col("ward").cast(pl.Int64) > 0)
+    if kind == "sql":
+        with sqlite3.connect(tmp_path / "c.db") as database:
+            database.execute("create table t (ward, age)")
+            database.execute("insert into t values (?, 1)", [CANARY])
+        data = dp.SqlSource(f"sqlite:///{tmp_path / 'c.db'}", "select * from t where json_extract(ward, '$.x') is null")
+    schema = dp.Schema.from_toml(
+        SCHEMA.replace('"clinic"', f'"clinic"\nunit = "{unit}"\n' + "max_rows_per_unit = 1\n" * (unit != "row"))
+    )
+    curator = dp.Curator(data, schema, ledger=tmp_path / "c.ledger", budget=dp.Budget(epsilon=3))
+    for ask in (curator.plan, curator.publish):
+        with pytest.raises(dp.InputError, match="could not be counted") as caught:
+            ask(dp.Histogram(columns=["age"]), epsilon=1)
+        assert CANARY not in "".join(traceback.format_exception(caught.value)) + frames_of(caught.value)
+        assert (caught.value.__cause__, caught.value.__context__) == (None, None)
+    assert CANARY not in capfd.readouterr().err
+    assert spent(curator) == 0
+
+
+def test_rho_stands_for_every_delta(curator: dp.Curator) -> None:
+    with pytest.raises(dp.PlanError, match="not both"):
+        curator.plan(dp.Histogram(), rho="1/4", delta="1e-6")
 
 
 def test_a_panic_of_native_code_says_nothing_either(

@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from dpublish.errors import PlanError
+from dpublish.errors import InputError, PlanError
 from dpublish.mechanisms.optimize.inputs import AgentLists, AgentRows, GraphEdges, Lists, PresentItems
 from dpublish.mechanisms.optimize.metric import Metric
 from dpublish.mechanisms.optimize.set_cover import SetCover
@@ -39,6 +39,12 @@ def test_one_odd_edge_drops_no_other() -> None:
     ):
         edges = answer_need(need, open_structure(data, "edges"), SCHEMA, key=bytes(16))
         assert len(edges) == 2, type(data)
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (1, 2, 2)])
+def test_an_array_that_holds_no_pairs_is_refused_without_its_size(shape: tuple[int, ...]) -> None:
+    with pytest.raises(InputError, match="has two columns, one row an edge"):
+        open_structure(np.zeros(shape, dtype=np.int64), "edges")
 
 
 def test_lists_of_numbers_are_read_cell_by_cell() -> None:

@@ -276,7 +276,7 @@ def test_objects_of_all_sorts_become_columns_without_raising() -> None:
     assert series_from_objects(["\ud800", "é"]).to_list() == ["?", "é"]
     assert series_from_objects([10**5000, -(10**5000)]).to_list() == [str(10**30), str(-(10**30))]
     assert series_from_objects([np.int8(1), np.float64(2.0), -0.0, 1e16, math.nan, pd.NA, pd.NaT]).to_list() == [
-        *("1", "2", "0", "10000000000000000", None, None, None)
+        *("1", "2", "0", "1e+16", None, None, None)
     ]
     decimals = [decimal.Decimal(text) for text in ("NaN", "sNaN", "1E+2", "-Infinity")]
     assert series_from_objects(decimals).to_list() == [None, None, "100", "-inf"]
@@ -307,3 +307,12 @@ def test_lazy_frames_are_read_in_bounded_batches(monkeypatch: pytest.MonkeyPatch
     heights = [batch.height for batch in open_source(pl.LazyFrame({"x": range(10_500)})).batches(["x"])]
     assert sum(heights) == 10_500
     assert max(heights) <= 1_000
+
+
+def test_one_cell_of_other_bytes_does_not_end_the_reading_of_sqlite(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "latin.db") as database:
+        database.execute("create table t (name)")
+        database.execute("insert into t values ('Meier'), (cast(x'4dfc6c6c6572' as text))")
+    source = open_source(SqlSource(f"sqlite:///{tmp_path / 'latin.db'}", "select * from t"))
+    assert [cell for frame in source.batches(["name"]) for cell in frame.get_column("name")] == ["Meier", "M\ufffdller"]
+    assert source.count_units("name") == 2

@@ -13,12 +13,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dpublish.encode import BLANKS, ZERO_FRACTION
+from dpublish.encode import BLANKS
 from dpublish.mechanisms.base import Need
 from dpublish.mechanisms.kernels.sets_ingest import tidy_records
 from dpublish.mechanisms.sets.baskets import Baskets, Transactions, item_names
 from dpublish.mechanisms.sets.taxonomy import OTHER_ITEM
 from dpublish.private.bound import keep_rows
+from dpublish.readers.objects import spelled_floats
 from dpublish.readers.sources import Source
 from dpublish.readers.units import join_units, unit_values
 from dpublish.schema import Schema
@@ -59,7 +60,7 @@ class ItemCoder:
         if kind.is_integer() and self._dense is not None:
             return self._numbers(values, self._dense)
         if kind.is_float():
-            values = values.fill_nan(None).cast(pl.String).str.replace(ZERO_FRACTION, "${1}")
+            values = spelled_floats(values)
         elif kind == pl.Boolean or kind.is_integer() or kind in (pl.Categorical, pl.Enum):
             values = values.cast(pl.String)
         elif kind != pl.String:

@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpublish.cost import Budget, Cost, exact, positive
 from dpublish.errors import BudgetError, BundleError, InputError, PlanError, PrivateSideError, PublishError, SchemaError
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 Number = Fraction | float | int | str
 Progress = Callable[[str], None]
+T = TypeVar("T")
 
 
 def make_noise(seed: int | None) -> Noise:
@@ -167,7 +168,12 @@ class Curator:
         if schema.neighbours != "replace-one":
             return schema
         source.require(unit_columns(schema), schema_name=schema.name)
-        size = source.count_units(schema.unit.column)
+        size = attempt(lambda: source.count_units(schema.unit.column))
+        if size is None:
+            # before the debit, so rows may not speak here either: a driver's words quote the cell that it stumbled over
+            raise InputError(
+                "The units could not be counted: the data is damaged, or the query or frame behind it fails. Nothing was spent."
+            )
         if size == 0:
             raise InputError("The data has no rows. Under replace-one the number of rows is public, so this can be said.")
         if schema.size is not None and schema.size != size:
@@ -229,21 +235,30 @@ def run_private(mechanism: Mechanism, plan: Plan, source: Source, noise: Noise, 
     """Read, bound, count and run. Whatever goes wrong in here comes out as one constant text."""
     from dpublish.private.answers import answer_need
 
-    failure: PrivateSideError | None = None
+    def run() -> Content:
+        numbers = answer_need(mechanism.needs(plan), source, plan.schema, key=noise.key(label="rows of a unit"), progress=None)
+        say("adding noise")
+        return mechanism.run(noise, numbers, plan)
+
+    content = attempt(run)
+    if content is None:
+        raise PrivateSideError
+    return content
+
+
+def attempt(action: Callable[[], T]) -> T | None:
+    """What `action` returns, or None if it fails. It sees private rows, so nothing of its failure is kept.
+
+    The caller raises an exception of its own: one raised in here would hold the frames of `action`, and with them rows.
+    """
     try:
         with warnings.catch_warnings(), quiet_native_code():
             warnings.simplefilter("ignore")
-            numbers = answer_need(
-                mechanism.needs(plan), source, plan.schema, key=noise.key(label="rows of a unit"), progress=None
-            )
-            say("adding noise")
-            return mechanism.run(noise, numbers, plan)
+            return action()
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException:  # a panic of native code is not an Exception
-        failure = PrivateSideError()
-    # raised outside the handler, so that neither __cause__ nor __context__ holds an exception that could quote a row
-    raise failure
+        return None
 
 
 def build_manifest(plan: Plan, receipt: Receipt, content: Content, *, publishable: bool) -> dict[str, Any]:
@@ -307,8 +322,8 @@ def request_of(plan: Plan, seed: int | None) -> Mapping[str, object]:
 def as_cost(epsilon: Number | None, delta: Number | None, rho: Number | None) -> Cost:
     """The cost a caller asked for, exactly. Refuses what is not a positive finite number, naming it."""
     if rho is not None:
-        if epsilon is not None:
-            raise PlanError("Give epsilon (and delta), or rho, not both.")
+        if epsilon is not None or delta is not None:
+            raise PlanError("Give epsilon (and delta), or rho, not both: rho stands for one epsilon at every delta.")
         return Cost.zcdp(positive(rho, "rho"))
     if epsilon is None:
         raise PlanError("Give epsilon = ..., the privacy cost of the release.")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from decimal import ROUND_CEILING, Context
 
+from dpublish.cost import show
 from dpublish.plan import Plan
 
 EXCEPTION = "1e-9"
@@ -35,6 +37,13 @@ def privacy_statement(plan: Plan, *, publishable: bool) -> str:
 def _factor(plan: Plan) -> str:
     """The factor in words. A zCDP cost bounds none by itself, so it is stated at a small probability of exception."""
     cost = plan.cost.to_approximate(EXCEPTION) if plan.cost.kind == "zcdp" else plan.cost
-    epsilon = float(cost.epsilon)
-    text = f"exp({epsilon:g})" + (f" = {math.exp(epsilon):.3g}" if epsilon < 50 else "")
-    return text + (f" (except with probability {float(cost.delta):.3g})" if cost.delta else "")
+    text = f"exp({show(cost.epsilon)})"
+    if cost.epsilon < 50:
+        text += f" = {_rounded_up(math.exp(float(cost.epsilon)))}"
+    return text + (f" (except with probability {show(cost.delta)})" if cost.delta else "")
+
+
+def _rounded_up(factor: float) -> str:
+    """Three digits. A promise is never rounded down, and the double's own error is far below the part added here."""
+    digits = Context(prec=3, rounding=ROUND_CEILING).create_decimal(repr(factor * (1 + 1e-12)))
+    return f"{digits:f}" if factor < 1e6 else f"{digits:e}"

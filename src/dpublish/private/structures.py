@@ -8,6 +8,7 @@ would be. Nothing is ever said about how many were.
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -17,14 +18,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from dpublish.encode import BLANKS, EXACT_WHOLE, ZERO_FRACTION, as_text
 from dpublish.errors import InputError, PlanError
 from dpublish.mechanisms.optimize.inputs import AgentLists, AgentRows, Edges, GraphEdges, Labels, Lists, PresentItems, edges_of
 from dpublish.noise.base import IntArray
-from dpublish.readers.objects import series_from_objects
+from dpublish.readers.objects import series_from_objects, spelled_floats
 from dpublish.readers.sources import Source, open_source
 from dpublish.schema import Schema
 
 Shape = Literal["edges", "items", "lists"]
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?inf")
 _PLAIN = (".txt", ".txt.gz", ".edges", ".edges.gz", ".dat", ".dat.gz")
 _WIDTH = {"edges": 2, "items": 1, "lists": 1}
 _NAMES = {"edges": ("source", "target"), "items": ("item",), "lists": ("items",)}
@@ -48,7 +51,7 @@ def answer_need(
             progress(0)
         frames.append(frame)
     if isinstance(need, AgentRows):
-        return [_plain_row(row) for frame in frames for row in frame.iter_rows(named=True)]
+        return [row for frame in frames for row in _plain_rows(frame)]
     if isinstance(need, GraphEdges):
         return _edges(frames, columns, need)
     if isinstance(need, PresentItems):
@@ -90,24 +93,33 @@ def spelled(values: pl.Series) -> pl.Series:
 
     One missing or fractional cell turns a column of integers into floats, so a float that is a whole number is spelled as one.
     """
-    if not values.dtype.is_float():
-        return values.cast(pl.String, strict=False)
-    whole = values.cast(pl.Int64, strict=False)
-    text = pl.when(values == whole).then(whole.cast(pl.String)).otherwise(values.fill_nan(None).cast(pl.String))
-    return pl.select(text).to_series()
+    return spelled_floats(values) if values.dtype.is_float() else as_text(values)
 
 
-def _plain_row(row: dict[str, Any]) -> dict[str, Any]:
-    """Whole floats as integers, NaN as missing, for the same reason."""
-    return {name: _plain_cell(value) for name, value in row.items()}
+def _plain_rows(frame: pl.DataFrame) -> list[dict[str, Any]]:
+    """Rows for a function of the curator's: whole numbers, numbers, truths, texts or None, by each cell alone.
+
+    Everything is spelled and read again, because one text in a column of numbers makes texts of all, and then a function that
+    compares numbers would fail on every agent.
+    """
+    nested = {name for name, kind in frame.schema.items() if kind.is_nested()}
+    columns = [
+        frame.get_column(name).to_list() if name in nested else [_plain_cell(text) for text in spelled(frame.get_column(name))]
+        for name in frame.columns
+    ]
+    return [dict(zip(frame.columns, cells, strict=True)) for cells in zip(*columns, strict=True)]
 
 
-def _plain_cell(value: Any) -> Any:
-    if not isinstance(value, float):
-        return value
-    if value != value:
+def _plain_cell(text: str | None) -> Any:
+    text = None if text is None else text.strip(BLANKS)
+    if not text:
         return None
-    return int(value) if value.is_integer() else value
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if not _NUMBER.fullmatch(text):
+        return text
+    number = float(text)
+    return int(number) if number.is_integer() and abs(number) < EXACT_WHOLE else number
 
 
 def item_numbers(values: pl.Series, size: int, labels: Labels) -> IntArray:
@@ -117,8 +129,10 @@ def item_numbers(values: pl.Series, size: int, labels: Labels) -> IntArray:
         text = spelled(values).str.strip_chars().alias("label").to_frame()
         found = text.join(known, on="label", how="left", maintain_order="left").get_column("number")
         return found.fill_null(-1).to_numpy().astype(np.int64)
+    if values.dtype == pl.Boolean:
+        values = values.cast(pl.String)  # as in a column of objects, where true is a text too and no number
     if values.dtype == pl.String:
-        values = values.str.strip_chars()
+        values = values.str.strip_chars().str.replace(ZERO_FRACTION, "${1}")
     numbers = values.cast(pl.Int64, strict=False)
     if values.dtype.is_float():
         numbers = pl.select(pl.when(values == numbers).then(numbers)).to_series()
@@ -182,7 +196,9 @@ _TEXT_EDGES = {"source": pl.String, "target": pl.String}
 def _frame(data: Any, shape: Shape) -> pl.DataFrame:
     if shape == "edges":
         if isinstance(data, np.ndarray) and data.dtype.kind in "iu":
-            return pl.DataFrame({"source": data.reshape(-1, 2)[:, 0], "target": data.reshape(-1, 2)[:, 1]})
+            if data.ndim != 2 or data.shape[1] != 2:
+                raise InputError("An array of edges has two columns, one row an edge.")
+            return pl.DataFrame({"source": data[:, 0], "target": data[:, 1]})
         pairs = [pair for pair in (_pair(item) for item in data) if pair is not None]
         ends = {"source": [u for u, _ in pairs], "target": [v for _, v in pairs]}
         return pl.DataFrame({name: series_from_objects(cells) for name, cells in ends.items()}, schema=_TEXT_EDGES)

@@ -69,6 +69,8 @@ class SqlReader:
                 connection = connection.execution_options(postgresql_readonly=True)
             elif dialect == "sqlite":
                 connection.exec_driver_sql("PRAGMA query_only = ON")
+                # SQLite holds text of any bytes; one cell that is no UTF-8 must not end the reading of all
+                connection.connection.driver_connection.text_factory = _lossy  # type: ignore[union-attr]
             elif dialect in ("mysql", "mariadb"):
                 connection.exec_driver_sql("SET TRANSACTION READ ONLY")
             try:
@@ -100,6 +102,10 @@ def _engine(url: str) -> Engine:
     if on_disk and not Path(str(file)).is_file():  # SQLite would create it
         raise InputError(f"There is no SQLite file '{file}'.")
     return engine
+
+
+def _lossy(cell: bytes) -> str:
+    return cell.decode("utf-8", "replace")
 
 
 def _literal(query: str) -> TextClause:

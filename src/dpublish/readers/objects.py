@@ -1,7 +1,7 @@
 """Columns of Python objects, as databases and object frames hand them out, to columns of text.
 
 Each cell is spelled by itself. A type chosen for a whole column would depend on all of its cells, and then one row could change
-how the others are read. Reading a number or a date from its text gives the same code as reading the value.
+how the others are read. Reading a number, a truth or a date from its text gives the same code as reading the value.
 """
 
 from __future__ import annotations
@@ -15,12 +15,32 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from dpublish.encode import EXACT_WHOLE
+
 _HUGE = 10**30
 
 
 def series_from_objects(values: Sequence[Any]) -> pl.Series:
     """Text for cells that hold one plain value, null for nulls, NaN and everything else."""
     return pl.Series([_text(value) for value in values], dtype=pl.String)
+
+
+def rounded_wholes(values: Sequence[Any]) -> list[Any]:
+    """Whole numbers beyond 2^53 as the nearest double: what pandas makes of them once another cell of theirs is missing."""
+    return [_rounded(value) for value in values]
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and abs(int(value)) >= EXACT_WHOLE:
+        return float(max(-_HUGE, min(_HUGE, int(value))))
+    return value
+
+
+def spelled_floats(values: pl.Series) -> pl.Series:
+    """Text of doubles, cell by cell as `series_from_objects` spells them; each distinct number is spelled once."""
+    distinct = values.unique()
+    spelled = series_from_objects(distinct.to_list())
+    return values.replace_strict(distinct, spelled, default=None, return_dtype=pl.String)
 
 
 def _text(value: Any) -> str | None:
@@ -36,7 +56,7 @@ def _text(value: Any) -> str | None:
     if isinstance(value, float):
         if value != value:
             return None
-        return str(int(value)) if abs(value) < _HUGE and value == int(value) else repr(float(value))
+        return str(int(value)) if abs(value) < EXACT_WHOLE and value == int(value) else repr(float(value))
     if isinstance(value, decimal.Decimal):
         if value.is_nan():
             return None

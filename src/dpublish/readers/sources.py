@@ -14,13 +14,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from dpublish.encode import EncodedBatch, Encoder
+from dpublish.encode import EXACT_WHOLE, EncodedBatch, Encoder
 from dpublish.errors import InputError, SchemaError, did_you_mean
 from dpublish.readers.databases import SqlReader, SqlSource
 from dpublish.readers.delimited import DelimitedFile
-from dpublish.readers.objects import series_from_objects
+from dpublish.readers.objects import rounded_wholes, series_from_objects
 from dpublish.readers.units import join_units, unit_values
 
 __all__ = ["Source", "SqlSource", "open_source"]
@@ -227,15 +229,23 @@ class _Pandas(Source):
 
 
 def _from_pandas(column: Any) -> pl.Series:
+    """A column whose cells mean the same whatever type pandas chose for it: that choice depends on all rows."""
     with _quiet():
         if column.dtype.kind in "iufb" and not hasattr(column.dtype, "na_value"):
-            return pl.Series(column.to_numpy())
+            return _from_numpy(column.to_numpy())
         if column.dtype != object:
             try:
                 return pl.Series(pl.from_pandas(column.reset_index(drop=True)))
             except Exception:  # whatever a library says about a column, its cells can still be read one by one
                 pass
-        return series_from_objects(column.tolist())
+        return series_from_objects(rounded_wholes(column.tolist()))
+
+
+def _from_numpy(values: NDArray[Any]) -> pl.Series:
+    """One missing cell makes doubles of whole numbers and singles, so what a double cannot hold is rounded without one too."""
+    fraction = values.dtype.kind == "f"
+    beyond = values.dtype.kind in "iu" and values.size and max(int(values.max()), -int(values.min())) >= EXACT_WHOLE
+    return pl.Series(values.astype(np.float64) if fraction or beyond else values)
 
 
 class _Arrow(Source):

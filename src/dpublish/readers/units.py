@@ -1,4 +1,7 @@
-"""When two cells name the same unit: text is stripped of surrounding blanks and of a zero fraction ("7.0" is "7")."""
+"""When two cells name the same unit: text is stripped of surrounding blanks and of a zero fraction ("7.0" is "7").
+
+A double of 2^53 and beyond, also one spelled with an exponent, names nobody: it may be several ids rounded to one.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from dpublish.encode import BLANKS, ZERO_FRACTION
+from dpublish.encode import BLANKS, EXACT_WHOLE, ZERO_FRACTION, as_text
+from dpublish.readers.objects import spelled_floats
+
+_ROUNDED = r"^-?[0-9](\.[0-9]+)?e\+[0-9]+$"
 
 
 def unit_values(units: pl.Series) -> pl.Series:
@@ -16,12 +22,13 @@ def unit_values(units: pl.Series) -> pl.Series:
         units = units.cast(pl.String)  # category numbers depend on which other values occur
     if units.dtype == pl.String:
         stripped = units.str.strip_chars(BLANKS).str.replace(ZERO_FRACTION, "${1}")
-        return stripped.set(stripped.str.len_bytes() == 0, None)
+        return stripped.set((stripped.str.len_bytes() == 0) | stripped.str.contains(_ROUNDED), None)
     if kind.is_float():
-        return units.fill_nan(None)
-    if kind.is_temporal():
-        return units.to_physical()
-    if kind.is_nested() or kind in (pl.Object, pl.Unknown, pl.Null):
+        known = units.fill_nan(None)
+        return known.set(known.abs() >= EXACT_WHOLE, None)
+    if kind in (pl.Date, pl.Datetime):
+        return as_text(units)
+    if kind.is_nested() or kind in (pl.Object, pl.Unknown, pl.Null, pl.Time, pl.Duration):
         return pl.Series(units.name, [None] * len(units), dtype=pl.Int64)
     return units
 
@@ -42,5 +49,6 @@ def spelled_units(units: pl.Series) -> pl.Series:
     """Ids as text, so that the hash of a unit does not depend on the type that the ids of others led to. Bytes stay bytes."""
     if units.dtype in (pl.String, pl.Binary):
         return units
-    plus_zero = units + 0.0 if units.dtype.is_float() else units  # minus zero equals zero
-    return unit_values(plus_zero.cast(pl.String))
+    if units.dtype.is_float():
+        return spelled_floats(units + 0.0)  # minus zero equals zero
+    return unit_values(units.cast(pl.String))

@@ -1,0 +1,117 @@
+"""What a cell means does not depend on the type that its column has because of another row.
+
+pandas chooses one type for a column: whole numbers become doubles when a cell is missing, truths become objects, and all become
+text beside a text. If codes followed, one row could move all others, and no noise would hide that.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from dpublish.encode import Encoder
+from dpublish.private.bound import keep_rows
+from dpublish.private.structures import _plain_rows
+from dpublish.readers.sources import open_source
+from dpublish.readers.units import join_units
+from dpublish.schema import Schema
+
+HEAD = '[dataset]\nname = "x"\nneighbours = "add-remove-one"\n[columns.v]\nmissing = true\n'
+AXES = {
+    "truths": 'kind = "categorical"\nlevels = ["True", "False"]\n',
+    "labels": 'kind = "categorical"\nlevels = ["0", "1", "2", "0.5", "0.1", "1e-05", "1000000", "12345678901234567", "1e+16", '
+    '"9300000000000000000", "2020-01-01", "2020-01-01 00:00:00", "2020-05-05 13:00:00.5", "inf"]\n',
+    "boolean": 'kind = "boolean"\n',
+    "integer": 'kind = "integer"\nlower = -5\nupper = 20\noutside = "other"\n',
+    "real": 'kind = "real"\nlower = -5\nupper = 20\nbins = 50\noutside = "other"\n',
+    "date": 'kind = "date"\nlower = 2019-01-01\nupper = 2021-01-01\noutside = "other"\n',
+}
+TIMES = ["2020-01-01", "2020-05-05 13:00:00.5"]
+COLUMNS: dict[str, Any] = {
+    "bool": [True, False],
+    "int": [0, 1, 2, 7, 1_000_000, 12345678901234567],
+    "uint64": np.array([0, 1, 9300000000000000000], dtype=np.uint64),
+    "float": [0.0, 1.0, 0.5, 0.1, 1e-5, 1e16, 2.7, -0.5, -0.0, float("inf")],
+    "float32": np.array([0.5, 0.1, 0.7, 1.0, 2.7, 1e-5], dtype=np.float32),
+    "time": pd.to_datetime(TIMES, format="mixed"),
+    "zone": pd.to_datetime(TIMES, format="mixed").tz_localize("Europe/Amsterdam"),
+    "text": ["True", "TRUE", "1", "0.5", " 1 ", "2020-01-01"],
+    "categories": pd.Categorical([0, 1, 2]),
+    "truths": pd.Categorical([True, False]),
+    "nullable": pd.array([True, False], dtype="boolean"),
+    "duration": pd.to_timedelta([1, 2], unit="D"),
+}
+NEWCOMERS = [None, float("nan"), "x", 10**25, True, 5, 2.5, pd.NaT, dt.date(2020, 1, 1), decimal.Decimal("1.5"), [1]]
+
+
+def codes(cells: Any, axis: str) -> list[int]:
+    encoder = Encoder(Schema.from_toml(HEAD + AXES[axis]).domain(["v"]))
+    source = open_source(pd.DataFrame({"v": pd.Series(cells)}))
+    return [code for batch, _ in source.coded(encoder) for code in batch.codes[0].tolist()]
+
+
+@pytest.mark.parametrize("axis", AXES)
+@pytest.mark.parametrize("column", COLUMNS)
+def test_another_row_does_not_change_a_code(axis: str, column: str) -> None:
+    cells = list(pd.Series(COLUMNS[column]))
+    alone = codes(COLUMNS[column], axis)
+    for newcomer in NEWCOMERS:
+        assert codes([*cells, newcomer], axis)[: len(alone)] == alone, newcomer
+
+
+def test_what_is_read_is_what_was_meant() -> None:
+    """Or else reading nothing at all would pass."""
+    assert codes([True, False, None], "truths") == codes(["True", "false", ""], "truths") == [0, 1, 3]
+    assert codes([True, False], "integer") == codes([1, 0], "integer") == codes(["TRUE", "false "], "integer")
+    assert codes([True], "real") == codes([1.0], "real")
+    levels = Schema.from_toml(HEAD + AXES["labels"]).domain(["v"]).axes[0]
+    read = [levels.label(code) for code in codes([0.1, 1e16, float("inf"), 1_000_000, dt.datetime(2020, 1, 1)], "labels")]
+    assert read == ["0.1", "1e+16", "inf", "1000000", "2020-01-01 00:00:00"]
+
+
+@pytest.mark.parametrize("newcomer", [None, "x"])
+@pytest.mark.parametrize(
+    "ids", [[7, 8, 9], [2**57 + 1, 2**57 + 3, 2**57 + 7], [0.5, 1.5, 2.5], pd.to_datetime(TIMES, format="mixed")]
+)
+def test_units_stay_who_they_are(ids: Any, newcomer: Any) -> None:
+    """Ids that a double rounds together name nobody, whether or not anything rounded them."""
+
+    def kept(cells: Any) -> list[bool]:
+        frame = pd.DataFrame({"id": pd.Series(cells)})
+        units = [batch.get_column("id") for batch in open_source(frame).batches(["id"])]
+        return [bool(keep) for keep in keep_rows(join_units(units), 1, bytes(16))]
+
+    cells = list(pd.Series(ids)) * 3
+    alone = kept(pd.Series(cells))
+    assert kept([*cells, newcomer])[: len(alone)] == alone
+    assert sum(alone) == (0 if isinstance(cells[0], int) and cells[0] > 2**53 else len(set(cells)))
+
+
+def test_exact_ids_beyond_doubles_are_read_where_no_row_can_round_them() -> None:
+    big = [2**57 + 1, 2**57 + 2, 2**57 + 2]
+    assert open_source(pl.DataFrame({"id": big})).count_units("id") == 2
+    assert open_source(pd.DataFrame({"id": [str(one) for one in big]})).count_units("id") == 2
+    assert open_source(pd.DataFrame({"id": pd.array(big, dtype="Int64")})).count_units("id") == 2
+
+
+@pytest.mark.parametrize("newcomer", [None, "n/a", 2.5, True])
+def test_rows_for_a_function_have_the_same_values(newcomer: Any) -> None:
+    columns: dict[str, list[Any]] = {"age": [41, 30], "member": [True, False], "height": [1.5, 2.0], "name": ["7", "ann"]}
+
+    def rows(cells: dict[str, list[Any]]) -> list[dict[str, Any]]:
+        source = open_source(pd.DataFrame({name: pd.Series(values) for name, values in cells.items()}))
+        return [row for frame in source.batches(list(cells)) for row in _plain_rows(frame)]
+
+    alone = rows(columns)
+    assert alone == [
+        {"age": 41, "member": True, "height": 1.5, "name": 7},
+        {"age": 30, "member": False, "height": 2, "name": "ann"},
+    ]
+    assert rows({name: [*values, newcomer] for name, values in columns.items()})[:2] == alone
+    assert [type(value) for value in alone[0].values()] == [int, bool, float, int]
