@@ -17,12 +17,16 @@ OPENING = (
     "online:debited",
     "online:ran",
     "online:prepared",
+    "online:known",
     "online:ready",
     "online:sealed",
+    "online:confirmed",
     "debit.committed",
     "seal.committed",
 )
-ASKING = ("online:drawn", "online:torn", "online:written", "online:marked", "anchor.written", "anchor.renamed")
+LOSING = ("online:begun", "online:drawn", "online:torn")
+"""Between the note that a query is begun and the end of its line: the query counts as a hard one."""
+ASKING = (*LOSING, "online:uncut", "online:written", "online:marked", "anchor.written", "anchor.renamed")
 CASES = [(point, 0) for point in OPENING] + [(point, 2) for point in ASKING]
 
 
@@ -80,12 +84,26 @@ def check(nursery: Nursery, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert desk.status().hard <= 4
 
 
+def lost(nursery: Nursery, name: str) -> int:
+    lines = (nursery.folder / name / "transcript.jsonl").read_text().splitlines()
+    return sum("lost" in json.loads(line) for line in lines)
+
+
 @pytest.mark.parametrize(("point", "passes"), CASES)
 def test_a_killed_session_resumes(nursery: Nursery, point: str, passes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     name = f"{point}-{passes}".replace(":", "-").replace(".", "-")
     assert nursery.run(name, point, passes) == -9
     assert nursery.run(name) == 0, "it opens again with the same key and goes on"
     check(nursery, name, monkeypatch)
+    assert lost(nursery, name) == (point in LOSING)
+
+
+def test_killed_again_while_the_loss_is_written(nursery: Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
+    for point, passes in (("online:drawn", 1), ("online:torn", 0), ("online:torn", 0), ("online:uncut", 0)):
+        assert nursery.run("again", point, passes) == -9
+    assert nursery.run("again") == 0
+    check(nursery, "again", monkeypatch)
+    assert lost(nursery, "again") == 1
 
 
 @pytest.mark.nightly

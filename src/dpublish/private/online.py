@@ -1,102 +1,53 @@
 """A durable online session: paid once when it is opened, then asked one query after another, also after a crash.
 
-    open:  plan -> debit -> count rows -> begin(noise) -> write the folder -> seal it in the ledger
-    ask:   lock -> judge and answer(noise) -> transcript on disk -> high-water mark on disk -> show
+    open:  plan -> debit -> count rows -> begin(noise) -> write the folder -> seal it in the ledger -> mark it as sealed
+    ask:   lock -> note and room on disk -> judge and answer(noise) -> transcript on disk -> high-water mark on disk -> show
 
 Nothing is shown before it is on disk, so after kill -9 an answer is either in the transcript, and given again for its key, or
 was never seen. The exact counts are taken once, at opening, and kept beside the transcript for the owner's eyes only: all
 answers of a session speak of the same rows. The hypotheses follow from the transcript and are made again from it.
+
+A failure could tell what the reply was: only a hard linear query writes its weights, which may not fit the disk or the memory.
+Room for the longest line is therefore taken before noise is drawn, and whatever happens after that (an error, a full disk, kill
+-9) the query counts as a hard one. So at most `max_hard` hard replies are ever drawn, and what anyone sees, failures included,
+is a function of replies that the session has paid for.
 """
 
 from __future__ import annotations
 
 import hashlib
 import secrets
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.domain import Domain
-from dpublish.errors import (
-    BudgetError,
-    BudgetExceeded,
-    InputError,
-    LedgerUnavailable,
-    PrivateSideError,
-    SchemaError,
-)
+from dpublish.errors import BudgetError, BudgetExceeded, InputError, LedgerUnavailable, SchemaError
 from dpublish.ledger.crashpoints import reach
-from dpublish.mechanisms.online.base import Desk, OnlineMechanism, Query, Reply, dense_counts
+from dpublish.mechanisms.online.base import Desk, OnlineMechanism, Query, Reply
 from dpublish.noise.base import IntArray, Noise
-from dpublish.plan import Plan
+from dpublish.private.online_answers import OnlineAnswer, SessionStatus, answer_of
 from dpublish.private.online_files import SessionFiles, canonical, session_lock
 from dpublish.private.online_queries import LINEAR, read_query
-from dpublish.public.estimation import Estimate
-from dpublish.quiet import quiet_native_code
+from dpublish.private.online_setup import guarded, set_up
 
 if TYPE_CHECKING:
-    from dpublish.ledger.base import Receipt
+    from dpublish.ledger.base import Ledger
     from dpublish.private.gate import Curator, Number
-    from dpublish.readers.sources import Source
 
-T = TypeVar("T")
 Progress = Callable[[str], None]
-FORMAT = "dpublish-online"
-FORMAT_VERSION = 1
+_WIDEST = -1.2345678901234567e-300
+"""No number is longer in JSON."""
+_CHAIN = 256
+"""More bytes than a line has besides its entry: two hashes, their names, the end of the line."""
 METHODS: Mapping[str, str] = {
     "median-mechanism": "dpublish.mechanisms.online.median:MedianMechanism",
     "online-multiplicative-weights": "dpublish.mechanisms.online.multiplicative_weights:OnlineMultiplicativeWeights",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class OnlineAnswer:
-    """One answer of a session. `estimate` is in rows; `label` says whether the data was asked ("hard") or not ("easy")."""
-
-    number: int
-    key: str
-    query: str
-    label: str
-    estimate: Estimate
-    hard_left: int
-
-    def __str__(self) -> str:
-        return f"{self.estimate} [{self.label}; {self.hard_left} hard answers left]"
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "number": self.number,
-            "key": self.key,
-            "query": self.query,
-            "label": self.label,
-            "estimate": self.estimate.to_json(),
-            "hard_left": self.hard_left,
-        }
-
-    def to_bytes(self) -> bytes:
-        """The answer as it is handed out: the same bytes whenever the same key is asked again."""
-        return canonical(self.to_json())
-
-
-@dataclass(frozen=True, kw_only=True)
-class SessionStatus:
-    dataset: str
-    method: str
-    cost: str
-    asked: int
-    hard: int
-    hard_left: int
-    state: str
-    publishable: bool
-
-    def to_json(self) -> dict[str, Any]:
-        return dict(vars(self))
 
 
 class OnlineSession:
@@ -112,6 +63,7 @@ class OnlineSession:
             self._private = self._files.read_private()
             self._desk: Desk = self._mechanism.desk(header["facts"], header["public"], self.domain.size)
             self._entries: list[dict[str, Any]] = []
+            self._closed = False
             self._by_key: dict[str, dict[str, Any]] = {}
             self._catch_up()
 
@@ -127,7 +79,8 @@ class OnlineSession:
     def ask(self, query: str | Sequence[float] | NDArray[np.float64], *, key: str | None = None) -> OnlineAnswer:
         """Answer one query: a predicate as `estimate` takes it, or one weight from 0 to 1 for every cell of the domain.
 
-        The same `key` with the same query gives the same bytes again, whatever happened in between.
+        The same `key` with the same query gives the same bytes again, whatever happened in between. A query that fails after
+        noise was drawn for it counts as a hard one, since the failure may have told that it was.
         """
         asked = read_query(query, self.domain, self._desk.resolution)
         asked_digest = hashlib.sha256(asked.weights.tobytes()).hexdigest()
@@ -140,19 +93,18 @@ class OnlineSession:
             if known is not None:
                 if known["query_digest"] != asked_digest:
                     raise BudgetError(f"Key '{key}' belongs to another query of this session. Use a new key.")
-                return _answer(known)
+                return answer_of(known)
             self._require_open()
+            self._require_private()
             number = len(self._entries) + 1
-            noise, (counts, threshold) = self._noise(number), self._require_private()
-            reply = guarded(lambda: self._desk.answer(noise, counts, threshold, asked))
-            reach("online:drawn")
-            entry = self._entry(number, key, asked, asked_digest, reply)
-            self._files.append(entry)
+            self._files.begin(number, self._room(number, key, asked, asked_digest))
+            reach("online:begun")
+            entry = self._reply(number, key, asked, asked_digest)
             reach("online:written")
             self._take_in(entry, asked)
             self._mark()
             reach("online:marked")
-            return _answer(entry)
+            return answer_of(entry)
 
     def status(self) -> SessionStatus:
         with self._turn, session_lock(self._files.lock):
@@ -174,22 +126,20 @@ class OnlineSession:
         """Every answer so far, oldest first. Public."""
         with self._turn, session_lock(self._files.lock):
             self._catch_up()
-        return [_answer(entry) for entry in self._entries if "label" in entry]
+        return [answer_of(entry) for entry in self._entries if "label" in entry]
 
     def close(self) -> None:
         """End the session for good and delete its private part. What it answered stays readable."""
         with self._turn, session_lock(self._files.lock):
             self._catch_up()
             if not self._closed:
-                entry = {"number": len(self._entries) + 1, "key": "", "closed": True, "query_digest": ""}
+                number = len(self._entries) + 1
+                entry = {"number": number, "key": "", "closed": True, "query_digest": ""}
+                self._files.begin(number, len(canonical(entry)) + _CHAIN)
                 self._files.append(entry)
                 self._take_in(entry, None)
                 self._mark()
             self._files.delete_private()
-
-    @property
-    def _closed(self) -> bool:
-        return bool(self._entries and self._entries[-1].get("closed"))
 
     def _require_open(self) -> None:
         if self._closed:
@@ -206,6 +156,33 @@ class OnlineSession:
 
         seed = self._files.header["seed"]
         return make_noise(None if seed is None else (int(seed) << 32) + number)
+
+    def _reply(self, number: int, key: str, asked: Query, digest: str) -> dict[str, Any]:
+        """Judge and answer a query that was begun, and put the reply on disk."""
+
+        def draw() -> dict[str, Any]:
+            reply = self._desk.answer(self._noise(number), *self._require_private(), asked)
+            reach("online:drawn")
+            entry = self._entry(number, key, asked, digest, reply)
+            self._files.append(entry)
+            return entry
+
+        try:
+            return guarded(draw)
+        except BudgetExceeded:  # decided by public answers, before noise was drawn
+            self._files.withdraw()
+            raise
+
+    def _room(self, number: int, key: str, asked: Query, digest: str) -> int:
+        """How many bytes the longest line takes that a query can lead to, whatever the reply."""
+        ends = dict.fromkeys(("value", "standard_error", "low", "high", "level"), _WIDEST)
+        reply = Reply(label="hard", noisy=-1 << 63, **ends)
+        widest = self._entry(number, key, Query(asked.weights[:0], asked.text), digest, reply)
+        weights = asked.weights.size * len(f"{self._desk.resolution},") if asked.text == LINEAR else 0
+        try:
+            return len(canonical(widest)) + weights + _CHAIN
+        except UnicodeEncodeError:
+            raise InputError("The key or the query holds a character that cannot be written as UTF-8.") from None
 
     def _entry(self, number: int, key: str, asked: Query, digest: str, reply: Reply) -> dict[str, Any]:
         entry = {
@@ -234,7 +211,13 @@ class OnlineSession:
 
     def _take_in(self, entry: dict[str, Any], query: Query | None) -> None:
         self._entries.append(entry)
-        if "label" not in entry:
+        if entry.get("closed"):
+            self._closed = True
+            return
+        if entry.get("lost"):
+            # nobody can say what was drawn, so it is paid for as the dearest reply
+            self._desk.asked += 1
+            self._desk.hard += 1
             return
         self._by_key[entry["key"]] = entry
         reply = Reply(**{name: entry[name] for name in Reply.__dataclass_fields__})
@@ -281,80 +264,44 @@ def open_session(
     with session_lock(home.absolute().with_name(f".{home.name}.opening")):
         sealed = curator.ledger.answer(key)
         if sealed is None:
-            # no answer can have been shown before the seal, so a set-up cut short by a crash may be made again
+            # a folder answers nothing before its seal, so a set-up cut short by a crash may be made again, here or elsewhere
             if not home.exists():
                 say("reading rows")
-                _set_up(mechanism, plan, source, make_noise(seed), receipt, home, seed)
+                set_up(mechanism, plan, source, make_noise(seed), receipt, home, seed)
                 reach("online:ready")
             files = SessionFiles(home)
             if files.header["receipt"]["head_hash"] != receipt.head_hash:
                 raise BudgetError(f"'{home}' was not made by the debit of key '{key}'. Use a new key and another folder.")
-            files.mark(0)
-            curator.ledger.seal(key, sha256=files.digest, size=files.header_size, location=home.name)
-            reach("online:sealed")
-        elif not home.exists() or SessionFiles(home).digest != sealed.sha256:
+            files.require_own()
+            digest = _seal(curator.ledger, key, files)
+        else:
+            digest = sealed.sha256
+        found = SessionFiles(home) if home.exists() else None
+        if found is None or found.digest != digest:
+            if found is not None and found.never_sealed and found.header["receipt"]["head_hash"] == receipt.head_hash:
+                found.discard()  # another set-up of this key was sealed, so this one never will be
             raise BudgetError(
                 f"Key '{key}' was paid for on {receipt.created}, but its session is not at '{home}'. It is not made again: its "
                 "answers and its secret threshold are part of the guarantee. Put the folder back, or use a new key."
             )
+        found.confirm()
+        reach("online:confirmed")
     return OnlineSession(home)
 
 
-def _set_up(
-    mechanism: OnlineMechanism, plan: Plan, source: Source, noise: Noise, receipt: Receipt, home: Path, seed: int | None
-) -> None:
-    from dpublish.private.answers import answer_need
-    from dpublish.private.statement import privacy_statement
-
-    domain = plan.domain
-    assert domain is not None
-
-    def begin() -> tuple[IntArray, Mapping[str, Any], int]:
-        key = noise.key(label="rows of a unit")
-        numbers = answer_need(mechanism.needs(plan), source, plan.schema, key=key, progress=None)
-        counts = dense_counts(numbers.cells, numbers.counts, domain.size)
-        opening = mechanism.begin(noise, counts, plan)
-        return counts, opening.public, opening.threshold
-
-    counts, public, threshold = guarded(begin)
-    reach("online:ran")
-    header = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "session": secrets.token_hex(16),
-        "dataset": plan.schema.name,
-        "method": plan.method,
-        "parameters": dict(plan.parameters),
-        "facts": dict(plan.facts),
-        "public": dict(public),
-        "domain": domain.to_json(),
-        "cost": plan.cost.to_json(),
-        "cost_text": plan.cost.describe(),
-        "sentences": list(plan.sentences),
-        "statement": privacy_statement(plan, publishable=noise.publishable),
-        "publishable": noise.publishable,
-        "seed": seed,
-        "created": receipt.created,
-        "receipt": receipt.to_json(),
-    }
-    SessionFiles.create(home, header, counts, threshold)
-
-
-def guarded(action: Callable[[], T]) -> T:
-    """Run something that sees private numbers. Whatever goes wrong in here comes out as one constant text."""
-    failure: PrivateSideError | BudgetExceeded
+def _seal(ledger: Ledger, key: str, files: SessionFiles) -> str:
+    """The digest of the one session of a key: this one, or one that was set up elsewhere and sealed first."""
     try:
-        with warnings.catch_warnings(), quiet_native_code():
-            warnings.simplefilter("ignore")
-            return action()
-    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        ledger.seal(key, sha256=files.digest, size=files.header_size, location=files.folder.name)
+    except LedgerUnavailable:
         raise
-    except BudgetExceeded as used_up:  # decided by public answers, before private numbers are looked at
-        failure = BudgetExceeded(str(used_up))
-    except BaseException:
-        failure = PrivateSideError()
-    # raised outside the handler, so that neither __cause__ nor __context__ holds an exception that could quote a count
-    raise failure
+    except BudgetError:
+        first = ledger.answer(key)
+        if first is None:
+            raise
+        return first.sha256
+    reach("online:sealed")
+    return files.digest
 
 
 def online_class(name: str) -> type[OnlineMechanism]:
@@ -366,14 +313,3 @@ def online_class(name: str) -> type[OnlineMechanism]:
         raise InputError(f"The online method '{name}' is not known to this version of dpublish. Known: {', '.join(METHODS)}.")
     module, _, attribute = home.partition(":")
     return cast(type[OnlineMechanism], getattr(import_module(module), attribute))
-
-
-def _answer(entry: Mapping[str, Any]) -> OnlineAnswer:
-    return OnlineAnswer(
-        number=entry["number"],
-        key=entry["key"],
-        query=entry["query"],
-        label=entry["label"],
-        estimate=Estimate(**{name: entry[name] for name in ("value", "standard_error", "low", "high", "level")}),
-        hard_left=entry["hard_left"],
-    )
