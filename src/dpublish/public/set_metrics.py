@@ -34,7 +34,10 @@ def supports(sets: WeightedSets, queries: Sequence[Iterable[int]]) -> NDArray[np
 def relative_errors(
     truth: WeightedSets, release: WeightedSets, queries: Sequence[Iterable[int]], *, sanity: float = SANITY_SHARE
 ) -> NDArray[np.float64]:
-    """|Q(release) - Q(truth)| / max(Q(truth), sanity * records) of every counting query."""
+    """|Q(release) - Q(truth)| / max(Q(truth), sanity * records) of every counting query.
+
+    Exact, so as private as `truth`: not for publishing where that is private.
+    """
     if not 0 < sanity <= 1:
         raise QueryError(f"The sanity bound is a share of the records, above 0 and at most 1; given {sanity!r}.")
     bound = sanity * float(truth.weights.sum())
@@ -46,7 +49,8 @@ def relative_errors(
 def top_similarity(truth: Mapping[Itemset, float], release: Mapping[Itemset, float]) -> float:
     """One minus the mean relative error of the supports of the true top itemsets; one that is missing counts as zero.
 
-    1 means that both lists agree, supports and all. It falls below 0 when supports are far too large.
+    1 means that both lists agree, supports and all. It falls below 0 when supports are far too large. As private as `truth`: not
+    for publishing where that is private.
     """
     if not truth:
         raise QueryError("There is no itemset to compare.")
