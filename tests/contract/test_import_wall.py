@@ -73,17 +73,101 @@ def test_public_tables_are_not_read_through_the_private_side() -> None:
             assert not found, f"{name} imports {sorted(found)}"
 
 
+TAP = ("dpublish.noise.words", "dpublish.local.coins")
+"""The two modules that ask the operating system for randomness: on the curator's side, and on a person's own device."""
+WORLD = {"datetime", "glob", "io", "logging", "os", "pathlib", "polars", "requests", "shutil", "socket", "sqlalchemy"}
+WORLD |= {"sqlite3", "subprocess", "tempfile", "time", "urllib"}
+RANDOM_MODULES = {"cryptography", "random", "secrets", "ssl", "uuid", "numpy.random", "scipy.stats"}
+RANDOM_NAMES = {"random", "urandom", "getrandom", "default_rng", "RandomState", "rvs", "shuffle", "sample"}
+"""Attributes that lead to randomness: np.random, os.urandom, and the methods of generators and of data frames."""
+NAMING = {"secrets", "secrets.token_hex"}
+"""What private code may use for keys of requests and names of files, which are no noise."""
+PUBLIC_DRAWS = {"dpublish.mechanisms.weighting.public_sets": {"release.sample"}}
+"""Rows drawn with a fixed seed from a release that serves as the public table."""
+
+
+def imported_by(tree: ast.AST) -> set[str]:
+    """Every name in an import statement, with its module."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {str(node.module)} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def world_of(text: str) -> set[str]:
+    """Ways to files, clocks and networks in a source text."""
+    tree = ast.parse(text)
+    calls = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    return {name.split(".")[0] for name in imported_by(tree)} & WORLD | calls & {"open", "input"}
+
+
+def randomness_of(text: str) -> set[str]:
+    """Sources of randomness in a source text: modules that are imported, and attributes by which they are reached."""
+    tree = ast.parse(text)
+    imported = imported_by(tree)
+    found = {name for name in imported if any(name == m or name.startswith(f"{m}.") for m in RANDOM_MODULES)}
+    found |= {name for name in imported if name.split(".")[0] in ("os", "numpy") and name.split(".")[-1] in RANDOM_NAMES}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            whole = ast.unparse(node)
+            if node.attr in RANDOM_NAMES or whole.split(".")[0] in ("secrets", "uuid"):
+                found.add(whole)
+    return found
+
+
+def side(*packages: str) -> dict[str, str]:
+    """The source of every module of these packages, outside the tap."""
+    homes = tuple(f"dpublish.{package}" for package in packages)
+    chosen = {name: path for name, path in MODULES.items() if name.startswith(homes) and name not in TAP}
+    return {name: path.read_text(encoding="utf-8") for name, path in chosen.items()}
+
+
 def test_noise_and_mechanisms_never_read_files_or_clocks() -> None:
-    """The mechanism side is pure: no module there imports a way to touch the world."""
-    banned = {"os", "time", "datetime", "pathlib", "logging", "socket", "requests", "random", "sqlalchemy", "polars"}
-    for name, path in MODULES.items():
-        if name.startswith("dpublish.mechanisms"):
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            roots = {
-                alias.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
-            }
-            roots |= {str(node.module).split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-            assert not roots & banned, f"{name} imports {sorted(roots & banned)}"
+    """The mechanism side is pure: no module there has a way to touch the world, except that the tap asks for randomness."""
+    found = {name: world_of(text) for name, text in side("noise", "mechanisms").items()}
+    assert {name: ways for name, ways in found.items() if ways} == {}
+    assert world_of(MODULES[TAP[0]].read_text(encoding="utf-8")) == {"os"}
+
+
+def test_all_privacy_noise_comes_from_one_tap() -> None:
+    found = {name: randomness_of(text) for name, text in side("noise", "mechanisms", "local").items()}
+    found |= {name: randomness_of(text) - NAMING for name, text in side("private", "encode").items()}
+    assert {name: sources for name, sources in found.items() if sources} == PUBLIC_DRAWS
+    assert len(found) > 100
+    for name in TAP:
+        assert "os.urandom" in randomness_of(MODULES[name].read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "import random",
+        "from random import gauss",
+        "import numpy as np\ndef f(x):\n    return x + np.random.laplace()",
+        "def f():\n    from numpy.random import default_rng",
+        "from numpy import random",
+        "import numpy.random as draws",
+        "from os import urandom",
+        "import os\nkey = os.urandom(8)",
+        "import secrets\nbit = secrets.randbits(1)",
+        "from secrets import randbelow",
+        "import uuid",
+        "def f(frame):\n    return frame.sample(10)",
+        "from scipy.stats import laplace",
+        "from cryptography.hazmat.primitives.ciphers import Cipher",
+    ],
+)
+def test_a_second_tap_would_be_noticed(planted: str) -> None:
+    assert randomness_of(planted) - NAMING
+
+
+def test_a_way_into_the_world_would_be_noticed() -> None:
+    for planted in ("import time", "def f():\n    from datetime import date", "import os.path", "text = open('x').read()"):
+        assert world_of(planted)
+    assert not world_of("import math") | randomness_of("import secrets\nkey = secrets.token_hex(16)") - NAMING
 
 
 def test_an_analyst_needs_no_private_code() -> None:
