@@ -73,7 +73,8 @@ def test_query(released: Path, dpublish: Command) -> None:
         "estimates"
     ]
     assert first["predicate"] == "city = 'Bern'"
-    assert set(first) == {"predicate", "value", "standard_error", "low", "high", "level"}
+    assert set(first) == {"predicate", "measure", "value", "standard_error", "low", "high", "level"}
+    assert first["measure"] == "count"
     assert first["low"] <= first["value"] <= first["high"]
     assert second["level"] == 0.9
 
@@ -160,3 +161,14 @@ def test_a_release_of_a_kind_that_does_not_serve(released: Path, dpublish: Comma
     shown = dpublish("sql", "shop.dpr", "select 1 from release", "--json")
     assert (shown.code, shown.error["type"]) == (2, "QueryError")
     assert "does not offer SQL ('sql'). It offers conditions with error bars ('query')" in shown.error["message"]
+
+
+def test_weighted_rows_answer_with_shares_and_means(shop: Path, dpublish: Command) -> None:
+    (shop / "public.csv").write_text("age,city\n" + "19,Bern\n33,Graz\n58,Bern\n77,Lyon\n" * 50)
+    words = (*RELEASE, "--method", "importance-weights", "--set", "public=public.csv", "--set", "columns=age,city")
+    assert dpublish(*words, "--epsilon", "2", "--budget", "2", "--out", "weights.dpr").code == 0
+    assert "share" in dpublish("query", "weights.dpr", "city = 'Bern'").out
+    assert "share or mean" in dpublish("query", "weights.dpr", "city = 'Bern'", "age").out
+    first, second = dpublish("query", "weights.dpr", "city = 'Bern'", "age", "--json").document["estimates"]
+    assert (first["measure"], second["measure"]) == ("share", "mean")
+    assert 0 <= first["value"] <= 1 < second["value"]

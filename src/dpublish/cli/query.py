@@ -23,7 +23,10 @@ def query(
     rows: ShownRows = 50,
     json: Json = False,
 ) -> None:
-    """Count rows that meet a condition, with a standard error and an interval. Free: a release can be asked for ever."""
+    """Count rows that meet a condition, with a standard error and an interval. Free: a release can be asked for ever.
+
+    Weighted public rows answer with the share of rows that meet a condition, or with the mean of an expression such as age.
+    """
     from dpublish.cli import screen
     from dpublish.cli.opened import open_for
     from dpublish.errors import QueryError
@@ -40,11 +43,18 @@ def query(
             screen.frame_grid(frame, most=rows)
         return
     estimates = [(text.strip(), opened.estimate(text.strip(), level=level)) for text in predicate or []]
+    # weighted rows answer with shares and means, all other kinds with counts
+    measures = [opened.measure_of(text) if hasattr(opened, "measure_of") else "count" for text, _ in estimates]
     if json:
-        screen.write_json({"estimates": [{"predicate": text, **_numbers(estimate)} for text, estimate in estimates]})
+        answers = [
+            {"predicate": text, "measure": measure, **_numbers(estimate)}
+            for (text, estimate), measure in zip(estimates, measures, strict=True)
+        ]
+        screen.write_json({"estimates": answers})
         return
+    heading = " or ".join(sorted(set(measures), reverse=True))
     screen.grid(
-        ["condition", "estimate", "std. error", f"{100 * level:.4g}% interval"],
+        ["condition", "estimate" if heading == "count" else heading, "std. error", f"{100 * level:.4g}% interval"],
         [(text, _count(e.value), _count(e.standard_error), f"{_count(e.low)} to {_count(e.high)}") for text, e in estimates],
         right=(1, 2, 3),
     )

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import polars as pl
@@ -149,6 +149,10 @@ class WeightedRowsRelease(Release):
         if where is not None:
             present = present & self._condition(where)
         return self._mean(values, present, level)
+
+    def measure_of(self, expression: str) -> Literal["share", "mean"]:
+        """What `estimate` gives for an expression: the share of rows that meet a condition, or the mean of a number."""
+        return "share" if self._evaluated(expression).dtype == pl.Boolean else "mean"
 
     def means(self, expression: str, *, by: str, level: float = 0.95) -> pl.DataFrame:
         """The mean of an expression in each group: group, mean, standard_error, low, high, effective_rows."""
