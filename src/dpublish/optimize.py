@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
 from dpublish.cost import Budget
 from dpublish.errors import PlanError
@@ -49,6 +49,21 @@ __all__ = [
     "set_cover",
     "vertex_cover",
 ]
+
+
+NO_FACILITY_LOCATION = (
+    "There is no facility location: a private list of opened sites costs about sqrt(n) times the best (corollary 48 of the "
+    "thesis). Fix the number of sites and use k-median, or public projects with worth = 'facility'; where a site serves some "
+    "places only, the order of set cover tells everyone where to go."
+)
+
+
+if not TYPE_CHECKING:  # a type checker would take every name for granted
+
+    def __getattr__(name: str) -> Any:
+        if name == "facility_location":
+            raise AttributeError(NO_FACILITY_LOCATION)
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
 class Payment(TypedDict, total=False):

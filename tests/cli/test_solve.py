@@ -139,3 +139,14 @@ def test_wrong_requests_cost_nothing(folder: Path, dpublish: Command, words: tup
     assert text in shown.err
     with dp.open_ledger("a.ledger", budget=dp.Budget(epsilon=20, delta="0.01"), create=True) as ledger:
         assert ledger.status().spent.epsilon == 0
+
+
+def test_facility_location_is_explained(folder: Path, dpublish: Command) -> None:
+    shown = dpublish("solve", "facility-location", "demand.txt", "--public", "sites.csv", *PAY, "--out", "x.dpr")
+    assert shown.code == 2
+    assert "corollary 48" in shown.err
+    assert "k-median" in shown.err
+    for name, text in (("facility_location", "corollary 48"), ("max_cut", "has no attribute 'max_cut'")):
+        with pytest.raises(AttributeError, match=text):
+            getattr(dp.optimize, name)
+    assert "Did you mean 'k-median'" in dpublish("solve", "kmedian", "d", "--public", "s", *PAY, "--out", "x.dpr").err

@@ -34,10 +34,26 @@ class Problem(StrEnum):
     public_projects = "public-projects"
 
 
+def read_problem(text: str) -> Problem:
+    """A problem by its name; one that cannot be had is told why, and what to use instead."""
+    from dpublish.errors import did_you_mean
+
+    known = [problem.value for problem in Problem]
+    if text in known:
+        return Problem(text)
+    if text.replace("_", "-") == "facility-location":
+        from dpublish.optimize import NO_FACILITY_LOCATION
+
+        raise typer.BadParameter(NO_FACILITY_LOCATION)
+    raise typer.BadParameter(f"'{text[:80]}' is no problem.{did_you_mean(text, known)} Problems: {', '.join(known)}.")
+
+
 def solve(
     problem: Annotated[
         Problem,
-        typer.Argument(metavar="PROBLEM", help="min-cut, k-median, vertex-cover, set-cover or public-projects."),
+        typer.Argument(
+            metavar="PROBLEM", help="min-cut, k-median, vertex-cover, set-cover or public-projects.", parser=read_problem
+        ),
     ],
     data: Annotated[
         str, typer.Argument(metavar="DATA", help="Private rows: edges (two columns), places, elements, or lists of resources.")

@@ -49,8 +49,8 @@ def relative_errors(
 def top_similarity(truth: Mapping[Itemset, float], release: Mapping[Itemset, float]) -> float:
     """One minus the mean relative error of the supports of the true top itemsets; one that is missing counts as zero.
 
-    1 means that both lists agree, supports and all. It falls below 0 when supports are far too large. As private as `truth`: not
-    for publishing where that is private.
+    1 means that both lists agree, supports and all. It falls below 0 when supports are far too large. As private as `truth`:
+    not for publishing where that is private.
     """
     if not truth:
         raise QueryError("There is no itemset to compare.")

@@ -146,8 +146,8 @@ class SolutionRelease(Release):
 
         Edges as pairs for a cut or a vertex cover, elements for a set cover, and for a k-median demand counts by site together
         with the matrix of distances. Public projects take rows of resources (coverage), counts by place with the matrix of
-        distances (facility), or rows with `valuation` = the function that was used. No noise is added: the result is as private as
-        that data. On private rows it is for their owner's eyes and not for publishing.
+        distances (facility), or rows with `valuation` = the function that was used. No noise is added: the result is as
+        private as that data. On private rows it is for their owner's eyes and not for publishing.
         """
         if self.problem == "min-cut":
             side = dict(zip(self._named(self._numbers), self._main["side"].to_list(), strict=True))
