@@ -109,3 +109,38 @@ def test_mirrored_mod_has_slope_one() -> None:
 def test_bad_shares(bad: float) -> None:
     with pytest.raises(PlanError):
         theory.interval_sample_size(bad, 0.05, 1, 10)
+
+
+def test_a_shattered_set_is_found_and_is_no_larger_than_the_dimension() -> None:
+    rng = np.random.default_rng(4)
+    for shape in ((6, 4), (40, 9), (200, 12)):
+        table = rng.random(shape) < 0.5
+        found = theory.shattered_points(table)
+        assert 1 <= found <= theory.vc_dimension(table)
+    every = [[code >> bit & 1 for bit in range(4)] for code in range(16)]
+    assert theory.shattered_points(every) == theory.vc_dimension(every) == 4
+    assert theory.shattered_points([[1, 1, 1]]) == 0
+    with pytest.raises(PlanError, match="More than 3 sets"):
+        theory.vc_dimension(every, limit=3)
+    with pytest.raises(PlanError, match="More than 3 sets"):
+        theory.fat_shattering_dimension(every, 0.5, limit=3)
+
+
+def test_the_lower_bound_of_a_class() -> None:
+    every = np.array([[code >> bit & 1 for bit in range(4)] for code in range(16)], dtype=float)
+    how, least = theory.class_lower_bound(every, 1.0, rows=100)
+    assert (how, least) == ("shatters 4 points", theory.dimension_lower_bound(4, 1.0))
+    assert (
+        theory.class_lower_bound(every, 1.0, rows=1)[0] == "shatters 2 points"
+    )  # the theorem's data sets need half as many rows
+    soft = 0.2 + 0.6 * every[:, :2]
+    how, least = theory.class_lower_bound(soft, 1.0, rows=100)
+    assert (how, least) == ("shatters 2 points with a gap of 1/4", theory.dimension_lower_bound(2, 1.0, gamma=0.25))
+    assert theory.class_sentences([[0.5, 0.5]], rows=100, epsilon=1.0) == []
+
+
+def test_what_online_plans_say() -> None:
+    noise, least = theory.online_sentences(rows=1000, epsilon=1.0, queries=1000, cells=64, rows_per_unit=2)
+    assert f"{2 * 1000 * math.log(1000 / 0.05):,.4g} rows" in noise
+    assert "512 queries can ask for every set of 9 cells" in least
+    assert len(theory.online_sentences(rows=1000, epsilon=1.0, queries=1, cells=64, rows_per_unit=1)) == 1

@@ -21,13 +21,15 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 MAX_SUBSETS = 2_000_000
+PLAN_SUBSETS = 1_000
+"""Sets of points that a plan tries; after that it makes do with a shattered set that it comes across."""
 
 
-def vc_dimension(predicates: ArrayLike) -> int:
+def vc_dimension(predicates: ArrayLike, *, limit: int = MAX_SUBSETS) -> int:
     """The VC dimension of a finite class: `predicates` has one row a predicate and one column a point, of 0 and 1.
 
-    Exact: the largest number of columns on which all patterns occur. Refuses classes that would need too many subsets; there
-    `log2_bound` gives an upper bound.
+    Exact: the largest number of columns on which all patterns occur. Refuses classes that would need more than `limit` subsets;
+    there `log2_bound` gives an upper bound, and `shattered_points` a lower one.
     """
     import numpy as np
 
@@ -45,11 +47,11 @@ def vc_dimension(predicates: ArrayLike) -> int:
         for subset in good:
             for column in range(subset[-1] + 1 if subset else 0, table.shape[1]):
                 tried += 1
-                if tried > MAX_SUBSETS:
-                    raise PlanError(f"More than {MAX_SUBSETS:,} sets of points. Use log2_bound, or a smaller class.")
+                if tried > limit:
+                    raise PlanError(f"More than {limit:,} sets of points. Use log2_bound, or a smaller class.")
                 chosen = (*subset, column)
                 codes = table[:, chosen] @ (1 << np.arange(len(chosen)))
-                if len(np.unique(codes)) == 1 << len(chosen):
+                if np.bincount(codes, minlength=1 << len(chosen)).all():
                     grown.append(chosen)
         if not grown:
             break
@@ -58,7 +60,26 @@ def vc_dimension(predicates: ArrayLike) -> int:
     return found
 
 
-def fat_shattering_dimension(queries: ArrayLike, gamma: float) -> int:
+def shattered_points(predicates: ArrayLike) -> int:
+    """The size of some shattered set, found by adding points while all patterns occur: at most the VC dimension, and quick."""
+    import numpy as np
+
+    table = np.asarray(predicates, dtype=np.bool_)
+    most = log2_bound(len(table))
+    largest = 0
+    for start in range(min(8, table.shape[1])):
+        codes, size = np.zeros(len(table), dtype=np.int64), 0
+        for column in np.roll(np.arange(table.shape[1]), -start).tolist():
+            if size == most:
+                break
+            longer = 2 * codes + table[:, column]
+            if np.bincount(longer, minlength=2 << size).all():
+                codes, size = longer, size + 1
+        largest = max(largest, size)
+    return largest
+
+
+def fat_shattering_dimension(queries: ArrayLike, gamma: float, *, limit: int = MAX_SUBSETS) -> int:
     """The gamma-fat-shattering dimension of a finite class of linear queries with values in [0, 1], exactly."""
     import numpy as np
 
@@ -78,8 +99,8 @@ def fat_shattering_dimension(queries: ArrayLike, gamma: float) -> int:
             for column in range(subset[-1][0] + 1 if subset else 0, table.shape[1]):
                 for level in levels[column]:
                     tried += 1
-                    if tried > MAX_SUBSETS:
-                        raise PlanError(f"More than {MAX_SUBSETS:,} sets of points. Use log2_bound, or a smaller class.")
+                    if tried > limit:
+                        raise PlanError(f"More than {limit:,} sets of points. Use log2_bound, or a smaller class.")
                     chosen = (*subset, (column, float(level)))
                     if _shatters(table, chosen, gamma, slack):
                         grown.append(chosen)
@@ -218,6 +239,36 @@ def dimension_lower_bound(dimension: int, privacy: float, *, gamma: float = 0.5)
     return gamma * size / (4 * (1 + math.exp(privacy)))
 
 
+def class_lower_bound(values: ArrayLike, privacy: float, *, rows: int) -> tuple[str, float]:
+    """Theorem 27 for a class given by its values in [0, 1]: what the class shatters, in words, and the least error in rows.
+
+    Some queries of a class and some points will do: what they shatter, the whole class shatters, so the bound holds, and may
+    only be lower than the best. The data sets of the theorem have half as many rows as there are points.
+    """
+    import numpy as np
+
+    table = np.asarray(values)
+    sharp = table[((table == 0) | (table == 1)).all(axis=1)]
+    size, least, how = 0, 0.0, ""
+    if len(sharp):
+        try:
+            size = vc_dimension(sharp, limit=PLAN_SUBSETS)
+        except PlanError:
+            size = shattered_points(sharp)
+        size = min(size, 2 * rows)
+        least, how = dimension_lower_bound(size, privacy), f"shatters {size} {'point' if size == 1 else 'points'}"
+    if len(sharp) < len(table):
+        quarter = 0.25
+        try:
+            wide = min(fat_shattering_dimension(table[:64, :16], quarter, limit=PLAN_SUBSETS), 2 * rows)
+        except PlanError:
+            wide = 0
+        if dimension_lower_bound(wide, privacy, gamma=quarter) > least:
+            least = dimension_lower_bound(wide, privacy, gamma=quarter)
+            how = f"shatters {wide} {'point' if wide == 1 else 'points'} with a gap of 1/4"
+    return how, least
+
+
 def distributional_gap(counts: Sequence[int], *, modulus: int, privacy: float) -> float:
     """The largest log-ratio between two samples of one population for the mirrored-mod query (theorem 13).
 
@@ -247,6 +298,28 @@ def interval_sentences(*, rows: int, epsilon: float, bits: int, columns: int) ->
         f"by less than {tree:.2g} n on one interval (95%).",
         f"Nobody can do better than {least:.2g} rows for all of them (theorem 27, VC dimension {2 * columns}).",
     ]
+
+
+def class_sentences(values: ArrayLike, *, rows: int, epsilon: float) -> list[str]:
+    """What a plan says about the limits of a class of queries; nothing where no bound is found."""
+    how, least = class_lower_bound(values, epsilon, rows=rows)
+    return [f"The class {how}: nobody can do better than {least:.2g} rows for all of it (theorem 27)."] if least > 0 else []
+
+
+def online_sentences(*, rows: int, epsilon: float, queries: int, cells: int, rows_per_unit: int) -> list[str]:
+    """What a plan says about so many online queries: noise of its own on each, and what nobody can beat."""
+    alone = laplace_error(rows, epsilon, queries=queries) * rows * rows_per_unit
+    if queries == 1:
+        return [f"One answer with noise of its own would be off by up to {alone:,.4g} rows (95%)."]
+    out = [f"Noise of its own on each of {queries:,} answers would be off by up to {alone:,.4g} rows (95%)."]
+    size = min(log2_bound(queries), cells, 2 * rows)
+    if size:
+        least = dimension_lower_bound(size, epsilon)
+        out.append(
+            f"{2**size:,} queries can ask for every set of {size} cells: for those nobody can do better than {least:.2g} rows "
+            "(theorem 27)."
+        )
+    return out
 
 
 def _smallest_accuracy(n: int, needed: Callable[[float], int]) -> float:

@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish import theory
 from dpublish.cost import Cost, exact
 from dpublish.domain import Domain
 from dpublish.errors import BudgetExceeded, PlanError
@@ -327,6 +328,16 @@ class OnlineMechanism(abc.ABC):
             f"At most {facts['max_hard']} hard answers, each with Laplace noise of scale "
             f"{facts['hard_answer_scale']:,.4g} rows; then the session ends.",
         ]
+
+    def theory_sentences(self, cost: Cost, facts: Mapping[str, Any]) -> list[str]:
+        """What theory says about as many queries as are expected."""
+        return theory.online_sentences(
+            rows=int(facts["rows"]),
+            epsilon=float(cost.epsilon),
+            queries=self.max_queries,
+            cells=int(facts["domain_size"]),
+            rows_per_unit=int(facts["max_rows_per_unit"]),
+        )
 
 
 def dense_counts(cells: IntArray | NDArray[np.uint64], counts: IntArray, size: int) -> IntArray:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from dpublish import theory
 from dpublish.cost import Cost
 from dpublish.errors import BudgetExceeded, PlanError
 from dpublish.mechanisms.kernels.online import mean_closeness
@@ -100,6 +101,8 @@ class MedianMechanism(OnlineMechanism):
             *self.common_sentences(schema, cost, facts),
             f"An easy answer is the median of {SAMPLES if self.hypotheses == 'sampled' else 'all'} hypotheses; it is within "
             f"{float(accuracy * rows):,.4g} rows ({float(accuracy):.3g} of all) with probability {self.level:g}.",
+            *self._theorem_18(float(cost.epsilon), float(accuracy), facts),
+            *self.theory_sentences(cost, facts),
         ]
         return Plan(
             method=self.method,
@@ -149,6 +152,17 @@ class MedianMechanism(OnlineMechanism):
             )
         facts.update(reach=max(1, units), check_sensitivity=sensitivity, easy_mark=mark, threshold=hard_mark(facts, mark))
         return wanted
+
+    def _theorem_18(self, epsilon: float, accuracy: float, facts: Mapping[str, Any]) -> list[str]:
+        """How many rows the thesis asks for, and what that means here. It is stated for two queries over two cells or more."""
+        cells = int(facts["domain_size"])
+        if self.max_queries < 2 or cells < 2 or 2 * self.max_queries <= epsilon:
+            return []
+        needed = theory.median_sample_size(accuracy, epsilon, queries=self.max_queries, universe=cells)
+        start = f"Theorem 18 asks for n = {needed:.2g} rows to answer {self.max_queries:,} queries within {accuracy:.3g} of all"
+        if self.accounting == "thesis":
+            return [f"{start}; there are enough."]
+        return [f"{start}. What is promised here rests on its own accounting (sparse vector) instead."]
 
     def _thesis_facts(self, facts: dict[str, Any], cost: Cost) -> Fraction:
         if facts["count_epsilon"] != "0":

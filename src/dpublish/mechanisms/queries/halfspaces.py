@@ -81,6 +81,10 @@ class Halfspaces(Mechanism):
         rows = None if schema.size_or_nominal is None else schema.size_or_nominal * schema.unit.max_rows
         bits = max(grid.bits for grid in grids)
         asked = theory.halfspace_parameters(0.1, 0.05, 0.1, bits=bits, columns=len(names) + 1)
+        enough = theory.halfspace_log10_sample_size(0.1, 0.05, 0.1, float(cost.epsilon), bits=bits, columns=len(names) + 1)
+        # the corner of the grid and its neighbours along each column that has two positions lie on no common hyperplane
+        shattered = 1 + sum(grid.bits > 0 for grid in grids)
+        least = theory.dimension_lower_bound(shattered, float(cost.epsilon))
         facts: dict[str, Any] = {
             "grid": [grid.to_json() for grid in grids],
             "sensitivity": str(sensitivity),
@@ -98,7 +102,10 @@ class Halfspaces(Mechanism):
             f"{sectors.margin:.3g} of the hyperplane"
             + (": nothing is projected away." if sectors.lossless else " and up to what projecting loses."),
             f"Theorem 11 (error 0.1, margin 0.1) asks for k = {asked['k']:,}, m = {asked['m']:,} and a net of "
-            f"10^{asked['log10_net']:,.0f} directions; those are out of reach, so its promise does not hold here.",
+            f"10^{asked['log10_net']:,.0f} directions, with 10^{enough:,.0f} rows; those are out of reach, so its promise does "
+            "not hold here.",
+            f"Nobody can do better than {least:.2g} rows for all halfspaces without a margin (theorem 27, VC dimension "
+            f"{shattered}).",
         ]
         warnings = []
         if not sectors.lossless:

@@ -18,7 +18,7 @@ from dpublish.cost import Cost
 from dpublish.errors import PlanError
 from dpublish.mechanisms.base import CellCounts, Content, Mechanism, SparseCounts
 from dpublish.mechanisms.kernels.queries import reweigh
-from dpublish.mechanisms.queries.common import read_request, true_answers, weighted_answers
+from dpublish.mechanisms.queries.common import read_request, some_queries, true_answers, weighted_answers
 from dpublish.noise.base import Noise
 from dpublish.plan import Plan
 from dpublish.query_classes import QueryClass, query_class
@@ -64,7 +64,7 @@ class MultiplicativeWeights(Mechanism):
         if self.rounds is not None and not 1 <= self.rounds <= MAX_ROUNDS:
             raise PlanError(f"rounds must lie between 1 and {MAX_ROUNDS}, not {self.rounds}.")
         rounds = self.rounds or default_rounds(request.rows, epsilon, universe, request.count)
-        request.queries.table(request.domain)  # refuses predicates that do not parse before anything is spent
+        table = request.queries.table(request.domain)  # refuses predicates that do not parse before anything is spent
         share = theory.multiplicative_weights_error(
             request.rows, epsilon, universe=universe, queries=request.count, rounds=rounds
         )
@@ -101,6 +101,7 @@ class MultiplicativeWeights(Mechanism):
                 f"need {request.count / epsilon * schema.unit.max_rows:,.4g} (largest error about {laplace:.2g} n).",
                 f"Theory (theorem 2.2 of the paper, for the average of plain updates) promises {rate}. The release has the "
                 "weights of the last round instead, and states a bound for them (95%) that it finds from its noisy answers.",
+                *theory.class_sentences(some_queries(table) / request.queries.unit, rows=request.rows, epsilon=epsilon),
             ),
         )
 

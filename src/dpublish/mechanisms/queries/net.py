@@ -18,7 +18,7 @@ from dpublish.cost import Cost
 from dpublish.errors import PlanError
 from dpublish.mechanisms.base import CellCounts, Content, Mechanism, SparseCounts
 from dpublish.mechanisms.kernels.queries import multiset_scores
-from dpublish.mechanisms.queries.common import read_request, true_answers
+from dpublish.mechanisms.queries.common import read_request, some_queries, true_answers
 from dpublish.noise.base import IntArray, Noise
 from dpublish.plan import Plan
 from dpublish.query_classes import QueryClass, query_class
@@ -73,13 +73,18 @@ class Net(Mechanism):
                 f"There are {multisets:,} multisets of {points} of {universe:,} cells; at most {self.max_multisets:,} are "
                 "visited one by one. Use fewer cells or points, or the method 'multiplicative-weights', which scales."
             )
-        request.queries.table(request.domain)  # refuses predicates that do not parse before anything is spent
+        table = request.queries.table(request.domain)  # refuses predicates that do not parse before anything is spent
         sensitivity = Fraction(points * request.queries.unit * schema.unit.max_rows)
         # a data set within this share of any other exists (lemma 1), and the choice loses this many rows (theorem 5)
         resolution = min(1.0, math.sqrt(math.log(2 * request.count) / (2 * points)))
         lost = 2 * schema.unit.max_rows / epsilon * (math.log(multisets) + math.log(20))
         bound = min(float(request.rows), resolution * request.rows + lost)
-        least = theory.dimension_lower_bound(theory.log2_bound(request.count), epsilon)
+        if request.queries.unit == 1:
+            theorem = "Theorem 4"
+            needed = theory.release_sample_size(0.1, 0.05, epsilon, universe_bits=math.log2(universe), queries=request.count)
+        else:
+            theorem = "Theorem 31"
+            needed = theory.linear_sample_size(0.1, 0.05, epsilon, universe=universe, queries=request.count)
         facts: dict[str, Any] = {
             "points": points,
             "multisets": multisets,
@@ -89,9 +94,7 @@ class Net(Mechanism):
             "resolution": resolution,
             "choice_error": lost,
             "error_bound": bound,
-            "needed_rows": theory.release_sample_size(
-                0.1, 0.05, epsilon, universe_bits=math.log2(universe), queries=request.count
-            ),
+            "needed_rows": needed,
         }
         return Plan(
             method=self.method,
@@ -113,8 +116,8 @@ class Net(Mechanism):
                 f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
                 f"With n = {request.rows:,} and epsilon = {epsilon:g}, expect every query within {bound:,.0f} rows (95%): "
                 f"{resolution * request.rows:,.0f} since {points} points are coarse, {lost:,.0f} for privacy.",
-                f"Theorem 4 asks for n = {facts['needed_rows']:,} rows for an error of 10%; for a class that shatters as many "
-                f"points as its size allows, nobody can do better than {least:.2g} rows (theorem 27).",
+                f"{theorem} asks for n = {needed:,} rows for an error of 10%.",
+                *theory.class_sentences(some_queries(table) / request.queries.unit, rows=request.rows, epsilon=epsilon),
             ),
         )
 
