@@ -11,7 +11,7 @@ STAMP  := $(VENV)/.installed
 BENCH  := build/bench
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint nightly bench proofs docs clean
+.PHONY: help setup demo test lint nightly bench proofs docs pictures clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -49,6 +49,9 @@ proofs: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/python tools/cli_reference.py --write
 	$(BIN)/python tools/method_reference.py --write
+
+pictures: $(STAMP)
+	$(BIN)/python tools/pictures.py
 
 clean:
 	rm -rf $(VENV) build dist demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis

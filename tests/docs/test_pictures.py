@@ -1,0 +1,24 @@
+"""Pictures of the tutorials: each is drawn by the page that shows it, and is small."""
+
+from __future__ import annotations
+
+import pictures
+
+from docs.stand_in import ROOT
+
+
+def test_every_picture_is_drawn_by_its_page() -> None:
+    drawn: set[str] = set()
+    for page, saved in pictures.PICTURES.items():
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        for file, name in saved.items():
+            assert f'savefig("{file}")' in text, f"{page} does not save {file}"
+            assert f"](images/{name})" in text, f"{page} does not show {name}"
+        drawn |= set(saved.values())
+    assert {path.name for path in pictures.IMAGES.iterdir()} == drawn
+
+
+def test_pictures_are_small() -> None:
+    for path in pictures.IMAGES.iterdir():
+        assert path.read_bytes().startswith(b"\x89PNG")
+        assert path.stat().st_size < 100_000, f"{path.name} is too large"
