@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 from cli.conftest import RELEASE, Command
 
 
@@ -19,6 +21,21 @@ def test_open_status_history_verify(released: Path, dpublish: Command) -> None:
     assert "debit" in dpublish("ledger", "history", "shop.ledger").out
     assert dpublish("ledger", "verify", "shop.ledger", "--json").document["ok"] is True
     assert "whole" in dpublish("ledger", "verify", "shop.ledger").out
+
+
+def test_status_says_whom_the_amounts_speak_of(shop: Path, dpublish: Command) -> None:
+    assert "the first release decides" in dpublish("ledger", "open", "shop.ledger", "--epsilon", "2").out
+    assert dpublish("ledger", "status", "shop.ledger", "--json").document["protects"] is None
+    assert dpublish(*RELEASE, "--epsilon", "1", "--out", "shop.dpr").code == 0
+    protects = dpublish("ledger", "status", "shop.ledger", "--json").document["protects"]
+    assert protects == {"neighbours": "replace-one", "column": None, "unit": "one row"}
+    assert "one row (replace-one)" in dpublish("ledger", "status", "shop.ledger").out
+    schema = Path("shop.toml").read_text().replace('"replace-one"', '"add-remove-one"\nnominal_size = 400')
+    Path("shop.toml").write_text(schema)
+    refused = dpublish(*RELEASE, "--epsilon", "1", "--out", "other.dpr")
+    assert refused.code == 3
+    assert "a ledger of its own" in refused.err
+    assert dpublish("ledger", "status", "shop.ledger", "--json").document["spent"]["epsilon"] == "1"
 
 
 def test_opening_twice(shop: Path, dpublish: Command) -> None:
@@ -57,3 +74,21 @@ def test_an_old_copy_is_refused_and_can_be_recovered(released: Path, dpublish: C
     recovered = dpublish("ledger", "recover", "shop.ledger", "--json")
     assert recovered.code == 0
     assert recovered.document["spent"]["epsilon"] == "3/2", "no budget came back"
+
+
+def test_what_copies_spent_beyond_the_cap_is_said(
+    shop: Path, dpublish: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert dpublish("ledger", "open", "shop.ledger", "--epsilon", "2").code == 0
+    shutil.copy("shop.ledger", "copy.ledger")
+    assert dpublish(*RELEASE, "--epsilon", "1.5", "--out", "a.dpr").code == 0
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("DPUBLISH_STATE", str(tmp_path / "elsewhere"))
+        assert dpublish(*RELEASE[:-1], "copy.ledger", "--epsilon", "1", "--out", "b.dpr").code == 0
+    shutil.move("copy.ledger", "shop.ledger")
+    for leftover in ("shop.ledger-wal", "shop.ledger-shm"):
+        Path(leftover).unlink(missing_ok=True)
+    shown = dpublish("ledger", "recover", "shop.ledger")
+    assert shown.code == 0, shown.err
+    assert "spent beyond the cap" in shown.out
+    assert dpublish("ledger", "status", "shop.ledger", "--json").document["overspent"]["epsilon"] == "1/2"

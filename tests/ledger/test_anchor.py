@@ -12,7 +12,7 @@ import pytest
 from dpublish.cost import Budget, Cost
 from dpublish.errors import LedgerUnavailable
 from dpublish.ledger import Ledger, crashpoints, open_ledger, recover_ledger
-from dpublish.ledger.anchor import Anchor, Mark
+from dpublish.ledger.anchor import Anchor, Mark, Seen
 from dpublish.ledger.quanta import Quanta
 from pg import Postgres
 
@@ -231,11 +231,12 @@ def test_a_held_lock_ends_in_words(folder: Path) -> None:
     import fcntl
 
     anchor = Anchor("x", patience=0.05)
-    anchor.replace(Mark(seq=0, hash="0", spent=Quanta()))
+    first = Mark(seq=0, hash="0", spent=Quanta())
+    anchor.replace(Seen(mark=first), instead_of=None)
     with anchor.path.with_suffix(".lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(LedgerUnavailable, match="Another process"):
-            anchor.replace(Mark(seq=1, hash="1", spent=Quanta()))
+            anchor.replace(Seen(mark=Mark(seq=1, hash="1", spent=Quanta())), instead_of=first)
 
 
 def test_nothing_in_the_package_arms_a_crash_point() -> None:

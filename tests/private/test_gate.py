@@ -120,6 +120,38 @@ def test_budget_is_a_cap(curator: dp.Curator) -> None:
     assert spent(curator) == 3
 
 
+UNITS = {
+    "persons": 'neighbours = "add-remove-one"\nnominal_size = 100\nunit = "who"\nmax_rows_per_unit = 10',
+    "fewer rows of persons": 'neighbours = "add-remove-one"\nnominal_size = 100\nunit = "who"\nmax_rows_per_unit = 3',
+    "rows": 'neighbours = "add-remove-one"\nnominal_size = 1000',
+    "rows, replaced": 'neighbours = "replace-one"',
+}
+
+
+def test_a_ledger_speaks_of_one_unit_and_one_relation(frame: pl.DataFrame, tmp_path: Path) -> None:
+    """Epsilon 1 for a row is epsilon 10 for a person with ten rows: their sum would mean nothing."""
+    rows = frame.with_columns(who=pl.int_range(pl.len()) // 10)
+
+    def publish(unit: str, ledger: str = "c.ledger") -> dp.Curator:
+        schema = dp.Schema.from_toml(SCHEMA.replace('name = "clinic"', f'name = "clinic"\n{UNITS[unit]}'))
+        curator = dp.Curator(rows, schema, ledger=tmp_path / ledger, budget=dp.Budget(epsilon=3))
+        curator.publish(dp.Histogram(columns=["ward"]), epsilon=1)
+        return curator
+
+    publish("persons")
+    for unit in ("rows", "rows, replaced"):
+        with pytest.raises(dp.BudgetError, match=r"'who' \(add-remove-one\); this release protects one row"):
+            publish(unit)
+        publish(unit, ledger=f"{unit}.ledger")
+    edges = [("a", "b"), ("b", "c")]
+    with pytest.raises(dp.BudgetError, match=r"protects one row \(add-remove-one\)"):
+        dp.optimize.vertex_cover(edges, vertices=["a", "b", "c"], epsilon=1, ledger=tmp_path / "c.ledger")
+    status = publish("fewer rows of persons").ledger.verify()
+    assert status.spent == dp.Cost.pure(2), "a refused release cost nothing"
+    assert status.protects is not None
+    assert status.protects.column == "who"
+
+
 def test_one_key_one_answer(curator: dp.Curator, tmp_path: Path) -> None:
     for name in ("a.dpr", "b.dpr"):
         curator.publish(dp.Histogram(), epsilon=1, key="k", out=tmp_path / name)

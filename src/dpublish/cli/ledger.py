@@ -45,7 +45,7 @@ def open_(
 
 @app.command("status")
 def status(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> None:
-    """Show the cap, what is spent and what is left."""
+    """Show the cap, what is spent and what is left, and the unit and relation that these speak of."""
     from dpublish.cli import screen
     from dpublish.ledger import open_ledger
 
@@ -92,7 +92,7 @@ def verify(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> 
 
 @app.command("recover")
 def recover(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> None:
-    """Go on with an older copy when the newest is lost. What is known to be spent since then is written off."""
+    """Go on with another copy when the newest is lost. What this machine knows to be spent beyond it is written off."""
     from dpublish.cli import screen
     from dpublish.ledger import recover_ledger
 
@@ -106,6 +106,7 @@ def recover(url: LedgerUrl, name: LedgerName = "default", json: Json = False) ->
 
 def _show(status: Status) -> None:
     from dpublish.cli import screen
+    from dpublish.cost import Cost
 
     screen.facts(
         [
@@ -113,6 +114,8 @@ def _show(status: Status) -> None:
             ("cap", status.cap.describe()),
             ("spent", status.spent.describe()),
             ("left", status.remaining.describe()),
+            *([("spent beyond the cap", status.overspent.describe())] if status.overspent != Cost() else []),
+            ("protects", status.protects.describe() if status.protects else "not said yet: the first release decides"),
             ("releases paid", f"{status.debits:,}"),
             ("head", f"entry {status.head_seq}, {status.head_hash[:16]}"),
         ]

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from dpublish.cost import Budget
 from dpublish.ledger.base import Entry, Ledger, Receipt, Sealed, Status
+from dpublish.ledger.protects import Protects
 
-__all__ = ["Entry", "Ledger", "Receipt", "Sealed", "Status", "open_ledger", "recover_ledger"]
+__all__ = ["Entry", "Ledger", "Protects", "Receipt", "Sealed", "Status", "open_ledger", "recover_ledger"]
 
 
 def open_ledger(
@@ -40,10 +41,12 @@ def open_ledger(
 
 
 def recover_ledger(url: str | Path, *, name: str = "default", patience: float = 30.0) -> Status:
-    """Go on with an older copy when the newest one is lost.
+    """Go on with another copy when the newest one is lost.
 
-    Everything this machine's anchor shows as spent beyond the copy is written off, so no budget comes back. Keys of lost
-    debits are forgotten: asking again with one of them pays again. A ledger that is not behind its anchor is left as it is.
+    Everything this machine's anchor has seen since the copy parted from it is written off, so no budget comes back; also when
+    the copy was used elsewhere meanwhile. Where the parting is not known exactly, more is written off, never less. Keys of
+    lost debits are forgotten: asking again with one of them pays again. A ledger that has all its anchor has seen is left as
+    it is.
     """
     from dpublish.ledger.opening import recover
 

@@ -9,6 +9,9 @@ The order is: commit in the ledger, then advance the mark, then return the recei
 
 Marks live in `$DPUBLISH_STATE/anchors` (default `~/.local/state/dpublish/anchors`), one file per ledger id. A mark is replaced
 by rename under a file lock, with the file and its directory flushed to disk.
+
+Beside the mark stands its trail: earlier entries of the same chain. Recovery finds in it where a copy parted from what this
+machine has seen, and so how much the copy does not know of.
 """
 
 from __future__ import annotations
@@ -16,19 +19,23 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from dpublish.errors import LedgerUnavailable
 from dpublish.ledger import crashpoints
 from dpublish.ledger.file_lock import file_lock
+from dpublish.ledger.protects import Protects
 from dpublish.ledger.quanta import Quanta
 
 PATIENCE = 30.0
 """How many seconds to wait for another process that is writing."""
+
+RECENT: Final = 100
+"""So many of the newest entries are all in the trail; further back, about so many for every doubling of the distance."""
 
 
 def state_directory() -> Path:
@@ -46,6 +53,15 @@ class Mark:
     spent: Quanta
 
 
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """All that the anchor remembers: the mark, some of the entries before it (oldest first), and whom the ledger protects."""
+
+    mark: Mark
+    trail: tuple[Mark, ...] = ()
+    protects: Protects | None = None
+
+
 class Anchor:
     """The mark of one ledger."""
 
@@ -56,41 +72,77 @@ class Anchor:
 
     def read(self) -> Mark | None:
         """The mark, or None on a machine that has never used this ledger."""
+        seen = self.seen()
+        return None if seen is None else seen.mark
+
+    def seen(self) -> Seen | None:
+        """The mark and what is kept with it. A file of format 1 has no trail and names no unit."""
         value = _read_json(self.path)
         if value is None:
             return None
         try:
-            seq, head, spent = value["seq"], value["hash"], Quanta(*value["spent"])
-            if value["ledger"] != self.ledger_id or not isinstance(seq, int) or not isinstance(head, str):
+            if value["ledger"] != self.ledger_id:
                 raise ValueError
-            return Mark(seq=seq, hash=head, spent=spent)
+            return Seen(
+                mark=_read_mark(value["seq"], value["hash"], value["spent"]),
+                trail=tuple(_read_mark(*item) for item in value.get("trail", ())),
+                protects=Protects.from_json(value.get("protects")),
+            )
         except (KeyError, TypeError, ValueError):
             raise _unreadable(self.path) from None
 
-    def advance(self, mark: Mark, hash_at: Callable[[int], str | None]) -> None:
+    def advance(
+        self,
+        mark: Mark,
+        hash_at: Callable[[int], str | None],
+        *,
+        trail_after: Callable[[int], Iterable[Mark]] | None = None,
+        protects: Protects | None = None,
+    ) -> None:
         """Move the mark forward, never back. `hash_at` gives the hash of a committed entry of the ledger at hand.
 
         The current mark must be an entry of this ledger even when it is already further on: two diverged copies in use at
-        the same time would otherwise take turns.
+        the same time would otherwise take turns. `trail_after` gives entries between a number and the mark; without it no
+        trail is kept.
         """
         with self._locked():
-            current = self.read()
+            current = self.seen()
             if current is not None:
-                if current == mark:
+                if current.mark == mark:
                     return
-                if hash_at(current.seq) != current.hash:
-                    raise rolled_back(self.path, mark.seq, current.seq)
-                if current.seq >= mark.seq:
+                if hash_at(current.mark.seq) != current.mark.hash:
+                    raise rolled_back(self.path, mark.seq, current.mark.seq)
+                if current.mark.seq >= mark.seq:
                     return
-            self._write(mark)
+                protects = protects or current.protects
+            trail: Sequence[Mark] = ()
+            if trail_after is not None and current is not None and current.trail:
+                trail = [*current.trail, current.mark, *trail_after(current.mark.seq)]
+            elif trail_after is not None:  # a first use, or an anchor of format 1
+                trail = list(trail_after(-1))
+            self._write(Seen(mark=mark, trail=thinned(trail, mark.seq), protects=protects))
 
-    def replace(self, mark: Mark) -> None:
-        """Set the mark whatever it was. Only recovery does this, after writing off what the old mark had seen."""
+    def replace(self, seen: Seen, *, instead_of: Mark | None) -> None:
+        """Set the mark. Only recovery does this, after writing off what the old mark `instead_of` had seen."""
         with self._locked():
-            self._write(mark)
+            if self.read() != instead_of:
+                raise LedgerUnavailable(
+                    f"The anchor {self.path} moved while the ledger was being recovered: another copy of it is in use. Stop "
+                    "whatever uses that copy. If it is the newest, go on with it; otherwise recover again."
+                )
+            self._write(seen)
 
-    def _write(self, mark: Mark) -> None:
-        value = {"format": 1, "ledger": self.ledger_id, "seq": mark.seq, "hash": mark.hash, "spent": list(mark.spent)}
+    def _write(self, seen: Seen) -> None:
+        mark = seen.mark
+        value = {
+            "format": 2,
+            "ledger": self.ledger_id,
+            "seq": mark.seq,
+            "hash": mark.hash,
+            "spent": list(mark.spent),
+            "trail": [[earlier.seq, earlier.hash, list(earlier.spent)] for earlier in seen.trail],
+            "protects": seen.protects.to_json() if seen.protects else None,
+        }
         _write_json(self.path, value)
 
     def _locked(self) -> AbstractContextManager[None]:
@@ -119,6 +171,21 @@ class Place:
     def remember(self, ledger_id: str) -> None:
         with _locked(self.path, PATIENCE):  # several processes may make the same ledger at once
             _write_json(self.path, {"format": 1, "location": self.location, "name": self._name, "ledger": ledger_id})
+
+
+def thinned(trail: Iterable[Mark], newest: int) -> tuple[Mark, ...]:
+    """The part of a trail worth keeping: about one entry in d / RECENT at the distance d from the newest.
+
+    What is kept at a distance is kept at all smaller ones, so thinning again and again loses nothing more. Where an entry is
+    missing, recovery counts from an earlier one: it then writes off a little too much, about a hundredth, and never too little.
+    """
+    return tuple(mark for mark in trail if mark.seq % (1 << max((newest - mark.seq) // RECENT, 1).bit_length() - 1) == 0)
+
+
+def _read_mark(seq: Any, hash: Any, spent: Any) -> Mark:
+    if not isinstance(seq, int) or not isinstance(hash, str):
+        raise ValueError
+    return Mark(seq=seq, hash=hash, spent=Quanta(*spent))
 
 
 def _locked(path: Path, patience: float) -> AbstractContextManager[None]:

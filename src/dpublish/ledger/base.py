@@ -15,6 +15,7 @@ from typing import Any, Literal, Self
 
 from dpublish.cost import Budget, Cost
 from dpublish.errors import PlanError
+from dpublish.ledger.protects import Protects
 
 EntryKind = Literal["open", "debit", "seal", "write-off"]
 
@@ -103,7 +104,11 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """The balance. `spent + remaining = cap` exactly; `cap` is the budget rounded down to the ledger's quantum."""
+    """The balance. `spent + remaining = cap` exactly; `cap` is the budget rounded down to the ledger's quantum.
+
+    `protects` is whom the amounts speak of, None before the first debit that says it. `overspent` is what recovered copies
+    are known to have spent beyond the cap.
+    """
 
     ledger_id: str
     name: str
@@ -117,6 +122,8 @@ class Status:
     head_seq: int
     head_hash: str
     created: str
+    protects: Protects | None = None
+    overspent: Cost = field(default_factory=Cost)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -126,6 +133,8 @@ class Status:
             "cap": self.cap.to_json(),
             "spent": self.spent.to_json(),
             "remaining": self.remaining.to_json(),
+            "overspent": self.overspent.to_json(),
+            "protects": {**self.protects.to_json(), "unit": self.protects.unit} if self.protects else None,
             "entries": self.entries,
             "debits": self.debits,
             "sealed": self.sealed,
@@ -144,7 +153,11 @@ class Ledger(abc.ABC):
 
     @abc.abstractmethod
     def debit(self, key: str, cost: Cost, what: Mapping[str, object]) -> Receipt:
-        """Spend durably, at most once per key. `BudgetExceeded` when it does not fit, `BudgetError` when the key is taken."""
+        """Spend durably, at most once per key. `BudgetExceeded` when it does not fit, `BudgetError` when the key is taken.
+
+        The first `what` that says "neighbours" and "unit" (or "unit_column") pins both for the ledger's life; a later one that
+        says something else is a `BudgetError`. One that does not say pins nothing and is not checked.
+        """
 
     @abc.abstractmethod
     def seal(self, key: str, *, sha256: str, size: int, location: str) -> None:

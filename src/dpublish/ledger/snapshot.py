@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 from sqlalchemy import Connection, bindparam, func, select
 
-from dpublish.cost import Budget
+from dpublish.cost import Budget, Cost
 from dpublish.errors import LedgerUnavailable
 from dpublish.ledger import chain
 from dpublish.ledger.anchor import Anchor, Mark, rolled_back
 from dpublish.ledger.base import Entry, EntryKind, Status
 from dpublish.ledger.chain import Record
+from dpublish.ledger.protects import CARRIED, Protects, words_of
 from dpublish.ledger.quanta import Quanta
 from dpublish.ledger.tables import entries, ledgers
 
@@ -22,6 +24,8 @@ _BY_KEY = select(entries.c.record, entries.c.hash).where(
 _BY_SEQ = select(entries.c.record, entries.c.hash).where(
     entries.c.ledger_id == bindparam("id"), entries.c.seq == bindparam("seq")
 )
+
+_LONGEST_TRAIL = 1000  # entries read at once for an anchor that has not followed the ledger
 
 
 class Snapshot:
@@ -72,6 +76,45 @@ class Snapshot:
             raise altered()
         return record
 
+    def protects(self, head: Record) -> Protects | None:
+        """Whom the ledger speaks of. Entries of format 1 do not carry it: then the first one that says it decides."""
+        if CARRIED in head.detail or head.seq == 0:
+            return Protects.from_json(head.detail.get(CARRIED))
+        rows = self.connection.execute(
+            select(entries.c.record, entries.c.hash).where(entries.c.ledger_id == self.ledger_id).order_by(entries.c.seq)
+        )
+        for row in rows.yield_per(1000):
+            record = Record.read(row.record, row.hash)
+            said = words_of(record.detail["what"]) if record.kind == "debit" else None
+            if found := Protects.from_json(record.detail.get(CARRIED)) or said:
+                return found
+        return None
+
+    def trail(self, record: Record, after: int) -> list[Mark]:
+        """Marks of entries above `after` that lead up to the record, oldest first. As many as hang together."""
+        rows = self.connection.execute(
+            select(entries.c.record, entries.c.hash)
+            .where(
+                entries.c.ledger_id == self.ledger_id,
+                entries.c.seq > max(after, record.seq - 1 - _LONGEST_TRAIL),
+                entries.c.seq < record.seq,
+            )
+            .order_by(entries.c.seq.desc())
+        )
+        marks: list[Mark] = []
+        previous = record.previous
+        for row in rows:
+            if row.hash != previous:
+                break
+            earlier = Record.read(row.record, row.hash)
+            marks.append(Mark(seq=earlier.seq, hash=row.hash, spent=earlier.spent))
+            previous = earlier.previous
+        return marks[::-1]
+
+    def parting(self, trail: Sequence[Mark]) -> Mark | None:
+        """The newest entry of the trail that this ledger has too."""
+        return next((mark for mark in reversed(trail) if self.hash_at(mark.seq) == mark.hash), None)
+
     def check_anchor(self, head: Record, mark: Mark | None) -> None:
         if mark is None:
             return
@@ -89,6 +132,7 @@ class Snapshot:
         """Recompute the chain and the sums from the first entry to the head, and compare every stored column."""
         rows = self.connection.execute(select(entries).where(entries.c.ledger_id == self.ledger_id).order_by(entries.c.seq))
         previous, spent, last = chain.START, Quanta(), -1
+        pinned = None
         for row in rows:
             record = Record.read(row.record, row.hash)
             spent = spent.plus(record.charged)
@@ -102,6 +146,9 @@ class Snapshot:
                 and record.spent == spent
                 and (record.kind, record.key) == (row.kind, row.key)
             )
+            if CARRIED in record.detail:
+                sound = sound and pinned in (None, record.detail[CARRIED])
+                pinned = record.detail[CARRIED]
             if record.seq == 0:
                 first = {"name": self._name, "budget": self._budget.to_json()}
                 sound = sound and record.kind == "open" and record.detail == first
@@ -132,7 +179,18 @@ class Snapshot:
             head_seq=head.seq,
             head_hash=chain.digest(head.text()),
             created=first.created,
+            protects=self.protects(head),
+            overspent=self._overspent() if counts.get("write-off") else Cost(),
         )
+
+    def _overspent(self) -> Cost:
+        rows = self.connection.execute(
+            select(entries.c.record, entries.c.hash).where(entries.c.ledger_id == self.ledger_id, entries.c.kind == "write-off")
+        )
+        total = Quanta()
+        for row in rows:
+            total = total.plus(Quanta(*Record.read(row.record, row.hash).detail.get("overspent", ())))
+        return total.cost()
 
 
 def altered() -> LedgerUnavailable:

@@ -17,10 +17,11 @@ from sqlalchemy import BigInteger, Connection, bindparam, insert, update
 from dpublish.cost import Budget, Cost, show
 from dpublish.errors import BudgetError, BudgetExceeded, LedgerUnavailable, PlanError
 from dpublish.ledger import chain, crashpoints
-from dpublish.ledger.anchor import Anchor, Mark
+from dpublish.ledger.anchor import Anchor, Mark, Seen, thinned
 from dpublish.ledger.base import Entry, EntryKind, Ledger, Receipt, Sealed, Status
 from dpublish.ledger.chain import Record
 from dpublish.ledger.database import Database
+from dpublish.ledger.protects import CARRIED, COLUMN, Protects, words_of
 from dpublish.ledger.quanta import Quanta
 from dpublish.ledger.snapshot import Snapshot, altered
 from dpublish.ledger.tables import entries, ledgers
@@ -81,14 +82,14 @@ class SqlLedger(Ledger):
             if found is None:
                 try:
                     with self._writing() as snapshot:
-                        found = self._append(snapshot, "debit", key, charged, detail)
+                        found = self._append(snapshot, "debit", key, charged, detail, protects=words_of(recorded))
                 except _AlreadyThere as taken:
                     found = taken.record
             return found
 
         record = self._database.attempt(once)
         crashpoints.reach("debit.committed")
-        if chain.canonical({**record.detail, "attempt": attempt}) != chain.canonical(detail):
+        if not _same_request(record.detail, detail):
             raise BudgetError(
                 f"The key '{key}' already paid for something else in ledger '{self.name}'. Nothing was spent. Use a new key."
             )
@@ -174,24 +175,50 @@ class SqlLedger(Ledger):
         self._vouch(self._database.attempt(once))
 
     def write_off(self) -> None:
-        """Charge what the anchor has seen beyond this copy, then anchor this copy. See `recover_ledger`."""
-        mark = self._anchor.read()
+        """Charge what the anchor has seen beyond this copy, then anchor this copy. See `recover_ledger`.
+
+        The copy may have gone its own way, so the balances alone tell nothing: what the anchor has seen is counted from the
+        newest entry known to be in both, and from nothing when none is. An entry known is at most the entry where they
+        parted, and so the charge is right or too much.
+        """
+        seen = self._anchor.seen()
 
         def once() -> Record:
             with self._reading() as snapshot:
                 head = snapshot.head()
                 snapshot.walk(head)
-                if mark is None or snapshot.hash_at(mark.seq) == mark.hash:
+                if seen is None or snapshot.hash_at(seen.mark.seq) == seen.mark.hash:
                     return head
-            lost = mark.spent.beyond(head.spent)
-            detail = {"reason": "recovered from an older copy", "lost_seq": mark.seq, "lost_hash": mark.hash}
+                common = snapshot.parting(seen.trail)
+            mark = seen.mark
+            lost = mark.spent.minus(common.spent) if common else mark.spent
+            # Copies in use at the same time may together have spent more than there was. Then nothing is left, and it is said.
+            over = lost.beyond(self._cap.minus(head.spent))
+            detail: dict[str, Any] = {
+                "reason": "recovered from another copy",
+                "lost_seq": mark.seq,
+                "lost_hash": mark.hash,
+                "common_seq": common.seq if common else None,
+            }
+            if any(over):
+                detail["overspent"] = list(over)
             try:
                 with self._writing() as snapshot:
-                    return self._append(snapshot, "write-off", mark.hash, lost, detail, trusted=head)
+                    return self._append(
+                        snapshot, "write-off", mark.hash, lost.minus(over), detail, trusted=head, protects=seen.protects
+                    )
             except _AlreadyThere as taken:
                 return taken.record  # an earlier recovery was cut short before it could move the anchor
 
-        self._anchor.replace(_mark(self._database.attempt(once)))
+        def anchored(record: Record) -> Seen:
+            with self._reading() as snapshot:
+                protects = snapshot.protects(record)
+                trail = snapshot.trail(record, -1)
+            return Seen(mark=_mark(record), trail=thinned(trail, record.seq), protects=protects)
+
+        record = self._database.attempt(once)
+        following = self._database.attempt(lambda: anchored(record))
+        self._anchor.replace(following, instead_of=seen.mark if seen else None)
 
     def _checked(self, *, deep: bool) -> Status:
         # The mark is read before the snapshot: a ledger that grows meanwhile can only be further on.
@@ -224,6 +251,7 @@ class SqlLedger(Ledger):
         detail: Mapping[str, Any],
         *,
         trusted: Record | None = None,
+        protects: Protects | None = None,
     ) -> Record:
         """Reserve, chain and insert. `trusted` skips the anchor: recovery has already dealt with it."""
         row = None
@@ -234,7 +262,9 @@ class SqlLedger(Ledger):
         if found is not None:
             raise _AlreadyThere(found)
         if row is None:
-            raise self._exceeded(snapshot.head(), charged)
+            newest = snapshot.head()
+            self._pinned(snapshot.protects(newest), protects, kind)  # said first: asking for less would not help
+            raise self._exceeded(newest, charged)
         seq, spent = int(row.seq), Quanta(int(row.spent_epsilon), int(row.spent_delta), int(row.spent_rho))
         crashpoints.reach(f"{kind}.locked")
         # Other processes move the mark only to committed entries, and those are all visible now that the row is ours.
@@ -244,6 +274,7 @@ class SqlLedger(Ledger):
             raise altered()
         if not trusted:
             snapshot.check_anchor(head, mark)
+        pinned = self._pinned(snapshot.protects(head), protects, kind)
         record = Record(
             ledger_id=self.ledger_id,
             seq=seq,
@@ -253,11 +284,27 @@ class SqlLedger(Ledger):
             previous=chain.digest(head.text()),
             charged=charged,
             spent=spent,
-            detail=detail,
+            detail={**detail, CARRIED: pinned.to_json() if pinned else None},
         )
         insert_record(snapshot.connection, record)
         crashpoints.reach(f"{kind}.inserted")
         return record
+
+    def _pinned(self, pinned: Protects | None, said: Protects | None, kind: EntryKind) -> Protects | None:
+        """Whom the ledger speaks of from this entry on. Amounts for another unit or relation cannot be added to it."""
+        if pinned is None or said is None or pinned == said:
+            return pinned or said
+        if kind == "write-off":
+            raise BudgetError(
+                f"This copy of ledger '{self.name}' pays for {pinned.describe()}, and what is lost was paid for "
+                f"{said.describe()}. The two cannot be added up. Put the newest copy back. If it is lost, start a new ledger "
+                "for each and count the old budget as spent."
+            )
+        raise BudgetError(
+            f"Ledger '{self.name}' pays for {pinned.describe()}; this release protects {said.describe()}. What is spent on "
+            "different units or relations cannot be added up. Nothing was spent. Give the release a ledger of its own, or a "
+            "schema with the ledger's unit and relation."
+        )
 
     def _exceeded(self, head: Record, charged: Quanta) -> BudgetExceeded:
         left = self._cap.minus(head.spent)
@@ -295,7 +342,19 @@ class SqlLedger(Ledger):
 
             return self._database.attempt(once)
 
-        self._anchor.advance(_mark(record), hash_at)
+        def trail_after(seq: int) -> list[Mark]:
+            before = Mark(seq=record.seq - 1, hash=record.previous, spent=record.spent.minus(record.charged))
+            if seq >= before.seq - 1:  # as a rule the anchor follows step by step
+                return [before] if seq < before.seq else []
+
+            def once() -> list[Mark]:
+                with self._reading() as snapshot:
+                    return snapshot.trail(record, seq)
+
+            return self._database.attempt(once)
+
+        protects = Protects.from_json(record.detail.get(CARRIED))
+        self._anchor.advance(_mark(record), hash_at, trail_after=trail_after, protects=protects)
 
 
 def insert_record(connection: Connection, record: Record) -> None:
@@ -320,6 +379,18 @@ def _checked_key(key: str) -> str:
     if not isinstance(key, str) or not key or len(key) > _LONGEST_KEY or not key.isprintable():
         raise PlanError(f"A key is 1 to {_LONGEST_KEY} printable characters; {key!r:.60} was given.")
     return key
+
+
+def _same_request(kept: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+    """Whether a debit was made for what is asked now. The attempt and what the ledger added do not count."""
+
+    def text(detail: Mapping[str, Any]) -> str:
+        what = detail["what"]
+        if COLUMN not in kept["what"]:  # a request of format 1 has the unit in words only
+            what = {name: value for name, value in what.items() if name != COLUMN}
+        return chain.canonical([detail["cost"], detail["exact"], what])
+
+    return text(kept) == text(asked)
 
 
 def _mark(record: Record) -> Mark:

@@ -314,6 +314,7 @@ def request_of(plan: Plan, seed: int | None) -> Mapping[str, object]:
         "schema_digest": plan.schema.digest,
         "neighbours": plan.schema.neighbours,
         "unit": plan.schema.unit.describe(),
+        "unit_column": plan.schema.unit.column,
         "parameters": dict(plan.parameters),
         "seeded": seed is not None,
     }
