@@ -2,7 +2,8 @@
 
 A proof file `<name>.proof.md` ends with lines `Covers: <dotted name> sha256:<hash>`. The hash is taken over the normalised
 source of the function, class or constant (its syntax tree without docstrings), so comments and layout may change freely,
-while an edit of the code asks for the proof to be read again. `make proofs` rewrites the hashes.
+while an edit of the code asks for the proof to be read again. Statements of the module that do something with the name, such as
+registering it somewhere, are hashed with it. `make proofs` rewrites the hashes.
 """
 
 from __future__ import annotations
@@ -51,21 +52,38 @@ def normalised_source(dotted: str) -> str:
     for cut in range(len(parts) - 1, 0, -1):
         path = SOURCE.joinpath(*parts[:cut]).with_suffix(".py")
         if path.is_file():
-            node: ast.AST = ast.parse(path.read_text(encoding="utf-8"))
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            node: ast.AST = tree
             for name in parts[cut:]:
                 node = _child(node, name, dotted)
-            return ast.dump(_without_docstrings(node))
+            mentions = _mentions(tree, parts[cut]) if cut == len(parts) - 1 else []
+            return "".join(ast.dump(_without_docstrings(part)) for part in (node, *mentions))
     raise LookupError(f"'{dotted}' is in no module under src")
+
+
+def defined_names(statement: ast.AST) -> list[str]:
+    """The names that a statement defines; `_A, _B = 1, 2` defines two."""
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+        return [statement.name]
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    else:
+        targets = [statement.target] if isinstance(statement, ast.AnnAssign) else []
+    parts = [part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])]
+    return [part.id for part in parts if isinstance(part, ast.Name)]
 
 
 def _child(node: ast.AST, name: str, dotted: str) -> ast.AST:
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef) and child.name == name:
-            return child
-        targets = child.targets if isinstance(child, ast.Assign) else [child.target] if isinstance(child, ast.AnnAssign) else []
-        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+        if name in defined_names(child):
             return child
     raise LookupError(f"'{dotted}' is not defined where its name says")
+
+
+def _mentions(tree: ast.Module, name: str) -> list[ast.stmt]:
+    """Statements that run when the module is loaded, define nothing, and use the name."""
+    loose = [statement for statement in tree.body if not defined_names(statement)]
+    return [statement for statement in loose if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(statement))]
 
 
 def _without_docstrings(node: ast.AST) -> ast.AST:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-import sys
 from pathlib import Path
 
+import proof_reach
+import proofs
 import pytest
-
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-import proofs  # noqa: E402
 
 FILES = proofs.proof_files()
 
@@ -28,14 +23,12 @@ def test_a_proof_has_its_parts_and_current_hashes(path: Path) -> None:
 
 
 def mechanism_modules() -> list[Path]:
-    found = []
-    for path in (ROOT / "src/dpublish/mechanisms").rglob("*.py"):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef) and any(
-                isinstance(base, ast.Name) and base.id == "Mechanism" for base in node.bases
-            ):
-                found.append(path)
-    return found
+    """Modules of all mechanisms, offline and online, also of those that inherit from another mechanism."""
+    modules = proof_reach.read_modules(proofs.SOURCE)
+    roots = ("dpublish.mechanisms.base.Mechanism", "dpublish.mechanisms.online.base.OnlineMechanism")
+    names = {name for root in roots for name in proof_reach.subclasses(modules, root)}
+    homes = {proof_reach.locate(modules, name)[0] for name in names if name.startswith("dpublish.mechanisms.")}
+    return [proofs.SOURCE.joinpath(*home.split(".")).with_suffix(".py") for home in sorted(homes)]
 
 
 def test_every_mechanism_has_a_proof_that_covers_it() -> None:
@@ -44,7 +37,7 @@ def test_every_mechanism_has_a_proof_that_covers_it() -> None:
     for path in modules:
         proof = path.with_suffix(".proof.md")
         assert proof.exists(), f"{path.name} has no proof file"
-        home = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
+        home = ".".join(path.relative_to(proofs.SOURCE).with_suffix("").parts)
         assert any(cover.name.startswith(home) for cover in proofs.covers(proof)), f"{proof.name} does not cover {home}"
 
 
