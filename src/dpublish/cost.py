@@ -7,7 +7,7 @@ A `Cost` is one of three claims about a mechanism, all for the same neighbour re
     zcdp          delta-approximate rho-zCDP        Cost.zcdp("1/8")
 
 Amounts are `Fraction`s. Composition is exact. A conversion that needs a logarithm or a root evaluates it with certified
-bounds and rounds against the user: what is charged goes up, what is promised goes down. `docs/ledger.md` has the proofs.
+bounds and rounds against the user: what is charged goes up, what is promised goes down. The proofs are in cost.proof.md.
 """
 
 from __future__ import annotations
