@@ -8,6 +8,7 @@ EXEMPT = {
         "dpublish.mechanisms.optimize.planning.digest_of",
         "dpublish.mechanisms.optimize.planning.label_column",
         "dpublish.mechanisms.optimize.planning.solution_plan",
+        "dpublish.mechanisms.queries.common.some_queries",
         "dpublish.mechanisms.sets.basic_itemsets.item_deviation",
         "dpublish.mechanisms.sets.set_partition._sentences",
         "dpublish.mechanisms.sets.set_partition._warnings",
