@@ -181,6 +181,11 @@ def _known(problem: Problem, options: dict[str, str]) -> None:
         raise PlanError(f"steps must be a whole number, not '{options['steps']}'.")
 
 
+def _from_one(count: int) -> list[str]:
+    """Names as OR-Library files number things."""
+    return [str(number) for number in range(1, count + 1)]
+
+
 def _sites(public: str, form: str, cap: str | None) -> dict[str, Any]:
     import numpy as np
     import polars as pl
@@ -194,7 +199,8 @@ def _sites(public: str, form: str, cap: str | None) -> dict[str, Any]:
     except ValueError:
         raise PlanError(f"cap must be a positive distance, not '{cap}'.") from None
     if form == "pmed":
-        return {"metric": Metric.matrix(read_pmed(public)[0], cap=most)}
+        metric = Metric.matrix(read_pmed(public)[0], cap=most)
+        return {"metric": metric, "labels": _from_one(metric.size)}
     if form not in ("haversine", "euclidean"):
         raise PlanError(f"--form {form}: sites are read as haversine (latitude, longitude), euclidean (x, y) or pmed.")
     try:
@@ -218,7 +224,7 @@ def _set_cover(public: str, form: str, options: dict[str, Any]) -> Mechanism:
 
     if form == "scp":
         sets, costs, count = read_scp(public)
-        return SetCover(sets=sets, elements=count, **{"costs": costs, **options})
+        return SetCover(sets=sets, elements=_from_one(count), set_names=_from_one(len(sets)), **{"costs": costs, **options})
     rows = read_lists(public)
     # the first word of a line names the set
     universe = sorted({element for row in rows for element in row[1:]})

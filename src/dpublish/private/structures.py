@@ -235,7 +235,10 @@ def read_lists(path: str | Path) -> list[list[str]]:
 
 
 def read_pmed(path: str | Path) -> tuple[NDArray[np.float64], int]:
-    """An OR-Library p-median file: all distances (by shortest paths) and p. A repeated edge counts as last written."""
+    """An OR-Library p-median file: all distances (by shortest paths) and p. A repeated edge counts as last written.
+
+    The file numbers its places from 1 and the matrix has them from 0; `labels` of k-median may name them as the file does.
+    """
     from scipy.sparse import csr_matrix
     from scipy.sparse.csgraph import shortest_path
 
@@ -252,7 +255,10 @@ def read_pmed(path: str | Path) -> tuple[NDArray[np.float64], int]:
 
 
 def read_scp(path: str | Path) -> tuple[Lists, list[Fraction], int]:
-    """An OR-Library set cover file: the sets as lists of element numbers, their costs, and the number of elements."""
+    """An OR-Library set cover file: the sets as lists of element numbers, their costs, and the number of elements.
+
+    Sets and elements are numbered from 0 here, and from 1 in the file.
+    """
     numbers = [int(number) for number in _numbers(path)]
     rows, columns = numbers[:2] if len(numbers) >= 2 else (0, 0)
     if rows < 1 or columns < 1 or len(numbers) < 2 + columns:

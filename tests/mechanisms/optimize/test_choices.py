@@ -16,7 +16,7 @@ from dpublish.mechanisms.kernels.optimize_cuts import cut_costs, merge_above, sm
 from dpublish.mechanisms.optimize.calibrate import exp_below, step_epsilon, total_gain_hazard
 from dpublish.mechanisms.optimize.inputs import Edges, edges_of, lists_of
 from dpublish.mechanisms.optimize.k_median import KMedian
-from dpublish.mechanisms.optimize.metric import Metric
+from dpublish.mechanisms.optimize.metric import EARTH_KM, Metric, PointMetric
 from dpublish.mechanisms.optimize.min_cut import MinCut, degrees, least_cut, near_minimum_cut, near_minimum_targets, padded
 from dpublish.mechanisms.optimize.padding import Padding
 from dpublish.mechanisms.optimize.public_projects import GRID, PublicProjects
@@ -35,6 +35,19 @@ def test_distances_on_the_earth() -> None:
     assert km[1] == pytest.approx(343.6, abs=1)
     assert km[2] == pytest.approx(16960, abs=10)
     assert km[3] == 0
+
+
+def test_noise_goes_with_how_far_apart_the_public_places_are() -> None:
+    draw = np.random.default_rng(1)
+    for up, along, spread in ((47.0, 8.0, 1.5), (0.0, 179.5, 3.0), (89.0, 0.0, 1.0), (0.0, 0.0, 90.0)):
+        latitudes = np.clip(up + draw.uniform(-spread, spread, 60), -90, 90)
+        longitudes = along + draw.uniform(-2 * spread, 2 * spread, 60)
+        places = Metric.haversine(latitudes, longitudes)
+        unbounded = PointMetric(places.points.T.astype(np.float64), sphere=True, widest=np.pi * EARTH_KM, cap=None)
+        rows = [unbounded.row(place) for place in range(60)]
+        assert all((places.row(place) == row).all() for place, row in enumerate(rows)), "no distance is changed"
+        assert max(row.max() for row in rows) <= places.diameter <= 2 * max(row.max() for row in rows) + 1
+    assert Metric.haversine([47.0], [8.0]).diameter == 1
 
 
 def demands() -> list[tuple[tuple[int, ...], tuple[int, ...]]]:

@@ -65,7 +65,25 @@ class Metric:
         if np.abs(up).max() > math.pi / 2 + 1e-9:
             raise PlanError("A latitude lies outside -90 to 90 degrees.")
         points = np.column_stack([np.cos(up) * np.cos(along), np.cos(up) * np.sin(along), np.sin(up)])
-        return PointMetric(points, sphere=True, widest=math.pi * EARTH_KM, cap=cap)
+        # noise goes with the largest distance, and places of one country are not half the earth apart
+        apart = _apart(points)
+        return PointMetric(points, sphere=True, widest=math.pi * EARTH_KM, cap=apart if cap is None else min(cap, apart))
+
+
+def _apart(points: NDArray[np.float64]) -> float:
+    """A distance in kilometres that no two of these points on the unit sphere exceed, from public coordinates.
+
+    Twice the way from the point in their middle, or the arc over the diagonal of the box that holds them.
+    """
+    middle = points.mean(axis=0)
+    length = float(np.linalg.norm(middle))
+    around = 2 * _arc(float(np.linalg.norm(points - middle / length, axis=1).max())) if length > 0 else math.pi
+    across = _arc(float(np.linalg.norm(points.max(axis=0) - points.min(axis=0))))
+    return max(1e-3, EARTH_KM * (1 + 1e-6) * min(math.pi, around, across))
+
+
+def _arc(chord: float) -> float:
+    return 2 * math.asin(min(1.0, chord / 2))
 
 
 def _top(widest: float, unit: float, cap: float | None) -> int:
