@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpublish.domain import Axis, Domain
-from dpublish.encode import BLANKS, Encoder, encode_frame
+from dpublish.encode import Encoder, encode_frame
 from dpublish.errors import SchemaError
+from dpublish.spelling import BLANKS
 
 NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:inf|infinity|nan)", re.IGNORECASE)
 DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})(?:[T ].*)?", re.DOTALL)

@@ -34,13 +34,12 @@ from numpy.typing import NDArray
 
 from dpublish.domain import Axis, Domain
 from dpublish.errors import SchemaError, did_you_mean
+from dpublish.spelling import BLANKS, ZERO_FRACTION
 
 CodeArray = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.uint32]
 BoolArray = NDArray[np.bool_]
 _Ints = NDArray[np.int64]
 
-BLANKS = " \t\n\r\x0b\x0c\xa0"
-ZERO_FRACTION = r"^([+-]?[0-9]+)\.0+$"
 _ISO_DATE = r"(?s)^([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[T ].*)?$"
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _EPOCH_ORDINAL = 719_163  # date(1970, 1, 1).toordinal()

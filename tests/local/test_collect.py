@@ -151,6 +151,53 @@ def test_a_wallet_answers_once(folder: Path) -> None:
         randomize_file(survey, Path("twice.csv"), Path("three.csv"), wallet=wallet, person="id")
 
 
+ONE = '[survey]\nname = "q"\nepsilon = 1\n[questions.smokes]\nmethod = "binary"\nepsilon = 1\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "people"),
+    [
+        ("smokes\nyes\n\nyes\n", 3),
+        ("smokes\n\n", 1),
+        ("smokes\r\n\r\n\r\nno", 3),
+        ("smokes\r\ryes\r", 2),
+        ("smokes\r\r\nyes\r\r\n", 1),
+        ("smokes\nyes\rno\r\ryes\nno\n", 2),
+        ("smokes\r\n\ryes\r\r\n", 1),
+        ('"smokes"\n"ye\rs"\n', 1),
+        ("smokes\ryes\nno\ryes\r", 2),
+        ("smokes,id\nyes,1\n\n,\nno\n", 3),
+        ("smokes,id\nyes,1\rno,2\n", 1),
+        ("smokes\n", 0),
+    ],
+)
+def test_every_answer_leads_to_a_report(text: str, people: int, folder: Path) -> None:
+    survey = Survey.from_toml(ONE)
+    Path("a.csv").write_text(text, newline="")
+    randomize_file(survey, Path("a.csv"), Path("r.csv"))
+    assert len(Path("r.csv").read_text().splitlines()) == 1 + people
+    if people == 1:
+        randomize_file(survey, Path("a.csv"), Path("r.csv"), wallet=Wallet("one.json", epsilon=1))
+        assert len(Path("r.csv").read_text().splitlines()) == 2
+
+
+def test_a_person_has_one_budget_in_every_spelling(folder: Path) -> None:
+    survey, wallet = Survey.from_toml(ONE), Wallet("w.json", epsilon=1)
+    reports = set()
+    for who in ("ann", "ann ", " ann", "\tann\xa0"):
+        Path("a.csv").write_text(f"id,smokes\n{who},yes\n7.0,no\n")
+        randomize_file(survey, Path("a.csv"), Path("r.csv"), wallet=wallet, person="id")
+        reports.add(Path("r.csv").read_text())
+    assert len(reports) == 1
+    assert [wallet.spent(who) for who in ("ann", " ann ", "7", "7.00", "70")] == [1, 1, 1, 1, 0]
+    Path("a.csv").write_text("id,smokes\nann,yes\nann ,no\n")
+    with pytest.raises(InputError, match="answered once"):
+        randomize_file(survey, Path("a.csv"), Path("r.csv"), wallet=wallet, person="id")
+    Path("a.csv").write_text("id,smokes\n ,yes\n")
+    with pytest.raises(InputError, match="by name"):
+        randomize_file(survey, Path("a.csv"), Path("r.csv"), wallet=wallet, person="id")
+
+
 def test_the_command_line(folder: Path, dpublish: Callable[..., tuple[int, str, str]]) -> None:
     code, out, _ = dpublish("local", "plan", "--survey", "survey.toml", "--people", "3000", "--json")
     assert code == 0

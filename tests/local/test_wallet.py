@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dpublish.errors import BudgetExceeded, LedgerUnavailable
+from dpublish.errors import BudgetExceeded, InputError, LedgerUnavailable
 from dpublish.local import Wallet
 
 HALF = Fraction(1, 2)
@@ -29,6 +29,22 @@ def test_totals_survive_and_the_same_question_is_free(tmp_path: Path) -> None:
     again.debit(["ann"], "second", HALF)
     assert again.spent("ann") == 1
     assert path.stat().st_mode & 0o077 == 0
+
+
+def test_spellings_of_a_name_are_one_person(tmp_path: Path) -> None:
+    path = tmp_path / "w.json"
+    wallet = Wallet(path, epsilon=1)
+    wallet.debit([" ann", "7.0"], "first", HALF)
+    wallet.record("first", {"ann ": ["3"], "7": ["4"]})
+    assert wallet.debit(["ann\n", "7.00"], "first", HALF) == {"ann\n": ["3"], "7.00": ["4"]}
+    with pytest.raises(InputError, match="two spellings"):
+        wallet.debit(["bob", "bob "], "first", HALF)
+    with pytest.raises(InputError, match="by name"):
+        wallet.debit([" "], "first", HALF)
+    assert wallet.spent("bob") == 0
+    path.write_text(path.read_text().replace('"ann"', '"ann "'))
+    with pytest.raises(LedgerUnavailable, match="this version"):
+        wallet.spent("ann")
 
 
 def test_a_lost_report_is_not_made_again(tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -28,6 +31,16 @@ def test_one_odd_item_drops_no_other(odd: object) -> None:
     assert items(pd.DataFrame({"item": [5, 6]})) == [1, 1, 0]
     assert items(pd.DataFrame({"item": [5, 6, odd]})) == [1, 1, 0]
     assert items([5, 6, odd]) == [1, 1, 0]
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_one_line_of_a_plain_file_is_one_row(zipped: bool, tmp_path: Path) -> None:
+    """Whatever characters it holds that some programs take for line ends."""
+    path = tmp_path / ("a.txt.gz" if zipped else "a.txt")
+    text = "5\n6\r5\r5\x0b5\x0c5\x1c5\x1e5\x855\u20285\r\n7\r\n".encode()
+    path.write_bytes(gzip.compress(text) if zipped else text)
+    assert items(path) == [1, 1, 1]
+    assert open_structure(path, "lists").count_rows() == 3
 
 
 def test_one_odd_edge_drops_no_other() -> None:

@@ -234,8 +234,22 @@ BROKEN = [
     (b"a,b\n1,\x1f\x1e\x00\n", [("1", "  \x00")]),
     (b"a,b\n,\n,\n", [(None, None), (None, None)]),
     (b"a,a,\n1,2,3\n", [("1", "2")]),
-    (b"a\n1\n\n3", [("1",), ("3",)]),
     (b"a,b", []),
+    # what ends the header ends records, and the other line end is content
+    (b"a,b\n1,x\r7,y\n2,\r\r3\n", [("1", "x\r7"), ("2", "\r\r3")]),
+    (b'a,b\r\n1,x\ry\r\n\r\n2,\r\n3,"z"\r\n', [("1", "x\ry"), ("2", None), ("3", "z")]),
+    (b'a,b\r\n1,"2"x\r\n"3\r4",5\r\n"5\r\n6","7\r', [("1", "2x"), ("3\r4", "5"), ("5\r\n6", '"7')]),
+    (b'"a\rb","c\nd"\n1,x\ry\n', [("1", "x\ry")]),
+    (b"\r\n\na,b\r1,x\ny\r\r2,z", [("1", "x\ny"), ("2", "z")]),
+    (b"a,b\r\r\n1,2\r\r\n\n3,4\r", [("1", "2"), ("3", "4")]),
+    (b"a,b\r", []),
+    (b"a,b\r\n", []),
+    # in a file of one column a blank line is a record, but for what follows the last line end
+    (b"a\n1\n\n3", [("1",), (None,), ("3",)]),
+    (b"\n\na\n\n1\n\n", [(None,), ("1",), (None,)]),
+    (b"a\r\n1\r\n\r\n\r\n2\r\n", [("1",), (None,), (None,), ("2",)]),
+    (b"a\r1\r\r2\r\r", [("1",), (None,), ("2",), (None,)]),
+    (b"a\n", []),
 ]
 
 

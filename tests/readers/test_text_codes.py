@@ -143,6 +143,60 @@ def test_codes_are_those_of_the_text_at_length(group: int, tmp_path: Path, small
         check(seed, tmp_path, wild=seed % 3 > 0, records=60, chunks=(61, 1 << 20))
 
 
+LINE_ENDS = [
+    (b"size,word\n", [b"1,a\rb\r\r7,a\n", b'2,"a"\r\n', b"3,a\r\n", b"\n", b"\r\n", b"4\r,\r\n", b"5,1234567\r\n"]),
+    (b"size,word\r\n", [b"1,a\rb\r\r7,a\r\n", b'2,"a\r"\r\n', b"3,a\r\r\n", b"\r\n", b'"4",\r\n']),
+    (b'"size",word\r', [b"1,a\nb\n\n7,a\r", b'2,"a\r"\r', b"3,a\n\r", b"\r"]),
+    (b"size\n", [b"1\n", b"\n", b"\r\n", b"2\r3\n", b'""\n', b"4\r\n"]),
+    (b"size\r\n", [b"1\r\n", b"\r\n", b"\n", b"\r5\r\n"]),
+    (b"size\r", [b"1\r", b"\r", b"2\n3\r", b"\n\r"]),
+]
+
+
+@pytest.mark.parametrize(("header", "lines"), LINE_ENDS)
+@pytest.mark.parametrize("zipped", [False, True])
+def test_line_ends_are_those_of_the_header(
+    header: bytes, lines: list[bytes], zipped: bool, tmp_path: Path, small: None
+) -> None:
+    """Text, codes and counts agree on the records, wherever a chunk or a stretch is cut."""
+    rng = random.Random(5)
+    drawn = rng.choices(lines, k=40)
+    path = tmp_path / "t.csv"
+    data = header + lines[0] + b"".join(drawn)  # the first line shows whether the header ended in a carriage return alone
+    path.write_bytes(gzip.compress(data) if zipped else data)
+    file = DelimitedFile(path, separator=",", zipped=zipped)
+    records = 1 + (len(drawn) if len(file.names) == 1 else sum(line.strip() != b"" for line in drawn))
+    domain = schema().domain(list(file.names))
+    texts = [list(file.batches(file.names, chunk=chunk)) for chunk in (1, 2, 3, 17, 1 << 20)]
+    assert all(pl.concat(frames).equals(pl.concat(texts[-1])) for frames in texts)
+    assert sum(frame.height for frame in texts[-1]) == file.count_records() == records
+    for chunk in (1, 2, 3, 17, 1 << 20):
+        for workers in (1, 3):
+            assert fast(file, domain, None, chunk=chunk, workers=workers) == slow(file, domain, None)
+
+
+@pytest.mark.parametrize("note", ["\r1" * 500, "\r" * 500, "\r1,a" * 500, "a\r\r"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_one_cell_makes_no_second_record(note: str, end: str, tmp_path: Path, small: None) -> None:
+    """However many carriage returns a person writes: programs that export rows do not quote them."""
+    path = tmp_path / "t.csv"
+    path.write_text(end.join(["size,word,note", "1,a,-", f"2,a,{note}", "3,a,-", ""]), newline="")
+    file = DelimitedFile(path, separator=",", zipped=False)
+    domain = schema().domain(["size", "word"])
+    assert file.count_records() == 3
+    for chunk in (1, 50, 1 << 20):
+        assert fast(file, domain, None, chunk=chunk, workers=3)[0] == [[1, 2, 3], [0, 0, 0]]
+
+
+def test_nulls_of_a_single_column_are_records(tmp_path: Path) -> None:
+    """Polars writes them as blank lines."""
+    path = tmp_path / "t.csv"
+    pl.DataFrame({"size": [None, 1, None, None, 2, None]}).write_csv(path)
+    file = DelimitedFile(path, separator=",", zipped=False)
+    assert file.count_records() == 6
+    assert len(fast(file, schema().domain(["size"]), None, chunk=3, workers=2)[0][0]) == 6
+
+
 def test_a_cut_inside_quotes_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every line feed but the last of each record is inside quotes, so nearly every cut is wrong."""
     monkeypatch.setattr(delimited, "_STRETCH", 16)

@@ -15,6 +15,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from dpublish.errors import InputError, QueryError
+from dpublish.local.answers import header_and_rows
 from dpublish.local.base import Reports, Tally
 from dpublish.local.coins import Coins
 from dpublish.local.conjunctions import Conjunctions
@@ -26,7 +27,7 @@ from dpublish.local.mean import MeanResponse
 from dpublish.local.response import KaryResponse
 from dpublish.local.survey import Survey
 from dpublish.local.unary import UnaryEncoding
-from dpublish.local.wallet import Wallet
+from dpublish.local.wallet import Wallet, person_name
 
 ROWS_AT_ONCE = 1 << 16
 MARK = "survey"
@@ -57,7 +58,7 @@ def _with_wallet(
 ) -> list[list[str]]:
     if person is None and len(rows) != 1:
         raise InputError("Without a person column the answers must be those of one person: one row.")
-    people = ["me"] if person is None else [row[person] for row in rows]
+    people = ["me"] if person is None else [person_name(row[person]) for row in rows]
     if len(set(people)) != len(people):
         raise InputError("Somebody has more than one row of answers. A survey is answered once.")
     purpose = f"{survey.name}/{survey.digest}"
@@ -70,13 +71,12 @@ def _with_wallet(
 
 
 def _answers(source: TextIO, path: Path, survey: Survey, person: str | None) -> Iterator[dict[str, str]]:
-    reader = csv.DictReader(source, restval="")
     try:
-        header = reader.fieldnames or []
+        header, rows = header_and_rows(source)
         for column in (*survey.columns, *((person,) if person is not None else ())):
             if column not in header:
                 raise InputError(f"'{path}' has no column '{column}', which the survey asks for.")
-        yield from reader
+        yield from rows
     except (csv.Error, UnicodeDecodeError):
         raise InputError(f"'{path}' cannot be read as CSV in UTF-8.") from None
 

@@ -10,19 +10,21 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from dpublish.cost import Amount, exact, positive, show
-from dpublish.errors import BudgetExceeded, LedgerUnavailable
+from dpublish.errors import BudgetExceeded, InputError, LedgerUnavailable
+from dpublish.spelling import BLANKS, ZERO_FRACTION
 
 _FORMAT = "dpublish-wallet-1"
 
 
 class Wallet:
-    """Totals and reports by person, kept in one JSON file.
+    """Totals and reports by person, kept in one JSON file. However a name is spelled, it is one person: see `person_name`.
 
     Parameters
     ----------
@@ -40,22 +42,25 @@ class Wallet:
     def spent(self, person: str = "me") -> Fraction:
         """What one person has spent so far."""
         with self._locked() as people:
-            return _spent(people, person)
+            return _spent(people, person_name(person))
 
     def debit(self, persons: Sequence[str], purpose: str, epsilon: Fraction) -> dict[str, Any]:
         """Charge each person for `purpose`, or nobody; what was answered before for it is returned and costs nothing more.
 
         A person who was charged and whose report was lost is not charged again, and gets no second report: refused.
         """
+        if len({person_name(person) for person in persons}) != len(set(persons)):
+            raise InputError("Somebody is named in two spellings, which would make two reports for one debit.")
+        names = dict.fromkeys(person_name(person) for person in persons)
         with self._locked() as people:
             given: dict[str, Any] = {}
-            for person in dict.fromkeys(persons):
+            for person in names:
                 held = people.get(person, {}).get("answers", {}).get(purpose)
                 if held is not None and held["report"] is None:
                     raise BudgetExceeded("A report was paid for and lost before it was written. It cannot be made again.")
                 if held is not None:
                     given[person] = held["report"]
-            fresh = [person for person in dict.fromkeys(persons) if person not in given]
+            fresh = [person for person in names if person not in given]
             for person in fresh:
                 total = _spent(people, person) + epsilon
                 if total > self.epsilon:
@@ -68,13 +73,13 @@ class Wallet:
                 entry["answers"][purpose] = {"epsilon": str(epsilon), "report": None}
             if fresh:
                 self._write(people)
-        return given
+        return {person: given[person_name(person)] for person in persons if person_name(person) in given}
 
     def record(self, purpose: str, reports: Mapping[str, Any]) -> None:
         """Keep the reports that a debit paid for."""
         with self._locked() as people:
             for person, report in reports.items():
-                people[person]["answers"][purpose]["report"] = report
+                people[person_name(person)]["answers"][purpose]["report"] = report
             self._write(people)
 
     @contextlib.contextmanager
@@ -106,6 +111,8 @@ class Wallet:
             held, people = exact(data["epsilon"]), dict(data["people"])
             for person in people:
                 _spent(people, person)
+                if person_name(person) != person:  # what is held for this spelling would never be found
+                    raise ValueError
         except Exception:
             raise LedgerUnavailable(f"'{self.path}' is not a wallet of this version. Nothing is answered.") from None
         if held != self.epsilon:
@@ -134,6 +141,14 @@ class Wallet:
             raise LedgerUnavailable(
                 f"The wallet '{self.path}' cannot be written ({type(error).__name__}). Nothing is answered."
             ) from None
+
+
+def person_name(spelled: str) -> str:
+    """Who is meant: "ann" and " ann " are one person, and so are "7" and "7.0", as in a unit column."""
+    name = re.sub(ZERO_FRACTION, r"\1", spelled.strip(BLANKS))
+    if not name:
+        raise InputError("A wallet charges people by name, and somebody has none.")
+    return name
 
 
 def _spent(people: Mapping[str, Any], person: str) -> Fraction:

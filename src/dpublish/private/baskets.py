@@ -13,7 +13,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dpublish.encode import BLANKS
 from dpublish.mechanisms.base import Need
 from dpublish.mechanisms.kernels.sets_ingest import tidy_records
 from dpublish.mechanisms.sets.baskets import Baskets, Transactions, item_names
@@ -23,6 +22,7 @@ from dpublish.readers.objects import spelled_floats
 from dpublish.readers.sources import Source
 from dpublish.readers.units import join_units, unit_values
 from dpublish.schema import Schema
+from dpublish.spelling import BLANKS
 
 _DENSE = 1 << 24
 _SHORT_CODES = 1 << 15

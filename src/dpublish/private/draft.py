@@ -15,10 +15,11 @@ from typing import Any
 import polars as pl
 
 from dpublish.columns import BOOLEAN_LEVELS, Column, Kind
-from dpublish.encode import BLANKS, ZERO_FRACTION, bounded_times
+from dpublish.encode import bounded_times
 from dpublish.errors import InputError
 from dpublish.readers.sources import open_source
 from dpublish.schema import Schema
+from dpublish.spelling import BLANKS, ZERO_FRACTION
 
 MAX_LEVELS = 100
 _TRACKED = 20_000

@@ -18,13 +18,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dpublish.encode import BLANKS, EXACT_WHOLE, ZERO_FRACTION, as_text
+from dpublish.encode import EXACT_WHOLE, as_text
 from dpublish.errors import InputError, PlanError
 from dpublish.mechanisms.optimize.inputs import AgentLists, AgentRows, Edges, GraphEdges, Labels, Lists, PresentItems, edges_of
 from dpublish.noise.base import IntArray
 from dpublish.readers.objects import series_from_objects, spelled_floats
 from dpublish.readers.sources import Source, open_source
 from dpublish.schema import Schema
+from dpublish.spelling import BLANKS, ZERO_FRACTION
 
 Shape = Literal["edges", "items", "lists"]
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?inf")
@@ -168,7 +169,8 @@ class PlainFile(Source):
 
 def _words(path: Path) -> Iterator[list[str]]:
     opener: Callable[..., Any] = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8", errors="replace") as file:
+    # a line ends with a line feed and nothing else: a carriage return in somebody's line would make rows of its parts
+    with opener(path, "rt", encoding="utf-8", errors="replace", newline="\n") as file:
         for line in file:
             words = line.split("#", 1)[0].split()
             if words:

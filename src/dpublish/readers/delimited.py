@@ -1,8 +1,10 @@
 """Rows of CSV and TSV files, plain or gzipped, as frames of text or straight as codes.
 
 Nothing about the rows decides how they are read: every column is text, and no line, however broken, raises (see
-`kernels.delimited` for the rules). A file is trusted to keep its records apart: a stray quote in one record may merge it with
-its neighbours.
+`kernels.delimited` for the rules). What ends the header ends records: the header is public, so no cell has a say in it. Blank
+lines are left out, unless there is one column: there a blank line is how a missing cell is written. A file is trusted to keep
+its records apart: a stray quote in one record may merge it with its neighbours, and a line end that is not inside quotes cuts
+it in two.
 """
 
 from __future__ import annotations
@@ -18,17 +20,17 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dpublish.encode import BLANKS, EncodedBatch, Encoder
+from dpublish.encode import EncodedBatch, Encoder
 from dpublish.errors import InputError
-from dpublish.readers.kernels.delimited import FIELD_END, RECORD_END, tidy
+from dpublish.readers.kernels.delimited import CARRIAGE_RETURN, FIELD_END, LINE_FEED, RECORD_END, tidy
 from dpublish.readers.text_codes import Bytes, CodedText, TextCoder, parse_tidied
+from dpublish.spelling import BLANKS
 
 _CHUNK = 1 << 25
 _HEADER_CHUNK = 1 << 20
 _STRETCH = 1 << 16
 _WORKERS = min(4, os.cpu_count() or 1)
 _MARK = b"\xef\xbb\xbf"
-_LINE_FEED = b"\n"
 _END, _EMPTY_FIELD = bytes([RECORD_END]), bytes([FIELD_END])
 
 
@@ -37,7 +39,7 @@ class DelimitedFile:
 
     def __init__(self, path: Path, *, separator: str, zipped: bool) -> None:
         self._path, self._separator, self._zipped = path, ord(separator), zipped
-        self.names = self._read_names()
+        self._line_end, self.names = self._read_header()
 
     def batches(self, columns: Sequence[str], *, chunk: int = _CHUNK) -> Iterator[pl.DataFrame]:
         """Frames of text with `columns`, in file order of the rows; about `chunk` bytes of the file each."""
@@ -56,17 +58,17 @@ class DelimitedFile:
     ) -> Iterator[tuple[EncodedBatch, pl.Series | None]]:
         """The same rows as codes, and the column `unit` of them as text; on several threads where there is much to do.
 
-        A chunk is cut at line feeds, and every part is read as if a record started there. That may be wrong inside quotes, so
+        A chunk is cut at line ends, and every part is read as if a record started there. That may be wrong inside quotes, so
         a part counts only if the one before it ended exactly where it starts; otherwise its rows are read again, from the
         right place. Codes therefore never depend on where a chunk was cut.
         """
-        coders = [TextCoder(encoder, self.names, self._separator, unit)]
+        coders = [TextCoder(encoder, self.names, self._separator, self._line_end, unit)]
         with self._open() as file, ThreadPoolExecutor(workers) as pool:
-            feed = _Feed(file, chunk, self._separator)
+            feed = _Feed(file, chunk, self._separator, self._line_end)
             while feed.more():
-                parts = _stretches(feed.data, workers)
+                parts = _stretches(feed.data, workers, self._line_end)
                 while len(coders) < len(parts):
-                    coders.append(TextCoder(encoder, self.names, self._separator, unit))
+                    coders.append(TextCoder(encoder, self.names, self._separator, self._line_end, unit))
                 ends = [False] * (len(parts) - 1) + [feed.at_end]
                 running = [pool.submit(coder.code, part, end) for coder, part, end in zip(coders, parts, ends, strict=False)]
                 feed.read_ahead()
@@ -89,18 +91,20 @@ class DelimitedFile:
     def _open(self) -> IO[bytes]:
         return cast(IO[bytes], gzip.open(self._path, "rb")) if self._zipped else self._path.open("rb")
 
-    def _read_names(self) -> tuple[str, ...]:
-        """Column names, blanks around them removed; a name that comes twice gets a number."""
+    def _read_header(self) -> tuple[int, tuple[str, ...]]:
+        """What ends records, and column names, blanks around them removed; a name that comes twice gets a number."""
         try:
             with self._open() as file:
                 data = file.read(_HEADER_CHUNK).removeprefix(_MARK)
         except (OSError, EOFError):
             raise InputError(f"The file '{self._path}' cannot be read. Is it really {_described(self._zipped)}?") from None
+        line_end = _line_end(data, self._separator)
         fields = max(1, data.count(self._separator) + 1)
         head = np.frombuffer(data, dtype=np.uint8)
         out = np.empty(head.size + fields + 1, dtype=np.uint8)
         # every field the record could have is wanted; those it has not come out empty, at the end
-        _, written, records = tidy(head, True, self._separator, np.ones(fields, dtype=np.bool_), 1, out)
+        wanted = np.ones(fields, dtype=np.bool_)
+        _, written, records = tidy(head, True, self._separator, line_end, True, wanted, 1, out)
         if records == 0:
             raise InputError(f"The file '{self._path}' is empty. Its first line must name the columns.")
         line = out[: written - 1].tobytes().rstrip(bytes([FIELD_END])).decode("utf-8", "replace")
@@ -112,17 +116,20 @@ class DelimitedFile:
                 copies += 1
                 unique = f"{plain} ({copies})"
             names.append(unique)
-        return tuple(names)
+        return line_end, tuple(names)
 
     def _tidied(self, wanted: NDArray[np.bool_], chunk: int) -> Iterator[tuple[bytes, int]]:
+        skip_blank = len(self.names) > 1
         with self._open() as file:
-            feed = _Feed(file, chunk, self._separator)
+            feed = _Feed(file, chunk, self._separator, self._line_end)
             while feed.more():
                 data = feed.data
                 while data.size:
                     most = max(1, 2 * data.size // (wanted.size + 1))
                     out = np.empty(data.size + most * (wanted.size + 1), dtype=np.uint8)
-                    used, written, records = tidy(data, feed.at_end, self._separator, wanted, most, out)
+                    used, written, records = tidy(
+                        data, feed.at_end, self._separator, self._line_end, skip_blank, wanted, most, out
+                    )
                     if used == 0:
                         break
                     yield out[:written].tobytes(), records
@@ -133,8 +140,8 @@ class DelimitedFile:
 class _Feed:
     """The bytes of a file after its header: a chunk at a time, behind what is left of the chunk before."""
 
-    def __init__(self, file: IO[bytes], chunk: int, separator: int) -> None:
-        self._file, self._chunk, self._separator = file, chunk, separator
+    def __init__(self, file: IO[bytes], chunk: int, separator: int, line_end: int) -> None:
+        self._file, self._chunk, self._separator, self._line_end = file, chunk, separator, line_end
         self._ahead: bytes | None = None
         self._mark, self._in_header = _MARK, True
         self.data: Bytes = np.empty(0, dtype=np.uint8)
@@ -149,9 +156,8 @@ class _Feed:
             self._ahead, self._mark = None, b""
             self.data = np.concatenate((self.data, read)) if self.data.size else read
             if self._in_header:  # one record, wherever it ends
-                nothing = np.zeros(0, dtype=np.bool_)
-                used, _, records = tidy(self.data, self.at_end, self._separator, nothing, 1, np.empty(2, dtype=np.uint8))
-                self._in_header = records == 0
+                used, found = _header_size(self.data, self.at_end, self._separator, self._line_end)
+                self._in_header = not found
                 self.data = self.data[used:]
             if not self._in_header:
                 return True
@@ -164,13 +170,28 @@ class _Feed:
         return self._ahead
 
 
-def _stretches(data: Bytes, most: int) -> list[Bytes]:
-    """The data cut into up to `most` parts of similar size, each but the last ending with a line feed."""
+def _header_size(data: Bytes, at_end: bool, separator: int, line_end: int) -> tuple[int, bool]:
+    """How many bytes the header takes up, with blank lines before it, and whether all of it is there."""
+    nothing = np.zeros(0, dtype=np.bool_)
+    used, _, records = tidy(data, at_end, separator, line_end, True, nothing, 1, np.empty(2, dtype=np.uint8))
+    return used, records > 0
+
+
+def _line_end(head: bytes, separator: int) -> int:
+    """What ends the header outside quotes: a carriage return, unless only more of them stand between it and a line feed."""
+    data = np.frombuffer(head.lstrip(b"\r\n"), dtype=np.uint8)
+    mac, _ = _header_size(data, True, separator, CARRIAGE_RETURN)
+    usual, _ = _header_size(data, True, separator, LINE_FEED)
+    return CARRIAGE_RETURN if mac < usual and data[mac:usual].tobytes().lstrip(b"\r") != b"\n" else LINE_FEED
+
+
+def _stretches(data: Bytes, most: int, line_end: int) -> list[Bytes]:
+    """The data cut into up to `most` parts of similar size, each but the last ending with a line end."""
     parts: list[Bytes] = []
     start = 0
     for i in range(1, min(most, data.size // _STRETCH)):
         middle = max(start, data.size * i // most)
-        found = data[middle : middle + _STRETCH].tobytes().find(_LINE_FEED)
+        found = data[middle : middle + _STRETCH].tobytes().find(line_end)
         if found >= 0:
             parts.append(data[start : middle + found + 1])
             start = middle + found + 1

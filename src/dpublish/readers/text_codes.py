@@ -43,8 +43,8 @@ class CodedText:
 class TextCoder:
     """Codes text of one file. It remembers spellings, so each thread has one of its own."""
 
-    def __init__(self, encoder: Encoder, names: Sequence[str], separator: int, unit: str | None) -> None:
-        self._encoder, self._separator = encoder, separator
+    def __init__(self, encoder: Encoder, names: Sequence[str], separator: int, line_end: int, unit: str | None) -> None:
+        self._encoder, self._separator, self._line_end, self._skip_blank = encoder, separator, line_end, len(names) > 1
         places = {name: place for place, name in enumerate(encoder.domain.names)}
         self._columns = np.array([places.get(name, -1) for name in names], dtype=np.int64)
         self._unit = -1 if unit is None else list(names).index(unit)
@@ -103,8 +103,8 @@ class TextCoder:
         unknown = self._unknown
         unknown.counts[:] = 0
         consumed, records = code_records(
-            data, at_end, self._separator, self._columns, self._unit, self._memo, start, self._block, codes, keep, unknown,
-            self._units,
+            data, at_end, self._separator, self._line_end, self._skip_blank, self._columns, self._unit, self._memo, start,
+            self._block, codes, keep, unknown, self._units,
         )  # fmt: skip
         for column in np.flatnonzero(unknown.counts).tolist():
             found = slice(0, unknown.counts[column])

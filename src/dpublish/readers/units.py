@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from dpublish.encode import BLANKS, EXACT_WHOLE, ZERO_FRACTION, as_text
+from dpublish.encode import EXACT_WHOLE, as_text
 from dpublish.readers.objects import spelled_floats
+from dpublish.spelling import BLANKS, ZERO_FRACTION
 
 _ROUNDED = r"^-?[0-9](\.[0-9]+)?e\+[0-9]+$"
 

@@ -188,6 +188,15 @@ def test_lines_of_text(tmp_path: Path) -> None:
         TransactionLines(tmp_path / "none.txt")
 
 
+def test_a_transaction_is_what_stands_before_a_line_feed(tmp_path: Path) -> None:
+    """Other characters that some programs take for line ends make no second transaction."""
+    path = tmp_path / "a.txt"
+    path.write_bytes("bread\rmilk\r\r\x0b\x0c\x85\u2028milk\r\nbread\n".encode())
+    source = TransactionLines(path)
+    assert source.count_rows() == sum(batch.height for batch in source.batches(source.columns())) == 2
+    assert read(source, schema()) == [(0, 1), (0,)]
+
+
 def test_a_record_with_every_item_and_an_empty_file(tmp_path: Path) -> None:
     names = [str(number) for number in range(3000)]
     assert read(pl.DataFrame({"items": [names, names[::-1] + names]}), schema(names)) == [tuple(range(3000))] * 2

@@ -1,9 +1,11 @@
 """Delimited text, however broken: where its records and fields are, and the same text in a form that cannot be broken.
 
-Rules for what real files contain: a record ends at a line feed, a carriage return or both; blank lines are no records; absent
-fields are empty and surplus ones are left out; a quoted field may hold separators, line ends and doubled quotes; text after a
-closing quote belongs to the field; an opening quote that is not closed within `QUOTE_LIMIT` bytes is plain text, so that one
-stray quote cannot swallow the file.
+Rules for what real files contain: a record ends at the byte `line_end`, a line feed or (old Mac files) a carriage return; a
+carriage return directly before a line feed belongs to the line end, and the other one of the two is content like any byte, so
+that a cell which holds it stays one cell; absent fields are empty and surplus ones are left out; a quoted field may hold
+separators, line ends and doubled quotes; text after a closing quote belongs to the field; an opening quote that is not closed
+within `QUOTE_LIMIT` bytes is plain text, so that one stray quote cannot swallow the file. Where `skip_blank` says so, lines
+without any content are no records.
 
 The tidied text has one line a record and exactly the wanted fields, separated and ended by control characters that no field
 holds, so nothing needs quotes.
@@ -22,7 +24,8 @@ QUOTE_LIMIT = 1 << 16
 # what a field looks like: its bytes as they stand, quotes still to be undone, or cut off by the end of the data
 PLAIN, QUOTED, CUT = 0, 1, 2
 
-_LF, _CR, _QUOTE, _BLANK = 10, 13, 34, 32
+LINE_FEED, CARRIAGE_RETURN = 10, 13
+_QUOTE, _BLANK = 34, 32
 
 
 @njit(cache=True, nogil=True)
@@ -42,35 +45,46 @@ def _closing_quote(data: NDArray[np.uint8], start: int, at_end: bool) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _quoted_field(data: NDArray[np.uint8], place: int, at_end: bool, separator: int) -> tuple[int, int, int, int]:
+def cell_stop(data: NDArray[np.uint8], first: int, after: int, line_end: int) -> int:
+    """Where a cell from `first` stops, given the place of what ends it: half a line end at its end is no part of it."""
+    if line_end != LINE_FEED or after == first or data[after - 1] != CARRIAGE_RETURN:
+        return after
+    return after - 1 if after == data.size or data[after] == LINE_FEED else after
+
+
+@njit(cache=True, nogil=True)
+def _quoted_field(
+    data: NDArray[np.uint8], place: int, at_end: bool, separator: int, line_end: int
+) -> tuple[int, int, int, int]:
     """`next_field` for one that starts with a quote."""
     size = data.size
     close = _closing_quote(data, place, at_end)
     if close == -2:
         return CUT, place, place, place
     after = place if close == -1 else close + 1
-    while after < size and data[after] != separator and data[after] != _LF and data[after] != _CR:
+    while after < size and data[after] != separator and data[after] != line_end:
         after += 1
     if after == size and not at_end:
         return CUT, place, place, place
+    stop = cell_stop(data, place, after, line_end)
     if close == -1:
-        return PLAIN, place, after, after
-    plain = after == close + 1
+        return PLAIN, place, stop, after
+    plain = stop == close + 1
     for inside in range(place + 1, close):
         plain &= data[inside] != _QUOTE
-    return (PLAIN, place + 1, close, after) if plain else (QUOTED, place, after, after)
+    return (PLAIN, place + 1, close, after) if plain else (QUOTED, place, stop, after)
 
 
 @njit(cache=True, nogil=True)
-def next_field(data: NDArray[np.uint8], place: int, at_end: bool, separator: int) -> tuple[int, int, int, int]:
+def next_field(data: NDArray[np.uint8], place: int, at_end: bool, separator: int, line_end: int) -> tuple[int, int, int, int]:
     """The field that starts at `place`: (what it looks like, first byte, end, place of what ends it)."""
     size = data.size
     if place < size and data[place] == _QUOTE:
-        return _quoted_field(data, place, at_end, separator)
+        return _quoted_field(data, place, at_end, separator, line_end)
     after = place
-    while after < size and data[after] != separator and data[after] != _LF and data[after] != _CR:
+    while after < size and data[after] != separator and data[after] != line_end:
         after += 1
-    return (CUT if after == size and not at_end else PLAIN), place, after, after
+    return (CUT if after == size and not at_end else PLAIN), place, cell_stop(data, place, after, line_end), after
 
 
 @njit(cache=True, nogil=True)
@@ -99,21 +113,27 @@ def write_field(
 
 
 @njit(cache=True, nogil=True)
-def after_record(data: NDArray[np.uint8], place: int) -> int:
-    """Where the next record may start, given the place of what ends this one."""
-    if place < data.size and data[place] == _CR and place + 1 < data.size and data[place + 1] == _LF:
-        return place + 2
-    return min(place + 1, data.size)
-
-
-@njit(cache=True, nogil=True)
-def is_line_end(byte: np.uint8) -> bool:
-    return byte in (_LF, _CR)
+def blank_line(data: NDArray[np.uint8], place: int, at_end: bool, line_end: int) -> int:
+    """How many bytes a line without content takes up at `place`; 0 if there is content, or if that cannot be told yet."""
+    if data[place] == line_end:
+        return 1
+    if data[place] != CARRIAGE_RETURN or line_end != LINE_FEED:
+        return 0
+    if place + 1 == data.size:
+        return 1 if at_end else 0
+    return 2 if data[place + 1] == LINE_FEED else 0
 
 
 @njit(cache=True, nogil=True)
 def tidy(
-    data: NDArray[np.uint8], at_end: bool, separator: int, wanted: NDArray[np.bool_], max_records: int, out: NDArray[np.uint8]
+    data: NDArray[np.uint8],
+    at_end: bool,
+    separator: int,
+    line_end: int,
+    skip_blank: bool,
+    wanted: NDArray[np.bool_],
+    max_records: int,
+    out: NDArray[np.uint8],
 ) -> tuple[int, int, int]:
     """Rewrite the complete records of `data`: (bytes consumed, bytes written, records).
 
@@ -123,14 +143,15 @@ def tidy(
     size = data.size
     place = consumed = written = records = 0
     while place < size and records < max_records:
-        if is_line_end(data[place]):
-            place += 1
+        blank = blank_line(data, place, at_end, line_end) if skip_blank else 0
+        if blank > 0:
+            place += blank
             consumed = place
             continue
         end = written
         field = emitted = 0
         while True:
-            looks, first, stop, place = next_field(data, place, at_end, separator)
+            looks, first, stop, place = next_field(data, place, at_end, separator, line_end)
             if looks == CUT:
                 return consumed, written, records
             if field < wanted.size and wanted[field]:
@@ -152,7 +173,7 @@ def tidy(
         out[end] = RECORD_END
         written = end + 1
         records += 1
-        place = after_record(data, place)
+        place = min(place + 1, size)
         consumed = place
     return consumed, written, records
 

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from dpublish.readers.kernels.delimited import CUT, PLAIN, after_record, is_line_end, next_field
+from dpublish.readers.kernels.delimited import CUT, PLAIN, blank_line, cell_stop, next_field
 
 DROPPED = 0xFFFFFFFF
 """Stands for a code where a cell drops its row."""
@@ -24,7 +24,7 @@ _LONG_MARK = np.uint64(0xFF)
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _PRIME = np.uint64(0x100000001B3)
 _BYTE = np.uint64(8)
-_LF, _CR, _QUOTE = 10, 13, 34
+_QUOTE = 34
 
 
 class Memo(NamedTuple):
@@ -147,6 +147,8 @@ def code_records(
     data: NDArray[np.uint8],
     at_end: bool,
     separator: int,
+    line_end: int,
+    skip_blank: bool,
     columns: NDArray[np.int64],
     unit: int,
     memo: Memo,
@@ -168,11 +170,12 @@ def code_records(
     counts, listed, listed_looks, firsts, stops = unknown
     unit_looks, unit_firsts, unit_stops = units.looks[0], units.firsts[0], units.stops[0]
     size = data.size
-    content = max(separator, _CR)  # bytes above it are neither separators nor line ends
+    content = max(separator, line_end)  # bytes above it are neither separators nor line ends
     place = consumed = records = 0
     while place < size and records < max_records:
-        if is_line_end(data[place]):
-            place += 1
+        blank = blank_line(data, place, at_end, line_end) if skip_blank else 0
+        if blank > 0:
+            place += blank
             consumed = place
             continue
         row = start + records
@@ -184,14 +187,14 @@ def code_records(
             if not in_record:  # an absent field is empty
                 first = stop = 0
             elif place < size and data[place] == _QUOTE:
-                looks, first, stop, place = next_field(data, place, at_end, separator)
+                looks, first, stop, place = next_field(data, place, at_end, separator, line_end)
                 for inside in range(first, min(stop, first + _SHORT)):
                     key = (key << _BYTE) | np.uint64(data[inside])
             else:
                 # one walk finds the end and builds the key
                 while place < size:
                     byte = data[place]
-                    if byte <= content and byte in (separator, _LF, _CR):
+                    if byte <= content and byte in (separator, line_end):
                         break
                     key = (key << _BYTE) | np.uint64(byte)
                     place += 1
@@ -201,7 +204,11 @@ def code_records(
                     _forget_record(counts, listed, records)
                     return consumed, records
                 in_record = place < size and data[place] == separator
-                place += 1 if in_record else 0
+                if in_record:
+                    place += 1
+                elif stop == place and cell_stop(data, first, place, line_end) < place:
+                    stop -= 1
+                    key >>= _BYTE
             column = columns[field]
             if column >= 0:
                 length = stop - first
@@ -224,13 +231,13 @@ def code_records(
             if field == unit:
                 unit_looks[records], unit_firsts[records], unit_stops[records] = looks, first, stop
         while in_record:  # surplus fields
-            looks, first, stop, place = next_field(data, place, at_end, separator)
+            looks, first, stop, place = next_field(data, place, at_end, separator, line_end)
             if looks == CUT:
                 _forget_record(counts, listed, records)
                 return consumed, records
             in_record = place < size and data[place] == separator
             place += 1 if in_record else 0
         records += 1
-        place = after_record(data, place)
+        place = min(place + 1, size)
         consumed = place
     return consumed, records
