@@ -82,7 +82,8 @@ def next_field(data: NDArray[np.uint8], place: int, at_end: bool, separator: int
     if place < size and data[place] == _QUOTE:
         return _quoted_field(data, place, at_end, separator, line_end)
     after = place
-    while after < size and data[after] != separator and data[after] != line_end:
+    content = max(separator, line_end)  # bytes above it, most of them, are neither
+    while after < size and (data[after] > content or (data[after] != separator and data[after] != line_end)):
         after += 1
     return (CUT if after == size and not at_end else PLAIN), place, cell_stop(data, place, after, line_end), after
 
