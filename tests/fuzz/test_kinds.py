@@ -48,6 +48,8 @@ outside = "other"
 """
 BASKETS = '[dataset]\nname = "b"\nneighbours = "add-remove-one"\nnominal_size = 300\n[items]\nuniverse = ["x", "y", "z"]\n'
 PREDICATES = ("age >= 40", "age + weight >= 100", "ill", "town = 'north'", "x", "weight between 50 and 60")
+LINE = np.array([[0.0, 0], [0, 1], [0, 2], [0, 9]])
+APART = np.abs(np.subtract.outer(LINE[:, 1], LINE[:, 1]))
 ABILITIES: tuple[Callable[[Any], Any], ...] = (
     lambda release: release.marginal("age"),
     lambda release: release.sql("select count(*) as n from release"),
@@ -56,6 +58,10 @@ ABILITIES: tuple[Callable[[Any], Any], ...] = (
     lambda release: release.predict(pl.DataFrame({"age": [1, 50], "town": ["north", None]})),
     lambda release: release.top_itemsets(3),
     lambda release: release.quantile_limits(0.5),
+    lambda release: release.assign(("p", "q")),
+    lambda release: release.assign("p"),
+    lambda release: release.cost_of([("p", "q"), (0, 1)]),
+    lambda release: release.cost_of([1, 0, 2, 1], distances=APART),
     *(lambda release, text=text: release.estimate(text) for text in PREDICATES),
 )
 
@@ -99,6 +105,22 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Release]:
         dp.optimize.min_cut([("p", "q"), ("r", "s")], vertices=names, epsilon=3, ledger=ledger, budget=budget, name="g")
     )
     return {release.kind: release for release in made}
+
+
+@pytest.fixture(scope="module")
+def solutions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Release]:
+    """One release of every problem: they are one kind, with tables and facts of their own."""
+    path = tmp_path_factory.mktemp("solutions")
+    pay: dict[str, Any] = {"epsilon": 3, "ledger": f"sqlite:///{path}/a.ledger", "budget": dp.Budget(epsilon=99, delta=0.1)}
+    metric = dp.optimize.Metric.euclidean(LINE)
+    names, sets = list("pqrs"), {"one": ["p", "q"], "two": ["q", "r", "s"]}
+    return {
+        "min-cut": dp.optimize.min_cut([("p", "q")], vertices=4, **pay),
+        "vertex-cover": dp.optimize.vertex_cover([("p", "q")], vertices=names, weights=[1, 9, 2, 2], size_share=0.1, **pay),
+        "set-cover": dp.optimize.set_cover(["p", "r"], sets=sets, costs=[1, 2], rule="any-weights", delta=0.001, **pay),
+        "k-median": dp.optimize.k_median(["p"], k=2, metric=metric, labels=names, positions=LINE, **pay),
+        "public-projects": dp.optimize.public_projects(["p"], k=2, resources=names, worth="facility", metric=metric, **pay),
+    }
 
 
 def test_every_kind_is_here(originals: dict[str, Release]) -> None:
@@ -187,6 +209,18 @@ def test_altered_releases_of_every_kind(originals: dict[str, Release], tmp_path:
     use(originals[kind], tmp_path / "page.html")
     opened = run(originals[kind], tmp_path, rounds=90)
     assert 0 < opened < 90
+
+
+def test_altered_solutions_of_every_problem(solutions: dict[str, Release], tmp_path: Path) -> None:
+    for release in solutions.values():
+        use(release, tmp_path / "page.html")
+        assert 0 < run(release, tmp_path, rounds=60) < 60
+
+
+@pytest.mark.nightly
+def test_many_more_altered_solutions(solutions: dict[str, Release], tmp_path: Path) -> None:
+    for release in solutions.values():
+        run(release, tmp_path, rounds=1000, seed=9)
 
 
 @pytest.mark.nightly

@@ -69,8 +69,12 @@ def _tiles(release: SolutionRelease) -> list[tuple[str, str]]:
     if release.problem == "set-cover":
         return [(f"{facts['sets']:,}", "public sets"), (f"{facts['elements']:,}", "public elements")]
     tiles = [(f"{facts['vertices']:,}", "public vertices")]
+    if release.weights is not None:
+        tiles.append((f"{float(release.weights.sum()):,.4g}", "public weight of all vertices"))
     if release.size is not None:
-        tiles.append((f"{int(release.size['value']):,}", "noisy size of a cover within a factor of 2 of the smallest"))
+        tiles.append(
+            (f"{int(release.size['value']):,}", "noisy number of vertices, within a factor of 2 of the fewest that cover")
+        )
     return tiles
 
 
@@ -91,6 +95,9 @@ def _solution(release: SolutionRelease) -> str:
     frame = release.to_frame()
     picture = _map(frame["x"].to_list(), frame["y"].to_list(), names) if "x" in frame.columns else ""
     note = "<p>First to last; the first one that fits serves.</p>" if release.problem.endswith("cover") else ""
+    if release.problem == "vertex-cover" and release.weights is not None:
+        weights = release.weights[frame["vertex"].to_numpy()]
+        names = [f"{name} (weight {weight:,.4g})" for name, weight in zip(names[:SHOWN], weights, strict=False)] + names[SHOWN:]
     return picture + note + _names(names, ordered=ordered)
 
 
@@ -125,7 +132,11 @@ def _usage(release: SolutionRelease) -> str:
     uses = {
         "min-cut": ["release.sides            # the two sides", "release.cost_of(edges)            # on edges of your own"],
         "k-median": ["release.chosen            # the sites", "release.plot()            # a map"],
-        "vertex-cover": ["release.order", "release.assign((u, v))            # which end serves an edge"],
+        "vertex-cover": [
+            "release.order",
+            "release.assign((u, v))            # which end serves an edge",
+            "release.cost_of(edges)            # on edges of your own",
+        ],
         "set-cover": ["release.order", "release.assign(element)            # which set serves an element"],
         "public-projects": ["release.chosen            # in the order of choice"],
     }[release.problem]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from dpublish.cost import Cost
+from dpublish.cost import Cost, exact
 from dpublish.errors import PlanError
 from dpublish.mechanisms.optimize.inputs import Labels
 from dpublish.plan import Plan
 from dpublish.schema import Schema
 
 MAX_ITEMS = 1 << 31
+SMALLEST, LARGEST = Fraction(1, 10**150), Fraction(10**150)
 
 
 def check_schema(schema: Schema, what: str) -> None:
@@ -60,6 +62,18 @@ def numbered(names: int | Sequence[object], what: str) -> tuple[int, Labels]:
     if len(set(labels)) != len(labels):
         raise PlanError(f"{what}: a name is listed twice.")
     return len(labels), labels
+
+
+def amounts(values: Iterable[object], what: str) -> list[Fraction]:
+    """Public weights or costs, exactly. Releases store them as floats and bounds divide them: both must stay finite."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise PlanError(f"{what}s must be a list of numbers.")
+    found = [exact(value.item() if isinstance(value, np.generic) else value, what) for value in values]
+    if any(value <= 0 for value in found):
+        raise PlanError(f"A {what} must be above 0.")
+    if any(not SMALLEST <= value <= LARGEST for value in found):
+        raise PlanError(f"A {what} must lie between 1e-150 and 1e150. Give all of them in another unit.")
+    return found
 
 
 def digest_of(*parts: object) -> str:

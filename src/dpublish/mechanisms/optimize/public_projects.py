@@ -149,6 +149,9 @@ class PublicProjects(Mechanism):
             gains = FunctionGains(numbers, self.worth, count)
         chosen = greedy_choice(noise, gains, count, self.k, Fraction(plan.facts["step_epsilon"]))
         facts = {key: plan.facts[key] for key in ("problem", "k", "resources", "worth", "truthfulness", "bound", "lower_bound")}
+        if self.metric is not None and self.worth == "facility":
+            # what a distance of 1 is, and at which an agent has nothing: public, and the value cannot be worked out without
+            facts |= {"unit": self.metric.unit, "diameter": self.metric.diameter * self.metric.unit}
         return Content(facts=facts, tables={"chosen": {"resource": chosen, **label_column(labels, chosen)}})
 
     def _worth(self, count: int) -> str:

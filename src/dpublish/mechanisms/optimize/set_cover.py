@@ -15,13 +15,14 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dpublish.cost import Cost, exact
+from dpublish.cost import Cost
 from dpublish.errors import PlanError
 from dpublish.mechanisms.base import Content, Mechanism
 from dpublish.mechanisms.kernels.optimize_sets import take_set
 from dpublish.mechanisms.optimize.calibrate import first_hit_hazard, step_epsilon
 from dpublish.mechanisms.optimize.inputs import Lists, PresentItems, transposed
 from dpublish.mechanisms.optimize.planning import (
+    amounts,
     check_schema,
     digest_of,
     label_column,
@@ -219,11 +220,9 @@ class SetCover(Mechanism):
     def _costs(self) -> list[Fraction]:
         if self.costs is None:
             return [Fraction(1)] * len(self.sets)
-        costs = [exact(value, "cost") for value in self.costs]
+        costs = amounts(self.costs, "cost")
         if len(costs) != len(self.sets):
             raise PlanError(f"There are {len(self.sets)} sets but {len(costs)} costs.")
-        if min(costs) <= 0:
-            raise PlanError("Costs of sets must be above 0.")
         return costs
 
 

@@ -20,7 +20,7 @@ from dpublish.errors import PlanError
 from dpublish.mechanisms.base import Content, Mechanism
 from dpublish.mechanisms.kernels.optimize_cover import cover_order, weighted_order
 from dpublish.mechanisms.optimize.inputs import Edges, GraphEdges
-from dpublish.mechanisms.optimize.planning import check_schema, digest_of, label_column, numbered, pure, solution_plan
+from dpublish.mechanisms.optimize.planning import amounts, check_schema, digest_of, label_column, numbered, pure, solution_plan
 from dpublish.mechanisms.optimize.weight_classes import WeightClasses, weight_classes
 from dpublish.noise.base import IntArray, Noise
 from dpublish.plan import Plan
@@ -98,10 +98,13 @@ class VertexCover(Mechanism):
         else:
             raise PlanError(f"rule = '{self.rule}' is not known. Use schedule or two-phase.")
         # a cover never holds more than all vertices, whatever the theorem says
+        most, cost_name = f"{count:,}, all vertices", "number of vertices"
+        if self.weights is not None:
+            most, cost_name = f"{float(sum(self._exact_weights(count))):.4g}, the weight of all vertices", "weight"
         facts["bound"] = {
             "factor": factor,
             "additive": 0.0,
-            "text": f"the expected cost of the cover is at most {factor:.4g} times the smallest (never above all vertices).",
+            "text": f"the expected {cost_name} of the cover is at most {factor:.4g} times the smallest (never above {most}).",
         }
         lower = 1 / (4 * float(epsilon)) if epsilon <= 1 else 1.0
         facts["lower_bound"] = {
@@ -111,9 +114,8 @@ class VertexCover(Mechanism):
         }
         sentences = [f"An order of {count:,} vertices; every edge is assigned to its earlier end.", f"Drawn with {what}."]
         if size_epsilon:
-            sentences.append(
-                f"The size of the smallest cover, within a factor of 2 and noise of scale {float(2 / size_epsilon):.4g}."
-            )
+            least = "The size of the smallest cover" if self.weights is None else "The least number of vertices that cover"
+            sentences.append(f"{least}, within a factor of 2 and noise of scale {float(2 / size_epsilon):.4g}.")
         return solution_plan(
             method=self.method,
             schema=schema,
@@ -147,13 +149,17 @@ class VertexCover(Mechanism):
             )
             facts["size"] = {"value": int(size[0]), "scale": str(2 / size_epsilon)}
         order = np.empty(count, dtype=np.int64)
+        tables: dict[str, Any] = {}
         if self.weights is not None:
             classes = self._classes(count, epsilon)
             draw_weighted_order(noise, numbers, classes, order)
+            # public, and without them nobody could work out what the cover costs
+            facts["weighted"] = True
+            tables["weights"] = {"weight": np.array([float(w) for w in self._exact_weights(count)], dtype=np.float64)}
         else:
             real, extra = self.schedule(count, epsilon)
             draw_order(noise, numbers, real, extra, order)
-        return Content(facts=facts, tables={"order": {"vertex": order, **label_column(labels, order)}})
+        return Content(facts=facts, tables={"order": {"vertex": order, **label_column(labels, order)}, **tables})
 
     def schedule(self, count: int, epsilon: Fraction) -> tuple[IntArray, IntArray]:
         """Integers (real, extra) of every round: vertex v is drawn in proportion to real * degree(v) + extra."""
@@ -182,13 +188,14 @@ class VertexCover(Mechanism):
         return rounds, hallucinated
 
     def _classes(self, count: int, epsilon: Fraction) -> WeightClasses:
+        return weight_classes(self._exact_weights(count), epsilon)
+
+    def _exact_weights(self, count: int) -> list[Fraction]:
         assert self.weights is not None
-        values = [exact(weight, "weight") for weight in self.weights]
+        values = amounts(self.weights, "weight")
         if len(values) != count:
             raise PlanError(f"There are {count} vertices but {len(values)} weights.")
-        if min(values) <= 0:
-            raise PlanError("Vertex weights must be above 0.")
-        return weight_classes(values, epsilon)
+        return values
 
 
 def schedule_weights(count: int, epsilon: Fraction) -> tuple[IntArray, IntArray]:

@@ -7,23 +7,32 @@ curator's own, or a guess). Releases never carry such a cost: it would be a priv
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from dpublish.errors import BundleError, QueryError, did_you_mean
 from dpublish.public.manifest import table, text, whole
 from dpublish.public.releases.base import Release
+from dpublish.public.releases.solution_costs import (
+    Floats,
+    Ints,
+    Valuation,
+    coverage_value,
+    cut_cost,
+    facility_value,
+    function_value,
+    known_form,
+    median_cost,
+    set_cost,
+    vertex_cost,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Ints = NDArray[np.int64]
-Valuation = Callable[[Mapping[str, Any], frozenset[int]], float]
 
 # problem -> the main table, its column of numbers, and the fact that says how many there are to choose from
 PROBLEMS = {
@@ -63,7 +72,10 @@ class SolutionRelease(Release):
                 if isinstance(statement.get(number), bool) or not isinstance(statement.get(number), int | float):
                     raise BundleError(f"facts: {key}: '{number}' must be a number.")
         main, column, size = PROBLEMS[problem]
-        if set(tables) != {main} | _EXTRA.get(problem, set()):
+        extra = _EXTRA.get(problem, set())
+        if problem == "vertex-cover" and _weighted(facts):
+            extra = {"weights"}
+        if set(tables) != {main} | extra:
             raise BundleError(f"A release of problem {problem} does not hold these tables: {sorted(tables)}.")
         count = whole(facts, size, "facts", limit=1 << 31, lowest=1)
         numbers = _whole_column(tables[main], column, main, count)
@@ -82,6 +94,13 @@ class SolutionRelease(Release):
                 raise BundleError("sides.parquet must put every vertex on one of two sides, with neither of them empty.")
         if problem == "set-cover":
             _check_family(facts, tables)
+        _check_optional(facts, tables[main])
+        if "weights" in extra:
+            if tables["weights"].height != count:
+                raise BundleError("weights.parquet must have a row for every vertex.")
+            _check_amounts(tables["weights"], "weights", "weight")
+        if problem in ("k-median", "public-projects"):
+            _check_distances(facts)
 
     @property
     def bound(self) -> Mapping[str, Any]:
@@ -113,8 +132,14 @@ class SolutionRelease(Release):
         return [n for n, s in zip(names, side, strict=True) if s], [n for n, s in zip(names, side, strict=True) if not s]
 
     @property
+    def weights(self) -> Floats | None:
+        """The public weights of the vertices by number, when they are not all equal to 1."""
+        self._only("weights", "vertex-cover")
+        return self.tables["weights"]["weight"].to_numpy() if "weights" in self.tables else None
+
+    @property
     def size(self) -> Mapping[str, Any] | None:
-        """A noisy number between the size of the smallest vertex cover and twice that, when it was paid for."""
+        """A noisy number between the least number of vertices that cover and twice that, when it was paid for."""
         self._only("size", "vertex-cover")
         found: Mapping[str, Any] | None = self.manifest["facts"].get("size")
         return found
@@ -130,13 +155,8 @@ class SolutionRelease(Release):
                 raise QueryError("An edge has two different ends.")
             return u if place[u] < place[v] else v
         self._only("assign", "vertex-cover", "set-cover")
-        universe = self.tables["universe"]
-        if "label" in universe.columns:
-            labels = {name: number for number, name in enumerate(universe["label"].to_list())}
-            number = labels[self._known(thing, labels)]
-        else:
-            number = int(self._known(thing, range(universe.height)))
-        found = int(self._assignment()[number])
+        elements = self._elements()
+        found = int(self._assignment()[elements[self._known(thing, elements)]])
         if self._labels is None:
             return found
         return dict(zip(self._numbers.tolist(), self._labels, strict=True))[found]
@@ -146,41 +166,32 @@ class SolutionRelease(Release):
 
         Edges as pairs for a cut or a vertex cover, elements for a set cover, and for a k-median demand counts by site together
         with the matrix of distances. Public projects take rows of resources (coverage), counts by place with the matrix of
-        distances (facility), or rows with `valuation` = the function that was used. No noise is added: the result is as
-        private as that data. On private rows it is for their owner's eyes and not for publishing.
+        distances (facility), or rows with `valuation` = the function that was used. Weights, costs, caps and units are those
+        of the release, so that the number is the one that `bound` speaks of. No noise is added: the result is as private as
+        that data. On private rows it is for their owner's eyes and not for publishing.
         """
+        facts = self.manifest["facts"]
+        names = self._named(self._numbers)
         if self.problem == "min-cut":
-            side = dict(zip(self._named(self._numbers), self._main["side"].to_list(), strict=True))
-            return float(len({frozenset(edge) for edge in data if side[edge[0]] != side[edge[1]]}))
+            return cut_cost(data, dict(zip(names, self._main["side"].to_list(), strict=True)))
         if self.problem == "vertex-cover":
-            place = {name: position for position, name in enumerate(self.order)}
-            return float(len({min(edge, key=place.__getitem__) for edge in data if edge[0] != edge[1]}))
+            weights = self.weights
+            if weights is None and self.manifest["parameters"].get("weighted") is True:
+                raise QueryError("This cover was weighted, but its release is of a time when weights were not stored in it.")
+            place = {name: position for position, name in enumerate(names)}
+            return vertex_cost(data, place, None if weights is None else weights[self._numbers])
         if self.problem == "set-cover":
-            used = {self.assign(element) for element in data}
-            names = dict(zip(self._named(self._numbers), self._numbers.tolist(), strict=True))
-            costs = self.tables["costs"]["cost"].to_numpy()
-            return float(sum(costs[names[name]] for name in used))
+            return set_cost(data, self._elements(), self._assignment(), self.tables["costs"]["cost"].to_numpy())
         if self.problem == "k-median":
-            if distances is None:
-                raise QueryError("The cost of a k-median needs distances = ..., a matrix of distances between all places.")
-            return float(np.asarray(data) @ np.asarray(distances)[:, self._numbers].min(axis=1))
-        return self._value_of(data, distances, valuation)
-
-    def _value_of(self, data: Any, distances: Any, valuation: Valuation | None) -> float:
-        worth = str(self.manifest["facts"].get("worth", "coverage"))
+            return median_cost(data, distances, self._numbers, facts)
+        worth = str(facts.get("worth", "coverage"))
         if worth == "coverage":
-            wanted = {str(name) for name in self.chosen}
-            return float(sum(1 for row in data if wanted & {str(item) for item in row}))
+            return coverage_value(data, names)
         if worth == "facility":
-            if distances is None:
-                raise QueryError("The value of the nearest site needs distances = ..., a matrix between all places.")
-            matrix = np.asarray(distances, dtype=np.float64)
-            nearest = matrix[:, self._numbers].min(axis=1)
-            return float((np.asarray(data) * (1 - nearest / (matrix.max() or 1.0))).sum())
+            return facility_value(data, distances, self._numbers, facts)
         if valuation is None:
             raise QueryError(f"These resources were valued by '{worth}'. Give valuation = that function, and rows of agents.")
-        chosen = frozenset(int(number) for number in self._numbers)
-        return float(sum(min(1.0, max(0.0, float(valuation(row, chosen)))) for row in data))
+        return function_value(data, valuation, frozenset(self._numbers.tolist()))
 
     def to_frame(self) -> pl.DataFrame:
         """The solution as a table."""
@@ -226,30 +237,37 @@ class SolutionRelease(Release):
         return list(numbers.tolist()) if self._labels is None else self._labels[: len(numbers)]
 
     def _known(self, name: Any, known: Any) -> Any:
-        for form in (name, str(name)):
-            if form in known:
-                return form
-        shown = [str(k) for k in list(known)[:10_000]]
-        raise QueryError(f"'{name}' is not one of the public names.{did_you_mean(str(name), shown)}")
+        form = known_form(name, known)
+        if form is None:
+            shown = [str(k) for k in list(known)[:10_000]]
+            raise QueryError(f"'{name}' is not one of the public names.{did_you_mean(str(name), shown)}")
+        return form
 
     def _only(self, what: str, *problems: str) -> None:
         if self.problem not in problems:
             raise QueryError(f"A release of problem {self.problem} has no {what}; that is for {' and '.join(problems)}.")
 
+    def _elements(self) -> dict[Any, int]:
+        """The number of each element of a set cover, by its name if it has one."""
+        universe = self.tables["universe"]
+        names: Iterable[Any] = universe["label"].to_list() if "label" in universe.columns else range(universe.height)
+        return {name: number for number, name in enumerate(names)}
+
     def _assignment(self) -> Ints:
-        """For every element the first set of its part's order that holds it."""
         if self._assigned is None:
-            order = self._main
-            position = pl.DataFrame({"part": order["part"], "set": order["set"], "position": np.arange(order.height)})
-            universe = self.tables["universe"]
-            held = self.tables["members"].with_columns(
-                part=pl.Series(universe["part"].to_numpy())[self.tables["members"]["element"]]
-            )
-            first = held.join(position, on=["part", "set"], how="inner").sort("position").unique("element", keep="first")
-            assigned = np.full(universe.height, -1, dtype=np.int64)
-            assigned[first["element"].to_numpy()] = first["set"].to_numpy()
-            self._assigned = assigned
+            self._assigned = first_sets(self.tables)
         return self._assigned
+
+
+def first_sets(tables: Mapping[str, pl.DataFrame]) -> Ints:
+    """For every element of a set cover the first set of its part's order that holds it; -1 if none does."""
+    order, universe = tables["order"], tables["universe"]
+    position = pl.DataFrame({"part": order["part"], "set": order["set"], "position": np.arange(order.height)})
+    held = tables["members"].with_columns(part=pl.Series(universe["part"].to_numpy())[tables["members"]["element"]])
+    first = held.join(position, on=["part", "set"], how="inner").sort("position").unique("element", keep="first")
+    assigned = np.full(universe.height, -1, dtype=np.int64)
+    assigned[first["element"].to_numpy()] = first["set"].to_numpy()
+    return assigned
 
 
 def _whole_column(frame: pl.DataFrame, column: str, name: str, limit: int) -> Ints:
@@ -269,10 +287,51 @@ def _check_family(facts: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) 
     _whole_column(tables["members"], "set", "members", sets)
     _whole_column(tables["order"], "part", "order", 1 << 31)
     _whole_column(tables["universe"], "part", "universe", 1 << 31)
-    if len(np.unique(held)) != elements:
-        raise BundleError("members.parquet: an element is in no set.")
-    costs = tables["costs"]
-    if costs.columns != ["cost"] or costs["cost"].dtype != pl.Float64 or not all(
-        math.isfinite(c) and c > 0 for c in costs["cost"].to_list()
+    if len(np.unique(held)) != elements or (first_sets(tables) < 0).any():
+        raise BundleError("members.parquet: an element is in no set that may serve it.")
+    _check_amounts(tables["costs"], "costs", "cost")
+
+
+def _check_amounts(frame: pl.DataFrame, name: str, column: str) -> None:
+    if frame.columns != [column] or frame[column].dtype != pl.Float64 or frame[column].null_count() or not all(
+        math.isfinite(amount) and amount > 0 for amount in frame[column].to_list()
     ):  # fmt: skip
-        raise BundleError("costs.parquet must hold positive numbers.")
+        raise BundleError(f"{name}.parquet must hold positive numbers.")
+
+
+def _check_optional(facts: Mapping[str, Any], main: pl.DataFrame) -> None:
+    """What only some problems and settings have: a noisy size, truthfulness, what resources are worth, a map."""
+    if facts.get("size") is not None:
+        size = table(facts, "size", "facts")
+        if isinstance(size.get("value"), bool) or not isinstance(size.get("value"), int):
+            raise BundleError("facts: size: 'value' must be a whole number.")
+    if "truthfulness" in facts and not _positive(facts["truthfulness"]):
+        raise BundleError("facts: 'truthfulness' must be a positive number.")
+    if "worth" in facts:
+        text(facts, "worth", "facts")
+    if {"x", "y"} & set(main.columns):
+        found = [main[axis] for axis in ("x", "y") if axis in main.columns]
+        if len(found) < 2 or any(at.dtype != pl.Float64 or at.null_count() or not at.is_finite().all() for at in found):
+            raise BundleError("chosen.parquet: a map needs finite numbers x and y.")
+
+
+def _positive(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+
+
+def _weighted(facts: Mapping[str, Any]) -> bool:
+    """Whether vertices have weights. Releases from before weights were stored do not say so."""
+    found = facts.get("weighted", False)
+    if not isinstance(found, bool):
+        raise BundleError("facts: weighted must be true or false.")
+    return found
+
+
+def _check_distances(facts: Mapping[str, Any]) -> None:
+    """The unit of distances and the largest that counts, in problems that have distances."""
+    needed = facts.get("problem") == "k-median"
+    if not needed and not {"unit", "diameter"} & facts.keys():
+        return
+    for key in ("unit", "diameter"):
+        if not _positive(facts.get(key)):
+            raise BundleError(f"facts: '{key}' must be a positive number.")

@@ -1,0 +1,118 @@
+"""The verifiers: what a solution costs, or is worth, on rows that the caller brings along, counted as the plan's bound counts.
+
+Rows that name nothing public are left out, as the release left them out, and an edge or an element counts once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpublish.errors import QueryError
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Valuation = Callable[[Mapping[str, Any], frozenset[int]], float]
+
+
+def known_form(name: Any, known: Any) -> Any:
+    """The public name that is meant, which may be written as a number or as text; None if there is none."""
+    for form in (name, str(name)):
+        if form in known:
+            return form
+    return None
+
+
+def cut_cost(edges: Iterable[Sequence[Any]], side: Mapping[Any, bool]) -> float:
+    """How many edges run across."""
+    return float(sum(1 for u, v in _edges(edges, side) if side[u] != side[v]))
+
+
+def vertex_cost(edges: Iterable[Sequence[Any]], place: Mapping[Any, int], weights: Floats | None) -> float:
+    """The weight of all earlier ends; without weights their number. `weights` are by place in the order."""
+    used = sorted({min(place[u], place[v]) for u, v in _edges(edges, place)})
+    return float(len(used)) if weights is None else float(weights[used].sum())
+
+
+def set_cost(elements: Iterable[Any], number: Mapping[Any, int], assigned: Ints, costs: Floats) -> float:
+    """The cost of all sets that serve an element."""
+    found = (known_form(element, number) for element in elements)
+    used = sorted({int(assigned[number[element]]) for element in found if element is not None})
+    return float(costs[used].sum())
+
+
+def median_cost(demand: Any, distances: Any, sites: Ints, facts: Mapping[str, Any]) -> float:
+    """The demand's distances to its nearest sites. A distance is capped and rounded as it was for the release."""
+    counts, matrix = _demand(demand, distances, int(facts["sites"]))
+    nearest: Floats = _counted(matrix, facts)[:, sites].min(axis=1)
+    return float(counts @ nearest)
+
+
+def facility_value(demand: Any, distances: Any, sites: Ints, facts: Mapping[str, Any]) -> float:
+    """1 for an agent at a chosen site, falling to 0 at the largest distance that counts."""
+    counts, matrix = _demand(demand, distances, int(facts["resources"]))
+    # releases made before 0.1.0 do not say what the largest is
+    largest = float(facts.get("diameter", matrix.max() or 1.0))
+    nearest = _counted(matrix, facts)[:, sites].min(axis=1)
+    return float((counts * (1 - nearest / largest)).sum())
+
+
+def coverage_value(rows: Iterable[Any], chosen: Iterable[Any]) -> float:
+    """How many agents name a chosen resource. A row is a list of names or a text of them."""
+    wanted = {str(name) for name in chosen}
+    total = 0
+    for row in rows:
+        named = re.split(r"[,;\s]+", row) if isinstance(row, str) else row
+        if not isinstance(named, Iterable):
+            raise QueryError("Give one list of resources an agent, such as [['pool', 'park'], ['park']].")
+        total += bool(wanted & {str(item) for item in named})
+    return float(total)
+
+
+def function_value(rows: Iterable[Mapping[str, Any]], valuation: Valuation, chosen: frozenset[int]) -> float:
+    """The sum over agents of a value in [0, 1]; a function that fails on a row is worth 0 to that agent, as in the release."""
+    total = 0.0
+    for row in rows:
+        try:
+            value = float(valuation(row, chosen))
+        except Exception:  # one row's failure did not decide about the release either
+            continue
+        total += min(1.0, max(0.0, value))  # what is no number counts as 0
+    return total
+
+
+def _edges(edges: Iterable[Sequence[Any]], known: Any) -> set[tuple[Any, Any]]:
+    """Each edge between two different public vertices once, whichever end is written first."""
+    found: set[tuple[Any, Any]] = set()
+    for edge in edges:
+        # networkx may hand a third thing along; numpy rows are edges too
+        if isinstance(edge, str) or not hasattr(edge, "__len__") or len(edge) < 2:
+            raise QueryError("Edges are pairs of vertices, such as [('ann', 'bob')].")
+        u, v = known_form(edge[0], known), known_form(edge[1], known)
+        if u is not None and v is not None and u != v and (v, u) not in found:
+            found.add((u, v))
+    return found
+
+
+def _demand(demand: Any, distances: Any, size: int) -> tuple[Floats, Floats]:
+    if distances is None:
+        raise QueryError("Give distances = ..., a matrix of distances between all places.")
+    try:
+        counts, matrix = np.asarray(demand, dtype=np.float64), np.asarray(distances, dtype=np.float64)
+    except (TypeError, ValueError):
+        counts = matrix = np.empty(0)
+    if counts.shape != (size,) or matrix.shape != (size, size):
+        raise QueryError(f"Give {size} counts, one a place, and distances = a matrix of {size} rows and columns.")
+    return counts, matrix
+
+
+def _counted(matrix: Floats, facts: Mapping[str, Any]) -> Floats:
+    """Distances as the release counted them: whole numbers of the unit, and none above the cap."""
+    if "unit" not in facts:
+        return matrix
+    unit, largest = float(facts["unit"]), float(facts["diameter"])
+    return np.minimum(np.floor(matrix / unit + 0.5) * unit, largest)
