@@ -46,18 +46,44 @@ def csv_pairs(relation: str, header: str, universe: Sequence[str], *, rows: int)
     return [(csv(header, one), csv(header, other)) for one, other in pairs]
 
 
+UNIT = "who"
+
+
+def unit_lines(per_unit: int) -> str:
+    """What a schema says when a person has several rows."""
+    return f'unit = "{UNIT}"\nmax_rows_per_unit = {per_unit}\n'
+
+
+def unit_pairs(relation: str, header: str, universe: Sequence[str], *, units: int, per_unit: int) -> list[tuple[bytes, bytes]]:
+    """All neighbouring files of up to `units` people, some of whom have one row more than a person may count with."""
+    make = neighbours.replace_one_unit if relation == "replace-one" else neighbours.add_remove_unit
+    pairs = make(universe, units=units, max_rows_per_unit=per_unit + 1)
+    named = f"{UNIT},{header}"
+    files = [[csv(named, (f"{unit},{row}" for unit, row in side)) for side in pair] for pair in pairs]
+    return [(one, other) for one, other in files if one != other]
+
+
+def with_all_units(pairs: Sequence[tuple[bytes, bytes]], units: int) -> tuple[bytes, bytes]:
+    """The first pair in which everyone has a row: under replace-one the gate holds the number of people to the schema's."""
+
+    def people(content: bytes) -> int:
+        return len({line.split(b",")[0] for line in content.splitlines()[1:]})
+
+    return next(pair for pair in pairs if people(pair[0]) == people(pair[1]) == units)
+
+
 class FileCall:
     """(noise, content of a private file) -> what the mechanism publishes."""
 
     def __init__(self, mechanism: Mechanism, plan: Plan, file: str, read: Read) -> None:
         self.name = plan.method
-        self._mechanism, self._plan = mechanism, plan
+        self.mechanism, self._plan = mechanism, plan
         self._file, self._read = file, read
         self._known: dict[bytes, Any] = {}
 
     def __call__(self, noise: Noise, content: bytes) -> Any:
         # a copy each time: a mechanism that changes what it is given must not change the next run
-        return self._mechanism.run(noise, copy.deepcopy(self.numbers(content)), self._plan)
+        return self.mechanism.run(noise, copy.deepcopy(self.numbers(content)), self._plan)
 
     def numbers(self, content: bytes) -> Any:
         """The exact private numbers of a file."""
@@ -108,13 +134,14 @@ def release_twin(
     *,
     file: str = "rows.csv",
     public: Mapping[str, bytes] | None = None,
+    inputs: tuple[bytes, bytes] | None = None,
 ) -> Twin:
     """The commands of a release, from opening a ledger to reading the bundle."""
     words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     release = ["release", file, "--schema", "tiny.toml", "--method", method, *_amounts(cost), *words, *LEDGER]
     commands = [["ledger", "open", "tiny.ledger", *_amounts(cost)], [*release, "--key", "twin", "--out", "tiny.dpr"]]
     commands += [["show", "tiny.dpr"]]
-    return Twin(commands=commands, name=file, public={"tiny.toml": schema.encode(), **(public or {})})
+    return Twin(commands=commands, name=file, public={"tiny.toml": schema.encode(), **(public or {})}, inputs=inputs)
 
 
 def _amounts(cost: Cost) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpublish.audit import neighbours
-from dpublish.audit.trials.made_up import LEDGER, csv, schema_text
+from dpublish.audit.trials.made_up import LEDGER, UNIT, csv, schema_text, unit_lines
 from dpublish.audit.trials.trial import Exact, Replay, Sampled, Trial, Twin
 from dpublish.cost import Cost
 from dpublish.errors import BudgetExceeded
@@ -42,37 +42,79 @@ COLUMN = '[columns.v]\nkind = "integer"\nlower = 0\nupper = 7\nbins = 8\noutside
 ROWS = 2000
 
 
+# a noisy total takes a part of the claim where the number of rows is private
+ADDED: Mapping[str, Any] = {**FACTS, "count_epsilon": "1/4", "check_epsilon": "1/2"}
+SEVERAL: Mapping[str, Any] = {**ADDED, "max_rows_per_unit": 2, "check_sensitivity": 2}
+# two comparisons and one hard answer, which add up to the claim
+THESIS: Mapping[str, Any] = {
+    **FACTS,
+    "accounting": "thesis",
+    "max_queries": 2,
+    "stops_after_max_queries": True,
+    "check_epsilon": "1/4",
+    "hard_answer_epsilon": "1/2",
+    "gamma_grid": 1,
+    "threshold_steps": 1,
+}
+FEW = "the thesis's parameters ask for more rows than a made-up file can have; they are refused before anything is read"
+
+
 def median_mechanism() -> Iterator[Trial]:
     from dpublish.mechanisms.online.median import MedianMechanism
 
-    mechanism = MedianMechanism(hypotheses="listed", database_size=2, resolution=1, grid=2, max_hard=1)
-    facts = {**FACTS, "grid": 2, "reach": 1, "hypotheses": "listed", "database_size": 2}
-    yield _trial("median-mechanism", mechanism, facts)
+    method = "median-mechanism"
+    small: dict[str, Any] = {"hypotheses": "listed", "database_size": 2, "resolution": 1, "grid": 2, "max_hard": 1}
+    mechanism, thesis = MedianMechanism(**small), MedianMechanism(**small, accounting="thesis")
+    more = {"grid": 2, "reach": 1, "hypotheses": "listed", "database_size": 2}
+    yield _trial(method, mechanism, {**FACTS, **more})
+    yield _trial(method, mechanism, {**ADDED, **more}, relation="add-remove-one")
+    yield _trial(method, thesis, {**THESIS, **more}, case="accounting of the thesis", twin=FEW)
 
 
 def online_multiplicative_weights() -> Iterator[Trial]:
     from dpublish.mechanisms.online.multiplicative_weights import OnlineMultiplicativeWeights
 
-    yield _trial("online-multiplicative-weights", OnlineMultiplicativeWeights(resolution=1, max_hard=1), FACTS)
+    method, mechanism = "online-multiplicative-weights", OnlineMultiplicativeWeights(resolution=1, max_hard=1)
+    yield _trial(method, mechanism, FACTS)
+    yield _trial(method, mechanism, ADDED, relation="add-remove-one")
+    yield _trial(method, mechanism, SEVERAL, relation="add-remove-one", case="several rows a person", per_unit=2)
 
 
-def _trial(method: str, mechanism: OnlineMechanism, facts: Mapping[str, Any]) -> Trial:
-    text = schema_text("replace-one", COLUMN, size=2)
+def _trial(
+    method: str,
+    mechanism: OnlineMechanism,
+    facts: Mapping[str, Any],
+    *,
+    relation: str = "replace-one",
+    case: str = "",
+    per_unit: int = 1,
+    twin: str | None = None,
+) -> Trial:
+    text = schema_text(relation, COLUMN, size=2, extra=unit_lines(per_unit) if per_unit > 1 else "")
     plan = Plan(method=method, kind="online", schema=Schema.from_toml(text), cost=Cost.pure(1), facts=dict(facts))
-    pairs = [(_counts(one), _counts(other)) for one, other in neighbours.replace_one(range(CELLS), rows=2)]
     return Trial(
         method=method,
-        case="replace-one",
-        neighbours="replace-one",
+        case=f"{relation}, {case}" if case else relation,
+        neighbours=relation,
         claim=plan.cost,
         call=Conversation(mechanism, plan),
-        pairs=pairs,
+        pairs=[(_counts(one), _counts(other)) for one, other in _pairs(relation, per_unit)],
         exact=Exact(window=(-2, 3), pairs=4),
         # sparse vector costs less than the sum of its draws
         replay=Replay(adds_up=False, runs=8),
         sampled=Sampled(runs=2000),
-        twin=_twin(method),
+        twin=twin or _twin(method, relation, per_unit),
     )
+
+
+def _pairs(relation: str, per_unit: int) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
+    if relation == "replace-one":
+        yield from neighbours.replace_one(range(CELLS), rows=2)
+    elif per_unit == 1:
+        yield from neighbours.add_remove(range(CELLS), max_rows=2)
+    else:
+        for one, other in neighbours.add_remove_unit(range(CELLS), units=2, max_rows_per_unit=per_unit):
+            yield [row for _, row in one], [row for _, row in other]
 
 
 class Conversation:
@@ -114,20 +156,28 @@ def _counts(rows: Sequence[int]) -> tuple[int, ...]:
     return tuple(np.bincount(np.array(rows, dtype=np.int64), minlength=CELLS).tolist())
 
 
-def _twin(method: str) -> Twin:
+def _twin(method: str, relation: str, per_unit: int) -> Twin:
     """A session over two thousand rows: opened, asked, looked at, closed.
 
     session.json holds a digest of the private file, blinded by 256 random bits that never leave it; with entropy frozen the
     blind is the same and the digest is not. The transcript is chained to it. What both say is printed as JSON, and compared.
     """
-    text = schema_text("replace-one", COLUMN, size=ROWS)
+    text = schema_text(relation, COLUMN, size=ROWS // per_unit, extra=unit_lines(per_unit) if per_unit > 1 else "")
     settings = ["--set", "max_hard=3", "--set", "max_queries=20"]
     opening = ["online", "open", FILE, "desk", "--schema", "tiny.toml", "--method", method, "--epsilon", "4", *settings]
     commands = [[*opening, *LEDGER, "--budget", "4", "--key", "twin"]]
     for number, question in enumerate(("v = 0", "v < 4", "v >= 6")):
         commands.append(["online", "ask", "desk", question, "--key", f"question {number}", "--json"])
     commands += [["online", "status", "desk", "--json"], ["online", "close", "desk"]]
-    rows = [str(place % 3) for place in range(ROWS)]
-    inputs = csv("v", rows), csv("v", ["7", *rows[1:]])
+    values = [str(place % 3) for place in range(ROWS)]
+    others = ["7"] * per_unit + values[per_unit:] if relation == "replace-one" else values[per_unit:]
+    inputs = _file(values, per_unit), _file(others, per_unit, first=0 if relation == "replace-one" else 1)
     private = ("desk/private.bin", "desk/session.json", "desk/transcript.jsonl")
     return Twin(commands=commands, name=FILE, public={"tiny.toml": text.encode()}, inputs=inputs, private=private)
+
+
+def _file(values: Sequence[str], per_unit: int, *, first: int = 0) -> bytes:
+    """Rows of people who have `per_unit` each, numbered from `first`."""
+    if per_unit == 1:
+        return csv("v", values)
+    return csv(f"{UNIT},v", (f"{first + place // per_unit},{value}" for place, value in enumerate(values)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from dpublish.audit.trials.made_up import LEDGER, FileCall, csv
 from dpublish.audit.trials.trial import Exact, Replay, Sampled, Trial, Twin
@@ -13,8 +13,13 @@ from dpublish.cost import Cost
 from dpublish.mechanisms.base import Mechanism
 from dpublish.schema import Schema
 
+if TYPE_CHECKING:
+    from dpublish.private.structures import Shape
+
 RELATION: Literal["add-remove-one"] = "add-remove-one"
 FILE = "rows.csv"
+DELTA = "a claim with a delta holds for e and not for the rational base that is enumerated; the tests have its own law"
+LINE = "4 3 2\n1 2 1\n2 3 1\n3 4 1\n"
 SETS = {"s1": ("a", "b"), "s2": ("b", "c"), "s3": ("c",)}
 COSTS = ("2", "1", "1")
 
@@ -31,13 +36,25 @@ def min_cut() -> Iterator[Trial]:
         exact=Exact(pairs=6),
         sampled=Sampled(runs=2000),
     )
+    near = Cost.approximate(3, "1/100")
+    for cuts in ("listed", "karger-stein"):
+        yield _trial(
+            "min-cut",
+            MinCut(vertices=4, rule="near-minimum", cuts=cuts),
+            near,
+            case=f"near-minimum, {cuts}",
+            pairs=_graph_pairs(4),
+            words=["--public", "4", *_set({"rule": "near-minimum", "cuts": cuts})],
+            exact=DELTA,
+            replay=Replay(adds_up=False),
+            sampled=Sampled(runs=1000, pairs=4),
+        )
 
 
 def k_median() -> Iterator[Trial]:
     from dpublish.mechanisms.optimize.k_median import KMedian
     from dpublish.mechanisms.optimize.metric import Metric
 
-    path = "4 3 2\n1 2 1\n2 3 1\n3 4 1\n"
     metric = Metric.matrix([[abs(i - j) for j in range(4)] for i in range(4)])
     for rule in ("search", "exact"):
         yield _trial(
@@ -47,7 +64,7 @@ def k_median() -> Iterator[Trial]:
             case=rule,
             pairs=_item_pairs(("0", "1", "2", "3")),
             words=["--public", "sites.txt", "--form", "pmed", "--k", "2", *_set({"rule": rule, "steps": "2"})],
-            public={"sites.txt": path.encode()},
+            public={"sites.txt": LINE.encode()},
             exact=Exact(pairs=12),
             sampled=Sampled(runs=1500),
         )
@@ -57,17 +74,24 @@ def vertex_cover() -> Iterator[Trial]:
     from dpublish.mechanisms.optimize.vertex_cover import VertexCover
 
     blind = "an order is drawn with weights that are private, so the same words lead to other orders on purpose"
-    yield _trial(
-        "vertex-cover",
-        VertexCover(vertices=4),
-        Cost.pure(1),
-        pairs=_graph_pairs(4),
-        words=None,
-        exact="an order takes whole random words; its law is compared with the stated one in the tests",
-        replay=blind,
-        twin=blind,
-        sampled=Sampled(runs=3000),
-    )
+    for case, mechanism in (
+        ("", VertexCover(vertices=4)),
+        ("two-phase", VertexCover(vertices=4, rule="two-phase")),
+        ("weighted", VertexCover(vertices=4, weights=[1, 1, 4, 8])),
+        ("with a size", VertexCover(vertices=4, size_share="1/2")),
+    ):
+        yield _trial(
+            "vertex-cover",
+            mechanism,
+            Cost.pure(1),
+            case=case,
+            pairs=_graph_pairs(4),
+            words=None,
+            exact="an order takes whole random words; its law is compared with the stated one in the tests",
+            replay=blind,
+            twin=blind,
+            sampled=Sampled(runs=3000),
+        )
 
 
 def set_cover() -> Iterator[Trial]:
@@ -99,13 +123,14 @@ def set_cover() -> Iterator[Trial]:
         pairs=pairs,
         words=["--public", "sets.txt", "--set", "rule=greedy"],
         public=public,
-        exact="a claim with a delta holds for e and not for the rational base that is enumerated; the tests have its own law",
+        exact=DELTA,
         replay=Replay(adds_up=False),
         sampled=Sampled(runs=2000),
     )
 
 
 def public_projects() -> Iterator[Trial]:
+    from dpublish.mechanisms.optimize.metric import Metric
     from dpublish.mechanisms.optimize.public_projects import PublicProjects
 
     lists = ("0", "1", "0 1", "2")
@@ -119,6 +144,48 @@ def public_projects() -> Iterator[Trial]:
         words=["--public", "3", "--k", "2"],
         sampled=Sampled(runs=2000),
     )
+    # so many choices that a delta buys something
+    yield _trial(
+        "public-projects",
+        PublicProjects(k=6, resources=7),
+        Cost.approximate(1, "1/10"),
+        case="with a delta",
+        pairs=pairs,
+        words=["--public", "7", "--k", "6"],
+        exact=DELTA,
+        replay=Replay(adds_up=False),
+        sampled=Sampled(runs=2000),
+    )
+    yield _trial(
+        "public-projects",
+        PublicProjects(
+            k=2, resources=4, worth="facility", metric=Metric.matrix([[abs(i - j) for j in range(4)] for i in range(4)])
+        ),
+        Cost.pure(2),
+        case="facility",
+        pairs=_item_pairs(("0", "1", "2", "3")),
+        words=["--public", "sites.txt", "--form", "pmed", "--k", "2", "--set", "worth=facility"],
+        public={"sites.txt": LINE.encode()},
+        exact=Exact(pairs=12),
+        sampled=Sampled(runs=1500),
+    )
+    wishes = ("0,1", "1,0", "2,2")
+    held = [(), *((one,) for one in wishes)]
+    yield _trial(
+        "public-projects",
+        PublicProjects(k=2, resources=3, worth=_half_content, columns=("first", "second")),
+        Cost.pure(2),
+        case="a function",
+        pairs=[(csv("first,second", rows), csv("first,second", (*rows, extra))) for rows in held for extra in wishes],
+        words=None,
+        twin="a function is given in Python and not on the command line",
+        sampled=Sampled(runs=2000),
+    )
+
+
+def _half_content(row: Mapping[str, Any], chosen: frozenset[int]) -> float:
+    """Half a point for each wish that is met; a row without numbers is a failure, which counts as 0."""
+    return (int(row["first"]) in chosen) / 2 + (int(row["second"]) in chosen) / 2
 
 
 def _trial(
@@ -133,15 +200,17 @@ def _trial(
     **tiers: Any,
 ) -> Trial:
     from dpublish.private.answers import answer_need
-    from dpublish.private.structures import Shape, open_structure
+    from dpublish.private.structures import open_structure
+    from dpublish.readers.sources import open_source
 
     schema = Schema(name=problem, neighbours=RELATION)
     plan = mechanism.plan(schema, cost)
     need = mechanism.needs(plan)
-    shape: Shape = {"GraphEdges": "edges", "PresentItems": "items", "AgentLists": "lists"}[type(need).__name__]  # type: ignore[assignment]
+    shape = {"GraphEdges": "edges", "PresentItems": "items", "AgentLists": "lists"}.get(type(need).__name__)
 
     def read(path: Path) -> Any:
-        return answer_need(need, open_structure(str(path), shape), schema, key=bytes(16))
+        source = open_source(str(path)) if shape is None else open_structure(str(path), cast("Shape", shape))
+        return answer_need(need, source, schema, key=bytes(16))
 
     if words is not None:
         amounts = ["--epsilon", str(cost.epsilon), *(["--delta", str(cost.delta)] if cost.delta else [])]

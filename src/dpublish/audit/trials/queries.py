@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dpublish.audit.trials.made_up import RELATIONS, csv_pairs, release_call, release_twin, schema_text
-from dpublish.audit.trials.tables import table_trial
+from dpublish.audit.trials.made_up import (
+    RELATIONS,
+    csv_pairs,
+    release_call,
+    release_twin,
+    schema_text,
+    unit_lines,
+    unit_pairs,
+    with_all_units,
+)
+from dpublish.audit.trials.tables import SEVERAL, table_trial
 from dpublish.audit.trials.trial import Exact, Replay, Sampled, Trial
 from dpublish.cost import Cost
 
@@ -21,6 +30,16 @@ def multiplicative_weights() -> Iterator[Trial]:
             exact=Exact(window=(-1, 3), pairs=12),
             sampled=Sampled(runs=1500),
         )
+    yield table_trial(
+        "multiplicative-weights",
+        "replace-one",
+        ("a", "b"),
+        settings={"queries": "marginals:1", "rounds": "1"},
+        rows=1,
+        per_unit=2,
+        exact=Exact(window=(-1, 3), pairs=6),
+        sampled=Sampled(runs=1500),
+    )
 
 
 def net() -> Iterator[Trial]:
@@ -33,6 +52,16 @@ def net() -> Iterator[Trial]:
             exact=Exact(pairs=12),
             sampled=Sampled(runs=2000),
         )
+    yield table_trial(
+        "net",
+        "add-remove-one",
+        ("a", "b"),
+        settings={"queries": "marginals:2", "points": "2"},
+        rows=1,
+        per_unit=2,
+        exact=Exact(pairs=12),
+        sampled=Sampled(runs=2000),
+    )
 
 
 def interval_tree() -> Iterator[Trial]:
@@ -41,8 +70,12 @@ def interval_tree() -> Iterator[Trial]:
         for tree, window in (("privtree", (-1, 3)), ("dyadic", (-1, 3)), ("binary-search", (0, 2))):
             settings = {"tree": tree, "structure_share": "1/2", "accuracy": "1/2"}
             # a private tree costs less than the sum of its draws: few of them can be moved by one row
-            tiers = {"exact": Exact(window=window, root=3, pairs=4), "replay": Replay(adds_up=tree == "dyadic")}
+            tiers: dict[str, Any] = {"exact": Exact(window=window, root=3, pairs=4), "replay": Replay(adds_up=tree == "dyadic")}
             yield _column_trial("interval-tree", relation, settings, column, "x", ("0", "1"), case=tree, **tiers)
+            if (relation, tree) in ((RELATIONS[0], "dyadic"), (RELATIONS[1], "privtree")):
+                yield _column_trial(
+                    "interval-tree", relation, settings, column, "x", ("0", "1"), case=tree, per_unit=2, **tiers
+                )  # fmt: skip
 
 
 def halfspaces() -> Iterator[Trial]:
@@ -53,6 +86,9 @@ def halfspaces() -> Iterator[Trial]:
         yield _column_trial(
             "halfspaces", relation, settings, columns, "x,y", corners, exact=Exact(window=(-1, 2), pairs=6)
         )  # fmt: skip
+    yield _column_trial(
+        "halfspaces", "replace-one", settings, columns, "x,y", corners, per_unit=2, exact=Exact(window=(-1, 2), pairs=6)
+    )  # fmt: skip
 
 
 def _column_trial(
@@ -64,9 +100,17 @@ def _column_trial(
     universe: tuple[str, ...],
     *,
     case: str = "",
+    per_unit: int = 1,
     **tiers: Any,
 ) -> Trial:
-    text = schema_text(relation, columns, size=2)
+    """`per_unit` > 1: one person with several rows in the place of two rows."""
+    if per_unit == 1:
+        pairs, extra = csv_pairs(relation, header, universe, rows=2), ""
+    else:
+        pairs, extra = unit_pairs(relation, header, universe, units=1, per_unit=per_unit), unit_lines(per_unit)
+        case = f"{case}, {SEVERAL}" if case else SEVERAL
+    text = schema_text(relation, columns, size=2 if per_unit == 1 else 1, extra=extra)
+    inputs = with_all_units(pairs, 1) if per_unit > 1 and relation == "replace-one" else None
     cost = Cost.pure(1)
     return Trial(
         method=method,
@@ -74,8 +118,8 @@ def _column_trial(
         neighbours=relation,
         claim=cost,
         call=release_call(method, settings, text, cost),
-        pairs=csv_pairs(relation, header, universe, rows=2),
-        twin=release_twin(method, settings, text, cost),
+        pairs=pairs,
+        twin=release_twin(method, settings, text, cost, inputs=inputs),
         sampled=Sampled(runs=1500),
         **tiers,
     )

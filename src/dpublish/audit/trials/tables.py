@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dpublish.audit.trials.made_up import RELATIONS, csv, csv_pairs, release_call, release_twin, schema_text
+from dpublish.audit.trials.made_up import (
+    RELATIONS,
+    csv,
+    csv_pairs,
+    release_call,
+    release_twin,
+    schema_text,
+    unit_lines,
+    unit_pairs,
+    with_all_units,
+)
 from dpublish.audit.trials.trial import Exact, Sampled, Trial
 from dpublish.cost import Cost
 
@@ -13,6 +23,8 @@ ONE_BIT = ("true", "false")
 TWO_BITS = tuple(f"{a},{b}" for a in ONE_BIT for b in ONE_BIT)
 THREE_BITS = tuple(f"{pair},{c}" for pair in TWO_BITS for c in ONE_BIT)
 LATTICE = "continuous noise on a grid has no rational law that could be enumerated"
+SEVERAL = "several rows a person"
+MOVED = "the noise is part of what is minimised: the same draw leads to other answers on purpose, and the proof pairs draws"
 VOLUNTEERS = {"volunteers.csv": csv("a", ["true", "false", "true", "true"])}
 
 
@@ -32,20 +44,34 @@ def table_trial(
     case: str = "",
     public: Mapping[str, bytes] | None = None,
     size: int | None = None,
+    per_unit: int = 1,
     **tiers: Any,
 ) -> Trial:
-    """A release method on all small tables of yes-or-no columns."""
+    """A release method on all small tables of yes-or-no columns. `per_unit` > 1: of `rows` people with several rows each."""
     cost = claim or Cost.pure(1)
-    text = schema_text(relation, bits(*columns), size=size or rows)
     universe = {1: ONE_BIT, 2: TWO_BITS, 3: THREE_BITS}[len(columns)]
+    header = ",".join(columns)
+    if per_unit == 1:
+        pairs, extra = csv_pairs(relation, header, universe, rows=rows), ""
+    else:
+        pairs = unit_pairs(relation, header, universe, units=rows, per_unit=per_unit)
+        case, extra = f"{case}, {SEVERAL}" if case else SEVERAL, unit_lines(per_unit)
+    text = schema_text(relation, bits(*columns), size=size or rows, extra=extra)
     return Trial(
         method=method,
         case=f"{relation}, {case}" if case else relation,
         neighbours=relation,
         claim=cost,
         call=release_call(method, settings, text, cost, public=public),
-        pairs=csv_pairs(relation, ",".join(columns), universe, rows=rows),
-        twin=release_twin(method, settings, text, cost, public=public),
+        pairs=pairs,
+        twin=release_twin(
+            method,
+            settings,
+            text,
+            cost,
+            public=public,
+            inputs=with_all_units(pairs, rows) if per_unit > 1 and relation == "replace-one" else None,
+        ),
         **tiers,
     )
 
@@ -53,6 +79,7 @@ def table_trial(
 def histogram() -> Iterator[Trial]:
     for relation in RELATIONS:
         yield table_trial("histogram", relation, ("a",), settings={"threshold": "1"})
+        yield table_trial("histogram", relation, ("a",), settings={"threshold": "1"}, per_unit=2, sampled=Sampled(runs=1500))
 
 
 def projected_histogram() -> Iterator[Trial]:
@@ -79,6 +106,17 @@ def joined_histograms() -> Iterator[Trial]:
             exact=Exact(window=(0, 1), pairs=4),
             sampled=Sampled(runs=1000),
         )
+    yield table_trial(
+        "joined-histograms",
+        "add-remove-one",
+        ("a", "b"),
+        settings={"noise": "laplace"},
+        claim=Cost.pure(2),
+        rows=1,
+        per_unit=2,
+        exact=Exact(window=(0, 1), pairs=4),
+        sampled=Sampled(runs=1000),
+    )
     rho = Cost.zcdp("1/4")
     yield table_trial(
         "joined-histograms",
@@ -125,17 +163,35 @@ def importance_weights() -> Iterator[Trial]:
         sampled=_in_rho(rho, runs=600),
     )
 
+    objective = table_trial(
+        "importance-weights",
+        "replace-one",
+        ("a",),
+        settings={"public": "volunteers.csv", "variant": "objective", "regularization": "1/4"},
+        public=VOLUNTEERS,
+        case="noise in the objective",
+        exact=LATTICE,
+        replay=MOVED,
+        sampled=Sampled(runs=600, statistics=_signs(), pairs=6),
+    )
+    yield Trial(**{**vars(objective), "twin": MOVED})
+
 
 def generalized_table() -> Iterator[Trial]:
+    settings = {"fanout": "2", "splits": "1", "split_at": "1/1000"}
+    exact, sampled = Exact(window=(0, 1), pairs=24), Sampled(runs=1500)
     for relation in RELATIONS:
-        yield table_trial(
-            "generalized-table",
-            relation,
-            ("a", "b"),
-            settings={"fanout": "2", "splits": "1", "split_at": "1/1000"},
-            exact=Exact(window=(0, 1), pairs=24),
-            sampled=Sampled(runs=1500),
-        )
+        yield table_trial("generalized-table", relation, ("a", "b"), settings=settings, exact=exact, sampled=sampled)
+    yield table_trial(
+        "generalized-table",
+        "replace-one",
+        ("a", "b"),
+        settings=settings,
+        rows=1,
+        per_unit=2,
+        exact=exact,
+        sampled=sampled,
+    )
 
 
 def private_classifier() -> Iterator[Trial]:
@@ -150,7 +206,18 @@ def private_classifier() -> Iterator[Trial]:
             exact=LATTICE,
             sampled=Sampled(runs=600, statistics=_signs()),
         )
-    moved = "the noise is part of what is minimised: the same draw leads to other answers on purpose, and the proof pairs draws"
+    yield table_trial(
+        "private-classifier",
+        "add-remove-one",
+        ("a", "label"),
+        settings={"target": "label", "perturbation": "output"},
+        rows=1,
+        size=3,
+        per_unit=2,
+        case="noise in the answer",
+        exact=LATTICE,
+        sampled=Sampled(runs=600, statistics=_signs()),
+    )
     objective = table_trial(
         "private-classifier",
         "replace-one",
@@ -159,10 +226,10 @@ def private_classifier() -> Iterator[Trial]:
         rows=3,
         case="noise in the objective",
         exact=LATTICE,
-        replay=moved,
+        replay=MOVED,
         sampled=Sampled(runs=600, statistics=_signs(), pairs=6),
     )
-    yield Trial(**{**vars(objective), "twin": moved})
+    yield Trial(**{**vars(objective), "twin": MOVED})
 
 
 def _signs() -> list[Any]:
