@@ -236,7 +236,7 @@ def dimension_lower_bound(dimension: int, privacy: float, *, gamma: float = 0.5)
     if dimension < 0 or not 0 < gamma <= 0.5:
         raise PlanError("dimension must not be negative, and gamma must be above 0 and at most 1/2.")
     size = dimension if gamma == 0.5 else gamma * dimension
-    return gamma * size / (4 * (1 + math.exp(privacy)))
+    return gamma * size / (4 * (1 + math.exp(min(privacy, 700.0))))  # beyond it a float ends, and the bound is nothing
 
 
 def class_lower_bound(values: ArrayLike, privacy: float, *, rows: int) -> tuple[str, float]:

@@ -1,4 +1,4 @@
-"""Thousands of hostile tables: each is counted, or refused with a text that quotes none of its cells.
+"""1,000 hostile tables a run, 10,000 nightly: each is counted, or refused with a text that quotes none of its cells.
 
 A canary is planted in the cells of every input. It must show up in no exception, log line, warning or output.
 """

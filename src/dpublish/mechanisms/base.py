@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from dpublish.cost import Cost
 from dpublish.domain import Domain
+from dpublish.mechanisms.field_types import check_fields, guarded
 from dpublish.noise.base import CellArray, IntArray, Noise
 from dpublish.plan import Plan
 from dpublish.schema import Schema
@@ -77,6 +78,14 @@ class Mechanism(abc.ABC):
 
     kind: ClassVar[str]
     """Which class of release its output is read with."""
+
+    def __init_subclass__(cls, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        if "plan" in vars(cls):
+            cls.plan = guarded(vars(cls)["plan"])  # type: ignore[method-assign]
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @abc.abstractmethod
     def plan(self, schema: Schema, cost: Cost) -> Plan:

@@ -67,8 +67,8 @@ class KMedian(Mechanism):
         size = self.metric.size
         if self.labels is not None and numbered(self.labels, "labels")[0] != size:
             raise PlanError(f"The metric has {size} places, but there are {len(self.labels)} labels.")
-        if self.positions is not None and np.asarray(self.positions, dtype=np.float64).shape != (size, 2):
-            raise PlanError(f"positions must be {size} rows of two coordinates.")
+        if self.positions is not None and not _is_map(self.positions, size):
+            raise PlanError(f"positions must be {size} rows of two finite coordinates.")
         if isinstance(self.k, bool) or not isinstance(self.k, int) or not 1 <= self.k <= size:
             raise PlanError(f"k must be a whole number from 1 to the number of sites, {size}, not {self.k!r}.")
         diameter, epsilon, log = self.metric.diameter * self.metric.unit, float(cost.epsilon), math.log(max(2, size))
@@ -149,6 +149,14 @@ class KMedian(Mechanism):
             table |= {"x": np.ascontiguousarray(at[:, 0]), "y": np.ascontiguousarray(at[:, 1])}
         facts = {key: plan.facts[key] for key in ("problem", "k", "sites", "unit", "diameter", "bound", "lower_bound")}
         return Content(facts=facts, tables={"chosen": table})
+
+
+def _is_map(positions: Any, size: int) -> bool:
+    try:
+        found = np.asarray(positions, dtype=np.float64)
+    except (TypeError, ValueError):
+        return False
+    return found.shape == (size, 2) and bool(np.isfinite(found).all())
 
 
 def exact_sites(noise: Noise, metric: Metric, k: int, demand: IntArray, epsilon: Fraction) -> IntArray:

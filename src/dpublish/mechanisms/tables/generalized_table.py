@@ -28,6 +28,7 @@ from dpublish.schema import Schema
 
 Number = Fraction | float | int | str
 LEAF_SHARE = Fraction(1, 2)
+MAX_CODES = 1 << 22
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +145,12 @@ class GeneralizedTable(Mechanism):
                 raise PlanError(f"taxonomies is not valid JSON: {error}.") from None
         if not isinstance(given, Mapping) or set(given) - set(domain.names):
             raise PlanError(f"taxonomies must name columns of the release: {', '.join(domain.names)}.")
+        for axis in domain.axes:
+            if axis.cardinality > MAX_CODES:
+                raise PlanError(
+                    f"Column '{axis.name}' has {axis.cardinality:,} values; a tree over them is kept, so at most {MAX_CODES:,} "
+                    "fit. Declare bins for it."
+                )
         return [
             written(given[axis.name], axis.labels) if axis.name in given else context_free(axis.cardinality, self.fanout)
             for axis in domain.axes

@@ -69,6 +69,8 @@ class Histogram(Mechanism):
             raise PlanError("A histogram needs [columns]; this schema declares set-valued data ([items]).")
         if cost.kind != "pure" or cost.epsilon <= 0:
             raise PlanError("A histogram costs a pure epsilon above 0: give epsilon = ... and leave delta and rho out.")
+        if self.max_support < 1:
+            raise PlanError(f"max_support must be at least 1, not {self.max_support}.")
         names = self._column_names(schema)
         factor = self._factor()
         size = schema.size_or_nominal

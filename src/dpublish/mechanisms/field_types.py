@@ -1,0 +1,122 @@
+"""Settings of the wrong type are refused by name when a method is set up, instead of failing somewhere inside its plan."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import numbers
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from dpublish.cost import Cost
+from dpublish.errors import PlanError
+from dpublish.plan import Plan
+from dpublish.schema import Schema
+
+_WORDS: Mapping[Any, str] = {
+    int: "a whole number",
+    bool: "true or false",
+    str: "a text",
+    float: "a number",
+    Fraction: "a number",
+    type(None): "left out",
+}
+
+
+LEAST, MOST = Fraction(1, 10**12), Fraction(10**12)
+LEAST_DELTA = Fraction(1, 10**300)
+
+
+def check_cost(cost: Cost) -> None:
+    """What a plan promises is worked out in floats, which end long before exact amounts do."""
+    for name, amount, least in (("epsilon", cost.epsilon, LEAST), ("rho", cost.rho, LEAST), ("delta", cost.delta, LEAST_DELTA)):
+        if amount and not least <= amount <= MOST:
+            raise PlanError(f"{name} must lie between {float(least):g} and {float(MOST):g} for anything to be planned with it.")
+
+
+def guarded(plan: Callable[..., Plan]) -> Callable[..., Plan]:
+    """A `plan` that checks the cost first."""
+
+    @functools.wraps(plan)
+    def checked(self: Any, schema: Schema, cost: Cost) -> Plan:
+        check_cost(cost)
+        return plan(self, schema, cost)
+
+    return checked
+
+
+def check_fields(method: Any) -> None:
+    """Hold every field of a dataclass to its declared type. Ranges, and which texts are known, are the method's business."""
+    kind: Any = type(method)
+    for name, hint in _hints(kind).items():
+        value = getattr(method, name)
+        if not fits(value, hint):
+            raise PlanError(f"{name} must be {wanted(hint)}, not {_shown(value)}.")
+
+
+@functools.cache
+def _hints(method: Any) -> dict[str, Any]:
+    hints = get_type_hints(method)
+    return {field.name: hints[field.name] for field in dataclasses.fields(method)}
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value may stand where `hint` is declared; numbers of numpy and decimals count as numbers."""
+    if hint is Any or hint is object:
+        return True
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        return any(fits(value, choice) for choice in get_args(hint))
+    if origin is Literal:
+        return isinstance(value, tuple({type(choice) for choice in get_args(hint)}))
+    if origin is not None:
+        return _fits_generic(value, origin, get_args(hint))
+    if hint is int:
+        return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if hint in (float, Fraction):
+        return isinstance(value, numbers.Real | Decimal) and not isinstance(value, bool)
+    return isinstance(value, hint)
+
+
+def _fits_generic(value: Any, origin: Any, inner: tuple[Any, ...]) -> bool:
+    if origin is Callable:
+        return callable(value)
+    if issubclass(origin, Mapping):
+        return isinstance(value, Mapping) and all(fits(k, inner[0]) and fits(v, inner[1]) for k, v in value.items())
+    if issubclass(origin, Sequence):
+        # arrays and series are lists to their users; a text, or names without an order, is a mistake
+        if isinstance(value, str | bytes | Mapping | set | frozenset) or not isinstance(value, Iterable):
+            return False
+        return hasattr(value, "__len__") and all(fits(item, inner[0]) for item in value)
+    return isinstance(value, origin)
+
+
+def wanted(hint: Any) -> str:
+    """A declared type in words."""
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        parts = list(dict.fromkeys(wanted(choice) for choice in get_args(hint)))
+        if "a number" in parts:  # exact amounts may be written as texts such as 1/3, and whole numbers are numbers
+            parts = [part for part in parts if part not in ("a text", "a whole number")]
+        return " or ".join(parts)
+    if origin is Literal:
+        return "one of " + ", ".join(str(choice) for choice in get_args(hint))
+    if origin is Callable:
+        return "a function"
+    if origin is not None and issubclass(origin, Mapping):
+        return "a table by name"
+    if origin is not None:
+        inner: Any = get_args(hint)[0] if get_args(hint) else object
+        items = {str: "texts", int: "whole numbers"}.get(inner, "things")
+        return f"a list of {items}"
+    return _WORDS.get(hint, f"a {getattr(hint, '__name__', hint)}")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str | int | float | Fraction | None):
+        text = repr(value)
+        return text if len(text) <= 60 else f"{text[:60]}..."
+    return f"a {type(value).__name__}"
