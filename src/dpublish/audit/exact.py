@@ -158,7 +158,9 @@ def _hockey_stick(law: Law, neighbour: Law, allowed: Fraction) -> Fraction:
 
 def _log(ratio: Fraction, base: Fraction) -> float:
     """Numerator and denominator apart, since either may be beyond a float."""
-    return (math.log(ratio.numerator) - math.log(ratio.denominator)) / math.log(base)
+    # a base of many digits, as claims split into many parts lead to, is no float, but its logarithm is
+    logs = [math.log(number.numerator) - math.log(number.denominator) for number in (ratio, Fraction(base))]
+    return logs[0] / logs[1]
 
 
 def _short(outcome: Any) -> str:

@@ -85,6 +85,8 @@ def _fits_generic(value: Any, origin: Any, inner: tuple[Any, ...]) -> bool:
     if origin is Callable:
         return callable(value)
     if issubclass(origin, Mapping):
+        if inner[1] is object and isinstance(value, list | tuple):
+            return True  # a tree of names may be lists all the way up; whoever reads it says what is wrong with it
         return isinstance(value, Mapping) and all(fits(k, inner[0]) and fits(v, inner[1]) for k, v in value.items())
     if issubclass(origin, Sequence):
         # arrays and series are lists to their users; a text, or names without an order, is a mistake

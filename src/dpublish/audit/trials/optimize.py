@@ -36,15 +36,15 @@ def min_cut() -> Iterator[Trial]:
         exact=Exact(pairs=6),
         sampled=Sampled(runs=2000),
     )
-    near = Cost.approximate(3, "1/100")
+    near = Cost.approximate(1, "1/100")
     for cuts in ("listed", "karger-stein"):
         yield _trial(
             "min-cut",
-            MinCut(vertices=4, rule="near-minimum", cuts=cuts),
+            MinCut(vertices=3, rule="near-minimum", cuts=cuts),
             near,
             case=f"near-minimum, {cuts}",
-            pairs=_graph_pairs(4),
-            words=["--public", "4", *_set({"rule": "near-minimum", "cuts": cuts})],
+            pairs=_graph_pairs(3),
+            words=["--public", "3", *_set({"rule": "near-minimum", "cuts": cuts})],
             exact=DELTA,
             replay=Replay(adds_up=False),
             sampled=Sampled(runs=1000, pairs=4),
@@ -144,14 +144,14 @@ def public_projects() -> Iterator[Trial]:
         words=["--public", "3", "--k", "2"],
         sampled=Sampled(runs=2000),
     )
-    # so many choices that a delta buys something
+    # so many choices that a delta buys something, of so many resources that a leak stands out above it
     yield _trial(
         "public-projects",
-        PublicProjects(k=6, resources=7),
-        Cost.approximate(1, "1/10"),
+        PublicProjects(k=7, resources=40),
+        Cost.approximate(2, "1/10"),
         case="with a delta",
         pairs=pairs,
-        words=["--public", "7", "--k", "6"],
+        words=["--public", "40", "--k", "7"],
         exact=DELTA,
         replay=Replay(adds_up=False),
         sampled=Sampled(runs=2000),
