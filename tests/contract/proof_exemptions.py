@@ -19,6 +19,11 @@ EXEMPT = {
         "dpublish.mechanisms.weighting.planning.forecast",
         "dpublish.mechanisms.weighting.wording.",
     ),
+    "reads or refuses public settings, before anything is planned": (
+        "dpublish.mechanisms.field_types.",
+        "dpublish.mechanisms.optimize.k_median._is_map",
+        "dpublish.mechanisms.optimize.planning.amounts",
+    ),
     "reads public rows and earlier releases, never private rows": ("dpublish.mechanisms.weighting.public_sets.",),
     "works on reports that were randomised before they arrived": (
         "dpublish.local.estimates.",
