@@ -2,22 +2,24 @@
 
 The query is parsed, checked against a list of what can be weighted correctly, rewritten (count(*) becomes the sum of the
 weights, avg(x) the weighted mean, ...) and run by polars on a table that holds nothing but the release. A bin stands for its
-midpoint.
+midpoint. Levels of ordinal columns follow the order of the schema (`level_order`).
 Results carry no error bars: `estimate` and `marginal` do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 from sqlglot import exp
 
+from dpublish.domain import Axis
 from dpublish.errors import QueryError, did_you_mean
 from dpublish.public.constants import Tree, shown
 from dpublish.public.frames import free_name
+from dpublish.public.level_order import Order, Orders, keep_orders, order_of, with_orders
 from dpublish.public.predicate import MAX_DEPTH, parse_sql
 
 _CLAUSES = {"with", "with_", "expressions", "from", "from_", "where", "group", "having", "order", "limit", "offset", "distinct"}
@@ -43,21 +45,22 @@ _PATTERN_LIMIT = 200
 
 @dataclass(frozen=True)
 class _Shape:
-    """What a FROM offers: column names, and whether each row still stands for many."""
+    """What a FROM offers: column names, whether each row still stands for many, and which columns have ordered levels."""
 
     columns: tuple[str, ...]
     weighted: bool
+    orders: Orders = field(default_factory=dict)
 
 
-def run_sql(query: str, frame: pl.DataFrame, columns: tuple[str, ...]) -> pl.DataFrame:
-    """Run a SELECT over `frame`, whose last column is the weight and whose others are `columns`."""
+def run_sql(query: str, frame: pl.DataFrame, columns: tuple[str, ...], axes: Sequence[Axis]) -> pl.DataFrame:
+    """Run a SELECT over `frame`, whose last column is the weight and whose others are `columns`; `axes` know their levels."""
     weight = free_name("row_weight", columns)
-    table = frame.rename({frame.columns[-1]: weight})
+    table, orders = with_orders(frame.rename({frame.columns[-1]: weight}), axes)
     try:
         tree = parse_sql(query)
         if not isinstance(tree, exp.Select):
             raise QueryError("Only a SELECT can be run, for example: select income, count(*) from release group by income.")
-        shape = _Rewriter(weight).select(tree, {"release": _Shape(columns, True)}, depth=0, outermost=True)
+        shape = _Rewriter(weight).select(tree, {"release": _Shape(columns, True, orders)}, depth=0, outermost=True)
         text = str(tree.sql(dialect="postgres", identify=True))
     except RecursionError:
         raise QueryError("The query is nested too deeply.") from None
@@ -69,7 +72,7 @@ def run_sql(query: str, frame: pl.DataFrame, columns: tuple[str, ...]) -> pl.Dat
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise QueryError(f"The query cannot be run: {reason.replace(weight, 'weight')}") from None
     # constants such as 1.0 make exact decimals with few places, which surprises more than it helps
-    result = result.with_columns(pl.col(pl.Decimal).cast(pl.Float64))
+    result = result.with_columns(pl.col(pl.Decimal).cast(pl.Float64), pl.col(pl.Enum).cast(pl.String))
     return result.rename({weight: free_name("weight", shape.columns)}) if weight in result.columns else result
 
 
@@ -104,6 +107,7 @@ class _Rewriter:
         where = tree.args.get("where")
         if where is not None and where.find(*_AGGREGATES):
             raise QueryError("An aggregate cannot stand in WHERE. Use HAVING.")
+        shown_orders = self._keep_orders(tree, source, named)
         if source.weighted and grouped:
             self._weigh(tree)
         distinct = bool(tree.args.get("distinct"))
@@ -114,7 +118,7 @@ class _Rewriter:
             if not outermost and (tree.args.get("limit") or tree.args.get("offset")):
                 raise QueryError("LIMIT inside a subquery would cut weighted rows at random. Use it at the end of the query.")
             tree.args["expressions"].append(_column(self.weight))
-        return _Shape(tuple(named), weighted)
+        return _Shape(tuple(named), weighted, shown_orders)
 
     def _with(self, tree: Tree, known: dict[str, _Shape], depth: int) -> dict[str, _Shape]:
         clause = tree.args.get("with") or tree.args.get("with_")
@@ -225,6 +229,19 @@ class _Rewriter:
                 )
             column.set("this", exp.to_identifier(match.pop(), quoted=True))
 
+    def _keep_orders(self, tree: Tree, source: _Shape, named: Mapping[str, Tree]) -> dict[str, Order]:
+        """Let ordinal columns follow the order of their levels; say which output columns have one."""
+        found = {name: order_of(item, source.orders) for name, item in named.items()}
+        orders = {name: order for name, order in found.items() if order is not None}
+        for item in list(tree.expressions):
+            keep_orders(item, source.orders)
+        for clause in ("where", "group", "having", "order"):
+            if tree.args.get(clause) is not None:
+                # an output column may be named after WHERE; ORDER BY takes it before a source column of the same name
+                own = {"where": source.orders, "order": {**source.orders, **orders}}
+                keep_orders(tree.args[clause], own.get(clause, {**orders, **source.orders}))
+        return orders
+
     def _weigh(self, tree: Tree) -> None:
         rules: dict[Any, Callable[[Tree], Tree]] = {
             exp.Count: self._count,
@@ -247,8 +264,8 @@ class _Rewriter:
     def _count(self, node: Tree) -> Tree:
         counted = node.this
         if counted is None or isinstance(counted, exp.Star | exp.Literal):
-            return exp.Sum(this=_column(self.weight))
-        return self._present(counted)
+            return _or_zero(exp.Sum(this=_column(self.weight)))
+        return _or_zero(self._present(counted))
 
     def _mean(self, node: Tree) -> Tree:
         return exp.Paren(this=exp.Div(this=exp.Sum(this=self._times(node.this)), expression=self._present(node.this)))
@@ -256,3 +273,8 @@ class _Rewriter:
 
 def _column(name: str) -> Tree:
     return exp.Column(this=exp.to_identifier(name, quoted=True))
+
+
+def _or_zero(total: Tree) -> Tree:
+    """SQL's sum over no row is null; a count of no row is 0."""
+    return exp.Coalesce(this=total, expressions=[exp.Literal.number(0)])

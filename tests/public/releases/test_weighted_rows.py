@@ -80,6 +80,22 @@ def release(home: Path) -> WeightedRowsRelease:
     return published(home, "moments")
 
 
+def test_ordinal_columns_follow_their_levels(tmp_path: Path) -> None:
+    """The alphabet would put the middle first: high, low, middle."""
+    table = people(1500, 3, 0.0).select("age", risk=pl.Series(["low", "middle", "high"] * 500))
+    table.write_csv(tmp_path / "patients.csv")
+    table.write_csv(tmp_path / "volunteers.csv")
+    ordinal = '[columns.risk]\nkind = "ordinal"\nlevels = ["low", "middle", "high"]\noutside = "drop"\n'
+    age = SCHEMA[SCHEMA.index("[columns.age]") : SCHEMA.index("[columns.town]")]
+    (tmp_path / "clinic.toml").write_text('[dataset]\nname = "clinic"\nsize = 1500\n' + age + ordinal)
+    made = published(tmp_path, "ordinal", {"epsilon": 8})
+    assert made.estimate("risk >= 'middle'").value == pytest.approx(2 / 3, abs=0.03)
+    assert made.estimate("risk = 'high'", where="risk > 'middle'").value == 1.0
+    assert made.sql("select min(risk) as a, max(risk) as z from release").row(0) == ("low", "high")
+    with pytest.raises(QueryError, match="no level"):
+        made.estimate("risk > 'huge'")
+
+
 def truth(column: str) -> float:
     return float(PATIENTS[column].cast(pl.Float64).mean())  # type: ignore[arg-type]
 

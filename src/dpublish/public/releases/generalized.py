@@ -162,7 +162,7 @@ class GeneralizedRelease(Release):
         rows, sizes, codes = self._points(places)
         columns = [column_values(self.domain.axes[place], codes[place]) for place in places]
         weight = pl.Series(free_name("weight", self.domain.names), self.counts[rows] / sizes[rows])
-        return run_sql(query, pl.DataFrame([*columns, weight]), self.domain.names)
+        return run_sql(query, pl.DataFrame([*columns, weight]), self.domain.names, self.domain.axes)
 
     def _named(self, query: str) -> list[int]:
         """The columns that a query names, all for a bare star. Only those are spread out: all at once may be too many."""

@@ -95,7 +95,9 @@ class HistogramRelease(Release):
         """Answer a SELECT over the table `release`. Results carry no error bars; `estimate` and `marginal` do."""
         from dpublish.public.sql import run_sql
 
-        return run_sql(query, cell_frame(self.cells, self.counts, self.domain, intervals=False), self.domain.names)
+        return run_sql(
+            query, cell_frame(self.cells, self.counts, self.domain, intervals=False), self.domain.names, self.domain.axes
+        )
 
     def to_frame(self, *, intervals: bool = False) -> pl.DataFrame:
         """One row a released cell and its noisy count as `weight`. Bins show as midpoints; `intervals` adds their labels."""

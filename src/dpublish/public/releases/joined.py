@@ -128,7 +128,7 @@ class JoinedRelease(Release):
         """
         from dpublish.public.sql import run_sql
 
-        return run_sql(query, self._weighted_frame(self._columns_in(query)), self.domain.names)
+        return run_sql(query, self._weighted_frame(self._columns_in(query)), self.domain.names, self.domain.axes)
 
     def to_frame(self, n: int | None = None, *, seed: int | None = 0) -> pl.DataFrame:
         """Synthetic rows with the original types; as many as the release speaks of, unless `n` is given."""

@@ -112,7 +112,7 @@ class SyntheticRelease(Release):
         """Answer a SELECT over the table `release`. Results carry no error bars; `estimate` and `marginal` do."""
         from dpublish.public.sql import run_sql
 
-        return run_sql(query, self.to_frame(), self.domain.names)
+        return run_sql(query, self.to_frame(), self.domain.names, self.domain.axes)
 
     def to_frame(self) -> pl.DataFrame:
         """One row a cell and its weight as `weight`. Bins show as midpoints."""

@@ -194,7 +194,7 @@ class WeightedRowsRelease(Release):
 
         scale = self.private_rows / len(self.sample_weight)
         frame = self.rows.with_columns(pl.Series(free_name("weight", tuple(self.rows.columns)), self.sample_weight * scale))
-        return run_sql(query, frame, tuple(self.rows.columns))
+        return run_sql(query, frame, tuple(self.rows.columns), self.features.axes)
 
     def to_frame(self) -> pl.DataFrame:
         """The public rows and their `weight` (mean 1), the last column."""
@@ -347,7 +347,7 @@ class WeightedRowsRelease(Release):
         parse_sql(expression)
         name = free_name("value", tuple(self.rows.columns))
         frame = self.rows.with_columns(pl.Series(free_name("weight", tuple(self.rows.columns)), self.sample_weight))
-        result = run_sql(f'select ({expression}) as "{name}" from release', frame, tuple(self.rows.columns))
+        result = run_sql(f'select ({expression}) as "{name}" from release', frame, tuple(self.rows.columns), self.features.axes)
         if name not in result.columns or result.height != self.rows.height or result.width != 2:
             raise QueryError(f"'{expression}' is not an expression with one value a row.")
         return result.get_column(name)
