@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -48,6 +50,28 @@ def _values_by_code(axis: Axis) -> pl.Series:
         halves = edges[:-1] / 2 + edges[1:] / 2
         values = pl.Series(halves if axis.kind == "real" else halves - 0.5)
     return values.extend(pl.Series([None] * extra, dtype=values.dtype)) if extra else values
+
+
+def other_names(axes: Sequence[Axis]) -> dict[str, str]:
+    """The SQL columns that say where '(other)' is, for columns of numbers, dates and truths: it is null there, like missing."""
+    taken = tuple(axis.name for axis in axes)
+    found: dict[str, str] = {}
+    for axis in axes:
+        if axis.other and (axis.numeric or axis.kind == "boolean"):
+            found[axis.name] = free_name(f"{axis.name}_other", (*taken, *found.values()))
+    return found
+
+
+def sql_columns(axes: Sequence[Axis], codes: Mapping[int, Codes]) -> list[pl.Series]:
+    """The columns of the SQL table, from the codes of those that a query names."""
+    flags = other_names(axes)
+    columns = []
+    for place, code in codes.items():
+        axis = axes[place]
+        columns.append(column_values(axis, code))
+        if axis.name in flags:
+            columns.append(pl.Series(flags[axis.name], code == axis.other_code))
+    return columns
 
 
 def bin_labels(axis: Axis, codes: Codes) -> pl.Series:
@@ -97,6 +121,12 @@ def cell_frame(cells: NDArray[np.uint64], counts: Weights, domain: Domain, *, in
             columns.append(bin_labels(axis, codes).alias(name))
     columns.append(pl.Series(free_name("weight", taken), counts))
     return pl.DataFrame(columns)
+
+
+def sql_frame(cells: NDArray[np.uint64], counts: Weights, domain: Domain) -> pl.DataFrame:
+    """The SQL table of released cells, the weight last."""
+    columns = sql_columns(domain.axes, {place: decode_cells(cells, domain, place) for place in range(len(domain.axes))})
+    return pl.DataFrame([*columns, pl.Series(free_name("weight", tuple(one.name for one in columns)), counts)])
 
 
 def sample_rows(cells: NDArray[np.uint64], counts: Weights, domain: Domain, number: int, seed: int | None) -> pl.DataFrame:

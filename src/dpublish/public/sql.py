@@ -2,7 +2,8 @@
 
 The query is parsed, checked against a list of what can be weighted correctly, rewritten (count(*) becomes the sum of the
 weights, avg(x) the weighted mean, ...) and run by polars on a table that holds nothing but the release. A bin stands for its
-midpoint. Levels of ordinal columns follow the order of the schema (`level_order`).
+midpoint. Levels of ordinal columns follow the order of the schema (`level_order`). '(other)' of a number, a date or a truth has
+no value, so it is null there; a column x_other tells it from a missing one, and `x is null` means missing only.
 Results carry no error bars: `estimate` and `marginal` do.
 """
 
@@ -17,8 +18,8 @@ from sqlglot import exp
 
 from dpublish.domain import Axis
 from dpublish.errors import QueryError, did_you_mean
-from dpublish.public.constants import Tree, shown
-from dpublish.public.frames import free_name
+from dpublish.public.constants import Tree, bare, shown
+from dpublish.public.frames import free_name, other_names
 from dpublish.public.level_order import Order, Orders, keep_orders, order_of, with_orders
 from dpublish.public.predicate import MAX_DEPTH, parse_sql
 
@@ -50,17 +51,26 @@ class _Shape:
     columns: tuple[str, ...]
     weighted: bool
     orders: Orders = field(default_factory=dict)
+    others: Mapping[str, str | None] = field(default_factory=dict)
+    """For columns whose '(other)' is null: the column that says where, None when a subquery left it out."""
 
 
 def run_sql(query: str, frame: pl.DataFrame, columns: tuple[str, ...], axes: Sequence[Axis]) -> pl.DataFrame:
-    """Run a SELECT over `frame`, whose last column is the weight and whose others are `columns`; `axes` know their levels."""
+    """Run a SELECT over `frame`, whose last column is the weight and whose others are `columns`; `axes` know their levels.
+
+    Columns named by `other_names` that the frame holds may be asked for too.
+    """
+    # a public row may have a column of that name, which is no flag of ours
+    beyond = set(frame.columns[:-1]).difference(columns)
+    others = {name: flag for name, flag in other_names(axes).items() if flag in beyond}
+    columns = tuple(one for name in columns for one in (name, others.get(name)) if one is not None)
     weight = free_name("row_weight", columns)
     table, orders = with_orders(frame.rename({frame.columns[-1]: weight}), axes)
     try:
         tree = parse_sql(query)
         if not isinstance(tree, exp.Select):
             raise QueryError("Only a SELECT can be run, for example: select income, count(*) from release group by income.")
-        shape = _Rewriter(weight).select(tree, {"release": _Shape(columns, True, orders)}, depth=0, outermost=True)
+        shape = _Rewriter(weight).select(tree, {"release": _Shape(columns, True, orders, others)}, depth=0, outermost=True)
         text = str(tree.sql(dialect="postgres", identify=True))
     except RecursionError:
         raise QueryError("The query is nested too deeply.") from None
@@ -107,7 +117,9 @@ class _Rewriter:
         where = tree.args.get("where")
         if where is not None and where.find(*_AGGREGATES):
             raise QueryError("An aggregate cannot stand in WHERE. Use HAVING.")
-        shown_orders = self._keep_orders(tree, source, named)
+        shown_orders, shown_others = self._keep_orders(tree, source, named), _handed_on(named, source)
+        for part in self._parts(tree):
+            _missing_only(part, source)
         if source.weighted and grouped:
             self._weigh(tree)
         distinct = bool(tree.args.get("distinct"))
@@ -118,7 +130,7 @@ class _Rewriter:
             if not outermost and (tree.args.get("limit") or tree.args.get("offset")):
                 raise QueryError("LIMIT inside a subquery would cut weighted rows at random. Use it at the end of the query.")
             tree.args["expressions"].append(_column(self.weight))
-        return _Shape(tuple(named), weighted, shown_orders)
+        return _Shape(tuple(named), weighted, shown_orders, shown_others)
 
     def _with(self, tree: Tree, known: dict[str, _Shape], depth: int) -> dict[str, _Shape]:
         clause = tree.args.get("with") or tree.args.get("with_")
@@ -278,3 +290,29 @@ def _column(name: str) -> Tree:
 def _or_zero(total: Tree) -> Tree:
     """SQL's sum over no row is null; a count of no row is 0."""
     return exp.Coalesce(this=total, expressions=[exp.Literal.number(0)])
+
+
+def _handed_on(named: Mapping[str, Tree], source: _Shape) -> dict[str, str | None]:
+    """Which output columns hold '(other)' as null, and which output column says where."""
+    plain = {name: bare(item.this if isinstance(item, exp.Alias) else item) for name, item in named.items()}
+    origin = {name: item.name for name, item in plain.items() if isinstance(item, exp.Column)}
+    back: dict[str | None, str] = {column: name for name, column in origin.items()}
+    return {name: back.get(source.others[column]) for name, column in origin.items() if column in source.others}
+
+
+def _missing_only(part: Tree, source: _Shape) -> None:
+    """`x is null` means a missing value, also where '(other)' is null for want of a value that could stand for it."""
+    for node in list(part.find_all(exp.Is)):
+        column = bare(node.this)
+        if not isinstance(column, exp.Column) or column.name not in source.others or not isinstance(node.expression, exp.Null):
+            continue
+        flag = source.others[column.name]
+        if flag is None:
+            raise QueryError(
+                f"'{shown(node)}': the subquery does not say where '{column.name}' is '(other)'. Ask inside the subquery, or "
+                "let it select the column that does (its name ends in _other) too."
+            )
+        if node.args.get("negate"):  # "is not null"; older parsers write it as a Not around
+            node.replace(exp.Paren(this=exp.Or(this=node.copy(), expression=_column(flag))))
+        else:
+            node.replace(exp.Paren(this=exp.And(this=node.copy(), expression=exp.Not(this=_column(flag)))))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpublish.domain import Domain
 from dpublish.errors import BundleError, QueryError
 from dpublish.public.estimation import Answers, Estimate, check_level
-from dpublish.public.frames import free_name
+from dpublish.public.frames import free_name, other_names
 from dpublish.public.manifest import fraction, read_domain, table
 from dpublish.public.releases.base import Release
 from dpublish.public.releases.naming import marginal_frame, marginal_shape, named_columns
@@ -155,13 +155,13 @@ class GeneralizedRelease(Release):
 
         Results carry no error bars; `estimate` and `marginal` do.
         """
-        from dpublish.public.frames import column_values
+        from dpublish.public.frames import sql_columns
         from dpublish.public.sql import run_sql
 
         places = self._named(query)
         rows, sizes, codes = self._points(places)
-        columns = [column_values(self.domain.axes[place], codes[place]) for place in places]
-        weight = pl.Series(free_name("weight", self.domain.names), self.counts[rows] / sizes[rows])
+        columns = sql_columns(self.domain.axes, {place: codes[place] for place in places})
+        weight = pl.Series(free_name("weight", tuple(one.name for one in columns)), self.counts[rows] / sizes[rows])
         return run_sql(query, pl.DataFrame([*columns, weight]), self.domain.names, self.domain.axes)
 
     def _named(self, query: str) -> list[int]:
@@ -174,7 +174,9 @@ class GeneralizedRelease(Release):
         if any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star)):
             return list(range(len(self.domain.axes)))
         named = {column.name.lower() for column in tree.find_all(exp.Column)}
-        return [place for place, name in enumerate(self.domain.names) if name.lower() in named]
+        flags = other_names(self.domain.axes)
+        wanted = [{name.lower(), flags.get(name, name).lower()} for name in self.domain.names]
+        return [place for place, names in enumerate(wanted) if names & named]
 
     def plot(self, *columns: str, level: float = 0.95, top: int = 25) -> Figure:
         """A bar chart with error bars for one column, a heat map for two."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpublish.domain import Domain
 from dpublish.errors import BundleError
 from dpublish.public.estimation import Answers, CellSums, Estimate, Question, Total, answer
-from dpublish.public.frames import cell_frame, decode_cells, sample_rows
+from dpublish.public.frames import cell_frame, decode_cells, sample_rows, sql_frame
 from dpublish.public.manifest import fraction, read_domain, table, text, whole
 from dpublish.public.releases.base import Release
 from dpublish.public.releases.naming import marginal_frame, marginal_shape, named_columns
@@ -95,9 +95,7 @@ class HistogramRelease(Release):
         """Answer a SELECT over the table `release`. Results carry no error bars; `estimate` and `marginal` do."""
         from dpublish.public.sql import run_sql
 
-        return run_sql(
-            query, cell_frame(self.cells, self.counts, self.domain, intervals=False), self.domain.names, self.domain.axes
-        )
+        return run_sql(query, sql_frame(self.cells, self.counts, self.domain), self.domain.names, self.domain.axes)
 
     def to_frame(self, *, intervals: bool = False) -> pl.DataFrame:
         """One row a released cell and its noisy count as `weight`. Bins show as midpoints; `intervals` adds their labels."""

@@ -15,7 +15,7 @@ import polars as pl
 from dpublish.domain import Domain
 from dpublish.errors import BundleError, QueryError
 from dpublish.public.estimation import Estimate
-from dpublish.public.frames import MAX_SAMPLE, column_values, drawn_values, free_name
+from dpublish.public.frames import MAX_SAMPLE, drawn_values, free_name, other_names, sql_columns
 from dpublish.public.junction.cover import cover_codes, cover_table
 from dpublish.public.junction.fit import fit_model
 from dpublish.public.junction.intervals import Intervals
@@ -262,11 +262,12 @@ class JoinedRelease(Release):
         if any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star)):
             return None
         named = {node.name.lower() for node in tree.find_all(exp.Column)}
-        return [index for index, name in enumerate(self.domain.names) if name.lower() in named]
+        flags = other_names(self.domain.axes)
+        wanted = [{name.lower(), flags.get(name, name).lower()} for name in self.domain.names]
+        return [index for index, names in enumerate(wanted) if names & named]
 
     def _weighted_frame(self, indexes: list[int] | None) -> pl.DataFrame:
-        """All columns and a weight. Columns that the query does not name are null."""
-        weight = free_name("weight", self.domain.names)
+        """The columns that the query names, or all of them, and a weight."""
         try:
             if indexes is None:
                 raise TableTooLarge("")
@@ -277,15 +278,8 @@ class JoinedRelease(Release):
         except TableTooLarge:
             codes = dict(enumerate(self._drawn))
             weights = np.full(DRAWN, self.model.total / DRAWN)
-        return pl.DataFrame(
-            [
-                column_values(axis, codes[index].astype(np.int64))
-                if index in codes
-                else column_values(axis, np.zeros(1, dtype=np.int64)).clear(len(weights))
-                for index, axis in enumerate(self.domain.axes)
-            ]
-            + [pl.Series(weight, weights)]
-        )
+        columns = sql_columns(self.domain.axes, {index: code.astype(np.int64) for index, code in codes.items()})
+        return pl.DataFrame([*columns, pl.Series(free_name("weight", tuple(one.name for one in columns)), weights)])
 
     def _conditional(self, where: str, number: int, generator: np.random.Generator) -> list[Ints]:
         """Rows that satisfy a predicate, by drawing and keeping. A row whose bin is cut is kept with the share inside."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpublish.domain import Domain
 from dpublish.errors import BundleError, PublishError, QueryError
 from dpublish.public.estimation import Estimate
-from dpublish.public.frames import cell_frame, decode_cells, sample_rows
+from dpublish.public.frames import cell_frame, decode_cells, sample_rows, sql_frame
 from dpublish.public.manifest import read_domain, table, text, whole
 from dpublish.public.releases.base import Release
 from dpublish.public.releases.naming import marginal_frame, marginal_shape, named_columns
@@ -112,7 +112,7 @@ class SyntheticRelease(Release):
         """Answer a SELECT over the table `release`. Results carry no error bars; `estimate` and `marginal` do."""
         from dpublish.public.sql import run_sql
 
-        return run_sql(query, self.to_frame(), self.domain.names, self.domain.axes)
+        return run_sql(query, sql_frame(self.cells, self.weights, self.domain), self.domain.names, self.domain.axes)
 
     def to_frame(self) -> pl.DataFrame:
         """One row a cell and its weight as `weight`. Bins show as midpoints."""
