@@ -85,6 +85,16 @@ def test_a_condition_may_start_with_a_minus(released: Path, dpublish: Command) -
     assert dpublish("query", "shop.dpr", "-x").code == 2
 
 
+def test_query_shows_what_an_interval_rests_on(monkeypatch: pytest.MonkeyPatch, released: Path, dpublish: Command) -> None:
+    from dpublish.public.releases.histogram import HistogramRelease
+    from dpublish.public.releases.joined import JoinedEstimate
+
+    told = JoinedEstimate(5.0, 1.0, 3.0, 7.0, 0.95, "not counted")
+    monkeypatch.setattr(HistogramRelease, "estimate", lambda self, predicate, level: told)
+    assert "city = 'Bern': not counted" in dpublish("query", "shop.dpr", "city = 'Bern'").out
+    assert dpublish("query", "shop.dpr", "city = 'Bern'", "--json").document["estimates"][0]["note"] == "not counted"
+
+
 def test_query_by_column(released: Path, dpublish: Command) -> None:
     document = dpublish("query", "shop.dpr", "--by", "city,member", "--json").document
     assert document["columns"][:3] == ["city", "member", "count"]

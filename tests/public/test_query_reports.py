@@ -58,7 +58,7 @@ WORDS = {
     "box": ("into boxes", "<h3>weight</h3>"),
     "plane": ("above any plane", "or more", "may be counted on either side"),
     "learned": ("What was asked", "<td>ill = ", "error of every query"),
-    "net": ("synthetic points", "nothing is promised"),
+    "net": ("synthetic points", "what follows from those"),
     "model": ("predicts <b>ill</b>", "odds times", "town", "Noise is expected"),
     "classes": ("Huber loss", "not calibrated"),
 }

@@ -37,10 +37,14 @@ def query(
     opened = open_for(release, "marginal" if columns else "estimate")
     if columns:
         frame = opened.marginal(*columns, level=level)
+        # what should make a reader careful with weights of public rows holds for every table of them
+        warnings = opened.warnings() if hasattr(opened, "warnings") else ()
         if json:
-            screen.write_json({"level": level, **screen.frame_json(frame)})
+            screen.write_json({"level": level, **screen.frame_json(frame), **({"warnings": warnings} if warnings else {})})
         else:
             screen.frame_grid(frame, most=rows)
+            for line in warnings:
+                screen.say(line)
         return
     estimates = [(text.strip(), opened.estimate(text.strip(), level=level)) for text in predicate or []]
     # weighted rows answer with shares and means, all other kinds with counts
@@ -58,10 +62,20 @@ def query(
         [(text, _count(e.value), _count(e.standard_error), f"{_count(e.low)} to {_count(e.high)}") for text, e in estimates],
         right=(1, 2, 3),
     )
+    for text, estimate in estimates:
+        for line in _remarks(estimate):
+            screen.say(f"{text}: {line}")
 
 
 def _numbers(estimate: Any) -> dict[str, Any]:
-    return {name: getattr(estimate, name) for name in ("value", "standard_error", "low", "high", "level")}
+    numbers = {name: getattr(estimate, name) for name in ("value", "standard_error", "low", "high", "level")}
+    return {**numbers, **{name: words for name in ("note", "warnings") if (words := getattr(estimate, name, None))}}
+
+
+def _remarks(estimate: Any) -> list[str]:
+    """What an interval rests on, and what it does not cover."""
+    note = getattr(estimate, "note", "")
+    return [*([note] if note else []), *getattr(estimate, "warnings", ())]
 
 
 def _count(value: float) -> str:

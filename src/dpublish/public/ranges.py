@@ -33,7 +33,7 @@ class Ranges:
         """Limits from what was measured; they assume nothing about how rows lie inside a box that a range cuts.
 
         `value` may be smoother than `measured`, which takes rows as spread evenly inside a box; the limits do not move with it
-        unless it would lie outside them. `most`: how many rows there can be.
+        unless it would lie outside them, and it is cut where they are, at 0 and `most`. `most`: how many rows there can be.
         """
         if not 0 < level < 1:
             raise QueryError(f"level must lie between 0 and 1, not {level}.")
@@ -45,7 +45,9 @@ class Ranges:
         low = np.minimum(np.minimum(inner[0] - width * np.sqrt(inner[1]), plain - spread), value)
         high = np.maximum(np.maximum(outer[0] + width * np.sqrt(outer[1]), plain + spread), value)
         error = np.sqrt(measured[1] + cut)
-        return cls(value, error, np.clip(low, 0.0, most), np.clip(high, 0.0, most), level)
+        low, high = np.clip(low, 0.0, most), np.clip(high, 0.0, most)
+        # noise may take a sum below 0, where no count is; `counts` of a release keep it, so that they add up without bias
+        return cls(np.clip(value, low, high), error, low, high, level)
 
     @classmethod
     def joined(cls, parts: Sequence[Ranges]) -> Ranges:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import polars as pl
+
+from dpublish.domain import Axis
 from dpublish.public.charts import safe_text
-from dpublish.public.report import big, column_charts, example_predicate, listed, release_page, save_page, usage
+from dpublish.public.report import big, column_charts, example_predicate, listed, quoted, release_page, save_page, usage
+from dpublish.query_classes import Predicates
 
 if TYPE_CHECKING:
     from dpublish.public.releases.synthetic import SyntheticRelease
@@ -31,18 +36,25 @@ def report_html(release: SyntheticRelease) -> str:
         (f"{release.cells.size:,}", f"cells with a weight, of {big(release.domain.size)}"),
     ]
     limits = [
-        "The stated error holds, with probability 95%, for all queries of the class at once; for other questions there is an "
-        "answer and no promise.",
+        "The stated error holds, with probability 95%, for all queries of the class at once; limits of other questions follow "
+        "from those and are wide where they cannot tell, up to all rows.",
         "Synthetic rows carry no error bars.",
     ]
     body = [
         "<h2>What it shows</h2><p>Numbers of rows by column. The black lines show the error of the queries that the release "
-        "was made for; where counts of a single column are not among them, nothing is promised about these bars.</p>",
-        *column_charts(release.domain, release.marginal),
+        "was made for; where counts of a single column are not among them, they show what follows from those that are.</p>",
+        *column_charts(release.domain, lambda column: _drawable(release.marginal(column))),
         _asked(release),
         _usage(release),
     ]
     return release_page(release, lead=lead, tiles=tiles, body=body, limits=limits)
+
+
+def _drawable(table: pl.DataFrame) -> pl.DataFrame:
+    """A line without an end is drawn to twice the largest count."""
+    name = table.columns[4]
+    most = max(2 * float(table.to_series(1).to_numpy().max()), 1.0)
+    return table.with_columns(pl.when(pl.col(name).is_finite()).then(pl.col(name)).otherwise(most).alias(name))
 
 
 def _asked(release: SyntheticRelease) -> str:
@@ -73,11 +85,38 @@ def _labels(release: SyntheticRelease, wanted: set[int]) -> dict[int, str]:
     return {place: label for place, label in itertools.islice(every, max(wanted, default=-1) + 1) if place in wanted}
 
 
+def _one_query(release: SyntheticRelease) -> str | None:
+    """A condition that the release was made for, if a simple one is."""
+    from dpublish.public.releases.synthetic import MADE_FOR
+
+    asked = release.queries.predicates[:5] if isinstance(release.queries, Predicates) else ()
+    for condition in (*asked, *(_first_code(axis) for axis in release.domain.axes)):
+        if release.estimate(condition).note == MADE_FOR:
+            return condition
+    return None
+
+
+def _first_code(axis: Axis) -> str:
+    if not axis.numeric:
+        level = axis.levels[0].replace("'", "''")
+        return f"{quoted(axis.name)} = '{level}'"
+    if axis.base == 1:
+        return f"{quoted(axis.name)} is not null"
+    end = axis.edges[1]
+    return f"{quoted(axis.name)} < " + (f"'{dt.date.fromordinal(int(end))}'" if axis.kind == "date" else repr(end))
+
+
 def _usage(release: SyntheticRelease) -> str:
+    one = _one_query(release)
+    line = (
+        f"release.estimate({one!r})            # one of them, with the bound"
+        if one
+        else f"release.estimate({example_predicate(release.domain)!r})            # any condition, with what follows from them"
+    )
     return usage(
         release,
         "release.answers()            # of all queries that it was made for",
-        f"release.estimate({example_predicate(release.domain)!r})            # one of them, with the bound",
+        line,
         f"release.marginal({release.domain.names[-1]!r})            # counts of every value",
         "release.sample(1000)            # synthetic rows",
     )

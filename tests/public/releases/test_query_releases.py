@@ -12,6 +12,7 @@ import pytest
 import dpublish as dp
 from dpublish.cli.app import run as command
 from dpublish.errors import QueryError
+from dpublish.public.ranges import Ranges
 
 SCHEMA = """
 [dataset]
@@ -101,6 +102,17 @@ def test_a_condition_is_the_same_as_a_count(home: Path) -> None:
     assert above.value + below.value == pytest.approx(release.rows)
     true = int((2 * people(3000)["age"] + people(3000)["weight"] >= 170).sum())
     assert abs(release.estimate("2 * age + weight >= 170").value - true) < 300
+
+
+def test_a_value_lies_inside_its_interval(home: Path) -> None:
+    release: Any = dp.open_release(home / "planes.dpr")
+    release.counts = release.counts - 100  # noise that takes sums below 0
+    for above in (20, 60, 95, 99):
+        one = release.count({"age": 1}, above=above)
+        assert one.low <= one.value <= one.high
+    zero = np.zeros(1)
+    below = Ranges.of(zero - 33.8, (zero - 33.8, zero + 9), (zero, zero), (zero - 33.8, zero + 9), level=0.95).one()
+    assert (below.value, below.low) == (0, 0)
 
 
 def test_halfspaces_on_the_command_line(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -100,11 +100,12 @@ class HalfspacesRelease(Release):
         value = float(np.median(answers))
         width = max(normal_quantile((1 - level) / 2), math.log(1 / (1 - level)) / math.sqrt(2)) * error
         cut = max(0.0, most - least)
+        low, high = max(0.0, min(value, least) - width), max(0.0, max(value, most) + width)
         return HalfspaceEstimate(
-            value=value,
+            value=min(max(value, low), high),  # noise may take it below 0, where no count is
             standard_error=math.hypot(error, cut / math.sqrt(12)),
-            low=max(0.0, min(value, least) - width),
-            high=max(0.0, max(value, most) + width),
+            low=low,
+            high=high,
             level=level,
             margin=self.sectors.margin,
             answers=tuple(float(answer) for answer in answers),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 
 from dpublish.domain import Domain
 from dpublish.errors import BundleError, PublishError, QueryError
+from dpublish.public.class_limits import ClassLimits
 from dpublish.public.estimation import Estimate
 from dpublish.public.frames import cell_frame, decode_cells, sample_rows, sql_frame
 from dpublish.public.manifest import read_domain, table, text, whole
@@ -24,12 +27,28 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_ROWS = 1 << 52
+MAX_UNIVERSE = 1 << 20
 CELLS_SCHEMA: dict[str, Any] = {"cell": pl.UInt64, "weight": pl.Float64}
 ASKED_SCHEMA: dict[str, Any] = {"query": pl.UInt32, "answer": pl.Int64}
 
 
+MADE_FOR = "the interval is the bound that the release states"
+BOUNDS = "not made for this question: the interval follows from those it was made for, and is wide where they cannot tell"
+NOTHING = "the release says nothing sure about it: it was not made for this question, or its bound is no better"
+
+
+@dataclass(frozen=True)
+class SyntheticEstimate(Estimate):
+    """An estimated number of rows, and in words what its interval rests on."""
+
+    note: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {**super().to_json(), "note": self.note}
+
+
 class SyntheticRelease(Release):
-    """Weighted cells. Queries of the class that it was made for have the stated error; others are answered without one."""
+    """Weighted cells. Queries of the class that it was made for have the stated error; others what follows from it."""
 
     kind: ClassVar[str] = "synthetic"
 
@@ -78,35 +97,80 @@ class SyntheticRelease(Release):
         chosen = self.queries if queries is None else query_class(queries)
         return np.asarray(chosen.table(self.domain)[:, self.cells.astype(np.int64)] @ self.weights / chosen.unit)
 
-    def estimate(self, predicate: str, *, level: float = 0.95) -> Estimate:
-        """How many rows satisfy a predicate. The limits are the bound for queries of the release's class, at 95%.
+    def estimate(self, predicate: str, *, level: float = 0.95) -> SyntheticEstimate:
+        """How many rows satisfy a predicate, at a level of at most 95%.
 
-        A predicate outside the class has an answer but no promise; its limits are wide only by chance.
+        A query of the release's class has the stated bound. For any other the limits follow from the queries of the class and
+        are wide where those cannot tell, up to all rows; `note` says which. They allow for all or none of a bin that is cut.
         """
-        from dpublish.public.predicate import parse_predicate
+        from dpublish.public.predicate import columns_of, parse_predicate
         from dpublish.public.selection import select
 
         self._check_level(level)
-        selection = select(parse_predicate(predicate, self.domain), self.domain)
+        node = parse_predicate(predicate, self.domain)
+        selection = select(node, self.domain)
         found = selection.cover(lambda index: decode_cells(self.cells, self.domain, index), len(self.cells))
         value = float(found.share @ self.weights)
-        low, high = max(0.0, value - self.error_bound), min(float(self.rows), value + self.error_bound)
-        return Estimate(value, self.error_bound / 2, low, max(high, value), level)
+        low, high = 0.0, self._most
+        if self.limits is not None:
+            places = sorted(columns_of(node))
+            shape = [self.domain.shape[place] for place in places]
+            codes = dict(zip(places, np.indices(shape).reshape(len(places), -1), strict=True))
+            every = selection.cover(codes.__getitem__, math.prod(shape))
+            low, high = self.limits.of(places, every.inside.reshape(shape), every.touched.reshape(shape))
+        value = min(max(value, low), high)
+        # a stated bound gives half of itself as the standard error, so that two of them are the interval
+        reach = max(value - low, high - value)
+        near = reach <= self._bound * (1 + 1e-9) and selection.inside == selection.touched
+        note = NOTHING if low <= 0 and high >= self._most else MADE_FOR if near else BOUNDS
+        return SyntheticEstimate(value, self._bound / 2 if near else reach / 2, low, high, level, note)
 
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
         """Counts of every combination of codes of the named columns: labels, count, standard_error, low, high.
 
-        The limits are those of `estimate`: promised for counts that are queries of the release's class.
+        The limits are those of `estimate`: the stated bound for counts that are queries of the release's class, else wider.
         """
         self._check_level(level)
         places = named_columns(self.domain, columns)
         shape = marginal_shape(self.domain, places)
         group = np.ravel_multi_index(tuple(decode_cells(self.cells, self.domain, place) for place in places), shape)
         counts = np.bincount(group, weights=self.weights, minlength=math.prod(shape))
-        low, high = np.maximum(counts - self.error_bound, 0.0), np.minimum(counts + self.error_bound, float(self.rows))
-        error = np.full(counts.size, self.error_bound / 2)
-        figures = {"count": counts, "standard_error": error, "low": low, "high": np.maximum(high, counts)}
-        return marginal_frame(self.domain, places, figures)
+        low, high = np.zeros(counts.size), np.full(counts.size, self._most)
+        if self.limits is not None:
+            low, high = (ends.reshape(-1) for ends in self.limits.table(places))
+        counts = np.clip(counts, low, high)
+        reach = np.maximum(counts - low, high - counts)
+        error = np.where(reach <= self._bound * (1 + 1e-9), self._bound, reach) / 2
+        return marginal_frame(self.domain, places, {"count": counts, "standard_error": error, "low": low, "high": high})
+
+    @cached_property
+    def limits(self) -> ClassLimits | None:
+        """Limits of counts, from the bound; None where the domain is larger than one that a release can be made for."""
+        if self.domain.size > MAX_UNIVERSE:
+            return None
+        weights = np.zeros(self.domain.size)
+        weights[self.cells.astype(np.int64)] = self.weights
+        return ClassLimits(self.domain, self.queries, weights, self._bound, least=self._least, most=self._most)
+
+    @property
+    def _bound(self) -> float:
+        # a bound of all rows is none where their number is but a public guess
+        return self.error_bound if self.error_bound < self.rows or self._public_size else math.inf
+
+    @property
+    def _public_size(self) -> bool:
+        return bool(self.manifest["privacy"].get("neighbours") == "replace-one")
+
+    @property
+    def _most(self) -> float:
+        """A number that no count exceeds for certain."""
+        return float(self.rows) if self._public_size else math.inf
+
+    @property
+    def _least(self) -> float:
+        """How many rows are counted for certain: all, where a unit is a row and no rule of a column drops one."""
+        kept = all(axis.other or (axis.missing and axis.outside == "clip") for axis in self.domain.axes)
+        return float(self.rows) if kept and self._public_size and self.manifest["privacy"].get("unit") == "one row" else 0.0
 
     def sql(self, query: str) -> pl.DataFrame:
         """Answer a SELECT over the table `release`. Results carry no error bars; `estimate` and `marginal` do."""
