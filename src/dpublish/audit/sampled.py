@@ -147,7 +147,9 @@ def _best_prefixes(
     likely: Counter[Hashable], rare: Counter[Hashable], runs: int, alpha: float, delta: float
 ) -> list[tuple[float, frozenset[Hashable]]]:
     """Up to three sets {values with a likelihood ratio of at least t}: the sets that are optimal for telling two laws apart."""
-    order = sorted(likely.keys(), key=lambda v: ((rare[v] + 0.5) / (likely[v] + 0.5), -likely[v], repr(v)))
+    # a value seen once says nothing about the other half; numbers that hardly ever repeat would crowd out what does
+    again = [value for value in likely if likely[value] + rare[value] > 1]
+    order = sorted(again, key=lambda v: ((rare[v] + 0.5) / (likely[v] + 0.5), -likely[v], repr(v)))
     found: list[tuple[float, int]] = []
     hits = misses = 0
     # Cutting at every value would be slow for features with thousands of values; forty cuts are as good.

@@ -34,7 +34,10 @@ def check_cost(cost: Cost) -> None:
     """What a plan promises is worked out in floats, which end long before exact amounts do."""
     for name, amount, least in (("epsilon", cost.epsilon, LEAST), ("rho", cost.rho, LEAST), ("delta", cost.delta, LEAST_DELTA)):
         if amount and not least <= amount <= MOST:
-            raise PlanError(f"{name} must lie between {float(least):g} and {float(MOST):g} for anything to be planned with it.")
+            size = "small" if amount < least else "large"
+            raise PlanError(
+                f"{name} is so {size} that nothing can be planned with it. Use {float(least):g} to {float(MOST):g}."
+            )
 
 
 def guarded(plan: Callable[..., Plan]) -> Callable[..., Plan]:

@@ -169,12 +169,22 @@ def importance_weights() -> Iterator[Trial]:
         ("a",),
         settings={"public": "volunteers.csv", "variant": "objective", "regularization": "1/4"},
         public=VOLUNTEERS,
+        claim=Cost.pure(2),
         case="noise in the objective",
         exact=LATTICE,
         replay=MOVED,
-        sampled=Sampled(runs=600, statistics=_signs(), pairs=6),
+        sampled=Sampled(runs=600, statistics=[_first_sign, _rising], pairs=6),
     )
     yield Trial(**{**vars(objective), "twin": MOVED})
+
+
+def _first_sign(content: Any) -> bool:
+    return bool(content.tables["coefficients"]["value"][0] > 0)
+
+
+def _rising(content: Any) -> bool:
+    first, second = content.tables["coefficients"]["value"][:2]
+    return bool(second > first)
 
 
 def generalized_table() -> Iterator[Trial]:
