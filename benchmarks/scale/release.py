@@ -63,7 +63,7 @@ def release(folder: Path, table: Path, shape: list[int], number: int) -> dict[st
         str(Path(sys.executable).with_name("dpublish")), "release", str(table), "--schema", str(schema),
         "--method", "histogram", "--epsilon", "1", "--set", f"threshold={threshold}",
         "--ledger", f"sqlite:///{folder / 'bench.ledger'}",
-        "--budget", "1000", "--out", str(out),
+        "--budget", "1000", "--out", str(out), "--overwrite",
     ]  # fmt: skip
     timing = timed(command)
     return {**timing, "domain_bits": round(math.log2(cells), 2), "threshold": threshold, "bundle_mb": out.stat().st_size / 1e6}

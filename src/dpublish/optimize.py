@@ -5,7 +5,7 @@
                                    ledger="sqlite:///clinic.ledger", budget=dp.Budget(epsilon=3))
 
 Every function goes through the same gate and ledger as `Curator.publish`: the request is checked, the ledger debited, and only
-then are rows read. `ledger`, `budget`, `key`, `out`, `store` and `seed` mean what they mean there.
+then are rows read. `ledger`, `budget`, `key`, `out`, `overwrite`, `store` and `seed` mean what they mean there.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ class Payment(TypedDict, total=False):
     name: str
     key: str | None
     out: str | Path | None
+    overwrite: bool
     store: str | Path | None
     seed: int | None
     progress: Progress | None

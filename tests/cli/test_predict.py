@@ -92,6 +92,8 @@ def test_rows_of_one_class_have_no_area(models: Path, dpublish: Command) -> None
     ("words", "expected"),
     [
         (("ill.dpr", "nowhere.csv", "--out", "out.csv"), "no file 'nowhere.csv' with rows to predict"),
+        (("ill.dpr", "mine.csv", "--out", "mine.csv"), "which would be lost"),
+        (("ill.dpr", "mine.csv", "--out", "./mine.csv"), "which would be lost"),
         (("ill.dpr", "mine.csv", "--out", "out.xyz"), ".csv or .parquet"),
         (("ill.dpr", "mine.csv", "--out", "nowhere/out.csv"), "cannot be written"),
         (("table.dpr", "mine.csv", "--out", "out.csv"), "does not offer predictions"),

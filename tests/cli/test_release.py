@@ -61,8 +61,9 @@ def test_output_says_nothing_about_the_rows(shop: Path, dpublish: Command) -> No
         lines = (shop / "shop.csv").read_text().splitlines(keepends=True) if name == "a" else lines  # noqa: F821
         (shop / "shop.csv").write_text("".join(lines[: keep + 1]))
         shown = dpublish(
-            *RELEASE[:4], "--ledger", f"{name}.ledger", "--epsilon", "1", "--budget", "1", "--key", "k", "--out", "x.dpr"
-        )
+            *RELEASE[:4], "--ledger", f"{name}.ledger", "--epsilon", "1", "--budget", "1", "--key", "k",
+            "--out", "x.dpr", "--overwrite",
+        )  # fmt: skip
         assert shown.code == 0, shown.err
         texts.append((shown.out, shown.err))
     assert texts[0] == texts[1]
@@ -75,6 +76,20 @@ def test_the_same_key_gives_the_same_bytes_and_is_paid_once(released: Path, dpub
     assert spent(dpublish) == "1"
     other = dpublish(*RELEASE, "--epsilon", "0.5", "--key", "first", "--out", "again.dpr")
     assert other.code == 3
+
+
+def test_a_paid_release_is_not_overwritten_unless_asked(released: Path, dpublish: Command) -> None:
+    before = (released / "shop.dpr").read_bytes()
+    words = (*RELEASE, "--epsilon", "0.5", "--key", "second", "--out", "shop.dpr")
+    refused = dpublish(*words)
+    assert refused.code == 2
+    assert "'shop.dpr' exists already" in refused.err
+    assert "--overwrite" in refused.err
+    assert (released / "shop.dpr").read_bytes() == before
+    assert spent(dpublish) == "1", "the refusal came before the debit"
+    assert dpublish(*RELEASE, "--epsilon", "1", "--key", "first", "--out", "shop.dpr").code == 0, "it is this very release"
+    assert dpublish(*words, "--overwrite").code == 0
+    assert (released / "shop.dpr").read_bytes() != before
 
 
 def test_budget_exceeded(released: Path, dpublish: Command) -> None:
@@ -189,6 +204,6 @@ def test_named_budgets_keep_their_answers_apart(shop: Path, dpublish: Command) -
         assert dpublish(*RELEASE, *words).code == 0
     assert (shop / "north.dpr").read_bytes() != (shop / "default.dpr").read_bytes()
     for name in ("default", "north"):
-        words = ("--epsilon", "1", "--key", "same", "--name", name, "--out", "again.dpr")
+        words = ("--epsilon", "1", "--key", "same", "--name", name, "--out", "again.dpr", "--overwrite")
         assert dpublish(*RELEASE, *words).code == 0
         assert (shop / "again.dpr").read_bytes() == (shop / f"{name}.dpr").read_bytes()

@@ -79,6 +79,11 @@ def test_draft_is_stamped_and_refused(shop: Path, dpublish: Command) -> None:
     assert shown.code == 0
     assert "keep it private" in shown.err
     assert "derived_from_rows" in tomllib.loads((shop / "draft.toml").read_text())["draft"]
+    (shop / "draft.toml").write_text(edited := "# gone through by a person\n" + (shop / "draft.toml").read_text())
+    again = dpublish("schema", "draft", "plain.csv", "--out", "draft.toml")
+    assert (again.code, (shop / "draft.toml").read_text()) == (2, edited)
+    assert dpublish("schema", "draft", "plain.csv", "--out", "draft.toml", "--overwrite").code == 0
+    assert (shop / "draft.toml").read_text() != edited
     printed = dpublish("schema", "draft", "plain.csv", "--name", "people")
     assert tomllib.loads(printed.out)["dataset"]["name"] == "people"
     assert dpublish("schema", "draft", "plain.csv", "--json").document["draft"] is True

@@ -162,6 +162,38 @@ def test_one_key_one_answer(curator: dp.Curator, tmp_path: Path) -> None:
     assert spent(curator) == 1
 
 
+@pytest.mark.parametrize("name", ["r.dpr", "folder"])
+def test_what_stands_at_out_is_left_alone(curator: dp.Curator, tmp_path: Path, name: str) -> None:
+    for _ in range(2):  # the same key again finds its own release there
+        curator.publish(dp.Histogram(), epsilon=1, key="k", out=tmp_path / name)
+    first = dp.open_release(tmp_path / name).manifest["receipt"]
+    with pytest.raises(dp.InputError, match=r"exists already.*Nothing was spent"):
+        curator.publish(dp.Histogram(), epsilon="1/2", key="other", out=tmp_path / name)
+    assert dp.open_release(tmp_path / name).manifest["receipt"] == first
+    assert spent(curator) == 1
+    if name == "folder":  # a folder is never replaced: it may hold other files by now
+        with pytest.raises(dp.InputError, match=r"Give another name\. Nothing was spent"):
+            curator.publish(dp.Histogram(), epsilon="1/2", out=tmp_path / name, overwrite=True)
+        assert spent(curator) == 1
+    else:
+        curator.publish(dp.Histogram(), epsilon="1/2", key="other", out=tmp_path / name, overwrite=True)
+        assert dp.open_release(tmp_path / name).manifest["receipt"]["key"] == "other"
+
+
+def test_a_file_that_appears_after_the_debit_is_left_alone(
+    curator: dp.Curator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "r.dpr"
+    monkeypatch.setattr(gate, "reach", lambda point: out.write_text("mine"))
+    with pytest.raises(dp.PublishError, match="appeared meanwhile"):
+        curator.publish(dp.Histogram(), epsilon=1, key="k", out=out)
+    monkeypatch.undo()
+    assert out.read_text() == "mine"
+    assert [path for path in tmp_path.iterdir() if path.name.endswith(".partial")] == []
+    curator.publish(dp.Histogram(), epsilon=1, key="k", out=tmp_path / "other.dpr")
+    assert spent(curator) == 1, "it was paid once and kept"
+
+
 def test_a_failure_after_reading_says_nothing(curator: dp.Curator, monkeypatch: pytest.MonkeyPatch) -> None:
     def explode(*args: object, **kwargs: object) -> None:
         raise ValueError(f"bad cell {CANARY}")

@@ -21,6 +21,7 @@ Setting = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A setting of the method, for example 'columns=age,income'. Repeatable."),
 ]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file that --out names, if there is one.")]
 Epsilon = Annotated[str | None, typer.Option("--epsilon", "-e", metavar="NUMBER", help="Cost, as 0.5 or 1/2. Read exactly.")]
 Delta = Annotated[str | None, typer.Option("--delta", metavar="NUMBER", help="Cost, for methods that need a delta.")]
 Rho = Annotated[str | None, typer.Option("--rho", metavar="NUMBER", help="Cost in zCDP, instead of epsilon.")]

@@ -18,6 +18,7 @@ from dpublish.cli.options import (
     Method,
     NewBudget,
     NewBudgetDelta,
+    Overwrite,
     Rho,
     SchemaFile,
     Setting,
@@ -58,6 +59,7 @@ def release(
             "--store", metavar="FOLDER", help="Where sealed releases are kept for --key; beside the ledger by default."
         ),
     ] = None,
+    overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
     """Publish: check the request, debit the ledger, read the rows, add noise, write the release.
@@ -82,7 +84,7 @@ def release(
         facts = Schema.read(schema)
         with open_ledger(ledger, budget=allowance, name=name, create=allowance is not None) as account:
             curator = Curator(source, facts, ledger=account, store=store or store_of(ledger, name))
-            made = curator.publish(mechanism, **amounts, key=key, out=out, progress=progress)
+            made = curator.publish(mechanism, **amounts, key=key, out=out, overwrite=overwrite, progress=progress)
             left = account.status()
     if json:
         screen.write_json(_document(made, out, left))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpublish.cli.options import Data, Database, Json, source_of
+from dpublish.cli.options import Data, Database, Json, Overwrite, source_of
 
 if TYPE_CHECKING:
     from dpublish.columns import Column
@@ -30,6 +30,7 @@ def draft(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where to write it; stdout when left out.")
     ] = None,
+    overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
     """Guess a schema from the rows, as a private starting point.
@@ -38,8 +39,12 @@ def draft(
     its levels and bounds by public knowledge and has deleted the [draft] table.
     """
     from dpublish.cli import screen
+    from dpublish.errors import InputError
     from dpublish.private.draft import draft as draft_of
 
+    if out is not None and not overwrite and out.exists():
+        # it may be a schema that a person has gone through, which a draft is not
+        raise InputError(f"'{out}' exists already. Give another name, or ask for it with --overwrite.")
     source = source_of(data, database)
     fallback = Path(data).name.split(".")[0] if database is None else "query"
     with screen.muted():

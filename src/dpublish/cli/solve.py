@@ -15,6 +15,7 @@ from dpublish.cli.options import (
     LedgerName,
     NewBudget,
     NewBudgetDelta,
+    Overwrite,
     Setting,
     allowance_of,
     numbers_of,
@@ -82,6 +83,7 @@ def solve(
     key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="The same key again gives the same bytes.")] = None,
     name: LedgerName = "default",
     title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Name of the data in the release.")] = None,
+    overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
     """Solve an optimisation problem whose structure is public and whose rows are private, and publish the solution.
@@ -106,7 +108,7 @@ def solve(
             with open_ledger(ledger, budget=allowance, name=name, create=allowance is not None) as account:
                 made = publish(
                     mechanism, open_structure(data, shape), title or problem.value, ledger=account, out=out, key=key,
-                    store=store_of(ledger, name),
+                    store=store_of(ledger, name), overwrite=overwrite,
                     progress=progress, **numbers_of(epsilon=epsilon, delta=delta),
                 )  # fmt: skip
                 left = account.status()

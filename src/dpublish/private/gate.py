@@ -99,13 +99,15 @@ class Curator:
         rho: Number | None = None,
         key: str | None = None,
         out: str | Path | None = None,
+        overwrite: bool = False,
         seed: int | None = None,
         progress: Progress | None = None,
     ) -> Release:
         """Make one release and return it.
 
-        `key` makes the call idempotent: the same key with the same request returns the same bytes and is paid once. `seed`
-        is for tests and simulations: such a release is marked as not publishable.
+        `key` makes the call idempotent: the same key with the same request returns the same bytes and is paid once. What
+        stands at `out` is left alone, and nothing is spent, unless it is the release of this very key or `overwrite` is true.
+        `seed` is for tests and simulations: such a release is marked as not publishable.
         """
         say = progress or (lambda step: None)
         cost = as_cost(epsilon, delta, rho)
@@ -124,6 +126,7 @@ class Curator:
         key = key if key is not None else secrets.token_hex(16)
         target = self._store / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.dpr"
         prepare_folders(self._store, out)
+        self._require_free(out, key, target, overwrite)
 
         say("debiting the ledger")
         receipt = self.ledger.debit(key, plan.cost, request_of(plan, seed))
@@ -136,7 +139,7 @@ class Curator:
             self._seal(plan, receipt, content, noise, target)
         else:
             self._recover(receipt, target)
-        return self._deliver(target, out)
+        return self._deliver(target, out, overwrite)
 
     def answer_online(
         self,
@@ -216,18 +219,45 @@ class Curator:
             "payment. Use a new key to pay for a new release."
         )
 
-    def _deliver(self, target: Path, out: str | Path | None) -> Release:
+    def _require_free(self, out: str | Path | None, key: str, target: Path, overwrite: bool) -> None:
+        """Refuse, before the debit, to write over anything but the release of this very key: it may have been paid for."""
+        from dpublish.public.archive import is_file_bundle
+
+        if out is None or not os.path.lexists(out):
+            return
+        out = Path(out)
+        replaceable = is_file_bundle(out) and not out.is_dir()
+        if replaceable and overwrite:
+            return
+        if self.ledger.answer(key) is not None and same_release(out, target):
+            return
+        hint = "Give another name, or ask for it with --overwrite (in Python: overwrite=True)."
+        raise InputError(
+            f"'{out}' exists already and is not the release of this key. {hint if replaceable else 'Give another name.'} "
+            "Nothing was spent."
+        )
+
+    def _deliver(self, target: Path, out: str | Path | None, overwrite: bool) -> Release:
+        from dpublish.public.archive import is_file_bundle, publish_file
         from dpublish.public.releases.base import open_release
 
         if out is None:
             return open_release(target)
         out = Path(out)
-        if out.suffix == ".dpr":
-            partial = out.with_name(f".{out.name}.{secrets.token_hex(4)}.partial")
-            shutil.copyfile(target, partial)
-            partial.replace(out)
-        else:
-            open_release(target).save(out)
+        if not same_release(out, target):
+            if is_file_bundle(out):
+                partial = out.with_name(f".{out.name}.{secrets.token_hex(4)}.partial")
+                try:
+                    shutil.copyfile(target, partial)
+                    publish_file(partial, out, overwrite)
+                except FileExistsError:
+                    raise PublishError(
+                        f"A file named '{out}' appeared meanwhile and was left alone. The paid release is in '{target}'."
+                    ) from None
+                finally:
+                    partial.unlink(missing_ok=True)
+            else:
+                open_release(target).save(out)
         return open_release(out)
 
 
@@ -345,6 +375,19 @@ def prepare_folders(store: Path, out: str | Path | None) -> None:
             raise InputError(f"Cannot write to '{folder}' ({os.strerror(error.errno or 0)}). Nothing was spent.") from None
         if not os.access(folder, os.W_OK):
             raise InputError(f"Cannot write to '{folder}' (permission denied). Nothing was spent.")
+
+
+def same_release(out: Path, target: Path) -> bool:
+    """Whether `out` holds the stored release: the same bytes, or a folder with the same manifest."""
+    from dpublish.public.archive import file_digest
+    from dpublish.public.bundle import read_bundle
+
+    try:
+        if out.is_dir():
+            return read_bundle(out).manifest_sha256 == read_bundle(target).manifest_sha256
+        return out.is_file() and target.is_file() and file_digest(out) == file_digest(target)
+    except (OSError, BundleError):
+        return False
 
 
 def unit_columns(schema: Schema) -> list[str]:

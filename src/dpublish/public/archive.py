@@ -147,7 +147,7 @@ def write_container(path: Path, members: Mapping[str, bytes], *, overwrite: bool
     try:
         if is_file_bundle(path):
             digest = _write_file(temporary, [(name, members[name]) for name in ordered])
-            _publish_file(temporary, path, overwrite)
+            publish_file(temporary, path, overwrite)
         else:
             digest = _write_folder(temporary, [(name, members[name]) for name in ordered])
             temporary.rename(path)  # fails when a non-empty folder of that name has appeared meanwhile
@@ -184,7 +184,8 @@ def _write_folder(temporary: Path, members: list[tuple[str, bytes]]) -> str:
     return hashlib.sha256(members[0][1]).hexdigest()
 
 
-def _publish_file(temporary: Path, path: Path, overwrite: bool) -> None:
+def publish_file(temporary: Path, path: Path, overwrite: bool) -> None:
+    """Give a finished file its name in one step; a `FileExistsError` when the name is taken and may not be replaced."""
     if not overwrite:
         try:
             os.link(temporary, path)  # refuses to replace, unlike rename
