@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -35,6 +37,42 @@ def test_verify_finds_a_release_that_was_not_paid(released: Path, dpublish: Comm
     shown = dpublish("verify", "shop.dpr", "--ledger", "other.ledger")
     assert shown.code == 5
     assert "was not paid from it" in shown.out
+
+
+def altered(path: Path, **changes: Any) -> None:
+    """Rewrite the manifest of a release, as anyone can who has the file."""
+    with zipfile.ZipFile(path) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    manifest = json.loads(content["manifest.json"])
+    for name, value in changes.items():
+        manifest[name] = value(manifest[name]) if callable(value) else value
+    content["manifest.json"] = json.dumps(manifest).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in content.items():
+            archive.writestr(name, data)
+
+
+@pytest.mark.parametrize("steering", ["\x1b[31m", "\x07", "\x9b31m", "\x7f", "\r", "\u202e", "\u2066"])
+def test_a_release_cannot_steer_the_terminal(released: Path, dpublish: Command, steering: str) -> None:
+    def rename(domain: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        city = next(axis for axis in domain if axis["name"] == "city")
+        city["levels"][0] = f"Be{steering}rn"
+        return domain
+
+    altered(released / "shop.dpr", dataset=f"[b]sh{steering}op", domain=rename)
+    written = steering.encode("unicode_escape").decode().replace("\\r", "\\x0d")
+    for words in (("show", "shop.dpr"), ("verify", "shop.dpr"), ("query", "shop.dpr", "--by", "city")):
+        shown = dpublish(*words)
+        assert shown.code == 0, shown.err
+        assert steering[0] not in shown.out + shown.err
+        assert written in shown.out
+    assert f"[b]sh{written}op" in dpublish("show", "shop.dpr").out, "a name is not markup"
+    document = dpublish("show", "shop.dpr", "--json")
+    assert steering[0] not in document.out
+    assert document.document["dataset"] == f"[b]sh{steering}op"
+    failed = dpublish("query", "shop.dpr", f"ci{steering}ty = 'Graz'")
+    assert failed.code == 2
+    assert steering[0] not in failed.err
 
 
 def test_a_corrupt_release(released: Path, dpublish: Command) -> None:

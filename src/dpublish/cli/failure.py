@@ -75,6 +75,9 @@ def _show(kind: str, message: str, code: int, arguments: Sequence[str]) -> int:
     if wants_json(arguments):
         print(json.dumps({"error": {"type": kind, "message": message, "exit_code": code}}), file=sys.stderr)
         return code
+    from dpublish.cli.screen import visible
+
+    message = visible(message)  # it may quote a release, whose author is not trusted
     if sys.stderr.isatty():
         from rich.console import Console
         from rich.text import Text

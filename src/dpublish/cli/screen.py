@@ -21,6 +21,17 @@ if TYPE_CHECKING:
 # Piped output is read by other programs and by people in log files: wide enough that tables are not folded.
 PIPE_WIDTH = 160
 
+# What makes a terminal act or reorder instead of showing: C0 (but not line ends and tabs), DEL, C1, line separators and
+# bidirectional marks. The author of a release is not trusted, and its names and texts are shown.
+_ACTING = (*range(9), *range(11, 32), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+_VISIBLE = {code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" for code in _ACTING}
+_VISIBLE_IN_JSON = {code: f"\\u{code:04x}" for code in _ACTING}
+
+
+def visible(text: str) -> str:
+    """Text that a terminal only shows: whatever would steer it is written out, such as \\x1b."""
+    return text.translate(_VISIBLE)
+
 
 def console() -> Console:
     """Standard output, without reading markup or guessing at highlights in what users wrote."""
@@ -30,7 +41,8 @@ def console() -> Console:
 
 
 def write_json(document: Mapping[str, Any]) -> None:
-    print(json.dumps(plain(document), indent=2, ensure_ascii=False))
+    # such characters occur in strings only, where JSON may write any character by its number
+    print(json.dumps(plain(document), indent=2, ensure_ascii=False).translate(_VISIBLE_IN_JSON))
 
 
 def plain(value: Any) -> Any:
@@ -56,7 +68,7 @@ def say(text: str, *, style: str | None = None) -> None:
     """A paragraph for people."""
     from rich.text import Text
 
-    console().print(Text(text, style=style or ""), soft_wrap=not sys.stdout.isatty())
+    console().print(Text(visible(text), style=style or ""), soft_wrap=not sys.stdout.isatty())
 
 
 def note(text: str) -> None:
@@ -64,7 +76,7 @@ def note(text: str) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    Console(stderr=True, highlight=False).print(Text(text, style="yellow"), soft_wrap=True)
+    Console(stderr=True, highlight=False).print(Text(visible(text), style="yellow"), soft_wrap=True)
 
 
 def facts(pairs: Iterable[tuple[str, str]], *, title: str | None = None) -> None:
@@ -72,11 +84,13 @@ def facts(pairs: Iterable[tuple[str, str]], *, title: str | None = None) -> None
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), title=title, title_justify="left", title_style="bold")
+    table = Table(
+        box=None, show_header=False, padding=(0, 2, 0, 0), title=_title(title), title_justify="left", title_style="bold"
+    )
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in pairs:
-        table.add_row(Text(name), Text(value))
+        table.add_row(Text(visible(name)), Text(visible(value)))
     console().print(table)
 
 
@@ -87,13 +101,20 @@ def grid(headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequen
     from rich.text import Text
 
     table = Table(
-        box=box.SIMPLE_HEAD, header_style="bold", title=title, title_justify="left", title_style="bold", pad_edge=False
+        box=box.SIMPLE_HEAD, header_style="bold", title=_title(title), title_justify="left", title_style="bold", pad_edge=False
     )
     for position, header in enumerate(headers):
-        table.add_column(Text(header), justify="right" if position in right else "left", overflow="fold")
+        table.add_column(Text(visible(header)), justify="right" if position in right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(visible(cell)) for cell in row))
     console().print(table)
+
+
+def _title(text: str | None) -> Any:
+    """A title as it is: as plain text it would be read as markup."""
+    from rich.text import Text
+
+    return None if text is None else Text(visible(text))
 
 
 def frame_grid(frame: Any, *, most: int, title: str | None = None) -> None:
