@@ -136,3 +136,8 @@ def test_the_console_script_returns_the_exit_code(tmp_path: Path) -> None:
     done = subprocess.run([script, "show", "none.dpr", "--json"], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 5
     assert json.loads(done.stderr)["error"]["type"] == "BundleError"
+
+
+def test_the_package_can_be_run() -> None:
+    done = subprocess.run([sys.executable, "-m", "dpublish", "--version"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.split()[0]) == (0, "dpublish"), done.stderr
