@@ -269,3 +269,14 @@ def test_a_device_needs_numpy_alone(folder: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_name(folder: Path) -> None:
+    survey = Survey.read("survey.toml")
+    Path("marked.csv").write_bytes(b"\xef\xbb\xbf" + Path("answers.csv").read_bytes())
+    randomize_file(survey, Path("marked.csv"), Path("reports.csv"))
+    reports = Path("reports.csv").read_bytes()
+    Path("reports.csv").write_bytes(b"\xef\xbb\xbf" + reports)
+    collector = Collector(survey)
+    collector.read(Path("reports.csv"))
+    assert collector.people == len(reports.splitlines()) - 1

@@ -172,7 +172,7 @@ def result_json(result: Any) -> Any:
 
 def _opened(path: Path) -> TextIO:
     try:
-        return path.open(encoding="utf-8", newline="")
+        return path.open(encoding="utf-8-sig", newline="")  # spreadsheets put a mark before the first name
     except OSError as error:
         raise InputError(f"'{path}' cannot be opened ({type(error).__name__}).") from None
 
