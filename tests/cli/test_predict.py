@@ -105,3 +105,26 @@ def test_wrong_requests(models: Path, dpublish: Command, words: tuple[str, ...],
     shown = dpublish("predict", *words)
     assert (shown.code, shown.out) == (2, "")
     assert expected in shown.err
+
+
+@pytest.mark.parametrize("model", ["ill", "grade"])
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_a_file_without_rows_gives_a_file_without_rows(models: Path, dpublish: Command, model: str, form: str) -> None:
+    people(0, 1).write_csv("none.csv")
+    for rows in ("mine", "none"):
+        shown = dpublish("predict", f"{model}.dpr", f"{rows}.csv", "--out", f"{rows}-out.{form}")
+        assert shown.code == 0, shown.err
+    read = pl.read_csv if form == "csv" else pl.read_parquet
+    empty, full = read(f"none-out.{form}"), read(f"mine-out.{form}")
+    assert empty.columns == full.columns
+    assert empty.height == 0
+    added = f"{model}_predicted"
+    assert form == "csv" or empty[added].dtype == full[added].dtype
+
+
+def test_a_model_offers_its_table_and_not_rows(models: Path, dpublish: Command) -> None:
+    shown = dpublish("query", "ill.dpr", "age > 30")
+    assert shown.code == 2
+    assert "its table ('export')" in shown.err
+    assert "weighted rows" not in shown.err
+    assert "weighted rows ('export')" in dpublish("predict", "table.dpr", "mine.csv", "--out", "out.csv").err

@@ -24,9 +24,15 @@ def open_for(path: Path, ability: str) -> Any:
 
     release = open_release(path)
     if not hasattr(release, ability):
-        offered = [words for name, words in ABILITIES.items() if hasattr(release, name)]
+        # every kind has a table to export, but models and solutions have no rows
+        words = ABILITIES if "weight" in _columns(release) else ABILITIES | {"to_frame": "its table ('export')"}
+        offered = [words[name] for name in ABILITIES if hasattr(release, name)]
         raise QueryError(
             f"A release of kind '{release.kind}' does not offer {ABILITIES[ability]}. "
             + (f"It offers {', '.join(offered)}." if offered else "Open it in Python: dpublish.open_release(...).")
         )
     return release
+
+
+def _columns(release: Any) -> list[str]:
+    return list(release.to_frame().columns) if hasattr(release, "to_frame") else []

@@ -29,11 +29,16 @@ class Predictions:
     area: float | None = None
 
 
+def _type_of(release: LinearModelRelease) -> pl.DataType:
+    """The type of the classes, also for a file that has a header and no rows."""
+    return pl.Series(release.classes.tolist()).dtype
+
+
 def predict_rows(release: LinearModelRelease, rows: pl.DataFrame) -> Predictions:
     """Predict every row. Where the column of the target is there, rows with one of its levels also tell how good it is."""
     chances = release.predict_proba(rows)
     name = release.target.name
-    new = {"predicted": pl.Series(release.classes[chances.argmax(axis=1)])}
+    new = {"predicted": pl.Series(release.classes[chances.argmax(axis=1)].tolist(), dtype=_type_of(release))}
     for place, level in enumerate(release.target.labels[: release.target.base]):
         new[f"probability_{level}"] = pl.Series(chances[:, place])
     added: list[pl.Series] = []
