@@ -15,9 +15,9 @@ import polars as pl
 from sqlglot import exp
 
 from dpublish.domain import OTHER, Axis
-from dpublish.encode import BLANKS
 from dpublish.errors import QueryError
 from dpublish.public.constants import Tree, bare, level_code, read_constant, shown
+from dpublish.spelling import BLANKS
 
 _COMPARISONS = (exp.LT, exp.LTE, exp.GT, exp.GTE)
 _ORDER = (*_COMPARISONS, exp.Between, exp.Min, exp.Max, exp.Ordered)
