@@ -27,6 +27,9 @@ def test_verify(released: Path, dpublish: Command) -> None:
     shown = dpublish("verify", "shop.dpr", "--ledger", "shop.ledger")
     assert shown.code == 0
     assert "whole and unaltered. The ledger holds its payment." in shown.out
+    alone = dpublish("verify", "shop.dpr").out
+    assert "unaltered" not in alone, "nothing vouches for the manifest"
+    assert "only --ledger or the hash" in " ".join(alone.split())
     document = dpublish("verify", "shop.dpr", "--json").document
     assert document["ok"] is True
     assert document["paid"] is None

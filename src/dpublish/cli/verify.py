@@ -33,8 +33,7 @@ def verify(
     if json:
         screen.write_json({"release": release, "ok": ok, "problems": problems, "paid": ok if ledger else None, "facts": facts})
     elif ok:
-        paid = " The ledger holds its payment." if ledger else ""
-        screen.say(f"{release}: whole and unaltered.{paid}", style="green")
+        screen.say(f"{release}: {_verdict(release, ledger is not None)}", style="green")
         screen.facts([(name, str(value)) for name, value in facts.items() if not isinstance(value, dict)])
     else:
         screen.say(f"{release}: does not verify", style="bold red")
@@ -42,6 +41,18 @@ def verify(
             screen.say(f"  {problem}")
     if not ok:
         raise typer.Exit(5)
+
+
+def _verdict(release: Path, paid: bool) -> str:
+    """No more than was checked: the manifest holds the hashes of the tables, and nothing in a release holds its own."""
+    if not paid:
+        return (
+            "whole: its tables are those of its manifest. Whether someone wrote another manifest, only --ledger or the hash "
+            "that the curator published can tell."
+        )
+    # a ledger knows the hash of the sealed file, not that of a folder made from it
+    whole = "whole and unaltered" if release.is_file() else "whole, and its receipt is the ledger's"
+    return f"{whole}. The ledger holds its payment."
 
 
 def _unpaid(release: Path, url: str, name: str) -> list[str]:
