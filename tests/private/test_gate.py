@@ -253,6 +253,13 @@ def test_counting_units_before_the_debit_says_nothing_either(
     assert spent(curator) == 0
 
 
+def test_an_epsilon_whose_release_could_not_be_opened_is_refused_unspent(curator: dp.Curator) -> None:
+    with pytest.raises(dp.PlanError, match="so small"):
+        curator.publish(dp.Histogram(), epsilon="1e-7")
+    assert spent(curator) == 0
+    assert curator.publish(dp.Histogram(), epsilon="1e-6").manifest["method"] == "histogram"
+
+
 def test_rho_stands_for_every_delta(curator: dp.Curator) -> None:
     with pytest.raises(dp.PlanError, match="not both"):
         curator.plan(dp.Histogram(), rho="1/4", delta="1e-6")

@@ -26,13 +26,15 @@ _WORDS: Mapping[Any, str] = {
 }
 
 
-LEAST, MOST = Fraction(1, 10**12), Fraction(10**12)
-LEAST_DELTA = Fraction(1, 10**300)
+MOST = Fraction(10**12)
+LEAST = {"epsilon": Fraction(1, 10**6), "rho": Fraction(1, 10**12), "delta": Fraction(1, 10**300)}
+"""Below, noise would be wider than the numbers that a release may hold, so that a paid release could not be opened."""
 
 
 def check_cost(cost: Cost) -> None:
     """What a plan promises is worked out in floats, which end long before exact amounts do."""
-    for name, amount, least in (("epsilon", cost.epsilon, LEAST), ("rho", cost.rho, LEAST), ("delta", cost.delta, LEAST_DELTA)):
+    for name, least in LEAST.items():
+        amount = getattr(cost, name)
         if amount and not least <= amount <= MOST:
             size = "small" if amount < least else "large"
             raise PlanError(
