@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import traceback
 from collections.abc import Iterator
@@ -258,6 +259,21 @@ def test_an_epsilon_whose_release_could_not_be_opened_is_refused_unspent(curator
         curator.publish(dp.Histogram(), epsilon="1e-7")
     assert spent(curator) == 0
     assert curator.publish(dp.Histogram(), epsilon="1e-6").manifest["method"] == "histogram"
+
+
+def test_a_full_disk_at_the_end_says_where_the_paid_release_is(
+    curator: dp.Curator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: object) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr("shutil.copyfile", full)
+    with pytest.raises(dp.PublishError, match=r"No space left on device.*paid release is in"):
+        curator.publish(dp.Histogram(), epsilon=1, key="k", out=tmp_path / "out.dpr")
+    assert not list(tmp_path.glob("*.dpr")) + list(tmp_path.glob(".*.partial"))
+    monkeypatch.undo()
+    assert curator.publish(dp.Histogram(), epsilon=1, key="k", out=tmp_path / "out.dpr").path == tmp_path / "out.dpr"
+    assert spent(curator) == 1
 
 
 def test_rho_stands_for_every_delta(curator: dp.Curator) -> None:

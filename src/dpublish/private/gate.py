@@ -254,6 +254,10 @@ class Curator:
                     raise PublishError(
                         f"A file named '{out}' appeared meanwhile and was left alone. The paid release is in '{target}'."
                     ) from None
+                except OSError as error:
+                    raise PublishError(
+                        f"'{out}' could not be written ({os.strerror(error.errno or 0)}). The paid release is in '{target}'."
+                    ) from None
                 finally:
                     partial.unlink(missing_ok=True)
             else:
