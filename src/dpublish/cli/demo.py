@@ -108,10 +108,14 @@ class _Tour:
         self._command("export", "hospital.dpr", "--to", "csv", "--synthetic", "--out", "synthetic.csv")
 
         self._title("The budget runs out")
-        months = ("hospital.csv", "--schema", "hospital.toml", "--ledger", "hospital.ledger", "--out", "months.dpr")
-        self._command("release", *months, "--set", "columns=admitted,emergency", "--epsilon", "0.5", "--key", "tour-2")
+        months = ("hospital.csv", "--schema", "hospital.toml", "--ledger", "hospital.ledger", "--out")
+        self._command(
+            "release", *months, "months.dpr", "--set", "columns=admitted,emergency", "--epsilon", "0.5", "--key", "tour-2"
+        )
         self._command("query", "months.dpr", "--by", "admitted")
-        refused = self._command("release", *months, "--set", "columns=admitted,systolic", "--epsilon", "1", expect=3)
+        refused = self._command(
+            "release", *months, "pressure.dpr", "--set", "columns=admitted,systolic", "--epsilon", "1", expect=3
+        )
         self._command("ledger", "history", "hospital.ledger")
         self._finish()
         return {
