@@ -204,6 +204,6 @@ def test_weights_and_costs_that_a_release_could_not_hold(amount: Any) -> None:
 
     with pytest.raises(dp.PlanError, match=r"weight"):
         dp.optimize.plan(dp.optimize.VertexCover(vertices=2, weights=[1, amount]), epsilon=1)
+    sets = lists_of([[0], [0]])
     with pytest.raises(dp.PlanError, match=r"cost"):
-        cover = dp.optimize.SetCover(sets=lists_of([[0], [0]]), elements=1, costs=[1, amount])
-        dp.optimize.plan(cover, epsilon=1, delta="1e-6")
+        dp.optimize.plan(dp.optimize.SetCover(sets=sets, elements=1, costs=[1, amount]), epsilon=1, delta="1e-6")
