@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dpublish.cost import Cost
 from dpublish.domain import Domain
-from dpublish.mechanisms.field_types import check_fields, guarded
+from dpublish.mechanisms.field_types import Checked
 from dpublish.noise.base import CellArray, IntArray, Noise
 from dpublish.plan import Plan
 from dpublish.schema import Schema
@@ -70,7 +70,7 @@ class Content:
     domain: Domain | None = None
 
 
-class Mechanism(abc.ABC):
+class Mechanism(Checked, abc.ABC):
     """A release method. Subclasses are frozen dataclasses with keyword-only fields."""
 
     method: ClassVar[str]
@@ -78,14 +78,6 @@ class Mechanism(abc.ABC):
 
     kind: ClassVar[str]
     """Which class of release its output is read with."""
-
-    def __init_subclass__(cls, **rest: Any) -> None:
-        super().__init_subclass__(**rest)
-        if "plan" in vars(cls):
-            cls.plan = guarded(vars(cls)["plan"])  # type: ignore[method-assign]
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @abc.abstractmethod
     def plan(self, schema: Schema, cost: Cost) -> Plan:

@@ -53,6 +53,18 @@ def guarded(plan: Callable[..., Plan]) -> Callable[..., Plan]:
     return checked
 
 
+class Checked:
+    """What methods and online methods share: settings of their declared types, and plans that check the cost first."""
+
+    def __init_subclass__(cls, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        if "plan" in vars(cls):
+            cls.plan = guarded(vars(cls)["plan"])  # type: ignore[attr-defined]
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
 def check_fields(method: Any) -> None:
     """Hold every field of a dataclass to its declared type. Ranges, and which texts are known, are the method's business."""
     kind: Any = type(method)

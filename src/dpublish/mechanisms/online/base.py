@@ -26,7 +26,7 @@ from dpublish.cost import Cost, exact
 from dpublish.domain import Domain
 from dpublish.errors import BudgetExceeded, PlanError
 from dpublish.mechanisms.base import CellCounts
-from dpublish.mechanisms.field_types import check_fields, guarded
+from dpublish.mechanisms.field_types import Checked
 from dpublish.mechanisms.online.sparse_vector import SparseVector
 from dpublish.mechanisms.tables.histogram import total_is_public
 from dpublish.noise.base import IntArray, Noise
@@ -165,7 +165,7 @@ class Desk(abc.ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnlineMechanism(abc.ABC):
+class OnlineMechanism(Checked, abc.ABC):
     """Settings that both online mechanisms share; see `MedianMechanism` and `OnlineMultiplicativeWeights`."""
 
     method: ClassVar[str]
@@ -180,14 +180,6 @@ class OnlineMechanism(abc.ABC):
     answer_share: Fraction | float | int | str = Fraction(1, 4)
     count_share: Fraction | float | int | str | None = None
     resolution: int = 1 << 16
-
-    def __init_subclass__(cls, **rest: Any) -> None:
-        super().__init_subclass__(**rest)
-        if "plan" in vars(cls):
-            cls.plan = guarded(vars(cls)["plan"])  # type: ignore[method-assign]
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @abc.abstractmethod
     def plan(self, schema: Schema, cost: Cost) -> Plan:
