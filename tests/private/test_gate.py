@@ -218,11 +218,20 @@ def frames_of(error: BaseException) -> str:
     return "".join(repr(frame.f_locals) for frame in found)
 
 
-def test_what_is_raised_holds_no_rows(curator: dp.Curator, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("cause", "seen"), [(ZeroDivisionError(), dp.PrivateSideError), (KeyboardInterrupt(), KeyboardInterrupt)]
+)
+def test_what_is_raised_holds_no_rows(
+    cause: BaseException, seen: type[BaseException], curator: dp.Curator, monkeypatch: pytest.MonkeyPatch
+) -> None:
     secret = np.array([424_242])
+
+    def fail(*args: object) -> None:
+        raise cause
+
     monkeypatch.setattr("dpublish.private.answers.answer_need", lambda *args, **kwargs: secret)
-    monkeypatch.setattr(dp.Histogram, "run", lambda *args: 1 / 0)
-    with pytest.raises(dp.PrivateSideError) as caught:
+    monkeypatch.setattr(dp.Histogram, "run", fail)
+    with pytest.raises(seen) as caught:
         curator.publish(dp.Histogram(), epsilon=1)
     assert "424242" not in frames_of(caught.value)
 

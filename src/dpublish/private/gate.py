@@ -13,11 +13,10 @@ import os
 import platform
 import secrets
 import shutil
-import warnings
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from dpublish.cost import Budget, Cost, exact, positive
 from dpublish.errors import BudgetError, BundleError, InputError, PlanError, PrivateSideError, PublishError, SchemaError
@@ -26,8 +25,8 @@ from dpublish.ledger.crashpoints import reach
 from dpublish.mechanisms.base import Content, Mechanism
 from dpublish.noise.base import Noise
 from dpublish.plan import Plan
+from dpublish.private.guard import guarded
 from dpublish.private.statement import privacy_statement
-from dpublish.quiet import quiet_native_code
 from dpublish.schema import Schema
 
 if TYPE_CHECKING:
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
 Number = Fraction | float | int | str
 Progress = Callable[[str], None]
-T = TypeVar("T")
 
 
 def make_noise(seed: int | None) -> Noise:
@@ -171,7 +169,10 @@ class Curator:
         if schema.neighbours != "replace-one":
             return schema
         source.require(unit_columns(schema), schema_name=schema.name)
-        size = attempt(lambda: source.count_units(schema.unit.column))
+        try:
+            size: int | None = guarded(lambda: source.count_units(schema.unit.column))
+        except PrivateSideError:
+            size = None  # said below, outside the handler
         if size is None:
             # before the debit, so rows may not speak here either: a driver's words quote the cell that it stumbled over
             raise InputError(
@@ -274,25 +275,7 @@ def run_private(mechanism: Mechanism, plan: Plan, source: Source, noise: Noise, 
         say("adding noise")
         return mechanism.run(noise, numbers, plan)
 
-    content = attempt(run)
-    if content is None:
-        raise PrivateSideError
-    return content
-
-
-def attempt(action: Callable[[], T]) -> T | None:
-    """What `action` returns, or None if it fails. It sees private rows, so nothing of its failure is kept.
-
-    The caller raises an exception of its own: one raised in here would hold the frames of `action`, and with them rows.
-    """
-    try:
-        with warnings.catch_warnings(), quiet_native_code():
-            warnings.simplefilter("ignore")
-            return action()
-    except (KeyboardInterrupt, SystemExit, GeneratorExit):
-        raise
-    except BaseException:  # a panic of native code is not an Exception
-        return None
+    return guarded(run)
 
 
 def build_manifest(plan: Plan, receipt: Receipt, content: Content, *, publishable: bool) -> dict[str, Any]:

@@ -30,10 +30,11 @@ from dpublish.errors import BudgetError, BudgetExceeded, InputError, LedgerUnava
 from dpublish.ledger.crashpoints import reach
 from dpublish.mechanisms.online.base import Desk, OnlineMechanism, Query, Reply
 from dpublish.noise.base import IntArray, Noise
+from dpublish.private.guard import guarded
 from dpublish.private.online_answers import OnlineAnswer, SessionStatus, answer_of
 from dpublish.private.online_files import SessionFiles, canonical, session_lock
 from dpublish.private.online_queries import LINEAR, read_query
-from dpublish.private.online_setup import guarded, set_up
+from dpublish.private.online_setup import FORESEEN, set_up
 
 if TYPE_CHECKING:
     from dpublish.ledger.base import Ledger
@@ -168,7 +169,7 @@ class OnlineSession:
             return entry
 
         try:
-            return guarded(draw)
+            return guarded(draw, foreseen=FORESEEN)
         except BudgetExceeded:  # decided by public answers, before noise was drawn
             self._files.withdraw()
             raise

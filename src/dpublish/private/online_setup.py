@@ -1,26 +1,23 @@
-"""The private part of opening an online session, and the wall around everything in a session that sees private numbers."""
+"""The private part of opening an online session."""
 
 from __future__ import annotations
 
 import secrets
-import warnings
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from dpublish.errors import BudgetExceeded, LedgerUnavailable, PrivateSideError, PublishError
+from dpublish.errors import BudgetExceeded, LedgerUnavailable, PublishError
 from dpublish.ledger.crashpoints import reach
 from dpublish.mechanisms.online.base import OnlineMechanism, dense_counts
 from dpublish.noise.base import Noise
 from dpublish.plan import Plan
+from dpublish.private.guard import guarded
 from dpublish.private.online_files import SessionFiles
-from dpublish.quiet import quiet_native_code
 
 if TYPE_CHECKING:
     from dpublish.ledger.base import Receipt
     from dpublish.readers.sources import Source
 
-T = TypeVar("T")
 FORMAT = "dpublish-online"
 FORMAT_VERSION = 1
 FORESEEN = (BudgetExceeded, LedgerUnavailable, PublishError)
@@ -64,26 +61,4 @@ def set_up(
         }
         SessionFiles.create(home, header, counts, opening.threshold)
 
-    guarded(begin)
-
-
-def guarded(action: Callable[[], T]) -> T:
-    """Run something that sees private numbers. Whatever goes wrong in here comes out as one constant text.
-
-    `action` fetches those numbers itself: a traceback keeps the local variables of every frame it passed, so they must live
-    only in frames that end before the exception is raised.
-    """
-    failure: BaseException
-    try:
-        with warnings.catch_warnings(), quiet_native_code():
-            warnings.simplefilter("ignore")
-            return action()
-    except (KeyboardInterrupt, SystemExit, GeneratorExit) as stop:
-        failure = stop.with_traceback(None)
-        failure.__cause__ = failure.__context__ = None
-    except PublishError as known:
-        failure = type(known)(str(known)) if type(known) in FORESEEN else PrivateSideError()
-    except BaseException:  # a panic of native code is not an Exception
-        failure = PrivateSideError()
-    # raised outside the handler, so that neither __cause__ nor __context__ holds an exception that could quote a count
-    raise failure
+    guarded(begin, foreseen=FORESEEN)
