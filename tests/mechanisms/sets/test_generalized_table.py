@@ -131,7 +131,7 @@ def test_a_release_from_end_to_end(score: Any, tmp_path: Path) -> None:
         ("town = 'a' or age < 20", data.filter((pl.col("town") == "a") | (pl.col("age") < 20)).height),
         ("true", data.height),
     ):
-        got = release.estimate(predicate, level=0.999)
+        got = release.estimate(predicate, level=0.9999)
         assert got.low <= truth <= got.high, (predicate, got, truth)
         assert abs(got.value - truth) < 500
     sample = release.sample(2000, seed=1)
