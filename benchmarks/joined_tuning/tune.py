@@ -3,7 +3,8 @@
     python benchmarks/joined_tuning/tune.py --epsilon 1 --epsilon 3 --set rounds=0 --set rounds=2 --out tuning.jsonl
 
 Each --set is one setting to compare (name=value, several with commas; module.NAME=value changes a constant). Figures: total
-variation of all two-way marginals and of 60 three-way ones, and seconds of CPU time.
+variation of all two-way marginals and of 60 three-way ones, seconds of CPU time, and the room that a table has (see
+`round_count` in joined_histograms.py).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import importlib
 import itertools
 import json
 import time
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,8 @@ def publish(table: MadeUp, epsilon: str, seed: int, settings: dict[str, Any], *,
     """The mechanism and the reader, without files."""
     import dpublish as dp
     from dpublish.cost import Cost
+    from dpublish.mechanisms.tables.joined_budget import Purse
+    from dpublish.mechanisms.tables.joined_histograms import purse_noise
     from dpublish.noise.source import SeededNoise
     from dpublish.public.junction.fit import fit_model
     from dpublish.public.junction.measured import read_measured
@@ -45,7 +49,11 @@ def publish(table: MadeUp, epsilon: str, seed: int, settings: dict[str, Any], *,
     measured = read_measured(plan.domain, content.facts, content.tables)
     model = fit_model(measured.columns, measured.tables, target=measured.target, total=measured.total)
     codes = np.stack(model.sample_codes(len(table.codes), np.random.default_rng(seed)), axis=1)
-    return codes, {"cpu": round(time.process_time() - start, 2), "tables": content.facts["rounds"]}
+    deviation = Purse.for_schema(purse_noise(plan.facts), Fraction(plan.facts["amount"]), plan.schema).deviation(
+        Fraction(plan.facts["pair_share"]) / max(1, len(table.levels) - 2)
+    )
+    room = len(table.codes) / (float(Fraction(plan.parameters["cell_deviations"])) * deviation) / table.levels[-1]
+    return codes, {"cpu": round(time.process_time() - start, 2), "room": round(room), "tables": content.facts["rounds"]}
 
 
 def variation(table: MadeUp, codes: Codes, columns: tuple[int, ...]) -> float:

@@ -464,13 +464,32 @@ def test_sampled_audit(neighbours: str, extra: str) -> None:
 
 def test_scores_stay_in_64_bits_whatever_was_published() -> None:
     """Noisy counts have no end: a model of huge ones must not make a score wrap around."""
-    from dpublish.mechanisms.tables.joined_structure import LARGEST_CELL, whole_model
+    from dpublish.mechanisms.tables.joined_structure import LARGEST_CELL, rows_apart
 
     cells = 255 * 255 * 16
-    model = whole_model(np.full(cells, 2.0**63))
-    assert model.max() == LARGEST_CELL
+    model = np.full(cells, 2.0**63)
     for rows in (0, 1, 10**9):
         counts = np.zeros(cells, dtype=np.int64)
         counts[0] = rows
-        assert int(np.abs(counts - model).sum()) == cells * LARGEST_CELL - rows
-    assert whole_model(np.array([np.nan, -5.0, np.inf, 2.4])).tolist() == [0, 0, LARGEST_CELL, 2]
+        assert rows_apart(counts, model) == cells * LARGEST_CELL - rows
+
+
+def test_scores_compare_with_whole_models() -> None:
+    from dpublish.mechanisms.tables.joined_structure import LARGEST_CELL, rows_apart
+
+    nothing = np.zeros(1, dtype=np.int64)
+    for expected, whole in [
+        (np.nan, 0),
+        (-5.0, 0),
+        (np.inf, LARGEST_CELL),
+        (2.4, 2),
+        (2.5, 2),
+        (3.5, 4),
+        (2.0**40 - 1, 2**40 - 1),
+    ]:
+        assert rows_apart(nothing, np.array([expected])) == whole
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        counts, model = rng.integers(0, 40, (5, 4, 2)), rng.normal(15, 12, (2, 5, 4)).transpose(1, 2, 0)
+        plain = sum(abs(int(count) - max(0, round(cell))) for count, cell in zip(counts.ravel(), model.ravel(), strict=True))
+        assert rows_apart(counts, model) == plain

@@ -27,7 +27,7 @@ from dpublish.noise.base import IntArray, Noise
 from dpublish.schema import Schema
 
 EPSILON = 12
-"""Of the whole run: a quarter for choices and a quarter for pairs, a third of each for the round."""
+"""Of the whole run: a quarter for choices and a quarter for pairs, half of each for the round."""
 CLAIM = Fraction(EPSILON, 2) * module.ROUND_PART
 
 SCHEMA = '[dataset]\nname = "tiny"\nneighbours = "{neighbours}"\n{extra}\n' + "".join(
@@ -80,7 +80,7 @@ def of_one_row(tested: Subject) -> list[Any]:
 @pytest.fixture(autouse=True)
 def one_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """A round of a single table: two tables of eight cells are too many to tell apart."""
-    monkeypatch.setattr(module, "STEPS_PER_COLUMN", 0.3)
+    monkeypatch.setattr(module, "STEPS_PER_COLUMN", {"laplace": 0.3})
 
 
 @BOTH_RELATIONS

@@ -37,7 +37,7 @@ def test_joining_keeps_a_junction_tree(seed: int) -> None:
     pairs = [every[i] for i in rng.permutation(len(every))[: int(rng.integers(1, len(every) + 1))]]
     tree = CliqueTree.apart(range(columns))
     for i, pair in enumerate(pairs):
-        reach = tree.reach(pair[0], states).get(pair[1])
+        reach = tree.reach([pair[0]], states)[pair[0]].get(pair[1])
         assert (reach is None) == (tree.path(*pair) is None)
         grown = tree.join(*pair, states)
         if reach is not None:

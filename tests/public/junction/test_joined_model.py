@@ -45,8 +45,9 @@ def whole_table(model: JunctionModel) -> np.ndarray:
         for label in [0] if model.target is None else [cell[model.target]]:
             value = model.labels[label]
             for one, before in beliefs.order:
-                given, tie, new = beliefs.given(one, before)
-                value *= given[(*(model.state_of[column][cell[column]] for column in (*tie, *new)), label)]
+                tie, new = beliefs.sides(one, before)
+                given = beliefs.chances(one, before, new)
+                value *= given[(label, *(model.state_of[column][cell[column]] for column in (*tie, *new)))]
             for column in model.columns:
                 value *= model.within_state(column)[cell[column], label]
             out[cell] += value

@@ -56,6 +56,23 @@ def count_triple(
 
 
 @njit(cache=True, nogil=True)
+def rows_apart(counts: NDArray[np.float64], expected: NDArray[np.float64], largest: int) -> np.int64:
+    """The sum over cells of |count - model|, where the model is the expected count as a whole number from 0 to `largest`.
+
+    Counts are whole numbers below 2^53, and so are the differences: nothing is rounded but the model.
+    """
+    apart = np.int64(0)
+    for i in range(counts.size):
+        model = np.int64(0)
+        if expected[i] >= largest:
+            model = np.int64(largest)
+        elif expected[i] > 0.0:  # false for what is no number
+            model = np.int64(np.rint(expected[i]))
+        apart += abs(np.int64(counts[i]) - model)
+    return apart
+
+
+@njit(cache=True, nogil=True)
 def largest_box(apart: NDArray[np.int64]) -> np.int64:
     """The largest absolute sum over a run of rows and a run of columns of a table."""
     rows, columns = apart.shape

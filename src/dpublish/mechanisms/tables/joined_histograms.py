@@ -26,7 +26,7 @@ from dpublish.mechanisms.tables.joined_structure import Edge, LabelledRows, Publ
 from dpublish.mechanisms.tables.joined_workload import pair_weights, table_weights
 from dpublish.noise.base import IntArray, Noise
 from dpublish.plan import Plan
-from dpublish.public.junction.fit import MeasuredColumn, MeasuredTable, fit_column, fit_labels, fit_model
+from dpublish.public.junction.fit import MeasuredColumn, MeasuredTable, fit_column, fit_labels, fit_model, grow_model
 from dpublish.public.junction.grouping import group_limits
 from dpublish.public.junction.margins import Ints
 from dpublish.public.junction.measured import ordered_widths
@@ -37,19 +37,19 @@ from dpublish.schema import Schema
 FINEST = 3
 """How many times as many cells the pair chosen first may have as the last one."""
 
-ROUND_PART = Fraction(1, 3)
+ROUND_PART = Fraction(1, 2)
 """What rounds get of the budget for choosing and counting pairs, when there are rounds."""
-STEPS_PER_COLUMN = 0.5
-"""Pairs that one round may choose, for each column."""
+STEPS_PER_COLUMN: Mapping[NoiseName, float] = {"laplace": 0.5, "gaussian": 0.75}
+"""Pairs that one round may choose, for each column. More tables cost Laplace noise more."""
 MAX_STEPS = 20
 MAX_ROUND_COLUMNS = 64
 """Up to so many columns there are rounds unasked: the time of a round goes with the square of their number."""
 ROUNDS_BY_ROOM: Mapping[NoiseName, Sequence[tuple[float, int]]] = {
-    "laplace": ((700.0, 2), (300.0, 1)),
-    "gaussian": ((500.0, 2), (30.0, 1)),
+    "laplace": ((900.0, 3), (300.0, 2)),
+    "gaussian": ((100.0, 2), (30.0, 1)),
 }
-"""From how many cells a table, for each label, there are how many rounds. More tables cost Laplace noise more. Tuned on made-up
-tables (benchmarks/joined_tuning)."""
+"""From how many cells a table, for each label, there are how many rounds. With Gaussian noise a third one wins hardly anything,
+for a third more time. Tuned on made-up tables (benchmarks/joined_tuning)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,19 +256,17 @@ def measure_misfit(job: Job, tables: Tables, columns: Sequence[MeasuredColumn | 
 
 
 def run_rounds(job: Job, tables: Tables, columns: Sequence[MeasuredColumn | None], rounds: int) -> None:
-    """Each round: fit the model, choose tables, count them."""
+    """Each round: choose tables that the model so far gets wrong, count them, and put them into the model."""
     facts, domain = job.plan.facts, job.plan.domain
     assert domain is not None
     weights, heaviest = table_weights(job.plan, job.columns)
     part = ROUND_PART / rounds
-    steps = min(MAX_STEPS, max(1, round(STEPS_PER_COLUMN * len(job.columns))))
-    held: Rounds | None = None
+    steps = min(MAX_STEPS, max(1, round(STEPS_PER_COLUMN[job.purse.noise] * len(job.columns))))
+    model = job.model(tables, columns)
+    most = min(FINEST_GROUPS, max(4, int(math.sqrt(MAX_LOOKED_AT / job.rows.labels) / len(job.columns))))
+    ladders = {c: ladder(model, c, ordered=domain.axes[c].ordered, most=most) for c in job.columns}
+    held = Rounds(job.rows, ladders, [columns for columns in weights if len(columns) > 2])
     for number in range(rounds):
-        model = job.model(tables, columns)
-        if held is None:
-            most = min(FINEST_GROUPS, max(4, int(math.sqrt(MAX_LOOKED_AT / job.rows.labels) / len(job.columns))))
-            ladders = {c: ladder(model, c, ordered=domain.axes[c].ordered, most=most) for c in job.columns}
-            held = Rounds(job.rows, ladders, [columns for columns in weights if len(columns) > 2])
         deviation = job.purse.deviation(part * Fraction(facts["pair_share"]) / steps)
         done = {tuple(sorted(table.columns)) for table in tables.measured}
         picked = choose_tables(
@@ -283,6 +281,7 @@ def run_rounds(job: Job, tables: Tables, columns: Sequence[MeasuredColumn | None
             share=part * Fraction(facts["choice_share"]),
             name=f"round {number + 1}",
         )
+        known = len(tables.measured)
         tables.extend(
             job,
             [option.columns for option in picked],
@@ -290,6 +289,8 @@ def run_rounds(job: Job, tables: Tables, columns: Sequence[MeasuredColumn | None
             part * Fraction(facts["pair_share"]),
             name=f"round {number + 1}, counts of table",
         )
+        if picked and number + 1 < rounds:
+            model = grow_model(model, tables.measured[known:])
 
 
 def purse_noise(facts: Any) -> NoiseName:

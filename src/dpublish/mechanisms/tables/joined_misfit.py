@@ -38,18 +38,13 @@ def largest_misfit(rows: LabelledRows, model: JunctionModel, columns: Sequence[i
     coded = {column: rows.grouped(column, blocks[column]) for column in columns}
     spreads = {column: model.spread(column, blocks[column]) for column in columns}
     largest = 0
-    for i, first in enumerate(columns[:-1]):
-        others = [second for second in columns[i + 1 :] if (first, second) not in counted]
-        if not others:
-            continue
-        expected = model.around(first, {column: spreads[column] for column in (first, *others)})
-        for second in others:
-            shape = (_count(blocks[first]), _count(blocks[second]))
-            counts = rows.count_pair(coded[first], coded[second], shape).reshape(*shape, rows.labels)
-            apart = UNIT * counts - whole_units(expected[second])
-            layers = [apart[:, :, label] for label in range(rows.labels)] if rows.labels > 1 else []
-            for layer in (apart.sum(axis=2), *layers):
-                largest = max(largest, int(largest_box(np.ascontiguousarray(layer))))
+    for first, second, expected in model.pairs(spreads, skip=counted):
+        shape = (_count(blocks[first]), _count(blocks[second]))
+        counts = rows.count_pair(coded[first], coded[second], shape).reshape(*shape, rows.labels)
+        apart = UNIT * counts - whole_units(expected)
+        layers = [apart[:, :, label] for label in range(rows.labels)] if rows.labels > 1 else []
+        for layer in (apart.sum(axis=2), *layers):
+            largest = max(largest, int(largest_box(np.ascontiguousarray(layer))))
     return largest
 
 

@@ -12,11 +12,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
 from dpublish.mechanisms.tables.joined_budget import Purse
-from dpublish.mechanisms.tables.joined_structure import NOISE_COST, Edge, LabelledRows, whole_model
+from dpublish.mechanisms.tables.joined_structure import NOISE_COST, Edge, LabelledRows, rows_apart
 from dpublish.noise.base import IntArray, Noise
 from dpublish.public.junction.cliques import CliqueTree, clique_cells
 from dpublish.public.junction.fit import grouped_table
@@ -26,12 +27,13 @@ from dpublish.public.junction.model import JunctionModel
 
 Columns = tuple[int, ...]
 
-MAX_CLIQUE = 1 << 16
+MAX_CLIQUE = 1 << 19
 """Cells of one clique of the junction tree, labels included, that a round may lead to."""
-MAX_TREE = 1 << 20
+MAX_TREE = 1 << 21
 """The same for all cliques together."""
-FINEST = 32
-"""Groups of a column in the tables that rounds look at, at most."""
+FINEST = 16
+"""Groups of a column in the tables that rounds look at, at most. Finer ones were hardly ever worth their noise, and make the
+junction tree so large that fewer tables fit."""
 MAX_LOOKED_AT = 1 << 24
 """Cells of all tables that a round looks at: the tables of all pairs are held at once, and beside them those of all threes."""
 COARSEST = 3
@@ -44,11 +46,14 @@ class Ladder:
     rungs: tuple[Ints, ...]
     steps: tuple[Ints, ...]
 
+    @cached_property
+    def onto(self) -> list[Floats]:
+        """The steps as matrices of zeros and ones."""
+        return [(np.arange(int(step.max()) + 1)[:, None] == step).astype(np.float64) for step in self.steps]
+
     def fold(self, tables: Floats, axis: int, rung: int) -> Floats:
         """One axis of some tables from the groups of a rung to those of the next: a product, exact for whole numbers."""
-        step = self.steps[rung]
-        onto = (np.arange(int(step.max()) + 1)[:, None] == step).astype(np.float64)
-        shape = tables.shape
+        onto, shape = self.onto[rung], tables.shape
         folded: Floats = onto @ tables.reshape(math.prod(shape[:axis]), shape[axis], -1)
         return folded.reshape(*shape[:axis], len(onto), *shape[axis + 1 :])
 
@@ -119,17 +124,16 @@ class Rounds:
     def scores(
         self, model: JunctionModel, weights: Mapping[Columns, int], done: set[Columns], *, deviation: float
     ) -> dict[Option, int]:
-        """The score of every table not yet counted, at every rung: moves by at most its weight a changed row."""
+        """The score of every table not yet counted that the junction tree has room for, at every rung: moves by at most its
+        weight a changed row."""
+        every = {*itertools.combinations(self.columns, 2), *self.threes}
+        room = _room(model.beliefs.tree, self.states(model), self.labels, every - done)
         spreads = {column: model.spread(column, self.ladders[column].rungs[0]) for column in self.columns}
         out: dict[Option, int] = {}
-        for i, first in enumerate(self.columns[:-1]):
-            expected = model.around(first, spreads)
-            for second in self.columns[i + 1 :]:
-                if (first, second) not in done:
-                    tables = self._counts[first, second], expected[second]
-                    out |= self._by_rung((first, second), (0, 0), tables, weights, deviation)
+        for first, second, expected in model.pairs(spreads, skip=every - room):
+            out |= self._by_rung((first, second), (0, 0), (self._counts[first, second], expected), weights, deviation)
         for three in self.threes:
-            if three not in done:
+            if three in room:
                 rungs = self._start[three]
                 guess = grouped_table(model, three, self._groups(three, rungs))
                 out |= self._by_rung(three, rungs, (self._threes[three], guess), weights, deviation)
@@ -143,21 +147,33 @@ class Rounds:
         weights: Mapping[Columns, int],
         deviation: float,
     ) -> dict[Option, int]:
-        """The scores of some columns, from the rungs that `tables` (counted, expected) have to the coarsest."""
+        """The scores of some columns, from the rungs that `tables` (counted, expected) have to the coarsest, side by side."""
         out: dict[Option, int] = {}
-        last = [len(self.ladders[column].rungs) - 1 for column in columns]
         both = np.stack([tables[0].astype(np.float64), tables[1]])  # counts stay exact: there are fewer than 2^53 rows
-        rungs = start
+        self._score(columns, start, 0, both, NOISE_COST * deviation, weights[columns], out)
+        return out
+
+    def _score(
+        self,
+        columns: Columns,
+        rungs: tuple[int, ...],
+        axis: int,
+        both: Floats,
+        price: float,
+        weight: int,
+        out: dict[Option, int],
+    ) -> None:
+        """Every rung of the columns from `axis` on, with those before it as they are."""
         while True:
-            wrong = int(np.abs(both[0].astype(np.int64).ravel() - whole_model(both[1])).sum())
-            out[Option(columns, rungs)] = (wrong - round(NOISE_COST * deviation * both[0].size)) * weights[columns]
-            coarser = tuple(min(rung + 1, end) for rung, end in zip(rungs, last, strict=True))
-            if coarser == rungs:
-                return out
-            for axis, column in enumerate(columns):
-                if coarser[axis] > rungs[axis]:
-                    both = self.ladders[column].fold(both, axis + 1, rungs[axis])
-            rungs = coarser
+            if axis + 1 < len(columns):
+                self._score(columns, rungs, axis + 1, both, price, weight, out)
+            else:
+                out[Option(columns, rungs)] = (rows_apart(both[0], both[1]) - round(price * both[0].size)) * weight
+            ladder = self.ladders[columns[axis]]
+            if rungs[axis] == len(ladder.steps):
+                return
+            both = ladder.fold(both, axis + 1, rungs[axis])
+            rungs = (*rungs[:axis], rungs[axis] + 1, *rungs[axis + 1 :])
 
     def _finest(self, three: Columns) -> tuple[int, ...]:
         """The rungs from which a three is looked at: those where all threes together keep within the limit."""
@@ -206,7 +222,7 @@ def choose_tables(
 def _room(tree: CliqueTree, states: Mapping[int, int], labels: int, tables: set[Columns]) -> set[Columns]:
     """The tables whose columns may be joined: from the published structure alone."""
     cells = tree.cells(states)
-    reach = {column: tree.reach(column, states) for column in {column for columns in tables for column in columns}}
+    reach = tree.reach({column for columns in tables for column in columns}, states)
     out: set[Columns] = set()
     for columns in tables:
         if len(columns) > 2:

@@ -104,11 +104,12 @@ LARGEST_CELL = 1 << 40
 """No cell of a model counts for more: noisy counts have no end, and the sum over all cells of a pair must stay in 64 bits."""
 
 
-def whole_model(expected: Floats) -> Ints:
-    """A published model as whole counts, one a cell."""
-    limited = np.clip(np.nan_to_num(np.rint(expected), nan=0.0), 0, LARGEST_CELL)
-    whole: Ints = limited.astype(np.int64).ravel()
-    return whole
+def rows_apart(counts: NDArray[Any], expected: Floats) -> int:
+    """How many rows are in another cell than a published model says, which counts in whole rows: moves by one a changed row."""
+    from dpublish.mechanisms.kernels import joined
+
+    whole, model = (np.ascontiguousarray(table, dtype=np.float64).ravel() for table in (counts, expected))
+    return int(joined.rows_apart(whole, model, LARGEST_CELL))
 
 
 def pair_scores(
@@ -123,10 +124,10 @@ def pair_scores(
     for i, first in enumerate(columns):
         for second in columns[i + 1 :]:
             shape = (int(groups[first].max()) + 1, int(groups[second].max()) + 1)
-            model = whole_model(known.independent((first, groups[first]), (second, groups[second])))
+            model = known.independent((first, groups[first]), (second, groups[second]))
             counts = rows.count_pair(coded[first], coded[second], shape)
-            charge = round(NOISE_COST * deviation * len(model) + errors[first] + errors[second])
-            scores[first, second] = (int(np.abs(counts - model).sum()) - charge) * weights[first, second]
+            charge = round(NOISE_COST * deviation * model.size + errors[first] + errors[second])
+            scores[first, second] = (rows_apart(counts, model) - charge) * weights[first, second]
     return scores
 
 

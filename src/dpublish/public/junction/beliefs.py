@@ -6,8 +6,7 @@ learnt, then scale the clique's table to the tables that lie within it. The resu
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,10 +15,11 @@ from numpy.typing import NDArray
 from dpublish.public.junction.cliques import CliqueTree
 from dpublish.public.junction.margins import Floats, Ints
 
-Places = NDArray[np.intp]
-
 CLOSE = 1e-4
 """Walks end when no table is off by more than this share of the rows."""
+HELPS = 0.7
+"""They also end, from the third on, when a walk leaves more than this part of what the one before was off: noisy tables in a
+circle contradict each other a little and never settle."""
 
 
 @dataclass(frozen=True)
@@ -32,126 +32,205 @@ class Target:
 
 
 @dataclass(frozen=True)
-class _Task:
-    """A target seen from its clique: which cell of it every cell of the clique falls in."""
+class Spots:
+    """Where the cells of a clique fall in a table over fewer columns, for one label: see kernels/cliques.py."""
 
-    spot: Places
+    base: NDArray[np.int32]
+    inner: NDArray[np.int32]
+    kind: int
+    cells: int
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A target seen from its clique: labels x places. `factor` is what the clique has been multiplied by for it so far, and
+    `places` are the target's axes in the order of the clique's."""
+
+    spots: Spots
     table: Floats
+    factor: Floats
+    places: list[int]
+
+    def factor_of(self, target: Target) -> Floats:
+        """The factor, with axes as the target has them."""
+        shape = [self.factor.shape[0], *(target.table.shape[place] for place in self.places)]
+        return np.moveaxis(self.factor.reshape(shape), range(1 + len(self.places)), [len(self.places), *self.places])
 
 
 class Beliefs:
-    """One table a clique: its columns in increasing order, then the label."""
+    """One flat table a clique: the label, then its columns, those with most states last."""
 
     def __init__(self, tree: CliqueTree, states: Mapping[int, int], labels: int) -> None:
         self.tree, self.states, self.labels = tree, dict(states), labels
-        self.axes = [tuple(sorted(clique)) for clique in tree.cliques]
-        self.shapes = [(*(self.states[column] for column in axes), labels) for axes in self.axes]
+        self.axes = [self._sorted(clique) for clique in tree.cliques]
+        self.shapes = [(labels, *(self.states[column] for column in axes)) for axes in self.axes]
         self.tables: list[Floats] = [np.zeros(0)] * len(self.axes)
         self.order = tree.walk()
+        self.factors: list[Floats] = []
         self._tour = _round_trip(tree)
-        self._ties: dict[tuple[int, int], tuple[Places, int]] = {}
+        self._ties: dict[tuple[int, int], Spots] = {}
         self._shared: dict[tuple[int, int], Floats] = {}
+        self._due: list[tuple[Spots, Floats] | None] = [None] * len(self.axes)
 
     def start(self, singles: Mapping[int, Floats], totals: Floats) -> None:
         """Columns independent given the label. `singles` are states x labels."""
         sums = np.where(totals > 0, totals, 1.0)
-        for i, axes in enumerate(self.axes):
-            table = np.asarray(totals, dtype=np.float64).reshape((1,) * len(axes) + (-1,))
-            for place, column in enumerate(axes):
-                shape = [1] * len(axes) + [self.labels]
-                shape[place] = self.states[column]
-                table = table * (singles[column] / sums).reshape(shape)
-            self.tables[i] = np.broadcast_to(table, self.shapes[i]).flatten()
+        shares = {column: (table / sums).T for column, table in singles.items()}
+
+        def product(columns: Sequence[int]) -> Floats:
+            table = np.array(totals, dtype=np.float64).reshape(-1, 1)
+            for column in columns:
+                table = (table[:, :, None] * shares[column][:, None, :]).reshape(self.labels, -1)
+            return table
+
+        self.tables = [product(axes).ravel() for axes in self.axes]
         for one, before in self.order:
             if before is not None:
-                spots, cells = self._tie(before, one)
-                key = (min(before, one), max(before, one))
-                self._shared[key] = _sums(spots, self.tables[before], cells)
+                self._shared[_pair(before, one)] = product(self.sides(one, before)[0])
 
-    def fit(self, targets: Sequence[Target], *, walks: int, inner: int = 2) -> int:
-        """Scale to all targets, over and over. Returns the number of walks."""
+    def fit(self, targets: Sequence[Target], *, walks: int, known: Sequence[Floats] = ()) -> int:
+        """Scale to all targets, over and over. Returns the number of walks.
+
+        `known` are the `factors` of the first targets from an earlier fit: the walks begin there.
+        """
         tasks: list[list[_Task]] = [[] for _ in self.axes]
-        for target in targets:
+        every: list[_Task] = []
+        for place, target in enumerate(targets):
             home = self.tree.home(target.columns)
             assert home is not None
-            tasks[home].append(_Task(self._spots(home, target), target.table.ravel()))
+            every.append(self._task(home, target, known[place] if place < len(known) else np.ones_like(target.table)))
+            tasks[home].append(every[-1])
+        if known:
+            self._walk(lambda one: self._recall(one, tasks[one]))
         total = max(1.0, float(self.tables[0].sum()))
-        done = 0
-        for walk in range(walks):
-            off = 0.0
-            for source, one, fresh in self._tour:
-                if source is not None:
-                    self._pass(source, one)
-                if fresh:
-                    off = max(off, self._scale(one, tasks[one], inner))
-            done = walk + 1
-            if off < CLOSE * total:
-                break
-        for one, before in self.order:
-            if before is not None:
-                self._pass(before, one)
+        done, off, before = 0, np.inf, np.inf
+        while done < walks and off >= CLOSE * total and (done < 3 or off < HELPS * before):
+            off, before = self._walk(lambda one: self._scale_all(one, tasks[one])), off
+            done += 1
+        for one, above in self.order:
+            if above is not None:
+                self._pass(above, one)
+        for one in range(len(self.axes)):
+            self._settle(one)
+        self.factors = [task.factor_of(target) for task, target in zip(every, targets, strict=True)]
         return done
 
     def over(self, home: int, columns: Sequence[int]) -> Floats:
-        """The table of some columns of one clique, axes in the order given, then the label."""
-        axes = self.axes[home]
-        table = self.tables[home].reshape(self.shapes[home])
-        gone = tuple(place for place, column in enumerate(axes) if column not in columns)
-        kept = [column for column in axes if column in columns]
-        return np.transpose(table.sum(axis=gone), [kept.index(column) for column in columns] + [len(kept)])
+        """The table of some columns of one clique: the label, then axes in the order given."""
+        kept = self._sorted(columns)
+        summed = self._sum(home, self._whole(home, kept)).reshape(self.labels, *(self.states[column] for column in kept))
+        return np.transpose(summed, [0, *(kept.index(column) + 1 for column in columns)])
 
-    def given(self, one: int, before: int | None) -> tuple[Floats, list[int], list[int]]:
-        """P(new columns | tie with the clique before, label): axes are the tie's columns, the new ones, the label."""
-        axes = self.axes[one]
-        tie = [column for column in axes if before is not None and column in self.axes[before]]
-        new = [column for column in axes if column not in tie]
-        table = np.transpose(
-            self.tables[one].reshape(self.shapes[one]), [axes.index(column) for column in (*tie, *new)] + [len(axes)]
-        )
-        over = tuple(range(len(tie), len(axes)))
+    def chances(self, one: int, before: int | None, columns: Sequence[int]) -> Floats:
+        """P(some new columns | tie with the clique before, label): the label, the tie's columns, the new ones as given."""
+        tie, new = self.sides(one, before)
+        table = self.over(one, [*tie, *columns]) if len(columns) < len(new) else self._turned(one, [*tie, *columns])
+        over = tuple(range(1 + len(tie), table.ndim))
         sums = table.sum(axis=over, keepdims=True)
-        even = 1.0 / max(1, math.prod(self.states[column] for column in new))
-        return np.where(sums > 0, table / np.where(sums > 0, sums, 1.0), even), tie, new
+        even = 1.0 / max(1, int(np.prod([self.states[column] for column in columns])))
+        shares: Floats = table / sums if (sums > 0).all() else np.where(sums > 0, table / np.where(sums > 0, sums, 1.0), even)
+        return shares
 
-    def _scale(self, one: int, tasks: Sequence[_Task], rounds: int) -> float:
-        """Scale one clique to its targets in turn; how far the first pass was off."""
+    def sides(self, one: int, before: int | None) -> tuple[list[int], list[int]]:
+        """The columns that a clique shares with the one before it, and those that are new."""
+        tie = [column for column in self.axes[one] if before is not None and column in self.axes[before]]
+        return tie, [column for column in self.axes[one] if column not in tie]
+
+    def _sorted(self, columns: Iterable[int]) -> tuple[int, ...]:
+        """One order for all tables; long runs of the last column make the loops fast."""
+        return tuple(sorted(columns, key=lambda column: (self.states[column], column)))
+
+    def _turned(self, one: int, columns: Sequence[int]) -> Floats:
+        table = self.tables[one].reshape(self.shapes[one])
+        return np.transpose(table, [0, *(self.axes[one].index(column) + 1 for column in columns)])
+
+    def _walk(self, visit: Callable[[int], float]) -> float:
+        """Once around the tree, with a visit to every clique; the largest of what the visits return."""
         off = 0.0
-        for turn in range(rounds if len(tasks) > 1 else min(1, len(tasks))):
-            for task in tasks:
-                now = _sums(task.spot, self.tables[one], task.table.size)
-                if turn == 0:
-                    off = max(off, float(np.abs(now - task.table).sum()))
-                self.tables[one] *= (np.where(now > 0, task.table / np.where(now > 0, now, 1.0), 0.0))[task.spot]
+        for source, one, fresh in self._tour:
+            if source is not None:
+                self._pass(source, one)
+            if fresh:
+                off = max(off, visit(one))
+        return off
+
+    def _recall(self, one: int, tasks: Sequence[_Task]) -> float:
+        for task in tasks:
+            self._scale(one, task.spots, task.factor.copy())  # it changes before the multiplication is due
+        return 0.0
+
+    def _scale_all(self, one: int, tasks: Sequence[_Task]) -> float:
+        """Scale one clique to its targets in turn; how far it was off."""
+        from dpublish.public.kernels.cliques import factors
+
+        off = 0.0
+        for task in tasks:
+            factor = np.empty_like(task.table)
+            off = max(off, factors(task.table, self._sum(one, task.spots), factor))
+            np.multiply(task.factor, factor, out=task.factor)
+            self._scale(one, task.spots, factor)
         return off
 
     def _pass(self, source: int, sink: int) -> None:
         """Tell `sink` how the shared columns changed at `source` since the two last spoke."""
-        spots, cells = self._tie(source, sink)
-        back, _ = self._tie(sink, source)
-        key = (min(source, sink), max(source, sink))
-        told = _sums(spots, self.tables[source], cells)
-        held = self._shared[key]
-        self.tables[sink] *= (np.where(held > 0, told / np.where(held > 0, held, 1.0), 0.0))[back]
-        self._shared[key] = told
+        from dpublish.public.kernels.cliques import factors
 
-    def _tie(self, one: int, other: int) -> tuple[Places, int]:
-        """For every cell of `one`, its place in the table of the shared columns and the label."""
+        told = self._sum(source, self._tie(source, sink))
+        factor = np.empty_like(told)
+        factors(told, self._shared[_pair(source, sink)], factor)
+        self._scale(sink, self._tie(sink, source), factor)
+        self._shared[_pair(source, sink)] = told
+
+    def _sum(self, one: int, spots: Spots) -> Floats:
+        """A clique's table summed by where its cells fall: labels x places."""
+        from dpublish.public.kernels.cliques import scale_and_sum, sum_cells
+
+        out = np.empty((self.labels, spots.cells))
+        due = self._due[one]
+        if due is None:
+            sum_cells(self.tables[one], spots.base, spots.inner, spots.kind, out)
+        else:
+            by, factor = due
+            self._due[one] = None
+            scale_and_sum(self.tables[one], by.base, by.inner, by.kind, factor, spots.base, spots.inner, spots.kind, out)
+        return out
+
+    def _scale(self, one: int, spots: Spots, factor: Floats) -> None:
+        """Multiply a clique's table; put off until its next sum, which then takes one pass over the table and not two."""
+        self._settle(one)
+        self._due[one] = spots, factor
+
+    def _settle(self, one: int) -> None:
+        from dpublish.public.kernels.cliques import scale_cells
+
+        due = self._due[one]
+        if due is not None:
+            self._due[one] = None
+            scale_cells(self.tables[one], due[0].base, due[0].inner, due[0].kind, due[1])
+
+    def _tie(self, one: int, other: int) -> Spots:
+        """For the cells of `one`, their places in the table of the columns that it shares with `other`."""
         found = self._ties.get((one, other))
         if found is None:
-            shared = tuple(column for column in self.axes[one] if column in self.axes[other])
-            whole = tuple(np.arange(self.states[column]) for column in shared)
-            found = _spots(self.axes[one], self.shapes[one], shared, whole)
+            found = self._whole(one, [column for column in self.axes[one] if column in self.axes[other]])
             self._ties[one, other] = found
         return found
 
-    def _spots(self, home: int, target: Target) -> Places:
-        return _spots(self.axes[home], self.shapes[home], target.columns, target.groups)[0]
+    def _whole(self, one: int, columns: Sequence[int]) -> Spots:
+        """Places in a table over all states of some columns."""
+        return _spots(self.axes[one], self.shapes[one][1:], columns, [np.arange(self.states[column]) for column in columns])
+
+    def _task(self, home: int, target: Target, factor: Floats) -> _Task:
+        columns = self._sorted(target.columns)
+        places = [target.columns.index(column) for column in columns]
+        spots = _spots(self.axes[home], self.shapes[home][1:], columns, [target.groups[place] for place in places])
+        turn = [len(places), *places]
+        table, factor = (np.array(np.transpose(one, turn)).reshape(self.labels, -1) for one in (target.table, factor))
+        return _Task(spots, table, factor, places)
 
 
-def _sums(spots: Places, table: Floats, cells: int) -> Floats:
-    """The table summed by where its cells fall."""
-    summed: Floats = np.asarray(np.bincount(spots, weights=table, minlength=cells), dtype=np.float64)
-    return summed
+def _pair(one: int, other: int) -> tuple[int, int]:
+    return min(one, other), max(one, other)
 
 
 def _round_trip(tree: CliqueTree) -> list[tuple[int | None, int, bool]]:
@@ -176,16 +255,21 @@ def _round_trip(tree: CliqueTree) -> list[tuple[int | None, int, bool]]:
     return out
 
 
-def _spots(axes: Sequence[int], shape: Sequence[int], columns: Sequence[int], groups: Sequence[Ints]) -> tuple[Places, int]:
-    """Where every cell of a table falls in the table of some of its columns over groups, with the label last."""
-    labels = shape[-1]
-    spot = np.zeros((1,) * len(shape), dtype=np.intp)
-    cells = 1
+def _spots(axes: Sequence[int], shape: Sequence[int], columns: Sequence[int], groups: Sequence[Ints]) -> Spots:
+    """Where the cells of a table fall in the table of some of its columns, in the order of its axes, over groups."""
+    from dpublish.public.kernels.cliques import ALIGNED, LOOKED_UP, WHOLE
+
+    base = np.zeros((1,) * (len(shape) - 1), dtype=np.int32)
+    inner, kind, cells = np.zeros(shape[-1], dtype=np.int32), WHOLE, 1
     for column, group_of in zip(columns, groups, strict=True):
-        wide = [1] * len(shape)
-        wide[axes.index(column)] = -1
-        count = int(group_of.max()) + 1
-        spot = spot * count + group_of.astype(np.intp).reshape(wide)
+        place, count = axes.index(column), int(group_of.max()) + 1
+        base = base * np.int32(count)
+        if place == len(axes) - 1:
+            inner = group_of.astype(np.int32)
+            kind = ALIGNED if np.array_equal(inner, np.arange(len(inner))) else LOOKED_UP
+        else:
+            wide = [1] * (len(shape) - 1)
+            wide[place] = -1
+            base = base + group_of.astype(np.int32).reshape(wide)
         cells *= count
-    spot = spot * labels + np.arange(labels, dtype=np.intp).reshape((1,) * len(axes) + (-1,))
-    return np.ascontiguousarray(np.broadcast_to(spot, shape)).ravel(), cells * labels
+    return Spots(np.ascontiguousarray(np.broadcast_to(base, shape[:-1])).ravel(), inner, kind, cells)

@@ -30,11 +30,14 @@ class CliqueTree:
     @classmethod
     def of(cls, columns: Iterable[int], tables: Iterable[Sequence[int]], states: Mapping[int, int]) -> CliqueTree:
         """The tree in which the columns of every table share a clique. `states` is how many values each column takes in it."""
-        tree = cls.apart(columns)
+        return cls.apart(columns).joined(tables, states)
+
+    def joined(self, tables: Iterable[Sequence[int]], states: Mapping[int, int]) -> CliqueTree:
+        """The same with further tables."""
+        tree = self
         for table in tables:
-            for i, first in enumerate(table):
-                for second in table[i + 1 :]:
-                    tree = tree.join(first, second, states)
+            for first, second in itertools.combinations(table, 2):
+                tree = tree.join(first, second, states)
         return tree
 
     def join(self, first: int, second: int, states: Mapping[int, int]) -> CliqueTree:
@@ -93,24 +96,41 @@ class CliqueTree:
                     queue.append(other)
         return None
 
-    def reach(self, first: int, states: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-        """For every other column of the tree: cells that carrying `first` to it would add, and the largest new clique."""
+    def reach(self, columns: Iterable[int], states: Mapping[int, int]) -> dict[int, dict[int, tuple[int, int]]]:
+        """For each of some columns, and every other column of its tree: cells that carrying the one to the other would add, and
+        the largest new clique."""
+        ties = {(a, b): self.cliques[a] & self.cliques[b] for a, near in enumerate(self.near) for b in near}
+        width = {edge: clique_cells(tie, states) for edge, tie in ties.items()}
+        span = {(a, b, c): clique_cells(ties[a, b] | ties[b, c], states) for a, b in ties for c in self.near[b] if c != a}
+        return {column: self._reach(column, states, width, span) for column in columns}
+
+    def _reach(
+        self,
+        first: int,
+        states: Mapping[int, int],
+        width: Mapping[tuple[int, int], int],
+        span: Mapping[tuple[int, int, int], int],
+    ) -> dict[int, tuple[int, int]]:
+        """`width` has the cells of every tie, `span` those of two ties of one clique together."""
         out: dict[int, tuple[int, int]] = {}
-        start = [i for i, clique in enumerate(self.cliques) if first in clique]
-        seen = set(start)
-        todo: list[tuple[int, int | None, int, int]] = [(one, None, 0, 0) for one in start]
+        todo: list[tuple[int, int | None, int, int]] = []
+        for one, clique in enumerate(self.cliques):
+            if first in clique:
+                todo.append((one, None, 0, 0))
+                out |= dict.fromkeys(clique, (0, 0))
+        seen = {one for one, *_ in todo}
         for one, before, added, largest in todo:
-            tie = self.cliques[one] & self.cliques[before] if before is not None else frozenset[int]()
-            for column in self.cliques[one]:
-                if column != first and column not in out:
-                    fresh = clique_cells(tie | {first, column}, states) if before is not None else 0
-                    out[column] = (added + fresh, max(largest, fresh))
+            if before is not None:
+                thin = width[before, one] * states[first]
+                for column in self.cliques[one]:
+                    if column not in out:
+                        out[column] = (added + thin * states[column], max(largest, thin * states[column]))
             for other in self.near[one]:
                 if other not in seen:
                     seen.add(other)
-                    onward = self.cliques[one] & self.cliques[other]
-                    fresh = clique_cells(tie | onward | {first}, states) if before is not None else 0
+                    fresh = span[before, one, other] * states[first] if before is not None else 0
                     todo.append((other, one, added + fresh, max(largest, fresh)))
+        del out[first]
         return out
 
     def _fan(self, first: int, second: int) -> CliqueTree:

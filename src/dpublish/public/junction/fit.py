@@ -18,11 +18,11 @@ from dpublish.public.junction.margins import Floats, GroupSums, Ints, fit_margin
 from dpublish.public.junction.model import Fitted, JunctionModel, TableTooLarge
 from dpublish.public.junction.smooth import MAX_LEVELS, smooth_column
 
-WALKS = 6
+WALKS = 12
 """Times that proportional fitting goes around the junction tree, at most. A forest of pairs needs one; noisy tables in a circle
-contradict each other a little and never settle, and more than six walks change no figure in its third digit."""
-SHORT_WALKS = 3
-"""The same for models of earlier rounds, which are only what later tables are shrunk towards."""
+end it after three or four."""
+SHORT_WALKS = 1
+"""The same for models of earlier rounds, which are only what later tables are shrunk towards, and where later walks begin."""
 
 
 @dataclass(frozen=True)
@@ -73,20 +73,32 @@ def fit_model(
     last = max((table.round for table in tables), default=0)
     for number in sorted({table.round for table in tables}):
         fresh = [fit_table(table, model, singles, labels) for table in tables if table.round == number]
-        walks = WALKS if number == last else SHORT_WALKS
-        model = join_tables(labels, singles, state_of, [*model.tables, *fresh], target=target, walks=walks)
+        model = add_tables(model, fresh, state_of, walks=WALKS if number == last else SHORT_WALKS)
     return model
 
 
-def common_states(levels: int, column: int, tables: Sequence[MeasuredTable]) -> Ints:
-    """The state of each level of a column: levels that every table puts in the same group share one."""
-    state = np.zeros(levels, dtype=np.int64)
+def grow_model(model: JunctionModel, tables: Sequence[MeasuredTable]) -> JunctionModel:
+    """A model with further tables, all else as it was: much quicker than a fit anew, and near it."""
+    state_of = {c: common_states(len(state), c, tables, state) for c, state in model.state_of.items()}
+    fresh = [fit_table(table, model, model.singles, model.labels) for table in tables]
+    return add_tables(model, fresh, state_of, walks=SHORT_WALKS)
+
+
+def common_states(levels: int, column: int, tables: Sequence[MeasuredTable], known: Ints | None = None) -> Ints:
+    """The state of each level of a column: levels that every table puts in one group share one. Known states stay apart."""
+    state = np.zeros(levels, dtype=np.int64) if known is None else known
     for table in tables:
         if column in table.columns:
             group_of = table.groups[table.columns.index(column)]
             _, found = np.unique(state * (int(group_of.max()) + 1) + group_of, return_inverse=True)
             state = found.reshape(-1).astype(np.int64)
     return state
+
+
+def add_tables(model: JunctionModel, fresh: Sequence[Fitted], state_of: Mapping[int, Ints], *, walks: int) -> JunctionModel:
+    """The model of largest entropy with a model's tables and a few more; it begins with that one's tree and factors."""
+    joined = [*model.tables, *fresh]
+    return join_tables(model.labels, model.singles, state_of, joined, target=model.target, walks=walks, before=model.beliefs)
 
 
 def join_tables(
@@ -97,11 +109,13 @@ def join_tables(
     *,
     target: int | None,
     walks: int = WALKS,
+    before: Beliefs | None = None,
 ) -> JunctionModel:
-    """The model of largest entropy with the given tables."""
+    """The model of largest entropy with the given tables. `before` is that of the first of these tables."""
     states = {column: int(state.max()) + 1 for column, state in state_of.items()}
-    tree = CliqueTree.of(state_of, [table.columns for table in tables], states)
-    beliefs = Beliefs(tree, states, len(labels))
+    known = before.factors if before is not None else []
+    tree = before.tree if before is not None else CliqueTree.apart(state_of)
+    beliefs = Beliefs(tree.joined([table.columns for table in tables[len(known) :]], states), states, len(labels))
     beliefs.start({c: sum_groups(singles[c], state, states[c]) for c, state in state_of.items()}, labels)
     targets = []
     for table in tables:
@@ -111,7 +125,7 @@ def join_tables(
             group[state_of[column]] = group_of
             of_states.append(group)
         targets.append(Target(table.columns, tuple(of_states), table.table))
-    beliefs.fit(targets, walks=walks)
+    beliefs.fit(targets, walks=walks, known=known)
     return JunctionModel(labels, singles, state_of, beliefs, tables, target=target)
 
 

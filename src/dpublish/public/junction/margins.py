@@ -5,6 +5,7 @@ Tables are levels x labels: one row a level of a column, one column a label of t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -85,15 +86,15 @@ def solve_precision(right: Floats, variance: float, more: Sequence[GroupSums]) -
 
 def fit_margins(table: Floats, margins: Sequence[Floats], *, rounds: int = 50) -> Floats:
     """Iterative proportional fitting of a table, labels last, to the margins of its other axes (groups x labels each)."""
+    from dpublish.public.kernels.margins import fit_axis
+
     out = table.copy()
-    axes = range(len(margins))
     for _ in range(rounds):
-        for axis, wanted in enumerate(margins):
-            held = out.sum(axis=tuple(other for other in axes if other != axis))
-            shape = [1] * out.ndim
-            shape[axis], shape[-1] = wanted.shape
-            out *= np.where(held > 0, wanted / np.where(held > 0, held, 1.0), 0.0).reshape(shape)
-        first = out.sum(axis=tuple(other for other in axes if other != 0))
-        if np.abs(first - margins[0]).max(initial=0.0) < 1e-6 * max(1.0, float(margins[0].max(initial=0.0))):
+        off = [
+            fit_axis(out.reshape(math.prod(table.shape[:axis]), table.shape[axis], -1, table.shape[-1]), wanted)
+            for axis, wanted in enumerate(margins)
+        ]
+        # the last axis fits exactly; when the first did before it was touched, all do
+        if off[0] < 1e-6 * max(1.0, float(margins[0].max(initial=0.0))):
             break
     return out

@@ -12,13 +12,14 @@ All factors agree on what they share, so that sums over the model are exact: `jo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
 from dpublish.errors import QueryError
+from dpublish.public.junction.around import pair_tables, step_to
 from dpublish.public.junction.beliefs import Beliefs
 from dpublish.public.junction.draws import draw, draw_levels
 from dpublish.public.junction.margins import Floats, Ints, sum_groups
@@ -60,7 +61,9 @@ class JunctionModel:
         self.state_of, self.beliefs, self.tables = dict(state_of), beliefs, list(tables)
         self.columns = [column for column in range(len(self.singles)) if column != target]
         small = sum(table.size for table in beliefs.tables) <= MAX_KEPT
-        self._given = cache(beliefs.given) if small else beliefs.given
+        self.chances = cache(beliefs.chances) if small else beliefs.chances
+        self.step = cache(partial(step_to, self)) if small else partial(step_to, self)
+        self.beyond = cache(self._beyond)
 
     @property
     def total(self) -> float:
@@ -108,7 +111,7 @@ class JunctionModel:
         table, axes = self.labels, list[int]()
         left = list(columns)
         while left:
-            home = self._home(left)
+            home = self.home(left)
             part, kept = self._below(home, None, frozenset(left))
             left = [column for column in left if column not in kept]
             _check_size(part.size * table.size // part.shape[-1])
@@ -126,41 +129,23 @@ class JunctionModel:
 
     def around(self, first: int, spreads: Mapping[int, Floats]) -> dict[int, Floats]:
         """Tables of one column with each of the others that have a spread (see `spread`): groups x groups x labels."""
-        out: dict[int, Floats] = {}
-        fold = spreads[first]
-        wanted = set(spreads) - {first}
-        todo: list[tuple[int, int | None, Floats | None]] = [(self._home([first]), None, None)]
-        for one, before, front in todo:
-            axes = self.beliefs.axes[one]
-            near = self.beliefs.tree.near[one]
-            children = [other for other in near if other != before and wanted & self._beyond(other, one)]
-            if front is None or first in axes:
-                for second in axes:
-                    if second in wanted and second not in out:
-                        table = _folded(self.beliefs.over(one, [first, second]), fold).transpose(2, 0, 1)
-                        out[second] = (table @ spreads[second].transpose(2, 0, 1)).transpose(1, 2, 0)
-                for child in children:
-                    tie = [column for column in axes if column in self.beliefs.axes[child] and column != first]
-                    todo.append((child, one, _folded(self.beliefs.over(one, [first, *tie]), fold)))
+        return pair_tables(self, first, spreads)
+
+    def pairs(self, spreads: Mapping[int, Floats], skip: Collection[tuple[int, ...]] = ()) -> Iterator[tuple[int, int, Floats]]:
+        """The tables of all pairs of columns that have a spread, but for those to skip: lower column, higher column, table.
+
+        Of two columns the one with fewer groups or states is carried to the other, which is where the time goes.
+        """
+        ordered = sorted(spreads, key=lambda column: (min(spreads[column].shape[:2]), column))
+        for i, first in enumerate(ordered[:-1]):
+            others = [second for second in ordered[i + 1 :] if (min(first, second), max(first, second)) not in skip]
+            if not others:
                 continue
-            given, tie, new = self._given(one, before)
-            width = math.prod(given.shape[: len(tie)])
-            flat = front.reshape(front.shape[0], width, -1).transpose(2, 0, 1)
-            for second in new:
-                if second in wanted:
-                    over = tuple(len(tie) + i for i, column in enumerate(new) if column != second)
-                    chances = given.sum(axis=over).reshape(width, -1, given.shape[-1]).transpose(2, 0, 1)
-                    out[second] = (flat @ (chances @ spreads[second].transpose(2, 0, 1))).transpose(1, 2, 0)
-            for child in children:
-                onward = [column for column in axes if column in self.beliefs.axes[child]]
-                todo.append((child, one, _carry(front, given, tie, new, onward)))
-        shares = np.where(self.labels > 0, 1.0 / np.where(self.labels > 0, self.labels, 1.0), 0.0)
-        mine = np.einsum("agt,at->gt", fold, self.joint_states([first]))
-        for second in wanted:
-            if second not in out:
-                other = np.einsum("agt,at->gt", spreads[second], self.joint_states([second]))
-                out[second] = mine[:, None, :] * other[None] * shares
-        return out
+            for second, table in self.around(first, {column: spreads[column] for column in (first, *others)}).items():
+                if first < second:
+                    yield first, second, table
+                else:
+                    yield second, first, table.transpose(1, 0, 2)
 
     def sample_codes(self, number: int, generator: np.random.Generator) -> list[Ints]:
         """Rows drawn from the model, one code array a column.
@@ -172,16 +157,16 @@ class JunctionModel:
         states: dict[int, Ints] = {}
         label = draw(np.zeros(number, dtype=np.int64), self.label_shares[None, :], generator)
         for one, before in self.beliefs.order:
-            given, tie, new = self._given(one, before)
+            tie, new = self.beliefs.sides(one, before)
             if not new:
                 continue
-            shape = given.shape
-            keys = np.zeros(number, dtype=np.int64)
-            for column, count in zip(tie, shape, strict=False):
+            given = self.chances(one, before, tuple(new))
+            keys = label
+            for column, count in zip(tie, given.shape[1:], strict=False):
                 keys = keys * count + states[column]
-            chances = np.moveaxis(given, -1, len(tie)).reshape(math.prod(shape[: len(tie)]) * shape[-1], -1)
-            drawn = draw(keys * shape[-1] + label, chances, generator)
-            for column, state in zip(new, np.unravel_index(drawn, shape[len(tie) : -1]), strict=True):
+            shape = given.shape[1 + len(tie) :]
+            drawn = draw(keys, given.reshape(-1, math.prod(shape)), generator)
+            for column, state in zip(new, np.unravel_index(drawn, shape), strict=True):
                 states[column] = state.astype(np.int64)
                 codes[column] = draw_levels(self.within_state(column), self.state_of[column], states[column], label, generator)
         if self.target is not None:
@@ -190,7 +175,7 @@ class JunctionModel:
 
     def component(self, column: int) -> list[int]:
         """The columns that are joined with one, directly or through others; itself first."""
-        found, seen = [self._home([column])], {self._home([column])}
+        found, seen = [self.home([column])], {self.home([column])}
         for one in found:
             for other in sorted(self.beliefs.tree.near[one]):
                 if other not in seen:
@@ -199,18 +184,19 @@ class JunctionModel:
         columns = {other for one in found for other in self.beliefs.axes[one]}
         return [column, *sorted(columns - {column})]
 
-    def _home(self, columns: Sequence[int]) -> int:
+    def home(self, columns: Sequence[int]) -> int:
         """A clique with the first of the columns, and of those one that holds most of the others."""
         holds = [i for i, axes in enumerate(self.beliefs.axes) if columns[0] in axes]
         return max(holds, key=lambda i: len(set(columns) & set(self.beliefs.axes[i])))
 
     def _below(self, one: int, before: int | None, wanted: frozenset[int]) -> tuple[Floats, list[int]]:
         """P(kept columns at and beyond a clique | tie, label): axes are the tie, the kept columns, the label."""
-        table, tie, new = self._given(one, before)
+        tie, new = self.beliefs.sides(one, before)
+        table = np.moveaxis(self.chances(one, before, tuple(new)), 0, -1)
         axes = [*tie, *new]
         branches = []
         for child in sorted(self.beliefs.tree.near[one]):
-            if child != before and wanted & self._beyond(child, one):
+            if child != before and wanted & self.beyond(child, one):
                 branches.append((self._below(child, one, wanted), [c for c in self.beliefs.axes[child] if c in tie + new]))
         for i, ((part, below), shared) in enumerate(branches):
             later = {column for _, some in branches[i + 1 :] for column in some}
@@ -242,37 +228,6 @@ def _product(first: Floats, first_axes: list[int], second: Floats, second_axes: 
     _check_size(math.prod(size.values()) * first.shape[-1], MAX_WORK)
     ids = [[place[column] for column in some] + [0] for some in (first_axes, second_axes, kept)]
     return _einsum(first, ids[0], second, ids[1], ids[2])
-
-
-def _folded(table: Floats, fold: Floats) -> Floats:
-    """The first axis of a table from states to groups: `fold` is states x groups x labels, and labels are the last axis."""
-    states, groups, labels = fold.shape
-    flat = table.reshape(states, -1, labels).transpose(2, 0, 1)
-    moved: Floats = (fold.transpose(2, 1, 0) @ flat).transpose(1, 2, 0).reshape(groups, *table.shape[1:])
-    return moved
-
-
-def _carry(front: Floats, given: Floats, tie: list[int], new: list[int], onward: list[int]) -> Floats:
-    """From counts of (group, tie) and P(new | tie) to counts of (group, onward tie); labels last.
-
-    Products of matrices, one for every label and combination of the columns that stay: far faster than a sum over products.
-    """
-    over = tuple(len(tie) + i for i, column in enumerate(new) if column not in onward)
-    chances = given.sum(axis=over)
-    stay = [column for column in tie if column in onward]
-    gone = [column for column in tie if column not in onward]
-    fresh = [column for column in new if column in onward]
-    size = dict(zip([*tie, *fresh], chances.shape, strict=False))
-    held, lost, found = (math.prod(size[column] for column in some) for some in (stay, gone, fresh))
-    labels, groups = front.shape[-1], front.shape[0]
-    place = {column: i for i, column in enumerate([*tie, *fresh])}
-    left = front.transpose([len(tie) + 1, *(place[c] + 1 for c in stay), 0, *(place[c] + 1 for c in gone)])
-    right = chances.transpose([chances.ndim - 1, *(place[c] for c in (*stay, *gone, *fresh))])
-    carried = left.reshape(labels, held, groups, lost) @ right.reshape(labels, held, lost, found)
-    shaped = carried.reshape(labels, *(size[c] for c in stay), groups, *(size[c] for c in fresh))
-    axis = {column: i + 1 for i, column in enumerate(stay)} | {c: len(stay) + 2 + i for i, c in enumerate(fresh)}
-    moved: Floats = shaped.transpose([len(stay) + 1, *(axis[c] for c in onward), 0])
-    return moved
 
 
 def _einsum(first: Floats, first_ids: list[int], second: Floats, second_ids: list[int], kept: list[int]) -> Floats:

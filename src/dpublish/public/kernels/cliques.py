@@ -1,0 +1,117 @@
+"""Loops over the cells of a clique's table: sums into a smaller table, and scaling by a smaller table.
+
+A table is flat: labels, then all columns but the last, then the last column. `base` says where in the smaller table (of one
+label) each run of the last column begins, and `inner` what each place of the run adds to that. Products with indicator
+matrices or an index for every cell would take several times the memory and time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.int32]
+
+WHOLE, ALIGNED, LOOKED_UP = 0, 1, 2
+"""How a run of the last column falls: on one place, on as many places in a row, or where `inner` says."""
+
+
+BLOCK = 1 << 12
+"""Cells that are scaled and summed while they are at hand, in the fastest memory."""
+
+
+@njit(cache=True, nogil=True)
+def sum_cells(table: Floats, base: Places, inner: Places, kind: int, out: Floats) -> None:
+    """The table summed by where its cells fall. `out` is labels x places."""
+    out[:] = 0.0
+    size = base.size * inner.size
+    for label in range(out.shape[0]):
+        _add(table[label * size : (label + 1) * size], base, inner, kind, out[label])
+
+
+@njit(cache=True, nogil=True)
+def scale_cells(table: Floats, base: Places, inner: Places, kind: int, factor: Floats) -> None:
+    """Every cell times the factor of where it falls. `factor` is labels x places."""
+    size = base.size * inner.size
+    for label in range(factor.shape[0]):
+        _multiply(table[label * size : (label + 1) * size], base, inner, kind, factor[label])
+
+
+@njit(cache=True, nogil=True)
+def scale_and_sum(
+    table: Floats,
+    base: Places,
+    inner: Places,
+    kind: int,
+    factor: Floats,
+    sum_base: Places,
+    sum_inner: Places,
+    sum_kind: int,
+    out: Floats,
+) -> None:
+    """Both at once: scaled by one small table, then summed into another."""
+    out[:] = 0.0
+    runs, width = base.size, inner.size
+    many = max(1, BLOCK // width)
+    for label in range(factor.shape[0]):
+        start = label * runs * width
+        for first in range(0, runs, many):
+            last = min(runs, first + many)
+            block = table[start + first * width : start + last * width]
+            _multiply(block, base[first:last], inner, kind, factor[label])
+            _add(block, sum_base[first:last], sum_inner, sum_kind, out[label])
+
+
+@njit(cache=True, nogil=True)
+def factors(wanted: Floats, now: Floats, out: Floats) -> float:
+    """What takes each sum to the one wanted, 0 where there is nothing to scale; and how far the sums are off, all together."""
+    off = 0.0
+    for label in range(wanted.shape[0]):
+        for i in range(wanted.shape[1]):
+            off += abs(wanted[label, i] - now[label, i])
+            out[label, i] = wanted[label, i] / now[label, i] if now[label, i] > 0.0 else 0.0
+    return off
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _add(table: Floats, base: Places, inner: Places, kind: int, sums: Floats) -> None:
+    width = inner.size
+    if kind == WHOLE:
+        for run in range(base.size):
+            cells, total = table[run * width : (run + 1) * width], 0.0
+            for i in range(width):
+                total += cells[i]
+            sums[base[run]] += total
+    elif kind == ALIGNED:
+        for run in range(base.size):
+            cells, small = table[run * width : (run + 1) * width], sums[base[run] : base[run] + width]
+            for i in range(width):
+                small[i] += cells[i]
+    else:
+        for run in range(base.size):
+            cells, small = table[run * width : (run + 1) * width], sums[base[run] :]
+            for i in range(width):
+                small[inner[i]] += cells[i]
+
+
+@njit(cache=True, nogil=True)
+def _multiply(table: Floats, base: Places, inner: Places, kind: int, factor: Floats) -> None:
+    width = inner.size
+    if kind == WHOLE:
+        for run in range(base.size):
+            by = factor[base[run]]
+            cells = table[run * width : (run + 1) * width]
+            for i in range(width):
+                cells[i] *= by
+    elif kind == ALIGNED:
+        for run in range(base.size):
+            cells, small = table[run * width : (run + 1) * width], factor[base[run] : base[run] + width]
+            for i in range(width):
+                cells[i] *= small[i]
+    else:
+        for run in range(base.size):
+            cells, small = table[run * width : (run + 1) * width], factor[base[run] :]
+            for i in range(width):
+                cells[i] *= small[inner[i]]
