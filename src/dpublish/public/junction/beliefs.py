@@ -75,7 +75,7 @@ class Beliefs:
     def start(self, singles: Mapping[int, Floats], totals: Floats) -> None:
         """Columns independent given the label. `singles` are states x labels."""
         sums = np.where(totals > 0, totals, 1.0)
-        shares = {column: (table / sums).T for column, table in singles.items()}
+        shares = {column: np.ascontiguousarray((table / sums).T) for column, table in singles.items()}
 
         def product(columns: Sequence[int]) -> Floats:
             table = np.array(totals, dtype=np.float64).reshape(-1, 1)
@@ -225,7 +225,10 @@ class Beliefs:
         places = [target.columns.index(column) for column in columns]
         spots = _spots(self.axes[home], self.shapes[home][1:], columns, [target.groups[place] for place in places])
         turn = [len(places), *places]
-        table, factor = (np.array(np.transpose(one, turn)).reshape(self.labels, -1) for one in (target.table, factor))
+        # rows of a label in one piece, and all arrays of one kind: the loops are compiled for it, once
+        table, factor = (
+            np.array(np.transpose(one, turn), order="C").reshape(self.labels, -1) for one in (target.table, factor)
+        )
         return _Task(spots, table, factor, places)
 
 
@@ -272,4 +275,4 @@ def _spots(axes: Sequence[int], shape: Sequence[int], columns: Sequence[int], gr
             wide[place] = -1
             base = base + group_of.astype(np.int32).reshape(wide)
         cells *= count
-    return Spots(np.ascontiguousarray(np.broadcast_to(base, shape[:-1])).ravel(), inner, kind, cells)
+    return Spots(np.array(np.broadcast_to(base, shape[:-1]), order="C").ravel(), inner, kind, cells)
