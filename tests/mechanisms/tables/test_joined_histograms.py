@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -61,6 +62,18 @@ def test_plan_says_what_it_costs_and_shares_add_up() -> None:
     assert sum(Fraction(plan.facts[key]) for key in ("column_share", "choice_share", "pair_share", "misfit_share")) == 1
     assert plan.facts["noise"] == "laplace"
     assert "Up to 2 pairs" in plan.text()
+
+
+def test_plan_says_what_rounds_cost_the_first_pairs() -> None:
+    """Without rounds the pairs share everything; with two rounds of two tables each, a table of a round has the least."""
+    text = '[dataset]\nname = "t"\nneighbours = "add-remove-one"\n' + "".join(
+        f'[columns.{name}]\nkind = "categorical"\nlevels = ["x", "y"]\n' for name in "abcd"
+    )
+    plans = [dp.JoinedHistograms(rounds=rounds).plan(dp.Schema.from_toml(text), Cost.pure(1)) for rounds in (0, 2)]
+    pairs = Fraction(plans[0].facts["pair_share"])
+    assert not any("rounds" in sentence for sentence in plans[0].sentences)
+    least = math.sqrt(2) / float(pairs * module.ROUND_PART / 2 / 2)
+    assert any(f"or {least:.3g} with rounds" in sentence for sentence in plans[1].sentences), plans[1].sentences
 
 
 def test_the_better_noise_is_recommended() -> None:

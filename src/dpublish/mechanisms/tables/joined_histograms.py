@@ -234,6 +234,11 @@ def round_count(job: Job) -> int:
     return next((rounds for least, rounds in ROUNDS_BY_ROOM[job.purse.noise] if room >= least), 0)
 
 
+def round_steps(noise: NoiseName, columns: int) -> int:
+    """How many tables a round may choose at most."""
+    return min(MAX_STEPS, max(1, round(STEPS_PER_COLUMN[noise] * columns)))
+
+
 def choose_edges(job: Job, part: Fraction) -> list[Edge]:
     """The first forest, for `part` of what choices may cost."""
     facts = job.plan.facts
@@ -261,7 +266,7 @@ def run_rounds(job: Job, tables: Tables, columns: Sequence[MeasuredColumn | None
     assert domain is not None
     weights, heaviest = table_weights(job.plan, job.columns)
     part = ROUND_PART / rounds
-    steps = min(MAX_STEPS, max(1, round(STEPS_PER_COLUMN[job.purse.noise] * len(job.columns))))
+    steps = round_steps(job.purse.noise, len(job.columns))
     model = job.model(tables, columns)
     most = min(FINEST_GROUPS, max(4, int(math.sqrt(MAX_LOOKED_AT / job.rows.labels) / len(job.columns))))
     ladders = {c: ladder(model, c, ordered=domain.axes[c].ordered, most=most) for c in job.columns}

@@ -96,9 +96,13 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan:
         f"A count of one level has noise of standard deviation {min(column_deviation):.3g} to {max(column_deviation):.3g}.",
     ]
     if pair_deviation is not None:
+        with_rounds = _deviation_with_rounds(method, purse, pair_share, count)
         sentences.append(
-            f"Up to {count - 1} pairs of columns are joined; a cell of a pair has noise of standard deviation at most about "
-            f"{pair_deviation:.3g}, and levels are grouped so that a cell holds about {float(deviations):g} times as many rows."
+            f"Up to {count - 1} pairs of columns are joined"
+            + (", and more in rounds where the noisy number of rows justifies them" if with_rounds else "")
+            + f"; a cell of a pair has noise of standard deviation at most about {pair_deviation:.3g}"
+            + (f", or {with_rounds:.3g} with rounds" if with_rounds else "")
+            + f", and levels are grouped so that a cell holds about {float(deviations):g} times as many rows."
         )
     threes = len(declared_threes(domain, target, facts["workload"]))
     if threes and rounds != 0:
@@ -162,6 +166,19 @@ def _purse(method: JoinedHistograms, schema: Schema, cost: Cost, columns: int) -
             f"Discrete Laplace noise: for {columns} columns it is no worse, and needs no delta.",
         )
     return gaussian, cost, f"Discrete Gaussian noise: for {columns} columns at this delta it is smaller than Laplace noise."
+
+
+def _deviation_with_rounds(method: JoinedHistograms, purse: Purse, pair_share: Fraction, columns: int) -> float | None:
+    """The largest noise of a cell if there are rounds, which leave less for the first pairs; None where there will be none."""
+    from dpublish.mechanisms.tables.joined_histograms import MAX_ROUND_COLUMNS, ROUND_PART, ROUNDS_BY_ROOM, round_steps
+
+    unasked = max(number for _, number in ROUNDS_BY_ROOM[purse.noise]) if columns <= MAX_ROUND_COLUMNS else 0
+    rounds = unasked if method.rounds is None else method.rounds
+    if columns < 3 or not rounds:
+        return None
+    first = purse.deviation((1 - ROUND_PART) * pair_share / (columns - 1))
+    later = purse.deviation(ROUND_PART / rounds * pair_share / round_steps(purse.noise, columns))
+    return max(first, later)
 
 
 def _column_names(method: JoinedHistograms, schema: Schema) -> tuple[str, ...]:
