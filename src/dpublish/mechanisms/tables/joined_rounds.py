@@ -215,7 +215,7 @@ def choose_tables(
             break
         chosen.append(open_options[picked])
         fresh = {columns for columns in fresh if not set(columns) <= set(chosen[-1].columns)}
-        tree = _joined(tree, chosen[-1].columns, states)
+        tree = tree.joined([chosen[-1].columns], states)
     return chosen
 
 
@@ -226,7 +226,7 @@ def _room(tree: CliqueTree, states: Mapping[int, int], labels: int, tables: set[
     out: set[Columns] = set()
     for columns in tables:
         if len(columns) > 2:
-            wider = _joined(tree, columns, states)
+            wider = tree.joined([columns], states)
             if wider.largest(states) * labels <= MAX_CLIQUE and wider.cells(states) * labels <= MAX_TREE:
                 out.add(columns)
             continue
@@ -236,9 +236,3 @@ def _room(tree: CliqueTree, states: Mapping[int, int], labels: int, tables: set[
         if largest * labels <= MAX_CLIQUE and (cells + added) * labels <= MAX_TREE:
             out.add(columns)
     return out
-
-
-def _joined(tree: CliqueTree, columns: Columns, states: Mapping[int, int]) -> CliqueTree:
-    for first, second in itertools.combinations(columns, 2):
-        tree = tree.join(first, second, states)
-    return tree
