@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpublish.public.junction.fit import MeasuredTable, common_states, fit_table, join_tables, shrink
+from dpublish.public.junction.fit import MeasuredTable, common_states, fit_table, join_tables
 from dpublish.public.junction.grouping import group_levels, group_limits, level_order
 from dpublish.public.junction.margins import GroupSums, fit_margins, least_squares, onto_simplex, solve_precision, sum_groups
 
@@ -56,15 +56,6 @@ def test_a_pair_agrees_with_its_columns_whatever_the_noise() -> None:
     assert fitted.table.min() >= 0
     assert np.allclose(fitted.table.sum(axis=1), sum_groups(singles[0], groups[0], 3), atol=1e-3)
     assert np.allclose(fitted.table.sum(axis=0), sum_groups(singles[1], groups[1], 2), atol=1e-3)
-
-
-def test_shrinking_keeps_signal_and_drops_noise() -> None:
-    rng = np.random.default_rng(5)
-    independent = np.full((10, 10, 1), 50.0)
-    noise = rng.normal(0, 5, independent.shape)
-    assert np.abs(shrink(independent + noise, independent, 25.0) - independent).max() < 0.4 * np.abs(noise).max()
-    strong = independent + 100 * np.eye(10)[:, :, None]
-    assert np.abs(shrink(strong + noise, independent, 25.0) - strong - noise).max() < 5
 
 
 @pytest.mark.parametrize("most", [1, 2, 5, 40])

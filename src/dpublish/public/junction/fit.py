@@ -16,6 +16,7 @@ from dpublish.public.junction.beliefs import Beliefs, Target
 from dpublish.public.junction.cliques import CliqueTree
 from dpublish.public.junction.margins import Floats, GroupSums, Ints, fit_margins, least_squares, onto_simplex, sum_groups
 from dpublish.public.junction.model import Fitted, JunctionModel, TableTooLarge
+from dpublish.public.junction.shrink import shrink
 from dpublish.public.junction.smooth import MAX_LEVELS, smooth_column
 
 WALKS = 12
@@ -186,13 +187,3 @@ def grouped_table(model: JunctionModel, columns: Sequence[int], groups: Sequence
         moved = np.einsum("a...t,agt->g...t", np.moveaxis(table, place, 0), model.spread(column, group_of))
         table = np.moveaxis(moved, 0, place)
     return table
-
-
-def shrink(counts: Floats, expected: Floats, variance: float) -> Floats:
-    """The measured table moved towards the expected one: the positive-part rule of James and Stein, a label at a time."""
-    away = counts - expected
-    cells = away.size // away.shape[-1]
-    size = (away * away).sum(axis=tuple(range(away.ndim - 1)))
-    keep = np.maximum(0.0, 1.0 - max(0, cells - 2) * variance / np.where(size > 0, size, 1.0))
-    shrunk: Floats = expected + keep * away
-    return shrunk

@@ -21,7 +21,7 @@ from dpublish.public.manifest import whole
 
 UNIT = 256
 """The misfit is counted in parts of a row, so that the model's cells can be rounded without harm."""
-MODEL_VERSION = 4
+MODEL_VERSION = 5
 """Raised whenever the fit changes: a misfit speaks of the model of its own time, and is set aside by later ones."""
 _BELIEVABLE = 1 << 62
 
