@@ -66,8 +66,8 @@ def _shares(guess: Floats) -> Floats:
 
 
 def _splits(rows: Floats, doubt: Floats) -> Floats:
-    """How much the split of a cell's rows may vary, next to other cells. For two labels of shares p and q, the variance comes to
-    (rows p q)^2: what a change of the log odds does to the counts."""
+    """How much the split of a cell's rows may vary, next to other cells. For two labels of shares p and q, the variance comes
+    to (rows p q)^2: what a change of the log odds does to the counts."""
     return _relative((rows + _LEAST_ROWS) ** 2 * doubt)
 
 

@@ -48,14 +48,16 @@ def smooth_column(
 
 
 @lru_cache(maxsize=64)
-def _priors(levels: int, ordered: int) -> Floats:
-    """Precisions of the curve, from stiff to loose: by its bends first, then by its steps."""
+def _priors(levels: int, ordered: int) -> tuple[Floats, Floats]:
+    """Precisions of the curve, from stiff to loose: by its bends first, then by its steps. And the logarithms of
+    their determinants."""
     out = []
     for order, precisions in ((2, BENDS), (1, STEPS)):
         ties = np.zeros((ordered - order, levels))
         ties[:, :ordered] = np.diff(np.eye(ordered), n=order, axis=0)
         out += [precision * ties.T @ ties + LOOSE * np.eye(levels) for precision in precisions]
-    return np.stack(out)
+    priors = np.stack(out)
+    return priors, np.linalg.slogdet(priors)[1]
 
 
 def _smoothed(
@@ -64,7 +66,7 @@ def _smoothed(
     from dpublish.public.kernels.smooth import smooth_counts
 
     levels, total = best.shape[0], float(labels.sum())
-    priors = _priors(levels, len(widths))
+    priors, volumes = _priors(levels, len(widths))
     measured = np.eye(levels) / variance
     for one in more:
         measured += (one.group_of[:, None] == one.group_of[None, :]) / one.variance
@@ -74,7 +76,7 @@ def _smoothed(
         """Shares, and the freedom of the fit; `noisy` is the sum over so many labels."""
         # the total is known better than any one count: it speaks as one more of them
         balanced = np.linalg.solve(precision, measured @ noisy + count / variance).astype(np.float64)
-        fitted, freedom = smooth_counts(balanced, precision / summed, base * count, priors)
+        fitted, freedom = smooth_counts(balanced, precision / summed, base * count, priors, volumes)
         return fitted / fitted.sum(), float(freedom)
 
     out = np.zeros_like(best)
