@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import pytest
 
 from dpublish.domain import Axis, Domain
 from dpublish.errors import QueryError
+from dpublish.public.pictures import OPEN_END, bars_figure
 from dpublish.public.releases.histogram import HistogramRelease
 from public.simulated import cells_frame, manifest, people_release
 
@@ -41,6 +43,39 @@ def test_long_lists_and_odd_labels_are_tamed() -> None:
     assert "the 25 largest of 60" in figure.texts[-1].get_text()
     assert all(len(label.get_text()) < 40 for label in figure.axes[0].get_yticklabels())
     assert image(release, "a", "b", top=10)
+
+
+def test_a_limit_that_is_infinite_is_an_arrow_and_a_note() -> None:
+    value, low = np.array([40.0, 20.0]), np.array([30.0, 12.0])
+    figure, axes, note = bars_figure(["one", "two"], value, low, np.array([55.0, np.inf]), axis="rows")
+    assert note == OPEN_END
+    (arrow,) = axes.texts
+    assert arrow.xy[0] > 55
+    assert axes.get_xlim()[1] > arrow.xy[0]
+    figure.savefig(io.BytesIO(), dpi=60)
+    _, axes, note = bars_figure(["one", "two"], value, low, np.array([55.0, 28.0]), axis="rows")
+    assert not note
+    assert not axes.texts
+    assert axes.get_xlim()[1] > 55
+
+
+def test_labels_of_columns_side_by_side_do_not_overlap() -> None:
+    domain = Domain(
+        (
+            Axis("a", "categorical", levels=("x", "y")),
+            Axis("wide", "categorical", levels=tuple(f"{i}0000..{i}9999" for i in range(1, 6))),
+            Axis("narrow", "categorical", levels=("n", "o", "p")),
+        )
+    )
+    release = HistogramRelease(manifest(domain), {"cells": cells_frame(np.arange(30), np.arange(30) + 20)})
+    for column, turned in (("wide", True), ("narrow", False)):
+        figure = release.plot("a", column)
+        figure.savefig(io.BytesIO(), dpi=60)
+        ticks = figure.axes[0].get_xticklabels()
+        assert bool(ticks[0].get_rotation()) == turned
+        if not turned:
+            boxes = [tick.get_window_extent() for tick in ticks]
+            assert all(one.x1 < two.x0 for one, two in itertools.pairwise(boxes))
 
 
 def test_mistakes() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -98,3 +99,14 @@ def test_an_unwritable_place_is_explained(tmp_path: Path) -> None:
 def test_charts_of_nothing_and_of_huge_numbers() -> None:
     for bars in ([], [Bar("a", 0, 0, 0)], [Bar("a", 3e9, 1e9, 7e9), Bar("b", 0, 0, 1)]):
         parsed(bar_chart(bars, "t"))
+
+
+def test_a_bar_without_an_upper_limit_points_beyond_the_chart() -> None:
+    closed = bar_chart([Bar("one", 40.0, 30.0, 55.0), Bar("two", 20.0, 12.0, 28.0)], "t")
+    both = bar_chart([Bar("one", 40.0, 30.0, 55.0), Bar("two", 20.0, 12.0, math.inf)], "t")
+    parsed(both)
+    assert "12 or more" in both
+    assert "no upper limit" in both
+    assert "no upper limit" not in closed
+    assert "inf" not in both
+    parsed(bar_chart([Bar("all", 0.0, 0.0, math.inf)], "t"))

@@ -20,7 +20,7 @@ SIDE = 96
 
 
 def plot_tree(release: IntervalTreeRelease, columns: Sequence[str], *, level: float) -> Figure:
-    from matplotlib.figure import Figure
+    from dpublish.public.pictures import SOFT, Figure
 
     names = tuple(columns) or release.columns[:2]
     for name in names:
@@ -42,9 +42,13 @@ def plot_tree(release: IntervalTreeRelease, columns: Sequence[str], *, level: fl
         answers = release.answer(*column_ranges(release, names[0], cuts[0]), level)
         axes.stairs(np.maximum(answers.value, 0.0), edges[0], fill=True, color="#9ecae1", label="estimated rows")
         middles = (edges[0][1:] + edges[0][:-1]) / 2
-        axes.fill_between(
-            middles, answers.low, answers.high, step="mid", color="#08519c", alpha=0.25, label=f"{level:.0%} limits"
-        )
+        closed = np.isfinite(answers.high)
+        top = 1.5 * float(max(1.0, np.where(closed, answers.high, answers.value).max()))
+        high = np.where(closed, answers.high, top)
+        axes.fill_between(middles, answers.low, high, step="mid", color="#08519c", alpha=0.25, label=f"{level:.0%} limits")
+        if not closed.all():
+            axes.set_ylim(top=0.98 * top)
+            figure.text(0.995, 0.005, "shaded to the top: there is no upper limit", ha="right", fontsize=7, color=SOFT)
         axes.set_xlabel(names[0])
         axes.set_ylabel("rows")
         axes.legend(frameon=False)

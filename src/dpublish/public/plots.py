@@ -9,18 +9,14 @@ import numpy as np
 import polars as pl
 
 from dpublish.errors import QueryError
+from dpublish.public.pictures import INK, SOFT, Figure, FuncFormatter, bars_figure, dress, short_label
 
 if TYPE_CHECKING:
     from dpublish.domain import Domain
 
-try:
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter
-except ImportError:
-    raise QueryError("Plots need matplotlib. Install it with: pip install 'dpublish[plots]'.") from None
-
-_BAR, _INK, _SOFT, _GRID = "#4477aa", "#222222", "#666666", "#e4e4e4"
 _LABEL_LENGTH = 28
+_LETTER = 0.075
+"""Inches of a letter of a label, about."""
 
 
 class TableRelease(Protocol):
@@ -46,21 +42,11 @@ def plot_marginal(release: TableRelease, columns: Sequence[str], *, level: float
 def _bars(release: TableRelease, column: str, level: float, top: int) -> Figure:
     frame = release.marginal(column, level=level)
     frame, note = keep_largest(frame, top, ordered=release.domain.axis(column).ordered)
-    labels, value, low, high = (frame.to_series(index).to_list() for index in (0, 1, 3, 4))
-    figure = Figure(figsize=(7.2, 1.3 + 0.27 * max(3, len(labels))), dpi=150, layout="constrained")
-    axes = figure.subplots()
-    places = np.arange(len(labels))
-    centre = np.array(value)
-    spread = np.array([centre - np.array(low), np.array(high) - centre])
-    axes.barh(places, centre, height=0.68, color=_BAR, zorder=2)
-    axes.errorbar(centre, places, xerr=spread, fmt="none", ecolor=_INK, elinewidth=1.1, capsize=2.5, zorder=3)
-    axes.set_yticks(places, [_short(label) for label in labels])
-    axes.invert_yaxis()
-    axes.set_xlim(left=0)
-    axes.set_xlabel(f"rows ({level:.0%} intervals)", color=_SOFT)
-    axes.grid(axis="x", color=_GRID, zorder=0)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,.0f}"))
-    _dress(figure, axes, f"{_dataset(release)}: {_short(column)}", note)
+    labels, (value, low, high) = frame.to_series(0).to_list(), (frame.to_series(index).to_numpy() for index in (1, 3, 4))
+    figure, axes, open_end = bars_figure(
+        [_short(label) for label in labels], value, low, high, axis=f"rows ({level:.0%} intervals)"
+    )
+    dress(figure, axes, f"{_dataset(release)}: {_short(column)}", "; ".join(filter(None, (note, open_end))))
     return figure
 
 
@@ -84,19 +70,20 @@ def _heat(release: TableRelease, first: str, second: str, level: float, top: int
     figure = Figure(figsize=(min(16.0, width), 1.8 + 0.3 * max(4, len(labels[0]))), dpi=150, layout="constrained")
     axes = figure.subplots()
     image = axes.imshow(grid, cmap="Blues", aspect="auto", vmin=0)
-    turned = sum(len(label) for label in labels[1]) > 45
+    room = 0.5 * max(5, len(labels[1])) / max(1, len(labels[1]))
+    turned = _LETTER * (1 + max((len(label) for label in labels[1]), default=0)) > room
     axes.set_xticks(range(len(labels[1])), labels[1], rotation=40 if turned else 0, ha="right" if turned else "center")
     axes.set_yticks(range(len(labels[0])), labels[0])
-    axes.set_xlabel(_short(second), color=_SOFT)
-    axes.set_ylabel(_short(first), color=_SOFT)
+    axes.set_xlabel(_short(second), color=SOFT)
+    axes.set_ylabel(_short(first), color=SOFT)
     if grid.size <= 150:
         brightest = max(float(grid.max()), 1.0)
         for (row, column), number in np.ndenumerate(grid):
-            colour = "white" if number > 0.55 * brightest else _INK
+            colour = "white" if number > 0.55 * brightest else INK
             axes.text(column, row, f"{number:,.0f}", ha="center", va="center", fontsize=7, color=colour)
     bar = figure.colorbar(image, ax=axes, format=FuncFormatter(lambda number, _: f"{number:,.0f}"), label="rows")
     bar.outline.set_visible(False)
-    _dress(figure, axes, f"{_dataset(release)}: {_short(first)} by {_short(second)}", "; ".join(notes))
+    dress(figure, axes, f"{_dataset(release)}: {_short(first)} by {_short(second)}", "; ".join(notes))
     return figure
 
 
@@ -111,19 +98,8 @@ def keep_largest(frame: pl.DataFrame, top: int, *, ordered: bool) -> tuple[pl.Da
 
 
 def _short(label: str) -> str:
-    # a dollar sign would start a formula
-    cut = label if len(label) <= _LABEL_LENGTH else label[: _LABEL_LENGTH - 1] + "…"
-    return "".join(c if c.isprintable() else "·" for c in cut).replace("$", r"\$")
+    return short_label(label, _LABEL_LENGTH)
 
 
 def _dataset(release: TableRelease) -> str:
     return _short(str(release.manifest["dataset"]))
-
-
-def _dress(figure: Figure, axes: Any, title: str, note: str) -> None:
-    axes.set_title(title, loc="left", fontsize=11, color=_INK, fontweight="bold")
-    for side in ("top", "right", "left", "bottom"):
-        axes.spines[side].set_visible(False)
-    axes.tick_params(length=0, labelsize=8.5, colors=_INK)
-    if note:
-        figure.text(0.995, 0.005, note, ha="right", va="bottom", fontsize=7, color=_SOFT)

@@ -8,17 +8,11 @@ import numpy as np
 import polars as pl
 
 from dpublish.errors import QueryError
+from dpublish.public.pictures import Figure, bars_figure, dress, short_label
 
 if TYPE_CHECKING:
     from dpublish.public.releases.itemsets import ItemsetRelease
 
-try:
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter
-except ImportError:
-    raise QueryError("Plots need matplotlib. Install it with: pip install 'dpublish[plots]'.") from None
-
-_BAR, _INK, _SOFT, _GRID = "#4477aa", "#222222", "#666666", "#e4e4e4"
 _LABEL_LENGTH = 44
 MAX_BARS = 100
 
@@ -46,30 +40,10 @@ def _bars(number: int) -> int:
 def _figure(labels: list[str], frame: pl.DataFrame, column: str, title: str, level: float) -> Figure:
     order = np.argsort(-frame[column].to_numpy(), kind="stable")
     labels, frame = [labels[int(place)] for place in order], frame[order]
-    figure = Figure(figsize=(7.2, 1.3 + 0.27 * max(3, len(labels))), dpi=150, layout="constrained")
-    axes = figure.subplots()
-    places, value = np.arange(len(labels)), frame[column].to_numpy()
-    low, high = frame["low"].to_numpy(), frame["high"].to_numpy()
-    # without a noisy total there is no upper end to draw
-    shown = np.where(np.isfinite(high), high, value)
-    axes.barh(places, value, height=0.68, color=_BAR, zorder=2)
-    axes.errorbar(
-        value, places, xerr=[value - low, shown - value], fmt="none", ecolor=_INK, elinewidth=1.1, capsize=2.5, zorder=3
+    value, low, high = (frame[name].to_numpy() for name in (column, "low", "high"))
+    # without a noisy total there is no upper end
+    figure, axes, note = bars_figure(
+        [short_label(label, _LABEL_LENGTH) for label in labels], value, low, high, axis=f"transactions ({level:.0%} intervals)"
     )
-    axes.set_yticks(places, [_short(label) for label in labels])
-    axes.invert_yaxis()
-    axes.set_xlim(left=0)
-    axes.set_xlabel(f"transactions ({level:.0%} intervals)", color=_SOFT)
-    axes.grid(axis="x", color=_GRID, zorder=0)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,.0f}"))
-    axes.set_title(_short(title), loc="left", fontsize=11, color=_INK, fontweight="bold")
-    for side in ("top", "right", "left", "bottom"):
-        axes.spines[side].set_visible(False)
-    axes.tick_params(length=0, labelsize=8.5, colors=_INK)
+    dress(figure, axes, short_label(title, _LABEL_LENGTH), note)
     return figure
-
-
-def _short(label: str) -> str:
-    # a dollar sign would start a formula
-    cut = label if len(label) <= _LABEL_LENGTH else label[: _LABEL_LENGTH - 1] + "…"
-    return "".join(c if c.isprintable() else "·" for c in cut).replace("$", r"\$")

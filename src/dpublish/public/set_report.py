@@ -70,7 +70,4 @@ def _usage(release: ItemsetRelease) -> str:
 
 def _bars(labels: list[str], frame: pl.DataFrame, column: str) -> list[Bar]:
     ends = zip(frame[column].to_list(), frame["low"].to_list(), frame["high"].to_list(), strict=True)
-    return [
-        Bar(label, value, low, high if high != float("inf") else value)
-        for label, (value, low, high) in zip(labels, ends, strict=True)
-    ]
+    return [Bar(label, value, low, high) for label, (value, low, high) in zip(labels, ends, strict=True)]

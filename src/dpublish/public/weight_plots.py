@@ -14,14 +14,12 @@ if TYPE_CHECKING:
     from dpublish.public.releases.weighted_rows import WeightedRowsRelease
 
 _PLAIN, _WEIGHTED = "#b8b8b8", "#1f6fb2"
+_LABEL_LENGTH = 44
 
 
 def plot_shares(release: WeightedRowsRelease, column: str, *, level: float, top: int) -> Figure:
     """Shares of the values of one column: public rows as they are, and weighted, with error bars."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise QueryError("Plots need matplotlib. Install it with: pip install 'dpublish[plots]'.") from None
+    from dpublish.public.pictures import Figure, dress, error_bars, short_label
 
     values = release.rows.get_column(column) if column in release.rows.columns else None
     if values is None:
@@ -44,11 +42,10 @@ def plot_shares(release: WeightedRowsRelease, column: str, *, level: float, top:
     axes = figure.subplots()
     axes.barh(place + 0.2, plain[order], height=0.38, color=_PLAIN, label="public rows as they are")
     axes.barh(place - 0.2, weighted[order], height=0.38, color=_WEIGHTED, label="weighted")
-    spread = np.maximum(np.stack([weighted[order] - low[order], high[order] - weighted[order]]), 0.0)
-    axes.errorbar(weighted[order], place - 0.2, xerr=spread, fmt="none", ecolor="black", capsize=2, linewidth=1)
-    axes.set_yticks(place, [labels[index] for index in order])
+    error_bars(axes, place - 0.2, weighted[order], low[order], high[order])
+    axes.set_yticks(place, [short_label(labels[index], _LABEL_LENGTH) for index in order])
     axes.set_xlabel(f"share of rows ({level:.0%} intervals)")
-    axes.set_title(column, loc="left")
     axes.legend(frameon=False, fontsize="small")
-    axes.spines[["top", "right"]].set_visible(False)
+    left = f"the {len(order)} largest of {len(labels)} are shown" if len(order) < len(labels) else ""
+    dress(figure, axes, short_label(column, _LABEL_LENGTH), left)
     return figure

@@ -224,6 +224,8 @@ class TestUse:
     def test_plot(self, release: WeightedRowsRelease) -> None:
         pytest.importorskip("matplotlib")
         assert release.plot("town").axes[0].get_legend() is not None
+        assert not release.plot("town").texts
+        assert "2 largest of" in release.plot("town", top=2).texts[-1].get_text()
         with pytest.raises(QueryError, match="too many"):
             release.plot("walk km")
 

@@ -6,18 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpublish.errors import QueryError
 from dpublish.public.junction.margins import Floats
+from dpublish.public.pictures import BAR, INK, SOFT, Figure, short_label
 
 if TYPE_CHECKING:
     from dpublish.public.releases.joined import JoinedRelease
 
-try:
-    from matplotlib.figure import Figure
-except ImportError:
-    raise QueryError("Plots need matplotlib. Install it with: pip install 'dpublish[plots]'.") from None
-
-_LINE, _DOT, _INK, _SOFT = "#4477aa", "#4477aa", "#222222", "#666666"
 _MAX_NAME = 24
 
 
@@ -36,17 +30,17 @@ def plot_structure(release: JoinedRelease) -> Figure:
         if len(table.columns) > 2:
             corners = np.array([spot[column] for column in table.columns])
             depth = float(np.clip(2 * _moved_share(table.table, model.labels), 0.05, 0.6))
-            axes.fill(corners[:, 0], corners[:, 1], color=_LINE, alpha=depth, zorder=0, linewidth=0)
+            axes.fill(corners[:, 0], corners[:, 1], color=BAR, alpha=depth, zorder=0, linewidth=0)
         for i, first in enumerate(table.columns):
             for j in range(i + 1, len(table.columns)):
                 others = tuple(axis for axis in range(len(table.columns)) if axis not in (i, j))
                 moved = _moved_share(table.table.sum(axis=others), model.labels)
                 (x0, y0), (x1, y1) = spot[first], spot[table.columns[j]]
                 width = 0.8 + 9 * moved
-                axes.plot([x0, x1], [y0, y1], color=_LINE, linewidth=width, alpha=0.65, zorder=1, solid_capstyle="round")
+                axes.plot([x0, x1], [y0, y1], color=BAR, linewidth=width, alpha=0.65, zorder=1, solid_capstyle="round")
     for column, angle in zip(order, turn, strict=True):
         x, y = spot[column]
-        axes.scatter([x], [y], s=34, color=_DOT, zorder=2)
+        axes.scatter([x], [y], s=34, color=BAR, zorder=2)
         side = "left" if x >= 0 else "right"
         axes.annotate(
             _short(release.domain.names[column]),
@@ -54,19 +48,19 @@ def plot_structure(release: JoinedRelease) -> Figure:
             ha="center" if abs(x) < 0.15 else side,
             va="center" if abs(x) >= 0.15 else ("bottom" if y > 0 else "top"),
             fontsize=8.5,
-            color=_INK,
+            color=INK,
         )
     axes.set_xlim(-1.9, 1.9)
     axes.set_ylim(-1.25, 1.25)
     axes.set_axis_off()
     title = _short(str(release.manifest["dataset"]))
-    axes.set_title(f"{title}: joined columns", loc="left", fontsize=11, color=_INK, fontweight="bold")
+    axes.set_title(f"{title}: joined columns", loc="left", fontsize=11, color=INK, fontweight="bold")
     note = "width: share of rows that independence would misplace"
     if any(len(table.columns) > 2 for table in model.tables):
         note += ", shaded: the same of three columns counted together"
     if release.target is not None:
         note += f"; every column is also counted with '{_short(release.target)}'"
-    figure.text(0.995, 0.005, note, ha="right", va="bottom", fontsize=7, color=_SOFT)
+    figure.text(0.995, 0.005, note, ha="right", va="bottom", fontsize=7, color=SOFT)
     return figure
 
 
@@ -82,5 +76,4 @@ def _moved_share(table: Floats, labels: Floats) -> float:
 
 
 def _short(text: str) -> str:
-    cut = text if len(text) <= _MAX_NAME else text[: _MAX_NAME - 1] + "…"
-    return "".join(c if c.isprintable() else "·" for c in cut).replace("$", r"\$")
+    return short_label(text, _MAX_NAME)
