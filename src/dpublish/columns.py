@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import Any, Literal, cast, get_args
 
 from dpublish.errors import SchemaError, did_you_mean
+from dpublish.spelling import BLANKS
 
 Kind = Literal["categorical", "ordinal", "boolean", "integer", "real", "date"]
 Outside = Literal["clip", "other", "drop"]
@@ -23,6 +24,8 @@ KINDS: tuple[str, ...] = get_args(Kind)
 OUTSIDE: tuple[str, ...] = get_args(Outside)
 NUMERIC_KINDS = ("integer", "real", "date")
 BOOLEAN_LEVELS = ("false", "true")
+OTHER = "(other)"
+MISSING = "(missing)"
 
 _KEYS = {
     "categorical": {"kind", "levels", "missing", "outside"},
@@ -131,11 +134,17 @@ def read_column(name: str, table: Mapping[str, Any]) -> Column:
     if kind == "boolean":
         return Column(**common, levels=BOOLEAN_LEVELS)
     if kind in ("categorical", "ordinal"):
-        return Column(**common, levels=_read_levels(where, table))
+        return Column(**common, levels=_read_levels(where, table, taken=_taken(missing=missing, other=outside == "other")))
     return Column(**common, **_read_numeric(where, kind, table))
 
 
-def _read_levels(where: str, table: Mapping[str, Any]) -> tuple[str, ...]:
+def _taken(*, missing: bool, other: bool) -> dict[str, str]:
+    """Names of levels that a column has unasked, and what is counted under them."""
+    taken = {OTHER: "values that are not listed"} if other else {}
+    return taken | ({MISSING: "missing values"} if missing else {})
+
+
+def _read_levels(where: str, table: Mapping[str, Any], taken: Mapping[str, str]) -> tuple[str, ...]:
     levels = table.get("levels")
     if levels is None:
         raise SchemaError(f"{where} has no levels. Add levels = [...]; they cannot be taken from the data.")
@@ -147,9 +156,16 @@ def _read_levels(where: str, table: Mapping[str, Any]) -> tuple[str, ...]:
         if isinstance(level, bool) or not isinstance(level, str | int):
             raise SchemaError(f"{where}: level {level!r} must be text or a whole number.")
     texts = tuple(str(level) for level in levels)
-    if len(set(texts)) != len(texts):
-        twice = next(text for i, text in enumerate(texts) if text in texts[:i])
-        raise SchemaError(f"{where}: level '{twice}' is listed twice.")
+    # cells are read without the blanks around them, and so are levels
+    plain = [text.strip(BLANKS) for text in texts]
+    if len(set(plain)) != len(plain):
+        twice = next(text for i, text in enumerate(plain) if text in plain[:i])
+        raise SchemaError(f"{where}: level '{twice}' is listed twice (blanks around a level do not count).")
+    if "" in plain:
+        raise SchemaError(f"{where}: a level is blank. Blank cells are missing values: leave it out and add missing = true.")
+    for text in plain:
+        if text in taken:
+            raise SchemaError(f"{where}: '{text}' is what {taken[text]} are counted under already. Leave that level out.")
     return texts
 
 

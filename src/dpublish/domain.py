@@ -15,12 +15,10 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, cast
 
-from dpublish.columns import Bound, Column, Kind
+from dpublish.columns import MISSING, OTHER, Bound, Column, Kind
 from dpublish.errors import SchemaError, did_you_mean
 
 MAX_CELLS = 1 << 63
-OTHER = "(other)"
-MISSING = "(missing)"
 
 
 def lei_bins(rows: int, dimensions: int) -> int:

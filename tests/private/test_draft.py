@@ -103,6 +103,8 @@ def test_identifiers_are_capped_with_a_remark() -> None:
         (["9" * 30, "-5"], "integer"),
         ([math.inf, 1.5], "real"),
         ([2**64 - 1, 5], "integer"),
+        (["x", "(other)", "(missing)", ""], "categorical"),
+        (["(other)"], "categorical"),
     ],
 )
 def test_edges_of_guessing_can_be_read_back(values: list[object], kind: str) -> None:

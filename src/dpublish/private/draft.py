@@ -14,13 +14,14 @@ from typing import Any
 
 import polars as pl
 
-from dpublish.columns import BOOLEAN_LEVELS, Column, Kind
+from dpublish.columns import BOOLEAN_LEVELS, MISSING, OTHER, Column, Kind
 from dpublish.encode import bounded_times
 from dpublish.errors import InputError
 from dpublish.readers.sources import open_source
 from dpublish.schema import Schema
 from dpublish.spelling import BLANKS, ZERO_FRACTION
 
+_NO_LEVEL = "replace me"
 MAX_LEVELS = 100
 _TRACKED = 20_000
 _LARGEST = (1 << 62) - 1
@@ -155,7 +156,7 @@ class _Guess:
         if self.low is None:
             if not self.seen:
                 self.remark = "No value was seen. Declare the levels, or delete this column."
-                return self._labels("categorical", ("replace me",))
+                return self._labels("categorical", (_NO_LEVEL,))
         elif self.date or self.whole or self.number:
             return self._numbers()
         if self.too_many or len(self.seen) > MAX_LEVELS:
@@ -163,8 +164,9 @@ class _Guess:
                 f"More than {MAX_LEVELS} different texts: the most frequent are listed, the rest become '(other)'. "
                 "Free text and identifiers do not belong in a release."
             )
-        levels = tuple(sorted(text for text, _ in self.seen.most_common(MAX_LEVELS)))
-        return self._labels("categorical", levels)
+        # as in rows of an earlier release: these names come with the column
+        levels = tuple(sorted(text for text, _ in self.seen.most_common(MAX_LEVELS) if text not in (OTHER, MISSING)))
+        return self._labels("categorical", levels or (_NO_LEVEL,))
 
     def _labels(self, kind: Kind, levels: tuple[str, ...]) -> Column:
         return Column(name=self.name, kind=kind, levels=levels, missing=self.missing, outside="other")

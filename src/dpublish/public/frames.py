@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dpublish.domain import OTHER, Axis, Domain
+from dpublish.columns import OTHER
+from dpublish.domain import Axis, Domain
 from dpublish.errors import QueryError
 
 Codes = NDArray[np.int64]

@@ -14,7 +14,8 @@ from typing import Any
 import polars as pl
 from sqlglot import exp
 
-from dpublish.domain import OTHER, Axis
+from dpublish.columns import OTHER
+from dpublish.domain import Axis
 from dpublish.errors import QueryError
 from dpublish.public.constants import Tree, bare, level_code, read_constant, shown
 from dpublish.spelling import BLANKS

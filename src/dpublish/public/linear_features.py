@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.domain import MISSING, OTHER, Axis
+from dpublish.columns import MISSING, OTHER
+from dpublish.domain import Axis
 
 FloatArray = NDArray[np.float64]
 CONSTANT = "(constant)"

@@ -16,7 +16,8 @@ import sqlglot
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from dpublish.domain import MISSING, OTHER, Domain
+from dpublish.columns import MISSING, OTHER
+from dpublish.domain import Domain
 from dpublish.errors import QueryError, did_you_mean
 from dpublish.public.constants import (
     Interval,

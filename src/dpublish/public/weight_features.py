@@ -16,7 +16,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.domain import MISSING, OTHER, Axis
+from dpublish.columns import MISSING, OTHER
+from dpublish.domain import Axis
 from dpublish.public.linear_features import FloatArray, _scaled
 
 Codes = NDArray[Any]
