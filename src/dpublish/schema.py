@@ -115,6 +115,12 @@ class Schema:
         return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True, default=str).encode()).hexdigest()
 
     def with_size(self, size: int) -> Schema:
+        """The same schema with a public number of units, where it declares none."""
+        if self.size_or_nominal not in (None, size):
+            key = "size" if self.neighbours == "replace-one" else "nominal_size"
+            raise SchemaError(
+                f"Schema '{self.name}' declares {key} = {self.size_or_nominal}; another one cannot be given beside it."
+            )
         return replace(self, size=size) if self.neighbours == "replace-one" else replace(self, nominal_size=size)
 
     def column(self, name: str) -> Column:

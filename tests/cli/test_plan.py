@@ -79,3 +79,11 @@ def test_domain_too_large(shop: Path, dpublish: Command) -> None:
     some = dpublish("plan", "--schema", "wide.toml", "--size", "1000", "--epsilon", "1", "--set", "columns=c0,c1")
     assert some.code == 2
     assert "threshold_factor = " in some.err
+
+
+def test_a_declared_size_is_not_overridden(shop: Path, dpublish: Command) -> None:
+    (shop / "sized.toml").write_text(SCHEMA.replace("[dataset]\n", "[dataset]\nsize = 400\n", 1))
+    assert dpublish("plan", "--schema", "sized.toml", "--size", "400", "--epsilon", "1").code == 0
+    refused = dpublish("plan", "--schema", "sized.toml", "--size", "500", "--epsilon", "1")
+    assert refused.code == 2
+    assert "declares size = 400" in refused.err

@@ -96,6 +96,13 @@ def test_an_unwritable_place_is_explained(tmp_path: Path) -> None:
         people_release().report(tmp_path / "none" / "a.html")
 
 
+def test_a_page_is_not_written_under_the_name_of_another_format(tmp_path: Path) -> None:
+    with pytest.raises(QueryError, match=r"name it 'a.html', not 'a.pdf'"):
+        people_release().report(tmp_path / "a.pdf")
+    assert not (tmp_path / "a.pdf").exists()
+    assert people_release().report(tmp_path / "a.HTM").exists()
+
+
 def test_charts_of_nothing_and_of_huge_numbers() -> None:
     for bars in ([], [Bar("a", 0, 0, 0)], [Bar("a", 3e9, 1e9, 7e9), Bar("b", 0, 0, 1)]):
         parsed(bar_chart(bars, "t"))

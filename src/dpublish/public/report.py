@@ -28,6 +28,9 @@ MAX_CHARTS = 24
 MAX_BARS = 20
 
 
+_PAGES = ("", ".html", ".htm")
+
+
 def write_report(release: HistogramRelease, path: str | Path) -> Path:
     """Write the page."""
     return save_page(report_html(release), path)
@@ -35,6 +38,10 @@ def write_report(release: HistogramRelease, path: str | Path) -> Path:
 
 def save_page(page: str, path: str | Path) -> Path:
     path = Path(path)
+    if path.suffix.lower() not in _PAGES:
+        raise QueryError(
+            f"A report is an HTML page: name it '{path.stem}.html', not '{path.name}'. A browser prints it as PDF."
+        )
     try:
         path.write_text(page, encoding="utf-8")
     except OSError as error:
