@@ -223,6 +223,13 @@ def test_largest_rho_comes_back_within_epsilon_and_is_nearly_largest(epsilon: F,
     assert budget.cap.covers(budget.charge(Cost.zcdp(rho)))
 
 
+@pytest.mark.parametrize("left", [F(1, 10**4), F(1, 10**22), F(1, 10**60)])
+def test_a_delta_that_is_nearly_one(left: F) -> None:
+    rho = largest_rho(1, 1 - left)
+    assert rho > 0
+    assert tight_epsilon(rho, 1 - left) <= 1
+
+
 def test_conversions_of_costs() -> None:
     assert Cost.pure("0.6").to_zcdp() == Cost.zcdp("0.18")
     assert Cost.approximate("0.6", "1e-9").to_zcdp() == Cost.zcdp("0.18", "1e-9")

@@ -32,6 +32,7 @@ _NUMBER = re.compile(r"[+-]?\d+/\d+|[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", 
 _LONGEST_NUMBER = 120  # characters; far beyond any sensible amount, and keeps a hostile plan from asking for huge integers
 _WORKING_DIGITS = 60
 _RESULT_DIGITS = 20
+_NEAR_ONE = Fraction(1, 1000)
 
 
 def exact(x: object, what: str = "epsilon") -> Fraction:
@@ -122,7 +123,10 @@ def _root(x: Decimal, context: Context) -> Decimal:
 
 
 def _log(x: Fraction) -> float:
-    """A float logarithm for searches; takes numerator and denominator apart so that tiny numbers do not vanish."""
+    """A float logarithm for searches; takes numerator and denominator apart so that tiny numbers do not vanish, nor tiny
+    distances from 1."""
+    if abs(x - 1) < _NEAR_ONE:
+        return math.log1p(float(x - 1))
     return math.log(x.numerator) - math.log(x.denominator)
 
 
@@ -152,7 +156,8 @@ def _best_order(log_rho: float, log_inverse_delta: float) -> Fraction:
         return rho * (1 + s) - math.log1p(1 / s) + (log_inverse_delta - math.log1p(s)) / s
 
     centre = 0.5 * (math.log(log_inverse_delta) - math.log(rho))
-    return Fraction(1 + math.exp(_minimise(epsilon, max(centre - 8, -30.0), min(centre + 8, 320.0))))
+    low = max(centre - 8, -30.0)  # below, 1 + s would be 1
+    return Fraction(1 + math.exp(_minimise(epsilon, low, max(low + 1, min(centre + 8, 320.0)))))
 
 
 def _overhead(alpha: Fraction, delta: Fraction) -> Fraction:

@@ -98,6 +98,8 @@ class Schema:
 
     @classmethod
     def from_toml(cls, text: str, *, folder: Path | None = None, where: str = "the schema") -> Schema:
+        if not isinstance(text, str):
+            raise SchemaError(f"{where} must be a text in TOML, not {type(text).__name__}.")
         try:
             data = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:

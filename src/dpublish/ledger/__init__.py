@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dpublish.cost import Budget
+from dpublish.errors import InputError
 from dpublish.ledger.base import Entry, Ledger, Receipt, Sealed, Status
 from dpublish.ledger.protects import Protects
 
@@ -37,6 +38,8 @@ def open_ledger(
     """
     from dpublish.ledger.opening import open_database_ledger
 
+    if budget is not None and not isinstance(budget, Budget):
+        raise InputError(f"budget must be a Budget, for example dp.Budget(epsilon=1), not {type(budget).__name__}.")
     return open_database_ledger(url, budget=budget, name=name, create=create, patience=patience, verify=verify)
 
 

@@ -130,6 +130,7 @@ class Answers:
 
 
 def check_level(level: float) -> float:
+    """How sure an interval is to be."""
     if isinstance(level, bool) or not isinstance(level, int | float) or not 0.5 <= level <= 0.9999:
         raise QueryError(f"level must lie between 0.5 and 0.9999, not {level!r}. The usual choice is 0.95.")
     return float(level)

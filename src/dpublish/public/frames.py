@@ -130,10 +130,15 @@ def sql_frame(cells: NDArray[np.uint64], counts: Weights, domain: Domain) -> pl.
     return pl.DataFrame([*columns, pl.Series(free_name("weight", tuple(one.name for one in columns)), counts)])
 
 
-def sample_rows(cells: NDArray[np.uint64], counts: Weights, domain: Domain, number: int, seed: int | None) -> pl.DataFrame:
-    """Rows drawn with replacement in proportion to the noisy counts. No privacy is at stake here, so a seed is harmless."""
+def rows_to_draw(number: int) -> int:
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= MAX_SAMPLE:
         raise QueryError(f"n must be a whole number from 0 to {MAX_SAMPLE}, not {number!r}.")
+    return number
+
+
+def sample_rows(cells: NDArray[np.uint64], counts: Weights, domain: Domain, number: int, seed: int | None) -> pl.DataFrame:
+    """Rows drawn with replacement in proportion to the noisy counts. No privacy is at stake here, so a seed is harmless."""
+    number = rows_to_draw(number)
     if number and not len(cells):
         raise QueryError("No cell of this release passed the threshold, so there is nothing to draw rows from.")
     generator = np.random.default_rng(seed)

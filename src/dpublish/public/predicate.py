@@ -181,6 +181,7 @@ class _Reader:
             left, right, kind = right, left, _FLIPPED[kind]
         if not isinstance(left, exp.Column):
             self._refuse_split_name(tree)
+            self._refuse_formula(left if left.find(exp.Column) else right)
             raise QueryError(f"'{shown(tree)}' names no column. Write a column on one side and a constant on the other.")
         return self._compare(self._column(left), kind, right)
 
@@ -208,6 +209,14 @@ class _Reader:
             written = shown(node).replace(" ", "")
             if written in self.position:
                 raise QueryError(f'Names with signs in them need double quotes: "{written}".')
+
+    def _refuse_formula(self, tree: Tree) -> None:
+        """Functions, cases and sums over a column."""
+        if tree.find(exp.Column):
+            raise QueryError(
+                f"'{shown(tree)}' computes something from a column. A predicate compares a column as it is with a constant; "
+                "list the values with in (...), or their range with between."
+            )
 
     def _is(self, tree: Tree) -> Leaf:
         index = self._column(tree.this)

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from dpublish.errors import QueryError
-from dpublish.public.estimation import Estimate
+from dpublish.public.estimation import Estimate, check_level
 from dpublish.public.grid import Floats, Grid
 from dpublish.public.suppression import normal_quantile
 
@@ -35,8 +35,7 @@ class Ranges:
         `value` may be smoother than `measured`, which takes rows as spread evenly inside a box; the limits do not move with it
         unless it would lie outside them, and it is cut where they are, at 0 and `most`. `most`: how many rows there can be.
         """
-        if not 0 < level < 1:
-            raise QueryError(f"level must lie between 0 and 1, not {level}.")
+        check_level(level)
         alpha = (1 - level) / 2
         # a sum of Laplace noise has a tail between that of one Laplace variable and the normal one: take the wider
         width = max(normal_quantile(alpha), math.log(1 / (2 * alpha)) / math.sqrt(2))

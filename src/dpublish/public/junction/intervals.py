@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.domain import Domain
-from dpublish.errors import QueryError
+from dpublish.public.estimation import check_level
 from dpublish.public.junction.cover import cover_table
 from dpublish.public.junction.fit import MeasuredColumn, MeasuredTable, label_estimate
 from dpublish.public.junction.margins import Floats, GroupSums, Ints, least_squares, solve_precision
@@ -69,8 +69,7 @@ class Intervals:
         self._combined = cache(self._combine)
 
     def range_of(self, node: Node, level: float) -> Range:
-        if not 0 < level < 1:
-            raise QueryError(f"level must lie between 0 and 1, not {level}.")
+        check_level(level)
         found = self._range(node, 1 - level)
         top = self._total(1 - level).high
         return Range(max(0.0, min(found.low, top)), max(0.0, min(found.high, top)), found.error, found.note)

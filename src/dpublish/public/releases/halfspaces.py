@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from dpublish.errors import BundleError, PublishError, QueryError, did_you_mean
-from dpublish.public.estimation import Estimate
+from dpublish.public.estimation import Estimate, check_level
 from dpublish.public.grid import MAX_POSITIONS, Grid
 from dpublish.public.manifest import fraction, table, text, whole
 from dpublish.public.releases.base import Release
@@ -76,8 +76,7 @@ class HalfspacesRelease(Release):
 
     def count(self, weights: Mapping[str, float], *, above: float, level: float = 0.95) -> HalfspaceEstimate:
         """How many rows have a weighted sum of columns of at least `above`, in the columns' own units (dates: ordinals)."""
-        if not 0 < level < 1:
-            raise QueryError(f"level must lie between 0 and 1, not {level}.")
+        check_level(level)
         for name in weights:
             if name not in self.columns:
                 raise QueryError(

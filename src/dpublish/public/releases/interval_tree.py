@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from dpublish.domain import Domain
 from dpublish.errors import QueryError
 from dpublish.public.estimation import Estimate
+from dpublish.public.frames import rows_to_draw
 from dpublish.public.grid import Floats, Grid, Ints, TreeShape
 from dpublish.public.manifest import fraction
 from dpublish.public.ranges import Bounds, Ranges, coordinates
@@ -133,7 +134,7 @@ class IntervalTreeRelease(Release):
         """The share of rows at or below each value (one column only): monotone, from 0 to 1."""
         grid = self._only()
         ends, heights = self._curve
-        given = np.asarray(values, dtype=np.float64)
+        given = _numbers(values)
         place = grid.coordinate(np.floor(given) + 1 if grid.whole else given)
         return np.asarray(np.interp(place, ends, heights))
 
@@ -141,7 +142,7 @@ class IntervalTreeRelease(Release):
         """The same with error bars, each held with `level`: columns value, share, low, high."""
         from dpublish.public.distribution import cdf_frame
 
-        grid, given = self._only(), np.asarray(values, dtype=np.float64).reshape(-1)
+        grid, given = self._only(), _numbers(values).reshape(-1)
         place = grid.coordinate(np.floor(given) + 1 if grid.whole else given)
         return cdf_frame(self, given, place, self.cdf(given), level)
 
@@ -150,16 +151,14 @@ class IntervalTreeRelease(Release):
         from dpublish.public.distribution import quantile_places
 
         grid = self._only()
-        if not 0 <= share <= 1:
-            raise QueryError(f"A quantile is asked for by a share from 0 to 1, not {share}.")
+        _check_share(share)
         low, high = quantile_places(self, self._prefix[0], share, level)
         return self._place_value(grid, low), self._place_value(grid, high)
 
     def quantile(self, share: float) -> Any:
         """The value below which about this share of the rows lies (one column only)."""
         grid = self._only()
-        if not 0 <= share <= 1:
-            raise QueryError(f"A quantile is asked for by a share from 0 to 1, not {share}.")
+        _check_share(share)
         ends, heights = self._curve
         # on a flat stretch every place is a quantile; the first is taken
         where = int(np.searchsorted(heights, share))
@@ -190,9 +189,9 @@ class IntervalTreeRelease(Release):
         """Synthetic points: boxes in proportion to their counts, uniform inside a box."""
         rng = np.random.default_rng(seed)
         weights = np.maximum(self.counts, 0.0)
-        size = max(0, round(self.rows)) if n is None else n
-        if size < 0 or weights.sum() == 0:
-            raise QueryError("There is nothing to sample from, or a negative number of rows was asked for.")
+        size = rows_to_draw(max(0, round(self.rows)) if n is None else n)
+        if weights.sum() == 0:
+            raise QueryError("No box of this release has rows, so there is nothing to sample from.")
         chosen = rng.choice(weights.size, size, p=weights / weights.sum())
         starts, ends = self.shape.corners(self.boxes)
         out = {}
@@ -311,3 +310,15 @@ class IntervalTreeRelease(Release):
         if grid.kind != "date":
             return whole_numbers
         return (whole_numbers - 719_163).cast(pl.Int32).cast(pl.Date)  # polars counts days from 1970-01-01
+
+
+def _check_share(share: float) -> None:
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
+        raise QueryError(f"A quantile is asked for by one share from 0 to 1, not {share!r}.")
+
+
+def _numbers(values: Any) -> Floats:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise QueryError(f"The distribution is asked for at numbers (dates: their ordinals), not at {values!r}.") from None

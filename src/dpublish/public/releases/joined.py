@@ -14,8 +14,8 @@ import polars as pl
 
 from dpublish.domain import Domain
 from dpublish.errors import BundleError, QueryError
-from dpublish.public.estimation import Estimate
-from dpublish.public.frames import MAX_SAMPLE, drawn_values, free_name, other_names, sql_columns
+from dpublish.public.estimation import Estimate, check_level
+from dpublish.public.frames import drawn_values, free_name, other_names, rows_to_draw, sql_columns
 from dpublish.public.junction.cover import cover_codes, cover_table
 from dpublish.public.junction.fit import fit_model
 from dpublish.public.junction.intervals import Intervals
@@ -136,9 +136,7 @@ class JoinedRelease(Release):
 
     def sample(self, n: int | None = None, *, seed: int | None = None, where: str | None = None) -> pl.DataFrame:
         """Synthetic rows from the model; with `where`, only such as satisfy a predicate. A seed is harmless here."""
-        number = self.rows if n is None else n
-        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= MAX_SAMPLE:
-            raise QueryError(f"n must be a whole number from 0 to {MAX_SAMPLE}, not {number!r}.")
+        number = rows_to_draw(self.rows if n is None else n)
         generator = np.random.default_rng(seed)
         codes = self.model.sample_codes(number, generator) if where is None else self._conditional(where, number, generator)
         return pl.DataFrame([drawn_values(axis, code, generator) for axis, code in zip(self.domain.axes, codes, strict=True)])
@@ -212,8 +210,7 @@ class JoinedRelease(Release):
             return counted * (self.model.total / DRAWN)
 
     def _ranges(self, indexes: list[int], level: float) -> tuple[Floats, Floats, Floats]:
-        if not 0 < level < 1:
-            raise QueryError(f"level must lie between 0 and 1, not {level}.")
+        check_level(level)
         target = self.measured.target
         features = [index for index in indexes if index != target]
         if len(indexes) == 1:

@@ -18,8 +18,13 @@ MAX_GROUPS = 1_000_000
 
 def named_columns(domain: Domain, columns: Sequence[str]) -> list[int]:
     """The places of columns in a domain. Raises `QueryError` for none, for one named twice and for unknown ones."""
+    if len(columns) == 1 and isinstance(columns[0], list | tuple):
+        columns = columns[0]  # a list of names means the names
     if not columns:
         raise QueryError(f"Name at least one column. Columns: {', '.join(domain.names)}.")
+    for column in columns:
+        if not isinstance(column, str):
+            raise QueryError(f"A column's name is a text, not {column!r}. Columns: {', '.join(domain.names[:40])}.")
     if len(set(columns)) != len(columns):
         raise QueryError("A column is named twice.")
     try:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dpublish.domain import Domain
 from dpublish.errors import BundleError, PublishError, QueryError
 from dpublish.public.class_limits import ClassLimits
-from dpublish.public.estimation import Estimate
+from dpublish.public.estimation import Estimate, check_level
 from dpublish.public.frames import cell_frame, decode_cells, sample_rows, sql_frame
 from dpublish.public.manifest import read_domain, table, text, whole
 from dpublish.public.releases.base import Release
@@ -202,7 +202,7 @@ class SyntheticRelease(Release):
 
     @staticmethod
     def _check_level(level: float) -> None:
-        if not 0 < level <= 0.95:
+        if check_level(level) > 0.95:
             raise QueryError("The error of this release is stated at 95%; ask for a level of at most 0.95.")
 
     def summary(self) -> dict[str, str]:

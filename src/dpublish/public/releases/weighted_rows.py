@@ -17,7 +17,7 @@ from dpublish.domain import Domain
 from dpublish.encode import encode_frame
 from dpublish.errors import BundleError, QueryError
 from dpublish.public.estimation import check_level
-from dpublish.public.frames import MAX_SAMPLE, free_name
+from dpublish.public.frames import free_name, rows_to_draw
 from dpublish.public.linear_features import FloatArray
 from dpublish.public.manifest import digest, table, text, whole
 from dpublish.public.public_rows import encode_public, frame_digest, read_public, with_truth
@@ -202,9 +202,7 @@ class WeightedRowsRelease(Release):
 
     def sample(self, n: int | None = None, *, seed: int | None = None) -> pl.DataFrame:
         """Rows without weights, drawn with replacement in proportion to the weights. Means over them vary more."""
-        number = round(self.private_rows) if n is None else n
-        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= MAX_SAMPLE:
-            raise QueryError(f"n must be a whole number from 0 to {MAX_SAMPLE}, not {number!r}.")
+        number = rows_to_draw(round(self.private_rows) if n is None else n)
         generator = np.random.default_rng(seed)
         ends = np.cumsum(self.sample_weight)
         chosen = np.searchsorted(ends, generator.random(number) * ends[-1], side="right")
