@@ -129,10 +129,12 @@ def encode_public(name: str, frame: pl.DataFrame, axes: Sequence[Axis], base: Fl
 def _typed(column: pl.Series, axis: Axis) -> pl.Series:
     """Numbers of a numeric column as numbers, truth of a boolean one as such; the rest is left to the encoder's rules."""
     if axis.kind == "boolean" and column.dtype != pl.Boolean:
-        codes = encode_frame(pl.DataFrame([column]), Domain((replace(axis, other=True, missing=True, outside="other"),))).codes[
-            0
-        ]
-        return column_values(replace(axis, other=True, missing=True), codes.astype(np.int64)).alias(axis.name)
+        wide = replace(axis, other=True, missing=True, outside="other")
+        codes = encode_frame(pl.DataFrame([column]), Domain((wide,))).codes[0].astype(np.int64)
+        if (codes == wide.other_code).any():  # neither true nor false, and not missing: kept apart, as in private rows
+            labels = [None if code == wide.missing_code else wide.label(code) for code in range(wide.cardinality)]
+            return pl.Series(axis.name, labels).gather(codes)
+        return column_values(wide, codes).alias(axis.name)
     if axis.kind in ("integer", "real") and column.dtype == pl.String:
         return column.str.strip_chars().cast(pl.Float64, strict=False)
     if axis.kind == "date" and column.dtype == pl.String:
@@ -164,9 +166,15 @@ def plain_array(column: pl.Series) -> NDArray[Any]:
 
 
 def with_truth(frame: pl.DataFrame, axes: Iterable[Axis]) -> pl.DataFrame:
-    """Boolean columns as booleans again, where missing values had made them text."""
-    texts = [axis.name for axis in axes if axis.kind == "boolean" and frame.schema.get(axis.name) == pl.String]
+    """Boolean columns as booleans again, where missing values had made them text; not those that hold anything else."""
     truth = {"true": True, "false": False}
+    texts = [
+        axis.name
+        for axis in axes
+        if axis.kind == "boolean"
+        and frame.schema.get(axis.name) == pl.String
+        and bool(frame.get_column(axis.name).drop_nulls().is_in(list(truth)).all())
+    ]
     return frame.with_columns(pl.col(name).replace_strict(truth, default=None, return_dtype=pl.Boolean) for name in texts)
 
 
