@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from dpublish.errors import QueryError
-from dpublish.public.export import export_release
+from dpublish.public.export import export_release, write_table
 from public.simulated import people_release
 
 
@@ -28,3 +29,11 @@ def test_mistakes(tmp_path: Path) -> None:
         export_release(release, tmp_path / "a", n=5)
     with pytest.raises(QueryError, match="cannot be written"):
         export_release(release, tmp_path / "none" / "a.csv")
+
+
+def test_lists_of_items_are_json_in_a_csv_cell(tmp_path: Path) -> None:
+    """Items may hold blanks, commas and quotes."""
+    sets = [["whole grain", "milk, skimmed"], [], ['6" nails', "a\\b", "line\nbreak\tand tab"], None]
+    path = write_table(pl.DataFrame({"items": sets, "weight": [1.0, 2.0, 3.0, 4.0]}), tmp_path / "a.csv", to="csv")
+    read = pl.read_csv(path)["items"].to_list()
+    assert [None if text is None else json.loads(text) for text in read] == sets

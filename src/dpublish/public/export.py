@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 FORMATS = ("csv", "parquet")
 Format = Literal["csv", "parquet"]
+_ESCAPED = [("\\", "\\\\"), ('"', '\\"'), *((chr(code), f"\\u{code:04x}") for code in range(32))]
+"""What JSON writes in another way inside a text; backslashes first."""
 
 
 def export_release(
@@ -43,15 +45,28 @@ def format_of(path: Path) -> Format:
 
 def write_table(frame: pl.DataFrame, path: str | Path, *, to: Format) -> Path:
     """Write a frame; a file that is there is overwritten."""
+    import polars as pl
     import polars.selectors as cs
 
     path = Path(path)
     try:
         with path.open("wb") as file:
             if to == "csv":
-                frame.with_columns(cs.list().list.join(" ")).write_csv(file)  # a CSV cell holds no list
+                lists = frame.select(cs.by_dtype(pl.List(pl.String))).columns
+                frame.with_columns(_as_json(name) for name in lists).write_csv(file)
             else:
                 frame.write_parquet(file, compression="zstd")
     except OSError as error:
         raise QueryError(f"'{path}' cannot be written: {error.strerror or type(error).__name__}.") from None
     return path
+
+
+def _as_json(name: str) -> pl.Expr:
+    """A list of texts as one cell: a CSV cell holds no list, and items may hold blanks and commas."""
+    import polars as pl
+
+    quoted = pl.element()
+    for sign, written in _ESCAPED:
+        quoted = quoted.str.replace_all(sign, written, literal=True)
+    joined = pl.col(name).list.eval('"' + quoted + '"').list.join(", ")
+    return ("[" + joined + "]").alias(name)
