@@ -64,6 +64,7 @@ def _number(axis: Axis, cell: Any) -> float | int:
         raise Missing
     if isinstance(cell, str):
         text = cell.strip(BLANKS)
+        text = {"true": "1", "false": "0"}.get(text.lower(), text)
         if not NUMBER.fullmatch(text):
             raise Missing
         cell = int(text) if re.fullmatch(r"[+-]?[0-9]+", text) else float(text)
