@@ -8,7 +8,6 @@ Every method, ours too, runs in a process of its own on one thread, under the in
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import subprocess
@@ -22,6 +21,7 @@ import numpy as np
 from coded import TABLES, Coded, coded, schema_text
 from measures import auc_of, measure
 from methods import METHODS
+from runs import append
 
 HERE = Path(__file__).resolve().parent
 DELTA = "1e-9"
@@ -77,12 +77,6 @@ def child(command: list[str], errors: Path, timeout: float) -> tuple[int | None,
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
     return None, usage
-
-
-def append(line: dict[str, Any], out: Path) -> None:
-    with out.open("a") as file:
-        file.write(json.dumps(line) + "\n")
-    print({key: round(value, 4) if isinstance(value, float) else value for key, value in line.items()}, flush=True)
 
 
 def main() -> None:

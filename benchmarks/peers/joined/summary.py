@@ -1,6 +1,6 @@
 """Figures of run.py or sweep.py as JSON, tables and plots.
 
-python summary.py FIGURES.jsonl --json results.json --png results.png --readme README.md
+python summary.py [RUNS.jsonl] --json results.json --png results.png --readme README.md
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from coded import TABLES
 from methods import METHODS, OURS
+from runs import pooled, read_runs
 
 QUALITY = ("tv2", "tv2_worst", "tv3", "auc_logistic", "auc_boosting")
 COST = ("seconds", "cpu", "peak_mb")
@@ -26,21 +27,20 @@ BEGIN, END = "<!-- {0}: begin -->", "<!-- {0}: end -->"
 def read(path: Path) -> list[dict[str, Any]]:
     """Means and standard deviations over seeds, one entry a table, epsilon and method; failed runs are counted."""
     found = defaultdict(list)
-    for text in path.read_text().splitlines():
-        line = json.loads(text)
+    for line in read_runs(path):
         found[line["table"], float(line["epsilon"]), line["method"]].append(line)
     out = []
     for (table, epsilon, method), lines in sorted(found.items(), key=_order):
         runs = [line for line in lines if "failed" not in line]
-        one: dict[str, Any] = {"table": table, "epsilon": epsilon, "method": method, "runs": len(runs)}
+        number = sum(line.get("runs", 1) for line in runs)
+        one: dict[str, Any] = {"table": table, "epsilon": epsilon, "method": method, "runs": number}
         failures = [line["failed"] for line in lines if "failed" in line]
         if failures:
             one |= {"failed": len(failures), "failure": failures[0]}
         for key in (*QUALITY, *COST):
-            values = [run[key] for run in runs if key in run]
-            if values:
-                one[key] = round(float(np.mean(values)), 4)
-                one[f"{key}_sd"] = round(float(np.std(values, ddof=1)), 4) if len(values) > 1 else None
+            if (figures := pooled(runs, key)) is not None:
+                mean, spread = figures
+                one |= {key: round(mean, 4), f"{key}_sd": None if spread is None else round(spread, 4)}
         out.append(one)
     return out
 
@@ -176,7 +176,7 @@ def insert(page: Path, name: str, text: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("figures", type=Path)
+    parser.add_argument("figures", type=Path, nargs="?", default=Path(__file__).with_name("runs.jsonl"))
     parser.add_argument("--json", type=Path)
     parser.add_argument("--png", type=Path)
     parser.add_argument("--readme", type=Path)

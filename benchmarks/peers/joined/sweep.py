@@ -1,10 +1,10 @@
 """The whole comparison as a queue: one run at a time, those already in the file left out, until a time of day (UTC).
 
-    python sweep.py --data DIR --environments DIR --out FILE.jsonl [--until 02:45] [--only METHOD ...] [--table TABLE ...]
-        [--epsilon E ...]
+    python sweep.py --data DIR --environments DIR [--out FILE.jsonl] [--until 02:45] [--only METHOD ...] [--table TABLE ...]
+        [--epsilon E ...] [--again]
 
 Stop it and start it again at will: it goes on with the first run that the file lacks. Runs that failed or took too long are in
-the file too and not tried again; take their lines out to try again.
+the file too and not tried again. --again takes the lines of what is named out first.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import itertools
-import json
 import signal
 import sys
 from collections.abc import Iterator
@@ -20,12 +19,12 @@ from pathlib import Path
 
 from coded import TABLES, coded
 from methods import ADAPTIVE, METHODS, OURS
+from runs import Job, append, jobs_of, leave_out, read_runs
 
-from run import append, run
+from run import run
 
 EPSILONS = ("0.1", "0.3", "1", "3", "10")
 SEEDS = 5
-Job = tuple[str, str, str, int]
 
 
 def jobs() -> Iterator[Job]:
@@ -49,13 +48,6 @@ def jobs() -> Iterator[Job]:
             yield method, table, epsilon, seed
 
 
-def done(path: Path) -> set[Job]:
-    if not path.exists():
-        return set()
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    return {(line["method"], line["table"], line["epsilon"], line["seed"]) for line in lines}
-
-
 def wanted(job: Job, given: argparse.Namespace) -> bool:
     named = (given.only, given.table, given.epsilon)
     return all(not names or part in names for part, names in zip(job, named, strict=False))
@@ -65,17 +57,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--environments", type=Path, default=Path("build/peers"))
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=Path(__file__).with_name("runs.jsonl"))
     parser.add_argument("--until", help="HH:MM, UTC: no run starts after it, and one under way is stopped")
     parser.add_argument("--timeout", type=float, default=3600, help="seconds for one run")
     parser.add_argument("--only", action="append", choices=list(METHODS))
     parser.add_argument("--table", action="append", choices=TABLES)
     parser.add_argument("--epsilon", action="append", choices=EPSILONS)
+    parser.add_argument("--again", action="store_true", help="forget earlier runs of what --only names")
     given = parser.parse_args()
+    if given.again:
+        if not given.only:
+            parser.error("--again needs --only: peers take hours")
+        leave_out((line for line in read_runs(given.out) if wanted(jobs_of(line)[0], given)), given.out)
     end = _end(given.until)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # an exception, so that the run under way is ended too
     while True:  # the list is made anew after every run, so that lines taken out or added count at once
-        ready = done(given.out)
+        ready = {held for line in read_runs(given.out) for held in jobs_of(line)}
         job = next((job for job in jobs() if job not in ready and wanted(job, given)), None)
         seconds = (end - datetime.datetime.now(datetime.UTC)).total_seconds()
         if job is None or seconds <= 0:
