@@ -115,6 +115,18 @@ class Beliefs:
         self.factors = [task.factor_of(target) for task, target in zip(every, targets, strict=True)]
         return done
 
+    def given(self, evidence: Mapping[int, Floats]) -> Beliefs:
+        """The tables after news of some columns: the rows of each state and label (states x labels) multiplied by a factor."""
+        out = Beliefs(self.tree, self.states, self.labels)
+        out.tables = [table.copy() for table in self.tables]
+        out._shared = dict(self._shared)
+        news = [
+            Target((column,), (np.arange(len(factor), dtype=np.int64),), np.ones_like(factor))
+            for column, factor in evidence.items()
+        ]
+        out.fit(news, walks=0, known=list(evidence.values()))
+        return out
+
     def over(self, home: int, columns: Sequence[int]) -> Floats:
         """The table of some columns of one clique: the label, then axes in the order given."""
         kept = self._sorted(columns)

@@ -16,7 +16,8 @@ from dpublish.domain import Domain
 from dpublish.errors import BundleError, QueryError
 from dpublish.public.estimation import Estimate, check_level
 from dpublish.public.frames import drawn_values, free_name, other_names, rows_to_draw, sql_columns
-from dpublish.public.junction.cover import cover_codes, cover_table
+from dpublish.public.junction.condition import Conditioned
+from dpublish.public.junction.cover import cover_table
 from dpublish.public.junction.fit import fit_model
 from dpublish.public.junction.intervals import Intervals
 from dpublish.public.junction.margins import Floats, Ints
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 
 DRAWN = 200_000
 """Rows drawn from the model where its exact table is too large."""
-
-_ROUNDS = 60
 
 
 @dataclass(frozen=True)
@@ -138,7 +137,12 @@ class JoinedRelease(Release):
         """Synthetic rows from the model; with `where`, only such as satisfy a predicate. A seed is harmless here."""
         number = rows_to_draw(self.rows if n is None else n)
         generator = np.random.default_rng(seed)
-        codes = self.model.sample_codes(number, generator) if where is None else self._conditional(where, number, generator)
+        if where is not None:
+            frame, held = self._given(where).sample(number, generator)
+            if frame.height < number:
+                raise QueryError(f"Rows with {where} are too rare in this release to draw {number} of them: {held} were found.")
+            return frame
+        codes = self.model.sample_codes(number, generator)
         return pl.DataFrame([drawn_values(axis, code, generator) for axis, code in zip(self.domain.axes, codes, strict=True)])
 
     def fit(
@@ -189,16 +193,21 @@ class JoinedRelease(Release):
         return self.model.sample_codes(DRAWN, np.random.default_rng(0))
 
     def _expected(self, node: Node) -> float:
-        """The model's count of a predicate: exact where the table fits, from drawn rows otherwise."""
+        """The model's count of a predicate: exact where the table fits, or where the predicate ties no columns together; from
+        drawn rows otherwise."""
         from dpublish.public.predicate import columns_of
 
         columns = sorted(columns_of(node))
         try:
             expected = self.model.joint(columns)
         except TableTooLarge:
-            found = cover_codes(node, self.domain, columns, [self._drawn[column] for column in columns], DRAWN)
-            return float(found.share.mean()) * self.model.total
+            return Conditioned(self.model, self.domain, node).expected(DRAWN, np.random.default_rng(0))
         return float((cover_table(node, self.domain, columns).share * expected).sum())
+
+    def _given(self, where: str) -> Conditioned:
+        from dpublish.public.predicate import parse_predicate
+
+        return Conditioned(self.model, self.domain, parse_predicate(where, self.domain))
 
     def _counts(self, indexes: list[int]) -> Floats:
         try:
@@ -277,27 +286,6 @@ class JoinedRelease(Release):
             weights = np.full(DRAWN, self.model.total / DRAWN)
         columns = sql_columns(self.domain.axes, {index: code.astype(np.int64) for index, code in codes.items()})
         return pl.DataFrame([*columns, pl.Series(free_name("weight", tuple(one.name for one in columns)), weights)])
-
-    def _conditional(self, where: str, number: int, generator: np.random.Generator) -> list[Ints]:
-        """Rows that satisfy a predicate, by drawing and keeping. A row whose bin is cut is kept with the share inside."""
-        from dpublish.public.predicate import columns_of, parse_predicate
-
-        node = parse_predicate(where, self.domain)
-        columns = sorted(columns_of(node))
-        kept: list[list[Ints]] = []
-        held, batch = 0, max(10_000, 2 * number)
-        for _ in range(_ROUNDS):
-            drawn = self.model.sample_codes(batch, generator)
-            share = cover_codes(node, self.domain, columns, [drawn[column] for column in columns], batch).share
-            hit = np.flatnonzero(generator.random(batch) < share)
-            kept.append([code[hit] for code in drawn])
-            held += len(hit)
-            if held >= number:
-                break
-        if held < number:
-            raise QueryError(f"Rows with {where} are too rare in this release to draw {number} of them: {held} were found.")
-        order = generator.permutation(held)[:number]
-        return [np.concatenate(parts)[order] for parts in zip(*kept, strict=True)]
 
 
 def _arrays(tables: Mapping[str, pl.DataFrame]) -> dict[str, dict[str, Ints]]:
