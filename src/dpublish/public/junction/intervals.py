@@ -37,6 +37,9 @@ MISFIT = (
 )
 BOUNDS = "not counted: the interval holds bounds from what was counted, and is wide where the release cannot tell"
 _DENSE = 1500
+_LAPLACE_STEP = 1 / 6
+_DUST = 1e-6
+"""Sums of floats miss whole numbers by less."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +55,27 @@ class Range:
 def quantile(alpha: float, noise: str) -> float:
     """Standard deviations that a sum of noise terms stays within, on one side, but for alpha.
 
-    Sums of Laplace terms lie between one Laplace term and a normal variable; the wider of the two is taken.
+    Sums of Laplace terms lie between one Laplace term and a normal variable; the wider of the two is taken. See `half_width`.
     """
     from scipy.stats import norm
 
     normal = float(norm.isf(alpha))
     return normal if noise == "gaussian" else max(normal, -math.log(2 * alpha) / math.sqrt(2))
+
+
+def half_width(variance: float | Floats, alpha: float, noise: str) -> Floats:
+    """Rows that a sum of noise terms stays within, on one side, but for alpha, once the end is a whole number (`whole_rows`).
+
+    Noise is drawn in whole numbers. Where it is small, its variance is below that of the Laplace law whose tail it has, by at
+    most 1/6 (1/sinh^2 x >= 1/x^2 - 1/3).
+    """
+    more = _LAPLACE_STEP if noise == "laplace" else 0.0
+    return np.asarray(quantile(alpha, noise) * np.sqrt(np.maximum(0.0, variance) + more))
+
+
+def whole_rows(low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """Limits moved out to whole numbers, as counts are. Between them noise of a row or two would fall through."""
+    return np.floor(low + _DUST), np.ceil(high - _DUST)
 
 
 class Intervals:
@@ -103,8 +121,9 @@ class Intervals:
 
     def _spread(self, value: Floats, error: Floats, level: float) -> tuple[Floats, Floats, Floats]:
         top = self._total(1 - level).high
-        width = quantile((1 - level) / 2, self._measured.noise) * error
-        return np.clip(value - width, 0.0, top), np.clip(value + width, 0.0, top), error
+        width = half_width(error * error, (1 - level) / 2, self._measured.noise)
+        low, high = whole_rows(value - width, value + width)
+        return np.clip(low, 0.0, top), np.clip(high, 0.0, top), error
 
     def _range(self, node: Node, alpha: float) -> Range:
         columns = columns_of(node)
@@ -244,15 +263,14 @@ class Intervals:
         return np.broadcast_to(found.inside[..., None], shape), np.broadcast_to(found.touched[..., None], shape)
 
     def _between(self, inside: tuple[float, float], touched: tuple[float, float], alpha: float) -> Range:
-        width = quantile(alpha / 2, self._measured.noise)
-        errors = [math.sqrt(max(0.0, variance)) for _, variance in (inside, touched)]
-        low, high = inside[0] - width * errors[0], touched[0] + width * errors[1]
-        return Range(low, max(low, high), max(errors) + max(0.0, touched[0] - inside[0]) / (2 * width))
+        noise = self._measured.noise
+        widths = [half_width(variance, alpha / 2, noise) for _, variance in (inside, touched)]
+        low, high = (float(end) for end in whole_rows(inside[0] - widths[0], touched[0] + widths[1]))
+        error = math.sqrt(max(0.0, inside[1], touched[1]))
+        return Range(low, max(low, high), error + max(0.0, touched[0] - inside[0]) / (2 * quantile(alpha / 2, noise)))
 
     def _linear(self, value: float, variance: float, alpha: float) -> Range:
-        error = math.sqrt(variance)
-        width = quantile(alpha / 2, self._measured.noise) * error
-        return Range(value - width, value + width, error)
+        return self._between((value, variance), (value, variance), alpha)
 
     def _total(self, alpha: float) -> Range:
         if self._measured.total is not None:
@@ -275,10 +293,11 @@ class Intervals:
         levels = value.shape[0]
         if not groups or levels > _DENSE:
             return value, np.full(levels, math.sqrt(measured.variance))
-        precision = np.eye(levels) / measured.variance
+        # in units of the column's own noise, so that no level is lost beside tables with far less noise
+        precision = np.eye(levels)
         for one in groups:
-            precision += (one.group_of[:, None] == one.group_of[None, :]) / one.variance
-        return value, np.sqrt(np.diag(np.linalg.inv(precision)))
+            precision += (one.group_of[:, None] == one.group_of[None, :]) * (measured.variance / one.variance)
+        return value, np.sqrt(measured.variance * np.diag(np.linalg.inv(precision)))
 
     def _cells(self, features: Sequence[int]) -> int:
         return math.prod(self._domain.axes[column].cardinality for column in features) * self._labels
