@@ -285,6 +285,16 @@ def test_a_full_disk_at_the_end_says_where_the_paid_release_is(
     assert spent(curator) == 1
 
 
+def test_what_is_too_little_follows_from_the_rows_of_a_unit() -> None:
+    """Noise grows with them: a thousandth of a millionth a row cannot be opened, however it is written."""
+    text = '[dataset]\nname = "v"\nneighbours = "add-remove-one"\nunit = "who"\nmax_rows_per_unit = 1000\n'
+    schema = dp.Schema.from_toml(text + '[columns.x]\nkind = "boolean"\n')
+    for cost in (dp.Cost.pure("1/2000"), dp.Cost.zcdp("1e-7")):
+        with pytest.raises(dp.PlanError, match="so small that nothing can be planned with it for units of up to 1,000 rows"):
+            dp.JoinedHistograms().plan(schema, cost)
+    assert dp.JoinedHistograms().plan(schema, dp.Cost.pure("1/1000")).cost == dp.Cost.pure("1/1000")
+
+
 def test_rho_stands_for_every_delta(curator: dp.Curator) -> None:
     with pytest.raises(dp.PlanError, match="not both"):
         curator.plan(dp.Histogram(), rho="1/4", delta="1e-6")

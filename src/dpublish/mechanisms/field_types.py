@@ -31,14 +31,16 @@ LEAST = {"epsilon": Fraction(1, 10**6), "rho": Fraction(1, 10**12), "delta": Fra
 """Below, noise would be wider than the numbers that a release may hold, so that a paid release could not be opened."""
 
 
-def check_cost(cost: Cost) -> None:
+def check_cost(cost: Cost, rows_per_unit: int) -> None:
     """What a plan promises is worked out in floats, which end long before exact amounts do."""
+    widened = {"epsilon": rows_per_unit, "rho": rows_per_unit**2, "delta": 1}  # noise grows with the rows of a unit
     for name, least in LEAST.items():
-        amount = getattr(cost, name)
+        amount, least = getattr(cost, name), least * widened[name]
         if amount and not least <= amount <= MOST:
             size = "small" if amount < least else "large"
+            units = f" for units of up to {rows_per_unit:,} rows" if widened[name] > 1 else ""
             raise PlanError(
-                f"{name} is so {size} that nothing can be planned with it. Use {float(least):g} to {float(MOST):g}."
+                f"{name} is so {size} that nothing can be planned with it{units}. Use {float(least):g} to {float(MOST):g}."
             )
 
 
@@ -47,7 +49,7 @@ def guarded(plan: Callable[..., Plan]) -> Callable[..., Plan]:
 
     @functools.wraps(plan)
     def checked(self: Any, schema: Schema, cost: Cost) -> Plan:
-        check_cost(cost)
+        check_cost(cost, schema.unit.max_rows)
         return plan(self, schema, cost)
 
     return checked

@@ -107,6 +107,8 @@ def test_the_better_noise_is_recommended() -> None:
         ({"workload": {"a": "much"}}, Cost.pure(1), "the weight of 'a'"),
         ({"misfit_share": 1}, Cost.pure(1), "misfit_share"),
         ({"misfit_share": "1/2"}, Cost.pure(1), "leave something"),
+        ({"misfit_share": "1e-15"}, Cost.pure(1), "0, or at least 1/1000"),
+        ({"column_share": "1e-15"}, Cost.pure(1), "at least 1/1000"),
         ({"rounds": 9}, Cost.pure(1), "rounds must be"),
         ({"rounds": True}, Cost.pure(1), "rounds must be"),
         ({}, Cost.zcdp("1e-30"), "so small"),
@@ -264,6 +266,20 @@ def test_the_misfit_moves_by_at_most_one_row() -> None:
         moves += [abs(whole - misfit(first, other)) for other in cells]
         widest = max(widest, *moves)
     assert UNIT / 2 < widest <= UNIT
+
+
+def test_the_misfit_of_a_model_of_any_size_stays_in_64_bits() -> None:
+    """Noise has no end, so that a published model may have any number of rows: 2^64 here, in the largest table there is."""
+    labels = np.full(16, 2.0**60)
+    states = {column: np.zeros(64, dtype=np.int64) for column in (0, 1)}
+    model = join_tables(labels, [np.full((64, 16), 2.0**54)] * 2 + [np.diag(labels)], states, [], target=2)
+
+    def misfit(rows: list[tuple[int, ...]]) -> int:
+        codes = [np.array([row[column] for row in rows], dtype=np.int64) for column in range(3)]
+        return largest_misfit(LabelledRows(codes, [64, 64, 16], 2), model, [0, 1], set(), 64)
+
+    assert abs(misfit([]) - misfit([(0, 0, 0)])) <= UNIT
+    assert misfit([]) > 2**61
 
 
 def broken(method: dp.JoinedHistograms, schema: Schema, cost: Cost) -> Broken:

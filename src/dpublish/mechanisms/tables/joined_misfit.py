@@ -20,8 +20,8 @@ from dpublish.public.junction.model import JunctionModel
 
 MAX_BLOCKS = 64
 _WORK = 10**9
-_LARGEST_CELL = 1 << 48
-"""No cell of the model counts for more, in units: a sum over a pair's blocks must stay in 64 bits."""
+_LARGEST_CELL = 1 << 46
+"""No cell of the model counts for more, in units: sums over the 64 x 64 blocks of a pair and 16 labels must stay in 64 bits."""
 
 
 def block_limit(columns: int, labels: int) -> int:

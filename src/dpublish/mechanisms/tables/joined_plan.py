@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 MAX_LABELS = 16
 MAX_COLUMN_CELLS = 1 << 22
 MAX_COLUMNS = 500
+LEAST_SHARE = Fraction(1, 1000)
+"""Of the budget, for a step: with less, its noise would be wider than a file can hold, beside tables with far less of it."""
 USUAL_WEIGHT = 4
 """Of what a workload names without a weight."""
 
@@ -45,11 +47,12 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan:
             )
     column_share, choice_share = _share(method.column_share, "column_share"), _share(method.choice_share, "choice_share")
     misfit_share = exact(method.misfit_share, "misfit_share")
-    if not 0 <= misfit_share < 1:
-        raise PlanError(f"misfit_share must be at least 0 and below 1, not {method.misfit_share}.")
-    if column_share + choice_share + misfit_share >= 1:
+    if misfit_share and not LEAST_SHARE <= misfit_share < 1:
+        raise PlanError(f"misfit_share must be 0, or at least {LEAST_SHARE} and below 1, not {method.misfit_share}.")
+    if column_share + choice_share + misfit_share > 1 - LEAST_SHARE:
         raise PlanError(
-            "column_share, choice_share and misfit_share must leave something for the pairs: together they must stay below 1."
+            "column_share, choice_share and misfit_share must leave something for the pairs: together they must be at most "
+            f"{1 - LEAST_SHARE}."
         )
     rounds = method.rounds
     if rounds is not None and (isinstance(rounds, bool) or not isinstance(rounds, int) or not 0 <= rounds <= MAX_ROUNDS):
@@ -100,9 +103,10 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan:
         sentences.append(
             f"Up to {count - 1} pairs of columns are joined"
             + (", and more in rounds where the noisy number of rows justifies them" if with_rounds else "")
-            + f"; a cell of a pair has noise of standard deviation at most about {pair_deviation:.3g}"
+            + f"; a cell of a pair has noise of standard deviation about {pair_deviation:.3g}"
             + (f", or {with_rounds:.3g} with rounds" if with_rounds else "")
-            + f", and levels are grouped so that a cell holds about {float(deviations):g} times as many rows."
+            + ", more in small tables and less in large ones"
+            + f"; levels are grouped so that a cell holds about {float(deviations):g} times as many rows."
         )
     threes = len(declared_threes(domain, target, facts["workload"]))
     if threes and rounds != 0:
@@ -169,7 +173,8 @@ def _purse(method: JoinedHistograms, schema: Schema, cost: Cost, columns: int) -
 
 
 def _deviation_with_rounds(method: JoinedHistograms, purse: Purse, pair_share: Fraction, columns: int) -> float | None:
-    """The largest noise of a cell if there are rounds, which leave less for the first pairs; None where there will be none."""
+    """The noise of a cell in a table of usual size if there are rounds, which leave less for the first pairs; None where there
+    will be none."""
     from dpublish.mechanisms.tables.joined_histograms import MAX_ROUND_COLUMNS, ROUND_PART, ROUNDS_BY_ROOM, round_steps
 
     unasked = max(number for _, number in ROUNDS_BY_ROOM[purse.noise]) if columns <= MAX_ROUND_COLUMNS else 0
@@ -241,6 +246,6 @@ def _weighted(item: str, domain: Domain) -> tuple[str, object]:
 
 def _share(value: object, what: str) -> Fraction:
     share = exact(value, what)
-    if not 0 < share < 1:
-        raise PlanError(f"{what} must be above 0 and below 1, not {value}.")
+    if not LEAST_SHARE <= share < 1:
+        raise PlanError(f"{what} must be at least {LEAST_SHARE} and below 1, not {value}.")
     return share
