@@ -168,6 +168,11 @@ def test_sql(released: Path, dpublish: Command) -> None:
     assert document["rows"][0][0] == "Bern"
     assert "Bern" in dpublish("sql", "shop.dpr", text).out
     assert "more rows" in dpublish("sql", "shop.dpr", text, "--rows", "1").out
+    limits = dpublish("sql", "shop.dpr", text, "--level", "0.9", "--json").document
+    assert limits["level"] == 0.9
+    assert [name for name in limits["columns"] if name.endswith(("_low", "_high"))]
+    assert dpublish("sql", "shop.dpr", "select 1 as one from release", "--level", "0.9").code == 2
+    assert dpublish("sql", "shop.dpr", text, "--level", "9").code == 2
     assert dpublish("sql", "shop.dpr", "drop table release").code == 2
     assert dpublish("sql", "shop.dpr", "select nonsense from release").code == 2
 

@@ -163,6 +163,7 @@ def test_sql(releases: list[HistogramRelease]) -> None:
         try:
             releases[0].sql(text)
             answered += 1
+            releases[0].sql(text, level=0.9)
         except QueryError as error:
             clear(error)
     assert answered > 100  # the texts must reach the engine, not only the parser
@@ -176,6 +177,6 @@ def test_many_more(releases: list[HistogramRelease]) -> None:
             if number % 2:
                 dice.choice(releases).estimate(odd(dice, PREDICATES, ""))
             else:
-                releases[0].sql(odd(dice, QUERIES, "select "))
+                releases[0].sql(odd(dice, QUERIES, "select "), level=dice.choice((None, 0.9)))
         except QueryError as error:
             clear(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Annotated
 
 import typer
@@ -12,15 +13,26 @@ from dpublish.cli.options import Json, ReleaseFile, ShownRows
 def sql(
     release: ReleaseFile,
     text: Annotated[str, typer.Argument(metavar="SELECT", help="SQL over the table 'release'.")],
+    level: Annotated[
+        float | None,
+        typer.Option("--level", metavar="SHARE", min=0.5, max=0.9999, help="Add limits to count(*), sure to this degree."),
+    ] = None,
     rows: ShownRows = 50,
     json: Json = False,
 ) -> None:
-    """Run SQL over the table 'release'. Counts, sums and averages are weighted; they carry no error bars ('query' does)."""
+    """Run SQL over the table 'release'. Counts, sums and averages are weighted; with --level, counts have limits beside them.
+
+    Limits are for count(*), alone or by columns, and for releases whose 'query' gives counts.
+    """
     from dpublish.cli import screen
     from dpublish.cli.opened import open_for
+    from dpublish.errors import QueryError
 
-    frame = open_for(release, "sql").sql(text)
+    opened = open_for(release, "sql")
+    if level is not None and "level" not in inspect.signature(opened.sql).parameters:
+        raise QueryError("A release of this kind gives no limits in SQL. Ask 'dpublish query', or leave --level out.")
+    frame = opened.sql(text) if level is None else opened.sql(text, level=level)
     if json:
-        screen.write_json(screen.frame_json(frame))
+        screen.write_json({**({} if level is None else {"level": level}), **screen.frame_json(frame)})
     else:
         screen.frame_grid(frame, most=rows)

@@ -34,7 +34,7 @@ def report_html(release: GeneralizedRelease) -> str:
         "Intervals hold in 95% of releases for a question fixed beforehand.",
         "What happens inside a region is not in the release: rows count as even there. The intervals do not assume so, and are "
         "wide where regions are cut by a question.",
-        "SQL answers and synthetic rows carry no error bars.",
+        "Synthetic rows carry no error bars, and SQL has limits for counts only, with a level.",
     ]
     shows = [
         "<h2>What it shows</h2><p>Estimated numbers of rows with 95% intervals (black lines). An interval reaches from what is "

@@ -72,8 +72,10 @@ class Constant:
 Node = Leaf | All | Any | Constant
 
 
-def parse_predicate(text: str, domain: Domain) -> Node:
-    """Read a predicate; `QueryError` says what is wrong and where."""
+def parse_predicate(text: str | Node, domain: Domain) -> Node:
+    """Read a predicate, unless it is read already; `QueryError` says what is wrong and where."""
+    if isinstance(text, Node):
+        return text
     return _Reader(domain).read(parse_sql(text), negated=False, depth=0)
 
 

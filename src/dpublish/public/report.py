@@ -309,7 +309,8 @@ def _limitations(release: HistogramRelease) -> str:
         "Counts of small groups are mostly noise. A combination that is absent may have had rows, and one that is "
         "present with a small count may have had none.",
         "Numbers were grouped into bins; what happens inside a bin is not in the release. Sampled rows are drawn evenly there.",
-        "Weighted tables, SQL answers and synthetic rows carry no error bars and keep the noise of the counts.",
+        "Weighted tables and synthetic rows carry no error bars and keep the noise of the counts; SQL has limits for counts "
+        "only, with a level.",
         "Results of SQL and models ignore the rows in cells that were left out.",
     ]
     return limitations(release, lines)

@@ -4,7 +4,7 @@ The query is parsed, checked against a list of what can be weighted correctly, r
 weights, avg(x) the weighted mean, ...) and run by polars on a table that holds nothing but the release. A bin stands for its
 midpoint. Levels of ordinal columns follow the order of the schema (`level_order`). '(other)' of a number, a date or a truth has
 no value, so it is null there; a column x_other tells it from a missing one, and `x is null` means missing only.
-Results carry no error bars: `estimate` and `marginal` do.
+Results carry no error bars, unless a level is given: `sql_limits` adds limits to counts then.
 """
 
 from __future__ import annotations
@@ -215,9 +215,8 @@ class _Rewriter:
         """Name every output column, as the query spells it when it gives no name."""
         named: dict[str, Tree] = {}
         for place, item in enumerate(tree.expressions):
-            name = item.alias if isinstance(item, exp.Alias) else item.name if isinstance(item, exp.Column) else ""
-            if not name:
-                name = shown(item).lower()
+            name = output_name(item)
+            if not isinstance(item, exp.Alias | exp.Column):
                 item = exp.alias_(item, name, quoted=True)
                 tree.expressions[place] = item
                 item.parent = tree
@@ -281,6 +280,12 @@ class _Rewriter:
 
     def _mean(self, node: Tree) -> Tree:
         return exp.Paren(this=exp.Div(this=exp.Sum(this=self._times(node.this)), expression=self._present(node.this)))
+
+
+def output_name(item: Tree) -> str:
+    """What a column of the result is called: as the query names it, or else as it spells it."""
+    name = item.alias if isinstance(item, exp.Alias) else item.name if isinstance(item, exp.Column) else ""
+    return str(name) or shown(item).lower()
 
 
 def _column(name: str) -> Tree:

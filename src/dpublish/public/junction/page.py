@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 LIMITS = (
     "Dependence of three or more columns, beyond what the joined tables and the target explain, was not measured.",
     "Levels within a group of a table are taken to be alike in how they go with the other columns.",
-    "Synthetic rows and SQL answers carry no error bars and keep the noise of the counts.",
+    "Synthetic rows carry no error bars and keep the noise of the counts; SQL has limits for counts only, with a level.",
 )
 
 

@@ -23,6 +23,8 @@ from dpublish.public.suppression import laplace_cumulants, spread_quantile
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from dpublish.public.predicate import Node
+
 MAX_POINTS = 20_000_000
 MAX_ROWS = 50_000_000
 
@@ -80,7 +82,7 @@ class GeneralizedRelease(Release):
         if (np.abs(regions["count"].to_numpy()) > 1 << 52).any():
             raise BundleError("A count is not believable.")
 
-    def estimate(self, predicate: str, *, level: float = 0.95) -> Estimate:
+    def estimate(self, predicate: str | Node, *, level: float = 0.95) -> Estimate:
         """How many rows satisfy a predicate. Rows count as even inside a region; `low` and `high` do not assume so."""
         from dpublish.public.predicate import columns_of, parse_predicate
         from dpublish.public.selection import select
@@ -150,19 +152,21 @@ class GeneralizedRelease(Release):
             rest = rest // width
         return rows, sizes, codes
 
-    def sql(self, query: str) -> pl.DataFrame:
+    def sql(self, query: str, *, level: float | None = None) -> pl.DataFrame:
         """Answer a SELECT over the table `release`; rows count as even inside a region, over the columns that are named.
 
-        Results carry no error bars; `estimate` and `marginal` do.
+        With a `level`, counts have limits beside them.
         """
         from dpublish.public.frames import sql_columns
         from dpublish.public.sql import run_sql
+        from dpublish.public.sql_limits import with_limits
 
         places = self._named(query)
         rows, sizes, codes = self._points(places)
         columns = sql_columns(self.domain.axes, {place: codes[place] for place in places})
         weight = pl.Series(free_name("weight", tuple(one.name for one in columns)), self.counts[rows] / sizes[rows])
-        return run_sql(query, pl.DataFrame([*columns, weight]), self.domain.names, self.domain.axes)
+        result = run_sql(query, pl.DataFrame([*columns, weight]), self.domain.names, self.domain.axes)
+        return result if level is None else with_limits(self, query, result, level)
 
     def _named(self, query: str) -> list[int]:
         """The columns that a query names, all for a bare star. Only those are spread out: all at once may be too many."""

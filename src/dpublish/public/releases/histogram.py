@@ -23,6 +23,8 @@ from dpublish.public.suppression import Suppression
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from dpublish.public.predicate import Node
+
 CELLS_SCHEMA = {"cell": pl.UInt64, "count": pl.Int64}
 
 
@@ -67,7 +69,7 @@ class HistogramRelease(Release):
         if np.any(counts <= threshold) or np.any(counts > 1 << 52):
             raise BundleError("cells.parquet holds a count that is not above the threshold, or not believable.")
 
-    def estimate(self, predicate: str, *, level: float = 0.95) -> Estimate:
+    def estimate(self, predicate: str | Node, *, level: float = 0.95) -> Estimate:
         """How many rows satisfy a predicate such as "age >= 40 and income = '>50K'", with an error bar.
 
         A count over part of a bin assumes that rows are spread evenly inside it; `low` and `high` do not assume so.
@@ -91,11 +93,13 @@ class HistogramRelease(Release):
         figures = {"count": answers.value, "standard_error": answers.standard_error, "low": answers.low, "high": answers.high}
         return marginal_frame(self.domain, indexes, figures)
 
-    def sql(self, query: str) -> pl.DataFrame:
-        """Answer a SELECT over the table `release`. Results carry no error bars; `estimate` and `marginal` do."""
+    def sql(self, query: str, *, level: float | None = None) -> pl.DataFrame:
+        """Answer a SELECT over the table `release`. With a `level`, counts have limits beside them."""
         from dpublish.public.sql import run_sql
+        from dpublish.public.sql_limits import with_limits
 
-        return run_sql(query, sql_frame(self.cells, self.counts, self.domain), self.domain.names, self.domain.axes)
+        result = run_sql(query, sql_frame(self.cells, self.counts, self.domain), self.domain.names, self.domain.axes)
+        return result if level is None else with_limits(self, query, result, level)
 
     def to_frame(self, *, intervals: bool = False) -> pl.DataFrame:
         """One row a released cell and its noisy count as `weight`. Bins show as midpoints; `intervals` adds their labels."""

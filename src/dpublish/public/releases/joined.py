@@ -96,7 +96,7 @@ class JoinedRelease(Release):
         """The columns of every joint table, in the order in which they were chosen."""
         return [tuple(self.domain.names[column] for column in one.columns) for one in self.measured.tables]
 
-    def estimate(self, predicate: str, *, level: float = 0.95) -> JoinedEstimate:
+    def estimate(self, predicate: str | Node, *, level: float = 0.95) -> JoinedEstimate:
         """How many rows satisfy a predicate such as "age >= 40 and income = '>50K'".
 
         The value is the model's. For a predicate within one column, or one counted table, with or without the target, the
@@ -120,14 +120,16 @@ class JoinedRelease(Release):
         figures = {"count": value, "standard_error": error, "low": np.minimum(low, value), "high": np.maximum(high, value)}
         return marginal_frame(self.domain, indexes, {name: got.ravel() for name, got in figures.items()})
 
-    def sql(self, query: str) -> pl.DataFrame:
+    def sql(self, query: str, *, level: float | None = None) -> pl.DataFrame:
         """Answer a SELECT over the table `release`: from the exact table of the columns it names, or else from drawn rows.
 
-        Results carry no error bars; `estimate` and `marginal` do.
+        With a `level`, counts have limits beside them.
         """
         from dpublish.public.sql import run_sql
+        from dpublish.public.sql_limits import with_limits
 
-        return run_sql(query, self._weighted_frame(self._columns_in(query)), self.domain.names, self.domain.axes)
+        result = run_sql(query, self._weighted_frame(self._columns_in(query)), self.domain.names, self.domain.axes)
+        return result if level is None else with_limits(self, query, result, level)
 
     def to_frame(self, n: int | None = None, *, seed: int | None = 0) -> pl.DataFrame:
         """Synthetic rows with the original types; as many as the release speaks of, unless `n` is given."""

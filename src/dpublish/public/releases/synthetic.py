@@ -26,6 +26,8 @@ from dpublish.query_classes import QueryClass, query_class
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from dpublish.public.predicate import Node
+
 MAX_ROWS = 1 << 52
 MAX_UNIVERSE = 1 << 20
 CELLS_SCHEMA: dict[str, Any] = {"cell": pl.UInt64, "weight": pl.Float64}
@@ -97,7 +99,7 @@ class SyntheticRelease(Release):
         chosen = self.queries if queries is None else query_class(queries)
         return np.asarray(chosen.table(self.domain)[:, self.cells.astype(np.int64)] @ self.weights / chosen.unit)
 
-    def estimate(self, predicate: str, *, level: float = 0.95) -> SyntheticEstimate:
+    def estimate(self, predicate: str | Node, *, level: float = 0.95) -> SyntheticEstimate:
         """How many rows satisfy a predicate, at a level of at most 95%.
 
         A query of the release's class has the stated bound. For any other the limits follow from the queries of the class and
@@ -115,7 +117,7 @@ class SyntheticRelease(Release):
         if self.limits is not None:
             places = sorted(columns_of(node))
             shape = [self.domain.shape[place] for place in places]
-            codes = dict(zip(places, np.indices(shape).reshape(len(places), -1), strict=True))
+            codes = dict(zip(places, np.indices(shape).reshape(len(places), math.prod(shape)), strict=True))
             every = selection.cover(codes.__getitem__, math.prod(shape))
             low, high = self.limits.of(places, every.inside.reshape(shape), every.touched.reshape(shape))
         value = min(max(value, low), high)
@@ -172,11 +174,13 @@ class SyntheticRelease(Release):
         kept = all(axis.other or (axis.missing and axis.outside == "clip") for axis in self.domain.axes)
         return float(self.rows) if kept and self._public_size and self.manifest["privacy"].get("unit") == "one row" else 0.0
 
-    def sql(self, query: str) -> pl.DataFrame:
-        """Answer a SELECT over the table `release`. Results carry no error bars; `estimate` and `marginal` do."""
+    def sql(self, query: str, *, level: float | None = None) -> pl.DataFrame:
+        """Answer a SELECT over the table `release`. With a `level`, counts have limits beside them."""
         from dpublish.public.sql import run_sql
+        from dpublish.public.sql_limits import with_limits
 
-        return run_sql(query, sql_frame(self.cells, self.weights, self.domain), self.domain.names, self.domain.axes)
+        result = run_sql(query, sql_frame(self.cells, self.weights, self.domain), self.domain.names, self.domain.axes)
+        return result if level is None else with_limits(self, query, result, level)
 
     def to_frame(self) -> pl.DataFrame:
         """One row a cell and its weight as `weight`. Bins show as midpoints."""
