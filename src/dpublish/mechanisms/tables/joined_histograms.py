@@ -32,6 +32,7 @@ from dpublish.public.junction.margins import Ints
 from dpublish.public.junction.measured import ordered_widths
 from dpublish.public.junction.misfit import MODEL_VERSION, UNIT
 from dpublish.public.junction.model import JunctionModel
+from dpublish.public.one_thread import on_one_thread
 from dpublish.schema import Schema
 
 FINEST = 3
@@ -111,6 +112,7 @@ class JoinedHistograms(Mechanism):
         return joined_histograms(noise, numbers, plan)
 
 
+@on_one_thread
 def joined_histograms(noise: Noise, codes: Any, plan: Plan) -> Content:
     """The mechanism: measure every column, choose and measure a forest of pairs, then rounds of what the model gets wrong."""
     assert plan.domain is not None

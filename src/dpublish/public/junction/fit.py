@@ -18,6 +18,7 @@ from dpublish.public.junction.margins import Floats, GroupSums, Ints, fit_margin
 from dpublish.public.junction.model import Fitted, JunctionModel, TableTooLarge
 from dpublish.public.junction.shrink import shrink
 from dpublish.public.junction.smooth import MAX_LEVELS, smooth_column
+from dpublish.public.one_thread import on_one_thread
 
 WALKS = 12
 """Times that proportional fitting goes around the junction tree, at most. A forest of pairs needs one; noisy tables in a circle
@@ -54,6 +55,7 @@ class MeasuredTable:
         return GroupSums(self.groups[place], self.counts.sum(axis=others), self.variance * cells)
 
 
+@on_one_thread
 def fit_model(
     columns: Sequence[MeasuredColumn | None], tables: Sequence[MeasuredTable], *, target: int | None, total: int | None
 ) -> JunctionModel:
