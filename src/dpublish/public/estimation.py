@@ -14,6 +14,7 @@ import numpy as np
 
 from dpublish.errors import QueryError
 from dpublish.public.suppression import Floats, Suppression, laplace_cumulants, noise_sum_quantile, spread_quantile
+from dpublish.public.whole_limits import whole_rows
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,7 @@ def answer(law: Suppression, everything: CellSums, total: Total, question: Quest
     alpha = 1.0 - check_level(level)
     low = _low(law, everything, total, question.inside, alpha / 2)
     high = _high(law, everything, total, question.touched, alpha / 2)
+    low, high = whole_rows(low, high)
     low = np.clip(low, 0.0, total.ceiling)
     high = np.clip(high, 0.0, total.ceiling)
     high = np.where(question.touched.cells == 0, 0.0, high)

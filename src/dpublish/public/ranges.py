@@ -13,7 +13,7 @@ import polars as pl
 from dpublish.errors import QueryError
 from dpublish.public.estimation import Estimate, check_level
 from dpublish.public.grid import Floats, Grid
-from dpublish.public.suppression import normal_quantile
+from dpublish.public.whole_limits import half_width, whole_rows
 
 Bounds = tuple[Any, Any]
 Measured = tuple[Floats, Floats]
@@ -37,12 +37,11 @@ class Ranges:
         """
         check_level(level)
         alpha = (1 - level) / 2
-        # a sum of Laplace noise has a tail between that of one Laplace variable and the normal one: take the wider
-        width = max(normal_quantile(alpha), math.log(1 / (2 * alpha)) / math.sqrt(2))
         cut = np.maximum(outer[0] - inner[0], 0.0) ** 2 / 12
-        plain, spread = measured[0], width * np.sqrt(measured[1])
-        low = np.minimum(np.minimum(inner[0] - width * np.sqrt(inner[1]), plain - spread), value)
-        high = np.maximum(np.maximum(outer[0] + width * np.sqrt(outer[1]), plain + spread), value)
+        plain, spread = measured[0], half_width(measured[1], alpha, "laplace")
+        low = np.minimum(np.minimum(inner[0] - half_width(inner[1], alpha, "laplace"), plain - spread), value)
+        high = np.maximum(np.maximum(outer[0] + half_width(outer[1], alpha, "laplace"), plain + spread), value)
+        low, high = whole_rows(low, high)
         error = np.sqrt(measured[1] + cut)
         low, high = np.clip(low, 0.0, most), np.clip(high, 0.0, most)
         # noise may take a sum below 0, where no count is; `counts` of a release keep it, so that they add up without bias

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dpublish.public.estimation import Estimate, Total, check_level
 from dpublish.public.set_logic import Node, Truths, atoms_of, truth_of
 from dpublish.public.suppression import Floats, Suppression, laplace_cumulants, spread_quantile
+from dpublish.public.whole_limits import whole_rows
 
 MAX_OPEN_BITS = 10
 MAX_KNOWN = 256
@@ -115,7 +116,7 @@ class Intervals:
             decided = max(true.score, 0.0) + max(false.score, 0.0)
             # what was left out is taken to be like the rest; the interval does not rest on that
             value += lost * max(true.score, 0.0) / decided if decided > 0 else 0.0
-        high = max(high, 0.0)
+        low, high = (max(0.0, float(end)) for end in whole_rows(low, high))
         if low > high:  # both ends are valid on their own; when noise makes them cross, the point between them is left
             low = high = (low + high) / 2
         error = float(np.sqrt(true.k2 + lost**2 / 12))

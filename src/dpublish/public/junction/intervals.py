@@ -25,6 +25,7 @@ from dpublish.public.junction.measured import Measured
 from dpublish.public.junction.misfit import block_mask, count_boxes, level_blocks
 from dpublish.public.junction.model import JunctionModel
 from dpublish.public.predicate import All, Any, Constant, Node, columns_of
+from dpublish.public.whole_limits import half_width, quantile, whole_rows
 
 MAX_CELLS = 1 << 22
 MAX_PARTS = 4
@@ -37,9 +38,6 @@ MISFIT = (
 )
 BOUNDS = "not counted: the interval holds bounds from what was counted, and is wide where the release cannot tell"
 _DENSE = 1500
-_LAPLACE_STEP = 1 / 6
-_DUST = 1e-6
-"""Sums of floats miss whole numbers by less."""
 
 
 @dataclass(frozen=True)
@@ -50,32 +48,6 @@ class Range:
     high: float
     error: float
     note: str = MEASURED
-
-
-def quantile(alpha: float, noise: str) -> float:
-    """Standard deviations that a sum of noise terms stays within, on one side, but for alpha.
-
-    Sums of Laplace terms lie between one Laplace term and a normal variable; the wider of the two is taken. See `half_width`.
-    """
-    from scipy.stats import norm
-
-    normal = float(norm.isf(alpha))
-    return normal if noise == "gaussian" else max(normal, -math.log(2 * alpha) / math.sqrt(2))
-
-
-def half_width(variance: float | Floats, alpha: float, noise: str) -> Floats:
-    """Rows that a sum of noise terms stays within, on one side, but for alpha, once the end is a whole number (`whole_rows`).
-
-    Noise is drawn in whole numbers. Where it is small, its variance is below that of the Laplace law whose tail it has, by at
-    most 1/6 (1/sinh^2 x >= 1/x^2 - 1/3).
-    """
-    more = _LAPLACE_STEP if noise == "laplace" else 0.0
-    return np.asarray(quantile(alpha, noise) * np.sqrt(np.maximum(0.0, variance) + more))
-
-
-def whole_rows(low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """Limits moved out to whole numbers, as counts are. Between them noise of a row or two would fall through."""
-    return np.floor(low + _DUST), np.ceil(high - _DUST)
 
 
 class Intervals:

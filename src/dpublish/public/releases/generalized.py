@@ -19,6 +19,7 @@ from dpublish.public.manifest import fraction, read_domain, table
 from dpublish.public.releases.base import Release
 from dpublish.public.releases.naming import marginal_frame, marginal_shape, named_columns
 from dpublish.public.suppression import laplace_cumulants, spread_quantile
+from dpublish.public.whole_limits import whole_rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -129,8 +130,9 @@ class GeneralizedRelease(Release):
             return spread_quantile(alpha / 2, k2, np.zeros(number), k4)
 
         counts = self.counts[rows].astype(np.float64)
-        low = np.maximum(total(np.where(inside, counts, 0.0)) - reach(inside), 0.0)
-        high = np.maximum(total(np.where(touched, counts, 0.0)) + reach(touched), low)
+        least, most = total(np.where(inside, counts, 0.0)), total(np.where(touched, counts, 0.0))
+        low, high = whole_rows(least - reach(inside), most + reach(touched))
+        low, high = np.maximum(low, 0.0), np.maximum(high, np.maximum(low, 0.0))
         # how a region that is cut divides is not known: spread as if any division were as likely
         cut = total(np.where(touched & ~inside, np.maximum(counts, 0.0) ** 2, 0.0)) / 12
         error = np.sqrt(total(share**2 * self._k2[rows]) + cut)

@@ -18,7 +18,8 @@ from dpublish.public.grid import MAX_POSITIONS, Grid
 from dpublish.public.manifest import fraction, table, text, whole
 from dpublish.public.releases.base import Release
 from dpublish.public.sectors import Sectors
-from dpublish.public.suppression import laplace_cumulants, normal_quantile
+from dpublish.public.suppression import laplace_cumulants
+from dpublish.public.whole_limits import half_width, whole_rows
 
 COUNTS_SCHEMA: dict[str, Any] = {"count": pl.Int64}
 MAX_CELLS = 1 << 22
@@ -97,9 +98,9 @@ class HalfspacesRelease(Release):
         # the spread holds the noise already; a median of m is about 1.25 times as uncertain as their mean
         error = max(spread, noise) * (1.2533 if count > 2 else 1.0) / math.sqrt(count)
         value = float(np.median(answers))
-        width = max(normal_quantile((1 - level) / 2), math.log(1 / (1 - level)) / math.sqrt(2)) * error
+        width = half_width(error * error, (1 - level) / 2, "laplace")
         cut = max(0.0, most - least)
-        low, high = max(0.0, min(value, least) - width), max(0.0, max(value, most) + width)
+        low, high = (max(0.0, float(end)) for end in whole_rows(min(value, least) - width, max(value, most) + width))
         return HalfspaceEstimate(
             value=min(max(value, low), high),  # noise may take it below 0, where no count is
             standard_error=math.hypot(error, cut / math.sqrt(12)),
