@@ -1,4 +1,4 @@
-"""1,000 hostile tables a run, 10,000 nightly: each is counted, or refused with a text that quotes none of its cells.
+"""2,000 hostile tables a run, 200,000 nightly: each is counted, or refused with a text that quotes none of its cells.
 
 A canary is planted in the cells of every input. It must show up in no exception, log line, warning or output.
 """
@@ -27,8 +27,8 @@ from dpublish.readers.sources import open_source
 from dpublish.schema import PrivacyUnit, Schema
 
 CANARY = "KANARI7319"
-CASES = 1_000
-MANY = 10_000
+CASES = 2_000
+MANY = 200_000
 CHUNKS = 5
 NAMES = ["a", "b", "who"]
 PIECES = [
