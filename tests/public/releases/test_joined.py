@@ -83,7 +83,10 @@ def test_intervals_say_what_they_cover() -> None:
     assert ("region", "city") in with_misfit.pairs
     inside = with_misfit.estimate("region = 's' and city = 's1'")
     assert inside.high - inside.low < 400
-    assert "covers the noise" in inside.note
+    assert inside.note == "counted: the interval covers the noise"
+    cut = with_misfit.estimate("age >= 37")
+    assert "that the condition cuts" in cut.note
+    assert (cut.low, cut.high) == (with_misfit.estimate("age >= 40").low, with_misfit.estimate("age >= 35").high)
     names = [
         name for name in ("age", "dose", "city", "region") if {name, "seen"} not in map(set, with_misfit.pairs + without.pairs)
     ]

@@ -32,6 +32,9 @@ MAX_PARTS = 4
 """Parts of a conjunction up to which all pairs of them are looked at."""
 
 MEASURED = "counted: the interval covers the noise"
+CUT = (
+    "counted in bins or groups of levels that the condition cuts: the interval covers the noise, and all or none of what is cut"
+)
 MISFIT = (
     "not counted as such: the interval covers the noise and the largest error that the model was measured to have over runs "
     "of levels of any two columns"
@@ -239,7 +242,8 @@ class Intervals:
         widths = [half_width(variance, alpha / 2, noise) for _, variance in (inside, touched)]
         low, high = (float(end) for end in whole_rows(inside[0] - widths[0], touched[0] + widths[1]))
         error = math.sqrt(max(0.0, inside[1], touched[1]))
-        return Range(low, max(low, high), error + max(0.0, touched[0] - inside[0]) / (2 * quantile(alpha / 2, noise)))
+        error += max(0.0, touched[0] - inside[0]) / (2 * quantile(alpha / 2, noise))
+        return Range(low, max(low, high), error, MEASURED if inside == touched else CUT)
 
     def _linear(self, value: float, variance: float, alpha: float) -> Range:
         return self._between((value, variance), (value, variance), alpha)
