@@ -11,8 +11,10 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from dpublish.cost import Cost
-from dpublish.errors import PlanError
+import numpy as np
+
+from dpublish.cost import Cost, exact
+from dpublish.errors import InputError, PlanError
 from dpublish.plan import Plan
 from dpublish.schema import Schema
 
@@ -27,6 +29,7 @@ _WORDS: Mapping[Any, str] = {
 
 
 MOST = Fraction(10**12)
+SMALLEST_AMOUNT = Fraction(1, 10**15)
 LEAST = {"epsilon": Fraction(1, 10**6), "rho": Fraction(1, 10**12), "delta": Fraction(1, 10**300)}
 """Below, noise would be wider than the numbers that a release may hold, so that a paid release could not be opened."""
 
@@ -68,12 +71,32 @@ class Checked:
 
 
 def check_fields(method: Any) -> None:
-    """Hold every field of a dataclass to its declared type. Ranges, and which texts are known, are the method's business."""
+    """Hold every field of a dataclass to its declared type. Ranges, and which texts are known, are the method's business, but
+    for amounts beyond those that floats can work with."""
     kind: Any = type(method)
     for name, hint in _hints(kind).items():
         value = getattr(method, name)
         if not fits(value, hint):
             raise PlanError(f"{name} must be {wanted(hint)}, not {_shown(value)}.")
+        if Fraction in get_args(hint):
+            _check_amount(name, value)
+        # a manifest quotes settings, and knows no numbers of numpy
+        if isinstance(value, np.number):
+            object.__setattr__(method, name, value.item())
+        elif isinstance(value, list | tuple) and any(isinstance(item, np.number) for item in value):
+            object.__setattr__(
+                method, name, type(value)(item.item() if isinstance(item, np.number) else item for item in value)
+            )
+
+
+def _check_amount(name: str, value: Any) -> None:
+    try:
+        amount = abs(exact(value, name))
+    except (InputError, TypeError, ValueError):
+        return  # the method says what it wants instead, a name among other things
+    if amount and not SMALLEST_AMOUNT <= amount <= MOST:
+        size = "small" if amount < SMALLEST_AMOUNT else "large"
+        raise PlanError(f"{name} is so {size} that nothing can be planned with it, {_shown(value)}.")
 
 
 @functools.cache

@@ -1,0 +1,47 @@
+"""Settings of the wrong type or beyond all measure are refused by name; numbers of numpy are numbers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dpublish as dp
+from dpublish.errors import PlanError
+
+SCHEMA = dp.Schema.from_toml(
+    '[dataset]\nname = "s"\nneighbours = "replace-one"\nsize = 100\n[columns.a]\nkind = "integer"\nlower = 0\nupper = 9\n'
+)
+BASKETS = dp.Schema.from_toml('[dataset]\nname = "b"\n[items]\nuniverse = ["x", "y", "z"]\n')
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "text"),
+    [
+        (dp.Histogram, {"threshold_factor": "1e400"}, "threshold_factor is so large"),
+        (dp.IntervalTree, {"structure_share": 5e-324}, "structure_share is so small"),
+        (dp.SetPartition, {"false_partitions": "1e400"}, "false_partitions is so large"),
+        (dp.JoinedHistograms, {"cell_deviations": 1e300}, "cell_deviations is so large"),
+        (dp.Histogram, {"threshold_factor": [1]}, "threshold_factor must be a number"),
+    ],
+)
+def test_amounts_beyond_all_measure_are_refused_by_name(method: Any, settings: dict[str, Any], text: str) -> None:
+    with pytest.raises(PlanError, match=text):
+        method(**settings)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "schema"),
+    [
+        (dp.SetPartition(max_partitions=np.int64(3)), BASKETS),
+        (dp.MultiplicativeWeights(rounds=np.int32(3), queries="marginals:1"), SCHEMA),
+        (dp.GeneralizedTable(columns=["a"], bins=np.int64(3)), SCHEMA),
+        (dp.Histogram(threshold_factor=np.float64(0.5)), SCHEMA),
+        (dp.Histogram(threshold_factor=np.float32(0.5)), SCHEMA),
+    ],
+)
+def test_numbers_of_numpy_are_numbers(mechanism: Any, schema: dp.Schema) -> None:
+    plan = mechanism.plan(schema, dp.Cost.pure(1))
+    assert json.loads(json.dumps(plan.to_json())) == plan.to_json()
