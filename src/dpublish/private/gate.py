@@ -188,11 +188,10 @@ class Curator:
         return schema.with_size(size)
 
     def _seal(self, plan: Plan, receipt: Receipt, content: Content, noise: Noise, target: Path) -> None:
-        import polars as pl
-
         from dpublish.public.bundle import write_bundle
+        from dpublish.public.frames import frame_of
 
-        tables = {name: pl.DataFrame(dict(columns)) for name, columns in content.tables.items()}
+        tables = {name: frame_of(columns) for name, columns in content.tables.items()}
         manifest = build_manifest(plan, receipt, content, publishable=noise.publishable)
         try:
             digest = write_bundle(target, manifest, tables)

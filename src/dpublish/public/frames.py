@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,6 +18,16 @@ Weights = NDArray[np.int64] | NDArray[np.float64]
 
 _EPOCH = 719_163  # date(1970, 1, 1).toordinal()
 MAX_SAMPLE = 100_000_000
+
+
+def frame_of(columns: Mapping[str, NDArray[Any]]) -> pl.DataFrame:
+    """A table of a release from its columns. Arrays of objects hold text: polars would guess that from the first cell alone."""
+    return pl.DataFrame(
+        [
+            pl.Series(name, values.tolist(), dtype=pl.String) if values.dtype == object else pl.Series(name, values)
+            for name, values in columns.items()
+        ]
+    )
 
 
 def decode_cells(cells: NDArray[np.uint64], domain: Domain, index: int) -> Codes:
