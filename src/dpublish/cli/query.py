@@ -39,11 +39,13 @@ def query(
         frame = opened.marginal(*columns, level=level)
         # what should make a reader careful with weights of public rows holds for every table of them
         warnings = opened.warnings() if hasattr(opened, "warnings") else ()
+        notes = opened.basis_notes(frame) if hasattr(opened, "basis_notes") else ()
         if json:
-            screen.write_json({"level": level, **screen.frame_json(frame), **({"warnings": warnings} if warnings else {})})
+            words = {name: lines for name, lines in (("notes", notes), ("warnings", warnings)) if lines}
+            screen.write_json({"level": level, **screen.frame_json(frame), **words})
         else:
             screen.frame_grid(frame, most=rows)
-            for line in warnings:
+            for line in (*notes, *warnings):
                 screen.say(line)
         return
     estimates = [(text.strip(), opened.estimate(text.strip(), level=level)) for text in predicate or []]
@@ -59,7 +61,7 @@ def query(
     heading = " or ".join(sorted(set(measures), reverse=True))
     screen.grid(
         ["condition", "estimate" if heading == "count" else heading, "std. error", f"{100 * level:.4g}% interval"],
-        [(text, _count(e.value), _count(e.standard_error), f"{_count(e.low)} to {_count(e.high)}") for text, e in estimates],
+        [(text, _count(e.value), _count(e.standard_error), _ends(e)) for text, e in estimates],
         right=(1, 2, 3),
     )
     for text, estimate in estimates:
@@ -69,12 +71,19 @@ def query(
 
 def _numbers(estimate: Any) -> dict[str, Any]:
     numbers = {name: getattr(estimate, name) for name in ("value", "standard_error", "low", "high", "level")}
-    return {**numbers, **{name: words for name in ("note", "warnings") if (words := getattr(estimate, name, None))}}
+    return {**numbers, **{name: words for name in ("basis", "note", "warnings") if (words := getattr(estimate, name, None))}}
+
+
+def _ends(estimate: Any) -> str:
+    """An interval that is known to hold, or in brackets what an assumption gives."""
+    ends = f"{_count(estimate.low)} to {_count(estimate.high)}"
+    return f"(if alike: {ends})" if getattr(estimate, "basis", "") == "assumed" else ends
 
 
 def _remarks(estimate: Any) -> list[str]:
     """What an interval rests on, and what it does not cover."""
-    note = getattr(estimate, "note", "")
+    # a warning repeats the note of what is only assumed
+    note = getattr(estimate, "note", "") if getattr(estimate, "basis", "") != "assumed" else ""
     return [*([note] if note else []), *getattr(estimate, "warnings", ())]
 
 

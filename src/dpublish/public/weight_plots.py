@@ -46,6 +46,8 @@ def plot_shares(release: WeightedRowsRelease, column: str, *, level: float, top:
     axes.set_yticks(place, [short_label(labels[index], _LABEL_LENGTH) for index in order])
     axes.set_xlabel(f"share of rows ({level:.0%} intervals)")
     axes.legend(frameon=False, fontsize="small")
-    left = f"the {len(order)} largest of {len(labels)} are shown" if len(order) < len(labels) else ""
-    dress(figure, axes, short_label(column, _LABEL_LENGTH), left)
+    left = [f"the {len(order)} largest of {len(labels)} are shown"] if len(order) < len(labels) else []
+    if "assumed" in table["basis"].to_list():
+        left.append("error bars hold only if private rows are like public ones")
+    dress(figure, axes, short_label(column, _LABEL_LENGTH), "; ".join(left))
     return figure

@@ -11,6 +11,7 @@ import polars as pl
 from dpublish.errors import QueryError
 from dpublish.public.charts import Bar, bar_chart, safe_text
 from dpublish.public.report import MAX_BARS, release_page, save_page
+from dpublish.public.weighted_estimate import LOGISTIC
 
 if TYPE_CHECKING:
     from dpublish.domain import Axis
@@ -22,8 +23,8 @@ MAX_GROUPS = 12
 MAX_MEANS = 8
 LIMITS = (
     "The public rows are public: the guarantee does not cover them, nor how they were chosen.",
-    "Intervals cover the privacy noise and the chance of which private rows there were. They do not cover how private and "
-    "public rows differ beyond the columns weighted by.",
+    "Intervals of what was counted cover the privacy noise and the chance of which private rows there were; bounds hold "
+    "whatever private rows are like beyond that. What is marked as assumed holds only if private rows are like public ones.",
     "A value that no public row has gets no weight, whatever the private rows hold.",
     "SQL, samples and models made from the weights carry no error bars.",
 )
@@ -106,11 +107,12 @@ def _shares(release: WeightedRowsRelease) -> str:
         bars, plain = _column_bars(release, place, axis)
         note = f"Share of '{plain[0]}' among the public rows as they are: {plain[1]:.1%}; weighted: {plain[2]:.1%}."
         parts.append(f"<h3>{safe_text(axis.name)}</h3>{bar_chart(bars, axis.name)}<p class='soft'>{safe_text(note)}</p>")
+    lines = "95% intervals" if release.limits is not None else safe_text(LOGISTIC)
     more = len(release.features.axes) - MAX_CHARTS
     tail = f"<p>{more} more columns are in the release.</p>" if more > 0 else ""
     return (
-        "<h2>Columns</h2><p>Estimated numbers of private rows with 95% intervals (black lines). Beneath each chart: the value "
-        f"that the weights changed most.</p>{''.join(parts)}{tail}"
+        f"<h2>Columns</h2><p>Estimated numbers of private rows; black lines: {lines}. Beneath each chart: the value that the "
+        f"weights changed most.</p>{''.join(parts)}{tail}"
     )
 
 
@@ -123,11 +125,12 @@ def _column_bars(release: WeightedRowsRelease, place: int, axis: Axis) -> tuple[
     shown = np.flatnonzero(plain > 0.0)
     if len(shown) > MAX_BARS:
         shown = np.sort(shown[np.argsort(-weighted[shown], kind="stable")[:MAX_BARS]])
-    bars = []
+    limits = None if release.limits is None else release.limits.level_limits(place, 0.95)
+    bars, total = [], release.private_rows
     for code in shown.tolist():
         one = release._mean((codes == code).astype(np.float64), everyone, 0.95, share=True)
-        total = release.private_rows
-        bars.append(Bar(axis.label(code), one.value * total, one.low * total, one.high * total))
+        low, high = (one.low, one.high) if limits is None else (limits[0][code], limits[1][code])
+        bars.append(Bar(axis.label(code), one.value * total, min(low, one.value) * total, max(high, one.value) * total))
     return bars, (axis.label(changed), float(plain[changed]), float(weighted[changed]))
 
 
@@ -145,15 +148,15 @@ def _means(release: WeightedRowsRelease) -> str:
         except QueryError:  # a column without any value
             continue
         before = float(rows[name].cast(pl.Float64).drop_nulls().to_numpy().mean())
-        note = safe_text(" ".join(one.warnings))
+        note = safe_text(" ".join([f"{one.note}."] * (one.basis == "bounds") + list(one.warnings)))
         lines.append(
             f'<tr><td>{safe_text(name)}</td><td class="number">{before:,.4g}</td><td class="number">{one.value:,.4g}</td>'
-            f'<td class="number">{one.low:,.4g} to {one.high:,.4g}</td></tr>'
-            + (f'<tr><td colspan="4" class="soft">{safe_text(name)}: {note}</td></tr>' if note else "")
+            f'<td class="number">{one.low:,.4g} to {one.high:,.4g}</td><td>{one.basis}</td></tr>'
+            + (f'<tr><td colspan="5" class="soft">{safe_text(name)}: {note}</td></tr>' if note else "")
         )
     head = (
         '<tr><th>column</th><th class="number">public rows as they are</th><th class="number">weighted</th>'
-        '<th class="number">95% interval</th></tr>'
+        '<th class="number">interval</th><th>rests on</th></tr>'
     )
     return f"<h2>Means</h2><table>{head}{''.join(lines)}</table>{_grouped(release, numbers)}"
 
@@ -174,12 +177,12 @@ def _grouped(release: WeightedRowsRelease, numbers: list[str]) -> str:
             label = "(missing)" if row[by] is None else str(row[by])
             found.append(
                 f'<tr><td>{safe_text(name)}</td><td>{safe_text(label)}</td><td class="number">{row["mean"]:,.4g}</td>'
-                f'<td class="number">{row["low"]:,.4g} to {row["high"]:,.4g}</td>'
+                f'<td class="number">{row["low"]:,.4g} to {row["high"]:,.4g}</td><td>{row["basis"]}</td>'
                 f'<td class="number">{row["effective_rows"]:,.0f}</td></tr>'
             )
     head = (
-        f'<tr><th>mean of</th><th>{safe_text(by)}</th><th class="number">weighted</th><th class="number">95% interval</th>'
-        '<th class="number">effective rows</th></tr>'
+        f'<tr><th>mean of</th><th>{safe_text(by)}</th><th class="number">weighted</th><th class="number">interval</th>'
+        '<th>rests on</th><th class="number">effective rows</th></tr>'
     )
     return f"<h3>Means by {safe_text(by)}</h3><table>{head}{''.join(found)}</table>"
 

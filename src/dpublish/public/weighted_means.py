@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.public.estimation import Estimate
 from dpublish.public.linear_features import FloatArray
 from dpublish.public.row_system import RowSystem
 from dpublish.public.weight_features import WeightFeatures
@@ -26,32 +25,6 @@ from dpublish.public.weight_features import WeightFeatures
 _BLOCK = 1 << 14
 MAX_DENSE = 1024
 """Features up to which matrices are made; with more of them, noisy moments are solved for without."""
-
-
-@dataclass(frozen=True)
-class WeightedEstimate(Estimate):
-    """An estimated mean (for a condition: a share) over the private rows.
-
-    `standard_error` joins `noise_error`, from the privacy noise (under "moments" also from the shrinkage that it calls for),
-    and `sampling_error`, from the private rows being a sample.
-    `shrinkage` is a first-order estimate of what regularization took off or added; `explained` is the share of the variation
-    over the public rows that the fitted features explain. Bias in the rest cannot be seen in a release: `warnings` say when
-    it may matter.
-    """
-
-    noise_error: float
-    sampling_error: float
-    shrinkage: float
-    explained: float
-    effective_rows: float
-    warnings: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return f"{self.value:,.4g} ({self.level:.0%} interval {self.low:,.4g} to {self.high:,.4g})"
-
-    def to_json(self) -> dict[str, Any]:
-        more = ("noise_error", "sampling_error", "shrinkage", "explained", "effective_rows")
-        return {**super().to_json(), **{name: getattr(self, name) for name in more}, "warnings": list(self.warnings)}
 
 
 def effective_rows(masses: FloatArray) -> float:

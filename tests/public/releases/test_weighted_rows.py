@@ -108,7 +108,9 @@ class TestEstimates:
         found = made.estimate("sick")
         assert abs(found.value - truth("sick")) < 4 * found.standard_error + abs(2 * found.shrinkage) + 0.005
         assert 0.0 <= found.low <= found.value <= found.high <= 1.0
-        assert found.standard_error == pytest.approx(np.hypot(found.noise_error, found.sampling_error))
+        # of what was counted, the error is that of the counts: near that of the weighted mean, which shrinks a little
+        near = 0.3 if variant == "moments" else 1e-6
+        assert found.standard_error == pytest.approx(np.hypot(found.noise_error, found.sampling_error), rel=near)
         # a column that the private table does not even have
         distance = made.estimate('"walk km"')
         assert abs(distance.value - truth("walk km")) < (0.5 if variant == "moments" else 0.8)
@@ -159,7 +161,7 @@ class TestEstimates:
 
     def test_groups(self, release: WeightedRowsRelease) -> None:
         table = release.means("age", by="town")
-        assert table.columns == ["town", "mean", "standard_error", "low", "high", "effective_rows"]
+        assert table.columns == ["town", "mean", "standard_error", "low", "high", "basis", "effective_rows"]
         assert table["town"].to_list() == ["north", "south", "west", None]
         counts = release.marginal("town", "sick")
         assert counts["count"].sum() == pytest.approx(3000)

@@ -56,7 +56,9 @@ class Range:
 class Intervals:
     """Answers `range_of(predicate)` from what was measured."""
 
-    def __init__(self, measured: Measured, domain: Domain, model: JunctionModel) -> None:
+    def __init__(self, measured: Measured, domain: Domain, model: JunctionModel | None) -> None:
+        # the model is asked where a misfit was published, and nowhere else
+        assert model is not None or measured.misfit is None
         self._measured, self._domain, self._model = measured, domain, model
         self._target, self._labels = measured.target, measured.labels
         self._combined = cache(self._combine)
@@ -66,6 +68,32 @@ class Intervals:
         found = self._range(node, 1 - level)
         top = self._total(1 - level).high
         return Range(max(0.0, min(found.low, top)), max(0.0, min(found.high, top)), found.error, found.note)
+
+    def open_range(self, node: Node, alpha: float) -> Range:
+        """The same but for `alpha`, with ends that noise may have put below 0 or above the number of rows."""
+        return self._range(node, alpha)
+
+    def total_range(self, alpha: float) -> Range:
+        """The number of rows: public, or from all tables."""
+        return self._total(alpha)
+
+    def counted_cells(self, columns: Sequence[int]) -> Floats | None:
+        """The unbiased counts of the cells of one column, or of columns counted together; None where they were not."""
+        if len(columns) == 1:
+            return self._combined(columns[0])[0][..., 0] if self._labels == 1 else None
+        table = self._table_of(columns)
+        whole = table is not None and table.counts.shape == (*(self._domain.axes[c].cardinality for c in columns), 1)
+        return table.counts[..., 0] if table is not None and whole else None
+
+    def sum_variance(self, columns: Sequence[int], amounts: Floats) -> float:
+        """The noise variance of a sum of `amounts` times `counted_cells` of the same columns."""
+        if len(columns) == 1:
+            _, groups, measured = self._combined(columns[0])
+            chosen = amounts[:, None]
+            return max(0.0, float((chosen * solve_precision(chosen, measured.variance, groups)).sum()))
+        table = self._table_of(columns)
+        assert table is not None
+        return table.variance * float((amounts**2).sum())
 
     def column_ranges(self, column: int, level: float) -> tuple[Floats, Floats, Floats]:
         """Low, high and standard error of every level of a column (of every label, for the target)."""
@@ -155,6 +183,7 @@ class Intervals:
         """The model's answer, give or take the misfit of every box that the predicate is made of."""
         misfit = self._measured.misfit
         assert misfit is not None
+        assert self._model is not None
         each = self.misfit_bound(features[0], features[1], alpha)
         assert each is not None
         blocks = (

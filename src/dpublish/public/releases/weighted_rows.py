@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -23,7 +24,11 @@ from dpublish.public.manifest import digest, table, text, whole
 from dpublish.public.public_rows import encode_public, frame_digest, read_public, with_truth
 from dpublish.public.releases.base import Release
 from dpublish.public.weighted_checks import check_numbers, check_rows, read_features
-from dpublish.public.weighted_means import Noise, Propagation, WeightedEstimate, effective_rows, with_shrinkage
+from dpublish.public.weighted_counts import read_counts
+from dpublish.public.weighted_estimate import FEW_ROWS, NOTES, WeightedEstimate, careful, note_of
+from dpublish.public.weighted_limits import Basis, CountedLimits, Question
+from dpublish.public.weighted_means import Noise, Propagation, effective_rows, with_shrinkage
+from dpublish.public.weighted_questions import means_the_same, read_question
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,10 +42,7 @@ COEFFICIENTS_SCHEMA = {
     "ridge": pl.Float64,
     "deviation": pl.Float64,
 }
-MAX_GROUPS = 100_000
-FEW_ROWS = 100
 _POOR_SHARE = 0.02
-_UNEXPLAINED = 0.5
 
 
 class WeightedRowsRelease(Release):
@@ -143,50 +145,29 @@ class WeightedRowsRelease(Release):
     def estimate(self, expression: str, *, where: str | None = None, level: float = 0.95) -> WeightedEstimate:
         """The mean of an expression over the private rows, such as "age" or "hours * 52"; for a condition, the share of rows.
 
-        `where` limits it to rows that satisfy a condition. Any column of the public rows may be used.
+        `where` limits it to rows that satisfy a condition. Any column of the public rows may be used. The `basis` of the
+        estimate says what its interval rests on: what was counted, bounds from that, or an assumption about the rest.
         """
         values, present = self._values(expression)
-        if where is not None:
-            present = present & self._condition(where)
-        return self._mean(values, present, level)
+        chosen = None if where is None else self._condition(where)
+        question = self._question(expression, where, values, present, chosen)
+        return self._mean(values, present if chosen is None else present & chosen, level, question)
 
     def measure_of(self, expression: str) -> Literal["share", "mean"]:
         """What `estimate` gives for an expression: the share of rows that meet a condition, or the mean of a number."""
         return "share" if self._evaluated(expression).dtype == pl.Boolean else "mean"
 
     def means(self, expression: str, *, by: str, level: float = 0.95) -> pl.DataFrame:
-        """The mean of an expression in each group: group, mean, standard_error, low, high, effective_rows."""
-        values, present = self._values(expression)
-        groups = self._column(by)
-        found: list[dict[str, Any]] = []
-        for label in _distinct(groups):
-            inside = present & _same(groups, label)
-            if self.sample_weight[inside].sum() > 0.0:
-                one = self._mean(values, inside, level)
-                found.append({by: label, "mean": one.value, **_figures(one), "effective_rows": one.effective_rows})
-        return pl.DataFrame(found, infer_schema_length=None)
+        """The mean of an expression in each group: group, mean, standard_error, low, high, basis, effective_rows."""
+        from dpublish.public.weighted_tables import grouped_means
+
+        return grouped_means(self, expression, by, level)
 
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
-        """How many private rows have each combination of values: labels, count, standard_error, low, high."""
-        if not columns:
-            raise QueryError(f"Name at least one column. Columns: {', '.join(self.rows.columns)}.")
-        frame = self.rows.select([self._column(name) for name in columns])
-        groups = frame.unique(maintain_order=False).sort(by=list(columns), nulls_last=True)
-        if groups.height > MAX_GROUPS:
-            raise QueryError(
-                f"A table of {', '.join(columns)} has {groups.height} cells; at most {MAX_GROUPS} are shown at once."
-            )
-        found = []
-        everyone = np.ones(len(self.sample_weight), dtype=np.bool_)
-        for labels in groups.iter_rows():
-            inside = everyone.copy()
-            for name, label in zip(columns, labels, strict=True):
-                inside &= _same(frame.get_column(name), label)
-            one = self._mean(inside.astype(np.float64), everyone, level, share=True)
-            total = self.private_rows
-            counts = {key: value * total for key, value in {"count": one.value, **_figures(one)}.items()}
-            found.append({**dict(zip(columns, labels, strict=True)), **counts})
-        return pl.DataFrame(found, infer_schema_length=None)
+        """How many private rows have each combination of values: labels, count, standard_error, low, high, basis."""
+        from dpublish.public.weighted_tables import count_table
+
+        return count_table(self, columns, level)
 
     def sql(self, query: str) -> pl.DataFrame:
         """Answer a SELECT over the table `release`; count(*) adds up to the number of private rows. No error bars."""
@@ -253,6 +234,11 @@ class WeightedRowsRelease(Release):
             )
         return tuple(found)
 
+    def basis_notes(self, frame: pl.DataFrame) -> tuple[str, ...]:
+        """What the intervals of a table of `marginal` or `means` rest on, in words."""
+        found = set(frame.get_column("basis").to_list()) if "basis" in frame.columns else set()
+        return tuple(f"{basis}: {note_of(basis, self.variant)}" for basis in NOTES if basis in found)
+
     def summary(self) -> dict[str, str]:
         lines = super().summary()
         public = self.manifest["facts"]["public"]
@@ -294,7 +280,37 @@ class WeightedRowsRelease(Release):
         between: FloatArray = 0.5 * (masses + self._base / self._base.sum())
         return between
 
-    def _mean(self, values: FloatArray, present: NDArray[np.bool_], level: float, *, share: bool = False) -> WeightedEstimate:
+    @cached_property
+    def limits(self) -> CountedLimits | None:
+        """Limits from the tables that were counted; None where none were."""
+        values = self.tables["coefficients"]["value"].to_numpy()
+        measured = read_counts(self.manifest, self.features, values)
+        return None if measured is None else CountedLimits(measured, self.features.axes, self.private_rows)
+
+    def _question(
+        self,
+        expression: str,
+        where: str | None,
+        values: FloatArray,
+        present: NDArray[np.bool_],
+        chosen: NDArray[np.bool_] | None,
+    ) -> Question | None:
+        """The same question to the counted tables, where they know all that it names."""
+        if self.limits is None:
+            return None
+        found = read_question(expression, where, self.features.axes, self.rows.columns)
+        given = np.where(present, values, math.nan)
+        return found if found is not None and means_the_same(found, self.features.axes, self._codes, given, chosen) else None
+
+    def _mean(
+        self,
+        values: FloatArray,
+        present: NDArray[np.bool_],
+        level: float,
+        question: Question | None = None,
+        *,
+        share: bool = False,
+    ) -> WeightedEstimate:
         from scipy.special import ndtri
 
         half = float(ndtri(0.5 + check_level(level) / 2))
@@ -315,12 +331,18 @@ class WeightedRowsRelease(Release):
         inside = values[present]
         if share or np.isin(inside, (0.0, 1.0)).all():
             low, high = max(0.0, low), min(1.0, high)
+        model = (low, high)
         explained = self._errors.explained(slope, float(near @ apart**2)) if present.all() else math.nan
+        limits = None if question is None or self.limits is None else self.limits.limits(question, float(level))
+        if limits is not None:
+            low, high, error = min(limits.low, mean), max(limits.high, mean), limits.error
+        basis: Basis = "assumed" if limits is None else limits.basis
         found = WeightedEstimate(
             value=mean, standard_error=error, low=low, high=high, level=float(level), noise_error=noise, sampling_error=rows,
-            shrinkage=shrinkage, explained=explained, effective_rows=effective_rows(masses),
+            shrinkage=shrinkage, explained=explained, effective_rows=effective_rows(masses), basis=basis,
+            note=note_of(basis, self.variant, model), model_low=model[0], model_high=model[1],
         )  # fmt: skip
-        return WeightedEstimate(**{**found.__dict__, "warnings": _bias_warnings(found)})
+        return replace(found, warnings=careful(found, None if limits is None else (limits.low, limits.high)))
 
     def _values(self, expression: str) -> tuple[FloatArray, NDArray[np.bool_]]:
         series = self._evaluated(expression)
@@ -354,37 +376,3 @@ class WeightedRowsRelease(Release):
         if name not in self.rows.columns:
             raise QueryError(f"There is no column '{name}'. Columns: {', '.join(self.rows.columns[:40])}.")
         return self.rows.get_column(name)
-
-
-def _bias_warnings(found: WeightedEstimate) -> tuple[str, ...]:
-    """Theorem 3 of the paper: the estimate tends to what the weights say, the truth only as far as their model holds."""
-    lines = []
-    if abs(found.shrinkage) > max(found.standard_error, 1e-12):
-        lines.append(
-            f"Regularization pulls this estimate towards the unweighted public rows, by about {abs(found.shrinkage):.2g}: more "
-            "than its standard error."
-        )
-    if found.explained < _UNEXPLAINED:
-        lines.append(
-            f"The columns that the weights were fitted on explain {found.explained:.0%} of its variation. How the rest differs "
-            "between private and public rows is not in the release, and the interval does not cover it."
-        )
-    if found.effective_rows < FEW_ROWS:
-        lines.append(f"It rests on few rows: they are worth {found.effective_rows:,.0f}.")
-    return tuple(lines)
-
-
-def _figures(one: WeightedEstimate) -> dict[str, float]:
-    return {"standard_error": one.standard_error, "low": one.low, "high": one.high}
-
-
-def _distinct(column: pl.Series) -> list[Any]:
-    labels = column.unique().sort(nulls_last=True).to_list()
-    if len(labels) > MAX_GROUPS:
-        raise QueryError(f"Column '{column.name}' has {len(labels)} values; at most {MAX_GROUPS} groups are shown.")
-    return labels
-
-
-def _same(column: pl.Series, label: Any) -> NDArray[np.bool_]:
-    same = column.is_null() if label is None else (column == label).fill_null(False)
-    return same.to_numpy()
