@@ -78,6 +78,19 @@ def test_round_trip_keeps_the_digest(text: str) -> None:
     assert again.digest == schema.digest
 
 
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove-one"])
+def test_a_size_that_was_not_declared_is_not_in_the_digest(neighbours: str) -> None:
+    plain = Schema.from_toml(GOOD.replace('"replace-one"\nsize = 1000', f'"{neighbours}"'))
+    sized = plain.with_size(1000)
+    assert sized.size_or_nominal == 1000
+    assert sized.digest == sized.with_size(1000).digest == plain.digest
+    # the ledger still tells sizes apart, and one that is declared from the start counts as the same request
+    assert sized.sized_digest != plain.sized_digest
+    declared = Schema.from_toml(sized.to_toml())
+    assert declared.sized_digest == sized.sized_digest == declared.digest == declared.with_size(1000).digest
+    assert declared.digest != plain.digest
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

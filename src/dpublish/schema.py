@@ -82,6 +82,8 @@ class Schema:
     size: int | None = None
     nominal_size: int | None = None
     draft: bool = False
+    size_added: bool = field(default=False, compare=False, repr=False)
+    """Whether the number of units was not declared but counted, or given beside the schema."""
 
     @classmethod
     def read(cls, path: str | Path) -> Schema:
@@ -113,8 +115,16 @@ class Schema:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of everything that matters, for the manifest and the ledger."""
-        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True, default=str).encode()).hexdigest()
+        """SHA-256 of the schema as declared, so that a release states what `schema show` prints, whoever counts the units."""
+        data = self.to_dict()
+        if self.size_added:
+            data["dataset"] = {key: value for key, value in data["dataset"].items() if key not in ("size", "nominal_size")}
+        return _sha256(data)
+
+    @property
+    def sized_digest(self) -> str:
+        """SHA-256 with the number of units, declared or not: the ledger tells requests apart by it."""
+        return _sha256(self.to_dict())
 
     def with_size(self, size: int) -> Schema:
         """The same schema with a public number of units, where it declares none."""
@@ -123,7 +133,10 @@ class Schema:
             raise SchemaError(
                 f"Schema '{self.name}' declares {key} = {self.size_or_nominal}; another one cannot be given beside it."
             )
-        return replace(self, size=size) if self.neighbours == "replace-one" else replace(self, nominal_size=size)
+        added = self.size_added or self.size_or_nominal is None
+        if self.neighbours == "replace-one":
+            return replace(self, size=size, size_added=added)
+        return replace(self, nominal_size=size, size_added=added)
 
     def column(self, name: str) -> Column:
         if name not in self.columns:
@@ -164,6 +177,10 @@ class Schema:
         if "items" in data:
             blocks.append(_toml_table("items", data["items"]))
         return "\n\n".join(blocks) + "\n"
+
+
+def _sha256(data: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _read(data: Mapping[str, Any], folder: Path) -> Schema:

@@ -60,6 +60,26 @@ def test_publish_pays_seals_and_returns_a_release(curator: dp.Curator, tmp_path:
     assert abs(release.estimate("ward = 'north'").value - 250) < 80  # type: ignore[attr-defined]
 
 
+def test_a_release_states_the_digest_of_the_schema_as_declared(
+    curator: dp.Curator, frame: pl.DataFrame, tmp_path: Path
+) -> None:
+    declared = dp.Schema.from_toml(SCHEMA)
+    first = curator.publish(dp.Histogram(columns=["ward"]), epsilon=1, key="k", out=tmp_path / "r.dpr")
+    assert first.manifest["schema_digest"] == declared.digest
+    assert first.manifest["privacy"]["size"] == 1000
+    assert dp.verify_bundle(tmp_path / "r.dpr").facts["schema_digest"] == declared.digest
+    # the same request, with the number that was counted now declared: the same bytes, paid once
+    sized = dp.Schema.from_toml(SCHEMA.replace("[columns.ward]", "size = 1000\n[columns.ward]"))
+    again = dp.Curator(frame, sized, ledger=curator.ledger, store=curator._store)
+    again.publish(dp.Histogram(columns=["ward"]), epsilon=1, key="k", out=tmp_path / "again.dpr")
+    assert (tmp_path / "again.dpr").read_bytes() == (tmp_path / "r.dpr").read_bytes()
+    assert spent(curator) == 1
+    # other rows, of another number, are another request
+    fewer = dp.Curator(frame.head(10), declared, ledger=curator.ledger, store=curator._store)
+    with pytest.raises(dp.BudgetError):
+        fewer.publish(dp.Histogram(columns=["ward"]), epsilon=1, key="k")
+
+
 def test_the_ledger_is_debited_before_rows_are_read(curator: dp.Curator, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Fraction] = []
     opened = curator._open_source()

@@ -44,6 +44,16 @@ def parsed(page: str) -> Balance:
     return balance
 
 
+def test_the_page_says_which_hash_of_the_schema_it_shows() -> None:
+    """Files that do not state the number of units have it in the hash."""
+    release = people_release()
+    assert "<th>schema with its size</th>" in report_html(release)
+    privacy = {**release.manifest["privacy"], "size": 1000}
+    stated = make_release({**release.manifest, "privacy": privacy}, release.tables)
+    assert isinstance(stated, HistogramRelease)
+    assert "<th>schema</th>" in report_html(stated)
+
+
 def test_the_page_is_whole_and_loads_nothing(tmp_path: Path) -> None:
     release = people_release()
     release.save(tmp_path / "a.dpr")

@@ -297,6 +297,8 @@ def build_manifest(plan: Plan, receipt: Receipt, content: Content, *, publishabl
             "neighbours": schema.neighbours,
             "unit": schema.unit.describe(),
             "max_rows_per_unit": schema.unit.max_rows,
+            # public under replace-one, where the schema's digest need not hold it
+            "size": schema.size,
             "sensitivity": plan.facts.get("sensitivity"),
             "statement": privacy_statement(plan, publishable=publishable),
         },
@@ -327,7 +329,7 @@ def request_of(plan: Plan, seed: int | None) -> Mapping[str, object]:
     return {
         "method": plan.method,
         "dataset": plan.schema.name,
-        "schema_digest": plan.schema.digest,
+        "schema_digest": plan.schema.sized_digest,
         "neighbours": plan.schema.neighbours,
         "unit": plan.schema.unit.describe(),
         "unit_column": plan.schema.unit.column,
