@@ -223,3 +223,13 @@ def read_or_refuse(dataset: dict[str, object], column: dict[str, object]) -> Non
     with contextlib.suppress(SchemaError):
         schema = _read({"dataset": {"name": "x", **dataset}, "columns": {"a": column}}, Path())
         schema.domain(["a"], rows=100)
+
+
+def test_items_of_a_universe_are_stripped_as_those_of_rows_are() -> None:
+    text = '[dataset]\nname = "t"\n[items]\nuniverse = [%s]\n'
+    read = Schema.from_toml(text % '" whole milk ", "tea", 5')
+    assert read.items is not None
+    assert read.items.items == ("whole milk", "tea", "5")
+    for listed, message in (('"tea", "tea "', "lists an item twice"), ('"tea", " "', "lists a blank item")):
+        with pytest.raises(SchemaError, match=message):
+            Schema.from_toml(text % listed)

@@ -18,7 +18,7 @@ from dpublish.cost import Budget
 from dpublish.errors import PlanError
 from dpublish.ledger.base import Ledger
 from dpublish.mechanisms.base import Mechanism
-from dpublish.mechanisms.optimize.inputs import Lists, lists_of
+from dpublish.mechanisms.optimize.inputs import Labels, Lists, lists_of, names_of
 from dpublish.mechanisms.optimize.k_median import KMedian
 from dpublish.mechanisms.optimize.metric import Metric
 from dpublish.mechanisms.optimize.min_cut import MinCut
@@ -27,7 +27,7 @@ from dpublish.mechanisms.optimize.set_cover import SetCover
 from dpublish.mechanisms.optimize.vertex_cover import VertexCover
 from dpublish.plan import Plan
 from dpublish.private.gate import Curator, Number, Progress
-from dpublish.private.structures import open_structure, read_lists, read_names, read_pmed, read_scp
+from dpublish.private.structures import open_structure, read_lists, read_names, read_pmed, read_scp, read_sets
 from dpublish.public.releases.solution import SolutionRelease
 from dpublish.schema import Schema
 
@@ -46,6 +46,7 @@ __all__ = [
     "read_names",
     "read_pmed",
     "read_scp",
+    "read_sets",
     "set_cover",
     "vertex_cover",
 ]
@@ -95,7 +96,7 @@ def min_cut(
     `edges` may be a networkx graph. Its nodes are not taken as public by themselves: say `vertices=graph.nodes` if they are.
     """
     mechanism = MinCut(vertices=_vertices(vertices), rule=rule, cuts=cuts)
-    return publish(mechanism, open_structure(edges, "edges"), "min-cut", **payment)
+    return publish(mechanism, open_structure(edges, "edges", row_names(mechanism)), "min-cut", **payment)
 
 
 def k_median(
@@ -129,7 +130,7 @@ def vertex_cover(
     `edges` may be a networkx graph, as for `min_cut`.
     """
     mechanism = VertexCover(vertices=_vertices(vertices), weights=weights, rule=rule, phase=phase, size_share=size_share)
-    return publish(mechanism, open_structure(edges, "edges"), "vertex-cover", **payment)
+    return publish(mechanism, open_structure(edges, "edges", row_names(mechanism)), "vertex-cover", **payment)
 
 
 def set_cover(
@@ -168,10 +169,19 @@ def public_projects(
     )
     source: object = agents
     if worth == "coverage":
-        source = open_structure(agents, "lists")
+        source = open_structure(agents, "lists", row_names(mechanism))
     elif worth == "facility":
         source = open_structure(agents, "items")
     return publish(mechanism, source, "public-projects", **payment)
+
+
+def row_names(mechanism: Mechanism) -> Labels:
+    """The public names that rows of a problem are looked up in, where they have any."""
+    for field in ("vertices", "labels", "elements", "resources"):
+        named = getattr(mechanism, field, None)
+        if isinstance(named, Iterable):
+            return tuple(names_of(named))
+    return None
 
 
 def plan(mechanism: Mechanism, *, epsilon: Number, delta: Number | None = None, name: str = "solution") -> Plan:
@@ -210,7 +220,7 @@ def _vertices(vertices: int | Iterable[object] | None) -> int | Sequence[object]
             "Give vertices = ..., their number or their public names: they cannot be taken from private edges. For a networkx "
             "graph, vertices = graph.nodes says that its nodes are public, also those without an edge."
         )
-    return vertices if isinstance(vertices, int) else [str(vertex) for vertex in vertices]
+    return vertices if isinstance(vertices, int) else names_of(vertices)
 
 
 def _family(
@@ -224,11 +234,10 @@ def _family(
     rows = list(sets.values()) if isinstance(sets, Mapping) else list(sets)
     if isinstance(universe, int):
         return lists_of([[int(str(element)) for element in row] for row in rows]), names, universe
-    listed = [str(element) for element in universe] if universe is not None else None
-    if listed is None:
-        listed = sorted({str(element) for row in rows for element in row})
+    named = [names_of(row) for row in rows]
+    listed = names_of(universe) if universe is not None else sorted({element for row in named for element in row})
     number = {element: index for index, element in enumerate(listed)}
-    unknown = next((element for row in rows for element in row if str(element) not in number), None)
+    unknown = next((element for row in named for element in row if element not in number), None)
     if unknown is not None:
         raise PlanError(f"A set holds '{unknown}', which is not in the universe.")
-    return lists_of([[number[str(element)] for element in row] for row in rows]), names, listed
+    return lists_of([[number[element] for element in row] for row in named]), names, listed

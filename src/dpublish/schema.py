@@ -31,6 +31,7 @@ from typing import Any, Literal, cast, get_args
 from dpublish.columns import Column, read_column
 from dpublish.domain import Domain, lei_bins, resolve_axis
 from dpublish.errors import SchemaError, did_you_mean
+from dpublish.spelling import BLANKS
 
 Neighbours = Literal["replace-one", "add-remove-one"]
 NEIGHBOURS: tuple[str, ...] = get_args(Neighbours)
@@ -270,7 +271,7 @@ def _read_items(table: Any, folder: Path) -> ItemUniverse:
             isinstance(item, str | int) and not isinstance(item, bool) for item in listed
         ):
             raise SchemaError("[items]: universe must be a list of names or whole numbers.")
-        items = tuple(str(item) for item in listed)
+        items = tuple(str(item).strip(BLANKS) for item in listed)  # as items of rows are
     else:
         path = folder / str(table["universe_file"])
         try:
@@ -280,6 +281,8 @@ def _read_items(table: Any, folder: Path) -> ItemUniverse:
         items = tuple(line.strip() for line in lines if line.strip())
     if not items:
         raise SchemaError("[items]: the universe is empty.")
+    if "" in items:
+        raise SchemaError("[items]: the universe lists a blank item. A blank in a row is no item: leave it out.")
     if len(set(items)) != len(items):
         raise SchemaError("[items]: the universe lists an item twice.")
     return ItemUniverse(items=items, outside=cast(Literal["drop", "other"], outside))

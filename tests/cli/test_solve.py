@@ -29,6 +29,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "minus.pmed").write_text("2 1 1\n1 2 -4\n")
     (tmp_path / "lonely.scp").write_text("2 2\n1 1\n2\n1 2\n0\n")
     (tmp_path / "wrong.scp").write_text("1 2\n1 1\n1\n7\n")
+    (tmp_path / "hashed.csv").write_text("name,lat,lon\nP #1,48.85,2.35\nB,52.52,13.4\n")
+    (tmp_path / "twice.txt").write_text("s1 x y\ns1 y z\n")
     (tmp_path / "minus.txt").write_text("1\n2\n-1\n1\n1\n")
     (tmp_path / "minus3.txt").write_text("1\n-2\n1\n")
     return tmp_path
@@ -104,6 +106,9 @@ def test_or_library_files(folder: Path, dpublish: Command) -> None:
         (("k-median", "demand.txt", "-p", "sites.csv", "--form", "haversine", "-k", "9"), "number of sites, 3"),
         (("k-median", "demand.txt", "-p", "sites.csv", "-k", "1"), "--form plain"),
         (("vertex-cover", "edges.csv", "-p", "nowhere.txt"), "no file"),
+        (("k-median", "demand.txt", "-p", "nosites.csv", "--form", "haversine", "-k", "1"), "no file 'nosites.csv'"),
+        (("k-median", "demand.txt", "-p", "hashed.csv", "--form", "haversine", "-k", "1"), "'P #1'"),
+        (("set-cover", "elements.txt", "-p", "twice.txt", "--delta", "1e-6"), "names the set; 's1' names two"),
         (("vertex-cover", "edges.csv", "-p", "names.txt", "--set", "wieghts=x"), "Did you mean 'weights'"),
         (("set-cover", "elements.txt", "-p", "sets.txt"), "delta"),
         (("min-cut", "nothing.csv", "-p", "names.txt"), "no file"),
@@ -144,6 +149,29 @@ def test_wrong_requests_cost_nothing(folder: Path, dpublish: Command, words: tup
     assert text in shown.err
     with dp.open_ledger("a.ledger", budget=dp.Budget(epsilon=20, delta="0.01"), create=True) as ledger:
         assert ledger.status().spent.epsilon == 0
+
+
+def test_names_with_blanks_decide(folder: Path, dpublish: Command) -> None:
+    """Hardly any noise, so a row that was lost on the way would show in the decision."""
+    (folder / "towns.csv").write_text("name,x,y\nNew York City,0,0\nNew, 9,9\nChicago ,5,5\n")
+    (folder / "people.txt").write_text("New York City\n" * 300)
+    (folder / "guests.csv").write_text("town\n" + "Chicago\n" * 300)
+    (folder / "goods.txt").write_text("whole milk\nwhole\nmilk\ntea\n")
+    (folder / "wishes.txt").write_text("whole milk, rice\n" * 300 + "tea\n" * 300)
+    pay = ("--epsilon", "400", "--budget", "9000", "--ledger", "large.ledger")
+    for problem, data, public, chosen in (
+        ("k-median", "people.txt", "towns.csv", "New York City"),
+        ("k-median", "guests.csv", "towns.csv", "Chicago"),
+        ("public-projects", "wishes.txt", "goods.txt", "whole milk, tea"),
+    ):
+        form = ("--form", "euclidean", "-k", "1") if problem == "k-median" else ("-k", "2")
+        shown = dpublish("solve", problem, data, "-p", public, *form, *pay, "-o", "n.dpr", "--overwrite")
+        assert shown.code == 0, shown.err
+        release = dp.open_release("n.dpr")
+        assert isinstance(release, dp.optimize.SolutionRelease)
+        assert ", ".join(sorted(release.chosen, reverse=True)) == chosen
+        assert ("rows cut at" in shown.out) == (problem == "public-projects")
+    assert release.cost_of(["whole milk; rice", "whole, milk"]) == 1
 
 
 def test_facility_location_is_explained(folder: Path, dpublish: Command) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,15 @@ import polars as pl
 import pytest
 
 from dpublish.errors import InputError, PlanError
-from dpublish.mechanisms.optimize.inputs import AgentLists, AgentRows, GraphEdges, Lists, PresentItems
+from dpublish.mechanisms.base import Need
+from dpublish.mechanisms.optimize.inputs import AgentLists, AgentRows, GraphEdges, Lists, PresentItems, names_of
 from dpublish.mechanisms.optimize.metric import Metric
+from dpublish.mechanisms.optimize.planning import numbered
 from dpublish.mechanisms.optimize.set_cover import SetCover
-from dpublish.private.structures import answer_need, open_structure, spelled
-from dpublish.schema import Schema
+from dpublish.mechanisms.sets.baskets import Transactions
+from dpublish.private.expressible import require_expressible
+from dpublish.private.structures import answer_need, open_structure, read_names, read_sets, spelled
+from dpublish.schema import ItemUniverse, Schema
 
 SCHEMA = Schema(name="t", neighbours="add-remove-one")
 LABELS = ("5", "6", "7")
@@ -39,7 +44,7 @@ def test_one_line_of_a_plain_file_is_one_row(zipped: bool, tmp_path: Path) -> No
     path = tmp_path / ("a.txt.gz" if zipped else "a.txt")
     text = "5\n6\r5\r5\x0b5\x0c5\x1c5\x1e5\x855\u20285\r\n7\r\n".encode()
     path.write_bytes(gzip.compress(text) if zipped else text)
-    assert items(path) == [1, 1, 1]
+    assert items(path) == [1, 0, 1]
     assert open_structure(path, "lists").count_rows() == 3
 
 
@@ -72,6 +77,102 @@ def test_a_valuation_sees_the_same_row_whatever_the_others_are() -> None:
     alone = answer_need(need, open_structure(pd.DataFrame({"a": [5]}), "items"), SCHEMA, key=bytes(16))
     joined = answer_need(need, open_structure(pd.DataFrame({"a": [5, None]}), "items"), SCHEMA, key=bytes(16))
     assert repr(alone[0]) == repr(joined[0])
+
+
+NAMES = ("whole milk", "tea", "C#")
+
+
+def lists(data: object, names: tuple[str, ...] = NAMES) -> list[list[int]]:
+    found = answer_need(AgentLists(len(names), names), open_structure(data, "lists", names), SCHEMA, key=bytes(16))
+    return [found.items[start:end].tolist() for start, end in itertools.pairwise(found.starts)]
+
+
+def test_names_with_blanks_are_found_in_every_kind_of_data(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("# who wants what\nwhole milk, tea\nwhole  milk;C#  # a regular\ntea\n")
+    (tmp_path / "a.csv").write_text('items\n"whole milk, tea"\nwhole  milk;C#\ntea\n')
+    rows = [["whole milk", "tea"], "whole  milk;C#", ("tea",)]
+    for data in (tmp_path / "a.txt", tmp_path / "a.csv", rows, pd.DataFrame({"items": rows})):
+        assert lists(data) == [[0, 1], [0, 2], [1]], type(data)
+    for line in ("New  York\n", "New York # one of them\n"):
+        (tmp_path / "b.txt").write_text(line)
+        need = PresentItems(size=2, labels=("York", "New York"))
+        assert list(answer_need(need, open_structure(tmp_path / "b.txt", "items"), SCHEMA, key=bytes(16))) == [0, 1]
+    (tmp_path / "c.txt").write_text("New York, Boston\nBoston\tNew York\nYork,Boston\n")
+    towns = ("New York", "Boston", "York")
+    edges = answer_need(GraphEdges(3, towns), open_structure(tmp_path / "c.txt", "edges", towns), SCHEMA, key=bytes(16))
+    assert (edges.heads.tolist(), edges.tails.tolist()) == ([0, 1], [1, 2])
+
+
+def test_public_names_alone_decide_where_texts_are_cut() -> None:
+    assert lists(["a b,c;d"], ("a", "b", "c", "d")) == [[0, 1, 2, 3]]
+    assert lists(["a b,c;d"], ("a b", "b", "c", "d")) == [[0, 2, 3]]
+    assert lists(["a b,c;d"], ("a b,c", "b", "c", "d")) == [[0, 3]]
+    assert lists(["a b,c;d\tb"], ("a b,c;d", "b", "c", "d")) == [[0, 1]]
+
+
+def test_public_names_are_stripped_and_spelled_as_rows_are() -> None:
+    assert names_of([" a ", "b\tc", 5, 5.0, np.float64(6), 2.5, ("x", 1)]) == ["a", "b c", "5", "5", "6", "2.5", "('x', 1)"]
+    with pytest.raises(PlanError, match="'a' is listed twice"):
+        numbered(["a", "b", "a "], "vertices")
+    with pytest.raises(PlanError, match="a name is empty"):
+        numbered(["a", " "], "vertices")
+
+
+@pytest.mark.parametrize(
+    ("need", "name", "text"),
+    [
+        (PresentItems(2, ("a", "#b")), "a.txt", "its # would start a comment"),
+        (GraphEdges(2, ("a", "room #5")), "a.edges", "its # would start a comment"),
+        (Transactions("items"), "a.txt", "'whole milk': texts are cut into items at blanks"),
+        (Transactions("items", separator="l"), "a.csv", "cut into items at 'l'"),
+    ],
+)
+def test_names_that_no_row_could_write_are_refused(need: Need, name: str, text: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text("items\n")
+    items = Schema(name="t", items=ItemUniverse(items=("tea", "whole milk")), neighbours="add-remove-one")
+    for fine in (PresentItems(2, ("a", "b#")), Transactions("items", separator=","), Transactions("items", basket="b")):
+        require_expressible(fine, open_structure(path, "items"), items)
+    frame = open_structure(pl.DataFrame({"items": [["x"]]}), "items")
+    require_expressible(need, frame, items)
+    with pytest.raises(PlanError, match=text):
+        require_expressible(need, open_structure(path, "items"), items)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("s1 x y\n# more\ns2 y  # last\n", {"s1": ["x", "y"], "s2": ["y"]}),
+        ("old port: x y\ns2: y\ns3:\n", {"old port": ["x", "y"], "s2": ["y"], "s3": []}),
+        ("s1: New York, x\ns2: x\n", {"s1": ["New York", "x"], "s2": ["x"]}),
+    ],
+)
+def test_sets_by_name(text: str, found: dict[str, list[str]], tmp_path: Path) -> None:
+    (tmp_path / "sets.txt").write_text(text)
+    assert read_sets(tmp_path / "sets.txt") == found
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("A x\nA y\n", "the first word of a line names the set; 'A' names two"),
+        ("A: x\nA: y\n", "what precedes the colon of a line names the set; 'A' names two"),
+        ("A: x\nB y\n", "'B y' has none"),
+        ("A x, y\n", "holds a comma or semicolon"),
+    ],
+)
+def test_sets_that_could_be_misread_are_refused(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "sets.txt").write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_sets(tmp_path / "sets.txt")
+
+
+def test_names_files_keep_comments_apart_from_names(tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_text("# towns\nNew  York\nC#\n\n")
+    assert read_names(tmp_path / "names.txt") == ["New York", "C#"]
+    (tmp_path / "names.txt").write_text("room #5\n")
+    with pytest.raises(InputError, match="is '#' part of the name in 'room #5'"):
+        read_names(tmp_path / "names.txt")
 
 
 def test_spelling_does_not_depend_on_the_type() -> None:

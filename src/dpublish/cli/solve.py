@@ -24,6 +24,7 @@ from dpublish.cli.options import (
 
 if TYPE_CHECKING:
     from dpublish.mechanisms.base import Mechanism
+    from dpublish.mechanisms.optimize.inputs import Labels
     from dpublish.private.structures import Shape
 
 
@@ -57,7 +58,12 @@ def solve(
         ),
     ],
     data: Annotated[
-        str, typer.Argument(metavar="DATA", help="Private rows: edges (two columns), places, elements, or lists of resources.")
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="Private rows: edges (two columns), places, elements, or lists of resources. In a text file a line is a row: "
+            "one whole name, or names separated by blanks, commas or semicolons that no public name holds.",
+        ),
     ],
     public: Annotated[
         str,
@@ -66,7 +72,8 @@ def solve(
             "-p",
             metavar="FILE",
             help="The public part: a number or a file of names (vertices, resources), a CSV of sites (name,x,y or "
-            "name,latitude,longitude) or an OR-Library pmed file, a file of sets (one a line) or an OR-Library scp file.",
+            "name,latitude,longitude) or an OR-Library pmed file, a file of sets (a line NAME ELEMENT ELEMENT ... each; the "
+            "first word is the name of the set) or an OR-Library scp file.",
         ),
     ],
     ledger: Ledger,
@@ -96,10 +103,11 @@ def solve(
     from dpublish.cli.release import store_of
     from dpublish.errors import PrivateSideError, PublishError
     from dpublish.ledger import open_ledger
-    from dpublish.optimize import publish
+    from dpublish.optimize import publish, row_names
     from dpublish.private.structures import open_structure
 
     mechanism, shape = _mechanism(problem, public, form, k, settings_of(setting))
+    names = row_names(mechanism)
     allowance = allowance_of(budget, budget_delta)
     failure: PublishError | None = None
     with warnings.catch_warnings(), screen.muted() as terminal, screen.steps(quiet=json, terminal=terminal) as progress:
@@ -107,7 +115,7 @@ def solve(
         try:
             with open_ledger(ledger, budget=allowance, name=name, create=allowance is not None) as account:
                 made = publish(
-                    mechanism, open_structure(data, shape), title or problem.value, ledger=account, out=out, key=key,
+                    mechanism, open_structure(data, shape, names), title or problem.value, ledger=account, out=out, key=key,
                     store=store_of(ledger, name), overwrite=overwrite,
                     progress=progress, **numbers_of(epsilon=epsilon, delta=delta),
                 )  # fmt: skip
@@ -124,7 +132,19 @@ def solve(
         screen.write_json({"out": out, **document, "remaining": left.remaining.to_json()})
         return
     screen.say(f"Released {out}", style="bold green")
-    screen.facts([*made.summary().items(), ("budget left", left.remaining.describe())])
+    screen.facts([*made.summary().items(), *_cutting(names, shape), ("budget left", left.remaining.describe())])
+
+
+def _cutting(names: Labels, shape: Shape) -> list[tuple[str, str]]:
+    """Where texts were cut into names, when the public names made it unusual."""
+    from dpublish.mechanisms.optimize.inputs import list_marks
+
+    words = {" ": "blanks", ",": "commas", ";": "semicolons"}
+    kept = [word for mark, word in words.items() if mark not in list_marks(names)]
+    if shape == "items" or not kept:
+        return []
+    cut = ["tabs", *(word for mark, word in words.items() if mark in list_marks(names))]
+    return [("rows cut at", f"{', '.join(cut)}; not at {' or '.join(kept)}, which public names hold")]
 
 
 def _mechanism(problem: Problem, public: str, form: str, k: int | None, settings: dict[str, str]) -> tuple[Mechanism, Shape]:
@@ -155,7 +175,7 @@ def _mechanism(problem: Problem, public: str, form: str, k: int | None, settings
     if problem is Problem.min_cut:
         return MinCut(vertices=names, **options), "edges"
     if "weights" in options:
-        options["weights"] = read_names(options["weights"])
+        options["weights"] = _amounts(options["weights"])
     return VertexCover(vertices=names, **options), "edges"
 
 
@@ -205,9 +225,11 @@ def _sites(public: str, form: str, cap: str | None) -> dict[str, Any]:
         return {"metric": metric, "labels": _from_one(metric.size)}
     if form not in ("haversine", "euclidean"):
         raise PlanError(f"--form {form}: sites are read as haversine (latitude, longitude), euclidean (x, y) or pmed.")
+    if not Path(public).is_file():
+        raise InputError(f"There is no file '{public}'.")
     try:
         table = pl.read_csv(public, infer_schema_length=0)
-        first, second = (table.to_series(i).cast(pl.Float64).to_numpy() for i in (1, 2))
+        first, second = (table.to_series(i).str.strip_chars().cast(pl.Float64).to_numpy() for i in (1, 2))
     except (OSError, IndexError, pl.exceptions.PolarsError):
         raise InputError(f"'{public}' is not a CSV of sites with the columns name and two coordinates.") from None
     if form == "haversine":
@@ -216,22 +238,28 @@ def _sites(public: str, form: str, cap: str | None) -> dict[str, Any]:
     else:
         metric = Metric.euclidean(np.column_stack([first, second]), cap=most)
         positions = np.column_stack([first, second])
-    return {"metric": metric, "labels": table.to_series(0).to_list(), "positions": positions}
+    return {"metric": metric, "labels": table.to_series(0).fill_null("").to_list(), "positions": positions}
 
 
 def _set_cover(public: str, form: str, options: dict[str, Any]) -> Mechanism:
     from dpublish.mechanisms.optimize.inputs import lists_of
     from dpublish.mechanisms.optimize.set_cover import SetCover
-    from dpublish.private.structures import read_lists, read_names, read_scp
+    from dpublish.private.structures import read_scp, read_sets
 
     if form == "scp":
         sets, costs, count = read_scp(public)
         return SetCover(sets=sets, elements=_from_one(count), set_names=_from_one(len(sets)), **{"costs": costs, **options})
-    rows = read_lists(public)
-    # the first word of a line names the set
-    universe = sorted({element for row in rows for element in row[1:]})
+    family = read_sets(public)
+    universe = sorted({element for row in family.values() for element in row})
     number = {element: index for index, element in enumerate(universe)}
     if "costs" in options:
-        options["costs"] = read_names(options["costs"])
-    lists = lists_of([[number[element] for element in row[1:]] for row in rows])
-    return SetCover(sets=lists, elements=universe, set_names=[row[0] for row in rows], **options)
+        options["costs"] = _amounts(options["costs"])
+    lists = lists_of([[number[element] for element in row] for row in family.values()])
+    return SetCover(sets=lists, elements=universe, set_names=list(family), **options)
+
+
+def _amounts(path: str) -> list[str]:
+    """Public weights or costs, one a line."""
+    from dpublish.private.structures import read_lists
+
+    return [" ".join(words) for words in read_lists(path)]

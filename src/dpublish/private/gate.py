@@ -107,6 +107,8 @@ class Curator:
         stands at `out` is left alone, and nothing is spent, unless it is the release of this very key or `overwrite` is true.
         `seed` is for tests and simulations: such a release is marked as not publishable.
         """
+        from dpublish.private.expressible import require_expressible
+
         say = progress or (lambda step: None)
         cost = as_cost(epsilon, delta, rho)
         if self.schema.draft:
@@ -118,8 +120,10 @@ class Curator:
         source = self._open_source()
         schema = self._sized_schema(source)
         plan = mechanism.plan(schema, cost)
-        named = plan.domain.names if plan.domain else getattr(mechanism.needs(plan), "columns", ())
+        need = mechanism.needs(plan)
+        named = plan.domain.names if plan.domain else getattr(need, "columns", ())
         source.require([*unit_columns(schema), *named], schema_name=schema.name)
+        require_expressible(need, source, schema)
         noise = make_noise(seed)
         key = key if key is not None else secrets.token_hex(16)
         target = self._store / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.dpr"

@@ -2,7 +2,8 @@
 
 A row is an edge (two columns), a demand point or an element (one column), or an agent (a list of names, or a row). What a row
 names is looked up in the public names; a row that names something else is dropped, as a row of a table outside its domain
-would be. Nothing is ever said about how many were.
+would be. Nothing is ever said about how many were. So whatever a public name may be, some row must be able to name it: how a
+text is cut into names follows from the public names, and a name that a kind of file cannot write is refused before the debit.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import polars as pl
@@ -20,9 +21,21 @@ from numpy.typing import NDArray
 
 from dpublish.encode import EXACT_WHOLE, as_text
 from dpublish.errors import InputError, PlanError
-from dpublish.mechanisms.optimize.inputs import AgentLists, AgentRows, Edges, GraphEdges, Labels, Lists, PresentItems, edges_of
+from dpublish.mechanisms.optimize.inputs import (
+    AgentLists,
+    AgentRows,
+    Edges,
+    GraphEdges,
+    Labels,
+    Lists,
+    PresentItems,
+    cut_pattern,
+    edges_of,
+    list_marks,
+    names_of,
+)
 from dpublish.noise.base import IntArray
-from dpublish.readers.objects import series_from_objects, spelled_floats
+from dpublish.readers.objects import rounded_wholes, series_from_objects, spelled_floats
 from dpublish.readers.sources import Source, open_source
 from dpublish.schema import Schema
 from dpublish.spelling import BLANKS, ZERO_FRACTION
@@ -30,6 +43,8 @@ from dpublish.spelling import BLANKS, ZERO_FRACTION
 Shape = Literal["edges", "items", "lists"]
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?inf")
 _PLAIN = (".txt", ".txt.gz", ".edges", ".edges.gz", ".dat", ".dat.gz")
+COMMENT = re.compile(r"(?:^|\s)#")
+"""Where a comment starts in a plain file."""
 _WIDTH = {"edges": 2, "items": 1, "lists": 1}
 _NAMES = {"edges": ("source", "target"), "items": ("item",), "lists": ("items",)}
 
@@ -77,7 +92,7 @@ def _lists(frames: Sequence[pl.DataFrame], column: str, need: AgentLists) -> Lis
     for frame in frames:
         series = frame.get_column(column)
         if not isinstance(series.dtype, pl.List):
-            series = spelled(series).str.replace_all(r"[,;\s]+", " ").str.strip_chars().str.split(" ")
+            series = spelled(series).str.replace_all(cut_pattern(list_marks(need.labels)), "\t").str.split("\t")
         rows = pl.DataFrame({"row": np.arange(len(series)), "item": series}).explode("item")
         numbers = item_numbers(rows.get_column("item"), need.size, need.labels)
         owner = rows.get_column("row").to_numpy()[numbers >= 0]
@@ -127,8 +142,11 @@ def item_numbers(values: pl.Series, size: int, labels: Labels) -> IntArray:
     """The public number of each value, or -1."""
     if labels is not None:
         known = pl.DataFrame({"label": list(labels), "number": np.arange(size)})
-        text = spelled(values).str.strip_chars().alias("label").to_frame()
-        found = text.join(known, on="label", how="left", maintain_order="left").get_column("number")
+        text = spelled(values).str.strip_chars()
+        if any(" " in label for label in labels):
+            text = text.str.replace_all(r"\s+", " ")
+        cells = text.alias("label").to_frame()
+        found = cells.join(known, on="label", how="left", maintain_order="left").get_column("number")
         return found.fill_null(-1).to_numpy().astype(np.int64)
     if values.dtype == pl.Boolean:
         values = values.cast(pl.String)  # as in a column of objects, where true is a text too and no number
@@ -142,60 +160,81 @@ def item_numbers(values: pl.Series, size: int, labels: Labels) -> IntArray:
 
 
 class PlainFile(Source):
-    """A text file of blank-separated words: an edge `u v`, a name, or a list of names, one a line. `#` starts a comment."""
+    """A text file with an edge `u v`, a name, or a list of names a line. `#` first or after a blank starts a comment.
 
-    def __init__(self, path: Path, shape: Shape) -> None:
+    Blanks, commas and semicolons separate, except those that one of the public `names` holds; in a file of single names
+    nothing does.
+    """
+
+    texts_only = True
+
+    def __init__(self, path: Path, shape: Shape, names: Labels = None) -> None:
         if not path.is_file():
             raise InputError(f"There is no file '{path}'.")
-        self._path, self._shape = path, shape
+        self._path, self._shape, self._between = path, shape, re.compile(cut_pattern(list_marks(names)))
 
     def columns(self) -> tuple[str, ...]:
         return _NAMES[self._shape]
 
     def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-        rows = list(_words(self._path))
-        if self._shape == "lists":
-            yield pl.DataFrame({"items": pl.Series(rows, dtype=pl.List(pl.String))})
+        lines = list(_lines(self._path))
+        if self._shape != "edges":
+            yield pl.DataFrame({_NAMES[self._shape][0]: pl.Series(lines, dtype=pl.String)})
             return
-        width = _WIDTH[self._shape]
-        kept = [row for row in rows if len(row) >= width]
-        yield pl.DataFrame(
-            {name: pl.Series([row[i] for row in kept], dtype=pl.String) for i, name in enumerate(_NAMES[self._shape])}
-        )
+        pairs = [ends for ends in (self._between.split(line) for line in lines) if len(ends) >= 2]
+        yield pl.DataFrame({"source": [u for u, *_ in pairs], "target": [v for _, v, *_ in pairs]}, schema=_TEXT_EDGES)
 
     def count_rows(self) -> int:
-        return sum(1 for _ in _words(self._path))
+        return sum(1 for _ in _lines(self._path))
 
 
-def _words(path: Path) -> Iterator[list[str]]:
+def _lines(path: Path) -> Iterator[str]:
+    """The lines that hold something, without comments and blanks around them."""
+    for line in _raw_lines(path):
+        text = COMMENT.split(line, maxsplit=1)[0].strip()
+        if text:
+            yield text
+
+
+def _raw_lines(path: Path) -> Iterator[str]:
     opener: Callable[..., Any] = gzip.open if path.suffix == ".gz" else open
     # a line ends with a line feed and nothing else: a carriage return in somebody's line would make rows of its parts
     with opener(path, "rt", encoding="utf-8", errors="replace", newline="\n") as file:
-        for line in file:
-            words = line.split("#", 1)[0].split()
-            if words:
-                yield words
+        yield from file
 
 
-def open_structure(data: object, shape: Shape) -> Source:
-    """A source of edges, items or lists: what `open_source` takes, a plain text file, a networkx graph, pairs or lists."""
+def _words(path: Path) -> Iterator[list[str]]:
+    return (line.split() for line in _lines(path))
+
+
+def open_structure(data: object, shape: Shape, names: Labels = None) -> Source:
+    """A source of edges, items or lists: what `open_source` takes, a plain text file, a networkx graph, pairs or lists.
+
+    The public `names` say where a line of a plain file is cut.
+    """
     if isinstance(data, str | Path):
         path = Path(data)
         if path.name.lower().endswith(_PLAIN):
-            return PlainFile(path, shape)
+            return PlainFile(path, shape, names)
         return _wide_enough(open_source(data), shape)
     if hasattr(data, "edges") and hasattr(data, "nodes"):
-        pairs = [(str(u), str(v)) for u, v, *_ in data.edges()]
-        return open_source(pl.DataFrame({"source": [u for u, _ in pairs], "target": [v for _, v in pairs]}, schema=_TEXT_EDGES))
+        pairs = [(u, v) for u, v, *_ in data.edges()]
+        ends = {"source": names_of(u for u, _ in pairs), "target": names_of(v for _, v in pairs)}
+        return open_source(pl.DataFrame(ends, schema=_TEXT_EDGES))
     if isinstance(data, np.ndarray | list | tuple | set | frozenset):
-        return open_source(_frame(data, shape))
-    return _wide_enough(open_source(data), shape)
+        return open_source(_frame(data, shape, names))
+    source = _wide_enough(open_source(data), shape)
+    if shape == "lists" and type(data).__module__.partition(".")[0] == "pandas":
+        column = cast(Any, data).iloc[:, 0]
+        if column.dtype.kind == "O":  # pandas has no type for lists, and as one cell a list could not be read
+            return open_source(_frame(rounded_wholes(column.tolist()), shape, names))
+    return source
 
 
 _TEXT_EDGES = {"source": pl.String, "target": pl.String}
 
 
-def _frame(data: Any, shape: Shape) -> pl.DataFrame:
+def _frame(data: Any, shape: Shape, names: Labels) -> pl.DataFrame:
     if shape == "edges":
         if isinstance(data, np.ndarray) and data.dtype.kind in "iu":
             if data.ndim != 2 or data.shape[1] != 2:
@@ -205,11 +244,19 @@ def _frame(data: Any, shape: Shape) -> pl.DataFrame:
         ends = {"source": [u for u, _ in pairs], "target": [v for _, v in pairs]}
         return pl.DataFrame({name: series_from_objects(cells) for name, cells in ends.items()}, schema=_TEXT_EDGES)
     if shape == "lists":
-        rows = [series_from_objects(list(row)).to_list() if isinstance(row, Iterable) else [] for row in data]
+        between = re.compile(cut_pattern(list_marks(names)))
+        rows = [_listed(row, between) for row in data]
         return pl.DataFrame({"items": pl.Series(rows, dtype=pl.List(pl.String))})
     if isinstance(data, np.ndarray) and data.dtype.kind in "iu":
         return pl.DataFrame({"item": data.ravel()})
     return pl.DataFrame({"item": series_from_objects(list(data.ravel() if isinstance(data, np.ndarray) else data))})
+
+
+def _listed(row: Any, between: re.Pattern[str]) -> list[str | None]:
+    """The names on somebody's list; a text is cut as one in a file would be."""
+    if isinstance(row, str):
+        row = between.split(row)
+    return series_from_objects(list(row) if isinstance(row, Iterable) else [row]).to_list()
 
 
 def _pair(item: Any) -> tuple[Any, Any] | None:
@@ -227,13 +274,50 @@ def _wide_enough(source: Source, shape: Shape) -> Source:
 
 
 def read_names(path: str | Path) -> list[str]:
-    """Public names, one a line."""
-    return [" ".join(words) for words in _words(_existing(path))]
+    """Public names, one a line. A line that starts with # is a comment; elsewhere it could be meant as part of the name."""
+    names = [" ".join(line.split()) for line in _raw_lines(_existing(path))]
+    names = [name for name in names if name and not name.startswith("#")]
+    unclear = next((name for name in names if COMMENT.search(name)), None)
+    if unclear is not None:
+        raise InputError(
+            f"'{path}': is '#' part of the name in '{unclear}', or does a comment start there? Put comments on lines of their "
+            "own, and write names without a # after a blank."
+        )
+    return names
 
 
 def read_lists(path: str | Path) -> list[list[str]]:
     """A public family of sets: one set a line, its elements separated by blanks."""
     return list(_words(_existing(path)))
+
+
+def read_sets(path: str | Path) -> dict[str, list[str]]:
+    """A public family of named sets, one a line: `NAME ELEMENT ELEMENT ...`, or `NAME: ELEMENT ELEMENT ...` on all lines.
+
+    With colons, names may hold blanks; so may elements, if commas or semicolons separate them.
+    """
+    lines = [" ".join(words) for words in _words(_existing(path))]
+    colons = [": " in f"{line} " for line in lines]
+    if any(colons) and not all(colons):
+        raise InputError(
+            f"'{path}': some lines have a colon after the name of the set, but '{lines[colons.index(False)][:80]}' has none. "
+            "Write NAME: ELEMENT ELEMENT ... on all lines, or NAME ELEMENT ELEMENT ... on all."
+        )
+    listed = next((line for line in lines if "," in line or ";" in line), None)
+    if listed is not None and not any(colons):
+        raise InputError(
+            f"'{path}': blanks separate elements, but '{listed[:80]}' holds a comma or semicolon. Leave it out, or write "
+            "NAME: ELEMENT, ELEMENT, ... on all lines."
+        )
+    sets: dict[str, list[str]] = {}
+    for line in lines:
+        name, _, rest = f"{line} ".partition(": " if any(colons) else " ")
+        if name in sets:
+            first = "what precedes the colon" if any(colons) else "the first word"
+            raise InputError(f"'{path}': {first} of a line names the set; '{name}' names two. Rename one, or join them.")
+        elements = [element.strip() for element in (re.split("[,;]", rest) if listed is not None else rest.split())]
+        sets[name] = [element for element in elements if element]
+    return sets
 
 
 def read_pmed(path: str | Path) -> tuple[NDArray[np.float64], int]:

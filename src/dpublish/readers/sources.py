@@ -40,6 +40,9 @@ class Source(abc.ABC):
     names_are_metadata = True
     """Whether column names are kept apart from rows, so that quoting one cannot quote a row."""
 
+    texts_only = False
+    """Whether every cell is a text, so that a list can only be written as a text that is cut."""
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(private)"
 
@@ -145,6 +148,7 @@ def _quiet() -> Iterator[None]:
 
 class _Delimited(Source):
     names_are_metadata = False
+    texts_only = True
 
     def __init__(self, file: DelimitedFile) -> None:
         self._file = file

@@ -21,6 +21,8 @@ _CHUNK = 1 << 25
 class TransactionLines(Source):
     """A text file with one transaction a line and no header, plain or gzipped; its one column is called 'items'."""
 
+    texts_only = True
+
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
         if not self._path.is_file():

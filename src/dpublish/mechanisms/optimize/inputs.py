@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +11,39 @@ from numpy.typing import NDArray
 
 from dpublish.mechanisms.base import Need
 from dpublish.noise.base import IntArray
+from dpublish.readers.objects import series_from_objects
 
 Labels = tuple[str, ...] | None
 """Public names in the order of their numbers; None when the numbers 0, 1, ... are the names."""
+
+BLANK = r"\s\x1c-\x1f"
+
+
+def names_of(values: Iterable[object]) -> list[str]:
+    """Public names as rows are matched with them: numbers spelled as in rows, a run of blanks as one, none around.
+
+    Where a name enters, it goes through here: one that kept its blanks would match no row, and nobody would be told.
+    """
+    held = list(values)
+    texts = series_from_objects(held).to_list()
+    return [" ".join((str(value) if text is None else text).split()) for value, text in zip(held, texts, strict=True)]
+
+
+def list_marks(labels: Labels) -> str:
+    """What separates names in a text: line ends and tabs, and of blank, comma and semicolon those that no name holds.
+
+    Public names alone decide it. A name may hold a blank, and a text cut there would never name it.
+    """
+    held = "" if labels is None else "".join(labels)
+    return "\t\r\n" + "".join(mark for mark in " ,;" if mark not in held)
+
+
+def cut_pattern(marks: str) -> str:
+    """A pattern for one or more of `marks`; a blank among them stands for every kind of blank.
+
+    Python counts four control characters among blanks and polars does not, so they are named.
+    """
+    return f"[{marks.replace(' ', BLANK)}]+"
 
 
 @dataclass(frozen=True)

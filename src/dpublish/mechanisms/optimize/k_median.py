@@ -18,7 +18,7 @@ import numpy as np
 from dpublish.cost import Cost
 from dpublish.errors import PlanError
 from dpublish.mechanisms.base import Content, Mechanism
-from dpublish.mechanisms.optimize.inputs import PresentItems
+from dpublish.mechanisms.optimize.inputs import Labels, PresentItems
 from dpublish.mechanisms.optimize.metric import Metric
 from dpublish.mechanisms.optimize.planning import check_schema, label_column, numbered, pure, solution_plan
 from dpublish.mechanisms.optimize.swaps import swap_search
@@ -134,7 +134,7 @@ class KMedian(Mechanism):
         )
 
     def needs(self, plan: Plan) -> PresentItems:
-        return PresentItems(self.metric.size, None if self.labels is None else tuple(str(label) for label in self.labels))
+        return PresentItems(self.metric.size, self._names())
 
     def run(self, noise: Noise, numbers: IntArray, plan: Plan) -> Content:
         step = Fraction(plan.facts["step_epsilon"])
@@ -142,13 +142,15 @@ class KMedian(Mechanism):
             chosen = exact_sites(noise, self.metric, self.k, numbers, step)
         else:
             chosen = search_sites(noise, self.metric, self.k, numbers, steps=int(plan.facts["steps"]), step=step)
-        labels = None if self.labels is None else tuple(str(label) for label in self.labels)
-        table: dict[str, Any] = {"site": chosen, **label_column(labels, chosen)}
+        table: dict[str, Any] = {"site": chosen, **label_column(self._names(), chosen)}
         if self.positions is not None:
             at = np.asarray(self.positions, dtype=np.float64)[chosen]
             table |= {"x": np.ascontiguousarray(at[:, 0]), "y": np.ascontiguousarray(at[:, 1])}
         facts = {key: plan.facts[key] for key in ("problem", "k", "sites", "unit", "diameter", "bound", "lower_bound")}
         return Content(facts=facts, tables={"chosen": table})
+
+    def _names(self) -> Labels:
+        return None if self.labels is None else numbered(self.labels, "labels")[1]
 
 
 def _is_map(positions: Any, size: int) -> bool:

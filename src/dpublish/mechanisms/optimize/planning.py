@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 
 from dpublish.cost import Cost, exact
 from dpublish.errors import PlanError
-from dpublish.mechanisms.optimize.inputs import Labels
+from dpublish.mechanisms.optimize.inputs import Labels, names_of
 from dpublish.plan import Plan
 from dpublish.schema import Schema
 
@@ -56,11 +57,13 @@ def numbered(names: int | Sequence[object], what: str) -> tuple[int, Labels]:
         if not 1 <= names < MAX_ITEMS:
             raise PlanError(f"{what}: there must be between 1 and 2^31, not {names}.")
         return int(names), None
-    labels = tuple(str(name) for name in names)
+    labels = tuple(names_of(names))
     if not labels:
         raise PlanError(f"{what}: the public list is empty.")
     if len(set(labels)) != len(labels):
-        raise PlanError(f"{what}: a name is listed twice.")
+        raise PlanError(f"{what}: '{Counter(labels).most_common(1)[0][0]}' is listed twice. Blanks around a name do not count.")
+    if "" in labels:
+        raise PlanError(f"{what}: a name is empty. A row without a name could be meant by it; give it one.")
     return len(labels), labels
 
 

@@ -21,7 +21,7 @@ from dpublish.errors import PlanError
 from dpublish.mechanisms.base import Content, Mechanism, Need
 from dpublish.mechanisms.kernels.optimize_sets import take_set
 from dpublish.mechanisms.optimize.calibrate import rounded_down, step_epsilon, total_gain_hazard
-from dpublish.mechanisms.optimize.inputs import AgentLists, AgentRows, Lists, PresentItems, transposed
+from dpublish.mechanisms.optimize.inputs import AgentLists, AgentRows, Lists, PresentItems, list_marks, transposed
 from dpublish.mechanisms.optimize.metric import Metric
 from dpublish.mechanisms.optimize.planning import check_schema, digest_of, label_column, no_rho, numbered, solution_plan
 from dpublish.noise.base import IntArray, Noise
@@ -152,6 +152,8 @@ class PublicProjects(Mechanism):
         if self.metric is not None and self.worth == "facility":
             # what a distance of 1 is, and at which an agent has nothing: public, and the value cannot be worked out without
             facts |= {"unit": self.metric.unit, "diameter": self.metric.diameter * self.metric.unit}
+        if self.worth == "coverage" and list_marks(labels) != list_marks(None):
+            facts["list_marks"] = list_marks(labels)  # `cost_of` reads texts as they were read for the release
         return Content(facts=facts, tables={"chosen": {"resource": chosen, **label_column(labels, chosen)}})
 
     def _worth(self, count: int) -> str:

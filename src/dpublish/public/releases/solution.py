@@ -186,7 +186,7 @@ class SolutionRelease(Release):
             return median_cost(data, distances, self._numbers, facts)
         worth = str(facts.get("worth", "coverage"))
         if worth == "coverage":
-            return coverage_value(data, names)
+            return coverage_value(data, names, str(facts.get("list_marks", " ,;")))
         if worth == "facility":
             return facility_value(data, distances, self._numbers, facts)
         if valuation is None:
@@ -309,6 +309,9 @@ def _check_optional(facts: Mapping[str, Any], main: pl.DataFrame) -> None:
         raise BundleError("facts: 'truthfulness' must be a positive number.")
     if "worth" in facts:
         text(facts, "worth", "facts")
+    marks = facts.get("list_marks", " ")
+    if not isinstance(marks, str) or not marks or not set(marks) <= set("\t\r\n ,;"):
+        raise BundleError("facts: 'list_marks' must hold tabs, line ends, blanks, commas and semicolons only.")
     if {"x", "y"} & set(main.columns):
         found = [main[axis] for axis in ("x", "y") if axis in main.columns]
         if len(found) < 2 or any(at.dtype != pl.Float64 or at.null_count() or not at.is_finite().all() for at in found):

@@ -21,7 +21,7 @@ Valuation = Callable[[Mapping[str, Any], frozenset[int]], float]
 
 def known_form(name: Any, known: Any) -> Any:
     """The public name that is meant, which may be written as a number or as text; None if there is none."""
-    for form in (name, str(name)):
+    for form in (name, str(name), " ".join(str(name).split())):
         if form in known:
             return form
     return None
@@ -61,15 +61,16 @@ def facility_value(demand: Any, distances: Any, sites: Ints, facts: Mapping[str,
     return float((counts * (1 - nearest / largest)).sum())
 
 
-def coverage_value(rows: Iterable[Any], chosen: Iterable[Any]) -> float:
-    """How many agents name a chosen resource. A row is a list of names or a text of them."""
+def coverage_value(rows: Iterable[Any], chosen: Iterable[Any], marks: str = " ,;") -> float:
+    """How many agents name a chosen resource. A row is a list of names or a text of them, cut at any of `marks`."""
     wanted = {str(name) for name in chosen}
+    between = re.compile(f"[{marks.replace(' ', chr(92) + 's')}]+")
     total = 0
     for row in rows:
-        named = re.split(r"[,;\s]+", row) if isinstance(row, str) else row
+        named = between.split(row) if isinstance(row, str) else row
         if not isinstance(named, Iterable):
             raise QueryError("Give one list of resources an agent, such as [['pool', 'park'], ['park']].")
-        total += bool(wanted & {str(item) for item in named})
+        total += bool(wanted & {" ".join(str(item).split()) for item in named})
     return float(total)
 
 
