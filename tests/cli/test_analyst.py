@@ -10,7 +10,9 @@ from typing import Any
 import polars as pl
 import pytest
 
+import dpublish as dp
 from cli.conftest import CANARY, RELEASE, Command
+from dpublish.public.export import export_release
 
 
 def test_show(released: Path, dpublish: Command) -> None:
@@ -186,6 +188,30 @@ def test_export(released: Path, dpublish: Command) -> None:
     assert "--to" in dpublish("export", "shop.dpr", "--out", "rows.xyz").err
     assert dpublish("export", "shop.dpr", "--out", "rows.csv", "--number", "5").code == 2
     assert CANARY not in Path("cells.csv").read_text()
+
+
+def test_export_names_the_column_of_the_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dpublish: Command) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("s.toml").write_text('[dataset]\nname = "s"\n[columns.weight]\nkind = "integer"\nlower = 0\nupper = 9\n')
+    Path("d.csv").write_text("weight\n" + "3\n" * 50)
+    pay = ("--ledger", "l", "--budget", "1", "--epsilon", "1")
+    assert dpublish("release", "d.csv", "--schema", "s.toml", *pay, "--out", "r.dpr").code == 0
+    assert "(column 'weight_')" in dpublish("export", "r.dpr", "--out", "r.csv").out
+    assert dpublish("export", "r.dpr", "--out", "r.csv", "--json").document["weight"] == "weight_"
+    assert pl.read_csv("r.csv").columns == ["weight", "weight_"]
+    assert dpublish("export", "r.dpr", "--out", "r.csv", "--synthetic", "--json").document["weight"] is None
+
+
+def test_nothing_is_written_over_a_release(released: Path, dpublish: Command) -> None:
+    before = Path("shop.dpr").read_bytes()
+    for words in (("export", "--to", "csv"), ("export", "--to", "parquet", "--synthetic"), ("report",)):
+        shown = dpublish(words[0], "shop.dpr", *words[1:], "--out", "./shop.dpr")
+        assert shown.code == 2
+        assert "which would be lost" in shown.err
+    release = dp.open_release("shop.dpr")
+    with pytest.raises(dp.InputError, match="which would be lost"):
+        export_release(release, "shop.dpr")  # type: ignore[arg-type]
+    assert Path("shop.dpr").read_bytes() == before
 
 
 def test_report(released: Path, dpublish: Command) -> None:

@@ -216,12 +216,39 @@ def test_the_command_line(folder: Path, dpublish: Callable[..., tuple[int, str, 
     assert json.loads(Path("all.json").read_text())["people"] == 6000
 
 
+def test_nothing_is_written_over_what_is_read(folder: Path, dpublish: Callable[..., tuple[int, str, str]]) -> None:
+    randomize = ("local", "randomize", "answers.csv", "-s", "survey.toml", "-o")
+    assert dpublish(*randomize, "reports.csv")[0] == 0
+    Path("link.csv").symlink_to("answers.csv")
+    aggregate = ("local", "aggregate", "reports.csv", "-s", "survey.toml", "-o")
+    before = {path: path.read_bytes() for path in Path().iterdir() if path.is_file()}
+    for words in (
+        (*randomize, "answers.csv"),
+        (*randomize, "./link.csv"),
+        (*randomize, "survey.toml"),
+        (*randomize, "w.json", "--wallet", "./w.json", "--person", "id"),
+        (*aggregate, "reports.csv"),
+        (*aggregate, "survey.toml"),
+    ):
+        code, _, err = dpublish(*words)
+        assert code == 2, words
+        assert "which would be lost" in err
+    with pytest.raises(InputError, match="which would be lost"):
+        randomize_file(Survey.read("survey.toml"), Path("answers.csv"), Path("answers.csv"))
+    assert {path: path.read_bytes() for path in Path().iterdir() if path.is_file()} == before
+    code, _, err = dpublish("local", "aggregate", "reports.csv", "./reports.csv", "-s", "survey.toml")
+    assert code == 2
+    assert "is given twice" in err
+
+
 def test_the_command_line_says_what_is_wrong(folder: Path, dpublish: Callable[..., tuple[int, str, str]]) -> None:
     randomize = ("local", "randomize", "answers.csv", "-s", "survey.toml", "-o", "r.csv")
     assert dpublish(*randomize, "--budget", "3")[0] == 2
     assert dpublish(*randomize, "--person", "id")[0] == 2
     assert dpublish(*randomize, "--wallet", "w.json", "--budget", "3", "--person", "id")[0] == 3
-    assert dpublish(*randomize, "--wallet", "w.json", "--person", "nobody")[0] == 2
+    code, _, err = dpublish(*randomize, "--wallet", "w.json", "--person", "nobody")
+    assert code == 2
+    assert "no column 'nobody', which is to say who each row is (--person)" in err
     assert dpublish("local", "randomize", "none.csv", "-s", "survey.toml", "-o", "r.csv")[0] == 2
     assert dpublish("local", "randomize", "answers.csv", "-s", "none.toml", "-o", "r.csv")[0] == 2
     assert dpublish("local", "randomize", "answers.csv", "-s", "survey.toml", "-o", "none/r.csv")[0] == 2

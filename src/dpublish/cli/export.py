@@ -31,8 +31,9 @@ def export(
 ) -> None:
     """Write weighted rows, or synthetic rows, as CSV or Parquet. Free: it only post-processes the release."""
     from dpublish.cli import screen
-    from dpublish.cli.opened import open_for
+    from dpublish.cli.opened import open_for, weight_column
     from dpublish.errors import InputError
+    from dpublish.outputs import keep_apart
     from dpublish.public.export import export_release
 
     form = to.value if to is not None else out.suffix.removeprefix(".").lower()
@@ -40,11 +41,13 @@ def export(
         raise InputError(f"'{out}' does not say which format to write. Add --to csv or --to parquet.")
     if number is not None and not synthetic:
         raise InputError("--number goes with --synthetic: weighted rows are as many as the release has cells.")
+    keep_apart(out, release)
     opened = open_for(release, "sample" if synthetic else "to_frame")
     export_release(opened, out, to=cast(Literal["csv", "parquet"], form), synthetic=synthetic, n=number)
+    weight = None if synthetic else weight_column(opened)
     if json:
-        screen.write_json({"out": out, "format": form, "synthetic": synthetic, "bytes": out.stat().st_size})
+        screen.write_json({"out": out, "format": form, "synthetic": synthetic, "weight": weight, "bytes": out.stat().st_size})
     else:
-        weighted = "weighted rows (column 'weight')" if "weight" in opened.to_frame().columns else "the table"
+        weighted = f"weighted rows (column '{weight}')" if weight is not None else "the table"
         kind = "synthetic rows" if synthetic else weighted
         screen.say(f"Wrote {kind} to {out}")

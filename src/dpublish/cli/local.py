@@ -73,7 +73,9 @@ def randomize(
     from dpublish.local.collect import randomize_file
     from dpublish.local.survey import Survey
     from dpublish.local.wallet import Wallet
+    from dpublish.outputs import keep_apart
 
+    keep_apart(out, answers, survey, wallet)
     read = Survey.read(survey)
     if budget is not None and wallet is None:
         raise InputError("--budget is the total of a wallet: give --wallet FILE too.")
@@ -107,7 +109,13 @@ def aggregate(
     from dpublish.errors import InputError
     from dpublish.local.collect import Collector, result_json
     from dpublish.local.survey import Survey
+    from dpublish.outputs import keep_apart, same_file
 
+    if out is not None:
+        keep_apart(out, survey, *reports)
+    for place, path in enumerate(reports):
+        if any(same_file(path, earlier) for earlier in reports[:place]):
+            raise InputError(f"'{path}' is given twice, so its people would be counted twice. Name every file once.")
     read = Survey.read(survey)
     collector = Collector(read)
     for path in reports:

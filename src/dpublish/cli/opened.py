@@ -25,7 +25,7 @@ def open_for(path: Path, ability: str) -> Any:
     release = open_release(path)
     if not hasattr(release, ability):
         # every kind has a table to export, but models and solutions have no rows
-        words = ABILITIES if "weight" in _columns(release) else ABILITIES | {"to_frame": "its table ('export')"}
+        words = ABILITIES if weight_column(release) is not None else ABILITIES | {"to_frame": "its table ('export')"}
         offered = [words[name] for name in ABILITIES if hasattr(release, name)]
         raise QueryError(
             f"A release of kind '{release.kind}' does not offer {ABILITIES[ability]}. "
@@ -34,5 +34,7 @@ def open_for(path: Path, ability: str) -> Any:
     return release
 
 
-def _columns(release: Any) -> list[str]:
-    return list(release.to_frame().columns) if hasattr(release, "to_frame") else []
+def weight_column(release: Any) -> str | None:
+    """The column of a release's table that holds the weights of its rows: the last, with a name that no other column has."""
+    last = release.to_frame().columns[-1:] if hasattr(release, "to_frame") else []
+    return last[0] if last and last[0].rstrip("_") == "weight" else None

@@ -23,15 +23,13 @@ def predict(
     """
     from dpublish.cli import screen
     from dpublish.cli.opened import open_for
-    from dpublish.errors import InputError
+    from dpublish.outputs import keep_apart
     from dpublish.public.export import format_of, write_table
     from dpublish.public.prediction import predict_rows
     from dpublish.public.public_rows import read_public
 
     form = format_of(out)
-    for given in (rows, release):
-        if out.exists() and given.exists() and out.samefile(given):
-            raise InputError(f"--out '{out}' is the same file as '{given}', which would be lost. Give another name.")
+    keep_apart(out, rows, release)
     opened = open_for(release, "predict")
     labels = [axis.name for axis in (*opened.features.axes, opened.target) if not axis.numeric]
     found = predict_rows(opened, read_public(rows, labels, what="rows to predict"))

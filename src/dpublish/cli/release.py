@@ -71,9 +71,11 @@ def release(
 
     from dpublish.cli import screen
     from dpublish.ledger import open_ledger
+    from dpublish.outputs import keep_apart
     from dpublish.private.gate import Curator
     from dpublish.schema import Schema
 
+    keep_apart(out, schema, data if database is None else None)
     mechanism = method_of(method, setting)
     source = source_of(data, database)
     allowance = allowance_of(budget, budget_delta)

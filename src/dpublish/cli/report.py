@@ -18,7 +18,9 @@ def report(
     """Write a self-contained HTML page: what was published, the guarantee in words, distributions with error bars."""
     from dpublish.cli import screen
     from dpublish.cli.opened import open_for
+    from dpublish.outputs import keep_apart
 
+    keep_apart(out, release)
     open_for(release, "report").report(out)
     if json:
         screen.write_json({"out": out, "bytes": out.stat().st_size})

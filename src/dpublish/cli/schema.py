@@ -40,11 +40,14 @@ def draft(
     """
     from dpublish.cli import screen
     from dpublish.errors import InputError
+    from dpublish.outputs import keep_apart
     from dpublish.private.draft import draft as draft_of
 
     if out is not None and not overwrite and out.exists():
         # it may be a schema that a person has gone through, which a draft is not
         raise InputError(f"'{out}' exists already. Give another name, or ask for it with --overwrite.")
+    if out is not None:
+        keep_apart(out, data if database is None else None)
     source = source_of(data, database)
     fallback = Path(data).name.split(".")[0] if database is None else "query"
     with screen.muted():

@@ -104,8 +104,10 @@ def solve(
     from dpublish.errors import PrivateSideError, PublishError
     from dpublish.ledger import open_ledger
     from dpublish.optimize import publish, row_names
+    from dpublish.outputs import keep_apart
     from dpublish.private.structures import open_structure
 
+    keep_apart(out, data, public)
     mechanism, shape = _mechanism(problem, public, form, k, settings_of(setting))
     names = row_names(mechanism)
     allowance = allowance_of(budget, budget_delta)

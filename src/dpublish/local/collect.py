@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import itertools
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
@@ -28,6 +29,7 @@ from dpublish.local.response import KaryResponse
 from dpublish.local.survey import Survey
 from dpublish.local.unary import UnaryEncoding
 from dpublish.local.wallet import Wallet, person_name
+from dpublish.outputs import keep_apart
 
 ROWS_AT_ONCE = 1 << 16
 MARK = "survey"
@@ -45,6 +47,7 @@ def randomize_file(
     """Write one row of reports for each row of answers. With a wallet, each person is charged first, or nobody is."""
     if wallet is None and person is not None:
         raise InputError("A person column is of use only with a wallet.")
+    keep_apart(out, answers, None if wallet is None else wallet.path)
     with _opened(answers) as source:
         rows = _answers(source, answers, survey, person)
         if wallet is not None:
@@ -73,9 +76,11 @@ def _with_wallet(
 def _answers(source: TextIO, path: Path, survey: Survey, person: str | None) -> Iterator[dict[str, str]]:
     try:
         header, rows = header_and_rows(source)
-        for column in (*survey.columns, *((person,) if person is not None else ())):
+        for column in survey.columns:
             if column not in header:
                 raise InputError(f"'{path}' has no column '{column}', which the survey asks for.")
+        if person is not None and person not in header:
+            raise InputError(f"'{path}' has no column '{person}', which is to say who each row is (--person).")
         yield from rows
     except (csv.Error, UnicodeDecodeError):
         raise InputError(f"'{path}' cannot be read as CSV in UTF-8.") from None
@@ -83,7 +88,7 @@ def _answers(source: TextIO, path: Path, survey: Survey, person: str | None) -> 
 
 def _write(out: Path, survey: Survey, parts: Iterable[Sequence[Sequence[str]]]) -> None:
     """The file appears whole or not at all."""
-    fresh = out.with_name(out.name + ".new")
+    fresh = out.with_name(f".{out.name}.{os.getpid()}.partial")
     try:
         with fresh.open("w", encoding="utf-8", newline="") as target:
             table = csv.writer(target, lineterminator="\n")

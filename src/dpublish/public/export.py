@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from dpublish.errors import InputError, QueryError, did_you_mean
+from dpublish.outputs import keep_apart
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,6 +33,8 @@ def export_release(
         raise QueryError(f"Cannot export to '{to}'.{did_you_mean(str(to), FORMATS)} Formats: {', '.join(FORMATS)}.")
     if not synthetic and (n is not None or seed is not None):
         raise QueryError("n and seed belong to synthetic rows. Ask for synthetic rows, or leave them out.")
+    if release.path is not None:
+        keep_apart(path, release.path)
     return write_table(release.sample(n, seed=seed) if synthetic else release.to_frame(), path, to=to)
 
 

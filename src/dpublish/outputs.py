@@ -1,0 +1,25 @@
+"""Where results are written: never over what they were made from."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from dpublish.errors import InputError
+
+
+def keep_apart(out: str | Path, *given: str | Path | None) -> None:
+    """Refuse to write to `out` if that is one of the files in use, under whatever name. Looks at names, opens nothing."""
+    for name in given:
+        if name is not None and same_file(out, name):
+            raise InputError(
+                f"'{out}', where the result is to go, is the same file as '{name}', which would be lost. Give another name."
+            )
+
+
+def same_file(one: str | Path, other: str | Path) -> bool:
+    """Whether two names mean one file, through links too; a file that is not there yet has its name only."""
+    try:
+        return os.path.realpath(one) == os.path.realpath(other) or Path(one).samefile(other)
+    except (OSError, ValueError):  # one of them is not there
+        return False
