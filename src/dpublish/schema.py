@@ -23,7 +23,8 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
@@ -88,26 +89,18 @@ class Schema:
 
     @classmethod
     def read(cls, path: str | Path) -> Schema:
-        path = Path(path)
-        try:
-            text = path.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            raise SchemaError(
-                f"There is no schema file '{path}'. 'dpublish schema draft DATA' writes one to start from."
-            ) from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise SchemaError(f"The schema file '{path}' cannot be read as UTF-8 text ({type(error).__name__}).") from None
-        return cls.from_toml(text, folder=path.parent, where=str(path))
+        return cls.from_toml(_text_of(Path(path)), folder=Path(path).parent, where=str(path))
+
+    @classmethod
+    def examine(cls, path: str | Path) -> tuple[Schema | None, list[str]]:
+        """The schema of a file, or None with everything that is wrong with it; `read` stops at the first problem."""
+        return _examined(_toml_of(_text_of(Path(path)), str(path)), Path(path).parent)
 
     @classmethod
     def from_toml(cls, text: str, *, folder: Path | None = None, where: str = "the schema") -> Schema:
         if not isinstance(text, str):
             raise SchemaError(f"{where} must be a text in TOML, not {type(text).__name__}.")
-        try:
-            data = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise SchemaError(f"{where} is not valid TOML: {error}") from None
-        return _read(data, folder or Path())
+        return _read(_toml_of(text, where), folder or Path())
 
     @property
     def size_or_nominal(self) -> int | None:
@@ -184,59 +177,113 @@ def _sha256(data: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode()).hexdigest()
 
 
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise SchemaError(f"There is no schema file '{path}'. 'dpublish schema draft DATA' writes one to start from.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SchemaError(f"The schema file '{path}' cannot be read as UTF-8 text ({type(error).__name__}).") from None
+
+
+def _toml_of(text: str, where: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SchemaError(f"{where} is not valid TOML: {error}") from None
+
+
 def _read(data: Mapping[str, Any], folder: Path) -> Schema:
-    for key in data:
-        if key not in _TABLES:
-            raise SchemaError(f"Unknown table [{key}].{did_you_mean(key, _TABLES)} Tables: {', '.join(sorted(_TABLES))}.")
+    schema, problems = _examined(data, folder)
+    if schema is None:
+        raise SchemaError(problems[0])
+    return schema
+
+
+def _examined(data: Mapping[str, Any], folder: Path) -> tuple[Schema | None, list[str]]:
+    """The schema, or all that is wrong with it: after a problem the rest is still looked at, as far as it stands alone."""
+    problems = [
+        f"Unknown table [{key}].{did_you_mean(key, _TABLES)} Tables: {', '.join(sorted(_TABLES))}."
+        for key in data
+        if key not in _TABLES
+    ]
     dataset = data.get("dataset")
     if not isinstance(dataset, Mapping):
-        raise SchemaError('The schema has no [dataset] table. Add [dataset] with name = "..." at the top.')
-    for key in dataset:
-        if key not in _DATASET_KEYS:
-            raise SchemaError(
-                f"[dataset]: unknown key '{key}'.{did_you_mean(key, _DATASET_KEYS)} Keys: {', '.join(sorted(_DATASET_KEYS))}."
-            )
+        problems.append('The schema has no [dataset] table. Add [dataset] with name = "..." at the top.')
+        dataset = {"name": "unnamed"}
+    problems += [
+        f"[dataset]: unknown key '{key}'.{did_you_mean(key, _DATASET_KEYS)} Keys: {', '.join(sorted(_DATASET_KEYS))}."
+        for key in dataset
+        if key not in _DATASET_KEYS
+    ]
     name = dataset.get("name")
-    if not isinstance(name, str) or not name.strip():
-        raise SchemaError('[dataset] has no name. Add name = "...".')
+    if "name" in dataset and not isinstance(name, str):
+        problems.append(f'[dataset]: name must be text, not {name!r}. Write name = "...", with quotes.')
+    elif not isinstance(name, str) or not name.strip():
+        problems.append('[dataset] has no name. Add name = "...".')
     tables = data.get("columns", {})
     if not isinstance(tables, Mapping):
-        raise SchemaError("[columns] must hold one table a column, for example [columns.age].")
-    columns = {column: read_column(column, table) for column, table in tables.items()}
-    items = _read_items(data["items"], folder) if "items" in data else None
-    if columns and items:
-        raise SchemaError("Give [columns] for a table or [items] for set-valued data, not both.")
-    if not columns and items is None:
-        raise SchemaError("The schema declares no column. Add [columns.NAME] tables, or [items] for set-valued data.")
-    neighbours = dataset.get("neighbours", "add-remove-one" if items else "replace-one")
+        problems.append("[columns] must hold one table a column, for example [columns.age].")
+        tables = {}
+    columns: dict[str, Column] = {}
+    for column, table in tables.items():
+        with _noting(problems):
+            columns[column] = read_column(column, table)
+    items: ItemUniverse | None = None
+    if "items" in data:
+        with _noting(problems):
+            items = _read_items(data["items"], folder)
+    if tables and "items" in data:
+        problems.append("Give [columns] for a table or [items] for set-valued data, not both.")
+    if not data.get("columns") and "items" not in data:
+        problems.append("The schema declares no column. Add [columns.NAME] tables, or [items] for set-valued data.")
+    neighbours = dataset.get("neighbours", "add-remove-one" if "items" in data else "replace-one")
     if neighbours not in NEIGHBOURS:
-        raise SchemaError(
+        problems.append(
             f"neighbours = '{neighbours}' is not known.{did_you_mean(str(neighbours), NEIGHBOURS)} "
             "Use replace-one or add-remove-one."
         )
-    sizes = {key: _positive(dataset[key], key) if key in dataset else None for key in ("size", "nominal_size")}
-    if sizes["size"] is not None and neighbours == "add-remove-one":
-        raise SchemaError(
+    sizes: dict[str, int | None] = {"size": None, "nominal_size": None}
+    for key in sizes:
+        if key in dataset:
+            with _noting(problems):
+                sizes[key] = _positive(dataset[key], key)
+    if "size" in dataset and neighbours == "add-remove-one":
+        problems.append(
             "size states a public number of units, which add-remove-one keeps private. Use nominal_size = ... (a public guess)."
         )
-    if sizes["nominal_size"] is not None and neighbours == "replace-one":
-        raise SchemaError(
+    if "nominal_size" in dataset and neighbours == "replace-one":
+        problems.append(
             "nominal_size belongs to add-remove-one. Under replace-one the number of units is public: use size = ..."
         )
     target = dataset.get("target")
-    if target is not None and (not isinstance(target, str) or target not in columns):
-        raise SchemaError(f"target = '{target}' is not a declared column.{did_you_mean(str(target), columns)}")
-    return Schema(
-        name=name.strip(),
+    if target is not None and (not isinstance(target, str) or target not in tables):
+        problems.append(f"target = '{target}' is not a declared column.{did_you_mean(str(target), tables)}")
+    unit = PrivacyUnit()
+    with _noting(problems):
+        unit = _read_unit(dataset)
+    if problems:
+        return None, problems
+    schema = Schema(
+        name=str(name).strip(),
         columns=columns,
         items=items,
         neighbours=cast(Neighbours, neighbours),
-        unit=_read_unit(dataset),
+        unit=unit,
         target=target,
         size=sizes["size"],
         nominal_size=sizes["nominal_size"],
         draft="draft" in data,
     )
+    return schema, []
+
+
+@contextmanager
+def _noting(problems: list[str]) -> Iterator[None]:
+    try:
+        yield
+    except SchemaError as error:
+        problems.append(str(error))
 
 
 def _read_unit(dataset: Mapping[str, Any]) -> PrivacyUnit:

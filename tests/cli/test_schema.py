@@ -30,6 +30,16 @@ def test_check_lists_every_problem_at_once(shop: Path, dpublish: Command) -> Non
     assert "'age' has no upper bound" in age
     assert "cannot be taken from the data" in pay
     assert "3 problem(s)" in dpublish("schema", "check", "bad.toml").out
+    (shop / "bad.toml").write_text(
+        '[datset]\n[dataset]\nname = 3\nsise = 9\nsize = 0\ntarget = "b"\n'
+        '[columns.a]\nkind = "real"\nlower = "x"\n[columns.b]\nkind = "ordinal"\n'
+    )
+    shown = dpublish("schema", "check", "bad.toml", "--json")
+    assert shown.code == 2
+    found = shown.document["problems"]
+    wanted = ("[datset]", "unknown key 'sise'", "name must be text, not 3", "'a'", "'b' has no levels", "size must be")
+    assert len(found) == len(wanted)
+    assert all(text in problem for text, problem in zip(wanted, found, strict=True)), found
 
 
 def test_check_compares_with_the_columns_of_the_data(shop: Path, dpublish: Command) -> None:
@@ -37,6 +47,18 @@ def test_check_compares_with_the_columns_of_the_data(shop: Path, dpublish: Comma
     shown = dpublish("schema", "check", "bad.toml", "--data", "shop.csv")
     assert shown.code == 2
     assert "no column named exactly 'cty'." in shown.out
+
+
+def test_a_column_that_comes_twice_is_refused_where_it_is_used(shop: Path, dpublish: Command) -> None:
+    (shop / "twice.csv").write_text("age,city,member,city,note,note\n33,Bern,yes,Graz,a,b\n")
+    shown = dpublish("schema", "check", "shop.toml", "--data", "twice.csv")
+    assert shown.code == 2
+    assert "more than one column named 'city'" in shown.out
+    release = ("release", "twice.csv", "--schema", "shop.toml", "--ledger", "t.ledger", "--budget", "1", "--epsilon", "1")
+    refused = dpublish(*release, "--out", "x.dpr")
+    assert refused.code == 2
+    assert "declares column 'city', and the data has more than one of that name" in refused.err
+    assert dpublish(*release, "--set", "columns=age,member", "--out", "x.dpr").code == 0, "the other is not used"
 
 
 def test_a_file_without_a_header_is_not_quoted(shop: Path, dpublish: Command) -> None:

@@ -128,4 +128,13 @@ def test_kinds_that_change_between_batches(monkeypatch: pytest.MonkeyPatch) -> N
 def test_nothing_to_draft_from() -> None:
     with pytest.raises(InputError, match="no named column"):
         draft_schema(pl.DataFrame(), name="d")
-    assert draft_schema(pl.DataFrame({"x": []}), name="d").size == 1
+    assert draft_schema(pl.DataFrame({"x": []}), name="d").size is None
+
+
+def test_a_file_with_a_header_only_says_nothing_about_the_size(tmp_path: Path) -> None:
+    path = tmp_path / "empty.csv"
+    path.write_text("age,city\n")
+    guessed = draft(path, name="empty")
+    assert guessed.schema.size is None
+    assert "size" not in tomllib.loads(guessed.to_toml())["dataset"]
+    assert list(guessed.schema.columns) == ["age", "city"]

@@ -78,13 +78,14 @@ def check(
     from dpublish.cli import screen
     from dpublish.schema import Schema
 
-    schema = Schema.read(path)
-    problems = _problems(schema)
-    if data is not None:
-        problems += _absent_columns(schema, data)
+    schema, problems = Schema.examine(path)
+    if schema is not None:
+        problems += _problems(schema)
+        if data is not None:
+            problems += _absent_columns(schema, data)
     if json:
-        screen.write_json({"schema": schema.name, "ok": not problems, "problems": problems})
-    elif problems:
+        screen.write_json({"schema": None if schema is None else schema.name, "ok": not problems, "problems": problems})
+    elif problems or schema is None:
         screen.say(f"{path}: {len(problems)} problem(s)", style="bold red")
         for problem in problems:
             screen.say(f"  {problem}")
@@ -144,10 +145,12 @@ def _problems(schema: Schema) -> list[str]:
 def _absent_columns(schema: Schema, data: str) -> list[str]:
     from dpublish.readers.sources import open_source
 
-    present = open_source(data).columns()
+    source = open_source(data)
+    present = source.columns()
     wanted = [*schema.columns, *([schema.unit.column] if schema.unit.column else [])]
     # names of the data are not quoted, not even as a hint: in a file without a header line they are a person's row
-    return [f"The data has no column named exactly '{name}'." for name in wanted if name not in present]
+    absent = [f"The data has no column named exactly '{name}'." for name in wanted if name not in present]
+    return absent + [f"The data has more than one column named '{name}'." for name in wanted if source.repeats(name)]
 
 
 def _unit_words(schema: Schema) -> str:

@@ -79,6 +79,8 @@ def _answers(source: TextIO, path: Path, survey: Survey, person: str | None) -> 
         for column in survey.columns:
             if column not in header:
                 raise InputError(f"'{path}' has no column '{column}', which the survey asks for.")
+            if header.count(column) > 1:
+                raise InputError(f"'{path}' has more than one column '{column}'. Rename or remove the others.")
         if person is not None and person not in header:
             raise InputError(f"'{path}' has no column '{person}', which is to say who each row is (--person).")
         yield from rows

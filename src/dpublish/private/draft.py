@@ -67,7 +67,8 @@ def draft(data: object, *, name: str) -> Draft:
             guess.look(frame.get_column(column))
     columns = {column: guess.column() for column, guess in guesses.items()}
     remarks = {column: guess.remark for column, guess in guesses.items() if guess.remark}
-    schema = Schema(name=name, columns=columns, size=min(max(rows, 1), _LARGEST), draft=True)
+    # no row at all is no size: 'release' counts the rows where none is declared
+    schema = Schema(name=name, columns=columns, size=min(rows, _LARGEST) or None, draft=True)
     return Draft(schema, remarks)
 
 

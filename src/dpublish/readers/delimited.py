@@ -39,6 +39,7 @@ class DelimitedFile:
 
     def __init__(self, path: Path, *, separator: str, zipped: bool) -> None:
         self._path, self._separator, self._zipped = path, ord(separator), zipped
+        self.repeated: set[str] = set()
         self._line_end, self.names = self._read_header()
 
     def batches(self, columns: Sequence[str], *, chunk: int = _CHUNK) -> Iterator[pl.DataFrame]:
@@ -114,6 +115,7 @@ class DelimitedFile:
             copies = 1
             while unique in names:
                 copies += 1
+                self.repeated.add(plain)
                 unique = f"{plain} ({copies})"
             names.append(unique)
         return line_end, tuple(names)

@@ -79,6 +79,15 @@ class Source(abc.ABC):
                     f"{did_you_mean(name, known) if self.names_are_metadata else ''} Names must agree exactly; "
                     "a text file names its columns in its first line."
                 )
+            if self.repeats(name):
+                raise SchemaError(
+                    f"Schema '{schema_name}' declares column '{name}', and the data has more than one of that name. Which one "
+                    "is meant cannot be told: rename or remove the others."
+                )
+
+    def repeats(self, name: str) -> bool:
+        """Whether more than one column has this name."""
+        return self.columns().count(name) > 1
 
     def count_units(self, unit_column: str | None) -> int:
         """How many units there are: rows, or distinct values of the unit column. Asked only where that is public."""
@@ -155,6 +164,9 @@ class _Delimited(Source):
 
     def columns(self) -> tuple[str, ...]:
         return self._file.names
+
+    def repeats(self, name: str) -> bool:
+        return name in self._file.repeated
 
     def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         return self._file.batches(columns)
