@@ -29,7 +29,7 @@ Every command that a machine may read takes `--json`: one JSON document on stdou
 | --- | --- |
 | 0 | done |
 | 1 | an audit found a violation, or a paid release could not be written |
-| 2 | the request, schema or query is wrong; nothing was spent |
+| 2 | the request, schema or query is wrong, or a file is not there; nothing was spent |
 | 3 | the budget does not allow it; nothing was spent |
 | 4 | the ledger cannot be read, trusted or written |
 | 5 | the release file is corrupt, altered or from a newer format |

@@ -133,7 +133,8 @@ def test_debug_explains_the_others(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 def test_the_console_script_returns_the_exit_code(tmp_path: Path) -> None:
     script = Path(sys.executable).with_name("dpublish")
-    done = subprocess.run([script, "show", "none.dpr", "--json"], capture_output=True, text=True, check=False, cwd=tmp_path)
+    (tmp_path / "torn.dpr").write_text("no release")
+    done = subprocess.run([script, "show", "torn.dpr", "--json"], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 5
     assert json.loads(done.stderr)["error"]["type"] == "BundleError"
 

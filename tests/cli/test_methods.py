@@ -27,3 +27,6 @@ def test_an_unknown_method(dpublish: Command) -> None:
     shown = dpublish("methods", "histgram")
     assert (shown.code, shown.out) == (2, "")
     assert "Did you mean 'histogram'?" in shown.err
+    shown = dpublish("methods", "median-mechanim")
+    assert "Did you mean 'median-mechanism'?" in shown.err
+    assert all(name in shown.err for name in (*METHODS, "online-multiplicative-weights"))

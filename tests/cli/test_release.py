@@ -111,6 +111,11 @@ def test_budget_exceeded(released: Path, dpublish: Command) -> None:
         (("--method", "hist"), "Did you mean 'histogram'?"),
         (("--set", "columns=agee"), "Did you mean 'age'?"),
         (("--database", "sqlite:///x.db"), "sql:QUERY"),
+        (("--out", "x.txt"), "'x.txt' ends in '.txt'"),
+        (("--out", "shop.toml"), "which would be lost"),
+        (("--out", "./shop.ledger"), "which would be lost"),
+        (("--set", "threshold=1", "--set", "threshold_factor=1"), "Give one of the two"),
+        (("--method", "projected-histogram", "--set", "threshold=1", "--set", "threshold_factor=1"), "Give one of the two"),
     ],
 )
 def test_wrong_requests_spend_nothing(shop: Path, dpublish: Command, change: tuple[str, ...], expected: str) -> None:
@@ -120,6 +125,20 @@ def test_wrong_requests_spend_nothing(shop: Path, dpublish: Command, change: tup
     assert expected in shown.err
     assert spent(dpublish) == "0"
     assert not (shop / "x.dpr").exists()
+    assert not (shop / "x.txt").exists()
+
+
+def test_next_steps_are_those_of_the_kind(shop: Path, dpublish: Command) -> None:
+    shown = dpublish(*RELEASE, "--epsilon", "1", "--budget", "9", "--out", "shop.dpr")
+    assert "dpublish show, query, sql, export, report, verify" in shown.out
+    (shop / "b.txt").write_text("tea milk\nmilk\n" * 90)
+    (shop / "b.toml").write_text('[dataset]\nname = "b"\n[items]\nuniverse = ["tea", "milk"]\n')
+    sets = ("release", "b.txt", "--schema", "b.toml", "--ledger", "b.ledger", "--budget", "9", "--epsilon", "1")
+    shown = dpublish(*sets, "--method", "set-partition", "--out", "b.dpr")
+    assert "dpublish show, query, export, report, verify" in shown.out
+    refused = dpublish("sql", "b.dpr", "select 1")
+    assert refused.code == 2
+    assert "does not offer SQL ('sql'). It offers conditions with error bars ('query')" in refused.err
 
 
 def test_missing_data_file(shop: Path, dpublish: Command) -> None:

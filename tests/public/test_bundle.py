@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from dpublish.errors import BundleError
+from dpublish.errors import BundleError, InputError
 from dpublish.public import bundle as bundle_module
 from dpublish.public.bundle import read_bundle, write_bundle
 from dpublish.public.releases.base import open_release
@@ -94,7 +94,7 @@ def test_a_bad_manifest_is_not_written(tmp_path: Path) -> None:
 
 
 def test_missing_and_foreign_files(tmp_path: Path) -> None:
-    with pytest.raises(BundleError, match="no release"):
+    with pytest.raises(InputError, match="no release"):
         read_bundle(tmp_path / "none.dpr")
     (tmp_path / "text.dpr").write_text("hello")
     with pytest.raises(BundleError, match="not a release file"):

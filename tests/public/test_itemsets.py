@@ -92,6 +92,19 @@ def test_without_noise_everything_is_exact(tmp_path: Path) -> None:
     assert {tuple(sorted(items)): weight for items, weight in frame.iter_rows()} == counts
 
 
+def test_pictures_leave_out_items_of_which_nothing_was_published(tmp_path: Path) -> None:
+    made = publish(tmp_path, [["item 0", "item 2"], ["item 2"]] * 2000, dp.SetPartition(fanout=3), epsilon=4)
+    held, others = made.frequent_items(top=10)
+    assert held["item"].to_list() == ["item 2", "item 0"]
+    assert others == f"Nothing was published about the other {len(NAMES) - 2} items."
+    assert made.frequent_items(top=1)[1] == ""
+    figure = made.plot(top=10)
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["item 2", "item 0"]
+    page = made.report(tmp_path / "page.html").read_text()
+    assert others in page
+    assert "item 1<" not in page
+
+
 def test_a_release_without_a_total_has_no_upper_bound(tmp_path: Path) -> None:
     made = publish(tmp_path, records(5000, 1), dp.SetPartition(fanout=4, count_share=0))
     assert made.support({"item 0"}).high == float("inf")

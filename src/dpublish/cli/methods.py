@@ -71,10 +71,17 @@ def _all(names: list[str]) -> list[MethodHelp]:
 
 
 def _one(name: str) -> MethodHelp:
+    from dpublish.errors import PlanError, did_you_mean
     from dpublish.mechanisms.handbook import describe
     from dpublish.mechanisms.registry import ALIASES, method_named
     from dpublish.private.online import online_class
 
     if name in _online_names():
         return describe(name, online_class(name))
+    if ALIASES.get(name, name) not in _release_names():
+        known = [*_release_names(), *_online_names()]
+        raise PlanError(
+            f"There is no method '{name}'.{did_you_mean(name, known)} Methods of 'release': {', '.join(_release_names())}. "
+            f"Methods of 'online': {', '.join(_online_names())}. 'dpublish solve' and 'dpublish local' have their own."
+        )
     return describe(ALIASES.get(name, name), method_named(name))

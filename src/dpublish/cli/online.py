@@ -23,6 +23,8 @@ from dpublish.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dpublish.mechanisms.online.base import OnlineMechanism
     from dpublish.private.online import OnlineSession
 
@@ -178,15 +180,22 @@ def _read_weights(path: Path) -> list[float]:
     return [float(item) for item in weights]
 
 
+def _promise(sentences: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What the plan said about the answers of this session, and what it held beside that: other ways, and theory."""
+    start = next((place for place, sentence in enumerate(sentences) if sentence.startswith("An easy answer")), 0)
+    hard = [sentence for sentence in sentences[:start] if "hard answers" in sentence]
+    return [*sentences[start : start + 1], *hard], list(sentences[start + 1 :])
+
+
 def _show(session: OnlineSession, *, json: bool, title: str | None = None) -> None:
     from dpublish.cli import screen
 
     now = session.status()
     header = session.header
+    promise, compared = _promise(header["sentences"])
     if json:
-        screen.write_json(
-            {"session": session.folder, **now.to_json(), "receipt": header["receipt"], "promise": header["sentences"]}
-        )
+        words = {"promise": promise, "compared_with": compared, "plan": header["sentences"]}
+        screen.write_json({"session": session.folder, **now.to_json(), "receipt": header["receipt"], **words})
         return
     if title:
         screen.say(title, style="bold green")
@@ -198,7 +207,8 @@ def _show(session: OnlineSession, *, json: bool, title: str | None = None) -> No
             ("state", now.state),
             ("queries asked", f"{now.asked:,}"),
             ("hard answers left", f"{now.hard_left:,}"),
-            *(("promise", sentence) for sentence in header["sentences"][-2:]),
+            *(("promise", sentence) for sentence in promise),
+            *(("compare", sentence) for sentence in compared),
         ]
     )
     if not now.publishable:

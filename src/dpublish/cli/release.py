@@ -37,7 +37,7 @@ def release(
     data: Data,
     schema: SchemaFile,
     ledger: Ledger,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="RELEASE", help="Where to write the release, as NAME.dpr.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="RELEASE", help="Where to write: NAME.dpr, or a folder NAME.")],
     epsilon: Epsilon = None,
     method: Method = "histogram",
     setting: Setting = None,
@@ -75,7 +75,7 @@ def release(
     from dpublish.private.gate import Curator
     from dpublish.schema import Schema
 
-    keep_apart(out, schema, data if database is None else None)
+    keep_apart(out, schema, data if database is None else None, ledger.removeprefix("sqlite:///"))
     mechanism = method_of(method, setting)
     source = source_of(data, database)
     allowance = allowance_of(budget, budget_delta)
@@ -121,6 +121,7 @@ def _document(made: Release, out: Path, left: Status) -> dict[str, Any]:
 
 
 def _lines(made: Release, left: Status) -> list[tuple[str, str]]:
+    from dpublish.cli.opened import verbs_for
     from dpublish.cost import Cost
 
     manifest = made.manifest
@@ -131,5 +132,5 @@ def _lines(made: Release, left: Status) -> list[tuple[str, str]]:
         ("protects", f"{manifest['privacy']['unit']} ({manifest['privacy']['neighbours']})"),
         ("key", str(manifest["receipt"]["key"])),
         ("budget left", left.remaining.describe()),
-        ("next", "dpublish show, query, sql, report, verify"),
+        ("next", f"dpublish {', '.join(verbs_for(made))}"),
     ]

@@ -77,7 +77,7 @@ def solve(
         ),
     ],
     ledger: Ledger,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="RELEASE", help="Where to write the release, as NAME.dpr.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="RELEASE", help="Where to write: NAME.dpr, or a folder NAME.")],
     epsilon: Annotated[str, typer.Option("--epsilon", "-e", metavar="NUMBER", help="Cost, as 0.5 or 1/2. Read exactly.")],
     delta: Delta = None,
     k: Annotated[int | None, typer.Option("--k", "-k", metavar="K", help="How many sites or resources to choose.")] = None,
@@ -107,7 +107,7 @@ def solve(
     from dpublish.outputs import keep_apart
     from dpublish.private.structures import open_structure
 
-    keep_apart(out, data, public)
+    keep_apart(out, data, public, ledger.removeprefix("sqlite:///"))
     mechanism, shape = _mechanism(problem, public, form, k, settings_of(setting))
     names = row_names(mechanism)
     allowance = allowance_of(budget, budget_delta)

@@ -22,8 +22,11 @@ def verify(
 ) -> None:
     """Check hashes, format and domain of a release, and its payment when --ledger is given. Exit code 5 when it fails."""
     from dpublish.cli import screen
+    from dpublish.errors import InputError
     from dpublish.public.verify import verify_bundle
 
+    if not release.exists():  # a mistyped name says nothing about a release
+        raise InputError(f"There is no release at '{release}'.")
     result = verify_bundle(release)
     problems = [str(problem) for problem in result.problems]
     if ledger is not None and not problems:

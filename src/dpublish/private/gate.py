@@ -27,6 +27,7 @@ from dpublish.noise.base import Noise
 from dpublish.plan import Plan
 from dpublish.private.guard import guarded
 from dpublish.private.statement import privacy_statement
+from dpublish.public.archive import SUFFIX
 from dpublish.schema import Schema
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ class Curator:
         named = plan.domain.names if plan.domain else getattr(need, "columns", ())
         source.require([*unit_columns(schema), *named], schema_name=schema.name)
         require_expressible(need, source, schema)
+        require_ending(out)
         noise = make_noise(seed)
         key = key if key is not None else secrets.token_hex(16)
         target = self._store / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.dpr"
@@ -369,6 +371,16 @@ def prepare_folders(store: Path, out: str | Path | None) -> None:
             raise InputError(f"Cannot write to '{folder}' (permission denied). Nothing was spent.")
 
 
+def require_ending(out: str | Path | None) -> None:
+    """A release is one .dpr file or a folder; a folder that is called like a file of another kind is nobody's wish."""
+    ending = Path(out).suffix if out is not None else ""
+    if ending not in ("", SUFFIX):
+        raise InputError(
+            f"'{out}' ends in '{ending}'. A release is one file NAME{SUFFIX}, or a folder whose name has no such ending. "
+            "Nothing was spent."
+        )
+
+
 def same_release(out: Path, target: Path) -> bool:
     """Whether `out` holds the stored release: the same bytes, or a folder with the same manifest."""
     from dpublish.public.archive import file_digest
@@ -378,7 +390,7 @@ def same_release(out: Path, target: Path) -> bool:
         if out.is_dir():
             return read_bundle(out).manifest_sha256 == read_bundle(target).manifest_sha256
         return out.is_file() and target.is_file() and file_digest(out) == file_digest(target)
-    except (OSError, BundleError):
+    except (OSError, PublishError):
         return False
 
 

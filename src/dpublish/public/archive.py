@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpublish.errors import BundleError
+from dpublish.errors import BundleError, InputError
 from dpublish.public.manifest import TABLE_NAME
 
 MANIFEST = "manifest.json"
@@ -47,7 +47,8 @@ def open_container(path: Path) -> Container:
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
-        raise BundleError(f"There is no release at '{path}'.") from None
+        # a mistyped name is the caller's; a damaged file is not
+        raise InputError(f"There is no release at '{path}'.") from None
     except (OSError, ValueError) as error:
         raise BundleError(f"'{path}' cannot be opened ({type(error).__name__}).") from None
     if stat.S_ISDIR(mode):

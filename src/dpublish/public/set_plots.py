@@ -19,9 +19,9 @@ MAX_BARS = 100
 
 def plot_items(release: ItemsetRelease, *, top: int, level: float) -> Figure:
     """The most frequent items."""
-    frame = release.item_counts(top=_bars(top), level=level)
+    frame, others = release.frequent_items(top=_bars(top), level=level)
     title = f"{release.manifest['dataset']}: most frequent items"
-    return _figure(frame["item"].to_list(), frame, "count", title, level)
+    return _figure(frame["item"].to_list(), frame, "count", title, level, others)
 
 
 def plot_top_itemsets(release: ItemsetRelease, k: int, *, min_size: int, level: float) -> Figure:
@@ -37,7 +37,7 @@ def _bars(number: int) -> int:
     return number
 
 
-def _figure(labels: list[str], frame: pl.DataFrame, column: str, title: str, level: float) -> Figure:
+def _figure(labels: list[str], frame: pl.DataFrame, column: str, title: str, level: float, others: str = "") -> Figure:
     order = np.argsort(-frame[column].to_numpy(), kind="stable")
     labels, frame = [labels[int(place)] for place in order], frame[order]
     value, low, high = (frame[name].to_numpy() for name in (column, "low", "high"))
@@ -45,5 +45,5 @@ def _figure(labels: list[str], frame: pl.DataFrame, column: str, title: str, lev
     figure, axes, note = bars_figure(
         [short_label(label, _LABEL_LENGTH) for label in labels], value, low, high, axis=f"transactions ({level:.0%} intervals)"
     )
-    dress(figure, axes, short_label(title, _LABEL_LENGTH), note)
+    dress(figure, axes, short_label(title, _LABEL_LENGTH), " ".join(part for part in (others, note) if part))
     return figure

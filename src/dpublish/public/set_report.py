@@ -33,13 +33,15 @@ def report_html(release: ItemsetRelease) -> str:
         (f"{len(release.items):,}", "declared items"),
         (f"{release.counts.size:,}", "itemsets published"),
     ]
-    items = release.item_counts(top=BARS).sort("count", descending=True)
+    items, others = release.frequent_items(top=BARS)
+    items = items.sort("count", descending=True)
     pairs = release.top_itemsets(BARS, min_size=2, level=0.95).sort("estimate", descending=True)
     charts = [
         ("Most frequent items", _bars(items["item"].to_list(), items, "count")),
         ("Most frequent itemsets", _bars([" + ".join(row) for row in pairs["items"].to_list()], pairs, "estimate")),
     ]
-    pictures = "".join(f"<h3>{title}</h3>{bar_chart(bars, title)}" for title, bars in charts if bars)
+    words = {charts[0][0]: f"<p>{others}</p>"} if others else {}
+    pictures = "".join(f"<h3>{title}</h3>{bar_chart(bars, title)}{words.get(title, '')}" for title, bars in charts if bars)
     if release.counts.size == 0:
         pictures = '<p class="warning">No itemset passed its threshold: this release is empty.</p>'
     limits = [

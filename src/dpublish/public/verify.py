@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dpublish.errors import BundleError
+from dpublish.errors import BundleError, InputError
 from dpublish.public.archive import file_digest
 from dpublish.public.bundle import read_bundle
 
@@ -47,7 +47,7 @@ def verify_bundle(path: str | Path) -> Verification:
                 problems.append(str(error))
         if not problems:
             kind.check(manifest, tables)
-    except BundleError as error:
+    except (BundleError, InputError) as error:
         problems.append(str(error))
     except OSError as error:
         problems.append(f"'{path}' cannot be read ({type(error).__name__}).")

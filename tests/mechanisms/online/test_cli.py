@@ -41,6 +41,9 @@ def test_from_open_to_close(folder: Path, capsys: pytest.CaptureFixture[str], me
     opened = document(capsys, *OPEN, "--method", method, "--set", "max-hard=6", "--set", "level=0.9", "--key", "k")
     assert opened["state"] == "open"
     assert opened["hard_left"] == 6
+    assert opened["promise"][0].startswith("An easy answer")
+    assert "hard answers" in opened["promise"][1]
+    assert not any("easy answer" in sentence for sentence in opened["compared_with"])
     answer = document(capsys, "online", "ask", "desk", "a < 5", "--key", "q")
     assert answer["estimate"]["level"] == 0.9
     low, high = answer["estimate"]["low"], answer["estimate"]["high"]
@@ -52,6 +55,9 @@ def test_from_open_to_close(folder: Path, capsys: pytest.CaptureFixture[str], me
     assert document(capsys, "online", "status", "desk")["asked"] == 2
     assert document(capsys, *OPEN, "--method", method, "--set", "max-hard=6", "--set", "level=0.9", "--key", "k")["asked"] == 2
     assert run(["online", "status", "desk"]) == 0
+    shown = capsys.readouterr().out
+    assert [line.split()[1] for line in shown.splitlines() if line.strip().startswith("promise")] == ["An", "At"]
+    assert "compare" in shown
     assert run(["online", "ask", "desk", "a >= 8"]) == 0
     assert "hard answers left" in capsys.readouterr().out
     assert document(capsys, "online", "close", "desk")["state"] == "closed"

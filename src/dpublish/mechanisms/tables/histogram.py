@@ -158,6 +158,8 @@ class Histogram(Mechanism):
         factor = exact(self.threshold_factor, "threshold_factor")
         if factor < 0:
             raise PlanError(f"threshold_factor must be at least 0, not {self.threshold_factor}.")
+        if self.threshold is not None and factor != type(self).threshold_factor:
+            raise PlanError("threshold is given, and threshold_factor works one out. Give one of the two.")
         if self.threshold is not None and not 0 <= self.threshold < MAX_THRESHOLD:
             raise PlanError(f"threshold must be a whole number of at least 0, not {self.threshold}.")
         if self.bins is not None and self.bins < 1:

@@ -41,8 +41,11 @@ def check_settings(method: ProjectedHistogram) -> None:
             raise PlanError(f"{name} must be a whole number of at least {low}, not {number!r}.")
     if method.threshold is not None and method.threshold >= MAX_THRESHOLD:
         raise PlanError(f"threshold = {method.threshold} is too large.")
-    if exact(method.threshold_factor, "threshold_factor") < 0:
+    factor = exact(method.threshold_factor, "threshold_factor")
+    if factor < 0:
         raise PlanError(f"threshold_factor must be at least 0, not {method.threshold_factor}.")
+    if method.threshold is not None and factor != type(method).threshold_factor:
+        raise PlanError("threshold is given, and threshold_factor works one out. Give one of the two.")
     if not 0 <= exact(method.sigma, "sigma") < 1:
         raise PlanError(f"sigma must be at least 0 and below 1, not {method.sigma}.")
     if method.gamma is not None and not 0 < exact(method.gamma, "gamma") <= 1:

@@ -38,6 +38,8 @@ class Release(abc.ABC):
     """A published result: public, immutable, self-describing. Nothing you do with it can cost any privacy."""
 
     kind: ClassVar[str]
+    refuses: ClassVar[frozenset[str]] = frozenset()
+    """Methods that are there only to say why they are not."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -44,6 +44,7 @@ class ItemsetRelease(Release):
     """Itemsets over a public universe with noisy counts; rare itemsets are left out."""
 
     kind: ClassVar[str] = "itemsets"
+    refuses: ClassVar[frozenset[str]] = frozenset({"sql"})
 
     def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
         super().__init__(manifest, tables, path=path)
@@ -163,6 +164,15 @@ class ItemsetRelease(Release):
             schema={"item": pl.String, "count": pl.Float64},
         ).with_columns(_error_columns(answers))
 
+    def frequent_items(self, *, top: int = 50, level: float = 0.95) -> tuple[pl.DataFrame, str]:
+        """As `item_counts`, but only items that the release says something about, and a sentence about the others."""
+        counts = self.item_counts(top=top, level=level)
+        if self.complete:  # every itemset is published, so an estimate of 0 was measured
+            return counts, ""
+        held = counts.filter(pl.col("count") > 0)
+        others = len(self.items) - held.height
+        return held, f"Nothing was published about the other {others:,} items." if held.height < counts.height else ""
+
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
         """Counts of the named items, with error bars."""
         answers = [self.support({name}, level=level) for name in columns]
@@ -237,7 +247,7 @@ class ItemsetRelease(Release):
         return pl.DataFrame({"items": self._lists(rows)})
 
     def sql(self, query: str) -> pl.DataFrame:
-        """Not for sets: a transaction is no row of columns."""
+        """Not for sets: a transaction is no row of columns. The command line does not offer it."""
         raise QueryError("A set-valued release has no SQL table. Use estimate, support, top_itemsets or to_frame.")
 
     def plot(self, *, top: int = 20, level: float = 0.95) -> Figure:
