@@ -6,6 +6,7 @@ or becomes '(other)', by the schema's rule; a transaction without any item is no
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ from dpublish.schema import Schema
 from dpublish.spelling import BLANKS
 
 _DENSE = 1 << 24
+_BLANKS_BETWEEN = r"[\s\x1c-\x1f]+"  # Python counts these control characters among blanks and polars does not
 _SHORT_CODES = 1 << 15
 
 Codes = NDArray[np.int32]
@@ -96,7 +98,7 @@ def _whole_rows(
     codes: list[Codes] = []
     lengths: list[NDArray[np.int64]] = []
     units: list[pl.Series] = []
-    for frame in source.batches(names):
+    for frame in source.cutting(need.column, lambda text: _cut(text, need.separator)).batches(names):
         if progress is not None:
             progress(0)
         values, sizes = _items_of(frame.get_column(need.column), need.separator)
@@ -119,13 +121,20 @@ def _items_of(column: pl.Series, separator: str | None) -> tuple[pl.Series, NDAr
     if kind in (pl.Categorical, pl.Enum):
         column, kind = column.cast(pl.String), pl.String()
     if kind == pl.String:
-        text = column.str.replace_all(r"\s+", " ") if separator is None else column
+        text = column.str.replace_all(_BLANKS_BETWEEN, " ") if separator is None else column
         column = text.str.split(" " if separator is None else separator)
     elif not isinstance(kind, pl.List):  # a column of plain values: each row is a transaction of one item
         return column, np.ones(len(column), dtype=np.int64)
     sizes = column.list.len().fill_null(0).to_numpy().astype(np.int64)
     # null and empty lists would each explode to one null
     return column.filter(pl.Series(sizes > 0)).explode(), sizes
+
+
+def _cut(text: str, separator: str | None) -> list[str]:
+    """One text as `_items_of` cuts a column of them."""
+    if separator is None:
+        return re.split(_BLANKS_BETWEEN, text)
+    return text.split(separator) if separator else list(text)
 
 
 def _long_rows(

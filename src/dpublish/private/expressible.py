@@ -31,5 +31,5 @@ def require_expressible(need: Need, source: Source, schema: Schema) -> None:
             raise PlanError(
                 f"No row can hold the item '{lost}': texts are cut into items at {where}. Separate items by something that no "
                 "item holds and say so, as with separator = ';' (--set separator=';'), or give the rows as lists (Parquet, "
-                "Arrow, a polars frame)."
+                "Arrow, a data frame)."
             )

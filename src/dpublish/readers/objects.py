@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,14 @@ _HUGE = 10**30
 def series_from_objects(values: Sequence[Any]) -> pl.Series:
     """Text for cells that hold one plain value, null for nulls, NaN and everything else."""
     return pl.Series([_text(value) for value in values], dtype=pl.String)
+
+
+def list_from_object(value: Any, cut: Callable[[str], list[str]]) -> list[str | None]:
+    """The items of one cell: those of a list, or what `cut` makes of the text of any other value."""
+    if isinstance(value, list | tuple | set | frozenset | np.ndarray):
+        return [_text(item) for item in value]
+    text = _text(value)
+    return [] if text is None else list(cut(text))
 
 
 def rounded_wholes(values: Sequence[Any]) -> list[Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from dpublish.encode import EXACT_WHOLE, EncodedBatch, Encoder
 from dpublish.errors import InputError, SchemaError, did_you_mean
 from dpublish.readers.databases import SqlReader, SqlSource
 from dpublish.readers.delimited import DelimitedFile
-from dpublish.readers.objects import rounded_wholes, series_from_objects
+from dpublish.readers.objects import list_from_object, rounded_wholes, series_from_objects
 from dpublish.readers.units import join_units, unit_values
 
 __all__ = ["Source", "SqlSource", "open_source"]
@@ -88,6 +88,10 @@ class Source(abc.ABC):
     def repeats(self, name: str) -> bool:
         """Whether more than one column has this name."""
         return self.columns().count(name) > 1
+
+    def cutting(self, column: str, cut: Callable[[str], list[str]]) -> Source:
+        """The same rows, with `column` as lists where the library that holds it has no type for lists; `cut` cuts texts."""
+        return self
 
     def count_units(self, unit_column: str | None) -> int:
         """How many units there are: rows, or distinct values of the unit column. Asked only where that is public."""
@@ -224,9 +228,14 @@ class _Frame(Source):
 
 
 class _Pandas(Source):
-    def __init__(self, frame: Any) -> None:
+    def __init__(self, frame: Any, cuts: dict[str, Callable[[str], list[str]]] | None = None) -> None:
         self._frame = frame
         self._names = tuple(str(name) for name in frame.columns)
+        self._cuts = cuts or {}
+
+    def cutting(self, column: str, cut: Callable[[str], list[str]]) -> Source:
+        lists = self._frame.iloc[:, self._names.index(column)].dtype.kind == "O"
+        return _Pandas(self._frame, {column: cut}) if lists else self
 
     def columns(self) -> tuple[str, ...]:
         return self._names
@@ -235,7 +244,14 @@ class _Pandas(Source):
         places = [self._names.index(name) for name in columns]
         for start in range(0, len(self._frame), _OBJECT_ROWS):
             part = self._frame.iloc[start : start + _OBJECT_ROWS]
-            yield pl.DataFrame([_from_pandas(part.iloc[:, place]).alias(self._names[place]) for place in places])
+            yield pl.DataFrame([self._column(part, place).alias(self._names[place]) for place in places])
+
+    def _column(self, part: Any, place: int) -> pl.Series:
+        cut = self._cuts.get(self._names[place])
+        if cut is None:
+            return _from_pandas(part.iloc[:, place])
+        cells = rounded_wholes(part.iloc[:, place].tolist())
+        return pl.Series([list_from_object(cell, cut) for cell in cells], dtype=pl.List(pl.String))
 
     def count_rows(self) -> int:
         return len(self._frame)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
@@ -146,6 +147,18 @@ def test_texts_with_several_items() -> None:
     assert read(pl.DataFrame({"items": texts}), schema()) == CODES
     commas = [None if row is None else ", ".join(item or "" for item in row) for row in LISTS]
     assert read(pl.DataFrame({"items": commas}), schema(), dp.SetPartition(separator=",")) == CODES
+
+
+def test_lists_in_a_pandas_frame() -> None:
+    """pandas has no type for lists: they are objects, and each cell says by itself what it is."""
+    assert read(pd.DataFrame({"items": LISTS}), schema()) == CODES
+    cells = [["bread", " milk "], ("beer",), "wine  salt", None, float("nan"), {"milk"}, np.array(["salt"])]
+    assert read(pd.DataFrame({"items": cells}), schema()) == [(0, 1), (2,), (3, 4), (1,), (4,)]
+    commas = pd.DataFrame({"items": ["bread, milk", ["a, b", "beer"]]})
+    assert read(commas, schema(), dp.SetPartition(separator=",")) == [(0, 1), (2,)]
+    for text in ("bread milk", "bread\x1cmilk\x1fbeer", " bread\xa0milk", "", "7"):
+        alone, beside = pl.DataFrame({"items": [text]}), pd.DataFrame({"items": [text, ["wine"]]})
+        assert read(beside, schema()) == [*read(alone, schema()), (3,)], "what a text means does not depend on other rows"
 
 
 @pytest.mark.parametrize("kind", [pl.Int64, pl.UInt8, pl.UInt64, pl.Float64, pl.String, pl.Int128])
