@@ -187,7 +187,23 @@ def test_export(released: Path, dpublish: Command) -> None:
     assert pl.read_parquet("rows.parquet").height == 50
     assert "--to" in dpublish("export", "shop.dpr", "--out", "rows.xyz").err
     assert dpublish("export", "shop.dpr", "--out", "rows.csv", "--number", "5").code == 2
+    assert dpublish("export", "shop.dpr", "--out", "rows.csv", "--where", "age < 3").code == 2
+    refused = dpublish("export", "shop.dpr", "--out", "rows.csv", "--synthetic", "--where", "age < 3")
+    assert "draws no rows under a condition" in refused.err
     assert CANARY not in Path("cells.csv").read_text()
+
+
+def test_export_under_a_condition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dpublish: Command) -> None:
+    monkeypatch.chdir(tmp_path)
+    numbers = "kind = 'integer'\nlower = 0\nupper = 9\nbins = 2\n"
+    Path("s.toml").write_text(f'[dataset]\nname = "s"\n[columns.a]\n{numbers}[columns.b]\n{numbers}')
+    Path("d.csv").write_text("a,b\n" + "3,4\n" * 50)
+    pay = ("--method", "joined-histograms", "--ledger", "l", "--budget", "9", "--epsilon", "9")
+    assert dpublish("release", "d.csv", "--schema", "s.toml", *pay, "--out", "r.dpr").code == 0
+    drawn = ("export", "r.dpr", "--out", "r.csv", "--synthetic", "--where")
+    assert dpublish(*drawn, "a between 1 and 2", "--number", "7").code == 0
+    assert pl.read_csv("r.csv")["a"].is_in([1, 2]).sum() == 7
+    assert "too rare" in dpublish(*drawn, "a < 1 and a > 2", "--number", "7").err
 
 
 def test_export_names_the_column_of_the_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dpublish: Command) -> None:

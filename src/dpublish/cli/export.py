@@ -27,6 +27,10 @@ def export(
         int | None,
         typer.Option("--number", "-n", metavar="N", min=1, help="How many synthetic rows; the estimated total when left out."),
     ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option("--where", metavar="CONDITION", help="Only synthetic rows that satisfy it (joined histograms)."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Write weighted rows, or synthetic rows, as CSV or Parquet. Free: it only post-processes the release."""
@@ -41,9 +45,11 @@ def export(
         raise InputError(f"'{out}' does not say which format to write. Add --to csv or --to parquet.")
     if number is not None and not synthetic:
         raise InputError("--number goes with --synthetic: weighted rows are as many as the release has cells.")
+    if where is not None and not synthetic:
+        raise InputError("--where goes with --synthetic. For counts under a condition ask 'dpublish query'.")
     keep_apart(out, release)
     opened = open_for(release, "sample" if synthetic else "to_frame")
-    export_release(opened, out, to=cast(Literal["csv", "parquet"], form), synthetic=synthetic, n=number)
+    export_release(opened, out, to=cast(Literal["csv", "parquet"], form), synthetic=synthetic, n=number, where=where)
     weight = None if synthetic else weight_column(opened)
     if json:
         screen.write_json({"out": out, "format": form, "synthetic": synthetic, "weight": weight, "bytes": out.stat().st_size})

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from dpublish.errors import InputError, QueryError, did_you_mean
 from dpublish.outputs import keep_apart
@@ -27,15 +28,19 @@ def export_release(
     synthetic: bool = False,
     n: int | None = None,
     seed: int | None = None,
+    where: str | None = None,
 ) -> Path:
-    """Write the weighted cells, or `synthetic` rows (`n` of them), as CSV or Parquet."""
+    """Write the weighted cells, or `synthetic` rows (`n` of them, those that satisfy `where`), as CSV or Parquet."""
     if to not in FORMATS:
         raise QueryError(f"Cannot export to '{to}'.{did_you_mean(str(to), FORMATS)} Formats: {', '.join(FORMATS)}.")
-    if not synthetic and (n is not None or seed is not None):
-        raise QueryError("n and seed belong to synthetic rows. Ask for synthetic rows, or leave them out.")
+    if not synthetic and (n is not None or seed is not None or where is not None):
+        raise QueryError("n, seed and where belong to synthetic rows. Ask for synthetic rows, or leave them out.")
+    given: dict[str, Any] = {} if where is None else {"where": where}
+    if given and "where" not in inspect.signature(release.sample).parameters:
+        raise QueryError(f"A release of kind '{release.kind}' draws no rows under a condition. Draw some and choose.")
     if release.path is not None:
         keep_apart(path, release.path)
-    return write_table(release.sample(n, seed=seed) if synthetic else release.to_frame(), path, to=to)
+    return write_table(release.sample(n, seed=seed, **given) if synthetic else release.to_frame(), path, to=to)
 
 
 def format_of(path: Path) -> Format:

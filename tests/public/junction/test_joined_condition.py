@@ -96,6 +96,11 @@ def test_rows_satisfy_the_condition_also_inside_bins(release: JoinedRelease, con
     assert frame.sql(f"select * from self where {condition.replace('true', '1 = 1')}").height == 500
 
 
+def test_as_many_rows_as_there_are_unless_told(release: JoinedRelease) -> None:
+    for condition in ("region = 'n' and age < 33", "age < 33 or dose > 4.2"):
+        assert release.sample(where=condition, seed=1).height == pytest.approx(release.estimate(condition).value, abs=200)
+
+
 def test_rows_follow_the_model(release: JoinedRelease) -> None:
     """Total variation over 40 cells of 20,000 rows, drawn evenly: a fair sample of independent rows would be off by 0.02."""
     condition = "age >= 37 and age < 55 and region != 'w'"

@@ -136,14 +136,19 @@ class JoinedRelease(Release):
         return self.sample(n, seed=seed)
 
     def sample(self, n: int | None = None, *, seed: int | None = None, where: str | None = None) -> pl.DataFrame:
-        """Synthetic rows from the model; with `where`, only such as satisfy a predicate. A seed is harmless here."""
-        number = rows_to_draw(self.rows if n is None else n)
+        """Synthetic rows from the model; with `where`, only such as satisfy a predicate. A seed is harmless here.
+
+        Unless `n` is given, as many as the release says there are.
+        """
         generator = np.random.default_rng(seed)
         if where is not None:
-            frame, held = self._given(where).sample(number, generator)
+            given = self._given(where)
+            number = rows_to_draw(round(given.expected(DRAWN, generator)) if n is None else n)
+            frame, held = given.sample(number, generator)
             if frame.height < number:
                 raise QueryError(f"Rows with {where} are too rare in this release to draw {number} of them: {held} were found.")
             return frame
+        number = rows_to_draw(self.rows if n is None else n)
         codes = self.model.sample_codes(number, generator)
         return pl.DataFrame([drawn_values(axis, code, generator) for axis, code in zip(self.domain.axes, codes, strict=True)])
 
