@@ -11,6 +11,8 @@ import pytest
 
 import dpublish as dp
 from dpublish.mechanisms.optimize.inputs import AgentLists, GraphEdges, PresentItems
+from dpublish.mechanisms.optimize.k_median import KMedian
+from dpublish.mechanisms.optimize.metric import Metric
 from dpublish.private.structures import answer_need, item_numbers, open_structure, read_lists, read_names
 from dpublish.public.releases.base import make_release
 from dpublish.schema import Schema
@@ -195,3 +197,13 @@ def test_a_broken_release_is_refused(pay: dict[str, Any]) -> None:
             make_release(release.manifest, {"sides": broken})
     with pytest.raises(dp.BundleError, match="not known"):
         make_release({**release.manifest, "facts": {**release.manifest["facts"], "problem": "tsp"}}, {"sides": frame})
+
+
+def test_other_names_of_sites_are_another_request() -> None:
+    """A key comes with the same request or is refused: names decide which rows are at which site."""
+    metric = Metric.matrix(np.abs(np.subtract.outer(np.arange(3), np.arange(3))))
+    names = (None, ["a", "b", "c"], ["a", "c", "b"], [" a", "b", "c"])
+    plans = [KMedian(metric=metric, k=1, labels=labels).plan(SCHEMA, dp.Cost.pure(1)) for labels in names]
+    found = [plan.parameters["structure"] for plan in plans]
+    assert len(set(found)) == 3
+    assert found[1] == found[3]

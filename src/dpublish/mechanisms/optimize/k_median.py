@@ -20,7 +20,7 @@ from dpublish.errors import PlanError
 from dpublish.mechanisms.base import Content, Mechanism
 from dpublish.mechanisms.optimize.inputs import Labels, PresentItems
 from dpublish.mechanisms.optimize.metric import Metric
-from dpublish.mechanisms.optimize.planning import check_schema, label_column, numbered, pure, solution_plan
+from dpublish.mechanisms.optimize.planning import check_schema, digest_of, label_column, numbered, pure, solution_plan
 from dpublish.mechanisms.optimize.swaps import swap_search
 from dpublish.noise.base import IntArray, Noise
 from dpublish.plan import Plan
@@ -122,7 +122,8 @@ class KMedian(Mechanism):
             parameters={
                 "k": self.k,
                 "sites": size,
-                "structure": self.metric.digest,
+                # names are part of what is asked for: they decide which rows are at which site
+                "structure": self.metric.digest if self.labels is None else digest_of(self.metric.digest, self._names()),
                 "rule": self.rule,
                 "steps": facts["steps"],
             },
