@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,14 @@ BASKETS = dp.Schema.from_toml('[dataset]\nname = "b"\n[items]\nuniverse = ["x", 
 def test_amounts_beyond_all_measure_are_refused_by_name(method: Any, settings: dict[str, Any], text: str) -> None:
     with pytest.raises(PlanError, match=text):
         method(**settings)
+
+
+@pytest.mark.parametrize("method", [dp.MedianMechanism, dp.OnlineMultiplicativeWeights])
+def test_decimals_are_numbers_where_no_exact_amount_is_asked_for(method: Any) -> None:
+    plan = method(level=Decimal("0.5")).plan(SCHEMA, dp.Cost.pure(10_000))
+    assert json.loads(json.dumps(plan.to_json())) == plan.to_json()
+    with pytest.raises(PlanError, match="level"):
+        method(level=Decimal("NaN")).plan(SCHEMA, dp.Cost.pure(1))
 
 
 @pytest.mark.parametrize(

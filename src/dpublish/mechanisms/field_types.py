@@ -80,9 +80,11 @@ def check_fields(method: Any) -> None:
             raise PlanError(f"{name} must be {wanted(hint)}, not {_shown(value)}.")
         if Fraction in get_args(hint):
             _check_amount(name, value)
-        # a manifest quotes settings, and knows no numbers of numpy
+        # a manifest quotes settings, and knows no numbers of numpy and no decimals
         if isinstance(value, np.number):
             object.__setattr__(method, name, value.item())
+        elif isinstance(value, Decimal) and Fraction not in get_args(hint):
+            object.__setattr__(method, name, float(value))
         elif isinstance(value, list | tuple) and any(isinstance(item, np.number) for item in value):
             object.__setattr__(
                 method, name, type(value)(item.item() if isinstance(item, np.number) else item for item in value)
