@@ -29,7 +29,8 @@ _WORDS: Mapping[Any, str] = {
 
 
 MOST = Fraction(10**12)
-SMALLEST_AMOUNT = Fraction(1, 10**15)
+LARGEST_SETTING = Fraction(10**100)
+"""Floats can multiply such numbers a few times; methods have narrower limits of their own, and words for them."""
 LEAST = {"epsilon": Fraction(1, 10**6), "rho": Fraction(1, 10**12), "delta": Fraction(1, 10**300)}
 """Below, noise would be wider than the numbers that a release may hold, so that a paid release could not be opened."""
 
@@ -96,8 +97,8 @@ def _check_amount(name: str, value: Any) -> None:
         amount = abs(exact(value, name))
     except (InputError, TypeError, ValueError):
         return  # the method says what it wants instead, a name among other things
-    if amount and not SMALLEST_AMOUNT <= amount <= MOST:
-        size = "small" if amount < SMALLEST_AMOUNT else "large"
+    if amount and not 1 / LARGEST_SETTING <= amount <= LARGEST_SETTING:
+        size = "small" if amount < 1 else "large"
         raise PlanError(f"{name} is so {size} that nothing can be planned with it, {_shown(value)}.")
 
 
