@@ -60,6 +60,36 @@ def test_answers_agree_with_repeated_rows(release: HistogramRelease, rows: sqlit
             assert a == b if isinstance(b, str) or b is None else float(a) == pytest.approx(float(b)), (query, got, expected)
 
 
+@pytest.mark.parametrize(
+    ("query", "sorted_by"),
+    [
+        ("select age, count(*) from release group by age", "age"),
+        ("select count(*), age from release group by age limit 3", "age"),
+        ("select sum(0) as z, age from release group by age order by z", "age"),
+        ("select sum(0) as z from release group by age order by z, age desc", "z"),
+        ("select 2 * age as twice, count(*) from release group by 1", "twice"),
+        ("select case when age < 40 then 'young' else 'old' end as stage, count(*) from release group by stage", "stage"),
+        ("select distinct sex from release", "sex"),
+        ("select distinct age from release limit 2", "age"),
+    ],
+)
+def test_lines_have_an_order_of_their_own(release: HistogramRelease, query: str, sorted_by: str) -> None:
+    """So that a query, with LIMIT above all, gives the same lines each time."""
+    frame = release.sql(query)
+    assert frame.height > 1
+    assert frame.equals(frame.sort(sorted_by, maintain_order=True, nulls_last=True))
+
+
+def test_levels_that_lost_their_order_still_group() -> None:
+    release = varied_release()
+    found = release.sql("select count(*) as n from release group by case when size = 'small' then size else 'more' end")
+    assert found.height == 2
+    # and levels that keep it come in the order of the schema, not of the alphabet
+    order = list(release.domain.axes[release.domain.names.index("size")].levels)
+    shown = [value for value in release.sql("select size, count(*) from release group by size")["size"] if value in order]
+    assert shown == [level for level in order if level in shown] != sorted(shown)
+
+
 def test_plain_rows_show_their_weight(release: HistogramRelease) -> None:
     frame = release.sql("select * from release")
     assert frame.columns == ["age", "sex", "education-num", "income", "weight"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 import dpublish as dp
 from dpublish.errors import QueryError
@@ -90,7 +91,8 @@ def test_limits_are_those_of_an_estimate(
     query += (f" where {where}" if where else "") + (f" group by {names} order by {names}" if names else "")
     plain, found = release.sql(query), release.sql(query, level=0.9)
     assert found.columns == [*columns, "n", "n_low", "n_high"]
-    assert found.select(plain.columns).equals(plain)
+    # the engine adds weights that are not whole in parts, in no fixed order: their last digits may differ
+    assert_frame_equal(found.select(plain.columns), plain, rel_tol=1e-12)
     lines = {line[: len(columns)]: line[len(columns) :] for line in found.iter_rows()}
     for values, condition in conditions.items():
         one = release.estimate(condition, level=0.9)

@@ -5,6 +5,9 @@ weights, avg(x) the weighted mean, ...) and run by polars on a table that holds 
 midpoint. Levels of ordinal columns follow the order of the schema (`level_order`). '(other)' of a number, a date or a truth has
 no value, so it is null there; a column x_other tells it from a missing one, and `x is null` means missing only.
 Results carry no error bars, unless a level is given: `sql_limits` adds limits to counts then.
+
+The same query of the same release gives the same lines in the same order: groups settle what ORDER BY leaves open. Sums of
+weights that are not whole may differ in their last digits, since the engine adds them up in parts, in no fixed order.
 """
 
 from __future__ import annotations
@@ -130,6 +133,8 @@ class _Rewriter:
             if not outermost and (tree.args.get("limit") or tree.args.get("offset")):
                 raise QueryError("LIMIT inside a subquery would cut weighted rows at random. Use it at the end of the query.")
             tree.args["expressions"].append(_column(self.weight))
+        if outermost:
+            _settle_order(tree, [_column(name) for name in named] if distinct else _groups(tree))
         return _Shape(tuple(named), weighted, shown_orders, shown_others)
 
     def _with(self, tree: Tree, known: dict[str, _Shape], depth: int) -> dict[str, _Shape]:
@@ -295,6 +300,19 @@ def _column(name: str) -> Tree:
 def _or_zero(total: Tree) -> Tree:
     """SQL's sum over no row is null; a count of no row is 0."""
     return exp.Coalesce(this=total, expressions=[exp.Literal.number(0)])
+
+
+def _groups(tree: Tree) -> list[Tree]:
+    return list(tree.args["group"].expressions) if tree.args.get("group") else []
+
+
+def _settle_order(tree: Tree, keys: Sequence[Tree]) -> None:
+    """Let `keys`, which no two lines share, order the lines that the query leaves open: the engine's own order varies."""
+    if keys:
+        order = tree.args.get("order") or exp.Order(expressions=[])
+        # after the rewriting of orders: a key that has lost the order of its levels may still settle the order of lines
+        order.set("expressions", [*order.expressions, *(exp.Ordered(this=key.copy()) for key in keys)])
+        tree.set("order", order)
 
 
 def _handed_on(named: Mapping[str, Tree], source: _Shape) -> dict[str, str | None]:
