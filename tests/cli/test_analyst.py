@@ -200,10 +200,26 @@ def test_export_under_a_condition(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     Path("d.csv").write_text("a,b\n" + "3,4\n" * 50)
     pay = ("--method", "joined-histograms", "--ledger", "l", "--budget", "9", "--epsilon", "9")
     assert dpublish("release", "d.csv", "--schema", "s.toml", *pay, "--out", "r.dpr").code == 0
+    assert not dpublish("sql", "r.dpr", "select * from release").err
     drawn = ("export", "r.dpr", "--out", "r.csv", "--synthetic", "--where")
     assert dpublish(*drawn, "a between 1 and 2", "--number", "7").code == 0
     assert pl.read_csv("r.csv")["a"].is_in([1, 2]).sum() == 7
     assert "too rare" in dpublish(*drawn, "a < 1 and a > 2", "--number", "7").err
+
+
+def test_answers_from_drawn_rows_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dpublish: Command) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = "abcdefg"
+    columns = "".join(f"[columns.{name}]\nkind = 'integer'\nlower = 0\nupper = 99\n" for name in names)
+    Path("s.toml").write_text(f'[dataset]\nname = "s"\n{columns}')
+    Path("d.csv").write_text(",".join(names) + "\n" + "3,4,5,6,7,8,9\n" * 50)
+    pay = ("--method", "joined-histograms", "--ledger", "l", "--budget", "9", "--epsilon", "9")
+    assert dpublish("release", "d.csv", "--schema", "s.toml", *pay, "--out", "r.dpr").code == 0
+    assert not dpublish("sql", "r.dpr", "select a, count(*) from release group by a").err
+    shown = dpublish("sql", "r.dpr", f"select count(*) from release where {' + '.join(names)} > 3")
+    assert "rows drawn from the model" in shown.err
+    document = dpublish("sql", "r.dpr", "select * from release limit 1", "--json").document
+    assert "rows drawn from the model" in document["note"]
 
 
 def test_export_names_the_column_of_the_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dpublish: Command) -> None:

@@ -32,7 +32,11 @@ def sql(
     if level is not None and "level" not in inspect.signature(opened.sql).parameters:
         raise QueryError("A release of this kind gives no limits in SQL. Ask 'dpublish query', or leave --level out.")
     frame = opened.sql(text) if level is None else opened.sql(text, level=level)
+    note = opened.sql_note(text) if hasattr(opened, "sql_note") else None
     if json:
-        screen.write_json({**({} if level is None else {"level": level}), **screen.frame_json(frame)})
+        extra = {"level": level, "note": note}
+        screen.write_json({**{name: value for name, value in extra.items() if value is not None}, **screen.frame_json(frame)})
     else:
         screen.frame_grid(frame, most=rows)
+        if note is not None:
+            screen.note(note)

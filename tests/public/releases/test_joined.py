@@ -173,8 +173,11 @@ def test_sql_is_exact_where_the_table_fits(release: JoinedRelease) -> None:
     exact = release.sql(query)
     assert exact.height == 4
     assert abs(exact["n"].sum() - TRUTH[5].sum()) < 300
-    drawn = release.sql("select * from release limit 3")
-    assert drawn.columns == [*release.domain.names, "weight"]
+    every = release.sql("select * from release")
+    assert every.columns == [*release.domain.names, "weight"]
+    assert every["weight"].sum() == pytest.approx(release.model.total)
+    assert release.sql_note(query) is None
+    assert release.sql_note("select * from release") is None
     assert release.sql("select count(*) as n from release")["n"][0] == pytest.approx(release.model.total)
 
 

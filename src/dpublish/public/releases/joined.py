@@ -123,13 +123,22 @@ class JoinedRelease(Release):
     def sql(self, query: str, *, level: float | None = None) -> pl.DataFrame:
         """Answer a SELECT over the table `release`: from the exact table of the columns it names, or else from drawn rows.
 
-        With a `level`, counts have limits beside them.
+        With a `level`, counts have limits beside them. `sql_note` says so when rows were drawn.
         """
         from dpublish.public.sql import run_sql
         from dpublish.public.sql_limits import with_limits
 
         result = run_sql(query, self._weighted_frame(self._columns_in(query)), self.domain.names, self.domain.axes)
         return result if level is None else with_limits(self, query, result, level)
+
+    def sql_note(self, query: str) -> str | None:
+        """What to know of the answer of `sql` to a query; None when it comes from the model itself, without drawn rows."""
+        if self._exact(self._columns_in(query)) is not None:
+            return None
+        return (
+            f"From {DRAWN:,} rows drawn from the model, each standing for {self.model.total / DRAWN:.3g}: the columns that the "
+            "query names have too many combinations for one table. A count of few drawn rows is rough; ask for it by itself."
+        )
 
     def to_frame(self, n: int | None = None, *, seed: int | None = 0) -> pl.DataFrame:
         """Synthetic rows with the original types; as many as the release speaks of, unless `n` is given."""
@@ -266,29 +275,34 @@ class JoinedRelease(Release):
         return low, high, (high - low) / 4
 
     def _columns_in(self, query: str) -> list[int] | None:
-        """The columns that a query names; None when it asks for all of them."""
+        """The columns that a query names; None when it asks for all of them, and drawn rows are fewer than combinations."""
         from sqlglot import exp
 
         from dpublish.public.predicate import parse_sql
 
         tree = parse_sql(query)
         if any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star)):
-            return None
+            return list(range(len(self.domain.names))) if math.prod(self.domain.shape) <= DRAWN else None
         named = {node.name.lower() for node in tree.find_all(exp.Column)}
         flags = other_names(self.domain.axes)
         wanted = [{name.lower(), flags.get(name, name).lower()} for name in self.domain.names]
         return [index for index, names in enumerate(wanted) if names & named]
 
+    def _exact(self, indexes: list[int] | None) -> Floats | None:
+        """The table of the columns that a query names; None where it would be too large."""
+        try:
+            return None if indexes is None else self.model.joint(indexes)
+        except TableTooLarge:
+            return None
+
     def _weighted_frame(self, indexes: list[int] | None) -> pl.DataFrame:
         """The columns that the query names, or all of them, and a weight."""
-        try:
-            if indexes is None:
-                raise TableTooLarge("")
-            expected = self.model.joint(indexes)
+        expected = self._exact(indexes)
+        if indexes is not None and expected is not None:
             kept = np.flatnonzero(expected.ravel() > 0)
             codes = dict(zip(indexes, np.unravel_index(kept, expected.shape) if indexes else (), strict=True))
             weights = expected.ravel()[kept]
-        except TableTooLarge:
+        else:
             codes = dict(enumerate(self._drawn))
             weights = np.full(DRAWN, self.model.total / DRAWN)
         columns = sql_columns(self.domain.axes, {index: code.astype(np.int64) for index, code in codes.items()})
