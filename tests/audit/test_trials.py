@@ -108,8 +108,9 @@ WITHOUT_EPSILON = {"vertex-cover", *(name for name, family in TRIALS.items() if 
 def test_a_sixteenth_of_the_noise_is_found(name: str, place: int) -> None:
     """The planted bug of every trial that draws its noise from a tap with an epsilon."""
     trial = cached_trials(name)[place]
-    # weights fitted to Gaussian moments hardly ever repeat, so that few runs see only a coarser cheat
-    found(trial, draws=cheap(64 if trial.case.endswith("Gaussian noise") and name == "importance-weights" else 16))
+    # weights fitted to Gaussian moments, or to a moved objective, hardly ever repeat: few runs see only a coarser cheat
+    coarse = {("importance-weights", "Gaussian noise"), ("private-classifier", "noise in the objective")}
+    found(trial, draws=cheap(64 if (name, trial.case.rpartition(", ")[2]) in coarse else 16))
 
 
 @pytest.mark.nightly
@@ -123,9 +124,13 @@ def test_an_order_with_hardly_any_hallucinated_edges_is_found(place: int) -> Non
 
 
 def found(trial: Trial, **keywords: Any) -> None:
-    report = trial.run("sampled", false_alarm=FAMILY_WISE / len(EACH), samples=800, pairs=3, **keywords)
-    assert not isinstance(report, Declined)
-    assert not report.passed, report.summary()
+    """By a small audit, or else by one of the size that runs every night."""
+    for size in ({"samples": 800, "pairs": 3}, {}):
+        report = trial.run("sampled", false_alarm=FAMILY_WISE / len(EACH), **size, **keywords)
+        assert not isinstance(report, Declined)
+        if not report.passed:
+            return
+    pytest.fail(report.summary())
 
 
 def half_wrong(report: Callable[[Noise, Any], Any]) -> Callable[[Noise, Any], Any]:
