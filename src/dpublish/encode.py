@@ -338,8 +338,19 @@ def _spelled_number(text: str, single: bool) -> float | None:
     if np.isnan(number):
         return None
     whole = abs(float(number)) < EXACT_WHOLE and number == np.floor(number)
-    spelled = str(int(number)) if whole else str(number)
-    return float(number) if spelled == text else None
+    single_text = str(int(number)) if whole else str(number)
+    return float(number) if (single_text if single else spelled_double(float(number))) == text else None
+
+
+def spelled_double(value: float) -> str:
+    """The shortest text of a double other than NaN: no point if it is an exact whole number, an exponent from 2^53 on.
+
+    Python has an exponent from 10^16 on only, and what it writes between, 9007199254740992.0, would pass for an exact number.
+    """
+    if abs(value) < EXACT_WHOLE:
+        return str(int(value)) if value == int(value) else repr(value)
+    text = repr(value)
+    return text if "e" in text or "inf" in text else np.format_float_scientific(value, trim="-")
 
 
 def as_text(series: pl.Series) -> pl.Series:

@@ -26,7 +26,8 @@ HEAD = '[dataset]\nname = "x"\nneighbours = "add-remove-one"\n[columns.v]\nmissi
 AXES = {
     "truths": 'kind = "categorical"\nlevels = ["True", "False"]\n',
     "labels": 'kind = "categorical"\nlevels = ["0", "1", "2", "0.5", "0.1", "1e-05", "1000000", "12345678901234567", "1e+16", '
-    '"9300000000000000000", "2020-01-01", "2020-01-01 00:00:00", "2020-05-05 13:00:00.5", "inf"]\n',
+    '"9300000000000000000", "9007199254740992", "9007199254740994.0", "9.007199254740992e+15", '
+    '"2020-01-01", "2020-01-01 00:00:00", "2020-05-05 13:00:00.5", "inf"]\n',
     "boolean": 'kind = "boolean"\n',
     "integer": 'kind = "integer"\nlower = -5\nupper = 20\noutside = "other"\n',
     "real": 'kind = "real"\nlower = -5\nupper = 20\nbins = 50\noutside = "other"\n',
@@ -36,8 +37,9 @@ TIMES = ["2020-01-01", "2020-05-05 13:00:00.5"]
 COLUMNS: dict[str, Any] = {
     "bool": [True, False],
     "int": [0, 1, 2, 7, 1_000_000, 12345678901234567],
+    "long": [1, 2**53 - 1, 2**53, 2**53 + 1, 2**53 + 2, -(2**53), 9_999_999_999_999_999],
     "uint64": np.array([0, 1, 9300000000000000000], dtype=np.uint64),
-    "float": [0.0, 1.0, 0.5, 0.1, 1e-5, 1e16, 2.7, -0.5, -0.0, float("inf")],
+    "float": [0.0, 1.0, 0.5, 0.1, 1e-5, 1e16, 2.0**53, 2.7, -0.5, -0.0, float("inf")],
     "float32": np.array([0.5, 0.1, 0.7, 1.0, 2.7, 1e-5], dtype=np.float32),
     "time": pd.to_datetime(TIMES, format="mixed"),
     "zone": pd.to_datetime(TIMES, format="mixed").tz_localize("Europe/Amsterdam"),
@@ -77,7 +79,15 @@ def test_what_is_read_is_what_was_meant() -> None:
 
 @pytest.mark.parametrize("newcomer", [None, "x"])
 @pytest.mark.parametrize(
-    "ids", [[7, 8, 9], [2**57 + 1, 2**57 + 3, 2**57 + 7], [0.5, 1.5, 2.5], pd.to_datetime(TIMES, format="mixed")]
+    "ids",
+    [
+        [7, 8, 9],
+        [2**57 + 1, 2**57 + 3, 2**57 + 7],
+        [2**53, 2**53 + 2, 9_000_000_000_000_000 + 10**15 - 2],  # Python spells these doubles without an exponent
+        [0.5, 1.5, 2.5],
+        [float("inf"), float("-inf")],
+        pd.to_datetime(TIMES, format="mixed"),
+    ],
 )
 def test_units_stay_who_they_are(ids: Any, newcomer: Any) -> None:
     """Ids that a double rounds together name nobody, whether or not anything rounded them."""
@@ -90,7 +100,7 @@ def test_units_stay_who_they_are(ids: Any, newcomer: Any) -> None:
     cells = list(pd.Series(ids)) * 3
     alone = kept(pd.Series(cells))
     assert kept([*cells, newcomer])[: len(alone)] == alone
-    assert sum(alone) == (0 if isinstance(cells[0], int) and cells[0] > 2**53 else len(set(cells)))
+    assert sum(alone) == (0 if isinstance(cells[0], int | float) and cells[0] >= 2**53 else len(set(cells)))
 
 
 def test_exact_ids_beyond_doubles_are_read_where_no_row_can_round_them() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dpublish.encode import EXACT_WHOLE
+from dpublish.encode import EXACT_WHOLE, spelled_double
 
 _HUGE = 10**30
 
@@ -62,9 +62,7 @@ def _text(value: Any) -> str | None:
     if isinstance(value, int):
         return str(max(-_HUGE, min(_HUGE, int(value))))  # beyond every bound, and long integers refuse to be spelled
     if isinstance(value, float):
-        if value != value:
-            return None
-        return str(int(value)) if abs(value) < EXACT_WHOLE and value == int(value) else repr(float(value))
+        return None if value != value else spelled_double(float(value))
     if isinstance(value, decimal.Decimal):
         if value.is_nan():
             return None

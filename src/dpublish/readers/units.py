@@ -1,6 +1,6 @@
 """When two cells name the same unit: text is stripped of surrounding blanks and of a zero fraction ("7.0" is "7").
 
-A double of 2^53 and beyond, also one spelled with an exponent, names nobody: it may be several ids rounded to one.
+A double of 2^53 and beyond, also one spelled with an exponent or as inf, names nobody: it may be several ids rounded to one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dpublish.encode import EXACT_WHOLE, as_text
 from dpublish.readers.objects import spelled_floats
 from dpublish.spelling import BLANKS, ZERO_FRACTION
 
-_ROUNDED = r"^-?[0-9](\.[0-9]+)?e\+[0-9]+$"
+_ROUNDED = r"^-?([0-9](\.[0-9]+)?e\+[0-9]+|inf)$"
 
 
 def unit_values(units: pl.Series) -> pl.Series:
