@@ -67,6 +67,18 @@ def test_another_row_does_not_change_a_code(axis: str, column: str) -> None:
         assert codes([*cells, newcomer], axis)[: len(alone)] == alone, newcomer
 
 
+@pytest.mark.parametrize("axis", AXES)
+@pytest.mark.parametrize("column", ["bool", "int", "long", "uint64", "float", "float32", "time", "zone", "text"])
+def test_another_row_does_not_change_a_category(axis: str, column: str) -> None:
+    """Categories are of one type as well, chosen by looking at all of them."""
+    cells = list(pd.Series(COLUMNS[column]))
+    alone = codes(pd.Series(COLUMNS[column]).astype("category"), axis)
+    assert alone == codes(COLUMNS[column], axis)
+    for newcomer in NEWCOMERS:
+        if not isinstance(newcomer, list):
+            assert codes(pd.Series([*cells, newcomer]).astype("category"), axis)[: len(alone)] == alone, newcomer
+
+
 def test_what_is_read_is_what_was_meant() -> None:
     """Or else reading nothing at all would pass."""
     assert codes([True, False, None], "truths") == codes(["True", "false", ""], "truths") == [0, 1, 3]
@@ -100,6 +112,8 @@ def test_units_stay_who_they_are(ids: Any, newcomer: Any) -> None:
     cells = list(pd.Series(ids)) * 3
     alone = kept(pd.Series(cells))
     assert kept([*cells, newcomer])[: len(alone)] == alone
+    assert kept(pd.Series(cells).astype("category")) == alone
+    assert kept(pd.Series([*cells, newcomer]).astype("category"))[: len(alone)] == alone
     assert sum(alone) == (0 if isinstance(cells[0], int | float) and cells[0] >= 2**53 else len(set(cells)))
 
 

@@ -265,12 +265,21 @@ def _from_pandas(column: Any) -> pl.Series:
     with _quiet():
         if column.dtype.kind in "iufb" and not hasattr(column.dtype, "na_value"):
             return _from_numpy(column.to_numpy())
+        if hasattr(column, "cat"):
+            return _from_categories(column)
         if column.dtype != object:
             try:
                 return pl.Series(pl.from_pandas(column.reset_index(drop=True)))
             except Exception:  # whatever a library says about a column, its cells can still be read one by one
                 pass
         return series_from_objects(rounded_wholes(column.tolist()))
+
+
+def _from_categories(column: Any) -> pl.Series:
+    """The type of the categories is chosen by looking at all of them, so each is spelled by itself, as a cell of objects is."""
+    names = series_from_objects(rounded_wholes(column.cat.categories.tolist()))
+    places = pl.Series(column.cat.codes.to_numpy()).cast(pl.Int64)
+    return names.gather(places.set(places < 0, None))
 
 
 def _from_numpy(values: NDArray[Any]) -> pl.Series:
