@@ -18,6 +18,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from dpublish.encode import floats
 from dpublish.errors import InputError, SchemaError
 from dpublish.private.counts import coded_rows
 from dpublish.readers.delimited import DelimitedFile
@@ -294,6 +295,10 @@ def test_objects_of_all_sorts_become_columns_without_raising() -> None:
     ]
     decimals = [decimal.Decimal(text) for text in ("NaN", "sNaN", "1E+2", "-Infinity")]
     assert series_from_objects(decimals).to_list() == [None, None, "100", "-inf"]
+    texts = ("1E+999999999999", "-1E+30", "0E-999999999999", "0E+99", "-0.00", "1E-999999999999")
+    beyond = [decimal.Decimal(text) for text in texts]
+    assert series_from_objects(beyond).to_list() == ["inf", "-inf", "0", "0", "-0.00", "1E-999999999999"]
+    assert floats(series_from_objects(beyond))[0].tolist() == [math.inf, -math.inf, 0.0, 0.0, 0.0, 0.0]
     assert series_from_objects([pd.Timestamp("2020-01-02", tz="Asia/Tokyo")]).to_list() == ["2020-01-02 00:00:00"]
 
 

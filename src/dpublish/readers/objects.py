@@ -17,7 +17,9 @@ import polars as pl
 
 from dpublish.encode import EXACT_WHOLE, spelled_double
 
-_HUGE = 10**30
+_HUGE_DIGITS = 30
+_TINY_DIGITS = -400
+_HUGE = 10**_HUGE_DIGITS
 
 
 def series_from_objects(values: Sequence[Any]) -> pl.Series:
@@ -64,12 +66,23 @@ def _text(value: Any) -> str | None:
     if isinstance(value, float):
         return None if value != value else spelled_double(float(value))
     if isinstance(value, decimal.Decimal):
-        if value.is_nan():
-            return None
-        return f"{value:f}" if abs(value) < _HUGE else ("-inf" if value < 0 else "inf")
+        return _decimal(value)
     if isinstance(value, dt.datetime):
         # pandas' "not a time" equals nothing; the wall clock decides the date
         return str(dt.datetime.combine(value.date(), value.time())) if value == value else None
     if isinstance(value, dt.date | uuid.UUID):
         return str(value)
     return None
+
+
+def _decimal(value: decimal.Decimal) -> str | None:
+    """By the place of its first digit alone: arithmetic overflows, and a hundred million zeros take all memory there is."""
+    if value.is_nan():
+        return None
+    place = value.adjusted()
+    if value.is_infinite() or (place >= _HUGE_DIGITS and not value.is_zero()):
+        return "-inf" if value.is_signed() else "inf"
+    if place > _TINY_DIGITS:
+        return f"{value:f}"
+    # below every double: read as 0 where numbers are read, and as text no whole number unless it is 0
+    return "0" if value.is_zero() else f"{value:E}"
