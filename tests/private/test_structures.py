@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import gzip
 import itertools
 from pathlib import Path
@@ -11,7 +12,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from dpublish.errors import InputError, PlanError
+from dpublish.errors import InputError, PlanError, PrivateSideError
 from dpublish.mechanisms.base import Need
 from dpublish.mechanisms.optimize.inputs import AgentLists, AgentRows, GraphEdges, Lists, PresentItems, names_of
 from dpublish.mechanisms.optimize.metric import Metric
@@ -20,6 +21,8 @@ from dpublish.mechanisms.optimize.set_cover import SetCover
 from dpublish.mechanisms.sets.baskets import Transactions
 from dpublish.private.expressible import require_expressible
 from dpublish.private.structures import answer_need, open_structure, read_names, read_sets, spelled
+from dpublish.quiet import quiet_native_code
+from dpublish.readers.sources import open_source
 from dpublish.schema import ItemUniverse, Schema
 
 SCHEMA = Schema(name="t", neighbours="add-remove-one")
@@ -36,6 +39,33 @@ def test_one_odd_item_drops_no_other(odd: object) -> None:
     assert items(pd.DataFrame({"item": [5, 6]})) == [1, 1, 0]
     assert items(pd.DataFrame({"item": [5, 6, odd]})) == [1, 1, 0]
     assert items([5, 6, odd]) == [1, 1, 0]
+
+
+def test_bytes_that_are_no_text_drop_no_other() -> None:
+    """Parquet files of some programs hold texts as bytes."""
+    column = pl.Series("item", [b"5", b" 6 ", b"\xff\xfe", None], dtype=pl.Binary)
+    assert items(column.to_frame()) == [1, 1, 0]
+    lists = answer_need(AgentLists(3, LABELS), open_structure(column.to_frame(), "lists"), SCHEMA, key=bytes(16))
+    assert lists.items.tolist() == [0, 1]
+    whole = answer_need(PresentItems(8), open_structure(column.to_frame(), "items"), SCHEMA, key=bytes(16))
+    assert whole.tolist() == [0, 0, 0, 0, 0, 1, 1, 0]
+    rows = answer_need(AgentRows(("item",)), open_source(column.to_frame()), SCHEMA, key=bytes(16))
+    assert [row["item"] for row in rows] == [5, 6, "\ufffd\ufffd", None]
+
+
+def test_lists_that_python_cannot_hold_drop_no_other() -> None:
+    times = pl.Series("at", [[0], [0, 2**62], None]).cast(pl.List(pl.Datetime("us")))
+    with quiet_native_code():
+        rows = answer_need(AgentRows(("at",)), open_source(times.to_frame()), SCHEMA, key=bytes(16))
+    assert [row["at"] for row in rows] == [[dt.datetime(1970, 1, 1)], None, None]
+
+
+@pytest.mark.parametrize("odd", [None, {"a": None}, {"a": 1}])
+def test_whether_a_structure_can_be_read_is_known_by_its_type(odd: object) -> None:
+    cells = pl.Series("item", [{"a": 1}, odd], dtype=pl.Struct({"a": pl.Int64}))
+    for need in (PresentItems(3), PresentItems(3, LABELS)):
+        with pytest.raises(PrivateSideError):
+            answer_need(need, open_structure(cells.to_frame(), "items"), SCHEMA, key=bytes(16))
 
 
 @pytest.mark.parametrize("zipped", [False, True])

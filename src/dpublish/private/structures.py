@@ -20,7 +20,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from dpublish.encode import EXACT_WHOLE, as_text
-from dpublish.errors import InputError, PlanError
+from dpublish.errors import InputError, PlanError, PrivateSideError
 from dpublish.mechanisms.optimize.inputs import (
     AgentLists,
     AgentRows,
@@ -109,6 +109,8 @@ def spelled(values: pl.Series) -> pl.Series:
 
     One missing or fractional cell turns a column of integers into floats, so a float that is a whole number is spelled as one.
     """
+    if values.dtype == pl.Binary:  # one cell that is no UTF-8 would end the reading of all
+        return pl.Series([None if cell is None else cell.decode("utf-8", "replace") for cell in values], dtype=pl.String)
     return spelled_floats(values) if values.dtype.is_float() else as_text(values)
 
 
@@ -120,10 +122,23 @@ def _plain_rows(frame: pl.DataFrame) -> list[dict[str, Any]]:
     """
     nested = {name for name, kind in frame.schema.items() if kind.is_nested()}
     columns = [
-        frame.get_column(name).to_list() if name in nested else [_plain_cell(text) for text in spelled(frame.get_column(name))]
+        _nested_cells(frame.get_column(name))
+        if name in nested
+        else [_plain_cell(text) for text in spelled(frame.get_column(name))]
         for name in frame.columns
     ]
     return [dict(zip(frame.columns, cells, strict=True)) for cells in zip(*columns, strict=True)]
+
+
+def _nested_cells(column: pl.Series) -> list[Any]:
+    """Lists and structures as Python holds them; a cell that it cannot hold, such as a time beyond its years, is None."""
+    try:
+        return column.to_list()
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # a panic of native code is not an Exception
+        rows = range(len(column))
+    return [None] if len(rows) == 1 else [cell for row in rows for cell in _nested_cells(column[row : row + 1])]
 
 
 def _plain_cell(text: str | None) -> Any:
@@ -140,6 +155,8 @@ def _plain_cell(text: str | None) -> Any:
 
 def item_numbers(values: pl.Series, size: int, labels: Labels) -> IntArray:
     """The public number of each value, or -1."""
+    if values.dtype.is_nested():
+        raise PrivateSideError()  # by the type alone: polars would read structures until one of them is null
     if labels is not None:
         known = pl.DataFrame({"label": list(labels), "number": np.arange(size)})
         text = spelled(values).str.strip_chars()
@@ -148,6 +165,8 @@ def item_numbers(values: pl.Series, size: int, labels: Labels) -> IntArray:
         cells = text.alias("label").to_frame()
         found = cells.join(known, on="label", how="left", maintain_order="left").get_column("number")
         return found.fill_null(-1).to_numpy().astype(np.int64)
+    if values.dtype == pl.Binary:
+        values = spelled(values)
     if values.dtype == pl.Boolean:
         values = values.cast(pl.String)  # as in a column of objects, where true is a text too and no number
     if values.dtype == pl.String:
