@@ -175,6 +175,31 @@ def test_postgres_agrees_and_is_read_only(postgres: str, monkeypatch: pytest.Mon
         open_source(SqlSource(postgres, "SELECT * FROM nobody"))
 
 
+def test_what_postgres_holds_and_python_does_not(postgres: str) -> None:
+    """Dates without end, before our era or at 24:00, and endless JSON: each is read by itself, and no other cell is lost."""
+    late, early = "9999-12-31", "0001-01-01"
+    cases = {
+        "'infinity'::date": late,
+        "'-infinity'::date": early,
+        "'20000-01-01'::date": late,
+        "'0044-03-15 BC'::date": early,
+        "'2020-01-02'::date": "2020-01-02",
+        "'infinity'::timestamp": f"{late} 23:59:59.999999",
+        "'-infinity'::timestamptz": f"{early} 00:00:00",
+        "'24:00'::time": None,
+        "'24:00+00'::timetz": None,
+        "interval '178000000 years'": None,
+        "'[2020-01-01,infinity]'::daterange": None,
+        "repeat('9', 9999)::json": None,
+        "repeat('9', 9999)::jsonb": None,
+    }
+    for cell, text in cases.items():
+        query = f"SELECT 1 AS one, {cell} AS cell UNION ALL SELECT 2, NULL ORDER BY one"
+        for columns in (["one", "cell"], ["one"]):
+            rows = [row for batch in open_source(SqlSource(postgres, query)).batches(columns) for row in batch.rows()]
+            assert rows == [("1", text)[: len(columns)], ("2", None)[: len(columns)]], cell
+
+
 def test_what_the_user_can_get_wrong_is_said_in_full(tmp_path: Path) -> None:
     cases: list[tuple[object, str]] = [
         (tmp_path / "none.csv", "There is no file"),

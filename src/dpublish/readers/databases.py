@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -15,6 +16,15 @@ from dpublish.readers.objects import series_from_objects
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, TextClause
+
+
+_BEYOND: dict[str, tuple[Any, Any]] = {
+    "date": (dt.date.min, dt.date.max),
+    "timestamp": (dt.datetime.min, dt.datetime.max),
+    "timestamptz": (dt.datetime.min, dt.datetime.max),
+    **dict.fromkeys(("time", "timetz", "interval", "json", "jsonb"), (None, None)),
+}
+"""Types of PostgreSQL that hold more than Python does, and what stands for what is too early and too late."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +77,7 @@ class SqlReader:
             dialect = self._engine.dialect.name
             if dialect == "postgresql":
                 connection = connection.execution_options(postgresql_readonly=True)
+                _forgive(connection.connection.driver_connection)
             elif dialect == "sqlite":
                 connection.exec_driver_sql("PRAGMA query_only = ON")
                 # SQLite holds text of any bytes; one cell that is no UTF-8 must not end the reading of all
@@ -113,3 +124,30 @@ def _literal(query: str) -> TextClause:
     from sqlalchemy import text
 
     return text(query.replace(":", "\\:"))
+
+
+def _forgive(driver: Any) -> None:
+    """One cell that Python cannot hold (infinity, a year BC, 24:00:00) must not end the reading of all."""
+    if not hasattr(driver, "adapters"):  # a driver other than psycopg
+        return
+    from psycopg.adapt import Loader
+    from psycopg.pq import Format
+
+    def forgiving(kind: Any, early: Any, late: Any) -> type[Loader]:
+        class Forgiving(Loader):
+            def __init__(self, oid: int, context: Any = None) -> None:
+                super().__init__(oid, context)
+                self._load = kind(oid, context).load
+
+            def load(self, data: Any) -> Any:
+                try:
+                    return self._load(data)
+                except Exception:  # whatever is wrong with this cell
+                    text = bytes(data)
+                    return early if text.startswith(b"-") or b"BC" in text else late
+
+        return Forgiving
+
+    for name, ends in _BEYOND.items():
+        kind = driver.adapters.get_loader(driver.adapters.types[name].oid, Format.TEXT)
+        driver.adapters.register_loader(name, forgiving(kind, *ends))
