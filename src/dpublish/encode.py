@@ -449,10 +449,11 @@ def ordinals(series: pl.Series) -> tuple[_Ints, BoolArray | None] | None:
 def bounded_times(series: pl.Series) -> pl.Series:
     """The same dates or date-times, moved inside years 1 to 9999: calendar arithmetic fails beyond, and no bound lies there."""
     kind = series.dtype
-    day, spare = 1, 0
+    day, spare, tick = 1, 0, 1
     if isinstance(kind, pl.Datetime):
         day = 86_400 * {"ms": 10**3, "us": 10**6, "ns": 10**9}[kind.time_unit]
         spare = 0 if kind.time_zone is None else day  # a wall clock may be ahead or behind
-    first, last = (1 - _EPOCH_ORDINAL) * day + spare, (_LAST_ORDINAL + 1 - _EPOCH_ORDINAL) * day - 1 - spare
+        tick = day // 86_400  # the last second of all, whatever the unit is: pandas chooses that by looking at all rows
+    first, last = (1 - _EPOCH_ORDINAL) * day + spare, (_LAST_ORDINAL + 1 - _EPOCH_ORDINAL) * day - tick - spare
     limit = (1 << 63) - 1 - spare
     return series.to_physical().clip(max(first, -limit), min(last, limit)).cast(kind)

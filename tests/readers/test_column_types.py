@@ -27,13 +27,14 @@ AXES = {
     "truths": 'kind = "categorical"\nlevels = ["True", "False"]\n',
     "labels": 'kind = "categorical"\nlevels = ["0", "1", "2", "0.5", "0.1", "1e-05", "1000000", "12345678901234567", "1e+16", '
     '"9300000000000000000", "9007199254740992", "9007199254740994.0", "9.007199254740992e+15", '
-    '"2020-01-01", "2020-01-01 00:00:00", "2020-05-05 13:00:00.5", "inf"]\n',
+    '"2020-01-01", "2020-01-01 00:00:00", "2020-05-05 13:00:00.5", "9999-12-31 23:59:59", "0001-01-01 00:00:00", "inf"]\n',
     "boolean": 'kind = "boolean"\n',
     "integer": 'kind = "integer"\nlower = -5\nupper = 20\noutside = "other"\n',
     "real": 'kind = "real"\nlower = -5\nupper = 20\nbins = 50\noutside = "other"\n',
     "date": 'kind = "date"\nlower = 2019-01-01\nupper = 2021-01-01\noutside = "other"\n',
 }
 TIMES = ["2020-01-01", "2020-05-05 13:00:00.5"]
+FAR = np.array(["2020-01-01", "9999-12-31T23:59:59.5", "10000-01-01", "148108-01-01", "-0044-03-15"], dtype="datetime64[us]")
 COLUMNS: dict[str, Any] = {
     "bool": [True, False],
     "int": [0, 1, 2, 7, 1_000_000, 12345678901234567],
@@ -43,6 +44,10 @@ COLUMNS: dict[str, Any] = {
     "float32": np.array([0.5, 0.1, 0.7, 1.0, 2.7, 1e-5], dtype=np.float32),
     "time": pd.to_datetime(TIMES, format="mixed"),
     "zone": pd.to_datetime(TIMES, format="mixed").tz_localize("Europe/Amsterdam"),
+    "long double": np.array([0.5, 0.1, 1.0, 2.7], dtype=np.longdouble),
+    "far": FAR,
+    "far zone": pd.Series(FAR[:2]).dt.tz_localize("UTC").dt.tz_convert("America/New_York"),
+    "far seconds": FAR.astype("datetime64[s]"),
     "text": ["True", "TRUE", "1", "0.5", " 1 ", "2020-01-01"],
     "categories": pd.Categorical([0, 1, 2]),
     "truths": pd.Categorical([True, False]),
@@ -99,6 +104,7 @@ def test_what_is_read_is_what_was_meant() -> None:
         [0.5, 1.5, 2.5],
         [float("inf"), float("-inf")],
         pd.to_datetime(TIMES, format="mixed"),
+        FAR[:2],
     ],
 )
 def test_units_stay_who_they_are(ids: Any, newcomer: Any) -> None:

@@ -184,7 +184,7 @@ def test_what_postgres_holds_and_python_does_not(postgres: str) -> None:
         "'20000-01-01'::date": late,
         "'0044-03-15 BC'::date": early,
         "'2020-01-02'::date": "2020-01-02",
-        "'infinity'::timestamp": f"{late} 23:59:59.999999",
+        "'infinity'::timestamp": f"{late} 23:59:59",
         "'-infinity'::timestamptz": f"{early} 00:00:00",
         "'24:00'::time": None,
         "'24:00+00'::timetz": None,

@@ -17,6 +17,9 @@ import polars as pl
 
 from dpublish.encode import EXACT_WHOLE, spelled_double
 
+_FIRST = dt.datetime(1, 1, 1)
+_LAST = dt.datetime(9999, 12, 31, 23, 59, 59)
+_DAY = dt.timedelta(days=1)
 _HUGE_DIGITS = 30
 _TINY_DIGITS = -400
 _HUGE = 10**_HUGE_DIGITS
@@ -54,7 +57,9 @@ def spelled_floats(values: pl.Series) -> pl.Series:
 
 
 def _text(value: Any) -> str | None:
-    if isinstance(value, np.generic):
+    if isinstance(value, np.floating):
+        value = float(value)  # as in a column of them; the item of a long double is a long double
+    elif isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, str):
         # lone surrogates have no UTF-8 form
@@ -68,8 +73,7 @@ def _text(value: Any) -> str | None:
     if isinstance(value, decimal.Decimal):
         return _decimal(value)
     if isinstance(value, dt.datetime):
-        # pandas' "not a time" equals nothing; the wall clock decides the date
-        return str(dt.datetime.combine(value.date(), value.time())) if value == value else None
+        return _clock(value)
     if isinstance(value, dt.date | uuid.UUID):
         return str(value)
     return None
@@ -86,3 +90,20 @@ def _decimal(value: decimal.Decimal) -> str | None:
         return f"{value:f}"
     # below every double: read as 0 where numbers are read, and as text no whole number unless it is 0
     return "0" if value.is_zero() else f"{value:E}"
+
+
+def _clock(value: dt.datetime) -> str | None:
+    """The wall clock, which decides the date. Times of pandas beyond Python's years are moved as by `bounded_times`."""
+    if value != value:  # pandas' "not a time" equals nothing
+        return None
+    try:
+        first, last = _FIRST, _LAST
+        if value.tzinfo is not None:  # a day inside, because a wall clock may be ahead or behind
+            first, last = (end.replace(tzinfo=dt.UTC) for end in (first + _DAY, last - _DAY))
+        inside = dt.MINYEAR <= value.year <= dt.MAXYEAR  # other times cannot be compared
+        if not inside or not first <= value <= last:
+            end = first if value.year < dt.MAXYEAR else last
+            value = end if value.tzinfo is None else end.astimezone(value.tzinfo)
+        return str(dt.datetime.combine(value.date(), value.time()))
+    except Exception:  # a zone of somebody's making
+        return None
