@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,11 @@ import polars as pl
 import pytest
 
 from dpublish.encode import Encoder
+from dpublish.mechanisms.optimize.inputs import AgentLists, Lists, PresentItems
+from dpublish.mechanisms.sets.baskets import Transactions
+from dpublish.private.baskets import answer_need as baskets
 from dpublish.private.bound import keep_rows
-from dpublish.private.structures import _plain_rows
+from dpublish.private.structures import _plain_rows, answer_need, open_structure
 from dpublish.readers.sources import open_source
 from dpublish.readers.units import join_units
 from dpublish.schema import Schema
@@ -82,6 +86,59 @@ def test_another_row_does_not_change_a_category(axis: str, column: str) -> None:
     for newcomer in NEWCOMERS:
         if not isinstance(newcomer, list):
             assert codes(pd.Series([*cells, newcomer]).astype("category"), axis)[: len(alone)] == alone, newcomer
+
+
+ITEMS = ("1", "5", "-5", "0.5", "0", "true", "2020-01-01", "00:00:00", "13:00:00.5", "x")
+
+
+def records(cells: Any, separator: str | None, basket: bool) -> Counter[tuple[int, ...]]:
+    frame = pd.DataFrame({"v": pd.Series(cells)}).assign(who=range(len(cells)), visit="a")
+    unit = 'unit = "who"\nmax_rows_per_unit = 1\n' if basket else ""
+    schema = Schema.from_toml(
+        f'[dataset]\nname = "x"\nneighbours = "add-remove-one"\n{unit}[items]\nuniverse = {list(ITEMS)}\n'
+    )
+    need = Transactions("v", "visit" if basket else None, separator)
+    found = baskets(need, open_source(frame), schema, key=bytes(16))
+    return Counter(tuple(part.tolist()) for part in np.split(found.items, found.offsets[1:-1]) if part.size)
+
+
+@pytest.mark.parametrize("basket", [False, True])
+@pytest.mark.parametrize("separator", [None, ".", "-"])
+@pytest.mark.parametrize("column", [*COLUMNS, "negative"])
+def test_another_row_does_not_change_a_transaction(column: str, separator: str | None, basket: bool) -> None:
+    """A number or a time is one item, in a column of its own type and among texts; only texts are cut."""
+    given = {**COLUMNS, "negative": [1, 5, -5]}[column]
+    alone = records(given, separator, basket)
+    for newcomer in NEWCOMERS:
+        after = records([*pd.Series(given), newcomer], separator, basket)
+        assert alone <= after, newcomer
+        assert (after - alone).total() <= 1, newcomer
+
+
+def test_transactions_are_what_was_meant() -> None:
+    assert records([1, 5, -5], None, basket=False) == Counter({(0,): 1, (1,): 1, (2,): 1})
+    assert records([1, "1 5", 0.5, "0.5"], ".", basket=False) == Counter({(0,): 1, (3,): 1, (1, 4): 1})
+    assert records([dt.datetime(2020, 1, 1), "2020-01-01 00:00:00"], None, basket=False) == Counter({(6, 7): 1})
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_another_row_does_not_change_who_is_named(column: str) -> None:
+    schema = Schema(name="x", neighbours="add-remove-one")
+
+    def named(cells: Any, need: PresentItems | AgentLists) -> Counter[Any]:
+        shape: Any = "lists" if isinstance(need, AgentLists) else "items"
+        source = open_structure(pd.DataFrame({"v": pd.Series(cells)}), shape, need.labels)
+        found = answer_need(need, source, schema, key=bytes(16))
+        if isinstance(found, Lists):
+            return Counter(tuple(part.tolist()) for part in np.split(found.items, found.starts[1:-1]))
+        return Counter(dict(enumerate(found.tolist())))
+
+    for need in (PresentItems(99), PresentItems(len(ITEMS), ITEMS), AgentLists(99), AgentLists(len(ITEMS), ITEMS)):
+        alone = named(COLUMNS[column], need)
+        for newcomer in NEWCOMERS:
+            after = named([*pd.Series(COLUMNS[column]), newcomer], need)
+            assert alone <= after, newcomer
+            assert (after - alone).total() <= 1, newcomer
 
 
 def test_what_is_read_is_what_was_meant() -> None:

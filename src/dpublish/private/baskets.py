@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from dpublish.encode import as_text
 from dpublish.mechanisms.base import Need
 from dpublish.mechanisms.kernels.sets_ingest import tidy_records
 from dpublish.mechanisms.sets.baskets import Baskets, Transactions, item_names
@@ -52,7 +53,12 @@ class ItemCoder:
         self._unknown = names.index(OTHER_ITEM) if schema.items.outside == "other" else -1
         numbers = {int(name): code for code, name in enumerate(names) if _is_number(name)}
         self._dense: Codes | None = None
-        if numbers and max(numbers) < _DENSE:
+        # a table finds no negative number, so where an item is one, numbers are looked up by their text
+        if (
+            numbers
+            and max(numbers) < _DENSE
+            and not any(_is_number(name.removeprefix("-")) for name in names if name[:1] == "-")
+        ):
             self._dense = np.full(max(numbers) + 1, self._unknown, dtype=np.int32)
             self._dense[list(numbers)] = list(numbers.values())
 
@@ -65,6 +71,8 @@ class ItemCoder:
             values = spelled_floats(values)
         elif kind == pl.Boolean or kind.is_integer() or kind in (pl.Categorical, pl.Enum):
             values = values.cast(pl.String)
+        elif kind in (pl.Date, pl.Datetime):
+            values = as_text(values)  # as in a column of objects
         elif kind != pl.String:
             return np.full(len(values), -1, dtype=np.int32)
         stripped = values.str.strip_chars(BLANKS)

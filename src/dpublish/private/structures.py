@@ -91,8 +91,10 @@ def _lists(frames: Sequence[pl.DataFrame], column: str, need: AgentLists) -> Lis
     sizes, items = [np.zeros(1, dtype=np.int64)], []
     for frame in frames:
         series = frame.get_column(column)
-        if not isinstance(series.dtype, pl.List):
+        if series.dtype in (pl.String, pl.Binary, pl.Categorical, pl.Enum):
             series = spelled(series).str.replace_all(cut_pattern(list_marks(need.labels)), "\t").str.split("\t")
+        elif not isinstance(series.dtype, pl.List):  # a value that is no text is one name, as in a column of objects
+            series = spelled(series).reshape((-1, 1)).arr.to_list()
         rows = pl.DataFrame({"row": np.arange(len(series)), "item": series}).explode("item")
         numbers = item_numbers(rows.get_column("item"), need.size, need.labels)
         owner = rows.get_column("row").to_numpy()[numbers >= 0]
@@ -111,6 +113,8 @@ def spelled(values: pl.Series) -> pl.Series:
     """
     if values.dtype == pl.Binary:  # one cell that is no UTF-8 would end the reading of all
         return pl.Series([None if cell is None else cell.decode("utf-8", "replace") for cell in values], dtype=pl.String)
+    if values.dtype in (pl.Duration, pl.Time):  # no name, as in a column of objects
+        return pl.Series([None] * len(values), dtype=pl.String)
     return spelled_floats(values) if values.dtype.is_float() else as_text(values)
 
 
@@ -165,8 +169,8 @@ def item_numbers(values: pl.Series, size: int, labels: Labels) -> IntArray:
         cells = text.alias("label").to_frame()
         found = cells.join(known, on="label", how="left", maintain_order="left").get_column("number")
         return found.fill_null(-1).to_numpy().astype(np.int64)
-    if values.dtype == pl.Binary:
-        values = spelled(values)
+    if values.dtype == pl.Binary or values.dtype.is_temporal():
+        values = spelled(values)  # a time is no number, though polars would count it from 1970
     if values.dtype == pl.Boolean:
         values = values.cast(pl.String)  # as in a column of objects, where true is a text too and no number
     if values.dtype == pl.String:

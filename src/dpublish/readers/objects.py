@@ -31,11 +31,11 @@ def series_from_objects(values: Sequence[Any]) -> pl.Series:
 
 
 def list_from_object(value: Any, cut: Callable[[str], list[str]]) -> list[str | None]:
-    """The items of one cell: those of a list, or what `cut` makes of the text of any other value."""
+    """The items of one cell: those of a list, or what `cut` makes of a text. Any other value is one item."""
     if isinstance(value, list | tuple | set | frozenset | np.ndarray):
         return [_text(item) for item in value]
     text = _text(value)
-    return [] if text is None else list(cut(text))
+    return [] if text is None else list(cut(text)) if isinstance(value, str) else [text]
 
 
 def rounded_wholes(values: Sequence[Any]) -> list[Any]:
