@@ -131,6 +131,22 @@ def test_reports_outside_the_protocol_are_named(folder: Path) -> None:
         Collector(survey).read(Path("bad.csv"))
 
 
+@pytest.mark.parametrize("odd", [b"\xff\xfe", b"\xed\xa0\x80", b"x" * 200_000, b'"' + b"x," * 100_000 + b'"', b"\x00"])
+def test_an_odd_answer_leads_to_a_report(odd: bytes, folder: Path) -> None:
+    """No report at all, for one person or for all in the file, would be an answer too."""
+    survey = Survey.read("survey.toml")
+    header, row = Path("me.csv").read_bytes().splitlines()
+    cells = row.split(b",")
+    rows = [b",".join([*cells[:place], odd, *cells[place + 1 :]]) for place in range(len(cells))]
+    Path("odd.csv").write_bytes(b"\n".join([header, row, *rows, b""]))
+    before = csv.field_size_limit()
+    randomize_file(survey, Path("odd.csv"), Path("r.csv"))
+    assert csv.field_size_limit() == before
+    collector = Collector(survey)
+    collector.read(Path("r.csv"))
+    assert collector.people == 1 + len(rows)
+
+
 def test_a_wallet_answers_once(folder: Path) -> None:
     survey = Survey.read("survey.toml")
     wallet = Wallet("wallet.json", epsilon=4)
@@ -254,7 +270,8 @@ def test_the_command_line_says_what_is_wrong(folder: Path, dpublish: Callable[..
     assert dpublish("local", "randomize", "answers.csv", "-s", "survey.toml", "-o", "none/r.csv")[0] == 2
     assert dpublish("local", "aggregate", "answers.csv", "-s", "survey.toml")[0] == 2
     Path("broken.csv").write_bytes(b"transport,hours,smokes,runs,drink\n\xff" + CANARY.encode())
-    assert dpublish("local", "randomize", "broken.csv", "-s", "survey.toml", "-o", "r.csv")[0] == 2
+    # a refusal would tell about an answer
+    assert dpublish("local", "randomize", "broken.csv", "-s", "survey.toml", "-o", "odd.csv")[0] == 0
     Path("survey.toml").write_text(TEXT.replace("epsilon = 4", "epsilon = 2"))
     assert dpublish(*randomize)[0] == 3
     assert not Path("r.csv").exists()

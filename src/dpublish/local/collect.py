@@ -33,6 +33,8 @@ from dpublish.outputs import keep_apart
 
 ROWS_AT_ONCE = 1 << 16
 MARK = "survey"
+LONGEST_ANSWER = (1 << 31) - 1
+"""In characters."""
 
 
 def randomize_file(
@@ -48,7 +50,7 @@ def randomize_file(
     if wallet is None and person is not None:
         raise InputError("A person column is of use only with a wallet.")
     keep_apart(out, answers, None if wallet is None else wallet.path)
-    with _opened(answers) as source:
+    with _opened(answers, errors="replace") as source:
         rows = _answers(source, answers, survey, person)
         if wallet is not None:
             _write(out, survey, [_with_wallet(survey, list(rows), wallet, person, coins)])
@@ -74,6 +76,8 @@ def _with_wallet(
 
 
 def _answers(source: TextIO, path: Path, survey: Survey, person: str | None) -> Iterator[dict[str, str]]:
+    # an answer that is no UTF-8, or longer than Python's reader takes unasked, must lead to a report like any other
+    limit = csv.field_size_limit(LONGEST_ANSWER)
     try:
         header, rows = header_and_rows(source)
         for column in survey.columns:
@@ -84,8 +88,10 @@ def _answers(source: TextIO, path: Path, survey: Survey, person: str | None) -> 
         if person is not None and person not in header:
             raise InputError(f"'{path}' has no column '{person}', which is to say who each row is (--person).")
         yield from rows
-    except (csv.Error, UnicodeDecodeError):
-        raise InputError(f"'{path}' cannot be read as CSV in UTF-8.") from None
+    except csv.Error:
+        raise InputError(f"'{path}' cannot be read as CSV.") from None
+    finally:
+        csv.field_size_limit(limit)
 
 
 def _write(out: Path, survey: Survey, parts: Iterable[Sequence[Sequence[str]]]) -> None:
@@ -177,9 +183,9 @@ def result_json(result: Any) -> Any:
     return result.to_json()
 
 
-def _opened(path: Path) -> TextIO:
+def _opened(path: Path, errors: str = "strict") -> TextIO:
     try:
-        return path.open(encoding="utf-8-sig", newline="")  # spreadsheets put a mark before the first name
+        return path.open(encoding="utf-8-sig", errors=errors, newline="")  # spreadsheets put a mark before the first name
     except OSError as error:
         raise InputError(f"'{path}' cannot be opened ({type(error).__name__}).") from None
 
