@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from dpublish.compiled import njit
 
 _FAR = 8.0
 """More mass than there is."""

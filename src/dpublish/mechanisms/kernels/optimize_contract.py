@@ -7,9 +7,9 @@ twice, independently, to sizes[d + 1]. At the last level every cut is looked at,
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from dpublish.compiled import njit
 from dpublish.noise.kernels.uniform import high_product
 
 Ints = NDArray[np.int64]

@@ -7,9 +7,9 @@ skips the few words that would favour some values, so it is exactly uniform for 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from dpublish.compiled import njit
 from dpublish.noise.kernels.uniform import high_product
 
 Ints = NDArray[np.int64]

@@ -8,8 +8,9 @@ as the smallest cut known so far may be merged without losing a smaller one.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from dpublish.compiled import njit
 
 Ints = NDArray[np.int64]
 

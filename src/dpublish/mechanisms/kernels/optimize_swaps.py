@@ -8,8 +8,9 @@ loop, vectorised or not. Savings are sums of whole numbers below 2^53 and theref
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from dpublish.compiled import njit
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

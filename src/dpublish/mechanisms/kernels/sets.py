@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from dpublish.compiled import njit
 
 # Below this many records an insertion sort is faster than clearing a table of all masks.
 SMALL_GROUP = 128

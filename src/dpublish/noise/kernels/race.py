@@ -7,8 +7,9 @@ The bounds are coarse (a factor of two in a uniform) but true, so the best candi
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from dpublish.compiled import njit
 
 Words = NDArray[np.uint64]
 Floats = NDArray[np.float64]

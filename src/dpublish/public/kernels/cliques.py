@@ -8,8 +8,9 @@ matrices or an index for every cell would take several times the memory and time
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from dpublish.compiled import njit
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int32]

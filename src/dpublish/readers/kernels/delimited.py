@@ -14,8 +14,9 @@ holds, so nothing needs quotes.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from dpublish.compiled import njit
 
 FIELD_END = 0x1F
 RECORD_END = 0x1E

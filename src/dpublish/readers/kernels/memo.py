@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from dpublish.compiled import njit
 from dpublish.readers.kernels.delimited import CUT, PLAIN, blank_line, cell_stop, next_field
 
 DROPPED = 0xFFFFFFFF
