@@ -399,3 +399,18 @@ def test_unwritable_places_are_found_before_the_debit(curator: dp.Curator, tmp_p
     with pytest.raises(dp.InputError, match="Nothing was spent"):
         curator.publish(dp.Histogram(), epsilon=1, out=tmp_path / "file" / "r.dpr")
     assert spent(curator) == 0
+
+
+@pytest.mark.parametrize("ledger", ["~/c.ledger", "sqlite:///~/c.ledger"])
+def test_releases_are_kept_beside_a_ledger_in_the_home_folder(
+    frame: pl.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger: str
+) -> None:
+    home, here = tmp_path / "home", tmp_path / "here"
+    home.mkdir()
+    here.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(here)
+    curator = dp.Curator(frame, dp.Schema.from_toml(SCHEMA), ledger=ledger, budget=dp.Budget(epsilon=3))
+    curator.publish(dp.Histogram(columns=["ward"]), epsilon=1)
+    assert list(here.iterdir()) == []
+    assert len(list((home / "c.ledger.d").iterdir())) == 1

@@ -402,7 +402,7 @@ def default_store(ledger: str | Path | Ledger) -> Path:
     """Beside a SQLite ledger, `<ledger>.d`; otherwise `dpublish-releases` in the current folder."""
     text = str(ledger) if not isinstance(ledger, Ledger) else ""
     if text.startswith("sqlite:///"):
-        return Path(text.removeprefix("sqlite:///") + ".d")
+        return Path(text.removeprefix("sqlite:///") + ".d").expanduser()  # as the ledger reads its own path
     if text and "://" not in text:
-        return Path(text + ".d")
+        return Path(text + ".d").expanduser()
     return Path("dpublish-releases")
