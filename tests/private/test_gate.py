@@ -401,6 +401,26 @@ def test_unwritable_places_are_found_before_the_debit(curator: dp.Curator, tmp_p
     assert spent(curator) == 0
 
 
+def test_an_answer_of_another_ledger_is_found_before_the_debit(
+    curator: dp.Curator, frame: pl.DataFrame, tmp_path: Path
+) -> None:
+    store = tmp_path / "c.ledger.d"
+    paid = curator.publish(dp.Histogram(columns=["ward"]), epsilon=1, key="2024").path
+    schema = dp.Schema.from_toml(SCHEMA)
+    other = dp.Curator(frame, schema, ledger=tmp_path / "d.ledger", budget=dp.Budget(epsilon=3), store=store)
+    with pytest.raises(dp.InputError, match=r"another ledger.*Nothing was spent"):
+        other.publish(dp.Histogram(columns=["ward"]), epsilon=1, key="2024")
+    assert spent(other) == 0
+    assert curator.publish(dp.Histogram(columns=["ward"]), epsilon=1, key="2024").path == paid
+    method = dp.MedianMechanism(columns=["ward"], accuracy=0.3, max_hard=5)
+    curator.answer_online(method, epsilon=1, key="desk")
+    with pytest.raises(dp.InputError, match=r"another ledger.*Nothing was spent"):
+        other.answer_online(method, epsilon=1, key="desk")
+    assert spent(other) == 0
+    curator.answer_online(method, epsilon=1, key="desk")
+    assert spent(curator) == 2
+
+
 @pytest.mark.parametrize("ledger", ["~/c.ledger", "sqlite:///~/c.ledger"])
 def test_releases_are_kept_beside_a_ledger_in_the_home_folder(
     frame: pl.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger: str

@@ -56,7 +56,9 @@ def release(
     store: Annotated[
         Path | None,
         typer.Option(
-            "--store", metavar="FOLDER", help="Where sealed releases are kept for --key; beside the ledger by default."
+            "--store",
+            metavar="FOLDER",
+            help="Where sealed releases are kept for --key; by default beside an SQLite ledger, else in ./dpublish-releases.",
         ),
     ] = None,
     overwrite: Overwrite = False,

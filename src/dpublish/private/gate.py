@@ -130,6 +130,7 @@ class Curator:
         key = key if key is not None else secrets.token_hex(16)
         target = self._store / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.dpr"
         prepare_folders(self._store, out)
+        require_own(self.ledger, key, target)
         self._require_free(out, key, target, overwrite)
 
         say("debiting the ledger")
@@ -369,6 +370,19 @@ def prepare_folders(store: Path, out: str | Path | None) -> None:
             raise InputError(f"Cannot write to '{folder}' ({os.strerror(error.errno or 0)}). Nothing was spent.") from None
         if not os.access(folder, os.W_OK):
             raise InputError(f"Cannot write to '{folder}' (permission denied). Nothing was spent.")
+
+
+def require_own(ledger: Ledger, key: str, place: Path) -> None:
+    """Refuse, before the debit, a place that is taken by the answer of a debit which this ledger does not know.
+
+    Ledgers may share a store, and a recovered ledger has forgotten keys. What is there is never written over, so a debit
+    would buy nothing.
+    """
+    if place.exists() and not any(entry.kind == "debit" and entry.key == key for entry in ledger.history()):
+        raise InputError(
+            f"'{place}' holds the answer to key '{key}' of another ledger, or of this one before it was recovered. Use another "
+            "key, or another store. Nothing was spent."
+        )
 
 
 def require_ending(out: str | Path | None) -> None:

@@ -239,7 +239,7 @@ def open_session(
     progress: Progress | None,
 ) -> OnlineSession:
     """Pay for a session and set it up; with a key that was paid before, find that session again."""
-    from dpublish.private.gate import as_cost, make_noise, prepare_folders, request_of, unit_columns
+    from dpublish.private.gate import as_cost, make_noise, prepare_folders, request_of, require_own, unit_columns
 
     say = progress or (lambda step: None)
     if curator.schema.draft:
@@ -258,6 +258,7 @@ def open_session(
     prepare_folders(home.absolute().parent, None)
     if home.exists() and SessionFiles(home).header["receipt"]["key"] != key:
         raise InputError(f"'{home}' holds another session. Choose another folder. Nothing was spent.")
+    require_own(curator.ledger, key, home)
 
     say("debiting the ledger")
     receipt = curator.ledger.debit(key, plan.cost, {**request_of(plan, seed), "online": True})
