@@ -233,3 +233,12 @@ def test_items_of_a_universe_are_stripped_as_those_of_rows_are() -> None:
     for listed, message in (('"tea", "tea "', "lists an item twice"), ('"tea", " "', "lists a blank item")):
         with pytest.raises(SchemaError, match=message):
             Schema.from_toml(text % listed)
+
+
+def test_a_mark_that_an_editor_put_before_the_text_is_not_part_of_it(tmp_path: Path) -> None:
+    (tmp_path / "items.txt").write_bytes(b"\xef\xbb\xbfbread\r\nmilk\r\n")
+    file = tmp_path / "shop.toml"
+    file.write_bytes(b"\xef\xbb\xbf[dataset]\nname = 'shop'\n[items]\nuniverse_file = 'items.txt'\n")
+    items = Schema.read(file).items
+    assert items is not None
+    assert items.items == ("bread", "milk")

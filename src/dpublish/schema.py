@@ -179,7 +179,7 @@ def _sha256(data: Mapping[str, Any]) -> str:
 
 def _text_of(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")  # some editors put a mark before the first letter
     except FileNotFoundError:
         raise SchemaError(f"There is no schema file '{path}'. 'dpublish schema draft DATA' writes one to start from.") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -322,7 +322,7 @@ def _read_items(table: Any, folder: Path) -> ItemUniverse:
     else:
         path = folder / str(table["universe_file"])
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
+            lines = path.read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise SchemaError(f"[items]: universe_file '{path}' cannot be read ({type(error).__name__}).") from None
         items = tuple(line.strip() for line in lines if line.strip())

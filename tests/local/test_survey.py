@@ -148,3 +148,11 @@ def test_mistakes_are_explained(tmp_path: Path, old: str, new: str, message: str
 def test_half_a_survey_is_refused(text: str) -> None:
     with pytest.raises(SchemaError):
         Survey.from_toml(text)
+
+
+def test_a_mark_that_an_editor_put_before_the_text_is_not_part_of_it(tmp_path: Path) -> None:
+    (tmp_path / "towns.txt").write_bytes(b"\xef\xbb\xbfOslo\nRome\n")
+    file = tmp_path / "survey.toml"
+    text = "[survey]\nname = 'towns'\nepsilon = 1\n[questions.town]\nmethod = 'kary'\nepsilon = 1\nlevels_file = 'towns.txt'\n"
+    file.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert list(Survey.read(file).questions["town"].randomizer.levels)[:2] == ["Oslo", "Rome"]

@@ -223,3 +223,13 @@ def test_tiny_distances_must_be_symmetric_too() -> None:
     distances[0, 1:5] = 0
     with pytest.raises(PlanError, match="symmetric"):
         Metric.matrix(distances)
+
+
+def test_a_mark_before_the_first_line_belongs_to_no_name(tmp_path: Path) -> None:
+    names, rows = tmp_path / "names.txt", tmp_path / "rows.txt"
+    for file in (names, rows):
+        file.write_bytes(b"\xef\xbb\xbfOslo\r\nRome\r\n")
+    assert read_names(names) == ["Oslo", "Rome"]
+    source = open_structure(rows, "items", ["Oslo", "Rome"])
+    found = [cell for batch in source.batches(source.columns()) for cell in batch.to_series()]
+    assert found == ["Oslo", "Rome"]

@@ -360,3 +360,23 @@ def test_one_cell_of_other_bytes_does_not_end_the_reading_of_sqlite(tmp_path: Pa
     source = open_source(SqlSource(f"sqlite:///{tmp_path / 'latin.db'}", "select * from t"))
     assert [cell for frame in source.batches(["name"]) for cell in frame.get_column("name")] == ["Meier", "M\ufffdller"]
     assert source.count_units("name") == 2
+
+
+@pytest.mark.parametrize("text", [b"bread milk", b"bread milk\n", b"bread milk\nmilk", b"\n\n\n"])
+@pytest.mark.parametrize("chunk", [4, 1 << 20])
+def test_a_mark_before_the_first_line_belongs_to_no_item(
+    text: bytes, chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpublish.readers.transactions._CHUNK", chunk)
+    plain, marked = tmp_path / "plain.txt", tmp_path / "marked.txt"
+    plain.write_bytes(text)
+    marked.write_bytes(b"\xef\xbb\xbf" + text)
+
+    def lines(path: Path) -> list[str]:
+        return [line for batch in open_source(path).batches(["items"]) for line in batch.get_column("items")]
+
+    assert lines(marked) == lines(plain)
+    marked.write_bytes(b"milk\n\xef\xbb\xbf" + text)
+    assert lines(marked) == ["milk", *lines(plain)], "a line means the same wherever it stands"
+    marked.write_bytes(b"\xef\xbb\xbf" + text)
+    assert open_source(marked).count_rows() == open_source(plain).count_rows() == len(lines(plain))

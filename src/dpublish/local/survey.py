@@ -106,7 +106,7 @@ class Survey:
     def read(cls, path: str | Path) -> Survey:
         path = Path(path)
         try:
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8-sig")  # some editors put a mark before the first letter
         except (OSError, UnicodeDecodeError) as error:
             raise SchemaError(f"The survey file '{path}' cannot be read as UTF-8 text ({type(error).__name__}).") from None
         return cls.from_toml(text, folder=path.parent, where=str(path))
@@ -250,7 +250,7 @@ def _levels(where: str, table: Mapping[str, Any], folder: Path) -> list[str] | N
     if "levels_file" in table:
         path = folder / str(table["levels_file"])
         try:
-            listed: Any = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+            listed: Any = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
         except (OSError, UnicodeDecodeError) as error:
             raise SchemaError(f"{where}: levels_file '{path}' cannot be read ({type(error).__name__}).") from None
     elif "levels" in table:

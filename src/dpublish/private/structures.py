@@ -38,7 +38,7 @@ from dpublish.noise.base import IntArray
 from dpublish.readers.objects import rounded_wholes, series_from_objects, spelled_floats
 from dpublish.readers.sources import Source, open_source
 from dpublish.schema import Schema
-from dpublish.spelling import BLANKS, ZERO_FRACTION
+from dpublish.spelling import BLANKS, MARK, ZERO_FRACTION
 
 Shape = Literal["edges", "items", "lists"]
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?inf")
@@ -223,7 +223,8 @@ def _raw_lines(path: Path) -> Iterator[str]:
     opener: Callable[..., Any] = gzip.open if path.suffix == ".gz" else open
     # a line ends with a line feed and nothing else: a carriage return in somebody's line would make rows of its parts
     with opener(path, "rt", encoding="utf-8", errors="replace", newline="\n") as file:
-        yield from file
+        for line in file:
+            yield line.removeprefix(MARK)
 
 
 def _words(path: Path) -> Iterator[list[str]]:

@@ -11,6 +11,7 @@ import polars as pl
 
 from dpublish.errors import InputError
 from dpublish.readers.sources import Source
+from dpublish.spelling import MARK
 
 LINE_COLUMN = "items"
 """The one column of a file with a transaction a line."""
@@ -60,4 +61,5 @@ class TransactionLines(Source):
 
 def _lines(chunk: bytes) -> pl.Series:
     # a line ends with a newline and nothing else: splitlines would also cut at characters that items may hold
-    return pl.Series(chunk.decode("utf-8", "replace").split("\n")[:-1], dtype=pl.String)
+    lines = pl.Series(chunk.decode("utf-8", "replace").split("\n")[:-1], dtype=pl.String)
+    return lines.str.strip_prefix(MARK)
