@@ -7,6 +7,7 @@ import decimal
 import gzip
 import math
 import sqlite3
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -299,6 +300,18 @@ def test_long_records_and_many_columns(tmp_path: Path) -> None:
     assert len(rows) == 3_001
     assert rows[-1] == (None, "y" * 100_000)
     assert rows_of(tmp_path / "t.csv", text, columns=["c5"]) == [(None,)] * 3_001
+
+
+def test_a_header_of_very_many_names_is_read_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "wide.csv"
+    path.write_text(",".join(["x", "x (3)", *["x", "y"] * 50_000, "z"]) + "\n")
+    started = time.process_time()
+    source = open_source(path)
+    names = source.columns()
+    assert time.process_time() - started < 10, "minutes, when each name was looked for among all before it"
+    assert names[:8] == ("x", "x (3)", "x (2)", "y", "x (4)", "y (2)", "x (5)", "y (3)")
+    assert len(set(names)) == len(names) == 100_003
+    assert [source.repeats(name) for name in ("x", "y", "z")] == [True, True, False]
 
 
 def test_objects_of_all_sorts_become_columns_without_raising() -> None:

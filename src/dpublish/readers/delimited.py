@@ -109,15 +109,15 @@ class DelimitedFile:
         if records == 0:
             raise InputError(f"The file '{self._path}' is empty. Its first line must name the columns.")
         line = out[: written - 1].tobytes().rstrip(bytes([FIELD_END])).decode("utf-8", "replace")
-        names: list[str] = []
+        names: dict[str, None] = {}
+        copies: dict[str, int] = {}
         for name in line.split(chr(FIELD_END)):
             plain = unique = name.strip(BLANKS)
-            copies = 1
             while unique in names:
-                copies += 1
-                self.repeated.add(plain)
-                unique = f"{plain} ({copies})"
-            names.append(unique)
+                copies[plain] = copies.get(plain, 1) + 1
+                unique = f"{plain} ({copies[plain]})"
+            names[unique] = None
+        self.repeated.update(copies)
         return line_end, tuple(names)
 
     def _tidied(self, wanted: NDArray[np.bool_], chunk: int) -> Iterator[tuple[bytes, int]]:
