@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -43,7 +44,8 @@ def run(folder: Path, before: str = "") -> list[int]:
     if not source.exists():
         source.write_text(KERNEL)
     words = [sys.executable, "-B", "-c", RUN.format(folder=str(folder), before=before)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    place = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}  # beside the source
+    done = subprocess.run(words, env=place, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     found: list[int] = json.loads(done.stdout)
     return found
