@@ -31,6 +31,18 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dpublish: Command
     assert document["auc"]["release"] > document["auc"]["private_rows"] - 0.05 > 0.6
 
 
+def test_an_interrupted_command_ends_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dpublish: Command) -> None:
+    def interrupt(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("dpublish.ledger.open_ledger", interrupt)
+    shown = dpublish("demo", "--out", "tour")
+    assert shown.code == 130
+    assert "Interrupted" in shown.err
+    assert "report this" not in shown.err
+
+
 def test_the_table_is_fixed_and_realistic() -> None:
     rows = make_visits(500, SEED)
     assert rows.equals(make_visits(500, SEED))

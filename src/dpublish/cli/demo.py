@@ -207,6 +207,7 @@ class _Tour:
 
         from dpublish.cli import screen
         from dpublish.cli.app import run
+        from dpublish.cli.failure import INTERRUPTED
         from dpublish.errors import PublishError
 
         line = " ".join(word if _plain(word) else f'"{word}"' for word in words)
@@ -216,6 +217,8 @@ class _Tour:
             code = run(words)
         if text := failure.getvalue().strip():
             self._say(text, style="red" if code else "yellow")
+        if code == INTERRUPTED:  # the command has caught it, and with it the tour should end
+            raise KeyboardInterrupt
         if code != expect:
             raise PublishError(f"The demo expected exit code {expect} here and got {code}. Please report this.")
         if code:
