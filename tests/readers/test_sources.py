@@ -240,6 +240,8 @@ def test_absent_columns_are_named_but_the_file_is_not_quoted(tmp_path: Path) -> 
     with pytest.raises(SchemaError) as caught:
         open_source(tmp_path / "headless.csv").require(["name", "age"], schema_name="s")
     assert "CANARY" not in str(caught.value)
+    assert "commas" in str(caught.value), "files with semicolons are common where commas stand before fractions"
+    assert "UTF-8" in str(caught.value)
 
 
 def rows_of(path: Path, text: bytes, columns: list[str] | None = None, chunk: int = 1 << 20) -> list[tuple[str | None, ...]]:

@@ -76,8 +76,8 @@ class Source(abc.ABC):
             if name not in known:
                 raise SchemaError(
                     f"Schema '{schema_name}' declares column '{name}', but the data has none of that name."
-                    f"{did_you_mean(name, known) if self.names_are_metadata else ''} Names must agree exactly; "
-                    "a text file names its columns in its first line."
+                    f"{did_you_mean(name, known) if self.names_are_metadata else ''} Names must agree exactly. A text file "
+                    "names its columns in its first line, with commas between them (.csv) or tabs (.tsv), and is UTF-8."
                 )
             if self.repeats(name):
                 raise SchemaError(
