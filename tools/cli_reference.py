@@ -28,7 +28,7 @@ Every command that a machine may read takes `--json`: one JSON document on stdou
 | Exit code | Meaning |
 | --- | --- |
 | 0 | done |
-| 1 | an audit found a violation, or a paid release could not be written |
+| 1 | an audit found a violation, or a paid release or standard output could not be written |
 | 2 | the request, schema or query is wrong, or a file is not there; nothing was spent |
 | 3 | the budget does not allow it; nothing was spent |
 | 4 | the ledger cannot be read, trusted or written |

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -142,3 +143,17 @@ def test_the_console_script_returns_the_exit_code(tmp_path: Path) -> None:
 def test_the_package_can_be_run() -> None:
     done = subprocess.run([sys.executable, "-m", "dpublish", "--version"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.split()[0]) == (0, "dpublish"), done.stderr
+
+
+@pytest.mark.parametrize("json_too", [True, False])
+@pytest.mark.parametrize("unbuffered", ["1", ""])
+def test_output_that_cannot_be_written_is_not_a_failed_command(released: Path, json_too: bool, unbuffered: str) -> None:
+    words = [sys.executable, "-m", "dpublish", "show", "shop.dpr", *(["--json"] if json_too else [])]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            words, stdout=full, stderr=subprocess.PIPE, text=True, check=False, cwd=released,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert "Standard output cannot be written (No space left on device)" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

@@ -1,7 +1,7 @@
 """How a failure looks: one line for people or one JSON object for machines, on stderr, and an exit code.
 
     0   done                                        4   the ledger cannot be read, trusted or written
-    1   a release could not be written              5   the release file is corrupt, altered or newer
+    1   a release or output could not be written    5   the release file is corrupt, altered or newer
     2   the request, schema or query is wrong       6   failed after private rows were read
     3   the budget does not allow it                70  a bug in dpublish      130  interrupted
 

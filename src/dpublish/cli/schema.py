@@ -57,9 +57,10 @@ def draft(
     if json:
         screen.write_json({"draft": True, "out": out, "toml": None if out is not None else text})
     elif out is None:
-        print(text, end="")
+        with screen.output():
+            print(text, end="")
     else:
-        print(f"Draft written to {out}")
+        screen.say(f"Draft written to {out}")
     screen.note(
         "This draft was read off private rows: keep it private. Replace its levels and bounds by what you know without "
         "looking at the data, then delete the [draft] table."

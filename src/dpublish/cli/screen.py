@@ -8,10 +8,12 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
+
+from dpublish.errors import PublishError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,9 +42,30 @@ def console() -> Console:
     return Console(markup=False, highlight=False, soft_wrap=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
+@contextmanager
+def output() -> Iterator[None]:
+    """Whatever writes to standard output. That it cannot be written, on a full disk for example, says nothing of the work."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has seen enough
+        raise
+    except OSError as error:
+        with suppress(OSError, ValueError):  # Python would try once more when it ends, and change the exit code
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+            os.close(nowhere)
+        raise PublishError(
+            f"Standard output cannot be written ({os.strerror(error.errno or 0)}). The work itself is done: what was made is "
+            "where --out says, and what was paid stays paid."
+        ) from None
+
+
 def write_json(document: Mapping[str, Any]) -> None:
     # such characters occur in strings only, where JSON may write any character by its number
-    print(json.dumps(plain(document), indent=2, ensure_ascii=False).translate(_VISIBLE_IN_JSON))
+    text = json.dumps(plain(document), indent=2, ensure_ascii=False).translate(_VISIBLE_IN_JSON)
+    with output():
+        print(text)
 
 
 def plain(value: Any) -> Any:
@@ -68,7 +91,8 @@ def say(text: str, *, style: str | None = None) -> None:
     """A paragraph for people."""
     from rich.text import Text
 
-    console().print(Text(visible(text), style=style or ""), soft_wrap=not sys.stdout.isatty())
+    with output():
+        console().print(Text(visible(text), style=style or ""), soft_wrap=not sys.stdout.isatty())
 
 
 def note(text: str) -> None:
@@ -91,7 +115,8 @@ def facts(pairs: Iterable[tuple[str, str]], *, title: str | None = None) -> None
     table.add_column(overflow="fold")
     for name, value in pairs:
         table.add_row(Text(visible(name)), Text(visible(value)))
-    console().print(table)
+    with output():
+        console().print(table)
 
 
 def grid(headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = (), title: str | None = None) -> None:
@@ -107,7 +132,8 @@ def grid(headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequen
         table.add_column(Text(visible(header)), justify="right" if position in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(visible(cell)) for cell in row))
-    console().print(table)
+    with output():
+        console().print(table)
 
 
 def _title(text: str | None) -> Any:
