@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dpublish.cost import Budget, Cost
-from dpublish.errors import LedgerUnavailable
+from dpublish.errors import LedgerUnavailable, PlanError
 from dpublish.ledger import Ledger, crashpoints, open_ledger, recover_ledger
 from dpublish.ledger.anchor import Anchor, Mark, Seen
 from dpublish.ledger.quanta import Quanta
@@ -213,6 +213,20 @@ def test_an_unusable_state_folder_refuses(folder: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("DPUBLISH_STATE", str(folder / "file"))
     with pytest.raises(LedgerUnavailable, match="DPUBLISH_STATE"):
         open_ledger(folder / "a.ledger", budget=Budget(epsilon=1), create=True)
+
+
+def test_an_account_without_a_home_folder_is_told_what_to_set(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(number: int) -> None:
+        raise KeyError(number)
+
+    monkeypatch.delenv("DPUBLISH_STATE")
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    with pytest.raises(LedgerUnavailable, match="Set DPUBLISH_STATE"):
+        open_ledger(folder / "a.ledger", budget=Budget(epsilon=1), create=True)
+    assert not (folder / "a.ledger").exists()
+    with pytest.raises(PlanError, match="whole path"):
+        open_ledger("~/a.ledger")
 
 
 def test_marks_move_forward_only(folder: Path) -> None:

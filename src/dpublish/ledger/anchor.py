@@ -40,8 +40,14 @@ RECENT: Final = 100
 
 def state_directory() -> Path:
     """Where this machine remembers its ledgers."""
-    given = os.environ.get("DPUBLISH_STATE")
-    return Path(given).expanduser() if given else Path.home() / ".local" / "state" / "dpublish"
+    given = os.environ.get("DPUBLISH_STATE") or "~/.local/state/dpublish"
+    try:
+        return Path(given).expanduser()
+    except RuntimeError:  # a service account need not have one
+        raise LedgerUnavailable(
+            "This account has no home folder to keep the anchor of a ledger in. Set DPUBLISH_STATE to a directory that can be "
+            "written and outlives the ledger."
+        ) from None
 
 
 @dataclass(frozen=True, kw_only=True)

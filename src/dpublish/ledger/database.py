@@ -64,7 +64,10 @@ def parse_target(url: str | Path) -> Target:
 
 
 def _file_target(path: Path) -> Target:
-    full = path.expanduser().resolve()
+    try:
+        full = path.expanduser().resolve()
+    except RuntimeError:
+        raise PlanError(f"The home folder that '{path}' speaks of is not known. Write the whole path of the ledger.") from None
     return Target(shown=str(full), path=full)
 
 
@@ -83,7 +86,7 @@ _SQLITE_FAULTS = {
     "SQLITE_CORRUPT": Fault("the file is damaged"),
     "SQLITE_NOTADB": Fault("the file is not a ledger, or is damaged"),
     "SQLITE_READONLY": Fault("the file or its folder cannot be written"),
-    "SQLITE_CANTOPEN": Fault("the file cannot be opened"),
+    "SQLITE_CANTOPEN": Fault("the file cannot be opened, or its folder cannot be written, which reading needs too"),
     "SQLITE_PERM": Fault("access is denied"),
     "SQLITE_AUTH": Fault("access is denied"),
     "SQLITE_IOERR": Fault("the disk reports an error"),
