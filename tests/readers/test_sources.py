@@ -193,6 +193,11 @@ def test_what_postgres_holds_and_python_does_not(postgres: str) -> None:
         "'[2020-01-01,infinity]'::daterange": None,
         "repeat('9', 9999)::json": None,
         "repeat('9', 9999)::jsonb": None,
+        "(repeat('[', 3000) || repeat(']', 3000))::jsonb": None,
+        "'{[2020-01-01,infinity)}'::datemultirange": None,
+        "array['infinity'::date]": None,
+        "array[array['24:00'::time]]": None,
+        "'NaN'::numeric": None,
     }
     for cell, text in cases.items():
         query = f"SELECT 1 AS one, {cell} AS cell UNION ALL SELECT 2, NULL ORDER BY one"
