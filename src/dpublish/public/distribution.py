@@ -13,14 +13,16 @@ if TYPE_CHECKING:
     from dpublish.public.releases.interval_tree import IntervalTreeRelease
 
 
-def share_limits(release: IntervalTreeRelease, places: Floats, level: float) -> tuple[Floats, Floats]:
+def share_limits(release: IntervalTreeRelease, places: Floats, level: float, *, closed: bool = False) -> tuple[Floats, Floats]:
     """Limits of the share of rows below places of the grid: each limit of a count over the opposite one of the total.
+
+    `closed`: rows exactly at a place count too, where that differs (real columns).
 
     Count and total may each miss with half of 1 - level, so both hold with `level` at least, however they go together.
     """
     inner = 1 - (1 - level) / 2
     ends = np.asarray(places, dtype=np.float64).reshape(-1, 1)
-    below = release.answer(np.zeros_like(ends), ends, inner)
+    below = release.answer(np.zeros_like(ends), ends, inner, closed=closed)
     whole = release.answer(np.zeros((1, 1)), np.full((1, 1), float(release.shape.grids[0].positions)), inner)
     low = below.low / max(float(whole.high[0]), 1.0)
     high = np.where(whole.low[0] > 0, below.high / max(float(whole.low[0]), 1.0), 1.0)
@@ -29,7 +31,7 @@ def share_limits(release: IntervalTreeRelease, places: Floats, level: float) -> 
 
 def cdf_frame(release: IntervalTreeRelease, values: Floats, places: Floats, shares: Floats, level: float) -> pl.DataFrame:
     """One row a value: the share of rows at or below it, with limits."""
-    low, high = share_limits(release, places, level)
+    low, high = share_limits(release, places, level, closed=True)
     return pl.DataFrame({"value": values, "share": shares, "low": np.minimum(low, shares), "high": np.maximum(high, shares)})
 
 

@@ -29,6 +29,8 @@ Floats = NDArray[np.float64]
 MAX_BITS = 62
 MAX_POSITIONS = 1 << 40
 DEFAULT_POSITIONS = 1 << 20
+NEAR = 1e-3
+"""Positions by which a value that lies on an edge may miss it, when floats divide it by the step."""
 
 
 @dataclass(frozen=True)
@@ -240,6 +242,22 @@ class TreeShape:
             a, b = starts[axis][None, :], ends[axis][None, :]
             cover = np.minimum(b, high[:, axis, None]) - np.maximum(a, low[:, axis, None])
             out *= np.clip(cover, 0.0, None) / (b - a)
+        return out
+
+    def reached(self, boxes: Boxes, low: Floats, high: Floats) -> NDArray[np.bool_]:
+        """Whether a box may hold rows of a query whose ends belong to it.
+
+        Rows of a real column heap on round values: all rows of a box may have the value with which it starts, so a query that
+        ends there reaches the box. Ends of whole columns are given as the position after the last.
+        """
+        starts, ends = self.corners(boxes)
+        out = np.ones((low.shape[0], len(boxes)), dtype=np.bool_)
+        for axis, grid in enumerate(self.grids):
+            a, b, first, last = starts[axis][None, :], ends[axis][None, :], low[:, axis, None], high[:, axis, None]
+            if grid.whole:
+                out &= np.minimum(b, last) > np.maximum(a, first)
+            else:  # the upper bound of the column itself lies in the last box
+                out &= (a <= last + NEAR) & ((first < b) | (b == grid.positions))
         return out
 
     @staticmethod

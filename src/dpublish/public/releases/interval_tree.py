@@ -17,7 +17,7 @@ from dpublish.domain import Domain
 from dpublish.errors import QueryError
 from dpublish.public.estimation import Estimate
 from dpublish.public.frames import rows_to_draw
-from dpublish.public.grid import Floats, Grid, Ints, TreeShape
+from dpublish.public.grid import NEAR, Floats, Grid, Ints, TreeShape
 from dpublish.public.manifest import fraction
 from dpublish.public.ranges import Bounds, Ranges, coordinates
 from dpublish.public.releases.base import Release
@@ -91,7 +91,7 @@ class IntervalTreeRelease(Release):
         for place, grid in enumerate(self.shape.grids):
             pair = named.get(grid.name, (None, None))
             low[0, place], high[0, place] = coordinates(grid, pair)
-        return self.answer(low, high, level).one()
+        return self.answer(low, high, level, closed=True).one()
 
     def ranges(self, low: ArrayLike, high: ArrayLike, *, level: float = 0.95) -> pl.DataFrame:
         """Many ranges at once: `low` and `high` hold one number a query (or one row of numbers, for several columns).
@@ -109,7 +109,7 @@ class IntervalTreeRelease(Release):
                 raise QueryError(f"A range lies outside the declared bounds of '{grid.name}'.")
             a[:, place] = grid.coordinate(np.ceil(lows[:, place]) if grid.whole else lows[:, place])
             b[:, place] = grid.coordinate(np.floor(highs[:, place]) + 1 if grid.whole else highs[:, place])
-        return self.answer(a, np.maximum(a, b), level).frame()
+        return self.answer(a, np.maximum(a, b), level, closed=True).frame()
 
     def estimate(self, predicate: str, *, level: float = 0.95) -> Estimate:
         """How many rows satisfy a predicate such as "x between 3 and 8 or x > 20": unions of intervals or boxes."""
@@ -219,18 +219,23 @@ class IntervalTreeRelease(Release):
         rows["boxes"] = f"{len(self.boxes):,} ({self.manifest['facts']['tree']})"
         return rows
 
-    def answer(self, low: Floats, high: Floats, level: float) -> Ranges:
-        """Ranges given in coordinates (positions from the lower bound), one row a query and one column a column."""
+    def answer(self, low: Floats, high: Floats, level: float, *, closed: bool = False) -> Ranges:
+        """Ranges given in coordinates (positions from the lower bound), one row a query and one column a column.
+
+        `closed`: rows exactly at the upper end of a real column belong to the range; otherwise they do not.
+        """
         if len(self.columns) == 1:
-            return self._one_column(low[:, 0], high[:, 0], level)
+            return self._one_column(low[:, 0], high[:, 0], level, closed and not self.shape.grids[0].whole)
         parts = []
         step = max(1, CHUNK // len(self.boxes))
         for start in range(0, low.shape[0], step):
-            share = self.shape.shares(self.boxes, low[start : start + step], high[start : start + step])
-            parts.append(self._from_weights(share, (share >= 1).astype(np.float64), (share > 0).astype(np.float64), level))
+            some = low[start : start + step], high[start : start + step]
+            share = self.shape.shares(self.boxes, *some)
+            touched = self.shape.reached(self.boxes, *some) if closed else share > 0
+            parts.append(self._from_weights(share, (share >= 1).astype(np.float64), touched.astype(np.float64), level))
         return Ranges.joined(parts)
 
-    def _one_column(self, low: Floats, high: Floats, level: float) -> Ranges:
+    def _one_column(self, low: Floats, high: Floats, level: float, closed: bool) -> Ranges:
         """Prefix sums and interpolation: a query costs a few binary searches, whatever the number of boxes."""
         edges, totals = self._prefix
         plain = np.concatenate([[0.0], np.cumsum(self.measured)])
@@ -239,6 +244,9 @@ class IntervalTreeRelease(Release):
         b = np.maximum(a, b)
         inner_a, outer_a = np.ceil(a - 1e-9), np.floor(a + 1e-9)
         inner_b, outer_b = np.maximum(np.floor(b + 1e-9), inner_a), np.maximum(np.ceil(b - 1e-9), outer_a)
+        if closed:  # all rows of a box may have the value with which it starts, and the last box holds the upper bound
+            outer_a = np.minimum(outer_a, index[-1] - 1)
+            outer_b = np.minimum(np.searchsorted(edges, high + NEAR, side="right"), index[-1])
         found = [
             (np.interp(t, index, plain) - np.interp(s, index, plain), self.noise_variance * self.hierarchy.range_variance(s, t))
             for s, t in ((a, b), (inner_a, inner_b), (outer_a, outer_b))

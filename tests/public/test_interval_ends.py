@@ -1,0 +1,65 @@
+"""Both ends of a range belong to it, also in a real column whose rows heap on round values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import dpublish as dp
+
+ROWS, VALUES = 20_000, [0.0, 10.0, 20.0, 32.0, 40.0, 64.0, 100.0, 128.0]
+ENDS = [(10, 20), (20, 32), (0, 64), (32, 32), (64, 128), (0, 0), (128, 128), (33, 39)]
+WIDE = 0.9999
+"""The level that is asked for, so that no seed of these few releases misses by its noise."""
+
+
+def heaped(columns: int) -> pl.DataFrame:
+    rng = np.random.default_rng(5)
+    return pl.DataFrame({name: rng.choice(VALUES, ROWS) for name in ("x", "y")[:columns]})
+
+
+def publish(folder: Path, frame: pl.DataFrame, resolution: str, method: Any) -> Any:
+    columns = "".join(f'[columns.{n}]\nkind = "real"\nlower = 0\nupper = 128\n{resolution}\n' for n in frame.columns)
+    schema = dp.Schema.from_toml(f'[dataset]\nname = "heaps"\nsize = {ROWS}\n{columns}')
+    curator = dp.Curator(frame, schema, ledger=folder / "l.db", budget=dp.Budget(epsilon=100))
+    return curator.publish(method, epsilon=1, seed=1)
+
+
+@pytest.mark.parametrize("resolution", ["precision = 1", "precision = 0.1", "bins = 128", ""])
+@pytest.mark.parametrize("tree", ["privtree", "dyadic"])
+def test_ends_of_one_column(tmp_path: Path, tree: Any, resolution: str) -> None:
+    frame = heaped(1)
+    x = frame["x"].to_numpy()
+    release = publish(tmp_path, frame, resolution, dp.IntervalTree(tree=tree))
+    many = release.ranges(*np.transpose(ENDS), level=WIDE)
+    for (low, high), row in zip(ENDS, many.iter_rows(named=True), strict=True):
+        found, asked = release.count(low, high, level=WIDE), release.estimate(f"x between {low} and {high}", level=WIDE)
+        assert found.low <= ((x >= low) & (x <= high)).sum() <= found.high, (low, high)
+        assert (found.low, found.high) == pytest.approx((asked.low, asked.high), abs=1)
+        assert (found.low, found.high) == (row["low"], row["high"])
+    curve = release.cdf_limits(VALUES, level=0.999)
+    for value, _, low, high in curve.iter_rows():
+        assert low <= (x <= value).mean() <= high, value
+
+
+@pytest.mark.parametrize("tree", ["privtree", "dyadic"])
+def test_ends_of_boxes(tmp_path: Path, tree: Any) -> None:
+    frame = heaped(2)
+    x, y = (frame[name].to_numpy() for name in "xy")
+    release = publish(tmp_path, frame, "precision = 1", dp.IntervalTree(tree=tree))
+    for low, high in ENDS:
+        found = release.count(x=(low, high), y=(None, 64), level=WIDE)
+        asked = release.estimate(f"x between {low} and {high} and y <= 64", level=WIDE)
+        assert found.low <= ((x >= low) & (x <= high) & (y <= 64)).sum() <= found.high, (low, high)
+        assert (found.low, found.high) == pytest.approx((asked.low, asked.high), abs=1)
+
+
+def test_bars_stay_apart(tmp_path: Path) -> None:
+    """Bars of a picture are half open: nothing is in two of them, and their limits are those of their own rows."""
+    release = publish(tmp_path, heaped(1), "precision = 1", dp.IntervalTree(tree="dyadic"))
+    bars = release.answer(np.arange(128.0)[:, None], np.arange(1.0, 129.0)[:, None], 0.95)
+    assert bars.high[33:40].max() < 200
