@@ -1,4 +1,4 @@
-"""Both ends of a range belong to it, also in a real column whose rows heap on round values."""
+"""Both ends of a range belong to it, also in a real column whose rows heap on round values; levels at their own ends."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_ends_of_one_column(tmp_path: Path, tree: Any, resolution: str) -> None:
         assert found.low <= ((x >= low) & (x <= high)).sum() <= found.high, (low, high)
         assert (found.low, found.high) == pytest.approx((asked.low, asked.high), abs=1)
         assert (found.low, found.high) == (row["low"], row["high"])
-    curve = release.cdf_limits(VALUES, level=0.999)
+    curve = release.cdf_limits(VALUES, level=WIDE)
     for value, _, low, high in curve.iter_rows():
         assert low <= (x <= value).mean() <= high, value
 
@@ -63,3 +63,17 @@ def test_bars_stay_apart(tmp_path: Path) -> None:
     release = publish(tmp_path, heaped(1), "precision = 1", dp.IntervalTree(tree="dyadic"))
     bars = release.answer(np.arange(128.0)[:, None], np.arange(1.0, 129.0)[:, None], 0.95)
     assert bars.high[33:40].max() < 200
+
+
+def test_every_level_that_is_taken_elsewhere(tmp_path: Path) -> None:
+    """Shares and quantiles split what may go wrong between count and total: no level is refused or let through by that."""
+    release = publish(tmp_path, heaped(1), "precision = 1", dp.IntervalTree())
+    asks: list[Any] = [release.quantile_limits, lambda share, level: release.cdf_limits([share], level=level)]
+    asks += [lambda _, level: release.count(0, 20, level=level), lambda _, level: release.ranges([0], [20], level=level)]
+    asks += [lambda _, level: release.estimate("x < 5", level=level), lambda _, level: release.plot(level=level)]
+    for ask in asks:
+        for level in (0.5, 0.9999):
+            ask(0.5, level=level)
+        for level in (0.4, 0.99995, 1, True, "0.95"):
+            with pytest.raises(dp.QueryError, match="level must lie between"):
+                ask(0.5, level=level)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from dpublish.public.estimation import check_level
 from dpublish.public.grid import Floats
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def share_limits(release: IntervalTreeRelease, places: Floats, level: float, *, 
 
     Count and total may each miss with half of 1 - level, so both hold with `level` at least, however they go together.
     """
-    inner = 1 - (1 - level) / 2
+    inner = 1 - (1 - check_level(level)) / 2
     ends = np.asarray(places, dtype=np.float64).reshape(-1, 1)
     below = release.answer(np.zeros_like(ends), ends, inner, closed=closed)
     whole = release.answer(np.zeros((1, 1)), np.full((1, 1), float(release.shape.grids[0].positions)), inner)

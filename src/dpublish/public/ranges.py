@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from dpublish.errors import QueryError
-from dpublish.public.estimation import Estimate, check_level
+from dpublish.public.estimation import Estimate
 from dpublish.public.grid import Floats, Grid
 from dpublish.public.whole_limits import half_width, whole_rows
 
@@ -35,7 +35,6 @@ class Ranges:
         `value` may be smoother than `measured`, which takes rows as spread evenly inside a box; the limits do not move with it
         unless it would lie outside them, and it is cut where they are, at 0 and `most`. `most`: how many rows there can be.
         """
-        check_level(level)
         alpha = (1 - level) / 2
         cut = np.maximum(outer[0] - inner[0], 0.0) ** 2 / 12
         plain, spread = measured[0], half_width(measured[1], alpha, "laplace")

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from dpublish.domain import Domain
 from dpublish.errors import QueryError
-from dpublish.public.estimation import Estimate
+from dpublish.public.estimation import Estimate, check_level
 from dpublish.public.frames import rows_to_draw
 from dpublish.public.grid import NEAR, Floats, Grid, Ints, TreeShape
 from dpublish.public.manifest import fraction
@@ -91,7 +91,7 @@ class IntervalTreeRelease(Release):
         for place, grid in enumerate(self.shape.grids):
             pair = named.get(grid.name, (None, None))
             low[0, place], high[0, place] = coordinates(grid, pair)
-        return self.answer(low, high, level, closed=True).one()
+        return self.answer(low, high, check_level(level), closed=True).one()
 
     def ranges(self, low: ArrayLike, high: ArrayLike, *, level: float = 0.95) -> pl.DataFrame:
         """Many ranges at once: `low` and `high` hold one number a query (or one row of numbers, for several columns).
@@ -109,7 +109,7 @@ class IntervalTreeRelease(Release):
                 raise QueryError(f"A range lies outside the declared bounds of '{grid.name}'.")
             a[:, place] = grid.coordinate(np.ceil(lows[:, place]) if grid.whole else lows[:, place])
             b[:, place] = grid.coordinate(np.floor(highs[:, place]) + 1 if grid.whole else highs[:, place])
-        return self.answer(a, np.maximum(a, b), level, closed=True).frame()
+        return self.answer(a, np.maximum(a, b), check_level(level), closed=True).frame()
 
     def estimate(self, predicate: str, *, level: float = 0.95) -> Estimate:
         """How many rows satisfy a predicate such as "x between 3 and 8 or x > 20": unions of intervals or boxes."""
@@ -126,9 +126,8 @@ class IntervalTreeRelease(Release):
             np.bincount(owner, weights=np.asarray(part, dtype=np.float64) * share_of_box[1], minlength=len(self.boxes))
             for part in (found.inside, found.touched, found.share)
         )
-        whole_boxes = np.where(inside >= 1 - 1e-9, 1.0, 0.0)
-        any_part = np.where(touched > 1e-15, 1.0, 0.0)
-        return self._from_weights(share[None, :].astype(np.float64), whole_boxes[None, :], any_part[None, :], level).one()
+        some, whole, any_part = (part[None, :].astype(np.float64) for part in (share, inside >= 1 - 1e-9, touched > 1e-15))
+        return self._from_weights(some, whole, any_part, check_level(level)).one()
 
     def cdf(self, values: ArrayLike) -> Floats:
         """The share of rows at or below each value (one column only): monotone, from 0 to 1."""
@@ -205,7 +204,7 @@ class IntervalTreeRelease(Release):
         """The density of one column with its error, or a heat map of two."""
         from dpublish.public.interval_plots import plot_tree
 
-        return plot_tree(self, columns, level=level)
+        return plot_tree(self, columns, level=check_level(level))
 
     def report(self, path: str | Path) -> Path:
         """Write one self-contained HTML page about this release."""
