@@ -123,8 +123,10 @@ class Conjunctions(Randomizer):
         gain = float(self.coin.truth - self.coin.other)
         answered = np.maximum(asked, 1)
         signs = (counts[:, 0] - counts[:, 1]) / answered / gain
+        # a few reports that all agree do not make a set certain: its spread is that of one report more on either side
+        smoothed = (counts[:, 0] - counts[:, 1]) / (asked + 2) / gain
         # a set that nobody was asked: the sign mean lies in [-1, 1], so 0 with variance 1 is a cautious guess
-        variances = np.where(asked > 0, (gain**-2 - np.minimum(signs**2, 1.0)) / answered, 1.0)
+        variances = np.where(asked > 0, (gain**-2 - np.minimum(smoothed**2, 1.0)) / answered, 1.0)
         places = {int(mask): place for place, mask in enumerate(self.masks)}
         return ConjunctionEstimates(
             attributes=self.attributes,
