@@ -232,6 +232,20 @@ def test_the_command_line(folder: Path, dpublish: Callable[..., tuple[int, str, 
     assert json.loads(Path("all.json").read_text())["people"] == 6000
 
 
+def test_the_level_is_that_of_every_question(folder: Path, dpublish: Callable[..., tuple[int, str, str]]) -> None:
+    assert dpublish("local", "randomize", "answers.csv", "-s", "survey.toml", "-o", "reports.csv")[0] == 0
+    widths: dict[str, dict[str, float]] = {}
+    for level in ("0.5", "0.99"):
+        code, out, _ = dpublish("local", "aggregate", "reports.csv", "-s", "survey.toml", "--level", level, "--json")
+        questions = json.loads(out)["questions"]
+        assert code == 0
+        assert questions["hours"]["level"] == questions["transport"]["confidence"] == float(level)
+        assert {row["level"] for row in questions["habits"]["conjunctions"]} == {float(level)}
+        rows = {"habits": questions["habits"]["conjunctions"][0], "hours": questions["hours"]}
+        widths[level] = {name: row["high"] - row["low"] for name, row in rows.items()}
+    assert all(widths["0.5"][name] < widths["0.99"][name] for name in widths["0.5"])
+
+
 def test_nothing_is_written_over_what_is_read(folder: Path, dpublish: Callable[..., tuple[int, str, str]]) -> None:
     randomize = ("local", "randomize", "answers.csv", "-s", "survey.toml", "-o")
     assert dpublish(*randomize, "reports.csv")[0] == 0

@@ -169,9 +169,9 @@ class Collector:
             randomizer = question.randomizer
             if isinstance(randomizer, HeavyHitters):
                 out[name] = randomizer.aggregate(np.concatenate(self._kept[name]), level=level)
-            elif isinstance(randomizer, Conjunctions):
-                out[name] = randomizer.aggregate(self._tallies[name])
-            elif isinstance(randomizer, MeanResponse | KaryResponse | UnaryEncoding | LocalHashing | HadamardResponse):
+            elif isinstance(
+                randomizer, Conjunctions | MeanResponse | KaryResponse | UnaryEncoding | LocalHashing | HadamardResponse
+            ):
                 out[name] = randomizer.aggregate(self._tallies[name], level=level)
         return out
 

@@ -22,7 +22,7 @@ from dpublish.cost import Amount
 from dpublish.errors import InputError, PlanError, QueryError, did_you_mean
 from dpublish.local.base import Counts, Law, Randomizer, Reports, count_codes, report_codes, tallied
 from dpublish.local.coins import Coin, Coins, Words
-from dpublish.local.estimates import Floats, LocalEstimate, estimate_of, onto_simplex
+from dpublish.local.estimates import Floats, LocalEstimate, estimate_of, normal_quantile, onto_simplex
 from dpublish.local.walsh import parity, transform
 
 MAX_ATTRIBUTES = 63
@@ -115,8 +115,9 @@ class Conjunctions(Randomizer):
         gain = float(self.coin.truth - self.coin.other)
         return math.sqrt(((1 << size) - 1) * self.masks.size / people) / ((1 << size) * gain)
 
-    def aggregate(self, reports: Any) -> ConjunctionEstimates:
-        """Everything of at most `width` attributes, from reports or from their tally."""
+    def aggregate(self, reports: Any, *, level: float = 0.95) -> ConjunctionEstimates:
+        """Everything of at most `width` attributes, from reports or from their tally; intervals hold with `level`."""
+        normal_quantile(level)
         tally = tallied(self, reports)
         counts = tally.counts.reshape(-1, 2)
         asked = counts.sum(axis=1)
@@ -135,6 +136,7 @@ class Conjunctions(Randomizer):
             epsilon=self.epsilon,
             signs=signs,
             variances=variances,
+            level=level,
             _places=places,
         )
 
@@ -152,10 +154,14 @@ class ConjunctionEstimates:
     epsilon: Fraction
     signs: Floats
     variances: Floats
+    level: float
     _places: dict[int, int]
 
-    def conjunction(self, names: Sequence[str], *, level: float = 0.95) -> LocalEstimate:
-        """The share of people who have all the named attributes. A name with "not " before it asks for its absence."""
+    def conjunction(self, names: Sequence[str], *, level: float | None = None) -> LocalEstimate:
+        """The share of people who have all the named attributes. A name with "not " before it asks for its absence.
+
+        Its interval holds with the level of these estimates, unless another is given.
+        """
         wanted = [name.removeprefix("not ") if name not in self.attributes else name for name in names]
         negated = {place for place, (name, bare) in enumerate(zip(names, wanted, strict=True)) if name != bare}
         signs, variances = self._subsets(wanted)
@@ -165,12 +171,14 @@ class ConjunctionEstimates:
             if place not in negated:
                 weights = np.where((order >> place) & 1, -weights, weights)
         value = float((weights * signs).sum()) / signs.size
-        return estimate_of(value, float(variances.sum()) / signs.size**2, level, within=(0.0, 1.0))
+        variance = float(variances.sum()) / signs.size**2
+        return estimate_of(value, variance, self.level if level is None else level, within=(0.0, 1.0))
 
-    def parity(self, names: Sequence[str], *, level: float = 0.95) -> LocalEstimate:
+    def parity(self, names: Sequence[str], *, level: float | None = None) -> LocalEstimate:
         """The share of people who have an odd number of the named attributes."""
         signs, variances = self._subsets(list(names))
-        return estimate_of((1 - float(signs[-1])) / 2, float(variances[-1]) / 4, level, within=(0.0, 1.0))
+        sure = self.level if level is None else level
+        return estimate_of((1 - float(signs[-1])) / 2, float(variances[-1]) / 4, sure, within=(0.0, 1.0))
 
     def marginal(self, names: Sequence[str], *, consistent: bool = True) -> Floats:
         """The share of people in every cell of the named attributes: an array of shape (2, 2, ...).
