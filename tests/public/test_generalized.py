@@ -72,6 +72,15 @@ def test_intervals_cover_the_truth(tmp_path: Path) -> None:
     assert hits >= 0.82 * asked
 
 
+def test_standard_errors_are_of_the_size_of_errors(tmp_path: Path) -> None:
+    """At this cost no region is split by town, so each says the same wrong thing of towns: as if they were even."""
+    truth = rows().group_by("town").len()
+    for seed in range(5):
+        towns = publish(tmp_path, epsilon="3/10", seed=seed).marginal("town").join(truth, on="town")
+        off = (towns["count"] - towns["len"]).abs()
+        assert (off <= 3 * towns["standard_error"]).all()
+
+
 def test_bad_questions_are_explained(tmp_path: Path) -> None:
     release = publish(tmp_path, splits=2)
     for columns, text in (((), "at least one"), (("age", "age"), "twice"), (("height",), "height")):

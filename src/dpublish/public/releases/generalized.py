@@ -133,8 +133,9 @@ class GeneralizedRelease(Release):
         least, most = total(np.where(inside, counts, 0.0)), total(np.where(touched, counts, 0.0))
         low, high = whole_rows(least - reach(inside), most + reach(touched))
         low, high = np.maximum(low, 0.0), np.maximum(high, np.maximum(low, 0.0))
-        # how a region that is cut divides is not known: spread as if any division were as likely
-        cut = total(np.where(touched & ~inside, np.maximum(counts, 0.0) ** 2, 0.0)) / 12
+        # how a region that is cut divides is not known: spread as if any division were as likely. A level that is rare is rare
+        # in every region, so divisions go together and their errors add up, not their squares
+        cut = total(np.where(touched & ~inside, np.maximum(counts, 0.0), 0.0)) ** 2 / 12
         error = np.sqrt(total(share**2 * self._k2[rows]) + cut)
         return Answers(np.clip(total(share * counts), low, high), error, low, high, level)
 
