@@ -65,6 +65,14 @@ def test_tables_by_column_agree_with_single_questions(learned: Any) -> None:
     assert (row["count"], row["low"], row["high"]) == pytest.approx((one.value, one.low, one.high))
 
 
+def test_what_is_certain_has_no_standard_error(learned: Any) -> None:
+    for nothing in ("age < 0", "age >= 40 and age < 30", "ill is null"):
+        found = learned.estimate(nothing)
+        assert (found.value, found.standard_error, found.low, found.high) == (0, 0, 0, 0), nothing
+    wide = learned.estimate("ill")
+    assert 0 < wide.standard_error <= (wide.high - wide.low) / 2
+
+
 def test_sql_and_rows_have_the_types_of_their_columns(learned: Any) -> None:
     assert learned.to_frame().schema["ill"] == pl.Boolean
     answer = learned.sql("select ill, count(*) as people from release where age < 40 group by ill order by ill")

@@ -121,11 +121,12 @@ class SyntheticRelease(Release):
             every = selection.cover(codes.__getitem__, math.prod(shape))
             low, high = self.limits.of(places, every.inside.reshape(shape), every.touched.reshape(shape))
         value = min(max(value, low), high)
-        # a stated bound gives half of itself as the standard error, so that two of them are the interval
+        # a stated bound gives half of itself as the standard error, so that two of them are the interval; less where
+        # certain facts leave a shorter one (a value that cannot occur, all rows)
         reach = max(value - low, high - value)
         near = reach <= self._bound * (1 + 1e-9) and selection.inside == selection.touched
         note = NOTHING if low <= 0 and high >= self._most else MADE_FOR if near else BOUNDS
-        return SyntheticEstimate(value, self._bound / 2 if near else reach / 2, low, high, level, note)
+        return SyntheticEstimate(value, min(self._bound if near else reach, high - low) / 2, low, high, level, note)
 
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
         """Counts of every combination of codes of the named columns: labels, count, standard_error, low, high.
@@ -142,7 +143,7 @@ class SyntheticRelease(Release):
             low, high = (ends.reshape(-1) for ends in self.limits.table(places))
         counts = np.clip(counts, low, high)
         reach = np.maximum(counts - low, high - counts)
-        error = np.where(reach <= self._bound * (1 + 1e-9), self._bound, reach) / 2
+        error = np.minimum(np.where(reach <= self._bound * (1 + 1e-9), self._bound, reach), high - low) / 2
         return marginal_frame(self.domain, places, {"count": counts, "standard_error": error, "low": low, "high": high})
 
     @cached_property
