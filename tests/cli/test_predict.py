@@ -128,3 +128,16 @@ def test_a_model_offers_its_table_and_not_rows(models: Path, dpublish: Command) 
     assert "its table ('export')" in shown.err
     assert "weighted rows" not in shown.err
     assert "weighted rows ('export')" in dpublish("predict", "table.dpr", "mine.csv", "--out", "out.csv").err
+
+
+def test_cells_of_a_csv_file_stay_as_they_are(models: Path, dpublish: Command) -> None:
+    Path("ids.csv").write_text('id,age,ward,price,note\n007,40,a,1.50,""\n08,41.0,b,1e400,"x, y"\n,,b,TRUE,\n')
+    assert dpublish("predict", "ill.dpr", "ids.csv", "--out", "out.csv").code == 0
+    frame = pl.read_csv("out.csv", infer_schema=False).select("id", "age", "price", "note")
+    expected = [("007", "40", "1.50", ""), ("08", "41.0", "1e400", "x, y"), (None, None, "TRUE", None)]
+    assert frame.rows() == expected
+    typed = pl.read_csv("ids.csv")
+    typed.write_parquet("ids.parquet")
+    assert dpublish("predict", "ill.dpr", "ids.parquet", "--out", "same.csv").code == 0
+    columns = ["ill_predicted", "ill_probability_true"]
+    assert pl.read_csv("same.csv").select(columns).equals(pl.read_csv("out.csv").select(columns))

@@ -31,7 +31,8 @@ def predict(
     form = format_of(out)
     keep_apart(out, rows, release)
     opened = open_for(release, "predict")
-    labels = [axis.name for axis in (*opened.features.axes, opened.target) if not axis.numeric]
+    # cells go from CSV to CSV as they are: an id of 007 must still name its row; Parquet has columns with types
+    labels = None if form == "csv" else [axis.name for axis in (*opened.features.axes, opened.target) if not axis.numeric]
     found = predict_rows(opened, read_public(rows, labels, what="rows to predict"))
     write_table(found.frame, out, to=form)
     if json:

@@ -49,14 +49,14 @@ class PublicSet:
         return encode_public(self.name, self.frame, axes, self.base)
 
 
-def read_public(source: object, labels: Iterable[str], *, what: str = "public rows") -> pl.DataFrame:
-    """A frame from a path or a frame. `labels` are columns to be read as text whatever they look like."""
+def read_public(source: object, labels: Iterable[str] | None, *, what: str = "public rows") -> pl.DataFrame:
+    """A frame from a path or a frame. `labels` are columns to be read as text whatever they look like; None: all of them."""
     if isinstance(source, pl.DataFrame):
         return source
     if isinstance(source, pl.LazyFrame):
         return source.collect()
     if isinstance(source, str | Path):
-        return _read_file(Path(source), list(labels), what)
+        return _read_file(Path(source), None if labels is None else list(labels), what)
     kind = f"{type(source).__module__.partition('.')[0]}.{type(source).__name__}"
     try:
         if kind == "pandas.DataFrame":
@@ -72,7 +72,7 @@ def read_public(source: object, labels: Iterable[str], *, what: str = "public ro
         ) from None
 
 
-def _read_file(path: Path, labels: Sequence[str], what: str) -> pl.DataFrame:
+def _read_file(path: Path, labels: Sequence[str] | None, what: str) -> pl.DataFrame:
     if not path.is_file():
         raise InputError(f"There is no file '{path}' with {what}.")
     name = path.name.lower().removesuffix(".gz")
@@ -80,7 +80,7 @@ def _read_file(path: Path, labels: Sequence[str], what: str) -> pl.DataFrame:
         if name.endswith((".csv", ".tsv")):
             separator = "\t" if name.endswith(".tsv") else ","
             header = pl.read_csv(path, separator=separator, n_rows=0).columns
-            text = {label: pl.String for label in labels if label in header}
+            text = {label: pl.String for label in header if labels is None or label in labels}
             return pl.read_csv(path, separator=separator, infer_schema_length=None, schema_overrides=text)
         if name.endswith(".parquet"):
             return pl.read_parquet(path)
