@@ -77,3 +77,20 @@ def test_every_level_that_is_taken_elsewhere(tmp_path: Path) -> None:
         for level in (0.4, 0.99995, 1, True, "0.95"):
             with pytest.raises(dp.QueryError, match="level must lie between"):
                 ask(0.5, level=level)
+
+
+@pytest.mark.parametrize("kind", ["real", "integer"])
+@pytest.mark.parametrize("tree", ["privtree", "dyadic"])
+def test_quantiles_of_heaps(tmp_path: Path, tree: Any, kind: str) -> None:
+    """The share of rows below an edge jumps past the quantile's share within one box, so that no edge has limits around it."""
+    frame = heaped(1)
+    column = f'[columns.x]\nkind = "{kind}"\nlower = 0\nupper = 128\n'
+    schema = dp.Schema.from_toml(f'[dataset]\nname = "heaps"\nsize = {ROWS}\n{column}')
+    curator = dp.Curator(frame, schema, ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=100))
+    for seed in range(5):
+        release = curator.publish(dp.IntervalTree(tree=tree, max_cells=256), epsilon=1, seed=seed)
+        for share in (0, 0.05, 0.1, 0.3, 0.45, 0.55, 0.8, 0.95, 1):
+            low, high = release.quantile_limits(share, level=0.99)
+            truth = np.quantile(frame["x"].to_numpy(), share, method="inverted_cdf")
+            assert low <= truth <= high, (seed, share)
+            assert low <= release.quantile(share) <= high, (seed, share)

@@ -37,10 +37,14 @@ def cdf_frame(release: IntervalTreeRelease, values: Floats, places: Floats, shar
 
 
 def quantile_places(release: IntervalTreeRelease, edges: Floats, share: float, level: float) -> tuple[float, float]:
-    """Places of the grid between which a quantile lies: where the share is not excluded, and a box more each side."""
+    """Places of the grid between which a quantile lies: an edge before the first, and after the last, that it may lie at.
+
+    The quantile lies in one box. The share of rows below the box is less than `share`, and the share below its end is not: the
+    limits of these two edges, if they hold, do not exclude them. Where rows heap, the share may jump past `share` within the
+    box, and then no edge has limits around it.
+    """
     low, high = share_limits(release, edges, level)
-    possible = np.flatnonzero((low <= share) & (share <= high))
-    if not possible.size:
-        nearest = int(np.argmin(np.maximum(low - share, share - high)))
-        possible = np.array([nearest])
-    return float(edges[max(0, int(possible[0]) - 1)]), float(edges[min(edges.size - 1, int(possible[-1]) + 1)])
+    last = edges.size - 1
+    reached, missed = np.flatnonzero(high >= share), np.flatnonzero(low <= share)
+    first = int(reached[0]) if reached.size else last
+    return float(edges[max(0, first - 1)]), float(edges[min(last, int(missed[-1]) + 1)])
