@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -94,3 +95,20 @@ def test_quantiles_of_heaps(tmp_path: Path, tree: Any, kind: str) -> None:
             truth = np.quantile(frame["x"].to_numpy(), share, method="inverted_cdf")
             assert low <= truth <= high, (seed, share)
             assert low <= release.quantile(share) <= high, (seed, share)
+
+
+def test_ranges_that_hold_nothing_are_refused_in_every_way_of_asking(tmp_path: Path) -> None:
+    schema = dp.Schema.from_toml('[dataset]\nname = "w"\nsize = 500\n[columns.x]\nkind = "integer"\nlower = 0\nupper = 255\n')
+    frame = pl.DataFrame({"x": np.arange(500) % 256})
+    curator = dp.Curator(frame, schema, ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=100))
+    release: Any = curator.publish(dp.IntervalTree(), epsilon=1, seed=1)
+    for low, high in ((256, 300), (255.5, 300), (-9, -1), (-0.9, -0.1), (2.3, 2.7)):
+        for ask in (lambda: release.count(low, high), lambda: release.ranges([low], [high])):  # noqa: B023
+            with pytest.raises(dp.QueryError):
+                ask()
+    assert release.ranges([255, 0], [300, 0.5]).height == 2
+    wrong: list[Any] = [lambda: release.ranges("a", "b"), lambda: release.ranges([dt.date(2020, 1, 1)], [3])]
+    wrong += [lambda: release.ranges([1, 2], [3]), lambda: release.cdf_limits([np.nan]), lambda: release.cdf(np.nan)]
+    for call in wrong:
+        with pytest.raises(dp.QueryError):
+            call()

@@ -62,7 +62,7 @@ def coordinates(grid: Grid, pair: Bounds) -> tuple[float, float]:
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise QueryError(f"Give two ends for '{grid.name}': (low, high).")
     low = float(grid.lower) if pair[0] is None else _number(grid, pair[0])
-    top = float(grid.upper) - (1 if grid.whole else 0)
+    top = top_of(grid)
     high = top if pair[1] is None else _number(grid, pair[1])
     if low > high:
         raise QueryError(f"'{grid.name}': the range starts at {pair[0]} and ends before it, at {pair[1]}.")
@@ -70,8 +70,15 @@ def coordinates(grid: Grid, pair: Bounds) -> tuple[float, float]:
         raise QueryError(f"'{grid.name}': the range lies outside the declared bounds.")
     if grid.whole:
         low, high = math.ceil(low), math.floor(high) + 1
+        if low >= high:
+            raise QueryError(f"'{grid.name}' holds whole numbers, and none lies from {pair[0]} to {pair[1]}.")
     a, b = grid.coordinate(np.array([low, high], dtype=np.float64))
     return float(a), float(max(a, b))
+
+
+def top_of(grid: Grid) -> float:
+    """The largest declared value."""
+    return float(grid.upper) - (1 if grid.whole else 0)
 
 
 def _number(grid: Grid, value: Any) -> float:

@@ -19,7 +19,7 @@ from dpublish.public.estimation import Estimate, check_level
 from dpublish.public.frames import rows_to_draw
 from dpublish.public.grid import NEAR, Floats, Grid, Ints, TreeShape
 from dpublish.public.manifest import fraction
-from dpublish.public.ranges import Bounds, Ranges, coordinates
+from dpublish.public.ranges import Bounds, Ranges, coordinates, top_of
 from dpublish.public.releases.base import Release
 from dpublish.public.releases.interval_tree_check import boxes_of, check_tree, hierarchy_of, total_of
 from dpublish.public.smoothing import MOST, smoothed
@@ -98,17 +98,22 @@ class IntervalTreeRelease(Release):
 
         Dates are given as ordinals (`date.toordinal()`). Columns: count, standard_error, low, high.
         """
-        lows, highs = (np.asarray(end, dtype=np.float64).reshape(-1, len(self.columns)) for end in (low, high))
-        if lows.shape != highs.shape:
-            raise QueryError("low and high must have the same shape.")
+        ends = [_numbers(end) for end in (low, high)]
+        if ends[0].size != ends[1].size or ends[0].size % len(self.columns):
+            raise QueryError(f"low and high must have the same shape, with {len(self.columns)} number(s) a range.")
+        lows, highs = (end.reshape(-1, len(self.columns)) for end in ends)
         if not (np.isfinite(lows).all() and np.isfinite(highs).all() and (lows <= highs).all()):
             raise QueryError("Every range needs two finite ends, the first not above the second.")
         a, b = np.empty_like(lows), np.empty_like(highs)
         for place, grid in enumerate(self.shape.grids):
-            if (highs[:, place] < float(grid.lower)).any() or (lows[:, place] > float(grid.upper)).any():
+            first, last = lows[:, place], highs[:, place]
+            if grid.whole:
+                first, last = np.ceil(first), np.floor(last)
+            if (last < float(grid.lower)).any() or (first > top_of(grid)).any():
                 raise QueryError(f"A range lies outside the declared bounds of '{grid.name}'.")
-            a[:, place] = grid.coordinate(np.ceil(lows[:, place]) if grid.whole else lows[:, place])
-            b[:, place] = grid.coordinate(np.floor(highs[:, place]) + 1 if grid.whole else highs[:, place])
+            if (first > last).any():
+                raise QueryError(f"A range holds no value of '{grid.name}', which are whole numbers.")
+            a[:, place], b[:, place] = grid.coordinate(first), grid.coordinate(last + 1 if grid.whole else last)
         return self.answer(a, np.maximum(a, b), check_level(level), closed=True).frame()
 
     def estimate(self, predicate: str, *, level: float = 0.95) -> Estimate:
@@ -133,7 +138,7 @@ class IntervalTreeRelease(Release):
         """The share of rows at or below each value (one column only): monotone, from 0 to 1."""
         grid = self._only()
         ends, heights = self._curve
-        given = _numbers(values)
+        given = _values_asked(values)
         place = grid.coordinate(np.floor(given) + 1 if grid.whole else given)
         return np.asarray(np.interp(place, ends, heights))
 
@@ -141,7 +146,7 @@ class IntervalTreeRelease(Release):
         """The same with error bars, each held with `level`: columns value, share, low, high."""
         from dpublish.public.distribution import cdf_frame
 
-        grid, given = self._only(), _numbers(values).reshape(-1)
+        grid, given = self._only(), _values_asked(values).reshape(-1)
         place = grid.coordinate(np.floor(given) + 1 if grid.whole else given)
         return cdf_frame(self, given, place, self.cdf(given), level)
 
@@ -328,4 +333,11 @@ def _numbers(values: Any) -> Floats:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise QueryError(f"The distribution is asked for at numbers (dates: their ordinals), not at {values!r}.") from None
+        raise QueryError(f"Give numbers (dates: their ordinals), not {str(values)[:80]}.") from None
+
+
+def _values_asked(values: Any) -> Floats:
+    given = _numbers(values)
+    if np.isnan(given).any():
+        raise QueryError("The distribution is asked for at numbers, and NaN is none.")
+    return given
