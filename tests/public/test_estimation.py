@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from dpublish.errors import QueryError
-from dpublish.public.estimation import CellSums, Question, Total, answer, check_level
+from dpublish.local import LocalEstimate
+from dpublish.public.estimation import CellSums, Estimate, Question, Total, answer, check_level
 from dpublish.public.suppression import Suppression
+from public.simulated import people_release
 
 
 def sums(counts: float, released: float, suppressed: float, k2: float = 8.0) -> CellSums:
@@ -88,3 +90,11 @@ def test_total_from_facts() -> None:
     total = Total.from_facts({"total": {"kind": "unknown", "value": None, "scale": None}, "max_total": 5})
     assert total.bound == 5
     assert total.ceiling == 5
+
+
+def test_a_level_is_never_rounded_to_certainty() -> None:
+    for level, shown in ((0.95, "95%"), (0.975, "97.5%"), (0.999, "99.9%"), (0.9999, "99.99%")):
+        assert f"({shown} interval" in str(Estimate(5.0, 1.0, 3.0, 7.0, level))
+        assert f"({shown} interval" in str(LocalEstimate(5.0, 1.0, 3.0, 7.0, level))
+        axis = people_release().plot("age", level=level).axes[0].get_xlabel()
+        assert axis == f"rows ({shown} intervals)"

@@ -137,7 +137,7 @@ def aggregate(
     if json:
         screen.write_json(document)
         return
-    screen.say(f"Survey '{read.name}': {collector.people:,} people, {level:.0%} intervals.")
+    screen.say(f"Survey '{read.name}': {collector.people:,} people, {100 * level:.4g}% intervals.")
     for name, result in results.items():
         _show(name, result, most)
 

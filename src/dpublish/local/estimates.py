@@ -33,7 +33,7 @@ class LocalEstimate:
 
     def __str__(self) -> str:
         value, low, high = (f"{x:,.0f}" if abs(x) >= 1000 else f"{x:.4g}" for x in (self.value, self.low, self.high))
-        return f"{value} ({self.level:.0%} interval {low} to {high})"
+        return f"{value} ({100 * self.level:.4g}% interval {low} to {high})"
 
     def to_json(self) -> dict[str, float]:
         return {

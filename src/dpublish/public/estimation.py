@@ -28,7 +28,7 @@ class Estimate:
     level: float
 
     def __str__(self) -> str:
-        return f"{self.value:,.0f} ({self.level:.0%} interval {self.low:,.0f} to {self.high:,.0f})"
+        return f"{self.value:,.0f} ({100 * self.level:.4g}% interval {self.low:,.0f} to {self.high:,.0f})"
 
     def to_json(self) -> dict[str, float]:
         return {

@@ -45,7 +45,8 @@ def plot_tree(release: IntervalTreeRelease, columns: Sequence[str], *, level: fl
         closed = np.isfinite(answers.high)
         top = 1.5 * float(max(1.0, np.where(closed, answers.high, answers.value).max()))
         high = np.where(closed, answers.high, top)
-        axes.fill_between(middles, answers.low, high, step="mid", color="#08519c", alpha=0.25, label=f"{level:.0%} limits")
+        limits = f"{100 * level:.4g}% limits"
+        axes.fill_between(middles, answers.low, high, step="mid", color="#08519c", alpha=0.25, label=limits)
         if not closed.all():
             axes.set_ylim(top=0.98 * top)
             figure.text(0.995, 0.005, "shaded to the top: there is no upper limit", ha="right", fontsize=7, color=SOFT)

@@ -44,7 +44,7 @@ def _bars(release: TableRelease, column: str, level: float, top: int) -> Figure:
     frame, note = keep_largest(frame, top, ordered=release.domain.axis(column).ordered)
     labels, (value, low, high) = frame.to_series(0).to_list(), (frame.to_series(index).to_numpy() for index in (1, 3, 4))
     figure, axes, open_end = bars_figure(
-        [_short(label) for label in labels], value, low, high, axis=f"rows ({level:.0%} intervals)"
+        [_short(label) for label in labels], value, low, high, axis=f"rows ({100 * level:.4g}% intervals)"
     )
     dress(figure, axes, f"{_dataset(release)}: {_short(column)}", "; ".join(filter(None, (note, open_end))))
     return figure

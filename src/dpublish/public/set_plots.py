@@ -42,8 +42,7 @@ def _figure(labels: list[str], frame: pl.DataFrame, column: str, title: str, lev
     labels, frame = [labels[int(place)] for place in order], frame[order]
     value, low, high = (frame[name].to_numpy() for name in (column, "low", "high"))
     # without a noisy total there is no upper end
-    figure, axes, note = bars_figure(
-        [short_label(label, _LABEL_LENGTH) for label in labels], value, low, high, axis=f"transactions ({level:.0%} intervals)"
-    )
+    shown = [short_label(label, _LABEL_LENGTH) for label in labels]
+    figure, axes, note = bars_figure(shown, value, low, high, axis=f"transactions ({100 * level:.4g}% intervals)")
     dress(figure, axes, short_label(title, _LABEL_LENGTH), " ".join(part for part in (others, note) if part))
     return figure

@@ -44,7 +44,7 @@ def plot_shares(release: WeightedRowsRelease, column: str, *, level: float, top:
     axes.barh(place - 0.2, weighted[order], height=0.38, color=_WEIGHTED, label="weighted")
     error_bars(axes, place - 0.2, weighted[order], low[order], high[order])
     axes.set_yticks(place, [short_label(labels[index], _LABEL_LENGTH) for index in order])
-    axes.set_xlabel(f"share of rows ({level:.0%} intervals)")
+    axes.set_xlabel(f"share of rows ({100 * level:.4g}% intervals)")
     axes.legend(frameon=False, fontsize="small")
     left = [f"the {len(order)} largest of {len(labels)} are shown"] if len(order) < len(labels) else []
     if "assumed" in table["basis"].to_list():

@@ -57,9 +57,9 @@ class WeightedEstimate(Estimate):
     def __str__(self) -> str:
         ends = f"{self.low:,.4g} to {self.high:,.4g}"
         if self.basis == "assumed":
-            return f"{self.value:,.4g} ({ends} if private rows are like public ones; no {self.level:.0%} interval)"
+            return f"{self.value:,.4g} ({ends} if private rows are like public ones; no {100 * self.level:.4g}% interval)"
         bounds = ", by bounds" if self.basis == "bounds" else ""
-        return f"{self.value:,.4g} ({self.level:.0%} interval {ends}{bounds})"
+        return f"{self.value:,.4g} ({100 * self.level:.4g}% interval {ends}{bounds})"
 
     def to_json(self) -> dict[str, Any]:
         more = (
