@@ -2,12 +2,17 @@ from __future__ import annotations
 
 import io
 import itertools
+import json
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
+import dpublish as dp
 from dpublish.domain import Axis, Domain
 from dpublish.errors import QueryError
 from dpublish.public.pictures import OPEN_END, bars_figure
@@ -43,6 +48,21 @@ def test_long_lists_and_odd_labels_are_tamed() -> None:
     assert "the 25 largest of 60" in figure.texts[-1].get_text()
     assert all(len(label.get_text()) < 40 for label in figure.axes[0].get_yticklabels())
     assert image(release, "a", "b", top=10)
+
+
+def test_names_with_dollar_signs_are_no_formulas(tmp_path: Path) -> None:
+    name = "price $_{x$"
+    columns = "".join(f'[columns.{json.dumps(one)}]\nkind = "integer"\nlower = 0\nupper = 50\n' for one in (name, "y"))
+    schema = dp.Schema.from_toml(f'[dataset]\nname = "cost $_{{ $"\nsize = 500\n{columns}')
+    frame = pl.DataFrame({one: np.arange(500) % 51 for one in (name, "y")})
+    curator = dp.Curator(frame, schema, ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=9))
+    for chosen in ([name], [name, "y"]):
+        curator.publish(dp.IntervalTree(columns=chosen), epsilon=1, seed=1).plot().savefig(io.BytesIO(), dpi=60)
+    edges = [(name, "b"), ("b", "c")]
+    for solve in (dp.optimize.min_cut, dp.optimize.vertex_cover):
+        paid: dict[str, Any] = {"epsilon": 1, "ledger": tmp_path / "o.db", "budget": dp.Budget(epsilon=9), "seed": 1}
+        made: Any = solve(edges, vertices=[name, "b", "c"], **paid)
+        made.plot().savefig(io.BytesIO(), dpi=60)
 
 
 def test_a_limit_that_is_infinite_is_an_arrow_and_a_note() -> None:

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 STEPS = 200
 SIDE = 96
+_LABEL_LENGTH = 34
 
 
 def plot_tree(release: IntervalTreeRelease, columns: Sequence[str], *, level: float) -> Figure:
-    from dpublish.public.pictures import SOFT, Figure
+    from dpublish.public.pictures import SOFT, Figure, short_label
 
     names = tuple(columns) or release.columns[:2]
     for name in names:
@@ -28,6 +29,7 @@ def plot_tree(release: IntervalTreeRelease, columns: Sequence[str], *, level: fl
             raise QueryError(f"No column '{name}' here. Columns: {', '.join(release.columns)}.")
     if len(names) not in (1, 2) or len(set(names)) != len(names):
         raise QueryError("A picture shows one column or two different ones.")
+    labels = [short_label(name, _LABEL_LENGTH) for name in names]
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.subplots()
     counts = [
@@ -50,16 +52,17 @@ def plot_tree(release: IntervalTreeRelease, columns: Sequence[str], *, level: fl
         if not closed.all():
             axes.set_ylim(top=0.98 * top)
             figure.text(0.995, 0.005, "shaded to the top: there is no upper limit", ha="right", fontsize=7, color=SOFT)
-        axes.set_xlabel(names[0])
+        axes.set_xlabel(labels[0])
         axes.set_ylabel("rows")
         axes.legend(frameon=False)
     else:
         pixels = np.maximum(_pixels(release, names, cuts), 0.0)
         shown = axes.pcolormesh(edges[0], edges[1], np.sqrt(pixels.T), cmap="viridis")
         figure.colorbar(shown, ax=axes, label="square root of the estimated rows")
-        axes.set_xlabel(names[0])
-        axes.set_ylabel(names[1])
-    axes.set_title(f"{release.manifest['dataset']}: {' x '.join(names)}", loc="left")
+        axes.set_xlabel(labels[0])
+        axes.set_ylabel(labels[1])
+    dataset = short_label(str(release.manifest["dataset"]), _LABEL_LENGTH)
+    axes.set_title(f"{dataset}: {' x '.join(labels)}", loc="left")
     return figure
 
 

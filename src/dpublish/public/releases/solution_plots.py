@@ -22,13 +22,14 @@ def plot_solution(
     figure = Figure(figsize=(8, 4.8), layout="constrained")
     panel = figure.add_subplot()
     name = str(release.manifest["dataset"])
-    panel.set_title(release.problem if name == release.problem else f"{name}: {release.problem}")
+    # names may hold dollar signs, which would start a formula
+    panel.set_title(release.problem if name == release.problem else f"{name}: {release.problem}", parse_math=False)
     if release.problem == "min-cut":
         _draw_cut(panel, frame, names, edges)
     elif "x" in frame.columns:
         panel.scatter(frame["x"], frame["y"], s=60, color="#c0392b", zorder=3)
         for name, x, y in zip(names, frame["x"], frame["y"], strict=True):
-            panel.annotate(str(name), (x, y), textcoords="offset points", xytext=(6, 4), fontsize=8)
+            panel.annotate(str(name), (x, y), textcoords="offset points", xytext=(6, 4), fontsize=8, parse_math=False)
         panel.margins(x=0.18, y=0.12)  # room for the names
         panel.set_xlabel("x")
         panel.set_ylabel("y")
@@ -45,7 +46,7 @@ def _draw_order(panel: Any, names: list[Any], top: int) -> None:
     for place, name in enumerate(shown):
         column, row = divmod(place, rows)
         text = f"{place + 1:>3}.  {str(name)[:24]}"
-        panel.text(column, -row, text, fontsize=9, family="monospace", va="center")
+        panel.text(column, -row, text, fontsize=9, family="monospace", va="center", parse_math=False)
     columns = -(-len(shown) // rows)
     panel.set_xlim(-0.05, max(3, columns))
     panel.set_ylim(-rows - 0.5, 1)
@@ -71,5 +72,5 @@ def _draw_cut(panel: Any, frame: pl.DataFrame, names: list[Any], edges: Iterable
     panel.scatter(*zip(*place.values(), strict=True), c=[colour[name] for name in place], s=24, zorder=2)
     if len(names) <= 60:
         for name, (x, y) in place.items():
-            panel.annotate(str(name), (x, y), textcoords="offset points", xytext=(4, 3), fontsize=7)
+            panel.annotate(str(name), (x, y), textcoords="offset points", xytext=(4, 3), fontsize=7, parse_math=False)
     panel.set_axis_off()
