@@ -320,3 +320,14 @@ def test_damaged_releases_are_refused(release: Any, name: str) -> None:
 def test_laws_are_exact_numbers(release: Any) -> None:
     scales = {Fraction(law["scale"]) for law in release.manifest["facts"]["laws"]}
     assert all(scale > 1 for scale in scales)
+
+
+def test_the_note_of_a_picture_is_beside_nothing_else(tmp_path: Path) -> None:
+    for held, rest in ((11, "other item"), (2, "other 10 items")):
+        rows = [[NAMES[number % held]] for number in range(5500)]
+        release = publish(tmp_path, rows, dp.SetPartition(fanout=4, false_itemsets="1/1000", false_partitions="1/1000"))
+        figure = release.plot(top=12, level=0.9999)
+        figure.savefig(tmp_path / "p.png")
+        note, label = figure.texts[-1], figure.axes[0].xaxis.label
+        assert note.get_text() == f"Nothing was published about the {rest}."
+        assert not note.get_window_extent().overlaps(label.get_window_extent())

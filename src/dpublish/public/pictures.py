@@ -69,4 +69,5 @@ def dress(figure: Figure, axes: Any, title: str, note: str) -> None:
         axes.spines[side].set_visible(False)
     axes.tick_params(length=0, labelsize=8.5, colors=INK)
     if note:
-        figure.text(0.995, 0.005, note, ha="right", va="bottom", fontsize=7, color=SOFT)
+        # as a label of the figure it has a line of its own below the axis; a text put there would run into the axis label
+        figure.supxlabel(note, x=0.995, ha="right", fontsize=7, color=SOFT)

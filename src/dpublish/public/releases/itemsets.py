@@ -171,7 +171,8 @@ class ItemsetRelease(Release):
             return counts, ""
         held = counts.filter(pl.col("count") > 0)
         others = len(self.items) - held.height
-        return held, f"Nothing was published about the other {others:,} items." if held.height < counts.height else ""
+        rest = "other item" if others == 1 else f"other {others:,} items"
+        return held, f"Nothing was published about the {rest}." if held.height < counts.height else ""
 
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
         """Counts of the named items, with error bars."""
