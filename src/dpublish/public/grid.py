@@ -29,6 +29,8 @@ Floats = NDArray[np.float64]
 MAX_BITS = 62
 MAX_POSITIONS = 1 << 40
 DEFAULT_POSITIONS = 1 << 20
+MAX_DIGITS = 200
+"""Characters that the exact lower bound and step of a grid may have in a release."""
 NEAR = 1e-3
 """Positions by which a value that lies on an edge may miss it, when floats divide it by the step."""
 
@@ -123,6 +125,11 @@ def grid_of(column: Column, *, schema_name: str) -> Grid:
         raise PlanError(
             f"Column '{column.name}' has {positions:,} positions between its bounds; at most 2^40 are supported. "
             "Declare tighter bounds or a coarser precision."
+        )
+    if max(len(str(low)), len(str(step))) > MAX_DIGITS:  # a release with it could not be opened
+        raise PlanError(
+            f"The bounds or the precision of column '{column.name}' have more than {MAX_DIGITS} digits when written out. "
+            "Declare bounds of a usual size."
         )
     outside = "clip" if column.outside == "clip" else "drop"
     return Grid(column.name, column.kind, low, step, positions, outside)

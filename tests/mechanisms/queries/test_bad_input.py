@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import polars as pl
 import pytest
 
 import dpublish as dp
@@ -122,3 +124,13 @@ def test_questions_that_do_not_parse(curator: dp.Curator) -> None:
             desk.ask(question)
     assert desk.status().asked == 0
     assert spent() == 1
+
+
+@pytest.mark.parametrize("method", [dp.IntervalTree(), dp.Halfspaces()])
+@pytest.mark.parametrize("column", ["lower = -1e300\nupper = 1e300", "lower = 0\nupper = 1e-250", "lower = 1e-250\nupper = 1"])
+def test_bounds_that_a_release_cannot_hold_are_refused_before_payment(tmp_path: Path, method: Any, column: str) -> None:
+    schema = dp.Schema.from_toml(f'[dataset]\nname = "t"\nsize = 1\n[columns.x]\nkind = "real"\nbins = 4\n{column}\n')
+    curator = dp.Curator(pl.DataFrame({"x": [0.5]}), schema, ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=1))
+    with pytest.raises(dp.PlanError, match="bounds of a usual size"):
+        curator.publish(method, epsilon=1)
+    assert curator.ledger.status().spent.epsilon == 0

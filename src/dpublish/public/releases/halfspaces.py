@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpublish.errors import BundleError, PublishError, QueryError, did_you_mean
 from dpublish.public.estimation import Estimate, check_level
-from dpublish.public.grid import MAX_POSITIONS, Grid
+from dpublish.public.grid import MAX_DIGITS, MAX_POSITIONS, Grid
 from dpublish.public.manifest import fraction, table, text, whole
 from dpublish.public.releases.base import Release
 from dpublish.public.sectors import Sectors
@@ -147,7 +147,7 @@ def _read_sectors(facts: Mapping[str, Any]) -> Sectors:
         grids = []
         for item in listed:
             whole(item, "positions", "grid", limit=MAX_POSITIONS, lowest=1)
-            if max(len(text(item, "lower", "grid")), len(text(item, "step", "grid"))) > 200:
+            if max(len(text(item, "lower", "grid")), len(text(item, "step", "grid"))) > MAX_DIGITS:
                 raise BundleError("grid: a bound is too long.")
             grids.append(Grid.from_json(item))
     except (AttributeError, ValueError, TypeError, KeyError, ArithmeticError, PublishError) as error:

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from dpublish.errors import BundleError, PublishError
-from dpublish.public.grid import MAX_POSITIONS, Boxes, TreeShape
+from dpublish.public.grid import MAX_DIGITS, MAX_POSITIONS, Boxes, TreeShape
 from dpublish.public.hierarchy import Hierarchy
 from dpublish.public.manifest import fraction, table, text, whole
 
@@ -73,7 +73,7 @@ def _read_shape(data: Any) -> TreeShape:
         if text(item, "kind", "grid") not in ("integer", "real", "date"):
             raise BundleError("grid: a column must be integer, real or date.")
         for key in ("lower", "step"):
-            if len(text(item, key, "grid")) > 200:
+            if len(text(item, key, "grid")) > MAX_DIGITS:
                 raise BundleError(f"grid: '{key}' is too long.")
     try:
         shape = TreeShape.from_json(data)
