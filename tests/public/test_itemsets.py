@@ -331,3 +331,10 @@ def test_the_note_of_a_picture_is_beside_nothing_else(tmp_path: Path) -> None:
         note, label = figure.texts[-1], figure.axes[0].xaxis.label
         assert note.get_text() == f"Nothing was published about the {rest}."
         assert not note.get_window_extent().overlaps(label.get_window_extent())
+
+
+def test_what_holds_for_no_transaction_is_certain(release: Any) -> None:
+    for nothing in ("false", '"item 0" and false', "not true"):
+        found = release.estimate(nothing)
+        assert (found.value, found.standard_error, found.low, found.high) == (0, 0, 0, 0), nothing
+    assert release.estimate('"item 0" or false') == release.estimate('"item 0"')

@@ -102,6 +102,8 @@ class Intervals:
     def answer(self, question: Node, level: float) -> Estimate:
         alpha = 1.0 - check_level(level)
         truths, leaf_truths = self._truths(question)
+        if truths[0] == -1:  # false of every transaction there can be
+            return Estimate(value=0.0, standard_error=0.0, low=0.0, high=0.0, level=level)
         true = self._side(question, truths, leaf_truths, 1)
         false = self._side(question, truths, leaf_truths, -1)
         low = max(0.0, true.score - true.quantile(alpha / 2))
