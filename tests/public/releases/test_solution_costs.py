@@ -207,3 +207,18 @@ def test_weights_and_costs_that_a_release_could_not_hold(amount: Any) -> None:
     sets = lists_of([[0], [0]])
     with pytest.raises(dp.PlanError, match=r"cost"):
         dp.optimize.plan(dp.optimize.SetCover(sets=sets, elements=1, costs=[1, amount]), epsilon=1, delta="1e-6")
+
+
+def test_rows_are_named_as_they_were_for_the_release(pay: dict[str, Any]) -> None:
+    """Texts of numbers, numbers of texts and zero fractions: a release counts such rows, so its verifier must."""
+    edges = [("0", "1"), (" 1.0 ", "2"), (3.0, 0)]
+    cover = dp.optimize.vertex_cover(edges, vertices=4, **pay)
+    assert cover.cost_of(edges) == cover.cost_of([(0, 1), (1, 2), (0, 3)]) > 0
+    assert cover.assign(("0", "1")) == cover.assign((0, 1))
+    assert cover.cost_of([("0", "9" * 5000), ("0", "²"), (0, None), (0, float("nan")), (0, True)]) == 0
+    named = dp.optimize.vertex_cover(edges, vertices=[0, 1, 2, 3], **pay)
+    assert named.cost_of([(0.0, 1.0), (1, 2), (0, 3)]) == named.cost_of([("0", "1"), ("1", "2"), ("0", "3")]) > 0
+    sets = dp.optimize.set_cover(["0", "1"], sets=[[0], [1, 2]], universe=3, delta="1e-6", **pay)
+    assert sets.cost_of(["0", "1.0"]) == sets.cost_of([0, 1]) == 2
+    projects = dp.optimize.public_projects([["0"]], k=2, resources=2, **pay)
+    assert projects.cost_of([["0.0"], [1.0], "1 0", ["2"], [True]]) == 3

@@ -13,18 +13,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.errors import QueryError
+from dpublish.readers.objects import series_from_objects
+from dpublish.spelling import ZERO_FRACTION
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Valuation = Callable[[Mapping[str, Any], frozenset[int]], float]
+_WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
 def known_form(name: Any, known: Any) -> Any:
-    """The public name that is meant, which may be written as a number or as text; None if there is none."""
-    for form in (name, str(name), " ".join(str(name).split())):
-        if form in known:
-            return form
-    return None
+    """The public name that is meant, read as the rows of the release were; None if there is none.
+
+    A text may stand for a number and a number for a text: a text file names things by texts, also where they have numbers only.
+    """
+    if not isinstance(name, bool | np.bool_) and name in known:  # a truth is no number, though Python takes it for 0 or 1
+        return name
+    text = name if isinstance(name, str) else series_from_objects([name]).item()
+    if text is None:
+        return None
+    text = " ".join(text.split())
+    whole = re.fullmatch(ZERO_FRACTION, text)
+    number = whole[1] if whole else text
+    # no 64-bit number is longer, and Python refuses to read thousands of digits
+    forms = (text, int(number)) if len(number) <= 20 and _WHOLE.fullmatch(number) else (text,)
+    return next((form for form in forms if form in known), None)
 
 
 def cut_cost(edges: Iterable[Sequence[Any]], side: Mapping[Any, bool]) -> float:
@@ -63,14 +76,14 @@ def facility_value(demand: Any, distances: Any, sites: Ints, facts: Mapping[str,
 
 def coverage_value(rows: Iterable[Any], chosen: Iterable[Any], marks: str = " ,;") -> float:
     """How many agents name a chosen resource. A row is a list of names or a text of them, cut at any of `marks`."""
-    wanted = {str(name) for name in chosen}
+    wanted = set(chosen)
     between = re.compile(f"[{marks.replace(' ', chr(92) + 's')}]+")
     total = 0
     for row in rows:
         named = between.split(row) if isinstance(row, str) else row
         if not isinstance(named, Iterable):
             raise QueryError("Give one list of resources an agent, such as [['pool', 'park'], ['park']].")
-        total += bool(wanted & {" ".join(str(item).split()) for item in named})
+        total += any(known_form(item, wanted) is not None for item in named)
     return float(total)
 
 
