@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,32 @@ def test_or_library_files(folder: Path, dpublish: Command) -> None:
     assert isinstance(release, dp.optimize.SolutionRelease)
     assert release.assign("2") == "3"
     assert release.assign("1") in ("1", "2")
+
+
+def test_places_at_one_point(folder: Path) -> None:
+    """A length of 0 is a length, not a missing road."""
+    (folder / "zero.pmed").write_text("3 3 1\n1 2 0\n2 3 5\n1 3 9\n")
+    assert dp.optimize.read_pmed("zero.pmed")[0].tolist() == [[0, 0, 5], [0, 0, 5], [5, 5, 0]]
+
+
+def test_costs_of_or_library_files(folder: Path, dpublish: Command) -> None:
+    (folder / "odd.scp").write_text("2 3\n1.5 2 1\n2 1 2\n2 2 3\n")
+    assert dp.optimize.read_scp("odd.scp")[1] == [Fraction(3, 2), 2, 1]
+    (folder / "same.txt").write_text("3\n3\n3\n")
+    words = ("solve", "set-cover", "elements.txt", "-p", "odd.scp", "--form", "scp", "--delta", "1e-6", *PAY)
+    shown = dpublish(*words, "--set", "rule=greedy", "-o", "s.dpr")
+    assert "sets of equal cost" in shown.err
+    shown = dpublish(*words, "--set", "rule=greedy", "--set", "costs=same.txt", "-o", "s.dpr")
+    assert shown.code == 0, shown.err
+    release = dp.open_release("s.dpr")
+    assert release.tables["costs"]["cost"].to_list() == [3, 3, 3]
+    for text, why in (
+        ("2 3\nnan 2 1\n2 1 2\n2 2 3\n", "finite number"),
+        ("2 3\n1 2 1\n2 1 2.5\n2 2 3\n", "only costs may have fractions"),
+    ):
+        (folder / "bad.scp").write_text(text)
+        with pytest.raises(dp.PlanError, match=why):
+            dp.optimize.read_scp("bad.scp")
 
 
 @pytest.mark.parametrize(

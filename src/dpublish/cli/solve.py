@@ -248,14 +248,14 @@ def _set_cover(public: str, form: str, options: dict[str, Any]) -> Mechanism:
     from dpublish.mechanisms.optimize.set_cover import SetCover
     from dpublish.private.structures import read_scp, read_sets
 
+    if "costs" in options:
+        options["costs"] = _amounts(options["costs"])
     if form == "scp":
         sets, costs, count = read_scp(public)
         return SetCover(sets=sets, elements=_from_one(count), set_names=_from_one(len(sets)), **{"costs": costs, **options})
     family = read_sets(public)
     universe = sorted({element for row in family.values() for element in row})
     number = {element: index for index, element in enumerate(universe)}
-    if "costs" in options:
-        options["costs"] = _amounts(options["costs"])
     lists = lists_of([[number[element] for element in row] for row in family.values()])
     return SetCover(sets=lists, elements=universe, set_names=list(family), **options)
 

@@ -9,6 +9,7 @@ text is cut into names follows from the public names, and a name that a kind of 
 from __future__ import annotations
 
 import gzip
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
@@ -19,6 +20,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from dpublish.cost import exact
 from dpublish.encode import EXACT_WHOLE, as_text
 from dpublish.errors import InputError, PlanError, PrivateSideError
 from dpublish.mechanisms.optimize.inputs import (
@@ -349,19 +351,18 @@ def read_pmed(path: str | Path) -> tuple[NDArray[np.float64], int]:
 
     The file numbers its places from 1 and the matrix has them from 0; `labels` of k-median may name them as the file does.
     """
-    from scipy.sparse import csr_matrix
-    from scipy.sparse.csgraph import shortest_path
+    from scipy.sparse.csgraph import csgraph_from_dense, shortest_path
 
     numbers = _numbers(path)
     size, count, p = (int(number) for number in numbers[:3]) if len(numbers) >= 3 else (0, 0, 0)
     if size < 1 or count < 0 or len(numbers) < 3 + 3 * count:
         raise PlanError(f"'{path}' is not an OR-Library p-median file: it ends too early.")
-    graph = np.zeros((size, size))
+    graph = np.full((size, size), np.inf)  # 0 is a length: two places may lie at one point
     for u, v, length in np.array(numbers[3 : 3 + 3 * count]).reshape(-1, 3):
         if not (1 <= u <= size and 1 <= v <= size) or length < 0:
             raise PlanError(f"'{path}': edge {u:g} {v:g} {length:g} needs vertices 1 to {size} and a length of at least 0.")
         graph[int(u) - 1, int(v) - 1] = graph[int(v) - 1, int(u) - 1] = length
-    return np.asarray(shortest_path(csr_matrix(graph), directed=False)), p
+    return np.asarray(shortest_path(csgraph_from_dense(graph, null_value=np.inf), directed=False)), p
 
 
 def read_scp(path: str | Path) -> tuple[Lists, list[Fraction], int]:
@@ -369,12 +370,15 @@ def read_scp(path: str | Path) -> tuple[Lists, list[Fraction], int]:
 
     Sets and elements are numbered from 0 here, and from 1 in the file.
     """
-    numbers = [int(number) for number in _numbers(path)]
+    given = _numbers(path)
+    numbers = [int(number) for number in given]
     rows, columns = numbers[:2] if len(numbers) >= 2 else (0, 0)
     if rows < 1 or columns < 1 or len(numbers) < 2 + columns:
         raise PlanError(f"'{path}' is not an OR-Library set cover file: it ends too early.")
-    costs = [Fraction(number) for number in numbers[2 : 2 + columns]]
+    costs = [exact(number, "cost") for number in given[2 : 2 + columns]]
     at = 2 + columns
+    if numbers[:2] + numbers[at:] != given[:2] + given[at:]:
+        raise PlanError(f"'{path}' is not an OR-Library set cover file: only costs may have fractions.")
     owners, elements = [], []
     for row in range(rows):
         if at >= len(numbers):
@@ -393,9 +397,12 @@ def read_scp(path: str | Path) -> tuple[Lists, list[Fraction], int]:
 
 def _numbers(path: str | Path) -> list[float]:
     try:
-        return [float(word) for words in _words(_existing(path)) for word in words]
+        numbers = [float(word) for words in _words(_existing(path)) for word in words]
     except ValueError:
-        raise PlanError(f"'{path}' holds something that is not a number.") from None
+        numbers = [math.nan]
+    if not all(map(math.isfinite, numbers)):
+        raise PlanError(f"'{path}' holds something that is not a finite number.")
+    return numbers
 
 
 def _existing(path: str | Path) -> Path:

@@ -191,7 +191,7 @@ class SetCover(Mechanism):
         rule = self.rule or ("weighted" if self.costs is not None else "greedy")
         if rule not in RULES:
             raise PlanError(f"rule = '{rule}' is not known. Use one of: {', '.join(RULES)}.")
-        if rule == "greedy" and self.costs is not None:
+        if rule == "greedy" and len(set(self._costs())) > 1:
             raise PlanError("rule = 'greedy' is for sets of equal cost. Use 'weighted' or 'any-weights', or leave costs out.")
         return rule
 
