@@ -179,7 +179,8 @@ class CountedLimits:
         least, most = (np.clip([mass[end] for mass in masses], 0.0, 1.0) for end in (0, 1))
         without = self._part(Leaf(axis=column, other=True, missing=True), alpha)[1] if axis.cardinality > axis.base else 0.0
         together = (1.0 if where is None else self._part(where, alpha)[0]) - max(0.0, without)
-        low, high = -_largest_mean(-lows, least, most, together), _largest_mean(highs, least, most, together)
+        # taken from 0.0, because a low end of -0.0 would be shown as -0
+        low, high = 0.0 - _largest_mean(-lows, least, most, together), _largest_mean(highs, least, most, together)
         return Limits(low, high, self._half(low, high, level), "bounds")
 
     def _sampling(self, share: float) -> float:

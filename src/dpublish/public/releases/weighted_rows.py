@@ -336,6 +336,9 @@ class WeightedRowsRelease(Release):
         limits = None if question is None or self.limits is None else self.limits.limits(question, float(level))
         if limits is not None:
             low, high, error = min(limits.low, mean), max(limits.high, mean), limits.error
+            if not limits.low <= mean <= limits.high:
+                # weights that miss the counts, as where no public row is, are off by that much too
+                error = math.hypot(error, mean - (limits.low + limits.high) / 2)
         basis: Basis = "assumed" if limits is None else limits.basis
         found = WeightedEstimate(
             value=mean, standard_error=error, low=low, high=high, level=float(level), noise_error=noise, sampling_error=rows,
