@@ -5,6 +5,7 @@ from __future__ import annotations
 EXEMPT = {
     "words, names and forecasts for people, made from public facts; no draw depends on them": (
         "dpublish.cost.show",
+        "dpublish.mechanisms.optimize.lower_bounds.",
         "dpublish.mechanisms.optimize.planning.digest_of",
         "dpublish.mechanisms.optimize.planning.label_column",
         "dpublish.mechanisms.optimize.planning.solution_plan",

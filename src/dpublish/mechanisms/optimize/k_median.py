@@ -19,6 +19,7 @@ from dpublish.cost import Cost
 from dpublish.errors import PlanError
 from dpublish.mechanisms.base import Content, Mechanism
 from dpublish.mechanisms.optimize.inputs import Labels, PresentItems
+from dpublish.mechanisms.optimize.lower_bounds import missed
 from dpublish.mechanisms.optimize.metric import Metric
 from dpublish.mechanisms.optimize.planning import check_schema, digest_of, label_column, numbered, pure, solution_plan
 from dpublish.mechanisms.optimize.swaps import swap_search
@@ -72,7 +73,7 @@ class KMedian(Mechanism):
         if isinstance(self.k, bool) or not isinstance(self.k, int) or not 1 <= self.k <= size:
             raise PlanError(f"k must be a whole number from 1 to the number of sites, {size}, not {self.k!r}.")
         diameter, epsilon, log = self.metric.diameter * self.metric.unit, float(cost.epsilon), math.log(max(2, size))
-        lower = diameter * self.k * math.log(max(1.0, size / self.k)) / (20 * epsilon)
+        lower = diameter * missed(size, self.k, epsilon)
         facts: dict[str, Any] = {
             "problem": "k-median",
             "k": self.k,
@@ -83,7 +84,8 @@ class KMedian(Mechanism):
             "lower_bound": {
                 "factor": 1.0,
                 "additive": lower,
-                "text": f"some demand costs every private method {lower:.4g} more than the best (theorem 47).",
+                "text": f"where all places are {diameter:.4g} apart, some demand costs every private method {lower:.4g} more "
+                "than the best in expectation (as in theorem 47).",
             },
         }
         if self.rule == "exact":

@@ -20,6 +20,7 @@ from dpublish.mechanisms.base import Content, Mechanism
 from dpublish.mechanisms.kernels.optimize_cuts import cut_costs, merge_above, small_cuts, smallest_cut
 from dpublish.mechanisms.optimize.contraction import Contraction, contracted_cuts
 from dpublish.mechanisms.optimize.inputs import Edges, GraphEdges
+from dpublish.mechanisms.optimize.lower_bounds import cut_excess
 from dpublish.mechanisms.optimize.padding import Padding
 from dpublish.mechanisms.optimize.planning import (
     check_schema,
@@ -97,7 +98,7 @@ class MinCut(Mechanism):
             raise PlanError(f"rule = '{rule}' is not known. Use exact or near-minimum.")
         padding = Padding(count, max(1, math.floor(log / rate)), target + spread)
         additive = target + spread + 8 * log / rate + padding.step
-        lower = log / (3 * float(cost.epsilon))
+        lower = cut_excess(count, float(cost.epsilon), float(cost.delta))
         facts: dict[str, Any] = {
             "problem": "min-cut",
             "rule": rule,
@@ -116,7 +117,7 @@ class MinCut(Mechanism):
             "lower_bound": {
                 "factor": 1.0,
                 "additive": lower,
-                "text": f"some graphs cost every private method about ln n / (3 epsilon) = {lower:.3g} more (theorem 42).",
+                "text": f"some graphs cost every such method {lower:.3g} edges more in expectation (as in theorem 42).",
             },
         }
         warnings = []

@@ -22,6 +22,7 @@ from dpublish.mechanisms.base import Content, Mechanism, Need
 from dpublish.mechanisms.kernels.optimize_sets import take_set
 from dpublish.mechanisms.optimize.calibrate import rounded_down, step_epsilon, total_gain_hazard
 from dpublish.mechanisms.optimize.inputs import AgentLists, AgentRows, Lists, PresentItems, list_marks, transposed
+from dpublish.mechanisms.optimize.lower_bounds import missed
 from dpublish.mechanisms.optimize.metric import Metric
 from dpublish.mechanisms.optimize.planning import check_schema, digest_of, label_column, no_rho, numbered, solution_plan
 from dpublish.noise.base import IntArray, Noise
@@ -83,7 +84,7 @@ class PublicProjects(Mechanism):
         paid = Cost.pure(cost.epsilon) if sequential else cost
         additive = 4 * self.k * math.log(max(2, count)) / float(step)
         truthful = 2 * float(paid.epsilon) + float(paid.delta)
-        lower = self.k * math.log(max(1.0, count / self.k)) / (20 * float(cost.epsilon))
+        lower = missed(count, self.k, float(paid.epsilon), float(paid.delta))
         warnings = []
         if cost.delta and sequential:
             warnings.append("With so few resources a delta buys nothing: the release costs epsilon alone.")
@@ -117,8 +118,9 @@ class PublicProjects(Mechanism):
                 },
                 "lower_bound": {
                     "factor": 1.0,
-                    "additive": -lower,
-                    "text": f"no epsilon-private method can guarantee more than the best value less {lower:.4g} (theorem 66).",
+                    "additive": 0.0 - lower,  # no -0.0
+                    "text": f"no such method can guarantee more than the best value less {lower:.4g} in expectation (as in "
+                    "theorem 66).",
                 },
             },
             sentences=[

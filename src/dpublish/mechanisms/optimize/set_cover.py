@@ -21,6 +21,7 @@ from dpublish.mechanisms.base import Content, Mechanism
 from dpublish.mechanisms.kernels.optimize_sets import take_set
 from dpublish.mechanisms.optimize.calibrate import first_hit_hazard, step_epsilon
 from dpublish.mechanisms.optimize.inputs import Lists, PresentItems, transposed
+from dpublish.mechanisms.optimize.lower_bounds import cover_factor
 from dpublish.mechanisms.optimize.planning import (
     amounts,
     check_schema,
@@ -116,14 +117,16 @@ class SetCover(Mechanism):
                 factor *= 4 if rule == "any-weights" else 1
             text = f"the cost is at most {factor:.4g} times the smallest, except with probability of order 1/{family}."
             facts["bound"] = {"factor": factor, "additive": 0.0, "text": text}
-        lower = max(1.0, log_sets / (4 * float(cost.epsilon)))
+        # elements that are pairs of sets: a vertex cover, with as many pairs as there are elements
+        lower = cover_factor(min(family, (1 + math.isqrt(1 + 8 * count)) // 2), float(cost.epsilon), float(cost.delta))
         facts |= {
             "step_epsilon": str(step),
             "cost_range": spread,
             "lower_bound": {
                 "factor": lower,
                 "additive": 0.0,
-                "text": f"a factor of order ln m / epsilon is necessary up to epsilon 1 (theorem 60; here {lower:.3g}).",
+                "text": f"some families of so many sets cost every such method {lower:.3g} times the smallest cover in "
+                "expectation; with very many sets the factor is of order ln m / epsilon up to epsilon 1 (theorem 60).",
             },
         }
         return solution_plan(

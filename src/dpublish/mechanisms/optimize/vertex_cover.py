@@ -20,6 +20,7 @@ from dpublish.errors import PlanError
 from dpublish.mechanisms.base import Content, Mechanism
 from dpublish.mechanisms.kernels.optimize_cover import cover_order, weighted_order
 from dpublish.mechanisms.optimize.inputs import Edges, GraphEdges
+from dpublish.mechanisms.optimize.lower_bounds import cover_factor
 from dpublish.mechanisms.optimize.planning import amounts, check_schema, digest_of, label_column, numbered, pure, solution_plan
 from dpublish.mechanisms.optimize.weight_classes import WeightClasses, weight_classes
 from dpublish.noise.base import IntArray, Noise
@@ -106,11 +107,12 @@ class VertexCover(Mechanism):
             "additive": 0.0,
             "text": f"the expected {cost_name} of the cover is at most {factor:.4g} times the smallest (never above {most}).",
         }
-        lower = 1 / (4 * float(epsilon)) if epsilon <= 1 else 1.0
+        lower = cover_factor(count, float(cost.epsilon))
         facts["lower_bound"] = {
-            "factor": max(1.0, lower),
+            "factor": lower,
             "additive": 0.0,
-            "text": f"a factor of order 1/epsilon is necessary up to epsilon 1 (theorem 51; here {max(1.0, lower):.3g}).",
+            "text": f"some graphs cost every private method {lower:.3g} times the smallest cover in expectation; the factor is "
+            "of order 1/epsilon up to epsilon 1 (theorem 51).",
         }
         sentences = [f"An order of {count:,} vertices; every edge is assigned to its earlier end.", f"Drawn with {what}."]
         if size_epsilon:
