@@ -68,6 +68,9 @@ class CountedLimits:
         self._intervals = Intervals(measured, self._domain, None)
 
     def limits(self, question: Question, level: float) -> Limits:
+        certain = None if question.condition is None else self._certain(question.condition)
+        if certain is not None:
+            return Limits(certain, certain, 0.0, "counted")
         found = self._one_table(question, level)
         if found is None and question.condition is not None:
             found = self._share(question.condition, question.where, level)
@@ -84,6 +87,14 @@ class CountedLimits:
         found = [self._ratio([column], one, one, np.ones(size), level) for one in np.eye(size)]
         low, high = ([math.nan if one is None else getattr(one, end) for one in found] for end in ("low", "high"))
         return np.clip(np.nan_to_num(low, nan=0.0), 0.0, 1.0), np.clip(np.nan_to_num(high, nan=1.0), 0.0, 1.0)
+
+    def _certain(self, condition: Node) -> float | None:
+        """1 for a condition that every declared row meets, 0 for one that none can meet; no count is needed to know that."""
+        columns = sorted(columns_of(condition))
+        if math.prod(self._domain.axes[column].cardinality for column in columns) > MAX_CELLS:
+            return None
+        cells = cover_table(condition, self._domain, columns)
+        return 1.0 if cells.inside.all() else None if cells.touched.any() else 0.0
 
     def _one_table(self, question: Question, level: float) -> Limits | None:
         """Where one counted table holds all columns, and `where` cuts no bin."""

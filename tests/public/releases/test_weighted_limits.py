@@ -252,3 +252,26 @@ def test_standard_errors_where_no_public_row_is() -> None:
         low = release.estimate("age", where=where).low
         assert low >= 0
         assert math.copysign(1.0, low) == 1.0, "-0 is shown as -0"
+
+
+@pytest.mark.parametrize(
+    ("condition", "share"),
+    [
+        ("true", 1.0),
+        ("not true", 0.0),
+        ("age = 30.5", 0.0),
+        ("town = 'north' and town = 'west'", 0.0),
+        ("age = 30.5 and sick", 0.0),
+        ("town is null or town is not null", 1.0),
+    ],
+)
+@pytest.mark.parametrize("where", [None, "smoker", "age >= 35 and town = 'north'"])
+def test_what_is_certain_has_no_error(condition: str, share: float, where: str | None) -> None:
+    found = release_of(3).estimate(condition, where=where)
+    assert (found.low, found.value, found.high, found.standard_error) == (share, share, share, 0.0)
+    assert not any("do not reproduce" in line for line in found.warnings)
+
+
+def test_what_may_be_missing_is_not_certain() -> None:
+    found = release_of(3).estimate("town = 'north' or town <> 'north'")
+    assert found.low < found.high

@@ -335,6 +335,8 @@ class WeightedRowsRelease(Release):
         explained = self._errors.explained(slope, float(near @ apart**2)) if present.all() else math.nan
         limits = None if question is None or self.limits is None else self.limits.limits(question, float(level))
         if limits is not None:
+            end = min(max(mean, limits.low), limits.high)
+            mean = end if math.isclose(mean, end, rel_tol=1e-12) else mean  # weights add up to 1 but for rounding
             low, high, error = min(limits.low, mean), max(limits.high, mean), limits.error
             if not limits.low <= mean <= limits.high:
                 # weights that miss the counts, as where no public row is, are off by that much too
