@@ -207,7 +207,7 @@ def median_sample_size(accuracy: float, privacy: float, *, queries: int, univers
 
 
 def linear_sample_size(accuracy: float, failure: float, privacy: float, *, universe: int, queries: int) -> int:
-    """Theorem 31 for a finite class: n >= 2 / (accuracy privacy) (m ln|X| + ln(1 / failure)), m for accuracy / 2."""
+    """Theorem 31 for a finite class: n >= 4 / (accuracy privacy) (m ln|X| + ln(1 / failure)), m for accuracy / 2."""
     _share(failure, "failure")
     points = net_size(accuracy, queries=queries)
     return math.ceil(4 / (accuracy * privacy) * (points * math.log(universe) + math.log(1 / failure)))

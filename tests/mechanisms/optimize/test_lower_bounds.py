@@ -113,5 +113,6 @@ def test_plans_state_bounds_below_what_they_promise() -> None:
         assert 1 <= family["lower_bound"]["factor"] <= 2
         sites = KMedian(k=3, metric=Metric.matrix(1.0 - np.eye(4))).plan(SCHEMA, pure).facts
         assert sites["lower_bound"]["additive"] == 0.0
+        assert sites["lower_bound"]["text"] == "theorem 47 rules nothing out at this size and epsilon."
         projects = PublicProjects(k=2, resources=9).plan(SCHEMA, pure).facts
         assert projects["bound"]["additive"] <= projects["lower_bound"]["additive"] <= 0

@@ -19,7 +19,7 @@ from dpublish.cost import Cost
 from dpublish.errors import PlanError
 from dpublish.mechanisms.base import Content, Mechanism
 from dpublish.mechanisms.optimize.inputs import Labels, PresentItems
-from dpublish.mechanisms.optimize.lower_bounds import missed
+from dpublish.mechanisms.optimize.lower_bounds import missed, nothing_ruled_out
 from dpublish.mechanisms.optimize.metric import Metric
 from dpublish.mechanisms.optimize.planning import check_schema, digest_of, label_column, numbered, pure, solution_plan
 from dpublish.mechanisms.optimize.swaps import swap_search
@@ -85,7 +85,9 @@ class KMedian(Mechanism):
                 "factor": 1.0,
                 "additive": lower,
                 "text": f"where all places are {diameter:.4g} apart, some demand costs every private method {lower:.4g} more "
-                "than the best in expectation (as in theorem 47).",
+                "than the best in expectation (as in theorem 47)."
+                if lower
+                else nothing_ruled_out(47),
             },
         }
         if self.rule == "exact":

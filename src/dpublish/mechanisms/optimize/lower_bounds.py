@@ -57,6 +57,11 @@ def cover_factor(vertices: int, epsilon: float, delta: float = 0.0) -> float:
     return 1.0 + _best(np.exp(-spread) * (edges / 2 - 1 / (edges + 1) - lost))
 
 
+def nothing_ruled_out(theorem: int) -> str:
+    """What a plan says where a bound is 0."""
+    return f"theorem {theorem} rules nothing out at this size and epsilon."
+
+
 def _grown(chance: float, rows: Floats, epsilon: float, delta: float) -> Floats:
     """The most that a probability may become when so many rows change."""
     spread = np.minimum(rows * epsilon, 700.0)

@@ -20,7 +20,7 @@ from dpublish.mechanisms.base import Content, Mechanism
 from dpublish.mechanisms.kernels.optimize_cuts import cut_costs, merge_above, small_cuts, smallest_cut
 from dpublish.mechanisms.optimize.contraction import Contraction, contracted_cuts
 from dpublish.mechanisms.optimize.inputs import Edges, GraphEdges
-from dpublish.mechanisms.optimize.lower_bounds import cut_excess
+from dpublish.mechanisms.optimize.lower_bounds import cut_excess, nothing_ruled_out
 from dpublish.mechanisms.optimize.padding import Padding
 from dpublish.mechanisms.optimize.planning import (
     check_schema,
@@ -117,7 +117,9 @@ class MinCut(Mechanism):
             "lower_bound": {
                 "factor": 1.0,
                 "additive": lower,
-                "text": f"some graphs cost every such method {lower:.3g} edges more in expectation (as in theorem 42).",
+                "text": f"some graphs cost every such method {lower:.3g} edges more in expectation (as in theorem 42)."
+                if lower
+                else nothing_ruled_out(42),
             },
         }
         warnings = []

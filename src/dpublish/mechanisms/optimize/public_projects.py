@@ -22,7 +22,7 @@ from dpublish.mechanisms.base import Content, Mechanism, Need
 from dpublish.mechanisms.kernels.optimize_sets import take_set
 from dpublish.mechanisms.optimize.calibrate import rounded_down, step_epsilon, total_gain_hazard
 from dpublish.mechanisms.optimize.inputs import AgentLists, AgentRows, Lists, PresentItems, list_marks, transposed
-from dpublish.mechanisms.optimize.lower_bounds import missed
+from dpublish.mechanisms.optimize.lower_bounds import missed, nothing_ruled_out
 from dpublish.mechanisms.optimize.metric import Metric
 from dpublish.mechanisms.optimize.planning import check_schema, digest_of, label_column, no_rho, numbered, solution_plan
 from dpublish.noise.base import IntArray, Noise
@@ -120,7 +120,9 @@ class PublicProjects(Mechanism):
                     "factor": 1.0,
                     "additive": 0.0 - lower,  # no -0.0
                     "text": f"no such method can guarantee more than the best value less {lower:.4g} in expectation (as in "
-                    "theorem 66).",
+                    "theorem 66)."
+                    if lower
+                    else nothing_ruled_out(66),
                 },
             },
             sentences=[
