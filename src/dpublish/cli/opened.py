@@ -23,10 +23,10 @@ def open_for(path: Path, ability: str) -> Any:
     from dpublish.public.releases.base import open_release
 
     release = open_release(path)
-    if not _offers(release, ability):
+    if not hasattr(release, ability):
         # every kind has a table to export, but models and solutions have no rows
         words = ABILITIES if weight_column(release) is not None else ABILITIES | {"to_frame": "its table ('export')"}
-        offered = [words[name] for name in ABILITIES if _offers(release, name)]
+        offered = [words[name] for name in ABILITIES if hasattr(release, name)]
         raise QueryError(
             f"A release of kind '{release.kind}' does not offer {ABILITIES[ability]}. "
             + (f"It offers {', '.join(offered)}." if offered else "Open it in Python: dpublish.open_release(...).")
@@ -37,12 +37,8 @@ def open_for(path: Path, ability: str) -> Any:
 def verbs_for(release: Any) -> list[str]:
     """The commands that have something to say about a release of this kind."""
     verbs = {"query": ("estimate", "marginal"), "sql": ("sql",), "predict": ("predict",), "export": ("to_frame",)}
-    asked = [verb for verb, abilities in verbs.items() if any(_offers(release, ability) for ability in abilities)]
-    return ["show", *asked, *(["report"] if _offers(release, "report") else []), "verify"]
-
-
-def _offers(release: Any, ability: str) -> bool:
-    return hasattr(release, ability) and ability not in release.refuses
+    asked = [verb for verb, abilities in verbs.items() if any(hasattr(release, ability) for ability in abilities)]
+    return ["show", *asked, *(["report"] if hasattr(release, "report") else []), "verify"]
 
 
 def weight_column(release: Any) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Annotated
 
 import typer
@@ -26,12 +25,9 @@ def sql(
     """
     from dpublish.cli import screen
     from dpublish.cli.opened import open_for
-    from dpublish.errors import QueryError
 
     opened = open_for(release, "sql")
-    if level is not None and "level" not in inspect.signature(opened.sql).parameters:
-        raise QueryError("A release of this kind gives no limits in SQL. Ask 'dpublish query', or leave --level out.")
-    frame = opened.sql(text) if level is None else opened.sql(text, level=level)
+    frame = opened.sql(text, level=level)
     note = opened.sql_note(text) if hasattr(opened, "sql_note") else None
     if json:
         extra = {"level": level, "note": note}

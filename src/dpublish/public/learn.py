@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dpublish.domain import Axis
+from dpublish.domain import Axis, Domain
 from dpublish.errors import QueryError
-from dpublish.public.frames import column_values
+from dpublish.public.frames import Codes, Weights, column_values
 from dpublish.public.raw_rows import row_codes
-
-if TYPE_CHECKING:
-    from dpublish.public.releases.histogram import HistogramRelease
 
 try:
     from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -30,6 +27,18 @@ DENSE_WIDTH = 1024
 
 Matrix = Any
 """A dense array, or a scipy sparse matrix when there are many columns."""
+
+
+class Cells(Protocol):
+    """A release that consists of weighted cells."""
+
+    @property
+    def domain(self) -> Domain: ...
+
+    @property
+    def target(self) -> str | None: ...
+
+    def weighted_codes(self, columns: Sequence[str]) -> tuple[list[Codes], Weights]: ...
 
 
 class CellEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -91,7 +100,7 @@ def _axis_table(axis: Axis) -> NDArray[np.float64]:
     return table
 
 
-def fit_pipeline(release: HistogramRelease, estimator: Any, *, target: str | None, features: Sequence[str] | None) -> Any:
+def fit_pipeline(release: Cells, estimator: Any, *, target: str | None, features: Sequence[str] | None) -> Any:
     """A fitted pipeline: `CellEncoder`, then the estimator trained on the released cells weighted by their counts."""
     domain = release.domain
     target = target or release.target
@@ -103,33 +112,31 @@ def fit_pipeline(release: HistogramRelease, estimator: Any, *, target: str | Non
     wanted = [target, *chosen]
     if not chosen:
         raise QueryError("Name at least one feature.")
-    codes = [release.codes(name) for name in wanted]
+    codes, weights = release.weighted_codes(wanted)
     axes = [domain.axis(name) for name in wanted]
-    codes, weights = _merge(codes, axes, release.counts)
+    codes, weights = _merge(codes, axes, weights)
     labels = column_values(axes[0], codes[0])
-    known = labels.is_not_null().to_numpy()
+    # where all cells are published, noise makes some counts negative: no weight, and no class of its own
+    known = labels.is_not_null().to_numpy() & (weights > 0)
     if not known.any():
         raise QueryError(f"The release holds no cell with a known '{target}', so there is nothing to train on.")
     encoder = CellEncoder(axes[1:])
     matrix = encoder.matrix([code[known] for code in codes[1:]])
     answers = labels.filter(pl.Series(known)).to_numpy()
     model = clone(estimator)
-    model.fit(matrix, answers, **{_weight_argument(model): weights[known].astype(np.float64)})
+    model.fit(matrix, answers, **{_weight_argument(model): weights[known]})
     return Pipeline([("encode", encoder), ("model", model)])
 
 
-def _merge(
-    codes: list[NDArray[np.int64]], axes: Sequence[Axis], counts: NDArray[np.int64]
-) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
+def _merge(codes: Sequence[Codes], axes: Sequence[Axis], counts: Weights) -> tuple[list[Codes], NDArray[np.float64]]:
     """Cells that agree on the chosen columns become one, with the sum of their weights."""
     shape = tuple(axis.cardinality for axis in axes)
     keys = np.zeros(len(counts), dtype=np.uint64)
     for code, size in zip(codes, shape, strict=True):
         keys = keys * np.uint64(size) + code.astype(np.uint64)
     unique, first, place = np.unique(keys, return_index=True, return_inverse=True)
-    weights = np.zeros(len(unique), dtype=np.int64)
-    np.add.at(weights, place, counts)
-    return [code[first] for code in codes], weights
+    weights = np.bincount(place.ravel(), weights=counts, minlength=len(unique))
+    return [code[first] for code in codes], weights.astype(np.float64)
 
 
 def _weight_argument(model: Any) -> str:

@@ -15,20 +15,17 @@ from dpublish.errors import QueryError
 from dpublish.public.constants import Tree, bare, shown
 from dpublish.public.estimation import Estimate, check_level
 from dpublish.public.frames import column_values, free_name
-from dpublish.public.predicate import All, Leaf, Node, parse_predicate, parse_sql
+from dpublish.public.predicate import All, Constant, Leaf, Node, parse_predicate, parse_sql
 from dpublish.public.sql import output_name
 
 MAX_LINES = 2_000
 """Lines of a result with limits: each is a question of its own."""
 
 
-class Asked(Protocol):
-    """A release that can be asked for single counts."""
+class Ask(Protocol):
+    """How many rows satisfy a condition: a release's own `estimate`."""
 
-    @property
-    def domain(self) -> Domain: ...
-
-    def estimate(self, predicate: str | Node, *, level: float = 0.95) -> Estimate: ...
+    def __call__(self, predicate: Node, /, *, level: float) -> Estimate: ...
 
 
 @dataclass(frozen=True)
@@ -40,13 +37,13 @@ class _Question:
     counts: tuple[str, ...]
 
 
-def with_limits(release: Asked, query: str, result: pl.DataFrame, level: float) -> pl.DataFrame:
+def with_limits(ask: Ask, domain: Domain, query: str, result: pl.DataFrame, level: float) -> pl.DataFrame:
     """The result with two more columns after every count(*): NAME_low and NAME_high, which hold with probability `level`."""
     check_level(level)
-    question = _question(query, release.domain)
+    question = _question(query, domain)
     if result.height > MAX_LINES:
         raise QueryError(f"The result has {result.height:,} lines; limits are given for at most {MAX_LINES:,}. Add a LIMIT.")
-    axes = {name: release.domain.axes[place] for name, place in question.groups.items()}
+    axes = {name: domain.axes[place] for name, place in question.groups.items()}
     known = {name: _by_value(question.groups[name], axis) for name, axis in axes.items()}
     ends: list[tuple[float, float]] = []
     for line in result.select(list(question.groups)).iter_rows() if question.groups else [()] * result.height:
@@ -55,7 +52,7 @@ def with_limits(release: Asked, query: str, result: pl.DataFrame, level: float) 
         except KeyError:  # the names of columns and of results were mixed
             raise QueryError("Limits cannot tell which rows a line counts. Give no column the name of another.") from None
         parts += [question.where] if question.where is not None else []
-        found = release.estimate(All(tuple(parts)) if parts else "true", level=level)
+        found = ask(All(tuple(parts)) if parts else Constant(True), level=level)
         ends.append((found.low, found.high))
     columns: list[pl.Series] = []
     for name in result.columns:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from dpublish.errors import BundleError, did_you_mean
+from dpublish.errors import BundleError, QueryError, did_you_mean
 from dpublish.public.bundle import read_bundle, write_bundle
 from dpublish.public.manifest import check_manifest
 from dpublish.public.verify import Verification, verify_bundle
@@ -31,15 +31,22 @@ KIND_MODULES: dict[str, str] = {
 }
 """Which module defines the class of a kind, imported when a release of that kind is opened."""
 
+CALLS = ("estimate", "marginal", "sql", "to_frame", "sample", "fit", "predict", "plot", "report")
+"""What an analyst may ask of a release. Every kind has some of them; docs/python-api.md says which."""
+
 _CLASSES: dict[str, type[Release]] = {}
+
+
+class NotOffered(QueryError, AttributeError):
+    """A call that this kind of release does not have. An `AttributeError` too, so that `hasattr` says no."""
 
 
 class Release(abc.ABC):
     """A published result: public, immutable, self-describing. Nothing you do with it can cost any privacy."""
 
     kind: ClassVar[str]
-    refuses: ClassVar[frozenset[str]] = frozenset()
-    """Methods that are there only to say why they are not."""
+    own: ClassVar[tuple[str, ...]] = ()
+    """Calls of this kind alone, for readers who look for another one in vain."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -63,6 +70,20 @@ class Release(abc.ABC):
         if not isinstance(release, cls):
             raise BundleError(f"'{path}' holds a release of kind '{release.kind}', not '{cls.kind}'.")
         return release
+
+    @classmethod
+    def offers(cls) -> tuple[str, ...]:
+        """Which of the common calls this kind has."""
+        return tuple(name for name in CALLS if hasattr(cls, name))
+
+    if not TYPE_CHECKING:  # a type checker should go on finding misspelt names
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in CALLS:
+                raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
+            raise NotOffered(
+                f"A release of kind '{self.kind}' does not offer {name}. It offers {', '.join((*self.offers(), *self.own))}."
+            )
 
     @property
     def privacy(self) -> str:

@@ -17,7 +17,7 @@ from dpublish.public.estimation import Answers, Estimate, check_level
 from dpublish.public.frames import free_name, other_names
 from dpublish.public.manifest import fraction, read_domain, table
 from dpublish.public.releases.base import Release
-from dpublish.public.releases.naming import marginal_frame, marginal_shape, named_columns
+from dpublish.public.releases.naming import marginal_frame, marginal_shape, named_columns, named_target
 from dpublish.public.suppression import laplace_cumulants, spread_quantile
 from dpublish.public.whole_limits import whole_rows
 
@@ -169,7 +169,7 @@ class GeneralizedRelease(Release):
         columns = sql_columns(self.domain.axes, {place: codes[place] for place in places})
         weight = pl.Series(free_name("weight", tuple(one.name for one in columns)), self.counts[rows] / sizes[rows])
         result = run_sql(query, pl.DataFrame([*columns, weight]), self.domain.names, self.domain.axes)
-        return result if level is None else with_limits(self, query, result, level)
+        return result if level is None else with_limits(self.estimate, self.domain, query, result, level)
 
     def _named(self, query: str) -> list[int]:
         """The columns that a query names, all for a bare star. Only those are spread out: all at once may be too many."""
@@ -184,6 +184,23 @@ class GeneralizedRelease(Release):
         flags = other_names(self.domain.axes)
         wanted = [{name.lower(), flags.get(name, name).lower()} for name in self.domain.names]
         return [place for place, names in enumerate(wanted) if names & named]
+
+    def fit(self, estimator: Any, *, target: str | None = None, features: Sequence[str] | None = None) -> Any:
+        """Train a scikit-learn estimator on the regions; rows count as even inside. The fitted pipeline takes raw rows."""
+        from dpublish.public.learn import fit_pipeline
+
+        return fit_pipeline(self, estimator, target=target, features=features)
+
+    @property
+    def target(self) -> str | None:
+        """The column the release was made to predict, when it was made for one."""
+        return named_target(self.manifest, self.domain)
+
+    def weighted_codes(self, columns: Sequence[str]) -> tuple[list[NDArray[np.int64]], NDArray[np.float64]]:
+        """All combinations of codes of some columns, region by region, and their share of the region's noisy count."""
+        places = named_columns(self.domain, columns)
+        rows, sizes, codes = self._points(places)
+        return [codes[place] for place in places], self.counts[rows] / sizes[rows]
 
     def plot(self, *columns: str, level: float = 0.95, top: int = 25) -> Figure:
         """A bar chart with error bars for one column, a heat map for two."""

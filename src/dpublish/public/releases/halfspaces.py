@@ -42,6 +42,7 @@ class HalfspacesRelease(Release):
     """Noisy counts of the cells of projections to the circle or the sphere."""
 
     kind: ClassVar[str] = "halfspaces"
+    own: ClassVar[tuple[str, ...]] = ("count",)
 
     def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
         super().__init__(manifest, tables, path=path)

@@ -17,7 +17,7 @@ from dpublish.public.estimation import Answers, CellSums, Estimate, Question, To
 from dpublish.public.frames import cell_frame, decode_cells, sample_rows, sql_frame
 from dpublish.public.manifest import fraction, read_domain, table, text, whole
 from dpublish.public.releases.base import Release
-from dpublish.public.releases.naming import marginal_frame, marginal_shape, named_columns
+from dpublish.public.releases.naming import marginal_frame, marginal_shape, named_columns, named_target
 from dpublish.public.suppression import Suppression
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class HistogramRelease(Release):
         from dpublish.public.sql_limits import with_limits
 
         result = run_sql(query, sql_frame(self.cells, self.counts, self.domain), self.domain.names, self.domain.axes)
-        return result if level is None else with_limits(self, query, result, level)
+        return result if level is None else with_limits(self.estimate, self.domain, query, result, level)
 
     def to_frame(self, *, intervals: bool = False) -> pl.DataFrame:
         """One row a released cell and its noisy count as `weight`. Bins show as midpoints; `intervals` adds their labels."""
@@ -135,14 +135,15 @@ class HistogramRelease(Release):
     @property
     def target(self) -> str | None:
         """The column the release was made to predict, when it was made for one."""
-        for named in (self.manifest["parameters"].get("target"), self.manifest.get("target")):
-            if isinstance(named, str) and named in self.domain.names:
-                return named
-        return None
+        return named_target(self.manifest, self.domain)
 
     def codes(self, column: str) -> NDArray[np.int64]:
         """The codes of the released cells along one column."""
         return decode_cells(self.cells, self.domain, named_columns(self.domain, (column,))[0])
+
+    def weighted_codes(self, columns: Sequence[str]) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
+        """The codes of the released cells along some columns, and their noisy counts."""
+        return [self.codes(column) for column in columns], self.counts
 
     def summary(self) -> dict[str, str]:
         rows = super().summary()

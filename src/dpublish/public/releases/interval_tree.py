@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from dpublish.domain import Domain
 from dpublish.errors import QueryError
+from dpublish.public.box_cells import BoxCells
 from dpublish.public.estimation import Estimate, check_level
 from dpublish.public.frames import rows_to_draw
 from dpublish.public.grid import NEAR, Floats, Grid, Ints, TreeShape
@@ -22,13 +22,16 @@ from dpublish.public.manifest import fraction
 from dpublish.public.ranges import Bounds, Ranges, coordinates, top_of
 from dpublish.public.releases.base import Release
 from dpublish.public.releases.interval_tree_check import boxes_of, check_tree, hierarchy_of, total_of
+from dpublish.public.releases.naming import marginal_frame, marginal_shape, named_columns
 from dpublish.public.smoothing import MOST, smoothed
 from dpublish.public.suppression import laplace_cumulants
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MAX_PRODUCT = 1 << 22
+    from dpublish.public.predicate import Node
+
+MAX_PAIRS = 1 << 28
 CHUNK = 1 << 22
 
 
@@ -36,6 +39,7 @@ class IntervalTreeRelease(Release):
     """Noisy counts of boxes that partition the grid of one or a few numeric columns."""
 
     kind: ClassVar[str] = "interval-tree"
+    own: ClassVar[tuple[str, ...]] = ("count", "ranges", "cdf", "cdf_limits", "quantile", "quantile_limits")
 
     def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
         super().__init__(manifest, tables, path=path)
@@ -121,18 +125,58 @@ class IntervalTreeRelease(Release):
         from dpublish.public.predicate import parse_predicate
         from dpublish.public.selection import select
 
-        domain, index, share_of_box = self._cells
-        selection = select(parse_predicate(predicate, domain), domain)
-        if not selection.touched:
+        domain = self._cells.domain
+        node = parse_predicate(predicate, domain)
+        if not select(node, domain).touched:
             raise QueryError(f"'{predicate}' holds for no value inside the declared bounds.")
-        found = selection.cover(lambda axis: index[axis], index[0].size)
-        owner = share_of_box[0]
+        return self._met(node, level=level)
+
+    def _met(self, node: Node, *, level: float) -> Estimate:
+        """How many rows satisfy a predicate that was read, which may be none of those there can be."""
+        from dpublish.public.selection import select
+
+        cells = self._cells
+        selection = select(node, cells.domain)
+        if not selection.touched:
+            return Estimate(0.0, 0.0, 0.0, 0.0, check_level(level))
+        found = selection.cover(cells.codes.__getitem__, cells.owner.size)
         inside, touched, share = (
-            np.bincount(owner, weights=np.asarray(part, dtype=np.float64) * share_of_box[1], minlength=len(self.boxes))
+            np.bincount(cells.owner, weights=np.asarray(part, dtype=np.float64) * cells.share, minlength=len(self.boxes))
             for part in (found.inside, found.touched, found.share)
         )
         some, whole, any_part = (part[None, :].astype(np.float64) for part in (share, inside >= 1 - 1e-9, touched > 1e-15))
         return self._from_weights(some, whole, any_part, check_level(level)).one()
+
+    def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
+        """Counts of every combination of bins of the named columns: labels, count, standard_error, low, high.
+
+        Bins end wherever a box of the release does; `ranges` takes bins of your own.
+        """
+        cells = self._cells
+        places = named_columns(cells.domain, columns)
+        groups = math.prod(marginal_shape(cells.domain, places))
+        if len(self.columns) > 1 and groups * len(self.boxes) > MAX_PAIRS:
+            raise QueryError(f"A table of these columns has {groups:,} cells; ask for fewer of them with ranges(...).")
+        found = self.answer(*cells.corners(places), check_level(level))
+        return marginal_frame(cells.domain, places, found.frame().to_dict())
+
+    def sql(self, query: str, *, level: float | None = None) -> pl.DataFrame:
+        """Answer a SELECT over the table `release`: boxes cut into bins, each of which stands for its middle.
+
+        With a `level`, counts have limits beside them.
+        """
+        from dpublish.public.sql import run_sql
+        from dpublish.public.sql_limits import with_limits
+
+        domain = self._cells.domain
+        result = run_sql(query, self._cells.weighted(self.counts).sql_frame(), domain.names, domain.axes)
+        return result if level is None else with_limits(self._met, domain, query, result, level)
+
+    def fit(self, estimator: Any, *, target: str, features: Sequence[str] | None = None) -> Any:
+        """Train a scikit-learn estimator for one column on the others (several columns only). It takes raw rows."""
+        from dpublish.public.learn import fit_pipeline
+
+        return fit_pipeline(self._cells.weighted(self.counts), estimator, target=target, features=features)
 
     def cdf(self, values: ArrayLike) -> Floats:
         """The share of rows at or below each value (one column only): monotone, from 0 to 1."""
@@ -288,26 +332,8 @@ class IntervalTreeRelease(Release):
         return edges, np.asarray((curve - curve[0]) / span)
 
     @cached_property
-    def _cells(self) -> tuple[Domain, list[Ints], tuple[Ints, Floats]]:
-        """A domain whose bins end wherever a box does, the codes of its cells, and to which box each belongs in what share."""
-        starts, ends = self.shape.corners(self.boxes)
-        cuts = [np.unique(np.concatenate([s, e])) for s, e in zip(starts, ends, strict=True)]
-        firsts = [np.searchsorted(cut, s) for cut, s in zip(cuts, starts, strict=True)]
-        sizes = [np.searchsorted(cut, e) - first for cut, e, first in zip(cuts, ends, firsts, strict=True)]
-        pieces = np.multiply.reduce(sizes)
-        if int(pieces.sum()) > MAX_PRODUCT:
-            raise QueryError("This release has too many boxes for predicates; ask for boxes with count(...) or ranges(...).")
-        owner = np.repeat(np.arange(len(self.boxes)), pieces)
-        inner = np.arange(owner.size) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-        codes: list[Ints] = []
-        share = np.ones(owner.size)
-        for axis in reversed(range(len(self.columns))):
-            code = firsts[axis][owner] + inner % sizes[axis][owner]
-            inner = inner // sizes[axis][owner]
-            codes.insert(0, code)
-            share *= (cuts[axis][code + 1] - cuts[axis][code]) / (ends[axis] - starts[axis])[owner]
-        domain = Domain(tuple(grid.axis(cut) for grid, cut in zip(self.shape.grids, cuts, strict=True)))
-        return domain, codes, (owner, share)
+    def _cells(self) -> BoxCells:
+        return BoxCells.of(self.shape, self.boxes)
 
     def _only(self) -> Grid:
         if len(self.columns) != 1:

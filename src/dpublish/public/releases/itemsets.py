@@ -44,7 +44,7 @@ class ItemsetRelease(Release):
     """Itemsets over a public universe with noisy counts; rare itemsets are left out."""
 
     kind: ClassVar[str] = "itemsets"
-    refuses: ClassVar[frozenset[str]] = frozenset({"sql"})
+    own: ClassVar[tuple[str, ...]] = ("support", "item_counts", "frequent_items", "top_itemsets", "rules", "plot_itemsets")
 
     def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
         super().__init__(manifest, tables, path=path)
@@ -246,10 +246,6 @@ class ItemsetRelease(Release):
         rng = np.random.default_rng(seed)
         rows = rng.choice(self.counts.size, size=size, p=weights / total) if size else np.empty(0, dtype=np.int64)
         return pl.DataFrame({"items": self._lists(rows)})
-
-    def sql(self, query: str) -> pl.DataFrame:
-        """Not for sets: a transaction is no row of columns. The command line does not offer it."""
-        raise QueryError("A set-valued release has no SQL table. Use estimate, support, top_itemsets or to_frame.")
 
     def plot(self, *, top: int = 20, level: float = 0.95) -> Figure:
         """The most frequent items with error bars."""

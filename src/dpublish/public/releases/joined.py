@@ -47,6 +47,7 @@ class JoinedRelease(Release):
     """Noisy histograms of every column and of chosen pairs of columns, joined into one model of the whole table."""
 
     kind: ClassVar[str] = "joined-histograms"
+    own: ClassVar[tuple[str, ...]] = ("sql_note",)
 
     def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
         super().__init__(manifest, tables, path=path)
@@ -129,7 +130,7 @@ class JoinedRelease(Release):
         from dpublish.public.sql_limits import with_limits
 
         result = run_sql(query, self._weighted_frame(self._columns_in(query)), self.domain.names, self.domain.axes)
-        return result if level is None else with_limits(self, query, result, level)
+        return result if level is None else with_limits(self.estimate, self.domain, query, result, level)
 
     def sql_note(self, query: str) -> str | None:
         """What to know of the answer of `sql` to a query; None when it comes from the model itself, without drawn rows."""

@@ -35,6 +35,7 @@ class LinearModelRelease(Release):
     """
 
     kind: ClassVar[str] = "linear-model"
+    own: ClassVar[tuple[str, ...]] = ("predict_proba", "decision_function", "to_sklearn")
 
     def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
         super().__init__(manifest, tables, path=path)

@@ -33,6 +33,14 @@ def named_columns(domain: Domain, columns: Sequence[str]) -> list[int]:
         raise QueryError(str(error)) from None
 
 
+def named_target(manifest: Mapping[str, Any], domain: Domain) -> str | None:
+    """The column that a release was made to predict, or else the one of its schema; None where the release has neither."""
+    for named in (manifest["parameters"].get("target"), manifest.get("target")):
+        if isinstance(named, str) and named in domain.names:
+            return named
+    return None
+
+
 def marginal_shape(domain: Domain, places: Sequence[int]) -> tuple[int, ...]:
     """How many codes each of the named columns has. Raises `QueryError` when a table of them would be too large to show."""
     shape = tuple(domain.axes[place].cardinality for place in places)

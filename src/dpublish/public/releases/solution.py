@@ -49,6 +49,7 @@ class SolutionRelease(Release):
     """The solution of one optimisation problem. `chosen`, `order`, `sides` and `assign` show it, as the problem has them."""
 
     kind: ClassVar[str] = "solution"
+    own: ClassVar[tuple[str, ...]] = ("chosen", "order", "sides", "assign", "cost_of", "to_json")
 
     def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
         super().__init__(manifest, tables, path=path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ from dpublish.public.estimation import Estimate, check_level
 from dpublish.public.frames import cell_frame, decode_cells, sample_rows, sql_frame
 from dpublish.public.manifest import read_domain, table, text, whole
 from dpublish.public.releases.base import Release
-from dpublish.public.releases.naming import marginal_frame, marginal_shape, named_columns
+from dpublish.public.releases.naming import marginal_frame, marginal_shape, named_columns, named_target
 from dpublish.query_classes import QueryClass, query_class
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class SyntheticRelease(Release):
     """Weighted cells. Queries of the class that it was made for have the stated error; others what follows from it."""
 
     kind: ClassVar[str] = "synthetic"
+    own: ClassVar[tuple[str, ...]] = ("answers",)
 
     def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
         super().__init__(manifest, tables, path=path)
@@ -181,7 +182,7 @@ class SyntheticRelease(Release):
         from dpublish.public.sql_limits import with_limits
 
         result = run_sql(query, sql_frame(self.cells, self.weights, self.domain), self.domain.names, self.domain.axes)
-        return result if level is None else with_limits(self, query, result, level)
+        return result if level is None else with_limits(self.estimate, self.domain, query, result, level)
 
     def to_frame(self) -> pl.DataFrame:
         """One row a cell and its weight as `weight`. Bins show as midpoints."""
@@ -192,6 +193,21 @@ class SyntheticRelease(Release):
         if not self.weights.any():
             raise QueryError("No cell of this release has a weight, so there is nothing to draw rows from.")
         return sample_rows(self.cells, self.weights, self.domain, self.rows if n is None else n, seed)
+
+    def fit(self, estimator: Any, *, target: str | None = None, features: Sequence[str] | None = None) -> Any:
+        """Train a scikit-learn estimator on the weighted cells. The fitted pipeline takes raw rows."""
+        from dpublish.public.learn import fit_pipeline
+
+        return fit_pipeline(self, estimator, target=target, features=features)
+
+    @property
+    def target(self) -> str | None:
+        """The column that the schema names as the one to predict, when the release has it."""
+        return named_target(self.manifest, self.domain)
+
+    def weighted_codes(self, columns: Sequence[str]) -> tuple[list[NDArray[np.int64]], NDArray[np.float64]]:
+        """The codes of the cells along some columns, and their weights."""
+        return [decode_cells(self.cells, self.domain, place) for place in named_columns(self.domain, columns)], self.weights
 
     def plot(self, *columns: str, level: float = 0.95, top: int = 25) -> Figure:
         """A bar chart with error bars for one column, a heat map for two."""

@@ -52,6 +52,7 @@ class WeightedRowsRelease(Release):
     """
 
     kind: ClassVar[str] = "weighted-rows"
+    own: ClassVar[tuple[str, ...]] = ("means", "measure_of", "attach", "truncate")
 
     def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
         super().__init__(manifest, tables, path=path)
@@ -169,10 +170,12 @@ class WeightedRowsRelease(Release):
 
         return count_table(self, columns, level)
 
-    def sql(self, query: str) -> pl.DataFrame:
+    def sql(self, query: str, *, level: float | None = None) -> pl.DataFrame:
         """Answer a SELECT over the table `release`; count(*) adds up to the number of private rows. No error bars."""
         from dpublish.public.sql import run_sql
 
+        if level is not None:
+            raise QueryError("SQL over weighted public rows gives no limits. Leave level out, or ask marginal or estimate.")
         scale = self.private_rows / len(self.sample_weight)
         frame = self.rows.with_columns(pl.Series(free_name("weight", tuple(self.rows.columns)), self.sample_weight * scale))
         return run_sql(query, frame, tuple(self.rows.columns), self.features.axes)

@@ -1,0 +1,103 @@
+"""What each kind of release can be asked: the table in the docs is the truth, and the rest is refused in words."""
+
+from __future__ import annotations
+
+import copy
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpublish.errors import QueryError
+from dpublish.public.releases.base import CALLS, KIND_MODULES, release_class
+from every_kind import NAMES, every_kind, rows
+
+PAGE = Path(__file__).parents[2] / "docs" / "python-api.md"
+HEADING = ["Kind", *CALLS, "its own"]
+
+CONDITIONS = {
+    "itemsets": "bread and not beer",
+    "halfspaces": "income + 100 * height >= 500",
+    "interval-tree": "income between 100 and 300",
+}
+COLUMNS = {"itemsets": "bread", "interval-tree": "income"}
+
+
+def table() -> dict[str, list[str]]:
+    lines = [re.split(r"\s*\|\s*", line.strip("| \n")) for line in PAGE.read_text().splitlines() if line.startswith("|")]
+    start = lines.index(HEADING)
+    body = lines[start + 2 : start + 2 + len(KIND_MODULES)]
+    return {line[0].strip("`"): [*line[1:], *[""] * (len(HEADING) - len(line))] for line in body}
+
+
+@pytest.mark.parametrize("kind", KIND_MODULES)
+def test_the_table_in_the_docs_is_exact(kind: str) -> None:
+    cls = release_class(kind)
+    written = table()[kind]
+    assert [name for name, mark in zip(CALLS, written, strict=False) if mark] == list(cls.offers())
+    assert re.findall(r"`(\w+)`", written[-1]) == list(cls.own)
+    assert all(hasattr(cls, name) for name in cls.own)
+
+
+def test_every_kind_is_tried() -> None:
+    assert set(every_kind()) == set(NAMES)
+    assert {release.kind for release in every_kind().values()} == set(KIND_MODULES) == set(table())
+
+
+def ask(release: Any, call: str, folder: Path) -> object:
+    """A call that this kind has, with arguments that suit it."""
+    from sklearn.linear_model import LinearRegression, LogisticRegression
+
+    column = COLUMNS.get(release.kind, "b")
+    match call:
+        case "estimate":
+            return release.estimate(CONDITIONS.get(release.kind, "b = 'yes'")).to_json()
+        case "marginal":
+            return release.marginal(column).height
+        case "sql":
+            return release.sql("select count(*) as n from release")["n"].item()
+        case "to_frame":
+            return release.to_frame().height
+        case "sample":
+            return release.sample(5, seed=1).height
+        case "fit" if release.kind == "interval-tree":
+            if len(release.columns) == 1:
+                with pytest.raises(QueryError, match="at least one feature"):
+                    release.fit(LinearRegression(), target="income")
+                return True
+            return release.fit(LinearRegression(), target="income").predict(rows(5)).shape
+        case "fit":
+            return set(release.fit(LogisticRegression(), target="b").predict(rows(50))) <= {"no", "yes", "(other)"}
+        case "predict":
+            return set(release.predict(rows(50))) <= {"no", "yes"}
+        case "plot":
+            return release.plot(*(() if release.kind in ("itemsets", "solution") else (column,)))
+        case _:
+            return release.report(folder / "page.html").stat().st_size
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_offered_works_and_the_rest_says_what_does(name: str, call: str, tmp_path: Path) -> None:
+    release = every_kind()[name]
+    if call in release.offers():
+        assert ask(release, call, tmp_path)
+        return
+    assert not hasattr(release, call)
+    with pytest.raises(QueryError, match=f"'{release.kind}' does not offer {call}. It offers .*report") as refused:
+        getattr(release, call)
+    assert isinstance(refused.value, AttributeError)
+
+
+def test_misspelt_names_stay_attribute_errors() -> None:
+    release = every_kind()["histogram"]
+    with pytest.raises(AttributeError, match="no attribute 'estimat'") as refused:
+        release.estimat  # noqa: B018
+    assert not isinstance(refused.value, QueryError)
+    assert copy.copy(release).summary() == release.summary()
+
+
+def test_sql_limits_are_a_sentence_where_there_are_none() -> None:
+    with pytest.raises(QueryError, match="no limits"):
+        every_kind()["weighted"].sql("select count(*) from release", level=0.95)
