@@ -57,6 +57,30 @@ def test_a_subquery_that_cannot_tell_is_refused(release: HistogramRelease) -> No
     ]
 
 
+@pytest.mark.parametrize("column", ["sick", "price", "day"])
+def test_limits_tell_other_from_missing(release: HistogramRelease, column: str) -> None:
+    told = {label: (low, high) for label, low, high in release.marginal(column).select(column, "low", "high").iter_rows()}
+    query = f"select {column}_other as o, {column}, count(*) as n from release group by {column}, {column}_other"
+    found = {(line[0], line[1]): line[3:] for line in release.sql(query, level=0.95).iter_rows()}
+    assert len(found) == 4
+    assert found[(True, None)] == told["(other)"]
+    assert found[(False, None)] == told["(missing)"]
+    alone = release.sql(f"select {column}_other, count(*) as n from release group by {column}_other", level=0.95)
+    assert alone.filter(pl.col(f"{column}_other")).row(0)[2:] == told["(other)"]
+
+
+@pytest.mark.parametrize("column", ["sick", "price", "day"])
+def test_limits_of_a_condition_on_a_flag(release: HistogramRelease, column: str) -> None:
+    def limits(condition: str) -> tuple[float, ...]:
+        return tuple(release.sql(f"select count(*) as n from release where {condition}", level=0.95).row(0))
+
+    other = release.estimate(f"{column} = '(other)'")
+    rest = release.estimate(f"{column} is null or {column} <> '(other)'")
+    assert limits(f"{column}_other")[1:] == limits(f"{column}_other = true")[1:] == (other.low, other.high)
+    # unlike a comparison with '(other)', a flag is known of missing values
+    assert limits(f"not {column}_other")[1:] == limits(f"({column}_OTHER) is false")[1:] == (rest.low, rest.high)
+
+
 SCHEMA = """
 [dataset]
 name = "shop"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,11 +10,12 @@ import numpy as np
 import polars as pl
 from sqlglot import exp
 
+from dpublish.columns import OTHER
 from dpublish.domain import Axis, Domain
 from dpublish.errors import QueryError
 from dpublish.public.constants import Tree, bare, shown
 from dpublish.public.estimation import Estimate, check_level
-from dpublish.public.frames import column_values, free_name
+from dpublish.public.frames import column_values, free_name, other_names
 from dpublish.public.predicate import All, Constant, Leaf, Node, parse_predicate, parse_sql
 from dpublish.public.sql import output_name
 
@@ -29,11 +30,19 @@ class Ask(Protocol):
 
 
 @dataclass(frozen=True)
+class _Group:
+    """What a SELECT groups by: a column of the release, or the flag beside it that says where it is '(other)'."""
+
+    place: int
+    flag: bool
+
+
+@dataclass(frozen=True)
 class _Question:
-    """What a SELECT counts: its condition, the columns that it groups by, and its counts, by their names in the result."""
+    """What a SELECT counts: its condition, what it groups by, and its counts, by their names in the result."""
 
     where: Node | None
-    groups: dict[str, int]
+    groups: dict[str, _Group]
     counts: tuple[str, ...]
 
 
@@ -43,14 +52,17 @@ def with_limits(ask: Ask, domain: Domain, query: str, result: pl.DataFrame, leve
     question = _question(query, domain)
     if result.height > MAX_LINES:
         raise QueryError(f"The result has {result.height:,} lines; limits are given for at most {MAX_LINES:,}. Add a LIMIT.")
-    axes = {name: domain.axes[place] for name, place in question.groups.items()}
-    known = {name: _by_value(question.groups[name], axis) for name, axis in axes.items()}
+    known = {name: _by_value(group, domain.axes[group.place]) for name, group in question.groups.items()}
     ends: list[tuple[float, float]] = []
     for line in result.select(list(question.groups)).iter_rows() if question.groups else [()] * result.height:
         try:
-            parts: list[Node] = [known[name][value] for name, value in zip(question.groups, line, strict=True)]
+            shown_codes = [known[name][value] for name, value in zip(question.groups, line, strict=True)]
         except KeyError:  # the names of columns and of results were mixed
             raise QueryError("Limits cannot tell which rows a line counts. Give no column the name of another.") from None
+        codes: dict[int, set[int]] = {}
+        for group, some in zip(question.groups.values(), shown_codes, strict=True):
+            codes[group.place] = codes.get(group.place, some) & some  # a column and its flag speak of the same codes
+        parts: list[Node] = [_test(place, domain.axes[place], sorted(some)) for place, some in codes.items()]
         parts += [question.where] if question.where is not None else []
         found = ask(All(tuple(parts)) if parts else Constant(True), level=level)
         ends.append((found.low, found.high))
@@ -73,24 +85,42 @@ def _question(query: str, domain: Domain) -> _Question:
     if tree.args.get("with") or tree.args.get("with_") or not isinstance(source.this, exp.Table):
         raise QueryError("Limits are given for counts straight from release: leave out subqueries, or level.")
     grouped = tree.args["group"].expressions if tree.args.get("group") else []
-    names = [_column(item, domain) for item in grouped]
+    flags = {flag: name for name, flag in other_names(domain.axes).items()}
+    names = [_column(item, (*domain.names, *flags)) for item in grouped]
     shown_as = {_plain(item): output_name(item) for item in tree.expressions}
     counts = tuple(output_name(item) for item in tree.expressions if _counts_rows(item))
     if not counts:
         raise QueryError("Limits are given for count(*), which the query does not ask for. Add it, or leave level out.")
-    groups: dict[str, int] = {}
+    groups: dict[str, _Group] = {}
     for name, item in zip(names, grouped, strict=True):
         label = next((label for plain, label in shown_as.items() if plain == name.lower()), None)
         if label is None:
             raise QueryError(f"Limits need to know which rows a line counts: select '{shown(item)}' too.")
-        groups[label] = domain.names.index(name)
+        groups[label] = _Group(domain.names.index(flags.get(name, name)), name in flags)
     where = tree.args.get("where")
-    return _Question(None if where is None else parse_predicate(where.this.sql(dialect="postgres"), domain), groups, counts)
+    return _Question(None if where is None else _condition(where.this, flags, domain), groups, counts)
 
 
-def _column(item: Tree, domain: Domain) -> str:
+def _condition(tree: Tree, flags: Mapping[str, str], domain: Domain) -> Node:
+    """A WHERE as a predicate, which has no flags: it compares their columns with '(other)'."""
+    columns = {flag.lower(): name for flag, name in flags.items() if flag.lower() not in map(str.lower, domain.names)}
+
+    def plain(node: Tree) -> Tree:
+        told = isinstance(node, exp.EQ | exp.Is) and isinstance(node.expression, exp.Boolean)
+        flag = bare(node.this) if told else node
+        if not isinstance(flag, exp.Column) or flag.name.lower() not in columns:
+            return node
+        column = exp.Column(this=exp.to_identifier(columns[flag.name.lower()], quoted=True))
+        present = exp.Not(this=exp.Is(this=column.copy(), expression=exp.Null()))  # a flag is false, not unknown, of missing
+        is_other = exp.And(this=present, expression=exp.EQ(this=column, expression=exp.Literal.string(OTHER)))
+        return exp.Paren(this=is_other) if not told or node.expression.this else exp.Not(this=exp.Paren(this=is_other))
+
+    return parse_predicate(tree.copy().transform(plain).sql(dialect="postgres"), domain)
+
+
+def _column(item: Tree, names: Sequence[str]) -> str:
     item = bare(item)
-    found = [name for name in domain.names if isinstance(item, exp.Column) and name.lower() == item.name.lower()]
+    found = [name for name in names if isinstance(item, exp.Column) and name.lower() == item.name.lower()]
     exact = [name for name in found if name == item.name]
     if not found:
         raise QueryError(f"Limits are given for counts by columns, and '{shown(item)}' is none. Leave level out for it.")
@@ -108,12 +138,14 @@ def _counts_rows(item: Tree) -> bool:
     return isinstance(item, exp.Count) and (item.this is None or isinstance(item.this, exp.Star | exp.Literal))
 
 
-def _by_value(place: int, axis: Axis) -> dict[Any, Leaf]:
-    """For every value that a line can show, the test that its rows pass. Null stands for all codes that have no value."""
-    codes: dict[Any, list[int]] = {}
-    for code, value in enumerate(column_values(axis, np.arange(axis.cardinality)).to_list()):
-        codes.setdefault(value, []).append(code)
-    return {value: _test(place, axis, some) for value, some in codes.items()}
+def _by_value(group: _Group, axis: Axis) -> dict[Any, set[int]]:
+    """For every value that a line can show, the codes of its rows. Null stands for all codes that have no value."""
+    every = np.arange(axis.cardinality)
+    values = (every == axis.other_code).tolist() if group.flag else column_values(axis, every).to_list()
+    codes: dict[Any, set[int]] = {}
+    for code, value in enumerate(values):
+        codes.setdefault(value, set()).add(code)
+    return codes
 
 
 def _test(place: int, axis: Axis, codes: Sequence[int]) -> Leaf:
