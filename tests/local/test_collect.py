@@ -338,3 +338,16 @@ def test_a_byte_order_mark_is_no_part_of_the_first_name(folder: Path) -> None:
     collector = Collector(survey)
     collector.read(Path("reports.csv"))
     assert collector.people == len(reports.splitlines()) - 1
+
+
+def test_as_many_common_values_are_shown_as_asked_for(folder: Path, dpublish: Callable[..., tuple[int, str, str]]) -> None:
+    names = [f"v{number}" for number in range(30)]
+    Path("many.toml").write_text(
+        f'[survey]\nname = "many"\nepsilon = 8\n[questions.drink]\nmethod = "heavy-hitters"\nlevels = {names}\nepsilon = 8\n'
+    )
+    Path("many.csv").write_text("drink\n" + "\n".join(names * 2000) + "\n")
+    assert dpublish("local", "randomize", "many.csv", "--survey", "many.toml", "--out", "reports.csv")[0] == 0
+    for most in ("7", "30"):
+        code, out, _ = dpublish("local", "aggregate", "reports.csv", "--survey", "many.toml", "--rows", most, "--json")
+        assert code == 0
+        assert len(json.loads(out)["questions"]["drink"]) == int(most)

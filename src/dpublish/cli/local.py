@@ -120,7 +120,7 @@ def aggregate(
     collector = Collector(read)
     for path in reports:
         collector.read(path)
-    results = collector.results(level=level)
+    results = collector.results(level=level, most=most)
     document = {
         "survey": read.name,
         "digest": read.digest,

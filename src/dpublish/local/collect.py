@@ -31,6 +31,9 @@ from dpublish.local.unary import UnaryEncoding
 from dpublish.local.wallet import Wallet, person_name
 from dpublish.outputs import keep_apart
 
+KEPT = 64
+"""Prefixes of heavy hitters that are extended, unless more values are asked for."""
+
 ROWS_AT_ONCE = 1 << 16
 MARK = "survey"
 LONGEST_ANSWER = (1 << 31) - 1
@@ -159,8 +162,8 @@ class Collector:
                 self._tallies[name].add(reports)
         self.people += len(rows)
 
-    def results(self, *, level: float = 0.95) -> dict[str, Any]:
-        """For each question: Frequencies, LocalEstimate (a mean), ConjunctionEstimates, or a list of Hitter."""
+    def results(self, *, level: float = 0.95, most: int = 20) -> dict[str, Any]:
+        """For each question: Frequencies, LocalEstimate (a mean), ConjunctionEstimates, or a list of at most `most` Hitter."""
         normal_quantile(level)
         if self.people == 0:
             raise QueryError("There are no reports to estimate from.")
@@ -168,7 +171,7 @@ class Collector:
         for name, question in self.survey.questions.items():
             randomizer = question.randomizer
             if isinstance(randomizer, HeavyHitters):
-                out[name] = randomizer.aggregate(np.concatenate(self._kept[name]), level=level)
+                out[name] = randomizer.aggregate(np.concatenate(self._kept[name]), most=most, keep=max(KEPT, most), level=level)
             elif isinstance(
                 randomizer, Conjunctions | MeanResponse | KaryResponse | UnaryEncoding | LocalHashing | HadamardResponse
             ):
