@@ -98,6 +98,20 @@ def test_misspelt_names_stay_attribute_errors() -> None:
     assert copy.copy(release).summary() == release.summary()
 
 
+EXAMPLES = {"itemsets": "bread and not milk", "halfspaces": "2 * age"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_empty_question_is_met_with_an_example_of_the_kind(name: str) -> None:
+    release = every_kind()[name]
+    if "estimate" in release.offers():
+        with pytest.raises(QueryError, match=re.escape(f"for example: {EXAMPLES.get(release.kind, 'age >= 40')}")):
+            release.estimate("  ")
+    if "sql" in release.offers():
+        with pytest.raises(QueryError, match="for example: select income"):
+            release.sql("")
+
+
 def test_sql_limits_are_a_sentence_where_there_are_none() -> None:
     with pytest.raises(QueryError, match="no limits"):
         every_kind()["weighted"].sql("select count(*) from release", level=0.95)

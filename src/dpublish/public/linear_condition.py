@@ -13,7 +13,8 @@ from dpublish.errors import QueryError, did_you_mean
 from dpublish.public.constants import Tree, bare, read_constant, shown
 from dpublish.public.predicate import MAX_DEPTH, parse_sql
 
-_EXAMPLE = "Write for example: 2 * age + weight >= 150."
+_CONDITION = "2 * age + weight >= 150"
+_EXAMPLE = f"Write for example: {_CONDITION}."
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ def linear_condition(text: str, columns: Sequence[str]) -> tuple[dict[str, float
 
     Strict and other comparisons are taken alike: what lies on the plane itself is within the margin either way.
     """
-    tree = bare(parse_sql(text))
+    tree = bare(parse_sql(text, example=_CONDITION))
     if isinstance(tree, exp.GTE | exp.GT):
         sign = 1.0
     elif isinstance(tree, exp.LTE | exp.LT):

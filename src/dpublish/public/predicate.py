@@ -79,12 +79,12 @@ def parse_predicate(text: str | Node, domain: Domain) -> Node:
     return _Reader(domain).read(parse_sql(text), negated=False, depth=0)
 
 
-def parse_sql(text: str) -> Tree:
-    """sqlglot's tree of a text, or a `QueryError` with a caret under the mistake."""
+def parse_sql(text: str, *, example: str = "age >= 40 and income = '>50K'") -> Tree:
+    """sqlglot's tree of a text, or a `QueryError` with a caret under the mistake, or with an example where there is none."""
     if not isinstance(text, str):
         raise QueryError(f"A query must be text, not {type(text).__name__}.")
     if not text.strip():
-        raise QueryError("The query is empty. Write for example: age >= 40 and income = '>50K'.")
+        raise QueryError(f"The query is empty. Write for example: {example}.")
     if len(text) > MAX_TEXT:
         raise QueryError(f"The query has {len(text)} characters; at most {MAX_TEXT} are read.")
     try:
@@ -100,6 +100,11 @@ def parse_sql(text: str) -> Tree:
     if len(trees) != 1 or trees[0] is None:
         raise QueryError("Give one query, without ';' in it.")
     return trees[0]
+
+
+def parse_select(text: str) -> Tree:
+    """The same for a whole query."""
+    return parse_sql(text, example="select income, count(*) from release group by income")
 
 
 def _syntax_message(text: str, error: sqlglot.errors.ParseError) -> str:

@@ -52,7 +52,8 @@ Node = Item | Not | Every | Some | Always
 
 def parse_items(text: str, position: Mapping[str, int]) -> Node:
     """Read a question; names with blanks or signs in them need quotes."""
-    return _read(parse_sql(text), position, 0)
+    names = [name if name.isidentifier() else f'"{name}"' for name in list(position)[:2]]
+    return _read(parse_sql(text, example=" and not ".join(names)), position, 0)
 
 
 def _read(tree: Any, position: Mapping[str, int], depth: int) -> Node:

@@ -24,7 +24,7 @@ from dpublish.errors import QueryError, did_you_mean
 from dpublish.public.constants import Tree, bare, shown
 from dpublish.public.frames import free_name, other_names
 from dpublish.public.level_order import Order, Orders, keep_orders, order_of, with_orders
-from dpublish.public.predicate import MAX_DEPTH, parse_sql
+from dpublish.public.predicate import MAX_DEPTH, parse_select
 
 _CLAUSES = {"with", "with_", "expressions", "from", "from_", "where", "group", "having", "order", "limit", "offset", "distinct"}
 _AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
@@ -70,7 +70,7 @@ def run_sql(query: str, frame: pl.DataFrame, columns: tuple[str, ...], axes: Seq
     weight = free_name("row_weight", columns)
     table, orders = with_orders(frame.rename({frame.columns[-1]: weight}), axes)
     try:
-        tree = parse_sql(query)
+        tree = parse_select(query)
         if not isinstance(tree, exp.Select):
             raise QueryError("Only a SELECT can be run, for example: select income, count(*) from release group by income.")
         shape = _Rewriter(weight).select(tree, {"release": _Shape(columns, True, orders, others)}, depth=0, outermost=True)

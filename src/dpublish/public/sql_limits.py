@@ -16,7 +16,7 @@ from dpublish.errors import QueryError
 from dpublish.public.constants import Tree, bare, shown
 from dpublish.public.estimation import Estimate, check_level
 from dpublish.public.frames import column_values, free_name, other_names
-from dpublish.public.predicate import All, Constant, Leaf, Node, parse_predicate, parse_sql
+from dpublish.public.predicate import All, Constant, Leaf, Node, parse_predicate, parse_select
 from dpublish.public.sql import output_name
 
 MAX_LINES = 2_000
@@ -80,7 +80,7 @@ def with_limits(ask: Ask, domain: Domain, query: str, result: pl.DataFrame, leve
 
 
 def _question(query: str, domain: Domain) -> _Question:
-    tree = parse_sql(query)
+    tree = parse_select(query)
     source = tree.args.get("from") or tree.args.get("from_")
     if tree.args.get("with") or tree.args.get("with_") or not isinstance(source.this, exp.Table):
         raise QueryError("Limits are given for counts straight from release: leave out subqueries, or level.")

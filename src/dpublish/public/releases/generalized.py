@@ -175,9 +175,9 @@ class GeneralizedRelease(Release):
         """The columns that a query names, all for a bare star. Only those are spread out: all at once may be too many."""
         from sqlglot import exp
 
-        from dpublish.public.predicate import parse_sql
+        from dpublish.public.predicate import parse_select
 
-        tree = parse_sql(query)
+        tree = parse_select(query)
         if any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star)):
             return list(range(len(self.domain.axes)))
         named = {column.name.lower() for column in tree.find_all(exp.Column)}

@@ -279,9 +279,9 @@ class JoinedRelease(Release):
         """The columns that a query names; None when it asks for all of them, and drawn rows are fewer than combinations."""
         from sqlglot import exp
 
-        from dpublish.public.predicate import parse_sql
+        from dpublish.public.predicate import parse_select
 
-        tree = parse_sql(query)
+        tree = parse_select(query)
         if any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star)):
             return list(range(len(self.domain.names))) if math.prod(self.domain.shape) <= DRAWN else None
         named = {node.name.lower() for node in tree.find_all(exp.Column)}
