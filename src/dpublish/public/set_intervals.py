@@ -4,6 +4,9 @@ Every published number is the noisy count of a cell: one combination of children
 For a question, a cell is decided when all records in it satisfy the question, or none does. The first decided cells on the way
 from the root are disjoint. The scores of those that are true add up to at most the answer, on average, and the scores of those
 that are false to at most what is left of the total. `low` comes from the first sum, `high` from the second.
+
+Where every cell is published, the sums are unbiased, and together they are a second measurement of the total. What the two
+measurements differ by is divided as their noise allows, which gives every sum the least variance.
 """
 
 from __future__ import annotations
@@ -85,6 +88,14 @@ class Intervals:
         total = float(self._total.value) if self._total.known else None
         return consistent_weights(self._partitions, self._itemsets, self._generations, total)
 
+    def settled_counts(self) -> Floats:
+        """The counts of the itemsets of a release that leaves none out, each with its due part of what the total has more."""
+        counts, spread = self._itemsets.count.astype(np.float64), self._cumulants[1][0]
+        whole = spread.sum() + self._total.cumulants[0]
+        if not self._total.known or whole <= 0:
+            return counts
+        return np.asarray(counts + spread / whole * (self._total.value - counts.sum()))
+
     def _spread(self, cells: Cells) -> tuple[Floats, Floats, Floats]:
         out = (np.zeros(cells.count.size), np.zeros(cells.count.size), np.zeros(cells.count.size))
         for number, law in enumerate(self._laws):
@@ -106,9 +117,15 @@ class Intervals:
             return Estimate(value=0.0, standard_error=0.0, low=0.0, high=0.0, level=level)
         true = self._side(question, truths, leaf_truths, 1)
         false = self._side(question, truths, leaf_truths, -1)
+        everything = all(law is None for law in self._laws)
+        if everything:
+            true = true.settled(false, self._total)
+        elif truths[0] == 1 and self._total.known:  # all records: their own count says it best
+            second, fourth = self._total.cumulants
+            true = _Sum(float(self._total.value), second, 0.0, fourth)
         low = max(0.0, true.score - true.quantile(alpha / 2))
         high, value, lost = float(self._total.ceiling), true.score, 0.0
-        if all(law is None for law in self._laws):
+        if everything:
             # nothing was left out: the sum itself has an upper error bar
             high = min(high, true.score + true.quantile(alpha / 2))
         elif self._total.known:
@@ -140,17 +157,18 @@ class Intervals:
     def _side(self, question: Node, truths: Truths, leaf_truths: Truths, side: int) -> _Sum:
         """The sum over the first decided cells that are true (side 1) or false (-1)."""
         parts, sets = self._partitions, self._itemsets
-        opened = truths[parts.parent] == 0
-        opened[0] = False
-        chosen = [np.flatnonzero(opened & (truths == side)), np.flatnonzero((truths[sets.parent] == 0) & (leaf_truths == side))]
+        opened = truths == 0
+        opened[0] = True  # a question about all records is decided at the root, which is no cell
+        chosen = [
+            np.flatnonzero(opened[parts.parent] & (truths == side)),
+            np.flatnonzero(opened[sets.parent] & (leaf_truths == side)),
+        ]
+        chosen[0] = chosen[0][chosen[0] > 0]
         totals = np.zeros(4)
         for cells, (k2, k3, k4), rows in zip((parts, sets), self._cumulants, chosen, strict=True):
             totals += [cells.count[rows].sum(), k2[rows].sum(), k3[rows].sum(), k4[rows].sum()]
         kept = np.bincount(np.concatenate([parts.parent[chosen[0]], sets.parent[chosen[1]]]), minlength=truths.size)
         totals[0] -= self._shortfall(question, truths, kept, side)
-        if truths[0] == side:  # decided at the root: all records
-            second, fourth = self._total.cumulants
-            return _Sum(float(self._total.value) if self._total.known else 0.0, second, 0.0, fourth)
         return _Sum(*(float(number) for number in totals))
 
     def _shortfall(self, question: Node, truths: Truths, kept: NDArray[np.int64], side: int) -> float:
@@ -158,6 +176,8 @@ class Intervals:
         out = 0.0
         open_rows = np.flatnonzero((truths == 0) & (self._next_law >= 0))
         cells = self._decided_cells(question, open_rows, side)
+        if truths[0] == side and self._next_law[0] >= 0:
+            open_rows, cells = np.zeros(1, dtype=np.int64), np.array([self._combinations(int(self._next[0]))])
         for number, law in enumerate(self._laws):
             if law is not None:
                 rows = self._next_law[open_rows] == number
@@ -188,12 +208,11 @@ class Intervals:
         states: Sequence[int],
         side: int,
     ) -> float:
-        width = int(self._tree.offset[node + 1] - self._tree.offset[node])
         under = {path[node][0] for path, state in zip(paths, states, strict=True) if node in path and state == 0}
         if not under:
             return 0.0
         if len(under) > MAX_OPEN_BITS:
-            return float((1 << width) - 1)  # too many to count: all of them, which only makes the interval wider
+            return self._combinations(node)  # too many to count: all of them, which only makes the interval wider
         bit = {place: number for number, place in enumerate(sorted(under))}
         combos = np.arange(1 << len(bit))
         after: dict[int, Truths] = {}
@@ -205,8 +224,12 @@ class Intervals:
                 now = np.where(here, np.int8(1 if leaf else 0), np.int8(-1))
             after[item] = now
         hits = truth_of(question, after.__getitem__, combos.size) == side
-        masks = float(hits.sum()) * 2.0 ** (width - len(bit))
+        masks = float(hits.sum()) * (self._combinations(node) + 1.0) / 2.0 ** len(bit)
         return masks - 1.0 if hits[0] else masks  # a record that touches no child is in no cell
+
+    def _combinations(self, node: int) -> float:
+        """How many sets of children of a node a record may touch."""
+        return 2.0 ** int(self._tree.offset[node + 1] - self._tree.offset[node]) - 1.0
 
     def _states(self, item: int) -> Truths:
         """Whether an item is in all records of a partition (1), in none (-1), or undecided, for every partition."""
@@ -232,6 +255,24 @@ class _Sum:
     k2: float
     k3: float
     k4: float
+
+    def settled(self, rest: _Sum, total: Total) -> _Sum:
+        """This sum with its due part of what `total` has more than the sums of all cells have, for unbiased sums.
+
+        The part is that of its variance, which makes the variance of the result the least that a weighted sum can have.
+        """
+        second, fourth = total.cumulants
+        spread = self.k2 + rest.k2 + second
+        if not total.known or spread <= 0:
+            return self
+        part = self.k2 / spread
+        own = 1.0 - part
+        return _Sum(
+            self.score + part * (total.value - self.score - rest.score),
+            own**2 * self.k2 + part**2 * (rest.k2 + second),
+            0.0,
+            own**4 * self.k4 + part**4 * (rest.k4 + fourth),
+        )
 
     def quantile(self, alpha: float, second: float = 0.0, fourth: float = 0.0) -> float:
         """How far the sum may lie above its mean; `second` and `fourth` are those of an independent number added to it."""

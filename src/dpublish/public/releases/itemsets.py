@@ -91,7 +91,7 @@ class ItemsetRelease(Release):
         if self.complete:
             from dpublish.public.set_consistency import clipped_weights
 
-            weights = clipped_weights(self.counts, float(self.total.value) if self.total.known else None)
+            weights = clipped_weights(self.counts, float(self.transactions) if self.total.known else None)
         else:
             weights = self._intervals.consistent_weights()
         return WeightedSets(self.sets.offsets, self.sets.members, weights, self.sets.items)
@@ -104,7 +104,7 @@ class ItemsetRelease(Release):
     @cached_property
     def _signed(self) -> NDArray[np.float64]:
         """The supports of all itemsets of a complete release."""
-        return support_table(replace(self.sets, weights=self.counts.astype(np.float64)))
+        return support_table(replace(self.sets, weights=self._intervals.settled_counts()))
 
     def _most_frequent(
         self, k: int, consistent: bool, *, min_size: int = 1, max_size: int | None = None
@@ -267,8 +267,10 @@ class ItemsetRelease(Release):
 
     @property
     def transactions(self) -> int:
-        """The number of transactions the release speaks of: noisy, or the sum of the published counts."""
-        return max(0, self.total.value) if self.total.known else int(self.counts.sum())
+        """The number of transactions the release speaks of: noisy, or from the published counts where they say it better."""
+        if self.complete or not self.total.known:
+            return max(0, round(float(self._intervals.settled_counts().sum())))
+        return max(0, self.total.value)
 
     def summary(self) -> dict[str, str]:
         rows = super().summary()
