@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import html
 import importlib
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -89,6 +90,16 @@ class Release(abc.ABC):
     def privacy(self) -> str:
         """The guarantee, in words."""
         return str(self.manifest["privacy"]["statement"])
+
+    @property
+    def most_rows(self) -> float:
+        """A number of rows that no count exceeds: the public one under replace-one, otherwise none (infinity)."""
+        facts = self.manifest["privacy"]
+        size, each = facts.get("size"), facts.get("max_rows_per_unit", 1)
+        whole = all(
+            isinstance(number, int) and not isinstance(number, bool) and 0 < number <= 1 << 52 for number in (size, each)
+        )
+        return float(size * each) if whole and facts.get("neighbours") == "replace-one" else math.inf
 
     @property
     def publishable(self) -> bool:

@@ -132,7 +132,7 @@ class GeneralizedRelease(Release):
         counts = self.counts[rows].astype(np.float64)
         least, most = total(np.where(inside, counts, 0.0)), total(np.where(touched, counts, 0.0))
         low, high = whole_rows(least - reach(inside), most + reach(touched))
-        low, high = np.maximum(low, 0.0), np.maximum(high, np.maximum(low, 0.0))
+        low, high = (np.clip(end, 0.0, self.most_rows) for end in (low, np.maximum(low, high)))
         # how a region that is cut divides is not known: spread as if any division were as likely. A level that is rare is rare
         # in every region, so divisions go together and their errors add up, not their squares
         cut = total(np.where(touched & ~inside, np.maximum(counts, 0.0), 0.0)) ** 2 / 12
@@ -217,7 +217,7 @@ class GeneralizedRelease(Release):
     @property
     def rows(self) -> int:
         """The number of rows the release speaks of: the sum of its counts."""
-        return max(0, int(self.counts.sum()))
+        return int(min(max(0, int(self.counts.sum())), self.most_rows))
 
     def to_frame(self) -> pl.DataFrame:
         """One row a region: the values of each column as text, and the noisy count as `weight`."""

@@ -74,7 +74,7 @@ class HalfspacesRelease(Release):
     @property
     def rows(self) -> float:
         """The estimated number of rows: every projection counts all of them."""
-        return float(self.counts.sum(axis=1).mean())
+        return min(float(self.counts.sum(axis=1).mean()), self.most_rows)
 
     def count(self, weights: Mapping[str, float], *, above: float, level: float = 0.95) -> HalfspaceEstimate:
         """How many rows have a weighted sum of columns of at least `above`, in the columns' own units (dates: ordinals)."""
@@ -101,9 +101,10 @@ class HalfspacesRelease(Release):
         value = float(np.median(answers))
         width = half_width(error * error, (1 - level) / 2, "laplace")
         cut = max(0.0, most - least)
-        low, high = (max(0.0, float(end)) for end in whole_rows(min(value, least) - width, max(value, most) + width))
+        ends = whole_rows(min(value, least) - width, max(value, most) + width)
+        low, high = (min(max(0.0, float(end)), self.most_rows) for end in ends)
         return HalfspaceEstimate(
-            value=min(max(value, low), high),  # noise may take it below 0, where no count is
+            value=min(max(value, low), high),  # noise may take it where no count is
             standard_error=math.hypot(error, cut / math.sqrt(12)),
             low=low,
             high=high,

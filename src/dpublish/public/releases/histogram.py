@@ -130,7 +130,8 @@ class HistogramRelease(Release):
     @property
     def rows(self) -> int:
         """The number of rows the release speaks of: public, noisy, or the sum of the released counts."""
-        return max(0, self.total.value) if self.total.known else int(self.counts.sum())
+        value = max(0, self.total.value) if self.total.known else int(self.counts.sum())
+        return int(min(value, self.total.ceiling))
 
     @property
     def target(self) -> str | None:

@@ -76,7 +76,7 @@ class IntervalTreeRelease(Release):
     @property
     def rows(self) -> float:
         """The estimated number of rows."""
-        return float(self.counts.sum())
+        return min(float(self.counts.sum()), self._most)
 
     def count(self, *bounds: Any, level: float = 0.95, **named: Bounds) -> Estimate:
         """How many rows lie in an interval or box, both ends included, with an error bar.

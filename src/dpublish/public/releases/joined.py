@@ -79,7 +79,7 @@ class JoinedRelease(Release):
     @property
     def rows(self) -> int:
         """The number of rows the release speaks of: public, or estimated from all tables."""
-        return round(self.model.total)
+        return round(min(self.model.total, self.most_rows))
 
     @property
     def target(self) -> str | None:
@@ -108,17 +108,19 @@ class JoinedRelease(Release):
         from dpublish.public.predicate import parse_predicate
 
         node = parse_predicate(predicate, self.domain)
-        value = self._expected(node)
+        value = min(self._expected(node), self.most_rows)
         found = self.intervals.range_of(node, level)
-        return JoinedEstimate(value, found.error, min(found.low, value), max(found.high, value), level, found.note)
+        high = min(max(found.high, value), self.most_rows)
+        return JoinedEstimate(value, found.error, min(found.low, value), high, level, found.note)
 
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
         """Counts of every combination of codes of the named columns: labels, count, standard_error, low, high."""
         indexes = named_columns(self.domain, columns)
         marginal_shape(self.domain, indexes)  # refuses a table that is too large, before anything is worked out
-        value = self._counts(indexes)
+        value = np.minimum(self._counts(indexes), self.most_rows)
         low, high, error = self._ranges(indexes, level)
-        figures = {"count": value, "standard_error": error, "low": np.minimum(low, value), "high": np.maximum(high, value)}
+        low, high = np.minimum(low, value), np.minimum(np.maximum(high, value), self.most_rows)
+        figures = {"count": value, "standard_error": error, "low": low, "high": high}
         return marginal_frame(self.domain, indexes, {name: got.ravel() for name, got in figures.items()})
 
     def sql(self, query: str, *, level: float | None = None) -> pl.DataFrame:
