@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -115,3 +116,17 @@ def test_an_empty_question_is_met_with_an_example_of_the_kind(name: str) -> None
 def test_sql_limits_are_a_sentence_where_there_are_none() -> None:
     with pytest.raises(QueryError, match="no limits"):
         every_kind()["weighted"].sql("select count(*) from release", level=0.95)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_copies_and_pickles_answer_alike(name: str) -> None:
+    """After use, too: what was worked out on the way is not part of them, and some of it cannot be pickled."""
+    release = every_kind()[name]
+    copies = [copy.copy(release), copy.deepcopy(release), pickle.loads(pickle.dumps(release))]
+    if "estimate" in release.offers():
+        condition = CONDITIONS.get(release.kind, "b = 'yes'")
+        before = release.estimate(condition)
+        copies.append(pickle.loads(pickle.dumps(release)))
+        assert all(one.estimate(condition) == before for one in copies)
+    assert all(one.summary() == release.summary() for one in copies)
+    assert all(one.offers() == release.offers() for one in copies)

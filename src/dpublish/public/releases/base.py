@@ -7,6 +7,7 @@ import html
 import importlib
 import math
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -71,6 +72,13 @@ class Release(abc.ABC):
         if not isinstance(release, cls):
             raise BundleError(f"'{path}' holds a release of kind '{release.kind}', not '{cls.kind}'.")
         return release
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy or a pickle holds: all but what was worked out on the way, which can be worked out again."""
+        derived = {
+            name for cls in type(self).__mro__ for name, value in vars(cls).items() if isinstance(value, cached_property)
+        }
+        return {name: value for name, value in vars(self).items() if name not in derived}
 
     @classmethod
     def offers(cls) -> tuple[str, ...]:

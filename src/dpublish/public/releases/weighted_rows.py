@@ -116,9 +116,6 @@ class WeightedRowsRelease(Release):
         if frame_digest(frame) != wanted:
             raise QueryError("These are not the public rows that the weights belong to: their SHA-256 is another.")
         other = copy.copy(self)
-        other.__dict__.pop("_codes", None)
-        other.__dict__.pop("_errors", None)
-        other.__dict__.pop("_between", None)
         other._rows = with_truth(frame, axes)
         return other
 
@@ -128,8 +125,6 @@ class WeightedRowsRelease(Release):
             raise QueryError(f"limit must be at least 1 (weights have mean 1), not {limit!r}.")
         other = copy.copy(self)
         cut = np.minimum(self.sample_weight, limit)
-        other.__dict__.pop("_errors", None)
-        other.__dict__.pop("_between", None)
         other.sample_weight = cut / cut.mean()
         return other
 
