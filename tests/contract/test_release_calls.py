@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 import re
 from pathlib import Path
@@ -130,3 +131,13 @@ def test_copies_and_pickles_answer_alike(name: str) -> None:
         assert all(one.estimate(condition) == before for one in copies)
     assert all(one.summary() == release.summary() for one in copies)
     assert all(one.offers() == release.offers() for one in copies)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_estimate_says_as_json_what_it_says_in_python(name: str) -> None:
+    release = every_kind()[name]
+    if "estimate" in release.offers():
+        estimate = release.estimate(CONDITIONS.get(release.kind, "b = 'yes'"))
+        written = json.loads(json.dumps(estimate.to_json()))
+        assert written == estimate.to_json()
+        assert set(written) == set(vars(estimate))

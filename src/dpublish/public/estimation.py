@@ -6,7 +6,7 @@ Everything works on many sets of cells at once, so that a marginal table costs o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -30,14 +30,10 @@ class Estimate:
     def __str__(self) -> str:
         return f"{self.value:,.0f} ({100 * self.level:.4g}% interval {self.low:,.0f} to {self.high:,.0f})"
 
-    def to_json(self) -> dict[str, float]:
-        return {
-            "value": self.value,
-            "standard_error": self.standard_error,
-            "low": self.low,
-            "high": self.high,
-            "level": self.level,
-        }
+    def to_json(self) -> dict[str, Any]:
+        """All that the estimate says, under the names of its attributes."""
+        said = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in said.items()}
 
 
 @dataclass(frozen=True)

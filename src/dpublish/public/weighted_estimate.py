@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from dpublish.public.estimation import Estimate
 from dpublish.public.weighted_limits import Basis
@@ -60,20 +59,6 @@ class WeightedEstimate(Estimate):
             return f"{self.value:,.4g} ({ends} if private rows are like public ones; no {100 * self.level:.4g}% interval)"
         bounds = ", by bounds" if self.basis == "bounds" else ""
         return f"{self.value:,.4g} ({100 * self.level:.4g}% interval {ends}{bounds})"
-
-    def to_json(self) -> dict[str, Any]:
-        more = (
-            "noise_error",
-            "sampling_error",
-            "shrinkage",
-            "explained",
-            "effective_rows",
-            "basis",
-            "note",
-            "model_low",
-            "model_high",
-        )
-        return {**super().to_json(), **{name: getattr(self, name) for name in more}, "warnings": list(self.warnings)}
 
 
 def note_of(basis: Basis, variant: str, model: tuple[float, float] | None = None) -> str:

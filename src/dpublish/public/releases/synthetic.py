@@ -45,9 +45,6 @@ class SyntheticEstimate(Estimate):
 
     note: str
 
-    def to_json(self) -> dict[str, Any]:
-        return {**super().to_json(), "note": self.note}
-
 
 class SyntheticRelease(Release):
     """Weighted cells. Queries of the class that it was made for have the stated error; others what follows from it."""
