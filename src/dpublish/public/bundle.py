@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 MAX_ROWS = 1 << 31
 _ROWS_PER_BYTE = 64
 _FREE_ROWS = 1 << 20
+_MEMORY_PER_BYTE = 1 << 10
+_FREE_MEMORY = 1 << 30  # shared by the tables of a release
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Bundle:
             raise BundleError(f"'{file}' has another size than the manifest says. The release was altered or damaged.")
         if hashlib.sha256(data).hexdigest() != entry["sha256"]:
             raise BundleError(f"'{file}' does not match its hash in the manifest. The release was altered or damaged.")
-        return read_table(data, file, entry["rows"])
+        return read_table(data, file, entry["rows"], tables=len(self.names))
 
 
 def write_bundle(
@@ -98,8 +100,9 @@ def read_bundle(path: str | Path) -> Bundle:
     return Bundle(Path(path), manifest, hashlib.sha256(content).hexdigest(), container)
 
 
-def read_table(data: bytes, file: str, rows: int) -> pl.DataFrame:
-    """Parquet bytes as a frame. The declared number of rows is checked against the footer before anything is decoded."""
+def read_table(data: bytes, file: str, rows: int, *, tables: int = 1) -> pl.DataFrame:
+    """Parquet bytes as a frame, one of so many `tables`. The declared number of rows is checked against the footer, and what
+    the pages would take in memory against the size of the file, before anything is decoded."""
     import polars as pl
 
     if rows > MAX_ROWS or rows > _ROWS_PER_BYTE * len(data) + _FREE_ROWS:
@@ -107,9 +110,11 @@ def read_table(data: bytes, file: str, rows: int) -> pl.DataFrame:
     if data[:4] != b"PAR1" or data[-4:] != b"PAR1":
         raise BundleError(f"'{file}' is not a Parquet file.")
     try:
-        found = stated_rows(data)
+        found = stated_rows(data, _MEMORY_PER_BYTE * len(data) + _FREE_MEMORY // tables)
     except Unbelievable:
-        raise BundleError(f"'{file}' cannot be read as Parquet: its sizes do not fit together.") from None
+        raise BundleError(
+            f"'{file}' cannot be read as Parquet: its sizes do not fit together, or ask for too much memory."
+        ) from None
     try:
         with quiet_native_code():  # a panic of the reader prints a backtrace that tells an analyst nothing
             frame = pl.read_parquet(io.BytesIO(data)) if found == rows else None

@@ -1,8 +1,9 @@
 """Are the sizes that a Parquet file states believable? Looked at before a reader is let loose on a file from anywhere.
 
 The reader allocates what page headers ask for. A negative count in a crafted header becomes a size near 2^61, and a failed
-allocation ends the whole process, which no exception handler can prevent. So the footer and all page headers (Thrift's compact
-encoding) are walked here first. Nothing is decoded.
+allocation ends the whole process, which no exception handler can prevent. Honest sizes can be too many as well: a page of one
+letter two billion times over is a few kilobytes in the file. So the footer and all page headers (Thrift's compact encoding) are
+walked here first, and what they ask for is added up. Nothing is decoded.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import Any
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _, _STRUCT = range(1, 13)
 _MAX_DEPTH = 12
 _MAX_PAGE_BYTES = 1 << 31
+_VALUE_BYTES = 16  # what one value takes in memory at most, beside the bytes of its page: repeated ones have next to none there
+_SHARED_PREFIXES = 7  # texts that repeat the one before: how long they become is not stated anywhere; no release is written so
 
 Fields = dict[int, Any]
 
@@ -81,8 +84,9 @@ class _Reader:
         return found
 
 
-def stated_rows(data: bytes) -> int:
-    """How many rows the file states. `Unbelievable` unless all its row groups, columns and pages fit that and the file."""
+def stated_rows(data: bytes, most: int) -> int:
+    """How many rows the file states. `Unbelievable` unless all its row groups, columns and pages fit that and the file, and
+    take at most `most` bytes once they are decoded."""
     length = int.from_bytes(data[-8:-4], "little")
     if length > len(data) - 12:
         raise Unbelievable
@@ -90,34 +94,41 @@ def stated_rows(data: bytes) -> int:
     rows, groups = _whole(footer, 3), _list(footer, 4)
     if sum(_whole(group, 3) for group in groups) != rows:
         raise Unbelievable
+    asked = 0
     for group in groups:
         for chunk in _list(group, 1):
             meta = chunk.get(3)
             if not isinstance(meta, dict) or _whole(meta, 5) != _whole(group, 3):
                 raise Unbelievable
-            _check_chunk(data, meta)
+            asked += _check_chunk(data, meta)
+            if asked > most:
+                raise Unbelievable
     return rows
 
 
-def _check_chunk(data: bytes, meta: Fields) -> None:
-    """Walk the pages of one column: flat columns only, so a page holds at most as many values as the chunk."""
+def _check_chunk(data: bytes, meta: Fields) -> int:
+    """Walk the pages of one column: flat columns only, so a page holds at most as many values as the chunk. Returns how many
+    bytes they take once they are decoded."""
     values, size = _whole(meta, 5), _whole(meta, 7)
     start = min([_whole(meta, 9)] + ([_whole(meta, 11)] if meta.get(11) else []))
     end = start + size
     if end > len(data):
         raise Unbelievable
-    seen = 0
+    seen, asked = 0, _VALUE_BYTES * values
     while start < end and seen < values:
         reader = _Reader(data, start)
         page = reader.structure()
         start = reader.place + _whole(page, 3)
         if start > end or _whole(page, 2) > _MAX_PAGE_BYTES:
             raise Unbelievable
+        asked += _whole(page, 2)
         for place in (5, 7, 8):
             head = page.get(place)
             if head is None:
                 continue
             if not isinstance(head, dict) or _whole(head, 1) > values:
+                raise Unbelievable
+            if _whole(head, 4 if place == 8 else 2) == _SHARED_PREFIXES:
                 raise Unbelievable
             if place == 8 and max(_whole(head, 2), _whole(head, 3)) > values:
                 raise Unbelievable
@@ -126,6 +137,7 @@ def _check_chunk(data: bytes, meta: Fields) -> None:
             seen += _whole(head, 1) if place != 7 else 0
     if seen != values:
         raise Unbelievable
+    return asked
 
 
 def _whole(fields: Any, place: int) -> int:
