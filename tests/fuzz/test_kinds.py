@@ -211,6 +211,24 @@ def test_altered_releases_of_every_kind(originals: dict[str, Release], tmp_path:
     assert 0 < opened < 90
 
 
+@pytest.mark.parametrize(
+    ("kind", "table", "column"),
+    [
+        ("generalized-table", "regions", "count"),
+        ("halfspaces", "counts", "count"),
+        ("interval-tree", "counts", "count"),
+        ("itemsets", "partitions", "count"),
+        ("joined-histograms", "columns", "count"),
+    ],
+)
+def test_the_lowest_whole_number_is_no_count(originals: dict[str, Release], kind: str, table: str, column: str) -> None:
+    """It is its own absolute value, so that a limit on absolute values lets it pass."""
+    tables, odd = originals[kind].tables, [-(1 << 63)]
+    numbers = pl.Series(column, odd + tables[table][column].to_list()[1:], dtype=pl.Int64)
+    with pytest.raises(BundleError, match="not believable"):
+        make_release(originals[kind].manifest, {**tables, table: tables[table].with_columns(numbers)})
+
+
 def test_altered_solutions_of_every_problem(solutions: dict[str, Release], tmp_path: Path) -> None:
     for release in solutions.values():
         use(release, tmp_path / "page.html")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dpublish.domain import Axis, Domain
 from dpublish.errors import BundleError
+from dpublish.public.believable import believable
 from dpublish.public.junction.cliques import CliqueTree
 from dpublish.public.junction.fit import MeasuredColumn, MeasuredTable, common_states
 from dpublish.public.junction.grouping import MAX_GROUPS
@@ -31,7 +32,6 @@ MAX_LABELS = 255
 MAX_ROUNDS = 8
 MAX_MODEL = 1 << 27
 """Cells of a whole junction tree."""
-_BELIEVABLE = 1 << 52
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def _unstack(tables: Arrays, name: str, keys: Sequence[int], lengths: Sequence[i
     if not np.array_equal(table[key], np.repeat(np.array(keys, dtype=np.int64), lengths)):
         raise BundleError(f"{name}.parquet does not hold the tables that the facts name.")
     values = table[value]
-    if len(values) and max(abs(int(values.min())), abs(int(values.max()))) > _BELIEVABLE:
+    if not believable(values):
         raise BundleError(f"{name}.parquet holds a number that is not believable.")
     return np.split(values, np.cumsum(lengths)[:-1]) if len(lengths) else []
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dpublish.domain import Domain
 from dpublish.errors import BundleError, QueryError
+from dpublish.public.believable import believable
 from dpublish.public.estimation import Answers, Estimate, check_level
 from dpublish.public.frames import free_name, other_names
 from dpublish.public.manifest import fraction, read_domain, table
@@ -80,7 +81,7 @@ class GeneralizedRelease(Release):
             volume *= high - low
         if abs(float(volume.sum()) - domain.size) > 1e-6 * domain.size:
             raise BundleError("The regions do not cover the domain once.")
-        if (np.abs(regions["count"].to_numpy()) > 1 << 52).any():
+        if not believable(regions["count"].to_numpy()):
             raise BundleError("A count is not believable.")
 
     def estimate(self, predicate: str | Node, *, level: float = 0.95) -> Estimate:

@@ -13,6 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from dpublish.errors import BundleError, PublishError, QueryError, did_you_mean
+from dpublish.public.believable import believable
 from dpublish.public.estimation import Estimate, check_level
 from dpublish.public.grid import MAX_DIGITS, MAX_POSITIONS, Grid
 from dpublish.public.manifest import fraction, table, text, whole
@@ -64,7 +65,7 @@ class HalfspacesRelease(Release):
             raise BundleError("counts.parquet must have the column count (Int64) without nulls.")
         if frame.height != sectors.projections * sectors.cells:
             raise BundleError("counts.parquet must hold one count a cell of every projection.")
-        if np.any(np.abs(frame["count"].to_numpy()) > 1 << 52):
+        if not believable(frame["count"].to_numpy()):
             raise BundleError("counts.parquet holds a count that is not believable.")
 
     @property

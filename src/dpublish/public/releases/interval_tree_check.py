@@ -10,12 +10,12 @@ import numpy as np
 import polars as pl
 
 from dpublish.errors import BundleError, PublishError
+from dpublish.public.believable import MAX_COUNT, believable
 from dpublish.public.grid import MAX_DIGITS, MAX_POSITIONS, Boxes, TreeShape
 from dpublish.public.hierarchy import Hierarchy
 from dpublish.public.manifest import fraction, table, text, whole
 
 MAX_BOXES = 1 << 26
-MAX_COUNT = 1 << 52
 BOXES_SCHEMA: dict[str, Any] = {"depth": pl.UInt8, "prefix": pl.UInt64}
 COUNTS_SCHEMA: dict[str, Any] = {"count": pl.Int64}
 
@@ -39,7 +39,7 @@ def check_tree(manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) 
         raise BundleError("facts: 'fanout' and 'height' do not fit the number of boxes.")
     if hierarchy.measures != tables["counts"].height:
         raise BundleError("counts.parquet has another number of rows than the boxes and their groups.")
-    if np.any(np.abs(tables["counts"]["count"].to_numpy()) > MAX_COUNT):
+    if not believable(tables["counts"]["count"].to_numpy()):
         raise BundleError("counts.parquet holds a count that is not believable.")
 
 

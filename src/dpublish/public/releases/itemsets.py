@@ -14,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from dpublish.errors import BundleError, QueryError
+from dpublish.public.believable import believable
 from dpublish.public.estimation import Estimate, Total
 from dpublish.public.manifest import fraction, table, whole
 from dpublish.public.mining import Itemset, WeightedSets, association_rules, support_table, top_itemsets, top_of_table
@@ -381,7 +382,7 @@ def _check_cells(tables: Mapping[str, pl.DataFrame], items: int, facts: Mapping[
     if members.size and (np.diff(members.astype(np.int64))[inside[1:]] <= 0).any():
         raise BundleError("The members of an itemset must ascend.")
     counts = np.concatenate([parts["count"].to_numpy(), sets["count"].to_numpy()])
-    if (np.abs(counts) > 1 << 52).any():
+    if not believable(counts):
         raise BundleError("A count is not believable.")
     lowest = -(1 << 62)
     thresholds = [lowest if law["threshold"] is None else law["threshold"] for law in facts["laws"]]
