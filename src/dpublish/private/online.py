@@ -57,16 +57,17 @@ class OnlineSession:
     def __init__(self, folder: str | Path) -> None:
         self._files = SessionFiles(Path(folder))
         header = self._files.header
-        self.domain = Domain.from_json(header["domain"])
-        self._mechanism = online_class(header["method"])(**header["parameters"])
         self._turn = RLock()
         with session_lock(self._files.lock):
+            answered = self._files.new_entries()  # before anything is made of the header: this tells whether it was altered
+            self.domain = Domain.from_json(header["domain"])
+            self._mechanism = online_class(header["method"])(**header["parameters"])
             self._private = self._files.read_private()
             self._desk: Desk = self._mechanism.desk(header["facts"], header["public"], self.domain.size)
             self._entries: list[dict[str, Any]] = []
             self._closed = False
             self._by_key: dict[str, dict[str, Any]] = {}
-            self._catch_up()
+            self._follow(answered)
 
     @property
     def folder(self) -> Path:
@@ -199,8 +200,11 @@ class OnlineSession:
         return entry
 
     def _catch_up(self) -> None:
-        """Take in what is on disk and not yet here: all of it after a restart, or what other processes have asked."""
-        for entry in self._files.new_entries():
+        """Take in what is on disk and not yet here: what other processes have asked."""
+        self._follow(self._files.new_entries())
+
+    def _follow(self, entries: Sequence[dict[str, Any]]) -> None:
+        for entry in entries:
             query = None
             if entry.get("label") == "hard":
                 if "weights" in entry:

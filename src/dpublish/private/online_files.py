@@ -56,13 +56,15 @@ class SessionFiles:
         try:
             content = (folder / "session.json").read_bytes()
             header = json.loads(content)
-            if header["format"] != "dpublish-online":
+            known = (header["session"], header["private_digest"], header["receipt"]["key"], header["receipt"]["head_hash"])
+            if header["format"] != "dpublish-online" or not all(isinstance(one, str) for one in known):
                 raise ValueError
+            version = header["format_version"]
         except FileNotFoundError:
             raise InputError(f"'{folder}' is not an online session. 'dpublish online open' makes one.") from None
         except (OSError, ValueError, KeyError, TypeError):
             raise InputError(f"'{folder}/session.json' cannot be read as an online session.") from None
-        if header["format_version"] != 1:
+        if version != 1:
             raise InputError(f"'{folder}' was made by a newer dpublish. Update dpublish to go on with it.")
         self.header: dict[str, Any] = header
         self.lock = folder / "lock"
@@ -155,7 +157,8 @@ class SessionFiles:
                         rest = line + b"\n" + rest
                         break
                     raise LedgerUnavailable(
-                        f"Line {number} of '{self.folder}/transcript.jsonl' was altered. The session answers nothing further."
+                        f"Line {number} of '{self.folder}/transcript.jsonl', or session.json, was altered. The session answers "
+                        "nothing further."
                     )
             self._check(mark)
             begun = bool(rest.strip(_FILLER))

@@ -227,6 +227,26 @@ def test_altered_files_are_refused(curator: dp.Curator, file: str) -> None:
         curator.answer_online(METHODS[1], epsilon=1, key="desk")
 
 
+@pytest.mark.parametrize("asked", [False, True], ids=["before an answer", "after an answer"])
+def test_every_alteration_of_the_header_is_refused_in_words(curator: dp.Curator, asked: bool) -> None:
+    """It was used before it was held against the mark, so a missing or odd field ended in a failure from deep inside."""
+    desk = curator.answer_online(METHODS[1], epsilon=1, key="desk")
+    if asked:
+        desk.ask("age < 20")
+    header = json.loads((desk.folder / "session.json").read_text())
+    altered = [{**header, name: odd} for name in header for odd in (None, -1, "", [], {})]
+    altered += [{name: value for name, value in header.items() if name != left_out} for left_out in header]
+    altered += [{**header, "facts": {**header["facts"], name: "x"}} for name in header["facts"]]
+    for changed in altered:
+        if changed == header:
+            continue
+        (desk.folder / "session.json").write_text(json.dumps(changed))
+        with pytest.raises((dp.LedgerUnavailable, dp.InputError)):
+            dp.OnlineSession(desk.folder)
+        with pytest.raises((dp.LedgerUnavailable, dp.InputError, dp.BudgetError)):
+            curator.answer_online(METHODS[1], epsilon=1, key="desk")
+
+
 def test_a_lost_session_is_not_made_again(curator: dp.Curator) -> None:
     desk = curator.answer_online(METHODS[1], epsilon=1, key="desk")
     shutil.rmtree(desk.folder)
