@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 
 import psycopg
 import pytest
+from raw import execute
 from sqlalchemy.exc import OperationalError
 
 from dpublish.cost import Budget, Cost
 from dpublish.errors import LedgerUnavailable, PlanError
-from dpublish.ledger import open_ledger
+from dpublish.ledger import chain, open_ledger
 from dpublish.ledger.database import Database, classify, parse_target
 from pg import Postgres
 
@@ -25,6 +27,45 @@ def refused(url: str | Path, match: str) -> None:
     assert caught.value.__cause__ is None
     assert "sqlalchemy" not in str(caught.value).lower()
     assert "Traceback" not in str(caught.value)
+
+
+@pytest.mark.parametrize("odd", ["'x'", "x'6161'", "1.5", "'[]'"])
+@pytest.mark.parametrize("column", ["ledgers.name", "ledgers.seq", "ledgers.cap_rho", "ledgers.spent_delta"])
+def test_columns_of_another_type_are_refused_in_words(tmp_path: Path, column: str, odd: str) -> None:
+    """SQLite keeps whatever is put into a column of whole numbers."""
+    path = tmp_path / "a.ledger"
+    open_ledger(path, budget=BUDGET, create=True).close()
+    table, _, name = column.partition(".")
+    change = f"UPDATE dpublish_{table} SET {name} = {odd}"
+    execute(f"sqlite:///{path}", "PRAGMA ignore_check_constraints = ON", change, unprotected=True)
+    refused(path, "altered|no ledger")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seq": "1"},
+        {"charged": ["a", 0, 0]},
+        {"spent": [0, 0]},
+        {"spent": [0.5, 0, 0]},
+        {"detail": 7},
+        {"detail": {}},
+        {"detail": {"budget": {"epsilon": "1/0"}}},
+        {"key": None},
+    ],
+    ids=str,
+)
+def test_records_of_another_form_are_refused_in_words(tmp_path: Path, change: dict[str, object]) -> None:
+    """Their hashes may be right: whoever alters a record can hash it anew."""
+    path = tmp_path / "a.ledger"
+    open_ledger(path, budget=BUDGET, create=True).close()
+    url = f"sqlite:///{path}"
+    record = json.loads(execute(url, "SELECT record FROM dpublish_entries")[0][0])
+    text = chain.canonical({**record, **change})
+    # a colon would name a parameter
+    written, digest = (f"cast(x'{one.encode().hex()}' AS TEXT)" for one in (text, chain.digest(text)))
+    execute(url, f"UPDATE dpublish_entries SET record = {written}, hash = {digest}", unprotected=True)
+    refused(path, "altered")
 
 
 @pytest.mark.parametrize(

@@ -95,11 +95,11 @@ class Record:
             "An entry of the ledger does not match its hash: the ledger was altered or damaged. Nothing was spent. "
             "Put an unaltered copy back, or start a new ledger and count the old budget as spent."
         )
-        if not text.isascii() or digest(text) != expected_hash:
+        if not isinstance(text, str) or not text.isascii() or digest(text) != expected_hash:
             raise broken
         try:
             value = json.loads(text)
-            return cls(
+            record = cls(
                 ledger_id=value["ledger"],
                 seq=value["seq"],
                 kind=value["kind"],
@@ -110,5 +110,12 @@ class Record:
                 spent=Quanta(*value["spent"]),
                 detail=value["detail"],
             )
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise broken from None
+        # whoever alters a record can hash it anew, so the hash does not vouch for the types
+        words = (record.ledger_id, record.kind, record.key, record.created, record.previous)
+        numbers = (record.seq, *record.charged, *record.spent)
+        typed = all(isinstance(one, str) for one in words) and all(type(one) is int for one in numbers)
+        if not typed or not isinstance(record.detail, dict):
+            raise broken
+        return record

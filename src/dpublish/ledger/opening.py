@@ -7,13 +7,14 @@ from pathlib import Path
 from sqlalchemy import Connection, insert, select
 
 from dpublish.cost import Budget
-from dpublish.errors import BudgetError, LedgerUnavailable, PlanError, did_you_mean
+from dpublish.errors import BudgetError, LedgerUnavailable, PlanError, PublishError, did_you_mean
 from dpublish.ledger import chain, tables
 from dpublish.ledger.anchor import Anchor, Place
 from dpublish.ledger.base import Ledger, Status
 from dpublish.ledger.chain import Record
 from dpublish.ledger.database import Database, Target, parse_target
 from dpublish.ledger.quanta import Quanta
+from dpublish.ledger.snapshot import altered
 from dpublish.ledger.sql import SqlLedger, insert_record
 from dpublish.ledger.tables import entries, ledgers
 
@@ -125,7 +126,7 @@ def _find_or_make(database: Database, target: Target, name: str, budget: Budget 
 
 
 def _lookup(connection: Connection, target: Target, name: str, budget: Budget | None) -> tuple[str, Budget] | None:
-    ids = {row.name: row.ledger_id for row in connection.execute(select(ledgers.c.name, ledgers.c.ledger_id))}
+    ids = {str(row.name): row.ledger_id for row in connection.execute(select(ledgers.c.name, ledgers.c.ledger_id))}
     if name not in ids:
         if budget is None:
             raise _missing(target, name, list(ids))
@@ -135,7 +136,11 @@ def _lookup(connection: Connection, target: Target, name: str, budget: Budget | 
     ).one_or_none()
     if first is None:
         raise LedgerUnavailable(f"Ledger '{name}' at {target.shown} has lost its first entry: it was altered or damaged.")
-    return ids[name], Budget.from_json(Record.read(first.record, first.hash).detail["budget"])
+    detail = Record.read(first.record, first.hash).detail
+    try:
+        return ids[name], Budget.from_json(detail["budget"])
+    except (PublishError, KeyError, TypeError, ValueError, ArithmeticError):
+        raise altered() from None
 
 
 def _insert(connection: Connection, name: str, budget: Budget) -> str:

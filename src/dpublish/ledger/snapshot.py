@@ -66,9 +66,9 @@ class Snapshot:
         row = self.connection.execute(select(ledgers).where(ledgers.c.ledger_id == self.ledger_id)).one_or_none()
         if row is None:
             raise altered()
-        record = self.record_at(int(row.seq))
-        spent = Quanta(int(row.spent_epsilon), int(row.spent_delta), int(row.spent_rho))
-        cap = Quanta(int(row.cap_epsilon), int(row.cap_delta), int(row.cap_rho))
+        spent = _stored(row.spent_epsilon, row.spent_delta, row.spent_rho)
+        cap = _stored(row.cap_epsilon, row.cap_delta, row.cap_rho)
+        record = self.record_at(row.seq)
         newest = self.connection.execute(
             select(func.max(entries.c.seq)).where(entries.c.ledger_id == self.ledger_id)
         ).scalar_one_or_none()
@@ -136,7 +136,7 @@ class Snapshot:
         for row in rows:
             record = Record.read(row.record, row.hash)
             spent = spent.plus(record.charged)
-            stored = Quanta(int(row.charged_epsilon), int(row.charged_delta), int(row.charged_rho))
+            stored = _stored(row.charged_epsilon, row.charged_delta, row.charged_rho)
             sound = (
                 record.seq == last + 1 == row.seq
                 and record.ledger_id == self.ledger_id
@@ -191,6 +191,13 @@ class Snapshot:
         for row in rows:
             total = total.plus(Quanta(*Record.read(row.record, row.hash).detail.get("overspent", ())))
         return total.cost()
+
+
+def _stored(epsilon: object, delta: object, rho: object) -> Quanta:
+    """Amounts in columns of whole numbers. SQLite keeps whatever was put there."""
+    if not all(isinstance(amount, int) for amount in (epsilon, delta, rho)):
+        raise altered()
+    return Quanta(cast(int, epsilon), cast(int, delta), cast(int, rho))
 
 
 def altered() -> LedgerUnavailable:
