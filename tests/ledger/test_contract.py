@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 
 from dpublish.cost import Budget, Cost
 from dpublish.errors import BudgetError, BudgetExceeded, LedgerUnavailable, PlanError
-from dpublish.ledger import Ledger, Receipt, open_ledger, tables
+from dpublish.ledger import Ledger, Receipt, chain, open_ledger, tables
 from dpublish.ledger.sql import SqlLedger
 
 HALF = Cost.pure("1/2")
@@ -328,6 +328,7 @@ def test_tampering_is_refused(url: str, statements: list[str]) -> None:
         ["DELETE FROM dpublish_entries WHERE seq = 2"],
         ["UPDATE dpublish_ledgers SET spent_epsilon = 0"],
         ["UPDATE dpublish_ledgers SET seq = 1"],
+        ["UPDATE dpublish_ledgers SET cap_epsilon = 9000000000000000"],
     ],
 )
 def test_a_running_ledger_notices_at_the_next_debit(url: str, statements: list[str]) -> None:
@@ -337,3 +338,26 @@ def test_a_running_ledger_notices_at_the_next_debit(url: str, statements: list[s
         execute(url, *statements, unprotected=True)
         with pytest.raises(LedgerUnavailable):
             ledger.debit("c", HALF, WHAT)
+
+
+def test_a_forged_entry_gives_nothing_back(url: str) -> None:
+    """It continues the anchored one, as it must, and says that less is spent."""
+    with made(url) as ledger:
+        ledger.debit("a", HALF, WHAT)
+        ledger.debit("b", HALF, WHAT)
+        text, digest = execute(url, "SELECT record, hash FROM dpublish_entries WHERE seq = 2")[0]
+        forged = chain.canonical(
+            {**json.loads(text), "seq": 3, "key": "z", "previous": digest, "charged": [0] * 3, "spent": [0] * 3}
+        )
+        # a colon would name a parameter
+        entry = (
+            "INSERT INTO dpublish_entries SELECT ledger_id, 3, kind, 'z', 0, 0, 0, "
+            f"'{forged}', '{chain.digest(forged)}' FROM dpublish_entries WHERE seq = 2"
+        ).replace(":", r"\:")
+        execute(url, entry, "UPDATE dpublish_ledgers SET seq = 3, spent_epsilon = 0", unprotected=True)
+        with pytest.raises(LedgerUnavailable):
+            ledger.status()
+        with pytest.raises(LedgerUnavailable):
+            ledger.debit("c", HALF, WHAT)
+    with pytest.raises(LedgerUnavailable):
+        open_ledger(url, verify=False)

@@ -121,6 +121,8 @@ class Snapshot:
         anchored = chain.digest(head.text()) if mark.seq == head.seq else self.hash_at(mark.seq)
         if anchored != mark.hash:
             raise rolled_back(self._anchor.path, head.seq, mark.seq)
+        if not mark.spent.within(head.spent):  # entries beyond the mark may be forged, but nothing is ever given back
+            raise altered()
 
     def history(self) -> list[Entry]:
         rows = self.connection.execute(

@@ -44,7 +44,11 @@ _RESERVE = (
         spent_rho=ledgers.c.spent_rho + bindparam("rho", type_=BigInteger),
         seq=ledgers.c.seq + 1,
     )
-    .returning(ledgers.c.seq, ledgers.c.spent_epsilon, ledgers.c.spent_delta, ledgers.c.spent_rho)
+    .returning(
+        ledgers.c.seq,
+        *(ledgers.c.spent_epsilon, ledgers.c.spent_delta, ledgers.c.spent_rho),
+        *(ledgers.c.cap_epsilon, ledgers.c.cap_delta, ledgers.c.cap_rho),
+    )
 )
 
 
@@ -270,6 +274,9 @@ class SqlLedger(Ledger):
         # Other processes move the mark only to committed entries, and those are all visible now that the row is ours.
         mark = None if trusted else self._required_mark()
         head = snapshot.record_at(seq - 1)
+        # the update compared with the cap in the row, which is the ledger's own only while nobody touched it
+        if (row.cap_epsilon, row.cap_delta, row.cap_rho) != tuple(self._cap):
+            raise altered()
         if head is None or head.spent != spent.minus(charged) or (trusted and head != trusted):
             raise altered()
         if not trusted:
