@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dpublish.errors import QueryError
@@ -141,3 +142,24 @@ def test_an_estimate_says_as_json_what_it_says_in_python(name: str) -> None:
         written = json.loads(json.dumps(estimate.to_json()))
         assert written == estimate.to_json()
         assert set(written) == set(vars(estimate))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_numbers_of_numpy_are_numbers_and_wrong_ones_are_sentences(name: str) -> None:
+    release = every_kind()[name]
+    if "sample" not in release.offers():
+        return
+    assert release.sample(np.int64(3), seed=np.uint8(4)).equals(release.sample(3, seed=4))
+    for seed in ("x", 1.5, -1, True):
+        with pytest.raises(QueryError, match="seed must be a whole number"):
+            release.sample(3, seed=seed)
+    for number in ("x", 1.5, -1, True):
+        with pytest.raises(QueryError, match="n must be a whole number"):
+            release.sample(number)
+    condition = CONDITIONS.get(release.kind, "b = 'yes'")
+    assert release.estimate(condition, level=np.float32(0.5)) == release.estimate(condition, level=0.5)
+
+
+def test_numpy_says_how_many_itemsets() -> None:
+    release = every_kind()["basic"]
+    assert release.top_itemsets(np.int32(2)).height == release.item_counts(top=np.int16(2)).height == 2

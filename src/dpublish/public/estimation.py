@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -128,7 +129,7 @@ class Answers:
 
 def check_level(level: float) -> float:
     """How sure an interval is to be."""
-    if isinstance(level, bool) or not isinstance(level, int | float) or not 0.5 <= level <= 0.9999:
+    if isinstance(level, bool) or not isinstance(level, Real) or not 0.5 <= level <= 0.9999:
         raise QueryError(f"level must lie between 0.5 and 0.9999, not {level!r}. The usual choice is 0.95.")
     return float(level)
 

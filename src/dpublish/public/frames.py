@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -142,17 +143,25 @@ def sql_frame(cells: NDArray[np.uint64], counts: Weights, domain: Domain) -> pl.
 
 
 def rows_to_draw(number: int) -> int:
-    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= MAX_SAMPLE:
+    """How many rows to draw, as it was asked for. The whole numbers of numpy are as good as Python's."""
+    if isinstance(number, bool) or not isinstance(number, Integral) or not 0 <= number <= MAX_SAMPLE:
         raise QueryError(f"n must be a whole number from 0 to {MAX_SAMPLE}, not {number!r}.")
-    return number
+    return int(number)
+
+
+def generator_of(seed: int | None) -> np.random.Generator:
+    """What rows are drawn with. No privacy is at stake here, so a seed is harmless."""
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0):
+        raise QueryError(f"seed must be a whole number of at least 0, or None for other rows every time, not {seed!r}.")
+    return np.random.default_rng(None if seed is None else int(seed))
 
 
 def sample_rows(cells: NDArray[np.uint64], counts: Weights, domain: Domain, number: int, seed: int | None) -> pl.DataFrame:
-    """Rows drawn with replacement in proportion to the noisy counts. No privacy is at stake here, so a seed is harmless."""
+    """Rows drawn with replacement in proportion to the noisy counts."""
     number = rows_to_draw(number)
     if number and not len(cells):
         raise QueryError("No cell of this release passed the threshold, so there is nothing to draw rows from.")
-    generator = np.random.default_rng(seed)
+    generator = generator_of(seed)
     chosen = np.zeros(0, dtype=np.int64)
     if number:
         ends = np.cumsum(counts, dtype=np.float64)

@@ -12,6 +12,7 @@ import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
+from numbers import Integral
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,7 +82,7 @@ def top_itemsets(sets: WeightedSets, k: int, *, min_size: int = 1, max_size: int
 
 
 def _check_sizes(k: int, min_size: int, max_size: int | None) -> None:
-    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_ITEMSETS:
+    if isinstance(k, bool) or not isinstance(k, Integral) or not 1 <= k <= MAX_ITEMSETS:
         raise QueryError(f"The number of itemsets must be a whole number from 1 to {MAX_ITEMSETS:,}, not {k!r}.")
     if min_size < 1 or (max_size is not None and max_size < min_size):
         raise QueryError(f"Sizes must satisfy 1 <= min_size <= max_size; given {min_size} and {max_size}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -32,7 +33,7 @@ def plot_marginal(release: TableRelease, columns: Sequence[str], *, level: float
     """A figure of one or two columns; of long lists the `top` largest are shown and the rest is mentioned."""
     if len(columns) not in (1, 2):
         raise QueryError("A plot shows one column or two. Name them: release.plot('age') or release.plot('age', 'income').")
-    if isinstance(top, bool) or not isinstance(top, int) or not 1 <= top <= 200:
+    if isinstance(top, bool) or not isinstance(top, Integral) or not 1 <= top <= 200:
         raise QueryError(f"top must be a whole number from 1 to 200, not {top!r}.")
     if len(columns) == 1:
         return _bars(release, columns[0], level, top)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,7 +33,7 @@ def plot_top_itemsets(release: ItemsetRelease, k: int, *, min_size: int, level: 
 
 
 def _bars(number: int) -> int:
-    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MAX_BARS:
+    if isinstance(number, bool) or not isinstance(number, Integral) or not 1 <= number <= MAX_BARS:
         raise QueryError(f"A plot shows 1 to {MAX_BARS} bars, not {number!r}.")
     return number
 

@@ -15,7 +15,7 @@ from dpublish.domain import Domain
 from dpublish.errors import BundleError, QueryError
 from dpublish.public.believable import believable
 from dpublish.public.estimation import Answers, Estimate, check_level
-from dpublish.public.frames import free_name, other_names
+from dpublish.public.frames import drawn_values, free_name, generator_of, other_names, rows_to_draw
 from dpublish.public.manifest import fraction, read_domain, table
 from dpublish.public.releases.base import Release
 from dpublish.public.releases.naming import marginal_frame, marginal_shape, named_columns, named_target
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from dpublish.public.predicate import Node
 
 MAX_POINTS = 20_000_000
-MAX_ROWS = 50_000_000
 
 
 class GeneralizedRelease(Release):
@@ -238,15 +237,11 @@ class GeneralizedRelease(Release):
 
     def sample(self, n: int | None = None, *, seed: int | None = None) -> pl.DataFrame:
         """Synthetic rows in proportion to the counts, evenly spread inside each region."""
-        from dpublish.public.frames import drawn_values
-
         weights = np.maximum(self.counts, 0).astype(np.float64)
-        size = round(float(weights.sum())) if n is None else n
-        if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size <= MAX_ROWS:
-            raise QueryError(f"The number of rows must lie between 0 and {MAX_ROWS:,}, not {n!r}.")
+        size = rows_to_draw(self.rows if n is None else n)
         if size and weights.sum() <= 0:
             raise QueryError("The release holds no region to draw from.")
-        rng = np.random.default_rng(seed)
+        rng = generator_of(seed)
         rows = rng.choice(weights.size, size=size, p=weights / weights.sum()) if size else np.empty(0, dtype=np.int64)
         codes = [
             order[low[rows] + (rng.random(size) * (high[rows] - low[rows])).astype(np.int64)]

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from dpublish.errors import QueryError
 from dpublish.public.box_cells import BoxCells
 from dpublish.public.estimation import Estimate, check_level
-from dpublish.public.frames import rows_to_draw
+from dpublish.public.frames import generator_of, rows_to_draw
 from dpublish.public.grid import NEAR, Floats, Grid, Ints, TreeShape
 from dpublish.public.manifest import fraction
 from dpublish.public.ranges import Bounds, Ranges, coordinates, top_of
@@ -235,7 +235,7 @@ class IntervalTreeRelease(Release):
 
     def sample(self, n: int | None = None, *, seed: int | None = None) -> pl.DataFrame:
         """Synthetic points: boxes in proportion to their counts, uniform inside a box."""
-        rng = np.random.default_rng(seed)
+        rng = generator_of(seed)
         weights = np.maximum(self.counts, 0.0)
         size = rows_to_draw(max(0, round(self.rows)) if n is None else n)
         if weights.sum() == 0:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from dpublish.errors import BundleError, QueryError
 from dpublish.public.believable import believable
 from dpublish.public.estimation import Estimate, Total
+from dpublish.public.frames import generator_of, rows_to_draw
 from dpublish.public.manifest import fraction, table, whole
 from dpublish.public.mining import Itemset, WeightedSets, association_rules, support_table, top_itemsets, top_of_table
 from dpublish.public.releases.base import Release
@@ -38,7 +40,6 @@ TABLES: dict[str, dict[str, type[pl.DataType]]] = {
 }  # fmt: skip
 MAX_LAWS = 100_000
 SMALL_UNIVERSE = 20
-MAX_ROWS = 50_000_000
 
 
 class ItemsetRelease(Release):
@@ -155,7 +156,7 @@ class ItemsetRelease(Release):
 
     def item_counts(self, *, top: int = 50, level: float = 0.95) -> pl.DataFrame:
         """The most frequent items: item, count, standard_error, low, high."""
-        if isinstance(top, bool) or not isinstance(top, int) or top < 1:
+        if isinstance(top, bool) or not isinstance(top, Integral) or top < 1:
             raise QueryError(f"top must be a whole number of at least 1, not {top!r}.")
         single = self._signed[1 << np.arange(len(self.items))] if self.complete else self.consistent.item_weights()
         order = np.argsort(-single, kind="stable")[:top]
@@ -238,13 +239,11 @@ class ItemsetRelease(Release):
     def sample(self, n: int | None = None, *, seed: int | None = None, consistent: bool = True) -> pl.DataFrame:
         """Synthetic transactions in proportion to the weights; as many as the release speaks of, unless `n` is given."""
         weights = self._sets(consistent).weights
-        size = round(float(weights.sum())) if n is None else n
-        if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size <= MAX_ROWS:
-            raise QueryError(f"The number of transactions must lie between 0 and {MAX_ROWS:,}, not {n!r}.")
+        size = rows_to_draw(round(float(weights.sum())) if n is None else n)
         total = weights.sum()
         if total <= 0 and size > 0:
             raise QueryError("The release holds no itemset to draw from.")
-        rng = np.random.default_rng(seed)
+        rng = generator_of(seed)
         rows = rng.choice(self.counts.size, size=size, p=weights / total) if size else np.empty(0, dtype=np.int64)
         return pl.DataFrame({"items": self._lists(rows)})
 

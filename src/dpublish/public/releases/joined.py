@@ -15,7 +15,7 @@ import polars as pl
 from dpublish.domain import Domain
 from dpublish.errors import BundleError, QueryError
 from dpublish.public.estimation import Estimate, check_level
-from dpublish.public.frames import drawn_values, free_name, other_names, rows_to_draw, sql_columns
+from dpublish.public.frames import drawn_values, free_name, generator_of, other_names, rows_to_draw, sql_columns
 from dpublish.public.junction.condition import Conditioned
 from dpublish.public.junction.cover import cover_table
 from dpublish.public.junction.fit import fit_model
@@ -152,7 +152,7 @@ class JoinedRelease(Release):
 
         Unless `n` is given, as many as the release says there are.
         """
-        generator = np.random.default_rng(seed)
+        generator = generator_of(seed)
         if where is not None:
             given = self._given(where)
             number = rows_to_draw(round(given.expected(DRAWN, generator)) if n is None else n)
@@ -204,7 +204,7 @@ class JoinedRelease(Release):
 
     def codes(self, columns: Sequence[str], rows: int, *, seed: int | None) -> list[Ints]:
         """Codes of synthetic rows along some columns."""
-        drawn = self.model.sample_codes(rows, np.random.default_rng(seed))
+        drawn = self.model.sample_codes(rows, generator_of(seed))
         return [drawn[index] for index in named_columns(self.domain, columns)]
 
     @cached_property

@@ -18,7 +18,7 @@ from dpublish.domain import Domain
 from dpublish.encode import encode_frame
 from dpublish.errors import BundleError, QueryError
 from dpublish.public.estimation import check_level
-from dpublish.public.frames import free_name, rows_to_draw
+from dpublish.public.frames import free_name, generator_of, rows_to_draw
 from dpublish.public.linear_features import FloatArray
 from dpublish.public.manifest import digest, table, text, whole
 from dpublish.public.public_rows import encode_public, frame_digest, read_public, with_truth
@@ -182,7 +182,7 @@ class WeightedRowsRelease(Release):
     def sample(self, n: int | None = None, *, seed: int | None = None) -> pl.DataFrame:
         """Rows without weights, drawn with replacement in proportion to the weights. Means over them vary more."""
         number = rows_to_draw(round(self.private_rows) if n is None else n)
-        generator = np.random.default_rng(seed)
+        generator = generator_of(seed)
         ends = np.cumsum(self.sample_weight)
         chosen = np.searchsorted(ends, generator.random(number) * ends[-1], side="right")
         return self.rows.select(pl.all().gather(np.minimum(chosen, len(ends) - 1)))
