@@ -1,4 +1,4 @@
-"""Where results are written: never over what they were made from."""
+"""Where results are written, never over what they were made from, and paths as people give them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,14 @@ import os
 from pathlib import Path
 
 from dpublish.errors import InputError
+
+
+def as_path(given: object) -> Path:
+    """The path that was given. Bytes and open files are none: what is in them has no name to check or to write beside."""
+    name = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    if not isinstance(name, str):
+        raise InputError(f"Give the path of a file or folder as text or as a Path, not {type(given).__name__}.")
+    return Path(name)
 
 
 def keep_apart(out: str | Path, *given: str | Path | None) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpublish.errors import BundleError
+from dpublish.outputs import as_path
 from dpublish.public.archive import MANIFEST, Container, open_container, write_container
 from dpublish.public.manifest import TABLE_NAME, check_format, check_manifest
 from dpublish.public.parquet_pages import Unbelievable, stated_rows
@@ -78,12 +79,13 @@ def write_bundle(
     # what is written is what a reader will accept: the same check, on the same bytes
     check_manifest(read_json(content, "The manifest"), sealed=True)
     members[MANIFEST] = content
-    return write_container(Path(path), members, overwrite=overwrite)
+    return write_container(as_path(path), members, overwrite=overwrite)
 
 
 def read_bundle(path: str | Path) -> Bundle:
     """Open a release and check its manifest. Tables are checked when they are read."""
-    container = open_container(Path(path))
+    path = as_path(path)
+    container = open_container(path)
     if container.sizes[MANIFEST] > MAX_BYTES:
         raise BundleError(f"{MANIFEST} has {container.sizes[MANIFEST]} bytes; at most {MAX_BYTES} are read.")
     content = container.read(MANIFEST)
@@ -97,7 +99,7 @@ def read_bundle(path: str | Path) -> Bundle:
     for name, entry in manifest["files"].items():
         if entry["bytes"] != container.sizes[name]:
             raise BundleError(f"'{name}' has another size than the manifest says. The release was altered or damaged.")
-    return Bundle(Path(path), manifest, hashlib.sha256(content).hexdigest(), container)
+    return Bundle(path, manifest, hashlib.sha256(content).hexdigest(), container)
 
 
 def read_table(data: bytes, file: str, rows: int, *, tables: int = 1) -> pl.DataFrame:

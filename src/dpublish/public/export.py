@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from dpublish.errors import InputError, QueryError, did_you_mean
-from dpublish.outputs import keep_apart
+from dpublish.outputs import as_path, keep_apart
 
 if TYPE_CHECKING:
     import polars as pl
@@ -56,7 +56,7 @@ def write_table(frame: pl.DataFrame, path: str | Path, *, to: Format) -> Path:
     import polars as pl
     import polars.selectors as cs
 
-    path = Path(path)
+    path = as_path(path)
     try:
         with path.open("wb") as file:
             if to == "csv":

@@ -12,6 +12,7 @@ import numpy as np
 
 from dpublish.cost import show
 from dpublish.errors import QueryError
+from dpublish.outputs import as_path
 from dpublish.public.charts import Bar, bar_chart, safe_text
 from dpublish.public.manifest import read_cost
 from dpublish.public.suppression import noise_sum_quantile
@@ -37,7 +38,7 @@ def write_report(release: HistogramRelease, path: str | Path) -> Path:
 
 
 def save_page(page: str, path: str | Path) -> Path:
-    path = Path(path)
+    path = as_path(path)
     if path.suffix.lower() not in _PAGES:
         raise QueryError(
             f"A report is an HTML page: name it '{path.stem}.html', not '{path.name}'. A browser prints it as PDF."

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dpublish.errors import BundleError, InputError
+from dpublish.outputs import as_path
 from dpublish.public.archive import file_digest
 from dpublish.public.bundle import read_bundle
 
@@ -27,7 +28,7 @@ def verify_bundle(path: str | Path) -> Verification:
     """Never raises for a bad bundle: what is wrong is in `problems`."""
     from dpublish.public.releases.base import release_class
 
-    path = Path(path)
+    path = as_path(path)
     facts: dict[str, Any] = {"path": str(path)}
     problems: list[str] = []
     try:
