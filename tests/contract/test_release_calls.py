@@ -6,6 +6,7 @@ import copy
 import json
 import pickle
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -163,3 +164,32 @@ def test_numbers_of_numpy_are_numbers_and_wrong_ones_are_sentences(name: str) ->
 def test_numpy_says_how_many_itemsets() -> None:
     release = every_kind()["basic"]
     assert release.top_itemsets(np.int32(2)).height == release.item_counts(top=np.int16(2)).height == 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_feature_is_a_name(name: str) -> None:
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+    release = every_kind()[name]
+    if "fit" not in release.offers() or name == "tree":
+        return
+    target, feature = ("income", "height") if name == "plane" else ("b", "a")
+    if name == "projected":
+        feature = "income"
+    model = DecisionTreeRegressor() if name == "plane" else DecisionTreeClassifier()
+    one, many = (release.fit(model, target=target, features=given) for given in (feature, [feature]))
+    assert one.predict(rows(20)).tolist() == many.predict(rows(20)).tolist()
+    for wrong, message in (([], "at least one"), (target, "cannot be a feature"), ("nothing", "'nothing'")):
+        with pytest.raises(QueryError, match=message):
+            release.fit(model, target=target, features=wrong)
+
+
+@pytest.mark.parametrize("name", ["joined", "weighted", "plane"])
+def test_every_kind_says_how_to_get_scikit_learn(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "dpublish.public.learn", raising=False)
+    for module in [one for one in sys.modules if one.split(".")[0] == "sklearn"]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    monkeypatch.setitem(sys.modules, "sklearn.base", None)
+    with pytest.raises(QueryError, match="pip install"):
+        every_kind()[name].fit(None, target="income")

@@ -103,15 +103,8 @@ def _axis_table(axis: Axis) -> NDArray[np.float64]:
 def fit_pipeline(release: Cells, estimator: Any, *, target: str | None, features: Sequence[str] | None) -> Any:
     """A fitted pipeline: `CellEncoder`, then the estimator trained on the released cells weighted by their counts."""
     domain = release.domain
-    target = target or release.target
-    if target is None:
-        raise QueryError(f"Name the column to predict: target=... Columns: {', '.join(domain.names)}.")
-    chosen = list(features) if features is not None else [name for name in domain.names if name != target]
-    if target in chosen:
-        raise QueryError(f"The target '{target}' cannot be a feature too.")
+    target, chosen = target_and_features(target or release.target, features, domain.names)
     wanted = [target, *chosen]
-    if not chosen:
-        raise QueryError("Name at least one feature.")
     codes, weights = release.weighted_codes(wanted)
     axes = [domain.axis(name) for name in wanted]
     codes, weights = _merge(codes, axes, weights)
@@ -123,9 +116,28 @@ def fit_pipeline(release: Cells, estimator: Any, *, target: str | None, features
     encoder = CellEncoder(axes[1:])
     matrix = encoder.matrix([code[known] for code in codes[1:]])
     answers = labels.filter(pl.Series(known)).to_numpy()
+    return trained(estimator, encoder, matrix, answers, weights[known])
+
+
+def trained(estimator: Any, encoder: CellEncoder, matrix: Matrix, answers: Any, weights: Any = None) -> Any:
+    """A pipeline of the encoder and the estimator, trained on features and answers of rows that may have weights."""
     model = clone(estimator)
-    model.fit(matrix, answers, **{_weight_argument(model): weights[known]})
+    model.fit(matrix, answers, **({} if weights is None else {_weight_argument(model): weights}))
     return Pipeline([("encode", encoder), ("model", model)])
+
+
+def target_and_features(target: str | None, features: Sequence[str] | None, columns: Sequence[str]) -> tuple[str, list[str]]:
+    """What to predict and from what: all other columns, unless some are named. One name is a list of one."""
+    if target is None:
+        raise QueryError(f"Name the column to predict: target=... Columns: {', '.join(columns)}.")
+    if isinstance(features, str):
+        features = [features]
+    chosen = [name for name in columns if name != target] if features is None else list(features)
+    if target in chosen:
+        raise QueryError(f"The target '{target}' cannot be a feature too.")
+    if not chosen:
+        raise QueryError("Name at least one feature.")
+    return target, chosen
 
 
 def _merge(codes: Sequence[Codes], axes: Sequence[Axis], counts: Weights) -> tuple[list[Codes], NDArray[np.float64]]:

@@ -172,7 +172,7 @@ class IntervalTreeRelease(Release):
         result = run_sql(query, self._cells.weighted(self.counts).sql_frame(), domain.names, domain.axes)
         return result if level is None else with_limits(self._met, domain, query, result, level)
 
-    def fit(self, estimator: Any, *, target: str, features: Sequence[str] | None = None) -> Any:
+    def fit(self, estimator: Any, *, target: str | None = None, features: Sequence[str] | None = None) -> Any:
         """Train a scikit-learn estimator for one column on the others (several columns only). It takes raw rows."""
         from dpublish.public.learn import fit_pipeline
 

@@ -187,27 +187,20 @@ class WeightedRowsRelease(Release):
         chosen = np.searchsorted(ends, generator.random(number) * ends[-1], side="right")
         return self.rows.select(pl.all().gather(np.minimum(chosen, len(ends) - 1)))
 
-    def fit(self, estimator: Any, *, target: str, features: Sequence[str] | None = None) -> Any:
+    def fit(self, estimator: Any, *, target: str | None = None, features: Sequence[str] | None = None) -> Any:
         """Train a scikit-learn estimator on the weighted rows. The fitted pipeline takes raw rows."""
-        from sklearn.base import clone
-        from sklearn.pipeline import Pipeline
-
-        from dpublish.public.learn import CellEncoder, _weight_argument
+        from dpublish.public.learn import CellEncoder, target_and_features, trained
 
         axes = {axis.name: axis for axis in self.features.axes}
-        chosen = [name for name in axes if name != target] if features is None else list(features)
+        target, chosen = target_and_features(target or self.manifest.get("target"), features, list(axes))
         for name in chosen:
             if name not in axes:
                 raise QueryError(f"'{name}' is not a column that the weights were fitted on. Columns: {', '.join(axes)}.")
-        if target in chosen or not chosen:
-            raise QueryError("Name at least one feature, and not the target.")
         answers = self._column(target)
         known = answers.is_not_null().to_numpy()
         encoder = CellEncoder([axes[name] for name in chosen])
         matrix = encoder.transform(self.rows.select(chosen).filter(pl.Series(known)))
-        model = clone(estimator)
-        model.fit(matrix, answers.filter(pl.Series(known)).to_numpy(), **{_weight_argument(model): self.sample_weight[known]})
-        return Pipeline([("encode", encoder), ("model", model)])
+        return trained(estimator, encoder, matrix, answers.filter(pl.Series(known)).to_numpy(), self.sample_weight[known])
 
     def plot(self, column: str, *, level: float = 0.95, top: int = 25) -> Figure:
         """Shares of a column's values among the public rows as they are, and weighted, with error bars."""
