@@ -193,3 +193,16 @@ def test_every_kind_says_how_to_get_scikit_learn(name: str, monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "sklearn.base", None)
     with pytest.raises(QueryError, match="pip install"):
         every_kind()[name].fit(None, target="income")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_limits_of_counts_are_whole_numbers(name: str) -> None:
+    release = every_kind()[name]
+    if "estimate" not in release.offers() or release.kind == "weighted-rows":  # shares
+        return
+    estimate = release.estimate(CONDITIONS.get(release.kind, "b = 'yes'"))
+    assert (estimate.low, estimate.high) == (round(estimate.low), round(estimate.high))
+    if "marginal" in release.offers():
+        table = release.marginal(COLUMNS.get(release.kind, "b"))
+        assert (table["low"] == table["low"].round()).all()
+        assert (table["high"] == table["high"].round()).all()

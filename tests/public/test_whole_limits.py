@@ -11,7 +11,7 @@ import pytest
 
 from dpublish.public.junction.measured import laplace_variance
 from dpublish.public.suppression import laplace_cumulants, spread_quantile
-from dpublish.public.whole_limits import half_width, quantile, whole_rows
+from dpublish.public.whole_limits import counts_between, half_width, quantile, whole_rows
 
 SCALES = (0.05, 0.1, 0.18, 0.21, 0.22, 0.27, 0.3, 0.36, 0.4, 0.47, 0.51, 0.6, 0.78, 1.0, 1.48, 2.5, 4.0, 7.0, 8.25)
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.9999)
@@ -64,3 +64,10 @@ def test_dust_makes_no_row() -> None:
     assert low.tolist() == [3.0, 3.0, -1.0]
     assert high.tolist() == [3.0, 3.0, 4.0]
     assert [end.tolist() for end in whole_rows(-math.inf, math.inf)] == [-math.inf, math.inf]
+
+
+def test_proved_bounds_are_moved_in() -> None:
+    low, high = counts_between(np.array([0.0, 2.2, 3.0, 4.1]), np.array([0.9, 5.7, 3.0, 4.8]))
+    assert low.tolist() == [0.0, 3.0, 3.0, 4.1]  # no count lies between the last two, so they stay as they are
+    assert high.tolist() == [0.0, 5.0, 3.0, 4.8]
+    assert counts_between(0.0, np.inf)[1] == np.inf

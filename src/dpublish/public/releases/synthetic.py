@@ -21,6 +21,7 @@ from dpublish.public.frames import cell_frame, decode_cells, sample_rows, sql_fr
 from dpublish.public.manifest import read_domain, table, text, whole
 from dpublish.public.releases.base import Release
 from dpublish.public.releases.naming import marginal_frame, marginal_shape, named_columns, named_target
+from dpublish.public.whole_limits import counts_between
 from dpublish.query_classes import QueryClass, query_class
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ class SyntheticRelease(Release):
             codes = dict(zip(places, np.indices(shape).reshape(len(places), math.prod(shape)), strict=True))
             every = selection.cover(codes.__getitem__, math.prod(shape))
             low, high = self.limits.of(places, every.inside.reshape(shape), every.touched.reshape(shape))
+            low, high = (float(end) for end in counts_between(low, high))
         value = min(max(value, low), high)
         # a stated bound gives half of itself as the standard error, so that two of them are the interval; less where
         # certain facts leave a shorter one (a value that cannot occur, all rows)
@@ -138,7 +140,7 @@ class SyntheticRelease(Release):
         counts = np.bincount(group, weights=self.weights, minlength=math.prod(shape))
         low, high = np.zeros(counts.size), np.full(counts.size, self._most)
         if self.limits is not None:
-            low, high = (ends.reshape(-1) for ends in self.limits.table(places))
+            low, high = counts_between(*(ends.reshape(-1) for ends in self.limits.table(places)))
         counts = np.clip(counts, low, high)
         reach = np.maximum(counts - low, high - counts)
         error = np.minimum(np.where(reach <= self._bound * (1 + 1e-9), self._bound, reach), high - low) / 2
