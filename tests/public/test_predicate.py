@@ -134,3 +134,11 @@ def test_whole_numbers_beyond_the_float_range() -> None:
     domain = Domain((Axis("id", "integer", edges=(big, big + 1, big + 2, big + 3)),))
     assert share(f"id = {big + 1}", domain) == pytest.approx(1 / 3)
     assert share(f"id < {10**40}", domain) == pytest.approx(1.0)
+
+
+def test_a_long_wrong_name_is_not_repeated_in_full() -> None:
+    from every_kind import every_kind
+
+    with pytest.raises(QueryError) as refused:
+        every_kind()["histogram"].estimate("a" * 20_000)
+    assert len(str(refused.value)) < 300

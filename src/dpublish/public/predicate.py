@@ -208,7 +208,7 @@ class _Reader:
         if len(folded) == 1:
             return self.position[folded[0]]
         hint = did_you_mean(name, self.domain.names)
-        raise QueryError(f"There is no column '{name}'.{hint} Columns: {', '.join(self.domain.names[:40])}.")
+        raise QueryError(f"There is no column '{name[:80]}'.{hint} Columns: {', '.join(self.domain.names[:40])}.")
 
     def _refuse_split_name(self, tree: Tree) -> None:
         """A name such as education-num reads as a subtraction unless it is quoted."""
