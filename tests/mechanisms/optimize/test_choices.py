@@ -28,6 +28,8 @@ from dpublish.schema import Schema
 SCHEMA = Schema(name="tiny", neighbours="add-remove-one")
 LINE = [[0, 1, 2, 3], [1, 0, 1, 2], [2, 1, 0, 1], [3, 2, 1, 0]]
 
+TESTED: dict[str, Any] = {"k": 1, "columns": ["v"], "examples": [{}]}
+
 
 def test_distances_on_the_earth() -> None:
     places = Metric.haversine([48.8566, 51.5074, -33.8688, 48.8566], [2.3522, -0.1278, 151.2093, 2.3522])
@@ -327,20 +329,26 @@ def test_all_three_ways_of_listing_agree() -> None:
         (lambda: KMedian(k=1, metric=Metric.haversine([95], [0])), Cost.pure(1), "latitude"),
         (lambda: PublicProjects(k=3, resources=2), Cost.pure(1), "number of resources, 2"),
         (lambda: PublicProjects(k=1, resources=2, worth="facility"), Cost.pure(1), "needs a metric"),
+        (lambda: PublicProjects(k=1, resources=2, worth=lambda row, s: 0.5), Cost.pure(1), "give columns"),
         (
-            lambda: PublicProjects(k=1, resources=4, worth=lambda row, s: min(1, len(s) ** 2 / 16), examples=[{}]),
+            lambda: PublicProjects(k=1, resources=2, worth=lambda row, s: row["w"], columns=["v"], examples=[{"v": 1, "w": 1}]),
+            Cost.pure(1),
+            "failed on an example row .KeyError: 'w'.",
+        ),
+        (
+            lambda: PublicProjects(resources=4, worth=lambda row, s: min(1, len(s) ** 2 / 16), **TESTED),
             Cost.pure(1), "not submodular",
         ),
         (
             # small sets do not show it: from the fifth resource on they add more
-            lambda: PublicProjects(k=1, resources=40, worth=lambda r, s: max(min(len(s), 5) / 20, len(s) / 40), examples=[{}]),
+            lambda: PublicProjects(resources=40, worth=lambda r, s: max(min(len(s), 5) / 20, len(s) / 40), **TESTED),
             Cost.pure(1), "not submodular",
         ),
         (
-            lambda: PublicProjects(k=1, resources=4, worth=lambda row, s: 0.5 - 0.1 * len(s), examples=[{}]),
+            lambda: PublicProjects(resources=4, worth=lambda row, s: 0.5 - 0.1 * len(s), **TESTED),
             Cost.pure(1), "not monotone",
         ),
-        (lambda: PublicProjects(k=1, resources=4, worth=lambda row, s: 2.0, examples=[{}]), Cost.pure(1), r"\[0, 1\]"),
+        (lambda: PublicProjects(resources=4, worth=lambda row, s: 2.0, **TESTED), Cost.pure(1), r"\[0, 1\]"),
         (lambda: MinCut(vertices=1), Cost.pure(1), "at least 2"),
         (lambda: MinCut(vertices=40), Cost.pure(1), "delta between 0 and 1"),
         (lambda: MinCut(vertices=40, rule="exact"), Cost.pure(1), "at most 18"),

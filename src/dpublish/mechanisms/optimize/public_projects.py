@@ -169,8 +169,14 @@ class PublicProjects(Mechanism):
             return "coverage"
         if not callable(self.worth):
             raise PlanError(f"worth = '{self.worth}' is not known. Use coverage, facility or a function of (row, chosen).")
+        if not self.columns:
+            raise PlanError(
+                "worth is a function: give columns = [...], what it reads of an agent's row. Without them every row is empty, "
+                "and worth nothing to anyone."
+            )
         for row in self.examples:
-            check_valuation(self.worth, row, count)
+            # agents have these columns only, so a function that reads another fails on all of them
+            check_valuation(self.worth, {name: row[name] for name in self.columns if name in row}, count)
         return getattr(self.worth, "__name__", "function")
 
 
@@ -302,7 +308,13 @@ def _shuffle(sample: int, resource: int) -> int:
 
 
 def _value(valuation: Valuation, row: Mapping[str, Any], chosen: frozenset[int]) -> float:
-    value = float(valuation(row, chosen))
+    try:
+        value = float(valuation(row, chosen))
+    except Exception as problem:
+        raise PlanError(
+            f"The valuation failed on an example row ({type(problem).__name__}: {problem}). It is given the columns "
+            f"{', '.join(row) or 'of no name'}, and a function that fails is worth 0 to an agent."
+        ) from None
     if not -_ROUNDING <= value <= 1 + _ROUNDING:
         raise PlanError(f"The valuation gave {value:g} on an example row; values must lie in [0, 1].")
     return value
