@@ -357,3 +357,10 @@ def test_all_three_ways_of_listing_agree() -> None:
 def test_wrong_requests(build: Any, cost: Cost, text: str) -> None:
     with pytest.raises(PlanError, match=text):
         build().plan(SCHEMA, cost)
+
+
+@pytest.mark.parametrize("far", [1e160, 1e300, 1e-40, 1e-300])
+def test_points_beyond_single_precision_are_refused(far: float) -> None:
+    with pytest.raises(PlanError, match="another unit"):
+        Metric.euclidean([[far, 0.0], [0.0, 0.0]])
+    assert Metric.euclidean([[far * 0, 0.0], [0.0, 0.0]]).row(0).tolist() == [0, 0]

@@ -53,7 +53,9 @@ class Metric:
         if array.ndim != 2 or array.shape[1] not in (2, 3) or not len(array) or not np.isfinite(array).all():
             raise PlanError("Points must be rows of two or three finite coordinates.")
         array = array - array.min(axis=0)
-        widest = float(np.linalg.norm(array.max(axis=0))) or 1.0
+        widest = math.hypot(*array.max(axis=0)) or 1.0
+        if not 1e-30 <= widest <= 1e30:  # points are kept in single precision
+            raise PlanError(f"The points lie {widest:.3g} apart. Give coordinates in another unit, between 1e-30 and 1e30.")
         return PointMetric(array, sphere=False, widest=widest, cap=cap)
 
     @staticmethod
