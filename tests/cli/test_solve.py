@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 from pathlib import Path
 
@@ -98,6 +99,11 @@ def test_or_library_files(folder: Path, dpublish: Command) -> None:
     assert isinstance(release, dp.optimize.SolutionRelease)
     assert release.assign("2") == "3"
     assert release.assign("1") in ("1", "2")
+
+
+def test_json_holds_the_whole_solution(folder: Path, dpublish: Command) -> None:
+    shown = dpublish("solve", "vertex-cover", "edges.csv", "-p", "2500", "--json", *PAY, "-o", "v.dpr")
+    assert sorted(json.loads(shown.out)["solution"]["vertex"]) == list(range(2500))
 
 
 def test_places_at_one_point(folder: Path) -> None:

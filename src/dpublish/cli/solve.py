@@ -129,9 +129,7 @@ def solve(
     if failure is not None:
         raise failure
     if json:
-        document = made.to_json()
-        document["solution"] = {column: values[:1000] for column, values in document["solution"].items()}
-        screen.write_json({"out": out, **document, "remaining": left.remaining.to_json()})
+        screen.write_json({"out": out, **made.to_json(), "remaining": left.remaining.to_json()})
         return
     screen.say(f"Released {out}", style="bold green")
     screen.facts([*made.summary().items(), *_cutting(names, shape), ("budget left", left.remaining.describe())])
