@@ -10,9 +10,12 @@ then are rows read. `ledger`, `budget`, `key`, `out`, `overwrite`, `store` and `
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
+
+import numpy as np
 
 from dpublish.cost import Budget
 from dpublish.errors import PlanError
@@ -220,7 +223,19 @@ def _vertices(vertices: int | Iterable[object] | None) -> int | Sequence[object]
             "Give vertices = ..., their number or their public names: they cannot be taken from private edges. For a networkx "
             "graph, vertices = graph.nodes says that its nodes are public, also those without an edge."
         )
-    return vertices if isinstance(vertices, int) else names_of(vertices)
+    if isinstance(vertices, int | np.integer):
+        return int(vertices)
+    if not isinstance(vertices, Iterable):
+        raise PlanError(f"vertices must be a whole number or a list of names, not {vertices!r}.")
+    return names_of(vertices)
+
+
+def _number(element: object) -> int:
+    """An element of a universe that is a number."""
+    (text,) = names_of([element])
+    if not re.fullmatch(r"[+-]?[0-9]{1,18}", text, re.ASCII):
+        raise PlanError(f"A set holds '{text[:80]}'. Where universe is a number, elements are whole numbers from 0 on.")
+    return int(text)
 
 
 def _family(
@@ -232,8 +247,10 @@ def _family(
             raise PlanError("Give universe = ..., the number of elements or their public names.")
         return sets, names, universe
     rows = list(sets.values()) if isinstance(sets, Mapping) else list(sets)
-    if isinstance(universe, int):
-        return lists_of([[int(str(element)) for element in row] for row in rows]), names, universe
+    if any(isinstance(row, str) or not isinstance(row, Iterable) for row in rows):
+        raise PlanError("A set is a list of elements, such as sets = [['a', 'b'], ['c']].")
+    if isinstance(universe, int | np.integer):
+        return lists_of([[_number(element) for element in row] for row in rows]), names, int(universe)
     named = [names_of(row) for row in rows]
     listed = names_of(universe) if universe is not None else sorted({element for row in named for element in row})
     number = {element: index for index, element in enumerate(listed)}

@@ -268,14 +268,17 @@ def _frame(data: Any, shape: Shape, names: Labels) -> pl.DataFrame:
             return pl.DataFrame({"source": data[:, 0], "target": data[:, 1]})
         pairs = [pair for pair in (_pair(item) for item in data) if pair is not None]
         ends = {"source": [u for u, _ in pairs], "target": [v for _, v in pairs]}
-        return pl.DataFrame({name: series_from_objects(cells) for name, cells in ends.items()}, schema=_TEXT_EDGES)
+        return pl.DataFrame(
+            {name: series_from_objects(_spelled_pairs(cells)) for name, cells in ends.items()}, schema=_TEXT_EDGES
+        )
     if shape == "lists":
         between = re.compile(cut_pattern(list_marks(names)))
         rows = [_listed(row, between) for row in data]
         return pl.DataFrame({"items": pl.Series(rows, dtype=pl.List(pl.String))})
     if isinstance(data, np.ndarray) and data.dtype.kind in "iu":
         return pl.DataFrame({"item": data.ravel()})
-    return pl.DataFrame({"item": series_from_objects(list(data.ravel() if isinstance(data, np.ndarray) else data))})
+    cells = list(data.ravel() if isinstance(data, np.ndarray) else data)
+    return pl.DataFrame({"item": series_from_objects(_spelled_pairs(cells))})
 
 
 def _listed(row: Any, between: re.Pattern[str]) -> list[str | None]:
@@ -291,6 +294,18 @@ def _pair(item: Any) -> tuple[Any, Any] | None:
         return None
     ends = tuple(item)
     return (ends[0], ends[1]) if len(ends) >= 2 else None
+
+
+def _spelled_pairs(cells: Sequence[Any]) -> list[Any]:
+    """Names that are tuples, such as the vertices of a grid, as the public names spell them; they would be no plain value."""
+    return [_tuple_text(cell) if isinstance(cell, tuple) else cell for cell in cells]
+
+
+def _tuple_text(cell: tuple[Any, ...]) -> str | None:
+    try:
+        return " ".join(str(cell).split())
+    except Exception:  # whatever it holds, one cell must not end the reading
+        return None
 
 
 def _wide_enough(source: Source, shape: Shape) -> Source:

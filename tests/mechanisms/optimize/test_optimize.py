@@ -207,3 +207,34 @@ def test_other_names_of_sites_are_another_request() -> None:
     found = [plan.parameters["structure"] for plan in plans]
     assert len(set(found)) == 3
     assert found[1] == found[3]
+
+
+def test_numbers_of_numpy_and_names_that_are_tuples(pay: dict[str, Any]) -> None:
+    """A grid's vertices are tuples: rows that name them must be found, in pairs as in a graph."""
+    grid = [((0, 0), (0, 1)), ((0, 1), (1, 1))]
+    large = {**pay, "epsilon": 400, "ledger": f"{pay['ledger']}2", "budget": dp.Budget(epsilon=900)}
+    cut = dp.optimize.min_cut(grid, vertices=[(0, 0), (0, 1), (1, 1), (1, 0)], **large)
+    assert ["(1, 0)"] in cut.sides
+    assert cut.cost_of(grid) == 0
+    cover = dp.optimize.vertex_cover(grid, vertices=[(0, 0), (0, 1), (1, 1)], **pay)
+    assert cover.cost_of(grid) == cover.cost_of([("(0, 0)", "(0,  1)"), ("(0, 1)", "(1, 1)")]) >= 1
+    places = [(0, 0), (5, 5)]
+    sites = dp.optimize.k_median([(5, 5)] * 9, k=1, metric=Metric.euclidean(places), labels=places, **large)
+    assert sites.chosen == ["(5, 5)"]
+    assert len(dp.optimize.vertex_cover([(0, 1)], vertices=np.int64(3), **pay).order) == 3
+    sets = dp.optimize.set_cover([0], sets=[[0.0, "1"], np.array([1])], universe=np.int64(2), delta="1e-6", **pay)
+    assert sets.assign(0) == 0
+
+
+@pytest.mark.parametrize(
+    ("sets", "text"),
+    [([["a"]], "holds 'a'"), ([[0.5]], "holds '0.5'"), ([0, 1], "list of elements"), (["ab"], "list of elements")],
+)
+def test_sets_that_are_none(pay: dict[str, Any], sets: Any, text: str) -> None:
+    with pytest.raises(dp.PlanError, match=text):
+        dp.optimize.set_cover([0], sets=sets, universe=3, delta="1e-6", **pay)
+
+
+def test_vertices_that_are_no_number(pay: dict[str, Any]) -> None:
+    with pytest.raises(dp.PlanError, match="whole number or a list"):
+        dp.optimize.min_cut([(0, 1)], vertices=3.0, **pay)  # type: ignore[arg-type]

@@ -29,7 +29,7 @@ def known_form(name: Any, known: Any) -> Any:
     """
     if not isinstance(name, bool | np.bool_) and name in known:  # a truth is no number, though Python takes it for 0 or 1
         return name
-    text = name if isinstance(name, str) else series_from_objects([name]).item()
+    text = name if isinstance(name, str) else str(name) if isinstance(name, tuple) else series_from_objects([name]).item()
     if text is None:
         return None
     text = " ".join(text.split())
