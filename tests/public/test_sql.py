@@ -155,3 +155,30 @@ def test_what_cannot_be_weighted_is_refused(release: HistogramRelease, query: st
     with pytest.raises(QueryError) as caught:
         release.sql(query)
     assert message in str(caught.value)
+
+
+CHAIN = ", ".join(
+    f"a{place} as (select age + age as age from {'release' if not place else f'a{place - 1}'})" for place in range(300)
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        (f"select count(*) from release where {' or '.join(['age > 3'] * 9000)}", "more than 500 steps"),
+        (f"select {'+'.join(['age'] * 20_000)} as x from release", "more than 500 steps"),
+        (f"select case {'when age = 1 then 2 ' * 3000} end as x from release", "more than 500 steps"),
+        (f"with {CHAIN} select sum(age) from a299", "301 SELECTs"),
+    ],
+    ids=["or", "plus", "case", "with"],
+)
+def test_what_would_end_the_process_or_last_for_minutes_is_refused(release: HistogramRelease, query: str, message: str) -> None:
+    with pytest.raises(QueryError, match=message):
+        release.sql(query)
+
+
+def test_long_queries_within_the_limits_are_run(release: HistogramRelease) -> None:
+    everyone = release.sql("select count(*) as n from release").item()
+    assert release.sql(f"select count(*) as n from release where {' or '.join(['age > 3'] * 400)}").item() == everyone
+    listed = ", ".join(str(age) for age in range(9000))
+    assert release.sql(f"select count(*) as n from release where age in ({listed})").height == 1

@@ -45,6 +45,8 @@ _REASONS: Mapping[Any, str] = {
     exp.Select: "A subquery may stand after FROM only.",
 }
 _PATTERN_LIMIT = 200
+_LEVEL_LIMIT = 500
+_SELECT_LIMIT = 100
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ def run_sql(query: str, frame: pl.DataFrame, columns: tuple[str, ...], axes: Seq
         tree = parse_select(query)
         if not isinstance(tree, exp.Select):
             raise QueryError("Only a SELECT can be run, for example: select income, count(*) from release group by income.")
+        _require_shallow(tree)
         shape = _Rewriter(weight).select(tree, {"release": _Shape(columns, True, orders, others)}, depth=0, outermost=True)
         text = str(tree.sql(dialect="postgres", identify=True))
     except RecursionError:
@@ -87,6 +90,24 @@ def run_sql(query: str, frame: pl.DataFrame, columns: tuple[str, ...], axes: Seq
     # constants such as 1.0 make exact decimals with few places, which surprises more than it helps
     result = result.with_columns(pl.col(pl.Decimal).cast(pl.Float64), pl.col(pl.Enum).cast(pl.String))
     return result.rename({weight: free_name("weight", shape.columns)}) if weight in result.columns else result
+
+
+def _require_shallow(tree: Tree) -> None:
+    """Refuse what the engine would take minutes for, or end the process over: it goes into its trees by recursion, and a run of
+    `or` or `+` is one inside the other there, and so are the branches of a case and the parts of WITH."""
+    selects, stack = 0, [(tree, 1)]
+    while stack:
+        node, level = stack.pop()
+        selects += isinstance(node, exp.Select)
+        level += len(node.args["ifs"]) if isinstance(node, exp.Case) else 0
+        if level > _LEVEL_LIMIT:
+            raise QueryError(
+                f"The query has an expression of more than {_LEVEL_LIMIT} steps, one inside the other. Shorten it; many values "
+                "of one column are listed as: x in (1, 2, ...)."
+            )
+        stack += [(part, level + 1) for part in node.iter_expressions()]
+    if selects > _SELECT_LIMIT:
+        raise QueryError(f"The query has {selects} SELECTs; at most {_SELECT_LIMIT} are run.")
 
 
 class _Rewriter:
