@@ -174,6 +174,12 @@ def test_postgres_agrees_and_is_read_only(postgres: str, monkeypatch: pytest.Mon
         next(writing.batches(["n"]))
     with pytest.raises(InputError, match="UndefinedTable"):
         open_source(SqlSource(postgres, "SELECT * FROM nobody"))
+    # several statements in one, of which the second ends the transaction
+    ends = "SELECT 1 AS a) AS x; COMMIT; DELETE FROM people; SELECT * FROM (SELECT 1 AS a"
+    with pytest.raises(InputError, match="one SELECT"):
+        open_source(SqlSource(postgres, ends))
+    with psycopg.connect(postgres) as connection:
+        assert connection.execute("SELECT count(*) > 0 FROM people").fetchone() == (True,)
 
 
 def test_what_postgres_holds_and_python_does_not(postgres: str) -> None:

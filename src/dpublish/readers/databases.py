@@ -61,7 +61,9 @@ class SqlReader:
 
         try:
             with self._reading() as connection:
-                result = connection.execute(_literal(f"SELECT * FROM (\n{self._query}\n) AS dpublish_rows WHERE 1 = 0"))
+                # with a parameter a server takes one statement only: a second one could end the read-only transaction
+                asked = _literal(f"SELECT * FROM (\n{self._query}\n) AS dpublish_rows WHERE 1 = ", then=":none")
+                result = connection.execute(asked, {"none": 0})
                 return tuple(str(name) for name in result.keys())  # noqa: SIM118 - rows, not keys, are what it iterates over
         except SQLAlchemyError as error:
             # the database's own words may quote what it read, so only the kind of error is told
@@ -119,11 +121,11 @@ def _lossy(cell: bytes) -> str:
     return cell.decode("utf-8", "replace")
 
 
-def _literal(query: str) -> TextClause:
-    """The query as it stands: a colon in it is no parameter."""
+def _literal(query: str, then: str = "") -> TextClause:
+    """The query as it stands: a colon in it is no parameter, other than in what comes `then`."""
     from sqlalchemy import text
 
-    return text(query.replace(":", "\\:"))
+    return text(query.replace(":", "\\:") + then)
 
 
 def _forgive(driver: Any) -> None:
