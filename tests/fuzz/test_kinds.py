@@ -235,6 +235,15 @@ def test_altered_solutions_of_every_problem(solutions: dict[str, Release], tmp_p
         assert 0 < run(release, tmp_path, rounds=60) < 60
 
 
+@pytest.mark.parametrize("problem", ["k-median", "public-projects"])
+def test_a_solution_without_sites_is_refused(solutions: dict[str, Release], problem: str) -> None:
+    """Found by a long run: there is no nearest of no sites, which `cost_of` came to only when it was asked."""
+    release = solutions[problem]
+    manifest = {**release.manifest, "facts": {**release.manifest["facts"], "k": 0}}
+    with pytest.raises(BundleError, match="'k' must be a whole number from 1"):
+        make_release(manifest, {**release.tables, "chosen": release.tables["chosen"].clear()})
+
+
 @pytest.mark.nightly
 def test_many_more_altered_solutions(solutions: dict[str, Release], tmp_path: Path) -> None:
     for release in solutions.values():

@@ -87,7 +87,7 @@ class SolutionRelease(Release):
             raise BundleError(f"{main}.parquet names something twice.")
         if problem in ("min-cut", "vertex-cover") and len(numbers) != count:
             raise BundleError(f"{main}.parquet must name every vertex once.")
-        if problem in ("k-median", "public-projects") and len(numbers) != whole(facts, "k", "facts"):
+        if problem in ("k-median", "public-projects") and len(numbers) != whole(facts, "k", "facts", lowest=1):
             raise BundleError("chosen.parquet does not hold k rows.")
         if problem == "min-cut":
             side = tables[main].get_column("side") if "side" in tables[main].columns else None
