@@ -126,7 +126,7 @@ def read_column(name: str, table: Mapping[str, Any]) -> Column:
             f"{where}: outside = '{outside}' is not known.{did_you_mean(str(outside), OUTSIDE)} Use clip, other or drop."
         )
     if outside == "clip" and kind not in NUMERIC_KINDS:
-        raise SchemaError(f"{where}: outside = 'clip' needs a numeric column; a {kind} column takes 'other' or 'drop'.")
+        raise SchemaError(f"{where}: outside = 'clip' needs a numeric column; one of kind {kind} takes 'other' or 'drop'.")
     missing = table.get("missing", False)
     if not isinstance(missing, bool):
         raise SchemaError(f"{where}: missing must be true or false, not {missing!r}.")

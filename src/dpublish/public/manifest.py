@@ -128,11 +128,11 @@ def _check_axis(item: Any) -> None:
         raise BundleError(f"{where}: outside must be one of {', '.join(OUTSIDE)}.")
     if kind in NUMERIC_KINDS:
         if "levels" in item:
-            raise BundleError(f"{where}: a {kind} column has edges, not levels.")
+            raise BundleError(f"{where}: a column of kind {kind} has edges, not levels.")
         _check_edges(item.get("edges"), kind, where)
         return
     if "edges" in item:
-        raise BundleError(f"{where}: a {kind} column has levels, not edges.")
+        raise BundleError(f"{where}: a column of kind {kind} has levels, not edges.")
     levels = item.get("levels")
     if not isinstance(levels, list) or not levels or not all(isinstance(level, str) for level in levels):
         raise BundleError(f"{where}: levels must be a list of texts.")
@@ -149,7 +149,7 @@ def _check_edges(edges: Any, kind: str, where: str) -> None:
         if isinstance(edge, bool) or not isinstance(edge, int | float):
             raise BundleError(f"{where}: edges must be numbers.")
         if kind != "real" and not isinstance(edge, int):
-            raise BundleError(f"{where}: edges of a {kind} column must be whole numbers.")
+            raise BundleError(f"{where}: edges of a column of kind {kind} must be whole numbers.")
         if kind == "integer" and abs(edge) > 1 << 62:
             raise BundleError(f"{where}: an edge lies beyond 2^62.")
         if kind == "real" and abs(edge) > 8e307:

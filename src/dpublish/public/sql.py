@@ -39,7 +39,7 @@ _PLAIN = (
 _REASONS: Mapping[Any, str] = {
     exp.Window: "Window functions number single rows, which a release does not have.",
     exp.Join: "Joins are not possible: there is one table, release.",
-    exp.Distinct: "count(distinct ...) would count noise: cells below the threshold are missing from the release.",
+    exp.Distinct: "count(distinct ...) would count noise: a release may lack values that occur, and hold others that do not.",
     exp.Filter: "FILTER is not supported; use sum(case when ... then 1 else 0 end) or a where clause.",
     exp.Subquery: "A subquery may stand after FROM only.",
     exp.Select: "A subquery may stand after FROM only.",

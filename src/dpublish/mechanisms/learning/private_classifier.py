@@ -219,7 +219,7 @@ class PrivateClassifier(Mechanism):
             raise PlanError('A classifier needs a target: give target = "COLUMN", or add target to [dataset].')
         column = schema.column(name)
         if column.numeric:
-            raise PlanError(f"Target '{name}' is a {column.kind} column. A classifier predicts a column with levels.")
+            raise PlanError(f"Target '{name}' is of kind {column.kind}. A classifier predicts a column with levels.")
         if len(column.levels) < 2:
             raise PlanError(f"Target '{name}' has one level only, so there is nothing to predict.")
         # a class for undeclared labels would cost a share of epsilon; rows without a declared label are left out instead
