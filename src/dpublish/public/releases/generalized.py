@@ -17,20 +17,18 @@ from dpublish.public.believable import believable
 from dpublish.public.estimation import Answers, Estimate, check_level
 from dpublish.public.frames import drawn_values, free_name, generator_of, other_names, rows_to_draw
 from dpublish.public.manifest import fraction, read_domain, table
-from dpublish.public.releases.base import Release
-from dpublish.public.releases.naming import marginal_frame, marginal_shape, named_columns, named_target
+from dpublish.public.releases.cells import CellsRelease
+from dpublish.public.releases.naming import marginal_frame, marginal_shape, named_columns
 from dpublish.public.suppression import laplace_cumulants, spread_quantile
 from dpublish.public.whole_limits import whole_rows
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from dpublish.public.predicate import Node
 
 MAX_POINTS = 20_000_000
 
 
-class GeneralizedRelease(Release):
+class GeneralizedRelease(CellsRelease):
     """Noisy counts of regions: in each column a stretch of values, in the order of the column's taxonomy."""
 
     kind: ClassVar[str] = "generalized-table"
@@ -185,28 +183,11 @@ class GeneralizedRelease(Release):
         wanted = [{name.lower(), flags.get(name, name).lower()} for name in self.domain.names]
         return [place for place, names in enumerate(wanted) if names & named]
 
-    def fit(self, estimator: Any, *, target: str | None = None, features: Sequence[str] | None = None) -> Any:
-        """Train a scikit-learn estimator on the regions; rows count as even inside. The fitted pipeline takes raw rows."""
-        from dpublish.public.learn import fit_pipeline
-
-        return fit_pipeline(self, estimator, target=target, features=features)
-
-    @property
-    def target(self) -> str | None:
-        """The column the release was made to predict, when it was made for one."""
-        return named_target(self.manifest, self.domain)
-
     def weighted_codes(self, columns: Sequence[str]) -> tuple[list[NDArray[np.int64]], NDArray[np.float64]]:
         """All combinations of codes of some columns, region by region, and their share of the region's noisy count."""
         places = named_columns(self.domain, columns)
         rows, sizes, codes = self._points(places)
         return [codes[place] for place in places], self.counts[rows] / sizes[rows]
-
-    def plot(self, *columns: str, level: float = 0.95, top: int = 25) -> Figure:
-        """A bar chart with error bars for one column, a heat map for two."""
-        from dpublish.public.plots import plot_marginal
-
-        return plot_marginal(self, columns, level=level, top=top)
 
     def report(self, path: str | Path) -> Path:
         """Write one self-contained HTML page about this release."""

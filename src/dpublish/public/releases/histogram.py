@@ -16,19 +16,17 @@ from dpublish.errors import BundleError
 from dpublish.public.estimation import Answers, CellSums, Estimate, Question, Total, answer
 from dpublish.public.frames import cell_frame, decode_cells, sample_rows, sql_frame
 from dpublish.public.manifest import fraction, read_domain, table, text, whole
-from dpublish.public.releases.base import Release
-from dpublish.public.releases.naming import marginal_frame, marginal_shape, named_columns, named_target
+from dpublish.public.releases.cells import CellsRelease
+from dpublish.public.releases.naming import marginal_frame, marginal_shape, named_columns
 from dpublish.public.suppression import Suppression
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from dpublish.public.predicate import Node
 
 CELLS_SCHEMA = {"cell": pl.UInt64, "count": pl.Int64}
 
 
-class HistogramRelease(Release):
+class HistogramRelease(CellsRelease):
     """Noisy counts of the cells of a public domain; cells whose noisy count is not above the threshold are left out."""
 
     kind: ClassVar[str] = "histogram"
@@ -109,18 +107,6 @@ class HistogramRelease(Release):
         """Synthetic rows in proportion to the noisy counts; as many as the release says there are, unless `n` is given."""
         return sample_rows(self.cells, self.counts, self.domain, self.rows if n is None else n, seed)
 
-    def fit(self, estimator: Any, *, target: str | None = None, features: Sequence[str] | None = None) -> Any:
-        """Train a scikit-learn estimator on the weighted cells. The fitted pipeline takes raw rows."""
-        from dpublish.public.learn import fit_pipeline
-
-        return fit_pipeline(self, estimator, target=target, features=features)
-
-    def plot(self, *columns: str, level: float = 0.95, top: int = 25) -> Figure:
-        """A bar chart with error bars for one column, a heat map for two."""
-        from dpublish.public.plots import plot_marginal
-
-        return plot_marginal(self, columns, level=level, top=top)
-
     def report(self, path: str | Path) -> Path:
         """Write one self-contained HTML page about this release."""
         from dpublish.public.report import write_report
@@ -132,11 +118,6 @@ class HistogramRelease(Release):
         """The number of rows the release speaks of: public, noisy, or the sum of the released counts."""
         value = max(0, self.total.value) if self.total.known else int(self.counts.sum())
         return int(min(value, self.total.ceiling))
-
-    @property
-    def target(self) -> str | None:
-        """The column the release was made to predict, when it was made for one."""
-        return named_target(self.manifest, self.domain)
 
     def codes(self, column: str) -> NDArray[np.int64]:
         """The codes of the released cells along one column."""

@@ -19,14 +19,12 @@ from dpublish.public.class_limits import ClassLimits
 from dpublish.public.estimation import Estimate, check_level
 from dpublish.public.frames import cell_frame, decode_cells, sample_rows, sql_frame
 from dpublish.public.manifest import read_domain, table, text, whole
-from dpublish.public.releases.base import Release
-from dpublish.public.releases.naming import marginal_frame, marginal_shape, named_columns, named_target
+from dpublish.public.releases.cells import CellsRelease
+from dpublish.public.releases.naming import marginal_frame, marginal_shape, named_columns
 from dpublish.public.whole_limits import counts_between
 from dpublish.query_classes import QueryClass, query_class
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from dpublish.public.predicate import Node
 
 MAX_ROWS = 1 << 52
@@ -47,7 +45,7 @@ class SyntheticEstimate(Estimate):
     note: str
 
 
-class SyntheticRelease(Release):
+class SyntheticRelease(CellsRelease):
     """Weighted cells. Queries of the class that it was made for have the stated error; others what follows from it."""
 
     kind: ClassVar[str] = "synthetic"
@@ -193,26 +191,9 @@ class SyntheticRelease(Release):
             raise QueryError("No cell of this release has a weight, so there is nothing to draw rows from.")
         return sample_rows(self.cells, self.weights, self.domain, self.rows if n is None else n, seed)
 
-    def fit(self, estimator: Any, *, target: str | None = None, features: Sequence[str] | None = None) -> Any:
-        """Train a scikit-learn estimator on the weighted cells. The fitted pipeline takes raw rows."""
-        from dpublish.public.learn import fit_pipeline
-
-        return fit_pipeline(self, estimator, target=target, features=features)
-
-    @property
-    def target(self) -> str | None:
-        """The column that the schema names as the one to predict, when the release has it."""
-        return named_target(self.manifest, self.domain)
-
     def weighted_codes(self, columns: Sequence[str]) -> tuple[list[NDArray[np.int64]], NDArray[np.float64]]:
         """The codes of the cells along some columns, and their weights."""
         return [decode_cells(self.cells, self.domain, place) for place in named_columns(self.domain, columns)], self.weights
-
-    def plot(self, *columns: str, level: float = 0.95, top: int = 25) -> Figure:
-        """A bar chart with error bars for one column, a heat map for two."""
-        from dpublish.public.plots import plot_marginal
-
-        return plot_marginal(self, columns, level=level, top=top)
 
     def report(self, path: str | Path) -> Path:
         """Write one self-contained HTML page about this release."""
