@@ -6,30 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 
 import dpublish as dp
 from dpublish.errors import InputError, QueryError, SchemaError
-
-SCHEMA = """
-[dataset]
-name = "demo"
-neighbours = "add-remove-one"
-nominal_size = 500
-[columns.a]
-kind = "categorical"
-levels = ["x", "y"]
-[columns.b]
-kind = "categorical"
-levels = ["no", "yes"]
-[columns.income]
-kind = "integer"
-lower = 0
-upper = 1000
-bins = 8
-"""
+from every_kind import TABLE, every_kind
 
 Call = Callable[[Any], object]
 ANY: dict[str, Call] = {
@@ -56,22 +38,9 @@ TABLES: dict[str, Call] = {
 
 
 @pytest.fixture(scope="module")
-def releases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    rng = np.random.default_rng(1)
-    rows = pl.DataFrame(
-        {"a": rng.choice(["x", "y"], 500), "b": rng.choice(["no", "yes"], 500), "income": rng.integers(0, 1000, 500)}
-    )
-    folder = tmp_path_factory.mktemp("wrong")
-    curator = dp.Curator(
-        rows, dp.Schema.from_toml(SCHEMA), ledger=folder / "a.ledger", budget=dp.Budget(epsilon=100), store=folder / "store"
-    )
-    methods = {
-        "histogram": dp.Histogram(columns=["a", "b"]),
-        "joined": dp.JoinedHistograms(),
-        "tree": dp.IntervalTree(columns=["income"]),
-        "weights": dp.MultiplicativeWeights(columns=["a", "b"]),
-    }
-    return {name: curator.publish(method, epsilon=2, seed=1) for name, method in methods.items()}
+def releases() -> dict[str, Any]:
+    made = every_kind()
+    return {"histogram": made["histogram"], "joined": made["joined"], "tree": made["tree"], "weights": made["synthetic"]}
 
 
 @pytest.mark.parametrize("kind", ["histogram", "joined", "tree", "weights"])
@@ -118,4 +87,4 @@ def test_schemas_and_budgets_of_another_type(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="must be a text in TOML, not int"):
         dp.Schema.from_toml(3)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"dp.Budget\(epsilon=1\), not int"):
-        dp.Curator(pl.DataFrame(), dp.Schema.from_toml(SCHEMA), ledger=tmp_path / "a.ledger", budget=3)  # type: ignore[arg-type]
+        dp.Curator(pl.DataFrame(), dp.Schema.from_toml(TABLE), ledger=tmp_path / "a.ledger", budget=3)  # type: ignore[arg-type]
