@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from scipy.stats import binom
 
 from dpublish.errors import InputError, QueryError
 from dpublish.local import BinaryResponse, HadamardResponse, KaryResponse, LocalHashing, MeanResponse, Randomizer, UnaryEncoding
-from dpublish.local.estimates import normal_quantile, onto_simplex
+from dpublish.local.estimates import frequencies, indicator_sums, normal_quantile, onto_simplex
 from dpublish.noise.source import SeededNoise
 
 BY_LEVEL: list[Any] = [
@@ -191,3 +193,20 @@ def test_protocols_are_told_apart() -> None:
     more = [KaryResponse(5, 2), KaryResponse(6, 1), KaryResponse(5, 1, bits=32), MeanResponse(0, 1, 1), MeanResponse(0, 2, 1)]
     digests = [randomizer.digest for randomizer in (*BY_LEVEL, *more)]
     assert len(set(digests)) == len(digests)
+
+
+@pytest.mark.parametrize("people", [60, 150])
+@pytest.mark.parametrize("levels", [0, 2, 50], ids=lambda levels: f"{levels} levels" if levels else "unary")
+def test_intervals_hold_at_any_epsilon(levels: int, people: int) -> None:
+    """By the exact law of the sum. Where hardly anybody lies, limits that stop between whole numbers held 80% of the time."""
+    for epsilon in (0.25, 0.75, 2.0, 4.0, 6.0, 8.0, 12.0):
+        ratio = math.exp(epsilon)
+        rates = (ratio / (ratio + levels - 1), 1 / (ratio + levels - 1)) if levels else (0.5, 1 / (ratio + 1))
+        holder, stranger = (Fraction(rate) for rate in rates)
+        sums = indicator_sums(np.arange(people + 1.0), people, holder, stranger)
+        every = tuple(str(hits) for hits in range(people + 1))  # what each number of hits would lead to
+        found = frequencies(sums, levels=every, people=people, epsilon=Fraction(epsilon), level=0.95, together=False)
+        for held in range(0, people + 1, people // 15):
+            truths, lies = (binom.pmf(np.arange(n + 1), n, rate) for n, rate in zip((held, people - held), rates, strict=True))
+            law = np.convolve(truths, lies)
+            assert law[(found.low <= held) & (held <= found.high)].sum() >= 0.93, (epsilon, held)

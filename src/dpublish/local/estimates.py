@@ -1,8 +1,9 @@
 """What reports say about everybody: unbiased estimates with error bars, and a consistent version of them.
 
 The error bars speak of the people who answered: the true numbers are fixed and the coins are random. An interval is a score
-interval: it holds every number for which the sum that was seen would not be surprising. With fewer than about 20 reports the
-normal law behind it is rough.
+interval: it holds every number for which the sum that was seen would not be surprising, moved out to whole numbers of people.
+With few reports, many levels or a large epsilon the normal law behind it is rough, and whole numbers make up for most of that:
+the tests work out that a 95% interval holds 93% of the time or more from 60 people on, at any epsilon (80% without them).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.errors import QueryError
+from dpublish.public.whole_limits import whole_rows
 
 Floats = NDArray[np.float64]
 
@@ -120,7 +122,7 @@ def frequencies(
     counts = seen.sums / seen.gain
     held = np.clip(counts, 0.0, people)
     variance = np.maximum(seen.spread + held * seen.holder_spread, 0.0)
-    low, high = _score_interval(seen, counts, z)
+    low, high = whole_rows(*_score_interval(seen, counts, z))
     return Frequencies(
         levels=levels,
         people=people,
