@@ -174,6 +174,11 @@ def test_postgres_agrees_and_is_read_only(postgres: str, monkeypatch: pytest.Mon
         next(writing.batches(["n"]))
     with pytest.raises(InputError, match="UndefinedTable"):
         open_source(SqlSource(postgres, "SELECT * FROM nobody"))
+    for address in (postgres.replace("/postgres?", "/nowhere?"), "postgresql://reader:secret@127.0.0.1:1/people"):
+        assert address != postgres
+        with pytest.raises(InputError, match="does not let us in") as refused:
+            open_source(SqlSource(address, "SELECT 1 AS a"))
+        assert "secret" not in str(refused.value)
     # several statements in one, of which the second ends the transaction
     ends = "SELECT 1 AS a) AS x; COMMIT; DELETE FROM people; SELECT * FROM (SELECT 1 AS a"
     with pytest.raises(InputError, match="one SELECT"):

@@ -60,6 +60,13 @@ class SqlReader:
         from sqlalchemy.exc import SQLAlchemyError
 
         try:
+            self._engine.connect().close()
+        except SQLAlchemyError:
+            raise InputError(
+                "The database does not let us in: no server answers at this address, it has no such database, or it refuses "
+                "the user or the password."
+            ) from None
+        try:
             with self._reading() as connection:
                 # with a parameter a server takes one statement only: a second one could end the read-only transaction
                 asked = _literal(f"SELECT * FROM (\n{self._query}\n) AS dpublish_rows WHERE 1 = ", then=":none")
@@ -69,7 +76,7 @@ class SqlReader:
             # the database's own words may quote what it read, so only the kind of error is told
             kind = type(getattr(error, "orig", None) or error).__name__
             raise InputError(
-                f"The database refused the connection or the query ({kind}). The query must be one SELECT; try it as "
+                f"The database refused the query ({kind}). The query must be one SELECT; try it as "
                 "SELECT * FROM (query) AS t WHERE 1 = 0 in the database's own shell."
             ) from None
 
