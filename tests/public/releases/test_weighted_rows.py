@@ -325,9 +325,10 @@ class TestFiles:
     def test_the_command_line(self, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(home)
         settings = ["--set", "public=volunteers.csv", "--set", "pairs=age*sick", "--set", "alternatives=patients.csv"]
+        settings += ["--set", "titles=Volunteers of 2013,Patients again"]
         method = ["--schema", "clinic.toml", "--method", "importance-weights", *settings]
         assert command(["plan", *method, "--epsilon", "1"]) == 0
-        assert "public rows 'volunteers.csv'" in " ".join(capsys.readouterr().out.split())
+        assert "public rows 'Volunteers of 2013'" in " ".join(capsys.readouterr().out.split())
         paid = ["--ledger", "cli.ledger", "--budget", "3", "--epsilon", "1", "--out", "cli.dpr"]
         assert command(["release", "patients.csv", *method, *paid]) == 0
         capsys.readouterr()

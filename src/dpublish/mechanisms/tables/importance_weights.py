@@ -59,7 +59,9 @@ class ImportanceWeights(Mechanism):
     choice_share : share of the cost for each kind of private choice.
     release_share : share of epsilon that covers rounding and solver error under "objective".
     max_weight : weights are cut at this multiple of the mean.
-    publish : "rows" puts the public rows into the release, "hash" only their SHA-256 and where they came from.
+    publish : "rows" puts the public rows into the release, "hash" only their SHA-256 and their title.
+    titles : what the release calls the public sets, first `public`, then the alternatives; "public 1" and so on when left out.
+        Where they were read from is never published.
     public_size : how many rows to draw for "uniform".
     resolution : number of bins that a numeric column is read with (logistic variants).
     """
@@ -79,6 +81,7 @@ class ImportanceWeights(Mechanism):
     release_share: Amount = Fraction(1, 50)
     max_weight: Amount | None = None
     publish: Literal["rows", "hash"] = "rows"
+    titles: Sequence[str] = ()
     public_size: int = 10_000
     resolution: int = 256
 
@@ -131,6 +134,7 @@ class ImportanceWeights(Mechanism):
                 bins=self.bins,
                 resolution=self.resolution,
                 public_size=self.public_size,
+                titles=self.titles,
             )
         return self._cache[schema.digest]
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from dpublish.public.releases.base import Release
 
 MAX_SHOWN = 5
+MAX_TITLE = 200
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,6 @@ class Loaded:
 class Raw:
     """Public rows as they were read. `edges` are the bins of columns whose numbers are known by their bin only."""
 
-    name: str
     frame: Any
     base: Any
     edges: dict[str, tuple[Any, ...]] = field(default_factory=dict)
@@ -79,8 +79,10 @@ def load_sets(
     bins: int,
     resolution: int,
     public_size: int,
+    titles: Sequence[str] = (),
 ) -> Loaded:
     """Read every source once, find the columns in common, and encode."""
+    named = _titles(sources, titles)
 
     def axis(name: str) -> Axis:
         edges = next((one.edges[name] for one in raw if one is not None and name in one.edges), None)
@@ -88,17 +90,17 @@ def load_sets(
 
     labels = [name for name, column in schema.columns.items() if not column.numeric]
     raw = [
-        None if isinstance(source, str) and source == UNIFORM else _read(source, labels, place)
-        for place, source in enumerate(sources)
+        None if isinstance(source, str) and source == UNIFORM else _read(source, labels, title)
+        for source, title in zip(sources, named, strict=True)
     ]
     known = [set(one.frame.columns) for one in raw if one is not None]
     names, warnings = _common(schema, columns, known)
     axes = tuple(axis(name) for name in names)
     sets = [
-        encode_public(UNIFORM, uniform_rows(axes, public_size), axes)
+        encode_public(title, uniform_rows(axes, public_size), axes)
         if one is None
-        else encode_public(one.name, one.frame, axes, one.base)
-        for one in raw
+        else encode_public(title, one.frame, axes, one.base)
+        for one, title in zip(raw, named, strict=True)
     ]
     constant = {name for one in sets for name in constant_columns(axes, one.codes)}
     if constant:
@@ -142,36 +144,51 @@ def _common(schema: Schema, columns: Sequence[str] | None, known: Sequence[set[s
     return names, ([f"Not in the public rows, so not used: {_listed(left)}."] if left else [])
 
 
-def _read(source: object, labels: Sequence[str], place: int) -> Raw:
+def _titles(sources: Sequence[object], titles: Sequence[str]) -> list[str]:
+    """What each public set is called in the release: its declared title, or its place. Never where it was read from."""
+    if not titles:
+        return [
+            UNIFORM if isinstance(source, str) and source == UNIFORM else f"public {place}"
+            for place, source in enumerate(sources, start=1)
+        ]
+    if len(titles) != len(sources):
+        raise PlanError(f"titles must name every public set: {len(sources)} are given, and {len(titles)} titles.")
+    for title in titles:
+        if not title.strip() or len(title) > MAX_TITLE or not title.isprintable():
+            raise PlanError(f"A title of public rows is 1 to {MAX_TITLE} printable characters, not {title[:80]!r}.")
+    if len(set(titles)) != len(titles):
+        raise PlanError("titles must tell the public sets apart; two are the same.")
+    return list(titles)
+
+
+def _read(source: object, labels: Sequence[str], title: str) -> Raw:
     from dpublish.public.releases.base import Release, open_release
 
-    path = isinstance(source, str) or hasattr(source, "__fspath__")
-    name = str(source) if path else f"public {place + 1}"
-    if path and name.endswith(".dpr"):
-        source = open_release(name)
+    if (isinstance(source, str) or hasattr(source, "__fspath__")) and str(source).endswith(".dpr"):
+        source = open_release(str(source))
     if isinstance(source, Release):
-        return _read_release(source, name)
+        return _read_release(source)
     if type(source).__name__ == "SqlSource":
         from dpublish.readers.sources import open_source
 
         reader = open_source(source)
         parts = list(reader.batches(reader.columns()))
         if not parts:
-            raise PlanError(f"The public rows '{name}' are empty.")
+            raise PlanError(f"The public rows '{title}' are empty.")
         frame = parts[0]
         for part in parts[1:]:
             frame = frame.vstack(part)
-        return Raw(name, frame, None)
-    return Raw(name, read_public(source, labels), None)
+        return Raw(frame, None)
+    return Raw(read_public(source, labels), None)
 
 
-def _read_release(release: Release, name: str) -> Raw:
+def _read_release(release: Release) -> Raw:
     """The rows of a release: public rows with their weights, cells with their counts, or synthetic rows that weigh the same."""
     from dpublish.public.releases.generalized import GeneralizedRelease
     from dpublish.public.releases.weighted_rows import WeightedRowsRelease
 
     if isinstance(release, WeightedRowsRelease):
-        return Raw(name, release.rows, release.sample_weight)
+        return Raw(release.rows, release.sample_weight)
     domain = getattr(release, "domain", None)
     if domain is None or not hasattr(release, "to_frame"):
         raise PlanError(f"A release of kind '{release.kind}' has no rows to put weights on.")
@@ -179,8 +196,8 @@ def _read_release(release: Release, name: str) -> Raw:
     rows = release.sample(seed=0) if isinstance(release, GeneralizedRelease) else release.to_frame()
     edges = {axis.name: axis.edges for axis in domain.axes if axis.numeric}
     if rows.columns[-1] in domain.names:
-        return Raw(name, rows, None, edges)
-    return Raw(name, rows[:, :-1], np.asarray(rows[:, -1].to_numpy(), dtype=np.float64), edges)
+        return Raw(rows, None, edges)
+    return Raw(rows[:, :-1], np.asarray(rows[:, -1].to_numpy(), dtype=np.float64), edges)
 
 
 def _support(one: PublicSet, axes: Sequence[Axis]) -> list[str]:
