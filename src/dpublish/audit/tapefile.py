@@ -48,6 +48,8 @@ def _encode(part: Any) -> Any:
         return {"fractions": [str(item) for item in part]}
     if isinstance(part, tuple):
         return {"tuple": [_encode(item) for item in part]}
+    if isinstance(part, list):
+        return {"list": [_encode(item) for item in part]}
     return int(part)
 
 
@@ -60,6 +62,8 @@ def _decode(part: Any) -> Any:
         return bytes.fromhex(part["bytes"])
     if "fractions" in part:
         return tuple(Fraction(item) for item in part["fractions"])
+    if "list" in part:
+        return [_decode(item) for item in part["list"]]
     return tuple(_decode(item) for item in part["tuple"])
 
 

@@ -38,6 +38,11 @@ class BoundedScores(abc.ABC):
         """The scores of these candidates."""
 
 
+def saturated(multiples: Sequence[int]) -> IntArray:
+    """Whole numbers moved to the nearest that 64 bits hold: post-processing of a noisy answer, and of nothing else."""
+    return np.array([min(max(multiple, -(1 << 63)), (1 << 63) - 1) for multiple in multiples], dtype=np.int64)
+
+
 class Noise(abc.ABC):
     """What a mechanism may ask of randomness. `label` names the step in recordings and error texts (public text only)."""
 
@@ -102,8 +107,12 @@ class Noise(abc.ABC):
     @abc.abstractmethod
     def gamma_norm(
         self, values: Sequence[Fraction], *, grid: Fraction, sensitivity: Fraction, epsilon: Fraction, label: str = ""
-    ) -> IntArray:
-        """Vector plus noise of density prop. to exp(-epsilon |z|_2 / sensitivity), rounded to the grid: multiples of `grid`."""
+    ) -> list[int]:
+        """Vector plus noise of density prop. to exp(-epsilon |z|_2 / sensitivity), rounded to the grid: multiples of `grid`.
+
+        They have any size: a mechanism that goes on to compute with them may rely on the rounding. `saturated` fits them into
+        64 bits where they are published.
+        """
 
     @abc.abstractmethod
     def lattice_gaussian(

@@ -250,7 +250,7 @@ class Enumerator(Noise):
 
     def gamma_norm(
         self, values: Sequence[Fraction], *, grid: Fraction, sensitivity: Fraction, epsilon: Fraction, label: str = ""
-    ) -> IntArray:
+    ) -> list[int]:
         raise self._refusal(_NO_RATIONAL_LAW.format("gamma-norm"))
 
     def lattice_gaussian(

@@ -7,8 +7,9 @@ number per coordinate. Those numbers are bounded in float64 for the whole vector
 boundary is evaluated in ball arithmetic, with more bits of the same uniforms if need be. What comes out is an exact sample of
 the rounded ideal mechanism, so its privacy is that of the ideal mechanism (proof: lattice.proof.md).
 
-A grid much finer than the noise is exact too, but slow: below about 2^-40 of the noise scale float64 settles nothing. Answers
-outside the int64 range are moved to its nearest end, which is post-processing.
+A grid much finer than the noise is exact too, but slow: below about 2^-40 of the noise scale float64 settles nothing.
+Gamma-norm answers have any size, since mechanisms compute with them; Gaussian ones outside the int64 range are moved to its
+nearest end, which is post-processing.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from flint import arb, ctx
 
 from dpublish.errors import InputError
 from dpublish.noise.balls import fraction_ball
-from dpublish.noise.base import IntArray
+from dpublish.noise.base import IntArray, saturated
 from dpublish.noise.lazy import (
     FIRST_BITS,
     FloatArray,
@@ -35,10 +36,8 @@ from dpublish.noise.lazy import (
 )
 from dpublish.noise.words import WordStream
 
-_LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
 
-
-def gamma_norm_multiples(stream: WordStream, values: Sequence[Fraction], *, grid: Fraction, scale: Fraction) -> IntArray:
+def gamma_norm_multiples(stream: WordStream, values: Sequence[Fraction], *, grid: Fraction, scale: Fraction) -> list[int]:
     """round((values + Z) / grid) for Z of density proportional to exp(-|z|_2 / scale) on R^d, d = len(values).
 
     The direction is that of d normals, the radius `scale` times a sum of d exponentials.
@@ -52,7 +51,7 @@ def gaussian_multiples(stream: WordStream, values: Sequence[Fraction], *, grid: 
     """round((values + Z) / grid) for Z of independent normals with mean 0 and the given variance."""
     if grid <= 0 or variance <= 0:
         raise InputError("Gaussian noise needs grid > 0 and variance > 0.")
-    return _round(values, grid, _Gaussian(stream, len(values), Fraction(variance) / (grid * grid)))
+    return saturated(_round(values, grid, _Gaussian(stream, len(values), Fraction(variance) / (grid * grid))))
 
 
 class _Normals:
@@ -172,12 +171,10 @@ class _GammaNorm(_Draw):
             self._waits.refine(index)
 
 
-def _round(values: Sequence[Fraction], grid: Fraction, draw: _Draw) -> IntArray:
+def _round(values: Sequence[Fraction], grid: Fraction, draw: _Draw) -> list[int]:
     """floor(value / grid + noise + 1/2) for every coordinate; the noise is the real vector that `draw` stands for."""
     wholes, rests = _split(values, grid)
-    noise = _floors(rests, draw)
-    moved = [min(max(whole + step, _LEAST), _GREATEST) for whole, step in zip(wholes, noise, strict=True)]
-    return np.array(moved, dtype=np.int64)
+    return [whole + step for whole, step in zip(wholes, _floors(rests, draw), strict=True)]
 
 
 def _split(values: Sequence[Fraction], grid: Fraction) -> tuple[list[int], list[Fraction]]:

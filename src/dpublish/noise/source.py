@@ -109,7 +109,7 @@ class StreamNoise(Noise):
 
     def gamma_norm(
         self, values: Sequence[Fraction], *, grid: Fraction, sensitivity: Fraction, epsilon: Fraction, label: str = ""
-    ) -> IntArray:
+    ) -> list[int]:
         from dpublish.noise.lattice import gamma_norm_multiples
 
         scale = _positive("sensitivity", sensitivity) / _positive("epsilon", epsilon)

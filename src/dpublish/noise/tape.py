@@ -168,11 +168,11 @@ class TapeNoise(Noise):
 
     def gamma_norm(
         self, values: Sequence[Fraction], *, grid: Fraction, sensitivity: Fraction, epsilon: Fraction, label: str = ""
-    ) -> IntArray:
+    ) -> list[int]:
         exact = exact_fractions(values, "gamma-norm")
         call = Call("gamma-norm", label, (len(exact),), (("grid", str(grid)), ("epsilon", str(epsilon))), sensitivity, (exact,))
         return cast(
-            IntArray,
+            list[int],
             self._take(call, lambda n: n.gamma_norm(values, grid=grid, sensitivity=sensitivity, epsilon=epsilon, label=label)),
         )
 
@@ -281,8 +281,8 @@ def _name(step: int, call: Call) -> str:
 def _copied(answer: Any) -> Any:
     if isinstance(answer, np.ndarray):
         return answer.copy()
-    if isinstance(answer, tuple):
-        return tuple(_copied(part) for part in answer)
+    if isinstance(answer, tuple | list):
+        return type(answer)(_copied(part) for part in answer)
     return answer
 
 

@@ -10,7 +10,9 @@ import pytest
 
 from dpublish.mechanisms.learning.calibration import (
     Setting,
+    Tilt,
     double_above,
+    draw_tilt,
     for_objective,
     for_output,
     jacobian_loss,
@@ -19,6 +21,7 @@ from dpublish.mechanisms.learning.calibration import (
     round_down,
 )
 from dpublish.mechanisms.learning.losses import HuberLoss, LogisticLoss, Loss
+from dpublish.noise.source import SeededNoise
 
 LOGISTIC, HUBER = LogisticLoss(), HuberLoss(Fraction(1, 4))
 SHARE = Fraction(1, 50)
@@ -94,6 +97,17 @@ class TestAmounts:
             assert power <= value < 2 * power
             assert value <= double_above(value) <= value * (1 + Fraction(1, 1 << 51))
             assert value * (1 - Fraction(1, 1 << 39)) <= round_down(value) <= value
+
+
+def test_a_tilt_is_never_cut_short() -> None:
+    """Theorem 2 bounds how far the tilt is from the ideal one by half a grid step, for every draw that there is."""
+    coarse, fine = (
+        draw_tilt(SeededNoise(11), 4, Tilt(epsilon=Fraction(1), sensitivity=Fraction(2), grid=Fraction(1, 1 << bits)), "tilt")
+        for bits in (20, 80)
+    )
+    assert max(abs(value) for value in fine) * (1 << 80) > 1 << 63
+    for a, b in zip(coarse, fine, strict=True):
+        assert abs(a - b) <= (Fraction(1, 1 << 20) + Fraction(1, 1 << 80)) / 2
 
 
 def log_density(vectors: np.ndarray, signs: np.ndarray, point: np.ndarray, *, loss: Loss, ridge: float, rate: float) -> float:

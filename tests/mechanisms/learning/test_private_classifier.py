@@ -263,3 +263,22 @@ class TestAudits:
         pair = ((0, 0, 0), (0, 0, 1))
         report = audit.sampled(subject, [pair], epsilon=1, samples=1500, statistics=signs)
         assert report.passed, report.summary()
+
+
+@pytest.mark.parametrize("step", [1 << 70, 10**350], ids=["beyond-64-bits", "beyond-doubles"])
+def test_a_huge_draw_in_the_objective_is_followed_to_the_end(step: int) -> None:
+    """Objective perturbation is proved for every draw: the minimiser goes along with it, and only what is published is cut."""
+    plan = PrivateClassifier(perturbation="objective", regularization=1).plan(schema_of(), Cost.pure(1))
+    seen: list[list[Fraction]] = []
+
+    class Huge(SeededNoise):
+        def gamma_norm(self, values: Any, **rest: Any) -> list[int]:
+            seen.append(list(values))
+            return [step] * len(values) if len(seen) == 1 else [step, *[-step] * (len(values) - 1)]
+
+    content = PrivateClassifier(perturbation="objective", regularization=1).run(Huge(1), rows_of(plan, 3, 50), plan)
+    grid, ridge = (Fraction(plan.facts["tilt"]["grid"]), Fraction(plan.facts["ridge"]))
+    ideal = -step * grid / (plan.facts["normaliser"] * ridge)
+    # far out the loss is flat: rows move a coordinate by at most rows / (N ridge)
+    assert all(abs(value - ideal) <= 1 for value in seen[1])
+    assert coefficients(content).size == len(seen[1])

@@ -13,7 +13,15 @@ from dpublish.mechanisms.learning import descent, design
 from dpublish.mechanisms.learning.design import Design
 from dpublish.mechanisms.learning.losses import HuberLoss, LogisticLoss, Loss
 from dpublish.mechanisms.learning.settle import settle
-from dpublish.mechanisms.learning.solver import Problem, certified, certified_length, length_of, minimise, sum_unit
+from dpublish.mechanisms.learning.solver import (
+    Problem,
+    certified,
+    certified_length,
+    length_of,
+    minimise,
+    nearest_doubles,
+    sum_unit,
+)
 from dpublish.public.linear_features import LinearFeatures
 from dpublish.public.weight_features import WeightFeatures
 
@@ -238,6 +246,17 @@ class TestSettling:
         # far out the loss is flat: the minimiser is -tilt / N to within one row's slope
         assert abs(found[0] + steps[0] / 4) < 2
         assert found[0] != Fraction(float(found[0])), "an exact answer needs more digits than a double has"
+
+    @pytest.mark.parametrize("size", [10**160, 10**290, 10**320, -(10**400)], ids=["160", "290", "320", "400"])
+    def test_a_tilt_beyond_the_range_of_doubles(self, size: int) -> None:
+        """Noise has no limit, so neither has a tilt: the proof has no room for a failure on large ones."""
+        steps = [Fraction(size), Fraction(-3), Fraction(1, 1 << 20)]
+        features = LinearFeatures((Axis("a", "categorical", levels=("x", "y", "z")),))
+        rows = Design(features, [np.array([0, 1, 2, 2])])
+        problem = Problem(rows, np.ones(4), LOGISTIC, 4, 1.0, nearest_doubles(steps), exact_tilt=steps)
+        found = minimise(problem, Fraction(1, 1 << 30))
+        assert abs(found[0] + steps[0] / 4) < 2
+        assert abs(found[1]) < 2
 
 
 def test_nothing_private_is_printed() -> None:

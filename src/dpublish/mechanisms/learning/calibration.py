@@ -138,7 +138,7 @@ def draw_tilt(noise: Noise, dimension: int, tilt: Tilt | None, label: str) -> li
     steps = noise.gamma_norm(
         [Fraction(0)] * dimension, grid=tilt.grid, sensitivity=tilt.sensitivity, epsilon=tilt.epsilon, label=label
     )
-    return [int(step) * tilt.grid for step in steps]
+    return [step * tilt.grid for step in steps]
 
 
 def power_of_two_below(value: Fraction) -> Fraction:

@@ -31,8 +31,8 @@ from dpublish.mechanisms.learning.calibration import (
 )
 from dpublish.mechanisms.learning.design import Design
 from dpublish.mechanisms.learning.losses import HuberLoss, LogisticLoss, Loss
-from dpublish.mechanisms.learning.solver import Problem, minimise
-from dpublish.noise.base import IntArray, Noise
+from dpublish.mechanisms.learning.solver import Problem, minimise, nearest_doubles
+from dpublish.noise.base import IntArray, Noise, saturated
 from dpublish.plan import Plan
 from dpublish.public.linear_features import FloatArray, LinearFeatures
 from dpublish.schema import Schema
@@ -308,15 +308,15 @@ def private_model(
 ) -> IntArray:
     """One binary model: multiples of the grid."""
     tilt = draw_tilt(noise, design.dimension, calibration.tilt, f"{label}, objective")
-    doubles = np.array([float(value) for value in tilt])
-    problem = Problem(design, signs, loss, normaliser, float(calibration.ridge), doubles, exact_tilt=tilt)
-    return noise.gamma_norm(
+    problem = Problem(design, signs, loss, normaliser, float(calibration.ridge), nearest_doubles(tilt), exact_tilt=tilt)
+    blurred = noise.gamma_norm(
         minimise(problem, calibration.tolerance),
         grid=calibration.grid,
         sensitivity=calibration.sensitivity,
         epsilon=calibration.epsilon,
         label=f"{label}, coefficients",
     )
+    return saturated(blurred)
 
 
 def _as_double(value: Amount, what: str) -> Fraction:

@@ -153,6 +153,18 @@ def minimise(problem: Problem, tolerance: Fraction | float) -> list[Fraction]:
     return settle(problem, Fraction(tolerance), point)
 
 
+def nearest_doubles(values: Sequence[Fraction]) -> FloatArray:
+    """The doubles nearest to exact numbers, infinite beyond their range: such a tilt cannot be certified, and is settled."""
+
+    def nearest(value: Fraction) -> float:
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf if value > 0 else -math.inf
+
+    return np.array([nearest(value) for value in values], dtype=np.float64)
+
+
 def length_of(vector: FloatArray) -> float:
     """The length; infinite, where squares are too large for doubles."""
     if not float(np.abs(vector).max(initial=0.0)) < 2.0**500:

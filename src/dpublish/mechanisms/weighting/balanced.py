@@ -28,8 +28,8 @@ from dpublish.mechanisms.learning.calibration import (
 )
 from dpublish.mechanisms.learning.design import Design
 from dpublish.mechanisms.learning.losses import LogisticLoss
-from dpublish.mechanisms.learning.solver import Problem, minimise, rounding_bound
-from dpublish.noise.base import IntArray, Noise
+from dpublish.mechanisms.learning.solver import Problem, minimise, nearest_doubles, rounding_bound
+from dpublish.noise.base import IntArray, Noise, saturated
 from dpublish.public.linear_features import FloatArray
 from dpublish.public.weight_features import WeightFeatures
 
@@ -187,7 +187,7 @@ def balanced_coefficients(
     tilt = draw_tilt(noise, features.dimension, calibration.tilt, "objective")
     problem = Problem(
         Design(features, codes), signs, LogisticLoss(), normaliser, float(calibration.ridge),
-        tilt=np.array([float(value) for value in tilt]), weights=weights, exact_tilt=tilt,
+        tilt=nearest_doubles(tilt), weights=weights, exact_tilt=tilt,
     )  # fmt: skip
     return blurred(noise, minimise(problem, calibration.tolerance), calibration)
 
@@ -198,9 +198,10 @@ def blurred(noise: Noise, found: Sequence[Fraction], calibration: BalancedCalibr
         return noise.lattice_gaussian(
             found, grid=calibration.grid, sensitivity=calibration.sensitivity, rho=calibration.amount, label="coefficients"
         )
-    return noise.gamma_norm(
+    multiples = noise.gamma_norm(
         found, grid=calibration.grid, sensitivity=calibration.sensitivity, epsilon=calibration.amount, label="coefficients"
     )
+    return saturated(multiples)
 
 
 def heaviest_weight(base: FloatArray, normaliser: int) -> float:
