@@ -1,22 +1,33 @@
-"""Keeps native code quiet while rows, or a file from anywhere, are being read.
+"""Keeps native code and logs quiet while rows, or a file from anywhere, are being read.
 
 A panic in compiled code is printed by its own runtime straight to the process's standard error, with the value that caused
 it, before Python sees anything. So the descriptor itself is pointed elsewhere, not `sys.stderr`. A program that shows progress
 meanwhile writes to a copy of the descriptor made beforehand.
+
+Logs are the host application's: it may have set any logger of any library to DEBUG, where SQLAlchemy writes every row it
+fetches. So while rows are read nothing is logged in this process, by whatever thread: libraries have threads of their own.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 import threading
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
 
 STDERR = 2
+EVERY_LEVEL: Final = sys.maxsize
 _lock = threading.Lock()
 _depth = 0
 _saved = -1
+_log_depth = 0
+_log_level = logging.NOTSET
 
 
 @contextlib.contextmanager
@@ -27,6 +38,34 @@ def quiet_native_code() -> Iterator[None]:
         yield
     finally:
         _leave()
+
+
+@contextlib.contextmanager
+def no_logs() -> Iterator[None]:
+    """No logger passes anything on, at any level, while any thread is inside."""
+    global _log_depth, _log_level
+    with _lock:
+        if _log_depth == 0:
+            _log_level = logging.root.manager.disable
+            logging.disable(EVERY_LEVEL)
+        _log_depth += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _log_depth -= 1
+            if _log_depth == 0 and logging.root.manager.disable == EVERY_LEVEL:  # else the host has set it anew
+                logging.disable(_log_level)
+
+
+def unlogged(engine: Engine) -> Engine:
+    """The engine, with loggers that pass nothing on: statements, parameters and rows are nobody else's, whatever the level."""
+    silent = logging.Logger("silent")  # in no hierarchy: no setting of the host's reaches it
+    silent.disabled = True
+    for part in (engine, engine.pool):
+        part.logger = silent
+        part._should_log_info = part._should_log_debug = lambda: False  # type: ignore[method-assign]
+    return engine
 
 
 def _enter() -> None:

@@ -19,6 +19,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 from sqlalchemy.pool import QueuePool
 
 from dpublish.errors import LedgerUnavailable, PlanError
+from dpublish.quiet import unlogged
 
 T = TypeVar("T")
 
@@ -243,7 +244,7 @@ class Database:
                 raise self.unavailable("its file system does not support write-ahead logging; use a local disk")
             return raw
 
-        engine = create_engine("sqlite://", creator=connect, poolclass=QueuePool, pool_timeout=patience)
+        engine = unlogged(create_engine("sqlite://", creator=connect, poolclass=QueuePool, pool_timeout=patience))
 
         @event.listens_for(engine, "begin")
         def begin(connection: Connection) -> None:
@@ -264,6 +265,8 @@ class Database:
             )
         except (ModuleNotFoundError, NoSuchModuleError):
             raise PlanError("A PostgreSQL ledger needs the driver: pip install 'dpublish[postgres]'.") from None
+
+        unlogged(engine)
 
         @event.listens_for(engine, "connect")
         def settle(raw: Any, record: object) -> None:

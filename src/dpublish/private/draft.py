@@ -17,6 +17,7 @@ import polars as pl
 from dpublish.columns import BOOLEAN_LEVELS, MISSING, OTHER, Column, Kind
 from dpublish.encode import bounded_times
 from dpublish.errors import InputError
+from dpublish.quiet import no_logs
 from dpublish.readers.sources import open_source
 from dpublish.schema import Schema
 from dpublish.spelling import BLANKS, ZERO_FRACTION
@@ -55,6 +56,11 @@ def draft_schema(data: object, *, name: str) -> Schema:
 
 def draft(data: object, *, name: str) -> Draft:
     """The same with remarks, for `dpublish schema draft`."""
+    with no_logs():
+        return _draft(data, name)
+
+
+def _draft(data: object, name: str) -> Draft:
     source = open_source(data)
     names = [column for column in source.columns() if column]
     if not names:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from dpublish.errors import PrivateSideError, PublishError
-from dpublish.quiet import quiet_native_code
+from dpublish.quiet import no_logs, quiet_native_code
 
 T = TypeVar("T")
 
@@ -21,7 +21,7 @@ def guarded(action: Callable[[], T], *, foreseen: tuple[type[PublishError], ...]
     """
     failure: BaseException
     try:
-        with warnings.catch_warnings(), quiet_native_code():
+        with warnings.catch_warnings(), quiet_native_code(), no_logs():
             warnings.simplefilter("ignore")
             return action()
     except (KeyboardInterrupt, SystemExit, GeneratorExit) as stop:

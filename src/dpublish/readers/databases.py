@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from dpublish.errors import InputError
+from dpublish.quiet import no_logs, unlogged
 from dpublish.readers.objects import series_from_objects
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ class SqlReader:
         if not self._query:
             raise InputError("The SQL query is empty.")
         self._engine = _engine(source.url)
-        self.names = self._read_names()
+        with no_logs():  # drivers log addresses and users
+            self.names = self._read_names()
 
     def batches(self, columns: Sequence[str], *, rows: int) -> Iterator[pl.DataFrame]:
         places = [self.names.index(name) for name in columns]
@@ -108,7 +110,7 @@ def _engine(url: str) -> Engine:
         parsed = make_url(url)
         if parsed.drivername in ("postgresql", "postgres"):
             parsed = parsed.set(drivername="postgresql+psycopg")
-        engine = create_engine(parsed, poolclass=NullPool, hide_parameters=True)
+        engine = unlogged(create_engine(parsed, poolclass=NullPool, hide_parameters=True))
     except (SQLAlchemyError, ValueError):
         raise InputError(
             "The database URL cannot be read. It looks like postgresql://user@host/name or sqlite:///file.db."
