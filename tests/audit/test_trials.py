@@ -32,7 +32,7 @@ def counts() -> dict[str, int]:
     several = {
         "histogram": 4, "projected-histogram": 2, "joined-histograms": 4, "importance-weights": 5, "generalized-table": 3,
         "private-classifier": 4, "set-partition": 2, "basic-itemsets": 2, "multiplicative-weights": 3, "net": 3,
-        "interval-tree": 8, "halfspaces": 3, "k-median": 2, "set-cover": 2, "hadamard": 2, "min-cut": 3, "vertex-cover": 4,
+        "interval-tree": 8, "halfspaces": 3, "k-median": 2, "set-cover": 3, "hadamard": 2, "min-cut": 3, "vertex-cover": 4,
         "public-projects": 4, "median-mechanism": 3, "online-multiplicative-weights": 3,
     }  # fmt: skip
     return {name: several.get(name, 1) for name in TRIALS}

@@ -143,7 +143,6 @@ def test_costs_of_or_library_files(folder: Path, dpublish: Command) -> None:
         (("k-median", "demand.txt", "-p", "hashed.csv", "--form", "haversine", "-k", "1"), "'P #1'"),
         (("set-cover", "elements.txt", "-p", "twice.txt", "--delta", "1e-6"), "names the set; 's1' names two"),
         (("vertex-cover", "edges.csv", "-p", "names.txt", "--set", "wieghts=x"), "Did you mean 'weights'"),
-        (("set-cover", "elements.txt", "-p", "sets.txt"), "delta"),
         (("min-cut", "nothing.csv", "-p", "names.txt"), "no file"),
         (("min-cut", "edges.csv", "-p", "names.txt", "--set", "cuts=contract"), "Use listed or karger-stein"),
         (("min-cut", "edges.csv", "-p", "names.txt", "--set", "rule=fast"), "rule = 'fast' is not known"),

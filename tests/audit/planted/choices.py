@@ -6,6 +6,9 @@ import itertools
 from fractions import Fraction
 
 from dpublish.audit import neighbours
+from dpublish.mechanisms.optimize.inputs import lists_of
+from dpublish.mechanisms.optimize.set_cover import greedy_order
+from dpublish.mechanisms.optimize.set_parts import whole_family
 
 from .registry import ONE, bug, by_samples, counts, exactly, replayed, whole
 
@@ -111,7 +114,23 @@ def excess_of_early_hits(shown):
     return sum(shown[:100]) - sum(shown[100:])
 
 
+def cover(noise, present, step):
+    """The greedy order of three sets of which one holds most elements: how its step is charged is what is planted."""
+    part = whole_family(lists_of([[0, 1, 2], [3], [4]]), [ONE] * 3, 5)
+    return tuple(greedy_order(noise, part, whole(present), step).tolist())
+
+
+COVERED = [((1, 1, 0, 0, 0), (1, 1, 1, 0, 0)), ((0, 0, 0, 1, 0), (1, 0, 0, 1, 0)), ((0, 0, 0, 0, 0), (0, 0, 0, 0, 1))]
+
 CHOICES = (
+    bug(
+        "set cover that charges only the choice that covers",
+        "exact",
+        "privacy",
+        broken=lambda noise, present: cover(noise, present, ONE),
+        correct=lambda noise, present: cover(noise, present, HALF),
+        run=exactly(COVERED),
+    ),
     bug(
         "selection not charged",
         "exact",

@@ -22,6 +22,7 @@ DELTA = "a claim with a delta holds for e and not for the rational base that is 
 LINE = "4 3 2\n1 2 1\n2 3 1\n3 4 1\n"
 SETS = {"s1": ("a", "b"), "s2": ("b", "c"), "s3": ("c",)}
 COSTS = ("2", "1", "1")
+MANY_SETS = 7
 
 
 def min_cut() -> Iterator[Trial]:
@@ -127,15 +128,31 @@ def set_cover() -> Iterator[Trial]:
         public={**public, **costs},
         sampled=Sampled(runs=2000),
     )
-    approximate = Cost.approximate(1, "1/100")
     yield _trial(
         "set-cover",
         SetCover(sets=lists, elements=elements, set_names=names, rule="greedy"),
-        approximate,
+        Cost.pure(2),
         case="greedy",
         pairs=pairs,
         words=["--public", "sets.txt", "--set", "rule=greedy"],
         public=public,
+        sampled=Sampled(runs=2000),
+    )
+    # so many sets that a delta buys something
+    many = [f"t{place}" for place in range(len(SETS), MANY_SETS)]
+    yield _trial(
+        "set-cover",
+        SetCover(
+            sets=lists_of([*([elements.index(one) for one in held] for held in SETS.values()), *([0] for _ in many)]),
+            elements=elements,
+            set_names=[*names, *many],
+            rule="greedy",
+        ),
+        Cost.approximate(1, "1/10"),
+        case="greedy, with a delta",
+        pairs=pairs,
+        words=["--public", "sets.txt", "--set", "rule=greedy"],
+        public={"sets.txt": public["sets.txt"] + "".join(f"{name} {elements[0]}\n" for name in many).encode()},
         exact=DELTA,
         replay=Replay(adds_up=False),
         sampled=Sampled(runs=2000),

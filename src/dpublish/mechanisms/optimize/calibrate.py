@@ -65,8 +65,8 @@ def step_epsilon(epsilon: Fraction, hazard: Fraction) -> Fraction:
 
 
 def first_hit_hazard(delta: Fraction) -> Fraction:
-    """ln(1/delta) + 1: what a unit that is served once can have gained in expectation, except with probability delta."""
-    return ln_above(1 / delta) + 1
+    """ln(1/delta): the expected gain that a unit can have missed before it is served, except with probability delta."""
+    return ln_above(1 / delta)
 
 
 def total_gain_hazard(delta: Fraction) -> Fraction:

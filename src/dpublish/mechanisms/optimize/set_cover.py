@@ -19,7 +19,7 @@ from dpublish.cost import Cost
 from dpublish.errors import PlanError
 from dpublish.mechanisms.base import Content, Mechanism
 from dpublish.mechanisms.kernels.optimize_sets import take_set
-from dpublish.mechanisms.optimize.calibrate import first_hit_hazard, step_epsilon
+from dpublish.mechanisms.optimize.calibrate import first_hit_hazard, rounded_down, step_epsilon
 from dpublish.mechanisms.optimize.inputs import Lists, PresentItems, transposed
 from dpublish.mechanisms.optimize.lower_bounds import cover_factor
 from dpublish.mechanisms.optimize.planning import (
@@ -27,10 +27,10 @@ from dpublish.mechanisms.optimize.planning import (
     check_schema,
     digest_of,
     label_column,
+    no_rho,
     numbered,
     pure,
     solution_plan,
-    with_delta,
 )
 from dpublish.mechanisms.optimize.set_classes import MAX_SETS as MAX_CLASS_SETS
 from dpublish.mechanisms.optimize.set_classes import class_order
@@ -52,10 +52,11 @@ class SetCover(Mechanism):
 
     Input: the distinct present elements of a public universe. Neighbours: add-remove-one, of an element.
     Output: every set once, in order ("any-weights": for each public part of the universe, the sets that may serve it).
-    Privacy: (epsilon, delta)-DP (theorems 1 and 2 of set_cover.proof.md); epsilon-DP for "exact" and "classes" (theorems 3, 4).
+    Privacy: epsilon-DP, or (epsilon, delta)-DP when a delta is given and allows more (theorems 1 to 4 of set_cover.proof.md).
     Relies on: `Noise.choose` having the exact law of the exponential mechanism.
     Shows / hides: sets that hold many present elements; hides whether any one element is present.
-    Accuracy: a factor of order ln n + ln m ln(1/delta) / epsilon; `plan` states the step epsilon and the bound.
+    Accuracy: a factor of order ln n + ln m / step epsilon, where a step has epsilon / ln(1/delta) or, with few sets m,
+        epsilon / (m - 1); `plan` states the step epsilon and the bound.
 
     Parameters
     ----------
@@ -85,6 +86,7 @@ class SetCover(Mechanism):
         self._check(count, family)
         costs = self._costs()
         facts: dict[str, Any] = {"problem": "set-cover", "rule": rule, "sets": family, "elements": count, "sensitivity": "1"}
+        warnings: list[str] = []
         log_sets, log_elements = math.log(max(2, family)), math.log(max(2, count))
         if rule == "exact":
             pure(cost, "An exact set cover")
@@ -105,8 +107,13 @@ class SetCover(Mechanism):
             text = f"the cost is at most {factor:.4g} times the smallest, with high probability."
             facts["bound"] = {"factor": factor, "additive": 0.0, "text": text}
         else:
-            with_delta(cost, "A set cover")
-            step = step_epsilon(cost.epsilon, first_hit_hazard(cost.delta))
+            no_rho(cost, "A set cover")
+            step = rounded_down(cost.epsilon / max(most_misses(part, rule) for part in self._parts(rule, count)))
+            shared = step_epsilon(cost.epsilon, first_hit_hazard(cost.delta)) if cost.delta else step
+            if cost.delta and shared <= step:
+                cost = Cost.pure(cost.epsilon)
+                warnings.append("With so few sets a delta buys nothing: the release costs epsilon alone.")
+            step = max(step, shared)
             spread = float(max(costs) / min(costs))
             if rule == "greedy":
                 factor = 2 * log_elements + 6 * log_sets / float(step) + 1
@@ -144,6 +151,7 @@ class SetCover(Mechanism):
                 f"An order of {family:,} sets over {count:,} elements; every element goes to the first set that holds it.",
                 f"Each choice uses epsilon = {float(step):.4g} ({rule}).",
             ],
+            warnings=warnings,
         )
 
     def needs(self, plan: Plan) -> PresentItems:
@@ -156,17 +164,14 @@ class SetCover(Mechanism):
         costs = self._costs()
         _, names = numbered(self.set_names if self.set_names is not None else len(self.sets), "sets")
         orders: list[IntArray]
+        parts = self._parts(rule, count)
         if rule == "exact":
-            parts = [whole_family(self.sets, costs, count)]
             orders = [exact_order(noise, self.sets, costs, numbers, step)]
         elif rule == "classes":
-            parts = [whole_family(self.sets, costs, count)]
             orders = [class_order(noise, self.sets, costs, numbers, step)]
         elif rule == "greedy":
-            parts = [whole_family(self.sets, costs, count)]
             orders = [greedy_order(noise, parts[0], numbers, step)]
         else:
-            parts = cost_parts(self.sets, costs, count) if rule == "any-weights" else [whole_family(self.sets, costs, count)]
             # the parts split the universe, so one element is in one of them and pays once
             orders = [weighted_order(noise, part, numbers, step) for part in parts]
         part_of = np.zeros(count, dtype=np.int64)
@@ -189,6 +194,11 @@ class SetCover(Mechanism):
                 "costs": {"cost": np.array([float(c) for c in costs], dtype=np.float64)},
             },
         )
+
+    def _parts(self, rule: str, count: int) -> list[SetPart]:
+        if rule == "any-weights":
+            return cost_parts(self.sets, self._costs(), count)
+        return [whole_family(self.sets, self._costs(), count)]
 
     def _rule(self) -> str:
         rule = self.rule or ("weighted" if self.costs is not None else "greedy")
@@ -232,11 +242,13 @@ class SetCover(Mechanism):
 def greedy_order(noise: Noise, part: SetPart, present: IntArray, step: Fraction) -> IntArray:
     """Algorithm 5: again and again a remaining set S with probability proportional to exp(step * |S meets what is left|)."""
     state = CoverState(part, present)
-    while len(state.left):
+    while len(state.left) > 1:
         place = noise.choose(
             state.gains[state.left], sensitivity=Fraction(1), epsilon=step, monotone=True, rule="exponential", label="next set"
         )
         state.take(place)
+    if len(state.left):
+        state.take(0)  # nothing is left to choose
     return part.sets[np.array(state.order, dtype=np.int64)]
 
 
@@ -307,6 +319,19 @@ class CoverState:
             self._weight,
             self.gains,
         )
+
+
+def most_misses(part: SetPart, rule: str) -> int:
+    """The most choices that can pass before an element is covered; at least 1, since the covering one has a loss too.
+
+    Each is a set that does not hold the element or, in the weighted rules, a halving of the rate. A public number.
+    """
+    held = np.bincount(part.members.items, minlength=len(part.elements))
+    misses = len(part.sets) - int(held.min())
+    if rule != "greedy":
+        wide = max(part.costs) / min(part.costs)
+        misses += math.floor(max(1, len(part.elements)) * wide).bit_length()
+    return max(1, misses)
 
 
 def halve_score(sets: int, elements: int, wide: Fraction, step: Fraction) -> Fraction:
