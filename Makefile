@@ -1,6 +1,6 @@
 # make demo     set up, then publish, query, plot and verify a small release
 # make test     set up, then lint, types and all tests (under 10 minutes on 2 cores)
-# make nightly  the long audits and fault runs
+# make nightly  all tests and the long audits, fuzzing and fault runs, with the time of each part
 # make bench    the benchmarks (figures in build/bench)
 # make proofs   refresh the code hashes in proof files, after you have read the proofs again
 
@@ -37,7 +37,7 @@ test: lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not nightly"
 
 nightly: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist worksteal --nightly
+	$(BIN)/python tools/nightly.py
 
 bench: $(STAMP)
 	@mkdir -p $(BENCH)

@@ -239,9 +239,10 @@ def test_every_cell_gets_the_code_of_the_reference(axis: Axis, cells: pl.Series)
 
 
 @pytest.mark.nightly
-@settings(max_examples=10_000, deadline=None)
+@pytest.mark.parametrize("part", range(5))
+@settings(max_examples=2_000, deadline=None)
 @given(axis=st.one_of(label_axes(), number_axes()), cells=series())
-def test_every_cell_gets_the_code_of_the_reference_at_length(axis: Axis, cells: pl.Series) -> None:
+def test_every_cell_gets_the_code_of_the_reference_at_length(part: int, axis: Axis, cells: pl.Series) -> None:
     check_codes(axis, cells)
 
 

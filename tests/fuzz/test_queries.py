@@ -170,9 +170,10 @@ def test_sql(releases: list[HistogramRelease]) -> None:
 
 
 @pytest.mark.nightly
-def test_many_more(releases: list[HistogramRelease]) -> None:
-    dice = random.Random(22)
-    for number in range(200_000):
+@pytest.mark.parametrize("part", range(40))
+def test_many_more(releases: list[HistogramRelease], part: int) -> None:
+    dice = random.Random(22 + part)
+    for number in range(5_000):
         try:
             if number % 2:
                 dice.choice(releases).estimate(odd(dice, PREDICATES, ""))
