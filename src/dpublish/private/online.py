@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.domain import Domain
-from dpublish.errors import BudgetError, BudgetExceeded, InputError, LedgerUnavailable, SchemaError
+from dpublish.errors import BudgetError, BudgetExceeded, InputError, LedgerUnavailable, PlanError, SchemaError
 from dpublish.ledger.crashpoints import reach
 from dpublish.mechanisms.online.base import Desk, OnlineMechanism, Query, Reply
 from dpublish.noise.base import IntArray, Noise
@@ -38,6 +38,7 @@ from dpublish.private.online_setup import FORESEEN, set_up
 
 if TYPE_CHECKING:
     from dpublish.ledger.base import Ledger
+    from dpublish.plan import Plan
     from dpublish.private.gate import Curator, Number
 
 Progress = Callable[[str], None]
@@ -255,6 +256,7 @@ def open_session(
     source = curator._open_source()
     schema = curator._sized_schema(source)
     plan = mechanism.plan(schema, as_cost(epsilon, None, None))
+    require_pure(plan)
     assert plan.domain is not None
     source.require([*unit_columns(schema), *plan.domain.names], schema_name=schema.name)
     key = key if key is not None else secrets.token_hex(16)
@@ -293,6 +295,15 @@ def open_session(
         found.confirm()
         reach("online:confirmed")
     return OnlineSession(home)
+
+
+def require_pure(plan: Plan) -> None:
+    """Other releases and sessions run beside a session. That their costs add up is proved for pure ones (cost.proof.md)."""
+    if plan.cost.kind != "pure":
+        raise PlanError(
+            f"A session of {plan.method} would cost {plan.cost.describe()}, and sessions are paid with a pure epsilon alone, "
+            "since others may run at the same time. Give epsilon = ... and leave delta and rho out. Nothing was spent."
+        )
 
 
 def _seal(ledger: Ledger, key: str, files: SessionFiles) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import stat
@@ -296,3 +297,19 @@ def test_private_total_is_bought(tmp_path: Path) -> None:
     answer = desk.ask("age < 30").estimate
     width = answer.high - answer.low  # fresh noise: 95% limits alone would fail one run in twenty
     assert answer.low - 2 * width <= FRAME.filter(pl.col("age") < 30).height <= answer.high + 2 * width
+
+
+@pytest.mark.parametrize("cost", [dp.Cost.approximate(1, "1e-9"), dp.Cost.zcdp("1/8")], ids=["delta", "rho"])
+def test_only_pure_sessions_run_beside_others(cost: dp.Cost, tmp_path: Path) -> None:
+    """Concurrent composition is proved for pure sessions; another method may state another cost, and is refused unpaid."""
+
+    class Approximate(dp.MedianMechanism):
+        def plan(self, schema: dp.Schema, cost_: dp.Cost) -> dp.Plan:
+            return dataclasses.replace(super().plan(schema, cost_), cost=cost)
+
+    curator = dp.Curator(
+        FRAME, dp.Schema.from_toml(SCHEMA), ledger=tmp_path / "c.ledger", budget=dp.Budget(epsilon=3, delta="1e-6")
+    )
+    with pytest.raises(dp.PlanError, match="pure epsilon alone"):
+        curator.answer_online(Approximate(max_hard=10), epsilon=1)
+    assert curator.ledger.status().debits == 0
