@@ -36,7 +36,7 @@ def verify(
     if json:
         screen.write_json({"release": release, "ok": ok, "problems": problems, "paid": ok if ledger else None, "facts": facts})
     elif ok:
-        screen.say(f"{release}: {_verdict(release, ledger is not None)}", style="green")
+        screen.say(f"{release}: {_verdict(ledger is not None)}", style="green")
         screen.facts([(name, str(value)) for name, value in facts.items() if not isinstance(value, dict)])
     else:
         screen.say(f"{release}: does not verify", style="bold red")
@@ -46,35 +46,30 @@ def verify(
         raise typer.Exit(5)
 
 
-def _verdict(release: Path, paid: bool) -> str:
+def _verdict(paid: bool) -> str:
     """No more than was checked: the manifest holds the hashes of the tables, and nothing in a release holds its own."""
     if not paid:
         return (
             "whole: its tables are those of its manifest. Whether someone wrote another manifest, only --ledger or the hash "
             "that the curator published can tell."
         )
-    # a ledger knows the hash of the sealed file, not that of a folder made from it
-    whole = "whole and unaltered" if release.is_file() else "whole, and its receipt is the ledger's"
-    return f"{whole}. The ledger holds its payment."
+    return "whole and unaltered. The ledger holds its payment."
 
 
 def _unpaid(release: Path, url: str, name: str) -> list[str]:
-    """Hold the receipt in the manifest against the ledger's own, verified, history."""
-    import hashlib
-
+    """Hold the release against the ledger's own, verified, history."""
     from dpublish.ledger import open_ledger
+    from dpublish.ledger.payment import payment_problems, seal_problems
+    from dpublish.public.archive import file_digest
     from dpublish.public.bundle import read_bundle
 
-    receipt = read_bundle(release).manifest["receipt"]
+    bundle = read_bundle(release)
     with open_ledger(url, name=name) as ledger:
-        debits = {entry.key: entry for entry in ledger.history() if entry.kind == "debit"}
-        sealed = ledger.answer(receipt["key"])
-    entry = debits.get(receipt["key"])
-    if entry is None or entry.hash != receipt["head_hash"]:
-        return [f"The ledger holds no such payment (key '{receipt['key']}'): this release was not paid from it."]
-    if sealed is None:
-        return ["The ledger paid for this key but recorded no answer for it."]
-    # the ledger knows the sealed file; a folder made from it is bound by the receipt and by its own hashes
-    if release.is_file() and hashlib.sha256(release.read_bytes()).hexdigest() != sealed.sha256:
-        return ["The ledger recorded another answer for this key: the file is not the one that was paid for."]
-    return []
+        problems = payment_problems(ledger, bundle.manifest)
+        if problems:
+            return problems
+        sealed = ledger.answer(bundle.manifest["receipt"]["key"])
+    problems = seal_problems(sealed, bundle.manifest_sha256, bundle.archive_sha256)
+    if not problems and release.is_file() and file_digest(release) != bundle.archive_sha256():
+        problems = ["The file holds more than the release that was paid for: bytes that belong to none of its parts."]
+    return problems

@@ -67,13 +67,18 @@ class Receipt:
 
 @dataclass(frozen=True, kw_only=True)
 class Sealed:
-    """Where the one answer to a key is kept, and how to recognise it."""
+    """Where the one answer to a key is kept, and how to recognise it.
+
+    `sha256` is the hash of its file, `manifest` that of the manifest within, which holds the hashes of all else: it tells the
+    content whatever container it is in. None for what has no manifest, and in seals of older versions.
+    """
 
     key: str
     sha256: str
     size: int
     location: str
     created: str
+    manifest: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +165,7 @@ class Ledger(abc.ABC):
         """
 
     @abc.abstractmethod
-    def seal(self, key: str, *, sha256: str, size: int, location: str) -> None:
+    def seal(self, key: str, *, sha256: str, size: int, location: str, manifest: str | None = None) -> None:
         """Record the one answer of a paid key. Repeating the same hash does nothing; another hash is a `BudgetError`."""
 
     @abc.abstractmethod

@@ -111,11 +111,13 @@ class SqlLedger(Ledger):
             fresh=record.detail["attempt"] == attempt,
         )
 
-    def seal(self, key: str, *, sha256: str, size: int, location: str) -> None:
+    def seal(self, key: str, *, sha256: str, size: int, location: str, manifest: str | None = None) -> None:
         key = _checked_key(key)
-        if not _SHA256.fullmatch(sha256) or size < 0:
+        if not all(_SHA256.fullmatch(digest) for digest in (sha256, manifest or sha256)) or size < 0:
             raise PlanError("An answer is sealed with the 64 hexadecimal digits of its SHA-256 and its size in bytes.")
         detail = {"sha256": sha256, "size": int(size), "location": str(location)}
+        if manifest is not None:
+            detail["manifest"] = manifest
 
         def once() -> Record:
             try:
@@ -128,7 +130,8 @@ class SqlLedger(Ledger):
 
         record = self._database.attempt(once)
         crashpoints.reach("seal.committed")
-        if (record.detail["sha256"], record.detail["size"]) != (sha256, size):
+        sealed = record.detail
+        if (sealed["sha256"], sealed["size"]) != (sha256, size) or manifest not in (None, sealed.get("manifest", manifest)):
             raise BudgetError(f"The key '{key}' already has another answer. One key has one answer; the first one stands.")
         self._vouch(record)
         crashpoints.reach("seal.anchored")
@@ -146,7 +149,12 @@ class SqlLedger(Ledger):
         self._vouch(record)
         detail = record.detail
         return Sealed(
-            key=key, sha256=detail["sha256"], size=detail["size"], location=detail["location"], created=record.created
+            key=key,
+            sha256=detail["sha256"],
+            size=detail["size"],
+            location=detail["location"],
+            created=record.created,
+            manifest=detail.get("manifest"),
         )
 
     def status(self) -> Status:

@@ -195,20 +195,26 @@ class Curator:
         return schema.with_size(size)
 
     def _seal(self, plan: Plan, receipt: Receipt, content: Content, noise: Noise, target: Path) -> None:
-        from dpublish.public.bundle import write_bundle
+        from dpublish.public.archive import MANIFEST, write_container
+        from dpublish.public.bundle import pack_bundle
         from dpublish.public.frames import frame_of
 
         tables = {name: frame_of(columns) for name, columns in content.tables.items()}
         manifest = build_manifest(plan, receipt, content, publishable=noise.publishable)
         try:
-            digest = write_bundle(target, manifest, tables)
+            members = pack_bundle(manifest, tables)
+            digest = write_container(target, members, overwrite=False)
         except BundleError as error:
             raise PublishError(f"{error} The budget is spent; nothing was published.") from None
         reach("gate:written")
-        self.ledger.seal(receipt.key, sha256=digest, size=target.stat().st_size, location=target.name)
+        self._record(receipt, target, digest, hashlib.sha256(members[MANIFEST]).hexdigest())
+
+    def _record(self, receipt: Receipt, target: Path, digest: str, manifest: str) -> None:
+        self.ledger.seal(receipt.key, sha256=digest, size=target.stat().st_size, location=target.name, manifest=manifest)
 
     def _recover(self, receipt: Receipt, target: Path) -> None:
         """The key was paid before: hand out the answer it bought, or say that it is lost. Never draw fresh noise."""
+        from dpublish.ledger.payment import payment_problems
         from dpublish.public.bundle import read_bundle
 
         sealed = self.ledger.answer(receipt.key)
@@ -216,10 +222,12 @@ class Curator:
             digest = hashlib.sha256(target.read_bytes()).hexdigest()
             if sealed is not None and sealed.sha256 == digest:
                 return
-            if sealed is None and read_bundle(target).manifest["receipt"]["head_hash"] == receipt.head_hash:
-                # written before a crash but not yet recorded: it is the one answer that this debit bought
-                self.ledger.seal(receipt.key, sha256=digest, size=target.stat().st_size, location=target.name)
-                return
+            if sealed is None:
+                bundle = read_bundle(target)
+                if not payment_problems(self.ledger, bundle.manifest):
+                    # written before a crash but not yet recorded: it is the one answer that this debit bought
+                    self._record(receipt, target, digest, bundle.manifest_sha256)
+                    return
         raise BudgetError(
             f"Key '{receipt.key}' was paid for on {receipt.created}, but its answer is not in '{target.parent}': either the "
             "run is still going on or it was lost. It is not made again, because that would be a second answer for one "
@@ -246,6 +254,7 @@ class Curator:
 
     def _deliver(self, target: Path, out: str | Path | None, overwrite: bool) -> Release:
         from dpublish.public.archive import is_file_bundle, publish_file
+        from dpublish.public.bundle import copy_bundle, read_bundle
         from dpublish.public.releases.base import open_release
 
         if out is None:
@@ -268,7 +277,7 @@ class Curator:
                 finally:
                     partial.unlink(missing_ok=True)
             else:
-                open_release(target).save(out)
+                copy_bundle(read_bundle(target), out)
         return open_release(out)
 
 

@@ -13,10 +13,12 @@ import os
 import secrets
 import shutil
 import stat
+import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from dpublish.errors import BundleError, InputError
 from dpublish.public.manifest import TABLE_NAME
@@ -27,6 +29,7 @@ MAX_MEMBERS = 64
 MAX_FILE_BYTES = 16 << 30
 MAX_TOTAL_BYTES = 32 << 30
 _EPOCH = (1980, 1, 1, 0, 0, 0)
+_IN_MEMORY = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -137,7 +140,7 @@ def _open_file(path: Path) -> Container:
 
 def write_container(path: Path, members: Mapping[str, bytes], *, overwrite: bool) -> str:
     """Write all members, or nothing. Returns the SHA-256 of the file, or of the manifest for a folder."""
-    ordered = [MANIFEST, *sorted(name for name in members if name != MANIFEST)]
+    ordered = in_order(members)
     if not path.name:
         raise BundleError(f"'{path}' names no file. Give a name that ends in {SUFFIX}, or a new folder.")
     if path.is_dir() and is_file_bundle(path):
@@ -163,15 +166,36 @@ def write_container(path: Path, members: Mapping[str, bytes], *, overwrite: bool
 
 def _write_file(temporary: Path, members: list[tuple[str, bytes]]) -> str:
     with temporary.open("xb") as file:
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-            for name, content in members:
-                info = zipfile.ZipInfo(name, date_time=_EPOCH)
-                info.create_system = 3
-                info.external_attr = (stat.S_IFREG | 0o644) << 16
-                archive.writestr(info, content)
+        _write_archive(file, members)
         file.flush()
         os.fsync(file.fileno())
     return file_digest(temporary)
+
+
+def _write_archive(file: IO[bytes], members: Iterable[tuple[str, bytes]]) -> None:
+    """The one archive of these members: no choice is left, so the same content gives the same bytes."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for name, content in members:
+            info = zipfile.ZipInfo(name, date_time=_EPOCH)
+            info.create_system = 3
+            info.external_attr = (stat.S_IFREG | 0o644) << 16
+            archive.writestr(info, content)
+
+
+def archive_digest(container: Container) -> str:
+    """The SHA-256 of the `.dpr` file that these members make, whatever they are kept in."""
+    with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
+        _write_archive(file, ((name, container.read(name)) for name in in_order(container.sizes)))
+        file.seek(0)
+        digest = hashlib.sha256()
+        while part := file.read(1 << 20):
+            digest.update(part)
+    return digest.hexdigest()
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """The manifest first, the rest by name."""
+    return [MANIFEST, *sorted(name for name in names if name != MANIFEST)]
 
 
 def _write_folder(temporary: Path, members: list[tuple[str, bytes]]) -> str:

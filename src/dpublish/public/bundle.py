@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpublish.errors import BundleError
 from dpublish.outputs import as_path
-from dpublish.public.archive import MANIFEST, Container, open_container, write_container
+from dpublish.public.archive import MANIFEST, Container, archive_digest, open_container, write_container
 from dpublish.public.manifest import TABLE_NAME, check_format, check_manifest
 from dpublish.public.parquet_pages import Unbelievable, stated_rows
 from dpublish.public.strict_json import MAX_BYTES, read_json, write_json
@@ -41,6 +41,10 @@ class Bundle:
         """Table names, without '.parquet'."""
         return tuple(sorted(name.removesuffix(".parquet") for name in self.manifest["files"]))
 
+    def archive_sha256(self) -> str:
+        """The SHA-256 of the `.dpr` file with this content: of a folder too, and whatever else an archive was padded with."""
+        return archive_digest(self._container)
+
     def table(self, name: str) -> pl.DataFrame:
         """One table; a `BundleError` unless its bytes, rows and hash are those of the manifest."""
         file = f"{name}.parquet"
@@ -63,6 +67,11 @@ def write_bundle(
     The bundle appears whole or not at all. `files` of the manifest is filled in here. Returns the SHA-256 of the file, or of
     the manifest for a folder. An existing release is left alone unless `overwrite` is true (files only).
     """
+    return write_container(as_path(path), pack_bundle(manifest, tables), overwrite=overwrite)
+
+
+def pack_bundle(manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> dict[str, bytes]:
+    """The members of a release by name. `files` of the manifest is filled in here."""
     members: dict[str, bytes] = {}
     files: dict[str, dict[str, Any]] = {}
     for name, frame in tables.items():
@@ -79,6 +88,12 @@ def write_bundle(
     # what is written is what a reader will accept: the same check, on the same bytes
     check_manifest(read_json(content, "The manifest"), sealed=True)
     members[MANIFEST] = content
+    return members
+
+
+def copy_bundle(bundle: Bundle, path: str | Path, *, overwrite: bool = False) -> str:
+    """The same members, byte by byte, in a file or a folder of another name. Returns what `write_bundle` does."""
+    members = {name: bundle._container.read(name) for name in bundle._container.sizes}
     return write_container(as_path(path), members, overwrite=overwrite)
 
 
