@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import itertools
 from fractions import Fraction
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 import dpublish as dp
 from dpublish import audit
 from dpublish.cli.app import run as cli
-from dpublish.mechanisms.tables.split_scores import sensitivity, split_score
+from dpublish.mechanisms.tables.split_scores import GRID_BITS, entropy_step, sensitivity, split_score
 
 TINY = dp.Schema.from_toml(
     '[dataset]\nname = "tiny"\nneighbours = "add-remove-one"\nnominal_size = 4\ntarget = "y"\n'
@@ -48,6 +49,30 @@ def test_one_record_changes_a_score_by_at_most_its_sensitivity(score: Any) -> No
             if score == "max":
                 assert change >= 0
     assert worst >= (1 if score != "information-gain" else 2)
+
+
+def test_information_gain_is_exact_for_any_number_of_rows() -> None:
+    """Parts that a record does not touch count the same to the last digit: no number of rows is too large for the proof."""
+    rng = np.random.default_rng(34)
+    for _ in range(50):
+        one, other = (rng.integers(0, 1 << 20, size=(int(rng.integers(1, 40)), 3)) for _ in range(2))
+        apart = split_score("information-gain", one) + split_score("information-gain", other)
+        assert split_score("information-gain", np.concatenate([one, other])) == apart
+    many = np.full((1 << 16, 3), 1_000_003)
+    assert many.sum() > 1 << 34
+    more = many.copy()
+    more[5, 1] += 1
+    few = np.array([[1_000_003] * 3])
+    change = split_score("information-gain", more) - split_score("information-gain", many)
+    assert change == split_score("information-gain", more[5:6]) - split_score("information-gain", few)
+
+
+def test_steps_of_the_entropy_are_floors() -> None:
+    assert [entropy_step(x) >> GRID_BITS for x in (0, 1, 2, 4, 1 << 40)] == [0, 0, 2, 8, 40 << 40]
+    # irrational ones against logarithms with sixty digits
+    with decimal.localcontext(decimal.Context(prec=60)):
+        for x in (3, 5, 7, 1_000_003, (1 << 40) - 1, (1 << 40) + 1):
+            assert entropy_step(x) == int(decimal.Decimal(x).ln() / decimal.Decimal(2).ln() * x * (1 << GRID_BITS))
 
 
 def numbers(schema: dp.Schema, rows: Any, method: Any) -> tuple[list[Any], Any]:
