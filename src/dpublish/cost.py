@@ -92,8 +92,8 @@ def show(x: Fraction) -> str:
     return f"{value:e}" if 0 < value < Decimal("1e-4") else f"{value:f}"
 
 
-# Bounds on ln and sqrt. Decimal.ln and Decimal.sqrt are correctly rounded (the error is at most half a unit in the last
-# place), so one step outwards is a proof. The argument is rounded outwards first because both functions increase.
+# Bounds on ln, sqrt and exp. Decimal's are correctly rounded (the error is at most half a unit in the last place), so one
+# step outwards is a proof. The argument is rounded outwards first because all three functions increase.
 
 
 def _digits(rounding: str, digits: int = _WORKING_DIGITS) -> Context:
@@ -120,6 +120,20 @@ def _ln(x: Decimal, context: Context) -> Decimal:
 
 def _root(x: Decimal, context: Context) -> Decimal:
     return x.sqrt(context)
+
+
+def _exp(x: Decimal, context: Context) -> Decimal:
+    return x.exp(context)
+
+
+def ln_below(x: Fraction) -> Fraction:
+    """A lower bound on ln x, for x above 0."""
+    return _below(x, _ln)
+
+
+def exp_above(x: Fraction) -> Fraction:
+    """An upper bound on exp x."""
+    return _above(x, _exp)
 
 
 def _log(x: Fraction) -> float:

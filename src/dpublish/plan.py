@@ -13,6 +13,7 @@ from typing import Any
 from dpublish.cost import Cost
 from dpublish.domain import Domain
 from dpublish.schema import Schema
+from dpublish.statement import guesses
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,11 @@ class Plan:
     sentences: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
+    @property
+    def meaning(self) -> list[str]:
+        """What the cost means: the most that a guess about one unit can gain."""
+        return guesses(self.cost, self.schema.neighbours, what="session" if self.kind == "online" else "release")
+
     def to_json(self) -> dict[str, Any]:
         return {
             "method": self.method,
@@ -43,6 +49,7 @@ class Plan:
             "neighbours": self.schema.neighbours,
             "unit": self.schema.unit.describe(),
             "cost": self.cost.to_json(),
+            "meaning": self.meaning,
             "parameters": dict(self.parameters),
             "facts": dict(self.facts),
             "sentences": list(self.sentences),
@@ -51,5 +58,6 @@ class Plan:
 
     def text(self) -> str:
         """The plan as a person reads it."""
-        lines = [f"{self.method} of '{self.schema.name}'", *(f"  {sentence}" for sentence in self.sentences)]
+        said = (*self.sentences, *self.meaning)
+        lines = [f"{self.method} of '{self.schema.name}'", *(f"  {sentence}" for sentence in said)]
         return "\n".join([*lines, *(f"  warning: {warning}" for warning in self.warnings)])

@@ -19,6 +19,8 @@ def test_show(released: Path, dpublish: Command) -> None:
     shown = dpublish("show", "shop.dpr")
     assert shown.code == 0
     assert "This release satisfies epsilon = 1 (pure differential privacy)" in shown.out
+    assert "is right in at most 74 of 100 cases on average, instead of 50" in " ".join(shown.out.split())
+    assert "Correction" not in shown.out
     assert "Bern, Graz, Lyon" in shown.out
     document = dpublish("show", "shop.dpr", "--json").document
     assert document["format"] == "dpublish-release"

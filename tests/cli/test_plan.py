@@ -15,6 +15,7 @@ def test_plan_in_words_and_numbers(shop: Path, dpublish: Command) -> None:
     shown = dpublish(*PLAN, "--epsilon", "1/2", "--set", "columns=city,member")
     assert shown.code == 0
     assert "Counts over city x member: 8 cells." in shown.out
+    assert "is right in at most 63 of 100 cases on average, instead of 50" in " ".join(shown.out.split())
     document = dpublish(*PLAN, "--epsilon", "0.5", "--set", "columns=city,member", "--json").document
     assert document["cost"]["epsilon"] == "1/2"
     assert document["facts"]["scale"] == "80/19"  # 1/20 of the cost buys a noisy total, since rows may drop out

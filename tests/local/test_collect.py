@@ -218,7 +218,10 @@ def test_the_command_line(folder: Path, dpublish: Callable[..., tuple[int, str, 
     code, out, _ = dpublish("local", "plan", "--survey", "survey.toml", "--people", "3000", "--json")
     assert code == 0
     assert json.loads(out)["cost"] == "4"
-    assert dpublish("local", "plan", "--survey", "survey.toml")[0] == 0
+    assert "is right in at most 99 of 100 cases on average, instead of 50" in json.loads(out)["meaning"]
+    code, out, _ = dpublish("local", "plan", "--survey", "survey.toml")
+    assert code == 0
+    assert "Guessing a person's answers" in out
     code, out, err = dpublish("local", "randomize", "answers.csv", "-s", "survey.toml", "-o", "reports.csv")
     assert (code, err) == (0, "")
     code, out, _ = dpublish("local", "randomize", "answers.csv", "-s", "survey.toml", "-o", "more.csv", "--json")

@@ -27,8 +27,10 @@ def plan(
     from dpublish.cli import screen
     from dpublish.cost import show
     from dpublish.local.survey import Survey
+    from dpublish.statement import guess_of_answers
 
     read = Survey.read(survey)
+    meaning = guess_of_answers(read.cost)
     asked = {name: question.randomizer for name, question in read.questions.items()}
     rows = [(name, r, r.expected_error(people), r.error_of) for name, r in asked.items()]
     if json:
@@ -38,10 +40,11 @@ def plan(
         ]
         screen.write_json(
             {"survey": read.name, "digest": read.digest, "cost": read.cost, "cap": read.epsilon, "people": people,
-             "questions": questions}
+             "meaning": meaning, "questions": questions}
         )  # fmt: skip
         return
     screen.say(f"Survey '{read.name}' costs each person epsilon = {show(read.cost)} of the promised {show(read.epsilon)}.")
+    screen.say(meaning)
     screen.grid(
         ["question", "method", "epsilon", f"standard error with {people:,} people"],
         [(name, r.method, show(r.epsilon), f"{screen.cell_text(error)} (of {of})") for name, r, error, of in rows],

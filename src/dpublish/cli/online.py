@@ -194,7 +194,7 @@ def _show(session: OnlineSession, *, json: bool, title: str | None = None) -> No
     header = session.header
     promise, compared = _promise(header["sentences"])
     if json:
-        words = {"promise": promise, "compared_with": compared, "plan": header["sentences"]}
+        words = {"promise": promise, "compared_with": compared, "plan": header["sentences"], "statement": header["statement"]}
         screen.write_json({"session": session.folder, **now.to_json(), "receipt": header["receipt"], **words})
         return
     if title:
@@ -211,5 +211,7 @@ def _show(session: OnlineSession, *, json: bool, title: str | None = None) -> No
             *(("compare", sentence) for sentence in compared),
         ]
     )
+    screen.say("")
+    screen.say(header["statement"])
     if not now.publishable:
         screen.note("This session was made with fixed noise, for tests. It protects nobody: do not show its answers.")

@@ -35,7 +35,7 @@ def plan(
         screen.write_json(priced.to_json())
         return
     screen.say(f"{priced.method} of '{facts.name}'", style="bold")
-    for sentence in priced.sentences:
+    for sentence in (*priced.sentences, *priced.meaning):
         screen.say(f"  {sentence}")
     for warning in priced.warnings:
         screen.say(f"  Note: {warning}", style="yellow")

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 def show(release: ReleaseFile, json: Json = False) -> None:
     """Show what a release holds, what it cost and what it promises. With --json: the whole manifest."""
     from dpublish.cli import screen
+    from dpublish.cost import Cost
     from dpublish.public.releases.base import open_release
+    from dpublish.statement import correction
 
     manifest = open_release(release).manifest
     if json:
@@ -21,7 +23,11 @@ def show(release: ReleaseFile, json: Json = False) -> None:
         return
     screen.facts(_facts(manifest), title=f"{manifest['method']} of '{manifest['dataset']}'")
     screen.say("")
-    screen.say(manifest["privacy"]["statement"], style=None if manifest["publishable"] else "bold red")
+    privacy = manifest["privacy"]
+    screen.say(privacy["statement"], style=None if manifest["publishable"] else "bold red")
+    corrected = correction(privacy["statement"], Cost.from_json(privacy["cost"]), privacy["neighbours"])
+    if corrected:
+        screen.say(corrected, style="yellow")
     if manifest.get("domain"):
         screen.grid(["column", "kind", "codes", "values"], _columns(manifest), right=(2,))
     for sentence in manifest["plan"]["sentences"]:

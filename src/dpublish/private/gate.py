@@ -26,9 +26,9 @@ from dpublish.mechanisms.base import Content, Mechanism
 from dpublish.noise.base import Noise
 from dpublish.plan import Plan
 from dpublish.private.guard import guarded
-from dpublish.private.statement import privacy_statement
 from dpublish.public.archive import SUFFIX
 from dpublish.schema import Schema
+from dpublish.statement import privacy_statement
 
 if TYPE_CHECKING:
     from dpublish.mechanisms.online.base import OnlineMechanism

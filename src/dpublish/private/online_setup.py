@@ -29,7 +29,7 @@ def set_up(
 ) -> None:
     """Count the rows, draw what a session starts with, and make its folder, which answers nothing before it is sealed."""
     from dpublish.private.answers import answer_need
-    from dpublish.private.statement import privacy_statement
+    from dpublish.statement import privacy_statement
 
     domain = plan.domain
     assert domain is not None
@@ -58,7 +58,7 @@ def set_up(
             "cost": plan.cost.to_json(),
             "cost_text": plan.cost.describe(),
             "sentences": list(plan.sentences),
-            "statement": privacy_statement(plan, publishable=noise.publishable),
+            "statement": privacy_statement(plan, publishable=noise.publishable, what="session"),
             "publishable": noise.publishable,
             "seed": seed,
             "created": receipt.created,

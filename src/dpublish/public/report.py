@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from importlib import resources
 from pathlib import Path
@@ -10,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpublish.cost import show
 from dpublish.errors import QueryError
 from dpublish.outputs import as_path
 from dpublish.public.charts import Bar, bar_chart, safe_text
 from dpublish.public.manifest import read_cost
 from dpublish.public.suppression import noise_sum_quantile
+from dpublish.statement import correction, meaning
 
 if TYPE_CHECKING:
     import polars as pl
@@ -132,15 +131,15 @@ def _header(release: HistogramRelease) -> str:
 
 def guarantee(release: Release) -> str:
     privacy = release.manifest["privacy"]
-    cost = read_cost(privacy)
+    cost, neighbours = read_cost(privacy), str(privacy["neighbours"])
     changed = {
         "replace-one": "replaced by any other",
         "add-remove-one": "added or taken away",
-    }.get(str(privacy["neighbours"]), "changed")
-    meaning = [
+    }.get(neighbours, "changed")
+    words = [
         f"What is protected: <b>{safe_text(str(privacy['unit']))}</b>. The claim compares the real data with data in which "
         f"this one unit was {changed}.",
-        _odds(cost),
+        *(safe_text(sentence) for sentence in meaning(cost, neighbours)),
         "It holds against a reader who knows every other row, has any other data, and has unlimited time. It does not wear "
         "off, and nothing done with this file weakens it.",
         "It adds up: the costs of all releases from the same data are to be summed, and the budget ledger of the data owner "
@@ -150,9 +149,11 @@ def guarantee(release: Release) -> str:
         "It does not say that nothing can be learnt about a person: what the data teach about people in general (for instance, "
         "that income rises with age) applies to each of them whether or not they were in the data."
     )
-    items = "".join(f"<li>{line}</li>" for line in meaning)
+    items = "".join(f"<li>{line}</li>" for line in words)
+    wrong = correction(release.privacy, cost, neighbours)
+    corrected = f'<p class="warning">{safe_text(wrong)}</p>' if wrong else ""
     return (
-        f'<h2>The guarantee</h2><p class="promise">{safe_text(release.privacy)}</p>'
+        f'<h2>The guarantee</h2><p class="promise">{safe_text(release.privacy)}</p>{corrected}'
         f"<p>In other words:</p><ul>{items}</ul><p>{not_meant}</p>"
     )
 
@@ -161,25 +162,6 @@ def how_it_was_made(release: Release, *, until: int | None = None) -> str:
     """What the plan said; `until` leaves out its last sentences, as in a slice."""
     lines = "".join(f"<li>{safe_text(str(line))}</li>" for line in release.manifest["plan"].get("sentences", [])[:until])
     return f"<h2>How it was made</h2><ul>{lines}</ul>"
-
-
-def _odds(cost: Cost) -> str:
-    if cost.rho or not cost.epsilon:
-        price = safe_text(cost.describe())
-        return f"The cost is <b>{price}</b>: a bound on how much any published outcome can tell about one unit."
-    factor = math.exp(min(float(cost.epsilon), 700.0))
-    # what is promised is rounded up, never down
-    shown = f"{math.ceil(factor * 100) / 100:,.2f}" if factor < 100 else f"{math.ceil(factor):,}"
-    tail = f", apart from a chance of at most {show(cost.delta)} that this fails" if cost.delta else ""
-    chance = factor * 0.1 / (factor * 0.1 + 0.9)
-    belief = (
-        " A reader who held something about the unit to be true with 10% certainty can be brought to at most "
-        f"{math.ceil(chance * 100)}% by what that unit's own data add to this file."
-    )
-    return (
-        f"Whatever this file shows would have been at most <b>{shown} times</b> as likely, and at least 1/{shown} as likely, "
-        f"with that one unit changed{tail}.{'' if cost.delta else belief}"
-    )
 
 
 def _accuracy(release: HistogramRelease) -> str:

@@ -58,6 +58,7 @@ def test_from_open_to_close(folder: Path, capsys: pytest.CaptureFixture[str], me
     shown = capsys.readouterr().out
     assert [line.split()[1] for line in shown.splitlines() if line.strip().startswith("promise")] == ["An", "At"]
     assert "compare" in shown
+    assert "with the help of this session, is right in at most 74 of 100 cases" in " ".join(shown.split())
     assert run(["online", "ask", "desk", "a >= 8"]) == 0
     assert "hard answers left" in capsys.readouterr().out
     assert document(capsys, "online", "close", "desk")["state"] == "closed"

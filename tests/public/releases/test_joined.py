@@ -230,7 +230,7 @@ def test_plots_and_page(release: JoinedRelease, tmp_path: Path) -> None:
         figure.savefig(tmp_path / "plot.png")
         assert (tmp_path / "plot.png").stat().st_size > 5_000
     page = release.report(tmp_path / "page.html").read_text()
-    for words in ("What was joined", "In other words", "times</b> as likely", "How it was made", "privacy cost", "Limitations"):
+    for words in ("What was joined", "In other words", "Guessing membership", "How it was made", "privacy cost", "Limitations"):
         assert words in page, words
     assert "<script" not in page
     assert "region - city" in release.summary()["joined"] or "city - region" in release.summary()["joined"]
