@@ -11,7 +11,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src"
 PRIVATE = ("dpublish.private", "dpublish.noise", "dpublish.mechanisms", "dpublish.ledger", "dpublish.audit")
-SHARED = ("errors", "schema", "columns", "domain", "compiled", "cost", "plan", "encode", "quiet")
+SHARED = ("errors", "schema", "columns", "domain", "compiled", "cost", "plan", "encode", "quiet", "owned")
 
 
 def module_name(path: Path) -> str:

@@ -77,17 +77,29 @@ def history(url: LedgerUrl, name: LedgerName = "default", json: Json = False) ->
 
 @app.command("verify")
 def verify(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> None:
-    """Recompute the hash chain and the sums, and hold them against the anchor. Exit code 4 when they do not agree."""
+    """Recompute the hash chain and the sums, and hold them against the anchor. Exit code 4 when they do not agree.
+
+    Temporary files that killed runs left beside the ledger and its anchor are removed.
+    """
     from dpublish.cli import screen
     from dpublish.ledger import open_ledger
+    from dpublish.ledger.anchor import sweep_state
+    from dpublish.ledger.database import parse_target, readable_by_others
+    from dpublish.private.gate import default_store, sweep_store
 
     with open_ledger(url, name=name) as ledger:
         balance = ledger.verify()
+    removed = [*sweep_store(default_store(url)), *sweep_state()]
+    exposed = readable_by_others(parse_target(url))
     if json:
-        screen.write_json({"ok": True, **balance.to_json()})
+        screen.write_json({"ok": True, **balance.to_json(), "removed": removed, "readable_by_others": exposed})
         return
     screen.say(f"{url}: the chain of {balance.entries} entries is whole, and the sums agree.", style="green")
     _show(balance)
+    for path in removed:
+        screen.note(f"Removed '{path}', which a killed run had left.")
+    for path in exposed:
+        screen.note(f"Others can read '{path}'. If that is not your wish: chmod 600 '{path}'.")
 
 
 @app.command("recover")

@@ -175,9 +175,11 @@ def _bound(value: object) -> str:
 
 
 def _write(path: Path, text: str) -> None:
+    """For its owner alone, whatever the umask: what was read off the rows is as private as they are."""
     from dpublish.errors import InputError
+    from dpublish.owned import replace_owned
 
     try:
-        path.write_text(text, encoding="utf-8")
+        replace_owned(path, text.encode())
     except OSError as error:
         raise InputError(f"Cannot write '{path}' ({error.strerror}).") from None

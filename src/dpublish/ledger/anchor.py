@@ -30,6 +30,7 @@ from dpublish.ledger import crashpoints
 from dpublish.ledger.file_lock import file_lock
 from dpublish.ledger.protects import Protects
 from dpublish.ledger.quanta import Quanta
+from dpublish.owned import open_owned, owned_folder
 
 PATIENCE = 30.0
 """How many seconds to wait for another process that is writing."""
@@ -179,6 +180,17 @@ class Place:
             _write_json(self.path, {"format": 1, "location": self.location, "name": self._name, "ledger": ledger_id})
 
 
+def sweep_state(patience: float = 0.0) -> list[Path]:
+    """Remove what killed writers left in this machine's memory of its ledgers. One that is writing holds the lock."""
+    removed = []
+    for temporary in sorted(state_directory().glob("*/.*.tmp")):
+        path = temporary.with_name(temporary.name.removeprefix(".").removesuffix(".tmp") + ".json")
+        with suppress(LedgerUnavailable, OSError), _locked(path, patience):
+            temporary.unlink()
+            removed.append(temporary)
+    return removed
+
+
 def thinned(trail: Iterable[Mark], newest: int) -> tuple[Mark, ...]:
     """The part of a trail worth keeping: about one entry in d / RECENT at the distance d from the newest.
 
@@ -198,7 +210,7 @@ def _locked(path: Path, patience: float) -> AbstractContextManager[None]:
     """Alone with the file at `path`, among all processes and threads that ask in this way."""
     lock = path.with_suffix(".lock")
     try:
-        lock.parent.mkdir(parents=True, exist_ok=True)
+        owned_folder(lock.parent)
     except OSError as error:
         raise _unwritable(path, error) from None
     held = (
@@ -248,8 +260,8 @@ def _write_json(path: Path, value: dict[str, Any]) -> None:
     # One fixed temporary name: writers hold the file's lock, and a killed writer leaves nothing that piles up.
     temporary = path.with_name(f".{path.stem}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("w", encoding="utf-8") as file:
+        owned_folder(path.parent)
+        with os.fdopen(open_owned(temporary, os.O_WRONLY | os.O_TRUNC), "w", encoding="utf-8") as file:
             file.write(json.dumps(value, sort_keys=True) + "\n")
             file.flush()
             os.fsync(file.fileno())

@@ -19,6 +19,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 from sqlalchemy.pool import QueuePool
 
 from dpublish.errors import LedgerUnavailable, PlanError
+from dpublish.owned import make_owned
 from dpublish.quiet import unlogged
 
 T = TypeVar("T")
@@ -70,6 +71,14 @@ def _file_target(path: Path) -> Target:
     except RuntimeError:
         raise PlanError(f"The home folder that '{path}' speaks of is not known. Write the whole path of the ledger.") from None
     return Target(shown=str(full), path=full)
+
+
+def readable_by_others(target: Target) -> list[Path]:
+    """Files of an SQLite ledger that were made by an earlier dpublish, or opened up since. Some curators share a ledger."""
+    if target.path is None:
+        return []
+    files = [target.path.with_name(target.path.name + ending) for ending in ("", "-wal", "-shm")]
+    return [file for file in files if file.exists() and file.stat().st_mode & 0o077]
 
 
 @dataclass(frozen=True)
@@ -220,6 +229,9 @@ class Database:
 
     def _sqlite_engine(self, create: bool) -> Engine:
         path, patience = self.target.path, self.patience
+        if create and path is not None:
+            with suppress(OSError):  # SQLite says what is wrong; its log and index take the file's permissions
+                make_owned(path)
 
         def connect() -> sqlite3.Connection:
             # The driver's own transaction control is off (isolation_level=None): BEGIN is sent by the listener below. Its

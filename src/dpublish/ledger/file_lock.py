@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dpublish.errors import LedgerUnavailable
+from dpublish.owned import open_owned
 
 _PAUSE = 0.002
 
@@ -22,7 +23,7 @@ def file_lock(path: Path, patience: float, *, unusable: Callable[[OSError], Ledg
     """
     deadline = time.monotonic() + patience
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = open_owned(path, os.O_RDWR)
     except OSError as error:
         raise unusable(error) from None
     try:

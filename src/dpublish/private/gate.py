@@ -24,6 +24,7 @@ from dpublish.ledger.base import Ledger, Receipt
 from dpublish.ledger.crashpoints import reach
 from dpublish.mechanisms.base import Content, Mechanism
 from dpublish.noise.base import Noise
+from dpublish.owned import owned_folder, sweep, temporary
 from dpublish.plan import Plan
 from dpublish.private.guard import guarded
 from dpublish.public.archive import SUFFIX
@@ -203,7 +204,7 @@ class Curator:
         manifest = build_manifest(plan, receipt, content, publishable=noise.publishable)
         try:
             members = pack_bundle(manifest, tables)
-            digest = write_container(target, members, overwrite=False)
+            digest = write_container(target, members, overwrite=False, owned=True)
         except BundleError as error:
             raise PublishError(f"{error} The budget is spent; nothing was published.") from None
         reach("gate:written")
@@ -262,10 +263,10 @@ class Curator:
         out = Path(out)
         if not same_release(out, target):
             if is_file_bundle(out):
-                partial = out.with_name(f".{out.name}.{secrets.token_hex(4)}.partial")
                 try:
-                    shutil.copyfile(target, partial)
-                    publish_file(partial, out, overwrite)
+                    with temporary(out, owned=False) as partial:
+                        shutil.copyfile(target, partial)
+                        publish_file(partial, out, overwrite)
                 except FileExistsError:
                     raise PublishError(
                         f"A file named '{out}' appeared meanwhile and was left alone. The paid release is in '{target}'."
@@ -274,8 +275,6 @@ class Curator:
                     raise PublishError(
                         f"'{out}' could not be written ({os.strerror(error.errno or 0)}). The paid release is in '{target}'."
                     ) from None
-                finally:
-                    partial.unlink(missing_ok=True)
             else:
                 copy_bundle(read_bundle(target), out)
         return open_release(out)
@@ -370,15 +369,25 @@ def as_cost(epsilon: Number | None, delta: Number | None, rho: Number | None) ->
     return Cost.approximate(positive(epsilon, "epsilon"), share)
 
 
-def prepare_folders(store: Path, out: str | Path | None) -> None:
-    """Find out before the debit whether the release could be written."""
-    for folder in (store, *([Path(out).absolute().parent] if out is not None else [])):
+def prepare_folders(store: Path, out: str | Path | None, *, shared: str | None = None) -> None:
+    """Find out before the debit whether the release could be written, and remove what killed runs left there.
+
+    `shared` is the one name that is ours in a folder which is no store.
+    """
+    target = None if out is None else Path(out).absolute()
+    for folder in (store, *([] if target is None else [target.parent])):
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            if folder is store:
+                owned_folder(folder)
+            else:
+                folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"Cannot write to '{folder}' ({os.strerror(error.errno or 0)}). Nothing was spent.") from None
         if not os.access(folder, os.W_OK):
             raise InputError(f"Cannot write to '{folder}' (permission denied). Nothing was spent.")
+    sweep(store, shared)
+    if target is not None:
+        sweep(target.parent, target.name)
 
 
 def require_own(ledger: Ledger, key: str, place: Path) -> None:
@@ -419,6 +428,12 @@ def same_release(out: Path, target: Path) -> bool:
 
 def unit_columns(schema: Schema) -> list[str]:
     return [schema.unit.column] if schema.unit.column is not None else []
+
+
+def sweep_store(store: Path) -> list[Path]:
+    """Remove what killed runs left in a store and in those of named ledgers inside it."""
+    named = sorted(path for path in store.glob("[0-9a-f]" * 16) if path.is_dir())
+    return [path for folder in (store, *named) for path in sweep(folder)]
 
 
 def default_store(ledger: str | Path | Ledger) -> Path:

@@ -261,7 +261,7 @@ def open_session(
     source.require([*unit_columns(schema), *plan.domain.names], schema_name=schema.name)
     key = key if key is not None else secrets.token_hex(16)
     home = Path(folder) if folder is not None else curator._store / f"online-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
-    prepare_folders(home.absolute().parent, None)
+    prepare_folders(home.absolute().parent, None, shared=home.name if folder is not None else None)
     if home.exists() and SessionFiles(home).header["receipt"]["key"] != key:
         raise InputError(f"'{home}' holds another session. Choose another folder. Nothing was spent.")
     require_own(curator.ledger, key, home)

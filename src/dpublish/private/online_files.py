@@ -18,7 +18,6 @@ perhaps drawn and is lost; a line that says so takes its place.
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import json
 import os
@@ -38,6 +37,7 @@ from dpublish.ledger.crashpoints import reach
 from dpublish.ledger.file_lock import file_lock
 from dpublish.ledger.quanta import Quanta
 from dpublish.noise.base import IntArray
+from dpublish.owned import open_owned, sweep, temporary
 
 PATIENCE = 60.0
 UNSEALED = -1
@@ -80,29 +80,23 @@ class SessionFiles:
 
         It is marked as set up on this machine before it has its name, and stays unusable until `confirm`.
         """
-        for stale in folder.parent.glob(f".{glob.escape(folder.name)}.*.partial"):
-            shutil.rmtree(stale, ignore_errors=True)  # left by a crash; holds counts that nothing will ever need
-        partial = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.partial")
+        sweep(folder.parent, folder.name)  # left by a crash; holds counts that nothing will ever need
         # blinded, so that the digest in the public header tells nothing about the counts
         blind = {"blind": secrets.token_hex(32), "threshold": str(threshold), "cells": int(counts.size)}
         private = canonical(blind) + b"\n" + counts.astype("<i8").tobytes()
         public = {**header, "private_digest": hashlib.sha256(private).hexdigest()}
         try:
-            partial.mkdir(mode=0o700)
-            _write(partial / "private.bin", private)
-            _write(partial / "transcript.jsonl", b"")
-            _write(partial / "session.json", canonical(public))
-            _flush_folder(partial)
-            reach("online:prepared")
-            cls(partial)._move_mark(UNSEALED)
-            reach("online:known")
-            partial.rename(folder)
+            with temporary(folder, folder=True) as partial:
+                _write(partial / "private.bin", private)
+                _write(partial / "transcript.jsonl", b"")
+                _write(partial / "session.json", canonical(public))
+                _flush_folder(partial)
+                reach("online:prepared")
+                cls(partial)._move_mark(UNSEALED)
+                reach("online:known")
+                partial.rename(folder)
             _flush_folder(folder.parent)
-        except LedgerUnavailable:
-            shutil.rmtree(partial, ignore_errors=True)
-            raise
         except OSError as error:
-            shutil.rmtree(partial, ignore_errors=True)
             raise PublishError(
                 f"The session cannot be written to '{folder}' ({os.strerror(error.errno or 0)}). The budget is spent, and no "
                 "answer was given: make room and open it again with the same key."
@@ -320,7 +314,7 @@ def _write_all(descriptor: int, content: bytes) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    descriptor = open_owned(path, os.O_WRONLY | os.O_EXCL)
     try:
         _write_all(descriptor, content)
         os.fsync(descriptor)

@@ -10,8 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import secrets
-import shutil
 import stat
 import tempfile
 import zipfile
@@ -21,6 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from dpublish.errors import BundleError, InputError
+from dpublish.owned import temporary
 from dpublish.public.manifest import TABLE_NAME
 
 MANIFEST = "manifest.json"
@@ -138,8 +137,11 @@ def _open_file(path: Path) -> Container:
     return Container(path, sizes, read)
 
 
-def write_container(path: Path, members: Mapping[str, bytes], *, overwrite: bool) -> str:
-    """Write all members, or nothing. Returns the SHA-256 of the file, or of the manifest for a folder."""
+def write_container(path: Path, members: Mapping[str, bytes], *, overwrite: bool, owned: bool = False) -> str:
+    """Write all members, or nothing. Returns the SHA-256 of the file, or of the manifest for a folder.
+
+    With `owned` only the owner may read it; otherwise it has the permissions that the umask gives.
+    """
     ordered = in_order(members)
     if not path.name:
         raise BundleError(f"'{path}' names no file. Give a name that ends in {SUFFIX}, or a new folder.")
@@ -147,29 +149,28 @@ def write_container(path: Path, members: Mapping[str, bytes], *, overwrite: bool
         raise BundleError(f"'{path}' is a folder. Give another name.")
     if os.path.lexists(path) and not (overwrite and path.is_file() and is_file_bundle(path)):
         raise BundleError(f"'{path}' exists already and a release is never overwritten by accident. Give another name.")
-    temporary = path.parent / f".{path.name}.{secrets.token_hex(8)}.tmp"
+    content = [(name, members[name]) for name in ordered]
     try:
-        if is_file_bundle(path):
-            digest = _write_file(temporary, [(name, members[name]) for name in ordered])
-            publish_file(temporary, path, overwrite)
-        else:
-            digest = _write_folder(temporary, [(name, members[name]) for name in ordered])
-            temporary.rename(path)  # fails when a non-empty folder of that name has appeared meanwhile
+        with temporary(path, folder=not is_file_bundle(path), owned=owned) as fresh:
+            if is_file_bundle(path):
+                digest = _write_file(fresh, content)
+                publish_file(fresh, path, overwrite)
+            else:
+                digest = _write_folder(fresh, content)
+                fresh.rename(path)  # fails when a non-empty folder of that name has appeared meanwhile
         _flush_folder(path.parent)
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise BundleError(f"The release could not be written to '{path}': {reason}. Nothing was left behind.") from None
-    finally:
-        _remove(temporary)
     return digest
 
 
-def _write_file(temporary: Path, members: list[tuple[str, bytes]]) -> str:
-    with temporary.open("xb") as file:
+def _write_file(fresh: Path, members: list[tuple[str, bytes]]) -> str:
+    with fresh.open("r+b") as file:
         _write_archive(file, members)
         file.flush()
         os.fsync(file.fileno())
-    return file_digest(temporary)
+    return file_digest(fresh)
 
 
 def _write_archive(file: IO[bytes], members: Iterable[tuple[str, bytes]]) -> None:
@@ -198,22 +199,21 @@ def in_order(names: Iterable[str]) -> list[str]:
     return [MANIFEST, *sorted(name for name in names if name != MANIFEST)]
 
 
-def _write_folder(temporary: Path, members: list[tuple[str, bytes]]) -> str:
-    temporary.mkdir()
+def _write_folder(fresh: Path, members: list[tuple[str, bytes]]) -> str:
     for name, content in members:
-        with (temporary / name).open("xb") as file:
+        with (fresh / name).open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-    _flush_folder(temporary)
+    _flush_folder(fresh)
     return hashlib.sha256(members[0][1]).hexdigest()
 
 
-def publish_file(temporary: Path, path: Path, overwrite: bool) -> None:
+def publish_file(fresh: Path, path: Path, overwrite: bool) -> None:
     """Give a finished file its name in one step; a `FileExistsError` when the name is taken and may not be replaced."""
     if not overwrite:
         try:
-            os.link(temporary, path)  # refuses to replace, unlike rename
+            os.link(fresh, path)  # refuses to replace, unlike rename
             return
         except FileExistsError:
             raise
@@ -221,7 +221,7 @@ def publish_file(temporary: Path, path: Path, overwrite: bool) -> None:
             pass
         if os.path.lexists(path):
             raise FileExistsError(17, "a file of that name appeared meanwhile")
-    temporary.replace(path)
+    fresh.replace(path)
 
 
 def file_digest(path: Path) -> str:
@@ -241,11 +241,3 @@ def _folder_handle(path: Path) -> Iterator[int]:
         yield handle
     finally:
         os.close(handle)
-
-
-def _remove(temporary: Path) -> None:
-    with contextlib.suppress(OSError):
-        if temporary.is_dir():
-            shutil.rmtree(temporary)
-        else:
-            temporary.unlink(missing_ok=True)
