@@ -11,10 +11,10 @@ from pathlib import Path
 
 from generated_page import write_or_check
 
-from dpublish.mechanisms.handbook import MethodHelp, describe
-from dpublish.mechanisms.registry import METHODS, method_named
-from dpublish.private.online import METHODS as ONLINE
-from dpublish.private.online import online_class
+from dpublish.curator.sessions.session import METHODS as ONLINE
+from dpublish.curator.sessions.session import online_class
+from dpublish.methods.docs import MethodHelp, describe
+from dpublish.methods.registry import METHODS, method_named
 
 PAGE = Path(__file__).parents[1] / "docs" / "methods.md"
 
@@ -56,7 +56,7 @@ def reference() -> str:
 
 def _solver(home: str) -> type:
     module, _, name = home.partition(":")
-    found = getattr(import_module(f"dpublish.mechanisms.optimize.{module}"), name)
+    found = getattr(import_module(f"dpublish.methods.solvers.{module}.mechanism"), name)
     assert isinstance(found, type)
     return found
 

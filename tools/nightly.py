@@ -34,7 +34,7 @@ NIGHTLY = {
         f"{TRIALS}::test_an_order_with_hardly_any_hallucinated_edges_is_found",
         f"{TRIALS}::test_a_randomiser_that_tells_the_truth_half_of_the_time_is_found",
     ],
-    "fuzz": ["tests/fuzz", "tests/readers", "tests/test_encode.py", "tests/test_schema.py"],
+    "fuzz": ["tests/fuzz", "tests/sources", "tests/declare/test_encode.py", "tests/declare/test_schema.py"],
     "faults": ["tests/fault"],
 }
 

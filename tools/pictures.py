@@ -31,7 +31,7 @@ def draw(page: Path, pictures: dict[str, str]) -> None:
     from docs.blocks import blocks_of, commands_of
     from docs.stand_in import write_adult
     from dpublish.cli.app import run
-    from dpublish.private import gate
+    from dpublish.curator import gate
 
     seeds = iter(range(1, 1000))
     usual = gate.make_noise

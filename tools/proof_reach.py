@@ -20,13 +20,14 @@ from proofs import defined_names
 
 PACKAGES = (
     "dpublish.noise",
-    "dpublish.mechanisms",
-    "dpublish.private",
+    "dpublish.methods",
+    "dpublish.counting",
+    "dpublish.curator",
     "dpublish.local",
-    "dpublish.cost",
-    "dpublish.encode",
-    "dpublish.query_classes",
-    "dpublish.readers.units",
+    "dpublish.privacy.cost",
+    "dpublish.declare.encode",
+    "dpublish.workloads.query_classes",
+    "dpublish.sources.units",
 )
 
 

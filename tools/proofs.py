@@ -4,6 +4,9 @@ A proof file `<name>.proof.md` ends with lines `Covers: <dotted name> sha256:<ha
 source of the function, class or constant (its syntax tree without docstrings), so comments and layout may change freely,
 while an edit of the code asks for the proof to be read again. Statements of the module that do something with the name, such as
 registering it somewhere, are hashed with it. `make proofs` rewrites the hashes.
+
+A move or a rename is no edit. `--renamed MAP.json --before REV` rewrites a hash only if the code of that revision, with the map
+applied, is the code of today: {"modules": {old: new}, "names": {old: new}}, dotted names of modules, and identifiers.
 """
 
 from __future__ import annotations
@@ -11,9 +14,12 @@ from __future__ import annotations
 import argparse
 import ast
 import hashlib
+import itertools
+import json
 import re
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,17 +54,93 @@ def hash_of(dotted: str) -> str:
 
 def normalised_source(dotted: str) -> str:
     """The syntax tree of a function, class, method or module constant given by its full dotted name, docstrings left out."""
+    return "".join(ast.dump(part) for part in covered_code(dotted, _on_disk))
+
+
+def covered_code(dotted: str, read: Callable[[str], str | None]) -> list[ast.AST]:
+    """The covered statements, docstrings left out; `read` gives the text of a module, or None where there is no such module."""
     parts = dotted.split(".")
     for cut in range(len(parts) - 1, 0, -1):
-        path = SOURCE.joinpath(*parts[:cut]).with_suffix(".py")
-        if path.is_file():
-            tree = ast.parse(path.read_text(encoding="utf-8"))
+        text = read("/".join(parts[:cut]) + ".py")
+        if text is not None:
+            tree = ast.parse(text)
             node: ast.AST = tree
             for name in parts[cut:]:
                 node = _child(node, name, dotted)
             mentions = _mentions(tree, parts[cut]) if cut == len(parts) - 1 else []
-            return "".join(ast.dump(_without_docstrings(part)) for part in (node, *mentions))
+            return [_without_docstrings(part) for part in (node, *mentions)]
     raise LookupError(f"'{dotted}' is in no module under src")
+
+
+def _on_disk(path: str) -> str | None:
+    return (SOURCE / path).read_text(encoding="utf-8") if (SOURCE / path).is_file() else None
+
+
+def _at_revision(revision: str) -> Callable[[str], str | None]:
+    def read(path: str) -> str | None:
+        done = subprocess.run(["git", "show", f"{revision}:src/{path}"], cwd=ROOT, capture_output=True, text=True, check=False)
+        return done.stdout if done.returncode == 0 else None
+
+    return read
+
+
+@dataclass(frozen=True)
+class Renaming:
+    """A map of modules (dotted) and of identifiers from an earlier revision to today."""
+
+    modules: Mapping[str, str]
+    names: Mapping[str, str]
+
+    def dotted(self, name: str) -> str:
+        parts = name.split(".")
+        for cut in range(len(parts), 0, -1):
+            if (moved := self.modules.get(".".join(parts[:cut]))) is not None:
+                return ".".join([moved, *(self.names.get(part, part) for part in parts[cut:])])
+        return ".".join(self.names.get(part, part) for part in parts)
+
+    def before(self, dotted: str, read: Callable[[str], str | None]) -> str | None:
+        """The code that is called `dotted` today, as it was, with the map applied; None if it was not there."""
+        back = {new: old for old, new in self.modules.items()}
+        names = {new: old for old, new in self.names.items()}
+        was = Renaming(back, names).dotted(dotted)
+        try:
+            return "".join(ast.dump(_plain_imports(part, self)) for part in covered_code(was, read))
+        except LookupError:
+            return None
+
+
+def _plain_imports(tree: ast.AST, renaming: Renaming) -> ast.AST:
+    """The tree with the map applied, and each import written as `import whole.name as bound`, however it was spelled."""
+
+    class Apply(ast.NodeTransformer):
+        def visit_ImportFrom(self, node: ast.ImportFrom) -> list[ast.stmt]:
+            found = []
+            for alias in node.names:
+                bound = renaming.names.get(alias.asname or alias.name, alias.asname or alias.name)
+                found.append(ast.Import([ast.alias(renaming.dotted(f"{node.module}.{alias.name}"), bound)]))
+            return found
+
+        def generic_visit(self, node: ast.AST) -> ast.AST:
+            for field in ("id", "attr", "arg", "name"):
+                value = getattr(node, field, None)
+                if isinstance(value, str):
+                    setattr(node, field, renaming.names.get(value, value))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("dpublish."):
+                module, _, attribute = node.value.partition(":")
+                node.value = renaming.dotted(module) + (f":{attribute}" if attribute else "")
+            super().generic_visit(node)
+            for field in ("body", "orelse"):  # a sorter of imports puts moved modules elsewhere in their block
+                if isinstance(block := getattr(node, field, None), list):
+                    runs = itertools.groupby(block, key=lambda statement: isinstance(statement, ast.Import))
+                    setattr(node, field, [s for imports, run in runs for s in (sorted(run, key=ast.dump) if imports else run)])
+            return node
+
+    return Apply().visit(tree)
+
+
+def only_renamed(dotted: str, renaming: Renaming, revision: str) -> bool:
+    today = "".join(ast.dump(_plain_imports(part, Renaming({}, {}))) for part in covered_code(dotted, _on_disk))
+    return renaming.before(dotted, _at_revision(revision)) == today
 
 
 def defined_names(statement: ast.AST) -> list[str]:
@@ -96,20 +178,31 @@ def _without_docstrings(node: ast.AST) -> ast.AST:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="rewrite stale hashes")
-    write = parser.parse_args().write
-    stale = 0
+    parser.add_argument("--renamed", type=Path, help="a map of renames: rewrite hashes of code that only changed its names")
+    parser.add_argument("--before", default="HEAD", help="with --renamed: the revision that the hashes were written for")
+    asked = parser.parse_args()
+    renaming = Renaming(**json.loads(asked.renamed.read_text(encoding="utf-8"))) if asked.renamed else None
+    stale = refused = 0
     for proof in proof_files():
         text = proof.read_text(encoding="utf-8")
         for cover in covers(proof):
             if cover.actual != cover.recorded:
+                if renaming is not None and not only_renamed(cover.name, renaming, asked.before):
+                    refused += 1
+                    print(f"{proof.relative_to(ROOT)}: {cover.name} is other code than it was: read the proof again")
+                    continue
                 stale += 1
                 print(f"{proof.relative_to(ROOT)}: {cover.name}")
                 line = re.compile(rf"^(Covers:\s+`?{re.escape(cover.name)}`?\s+sha256:)\w+", re.MULTILINE)
                 text = line.sub(rf"\g<1>{cover.actual}", text)
-        if write:
+        if asked.write or renaming is not None:
             proof.write_text(text, encoding="utf-8")
-    print(f"{stale} stale {'refreshed: read those proofs again' if write else 'hashes'}" if stale else "all hashes are current")
-    return 0 if write or not stale else 1
+    if renaming is not None:
+        print(f"{stale} hashes of renamed code rewritten, {refused} refused")
+        return 1 if refused else 0
+    done = "refreshed: read those proofs again" if asked.write else "hashes"
+    print(f"{stale} stale {done}" if stale else "all hashes are current")
+    return 0 if asked.write or not stale else 1
 
 
 if __name__ == "__main__":

@@ -33,12 +33,12 @@ def schema_of(table: MadeUp) -> str:
 def publish(table: MadeUp, epsilon: str, seed: int, settings: dict[str, Any], *, pure: bool) -> tuple[Codes, dict[str, Any]]:
     """The mechanism and the reader, without files."""
     import dpublish as dp
-    from dpublish.cost import Cost
-    from dpublish.mechanisms.tables.joined_budget import Purse
-    from dpublish.mechanisms.tables.joined_histograms import purse_noise
+    from dpublish.methods.joined_histograms.budget import Purse
+    from dpublish.methods.joined_histograms.mechanism import purse_noise
+    from dpublish.models.junction_tree.fit import fit_model
+    from dpublish.models.junction_tree.measured import read_measured
     from dpublish.noise.source import SeededNoise
-    from dpublish.public.junction.fit import fit_model
-    from dpublish.public.junction.measured import read_measured
+    from dpublish.privacy.cost import Cost
 
     method = dp.JoinedHistograms(**settings)
     cost = Cost.pure(epsilon) if pure else Cost.approximate(epsilon, "1e-9")

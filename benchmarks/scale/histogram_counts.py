@@ -24,11 +24,11 @@ import numpy as np
 import polars as pl
 from make_table import cardinalities, write_table
 
-from dpublish.columns import Column
-from dpublish.domain import Domain
-from dpublish.private.counts import count_cells
-from dpublish.readers.sources import open_source
-from dpublish.schema import Schema
+from dpublish.counting.cells import count_cells
+from dpublish.declare.columns import Column
+from dpublish.declare.domain import Domain
+from dpublish.declare.schema import Schema
+from dpublish.sources.sources import open_source
 
 KEY = bytes(16)
 

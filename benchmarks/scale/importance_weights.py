@@ -22,12 +22,12 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "2")
 
 import numpy as np
 
-from dpublish.domain import Axis
-from dpublish.mechanisms.learning.design import Design
-from dpublish.mechanisms.learning.losses import LogisticLoss
-from dpublish.mechanisms.learning.solver import Problem, minimise
-from dpublish.public.raking import TableTarget, rake
-from dpublish.public.weight_features import WeightFeatures
+from dpublish.declare.domain import Axis
+from dpublish.methods.erm.design import Design
+from dpublish.methods.erm.losses import LogisticLoss
+from dpublish.methods.erm.solver import Problem, minimise
+from dpublish.models.raking.raking import TableTarget, rake
+from dpublish.models.weight_features import WeightFeatures
 
 TOLERANCE = 2.0**-30
 BINS = 256

@@ -20,10 +20,10 @@ import numpy as np
 import polars as pl
 
 import dpublish as dp
-from dpublish.cost import Cost
-from dpublish.mechanisms.online.base import OnlineMechanism, Query, Reply
-from dpublish.mechanisms.online.hypotheses import SampledHypotheses
+from dpublish.methods.online.base import OnlineMechanism, Query, Reply
+from dpublish.methods.online.median.hypotheses import SampledHypotheses
 from dpublish.noise.source import SeededNoise
+from dpublish.privacy.cost import Cost
 
 CELLS, HARD, ROWS = 1024, 50, 1_000_000
 SCHEMA = (

@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dpublish.cost import Cost
-from dpublish.mechanisms.optimize.inputs import Lists, edges_of
-from dpublish.mechanisms.optimize.k_median import KMedian
-from dpublish.mechanisms.optimize.metric import Metric
-from dpublish.mechanisms.optimize.min_cut import MinCut
-from dpublish.mechanisms.optimize.set_cover import SetCover
-from dpublish.mechanisms.optimize.vertex_cover import VertexCover
+from dpublish.declare.schema import Schema
+from dpublish.methods.solvers.inputs import Lists, edges_of
+from dpublish.methods.solvers.k_median.mechanism import KMedian
+from dpublish.methods.solvers.k_median.metric import Metric
+from dpublish.methods.solvers.min_cut.mechanism import MinCut
+from dpublish.methods.solvers.set_cover.mechanism import SetCover
+from dpublish.methods.solvers.vertex_cover.mechanism import VertexCover
 from dpublish.noise.source import SystemNoise
-from dpublish.schema import Schema
+from dpublish.privacy.cost import Cost
 
 SCHEMA = Schema(name="bench", neighbours="add-remove-one")
 

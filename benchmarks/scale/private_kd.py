@@ -23,15 +23,15 @@ import numpy as np
 import polars as pl
 from make_table import write_table
 
-from dpublish.cost import Cost
-from dpublish.mechanisms.tables.coded_table import CodedTable
-from dpublish.mechanisms.tables.discernibility import non_private_kd, private_kd
-from dpublish.mechanisms.tables.projected_histogram import ProjectedHistogram
-from dpublish.mechanisms.tables.selection_scores import PairCount, Purity
+from dpublish.counting.cells import coded_rows
+from dpublish.declare.schema import Schema
+from dpublish.methods.projected_histogram.coded_table import CodedTable
+from dpublish.methods.projected_histogram.discernibility import non_private_kd, private_kd
+from dpublish.methods.projected_histogram.mechanism import ProjectedHistogram
+from dpublish.methods.projected_histogram.scores import PairCount, Purity
 from dpublish.noise.source import SystemNoise
-from dpublish.private.counts import coded_rows
-from dpublish.readers.sources import open_source
-from dpublish.schema import Schema
+from dpublish.privacy.cost import Cost
+from dpublish.sources.sources import open_source
 
 ROUNDS = 5
 

@@ -26,9 +26,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.papers.chen2011.data import DataSet, stm_like
 
-from dpublish.cost import Cost
-from dpublish.mechanisms.sets.set_partition import SetPartition
+from dpublish.methods.set_partition.mechanism import SetPartition
 from dpublish.noise.source import SeededNoise
+from dpublish.privacy.cost import Cost
 
 
 @njit(cache=True)

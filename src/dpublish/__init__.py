@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from dpublish import audit as audit
     from dpublish import local as local
     from dpublish import optimize as optimize
-    from dpublish import theory as theory
-    from dpublish.cost import Budget as Budget
-    from dpublish.cost import Cost as Cost
-    from dpublish.domain import Domain as Domain
+    from dpublish.curator.draft import draft_schema as draft_schema
+    from dpublish.curator.gate import Curator as Curator
+    from dpublish.curator.sessions.session import OnlineSession as OnlineSession
+    from dpublish.declare.domain import Domain as Domain
+    from dpublish.declare.schema import Schema as Schema
     from dpublish.errors import BudgetError as BudgetError
     from dpublish.errors import BudgetExceeded as BudgetExceeded
     from dpublish.errors import BundleError as BundleError
@@ -32,84 +33,85 @@ if TYPE_CHECKING:
     from dpublish.errors import PublishError as PublishError
     from dpublish.errors import QueryError as QueryError
     from dpublish.errors import SchemaError as SchemaError
+    from dpublish.estimate import Estimate as Estimate
     from dpublish.ledger import open_ledger as open_ledger
-    from dpublish.mechanisms.base import Mechanism as Mechanism
-    from dpublish.mechanisms.learning.private_classifier import PrivateClassifier as PrivateClassifier
-    from dpublish.mechanisms.online.median import MedianMechanism as MedianMechanism
-    from dpublish.mechanisms.online.multiplicative_weights import OnlineMultiplicativeWeights as OnlineMultiplicativeWeights
-    from dpublish.mechanisms.queries.halfspaces import Halfspaces as Halfspaces
-    from dpublish.mechanisms.queries.interval_tree import IntervalTree as IntervalTree
-    from dpublish.mechanisms.queries.multiplicative_weights import MultiplicativeWeights as MultiplicativeWeights
-    from dpublish.mechanisms.queries.net import Net as Net
-    from dpublish.mechanisms.sets.basic_itemsets import BasicItemsets as BasicItemsets
-    from dpublish.mechanisms.sets.set_partition import SetPartition as SetPartition
-    from dpublish.mechanisms.tables.generalized_table import GeneralizedTable as GeneralizedTable
-    from dpublish.mechanisms.tables.histogram import Histogram as Histogram
-    from dpublish.mechanisms.tables.importance_weights import ImportanceWeights as ImportanceWeights
-    from dpublish.mechanisms.tables.joined_histograms import JoinedHistograms as JoinedHistograms
-    from dpublish.mechanisms.tables.projected_histogram import ProjectedHistogram as ProjectedHistogram
-    from dpublish.plan import Plan as Plan
-    from dpublish.private.draft import draft_schema as draft_schema
-    from dpublish.private.gate import Curator as Curator
-    from dpublish.private.online import OnlineSession as OnlineSession
-    from dpublish.public.estimation import Estimate as Estimate
-    from dpublish.public.releases.base import Release as Release
-    from dpublish.public.releases.base import open_release as open_release
-    from dpublish.public.verify import verify_bundle as verify_bundle
-    from dpublish.query_classes import HalfspaceQueries as HalfspaceQueries
-    from dpublish.query_classes import Intervals as Intervals
-    from dpublish.query_classes import LinearQueries as LinearQueries
-    from dpublish.query_classes import Marginals as Marginals
-    from dpublish.query_classes import Parities as Parities
-    from dpublish.query_classes import Predicates as Predicates
-    from dpublish.query_classes import RandomSubsets as RandomSubsets
-    from dpublish.readers.sources import SqlSource as SqlSource
-    from dpublish.schema import Schema as Schema
+    from dpublish.methods.base import Mechanism as Mechanism
+    from dpublish.methods.basic_itemsets.mechanism import BasicItemsets as BasicItemsets
+    from dpublish.methods.generalized_table.mechanism import GeneralizedTable as GeneralizedTable
+    from dpublish.methods.halfspaces.mechanism import Halfspaces as Halfspaces
+    from dpublish.methods.histogram.mechanism import Histogram as Histogram
+    from dpublish.methods.importance_weights.mechanism import ImportanceWeights as ImportanceWeights
+    from dpublish.methods.interval_tree.mechanism import IntervalTree as IntervalTree
+    from dpublish.methods.joined_histograms.mechanism import JoinedHistograms as JoinedHistograms
+    from dpublish.methods.multiplicative_weights.mechanism import MultiplicativeWeights as MultiplicativeWeights
+    from dpublish.methods.net.mechanism import Net as Net
+    from dpublish.methods.online.median.mechanism import MedianMechanism as MedianMechanism
+    from dpublish.methods.online.multiplicative_weights.mechanism import (
+        OnlineMultiplicativeWeights as OnlineMultiplicativeWeights,
+    )
+    from dpublish.methods.private_classifier.mechanism import PrivateClassifier as PrivateClassifier
+    from dpublish.methods.projected_histogram.mechanism import ProjectedHistogram as ProjectedHistogram
+    from dpublish.methods.set_partition.mechanism import SetPartition as SetPartition
+    from dpublish.privacy.cost import Budget as Budget
+    from dpublish.privacy.cost import Cost as Cost
+    from dpublish.privacy.plan import Plan as Plan
+    from dpublish.releases.base import Release as Release
+    from dpublish.releases.base import open_release as open_release
+    from dpublish.releases.bundle.verify import verify_bundle as verify_bundle
+    from dpublish.sources.sources import SqlSource as SqlSource
+    from dpublish.workloads import theory as theory
+    from dpublish.workloads.query_classes import HalfspaceQueries as HalfspaceQueries
+    from dpublish.workloads.query_classes import Intervals as Intervals
+    from dpublish.workloads.query_classes import LinearQueries as LinearQueries
+    from dpublish.workloads.query_classes import Marginals as Marginals
+    from dpublish.workloads.query_classes import Parities as Parities
+    from dpublish.workloads.query_classes import Predicates as Predicates
+    from dpublish.workloads.query_classes import RandomSubsets as RandomSubsets
 
 _CURATOR = {
-    "Halfspaces": "dpublish.mechanisms.queries.halfspaces",
-    "Predicates": "dpublish.query_classes",
-    "Parities": "dpublish.query_classes",
-    "Marginals": "dpublish.query_classes",
-    "LinearQueries": "dpublish.query_classes",
-    "RandomSubsets": "dpublish.query_classes",
-    "Intervals": "dpublish.query_classes",
-    "HalfspaceQueries": "dpublish.query_classes",
-    "Net": "dpublish.mechanisms.queries.net",
-    "MultiplicativeWeights": "dpublish.mechanisms.queries.multiplicative_weights",
-    "GeneralizedTable": "dpublish.mechanisms.tables.generalized_table",
-    "IntervalTree": "dpublish.mechanisms.queries.interval_tree",
-    "theory": "",
-    "BasicItemsets": "dpublish.mechanisms.sets.basic_itemsets",
-    "SetPartition": "dpublish.mechanisms.sets.set_partition",
-    "Budget": "dpublish.cost",
-    "Cost": "dpublish.cost",
-    "Curator": "dpublish.private.gate",
-    "Domain": "dpublish.domain",
-    "Histogram": "dpublish.mechanisms.tables.histogram",
-    "ImportanceWeights": "dpublish.mechanisms.tables.importance_weights",
-    "JoinedHistograms": "dpublish.mechanisms.tables.joined_histograms",
-    "Mechanism": "dpublish.mechanisms.base",
-    "MedianMechanism": "dpublish.mechanisms.online.median",
-    "OnlineMultiplicativeWeights": "dpublish.mechanisms.online.multiplicative_weights",
-    "OnlineSession": "dpublish.private.online",
-    "Plan": "dpublish.plan",
-    "PrivateClassifier": "dpublish.mechanisms.learning.private_classifier",
-    "ProjectedHistogram": "dpublish.mechanisms.tables.projected_histogram",
-    "Schema": "dpublish.schema",
-    "SqlSource": "dpublish.readers.sources",
-    "draft_schema": "dpublish.private.draft",
+    "Halfspaces": "dpublish.methods.halfspaces.mechanism",
+    "Predicates": "dpublish.workloads.query_classes",
+    "Parities": "dpublish.workloads.query_classes",
+    "Marginals": "dpublish.workloads.query_classes",
+    "LinearQueries": "dpublish.workloads.query_classes",
+    "RandomSubsets": "dpublish.workloads.query_classes",
+    "Intervals": "dpublish.workloads.query_classes",
+    "HalfspaceQueries": "dpublish.workloads.query_classes",
+    "Net": "dpublish.methods.net.mechanism",
+    "MultiplicativeWeights": "dpublish.methods.multiplicative_weights.mechanism",
+    "GeneralizedTable": "dpublish.methods.generalized_table.mechanism",
+    "IntervalTree": "dpublish.methods.interval_tree.mechanism",
+    "theory": "dpublish.workloads.theory",
+    "BasicItemsets": "dpublish.methods.basic_itemsets.mechanism",
+    "SetPartition": "dpublish.methods.set_partition.mechanism",
+    "Budget": "dpublish.privacy.cost",
+    "Cost": "dpublish.privacy.cost",
+    "Curator": "dpublish.curator.gate",
+    "Domain": "dpublish.declare.domain",
+    "Histogram": "dpublish.methods.histogram.mechanism",
+    "ImportanceWeights": "dpublish.methods.importance_weights.mechanism",
+    "JoinedHistograms": "dpublish.methods.joined_histograms.mechanism",
+    "Mechanism": "dpublish.methods.base",
+    "MedianMechanism": "dpublish.methods.online.median.mechanism",
+    "OnlineMultiplicativeWeights": "dpublish.methods.online.multiplicative_weights.mechanism",
+    "OnlineSession": "dpublish.curator.sessions.session",
+    "Plan": "dpublish.privacy.plan",
+    "PrivateClassifier": "dpublish.methods.private_classifier.mechanism",
+    "ProjectedHistogram": "dpublish.methods.projected_histogram.mechanism",
+    "Schema": "dpublish.declare.schema",
+    "SqlSource": "dpublish.sources.sources",
+    "draft_schema": "dpublish.curator.draft",
     "open_ledger": "dpublish.ledger",
-    "local": "",
-    "optimize": "",
+    "local": "dpublish.local",
+    "optimize": "dpublish.optimize",
 }
 _ANALYST = {
-    "Estimate": "dpublish.public.estimation",
-    "Release": "dpublish.public.releases.base",
-    "open_release": "dpublish.public.releases.base",
-    "verify_bundle": "dpublish.public.verify",
+    "Estimate": "dpublish.estimate",
+    "Release": "dpublish.releases.base",
+    "open_release": "dpublish.releases.base",
+    "verify_bundle": "dpublish.releases.bundle.verify",
 }
-_AUDITOR = {"audit": ""}
+_AUDITOR = {"audit": "dpublish.audit"}
 _ERRORS = dict.fromkeys(
     (
         "BudgetError",
@@ -134,7 +136,8 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'dpublish' has no attribute '{name}'")
-    value = getattr(import_module(home), name) if home else import_module(f"dpublish.{name}")
+    module = import_module(home)
+    value = module if home.rpartition(".")[2] == name else getattr(module, name)
     globals()[name] = value
     return value
 

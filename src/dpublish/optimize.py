@@ -17,22 +17,22 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
 import numpy as np
 
-from dpublish.cost import Budget
+from dpublish.counting.graphs import open_structure, read_lists, read_names, read_pmed, read_scp, read_sets
+from dpublish.curator.gate import Curator, Number, Progress
+from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.ledger.base import Ledger
-from dpublish.mechanisms.base import Mechanism
-from dpublish.mechanisms.optimize.inputs import Labels, Lists, lists_of, names_of
-from dpublish.mechanisms.optimize.k_median import KMedian
-from dpublish.mechanisms.optimize.metric import Metric
-from dpublish.mechanisms.optimize.min_cut import MinCut
-from dpublish.mechanisms.optimize.public_projects import PublicProjects, Valuation, Worth
-from dpublish.mechanisms.optimize.set_cover import SetCover
-from dpublish.mechanisms.optimize.vertex_cover import VertexCover
-from dpublish.plan import Plan
-from dpublish.private.gate import Curator, Number, Progress
-from dpublish.private.structures import open_structure, read_lists, read_names, read_pmed, read_scp, read_sets
-from dpublish.public.releases.solution import SolutionRelease
-from dpublish.schema import Schema
+from dpublish.methods.base import Mechanism
+from dpublish.methods.solvers.inputs import Labels, Lists, lists_of, names_of
+from dpublish.methods.solvers.k_median.mechanism import KMedian
+from dpublish.methods.solvers.k_median.metric import Metric
+from dpublish.methods.solvers.min_cut.mechanism import MinCut
+from dpublish.methods.solvers.public_projects.mechanism import PublicProjects, Valuation, Worth
+from dpublish.methods.solvers.set_cover.mechanism import SetCover
+from dpublish.methods.solvers.vertex_cover.mechanism import VertexCover
+from dpublish.privacy.cost import Budget
+from dpublish.privacy.plan import Plan
+from dpublish.releases.solution.release import SolutionRelease
 
 __all__ = [
     "KMedian",
@@ -189,7 +189,7 @@ def row_names(mechanism: Mechanism) -> Labels:
 
 def plan(mechanism: Mechanism, *, epsilon: Number, delta: Number | None = None, name: str = "solution") -> Plan:
     """What a solver would cost and guarantee. Reads nothing and spends nothing."""
-    from dpublish.private.gate import as_cost
+    from dpublish.curator.gate import as_cost
 
     return mechanism.plan(_schema(name), as_cost(epsilon, delta, None))
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpublish import audit, theory
+from dpublish import audit
 from dpublish.audit import neighbours
 from dpublish.errors import InputError
 from dpublish.noise.base import Noise
+from dpublish.workloads import theory
 
 POPULATION = (0, 1) * 40
 ROWS = 24

@@ -8,9 +8,9 @@ from fractions import Fraction
 import pytest
 
 from dpublish import audit
-from dpublish.cost import Cost
-from dpublish.mechanisms.tables.histogram import Histogram
-from dpublish.schema import Schema
+from dpublish.declare.schema import Schema
+from dpublish.methods.histogram.mechanism import Histogram
+from dpublish.privacy.cost import Cost
 
 RELATIONS = {
     "replace-one": 'neighbours = "replace-one"\nsize = 3\n',

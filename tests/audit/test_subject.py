@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from dpublish import audit
-from dpublish.cost import Cost
+from dpublish.declare.schema import Schema
 from dpublish.errors import InputError
-from dpublish.mechanisms.tables.histogram import Histogram
-from dpublish.schema import Schema
+from dpublish.methods.histogram.mechanism import Histogram
+from dpublish.privacy.cost import Cost
 
 TINY = """
 [dataset]

@@ -17,9 +17,9 @@ import pytest
 from dpublish.audit import Report
 from dpublish.audit.trials import TRIALS, Declined, Tier, Trial, trials_of
 from dpublish.audit.trials.trial import Exact
-from dpublish.cost import Cost
+from dpublish.declare.schema import Schema
 from dpublish.noise.base import Noise
-from dpublish.schema import Schema
+from dpublish.privacy.cost import Cost
 
 from .cheat import cheap
 

@@ -12,7 +12,7 @@ import pytest
 
 import dpublish as dp
 from cli.conftest import CANARY, RELEASE, Command
-from dpublish.public.export import export_release
+from dpublish.present.export import export_release
 
 
 def test_show(released: Path, dpublish: Command) -> None:
@@ -131,8 +131,8 @@ def test_a_condition_may_start_with_a_minus(released: Path, dpublish: Command) -
 
 
 def test_query_shows_what_an_interval_rests_on(monkeypatch: pytest.MonkeyPatch, released: Path, dpublish: Command) -> None:
-    from dpublish.public.releases.histogram import HistogramRelease
-    from dpublish.public.releases.joined import JoinedEstimate
+    from dpublish.releases.histogram.release import HistogramRelease
+    from dpublish.releases.joined_histograms.release import JoinedEstimate
 
     told = JoinedEstimate(5.0, 1.0, 3.0, 7.0, 0.95, "not counted")
     monkeypatch.setattr(HistogramRelease, "estimate", lambda self, predicate, level: told)
@@ -273,7 +273,7 @@ def test_verify_a_folder_and_a_replaced_file(released: Path, dpublish: Command) 
 
 
 def test_a_release_of_a_kind_that_does_not_serve(released: Path, dpublish: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr("dpublish.public.releases.histogram.HistogramRelease.sql")
+    monkeypatch.delattr("dpublish.releases.histogram.release.HistogramRelease.sql")
     shown = dpublish("sql", "shop.dpr", "select 1 from release", "--json")
     assert (shown.code, shown.error["type"]) == (2, "QueryError")
     assert "does not offer SQL ('sql'). It offers conditions with error bars ('query')" in shown.error["message"]

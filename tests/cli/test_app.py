@@ -92,7 +92,7 @@ def test_exit_codes(dpublish: Command, monkeypatch: pytest.MonkeyPatch, shop: Pa
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("dpublish.private.gate.Curator.publish", fail)
+    monkeypatch.setattr("dpublish.curator.gate.Curator.publish", fail)
     words = (*RELEASE, "--epsilon", "1", "--budget", "2", "--out", "shop.dpr")
     shown = dpublish(*words)
     assert (shown.code, shown.out) == (code, "")
@@ -111,8 +111,8 @@ def test_debug_never_explains_a_command_that_reads_rows(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("dpublish.private.gate.Curator.publish", fail)
-    monkeypatch.setattr("dpublish.private.draft.draft", fail)
+    monkeypatch.setattr("dpublish.curator.gate.Curator.publish", fail)
+    monkeypatch.setattr("dpublish.curator.draft.draft", fail)
     release = (*RELEASE, "--epsilon", "1", "--budget", "2", "--out", "shop.dpr")
     for words in (release, ("schema", "draft", "shop.csv")):
         shown = dpublish("--debug", *words)
@@ -125,7 +125,7 @@ def test_debug_explains_the_others(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("dpublish.public.releases.base.open_release", fail)
+    monkeypatch.setattr("dpublish.releases.base.open_release", fail)
     assert run(["show", "x.dpr"]) == 70
     assert "a bug" not in capsys.readouterr().err
     assert run(["--debug", "show", "x.dpr"]) == 70

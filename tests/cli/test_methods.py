@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cli.conftest import Command
-from dpublish.mechanisms.registry import METHODS
+from dpublish.methods.registry import METHODS
 
 
 def test_every_method_is_listed(dpublish: Command) -> None:

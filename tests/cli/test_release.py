@@ -173,7 +173,7 @@ def test_failure_after_rows_were_read(shop: Path, dpublish: Command, monkeypatch
     def fail(*_: object, **__: object) -> None:
         raise ValueError(f"bad cell {CANARY}")
 
-    monkeypatch.setattr("dpublish.mechanisms.tables.histogram.Histogram.run", fail)
+    monkeypatch.setattr("dpublish.methods.histogram.mechanism.Histogram.run", fail)
     shown = dpublish(*RELEASE, "--epsilon", "1", "--budget", "2", "--out", "x.dpr")
     assert shown.code == 6
     assert "after private rows were read" in shown.err
@@ -186,7 +186,7 @@ def test_a_crash_in_native_code_is_silent(shop: Path) -> None:
     script = (
         "import os, sys\n"
         "from dpublish.cli.app import run\n"
-        "from dpublish.mechanisms.tables.histogram import Histogram\n"
+        "from dpublish.methods.histogram.mechanism import Histogram\n"
         "class Panic(BaseException): pass\n"
         "def crash(*_):\n"
         f"    os.write(1, b'{CANARY}'); os.write(2, b'{CANARY}'); print('{CANARY}'); raise Panic('{CANARY}')\n"

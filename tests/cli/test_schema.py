@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 
 from cli.conftest import CANARY, SCHEMA, Command
-from dpublish.schema import Schema
+from dpublish.declare.schema import Schema
 
 
 def test_check_says_that_all_is_there(shop: Path, dpublish: Command) -> None:

@@ -22,9 +22,9 @@ import pytest
 import dpublish as dp
 import every_kind
 from dpublish.cli.app import run
-from dpublish.mechanisms.registry import METHODS
-from dpublish.public.bundle import read_bundle
-from dpublish.public.releases.base import KIND_MODULES
+from dpublish.methods.registry import METHODS
+from dpublish.releases.base import KIND_MODULES
+from dpublish.releases.bundle.bundle import read_bundle
 
 CANARY = "zqx"
 """In the name of every folder, file, machine and user of the curator, and in no text of the product."""

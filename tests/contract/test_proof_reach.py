@@ -13,8 +13,8 @@ MODULES = proof_reach.read_modules(proofs.SOURCE)
 COVERED = {cover.name for path in proofs.proof_files() for cover in proofs.covers(path)}
 
 ROOTS = (
-    "dpublish.mechanisms.base.Mechanism",
-    "dpublish.mechanisms.online.base.OnlineMechanism",
+    "dpublish.methods.base.Mechanism",
+    "dpublish.methods.online.base.OnlineMechanism",
     "dpublish.local.base.Randomizer",
     "dpublish.noise.base.Noise",
 )
@@ -50,16 +50,16 @@ def test_every_class_that_meets_private_values_is_covered(root: str) -> None:
 
 
 def test_indirect_subclasses_are_found() -> None:
-    online = proof_reach.subclasses(MODULES, "dpublish.mechanisms.online.base.OnlineMechanism")
-    assert "dpublish.mechanisms.online.median.MedianMechanism" in online
-    tables = proof_reach.subclasses(MODULES, "dpublish.mechanisms.base.Mechanism")
-    assert "dpublish.mechanisms.tables.projected_histogram.ProjectedHistogram" in tables
+    online = proof_reach.subclasses(MODULES, "dpublish.methods.online.base.OnlineMechanism")
+    assert "dpublish.methods.online.median.mechanism.MedianMechanism" in online
+    tables = proof_reach.subclasses(MODULES, "dpublish.methods.base.Mechanism")
+    assert "dpublish.methods.projected_histogram.mechanism.ProjectedHistogram" in tables
 
 
 PLANTED = """
 import numpy as np
 from dpublish.noise.helper import scale
-from dpublish.mechanisms import tool
+from dpublish.methods import tool
 
 LIMIT = 3
 _LEFT, _RIGHT = 1, 2
@@ -85,8 +85,8 @@ class Annotated(Base): ...
 def planted(tmp_path: Path) -> dict[str, proof_reach.Module]:
     for name, text in {
         "noise/helper.py": "def scale(x):\n    return deeper(x)\n\ndef deeper(x):\n    return x\n",
-        "mechanisms/tool.py": "def turn(x):\n    return -x\n",
-        "mechanisms/planted.py": PLANTED,
+        "methods/tool.py": "def turn(x):\n    return -x\n",
+        "methods/planted.py": PLANTED,
         "errors.py": "class Oops(Exception): ...\n",
     }.items():
         path = tmp_path / "dpublish" / name
@@ -96,10 +96,10 @@ def planted(tmp_path: Path) -> dict[str, proof_reach.Module]:
 
 
 def test_a_new_helper_is_noticed(planted: dict[str, proof_reach.Module]) -> None:
-    home = "dpublish.mechanisms.planted"
+    home = "dpublish.methods.planted"
     run = f"{home}.run"
     used = {f"{home}.helper", f"{home}.LIMIT", f"{home}._RIGHT", f"{home}.count"}
-    abroad = {"dpublish.noise.helper.scale", "dpublish.mechanisms.tool.turn"}
+    abroad = {"dpublish.noise.helper.scale", "dpublish.methods.tool.turn"}
     assert proof_reach.uncovered(planted, {run}) == {name: {run} for name in used | abroad}
     # a covered helper brings what it uses itself, and a variable the functions that set it
     held = {run} | used | abroad
@@ -108,7 +108,7 @@ def test_a_new_helper_is_noticed(planted: dict[str, proof_reach.Module]) -> None
 
 
 def test_inheritance_is_followed(planted: dict[str, proof_reach.Module]) -> None:
-    home = "dpublish.mechanisms.planted"
+    home = "dpublish.methods.planted"
     assert set(proof_reach.uncovered(planted, {f"{home}.Annotated"})) == {f"{home}.Base"}
     assert proof_reach.subclasses(planted, f"{home}.Base") == {f"{home}.Annotated"}
 

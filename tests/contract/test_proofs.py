@@ -25,9 +25,9 @@ def test_a_proof_has_its_parts_and_current_hashes(path: Path) -> None:
 def mechanism_modules() -> list[Path]:
     """Modules of all mechanisms, offline and online, also of those that inherit from another mechanism."""
     modules = proof_reach.read_modules(proofs.SOURCE)
-    roots = ("dpublish.mechanisms.base.Mechanism", "dpublish.mechanisms.online.base.OnlineMechanism")
+    roots = ("dpublish.methods.base.Mechanism", "dpublish.methods.online.base.OnlineMechanism")
     names = {name for root in roots for name in proof_reach.subclasses(modules, root)}
-    homes = {proof_reach.locate(modules, name)[0] for name in names if name.startswith("dpublish.mechanisms.")}
+    homes = {proof_reach.locate(modules, name)[0] for name in names if name.startswith("dpublish.methods.")}
     return [proofs.SOURCE.joinpath(*home.split(".")).with_suffix(".py") for home in sorted(homes)]
 
 
@@ -35,8 +35,8 @@ def test_every_mechanism_has_a_proof_that_covers_it() -> None:
     modules = mechanism_modules()
     assert modules
     for path in modules:
-        proof = path.with_suffix(".proof.md")
-        assert proof.exists(), f"{path.name} has no proof file"
+        proof = path.parent / f"{path.parent.name}.proof.md"
+        assert proof.exists(), f"{path.parent.name} has no proof file"
         home = ".".join(path.relative_to(proofs.SOURCE).with_suffix("").parts)
         assert any(cover.name.startswith(home) for cover in proofs.covers(proof)), f"{proof.name} does not cover {home}"
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dpublish.errors import QueryError
-from dpublish.public.releases.base import CALLS, KIND_MODULES, release_class
+from dpublish.releases.base import CALLS, KIND_MODULES, release_class
 from every_kind import NAMES, every_kind, rows
 
 PAGE = Path(__file__).parents[2] / "docs" / "python-api.md"
@@ -186,7 +186,7 @@ def test_one_feature_is_a_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["joined", "weighted", "plane"])
 def test_every_kind_says_how_to_get_scikit_learn(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "dpublish.public.learn", raising=False)
+    monkeypatch.delitem(sys.modules, "dpublish.analyse.learn", raising=False)
     for module in [one for one in sys.modules if one.split(".")[0] == "sklearn"]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "sklearn", None)

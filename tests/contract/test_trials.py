@@ -6,9 +6,9 @@ import pytest
 
 from dpublish.audit.trials import TIERS, TRIALS, trials_of
 from dpublish.cli.solve import Problem
+from dpublish.curator.sessions.session import METHODS as ONLINE_METHODS
 from dpublish.local.survey import METHODS as SURVEY_METHODS
-from dpublish.mechanisms.registry import METHODS as RELEASE_METHODS
-from dpublish.private.online import METHODS as ONLINE_METHODS
+from dpublish.methods.registry import METHODS as RELEASE_METHODS
 
 
 def test_every_method_has_a_trial() -> None:

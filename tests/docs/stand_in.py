@@ -8,7 +8,7 @@ import io
 import random
 from pathlib import Path
 
-from dpublish.schema import Schema
+from dpublish.declare.schema import Schema
 
 ROOT = Path(__file__).parents[2]
 ROWS = 3000

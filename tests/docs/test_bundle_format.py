@@ -7,9 +7,9 @@ import re
 import pytest
 
 from docs.stand_in import ROOT
-from dpublish.public.releases.base import KIND_MODULES, Release
-from dpublish.public.releases.itemsets import TABLES
-from dpublish.public.releases.solution import PROBLEMS
+from dpublish.releases.base import KIND_MODULES, Release
+from dpublish.releases.itemsets.release import TABLES
+from dpublish.releases.solution.release import PROBLEMS
 from fuzz.test_kinds import originals  # noqa: F401
 
 PAGE = (ROOT / "docs" / "bundle-format.md").read_text(encoding="utf-8")

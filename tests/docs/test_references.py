@@ -8,8 +8,8 @@ import cli_reference
 import method_reference
 import pytest
 
-from dpublish.mechanisms.handbook import describe
-from dpublish.mechanisms.registry import METHODS
+from dpublish.methods.docs import describe
+from dpublish.methods.registry import METHODS
 
 
 @pytest.mark.parametrize("tool", [cli_reference, method_reference], ids=["cli", "methods"])

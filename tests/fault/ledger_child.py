@@ -16,10 +16,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from dpublish.cost import Budget, Cost
 from dpublish.errors import BudgetExceeded, LedgerUnavailable
 from dpublish.ledger import Ledger, crashpoints, open_ledger
 from dpublish.ledger.base import Receipt
+from dpublish.privacy.cost import Budget, Cost
 
 
 def show(log: str, *words: object) -> None:

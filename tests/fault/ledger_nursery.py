@@ -11,8 +11,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from dpublish.cost import Cost, sequential
 from dpublish.ledger import Ledger
+from dpublish.privacy.cost import Cost, sequential
 
 
 class Nursery:

@@ -15,11 +15,10 @@ from pathlib import Path
 import numpy as np
 
 import dpublish as dp
+from dpublish.curator.sessions import queries as online_queries
 from dpublish.ledger import crashpoints
-from dpublish.mechanisms.kernels.online import reweight
+from dpublish.methods.online.kernels import reweight
 from dpublish.noise.source import SeededNoise
-from dpublish.private import counts, online, online_queries  # noqa: F401  (loaded before the fork)
-from dpublish.readers import sources  # noqa: F401
 
 SCHEMA = '[dataset]\nname = "t"\n[columns.a]\nkind = "integer"\nlower = 0\nupper = 14\nbins = 15\nmissing = true\n'
 QUERIES = ("a < 3", "a < 8", "a >= 12", "a = 5 or a = 6")

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 
 import dpublish as dp
-from dpublish.private import gate
+from dpublish.curator import gate
 
 SCHEMA = '[dataset]\nname = "t"\n[columns.a]\nkind = "categorical"\nlevels = ["x", "y"]\n'
 

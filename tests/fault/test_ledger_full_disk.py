@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from dpublish.cost import Budget, Cost
 from dpublish.errors import LedgerUnavailable
 from dpublish.ledger import Ledger, open_ledger
 from dpublish.ledger.anchor import Anchor
 from dpublish.ledger.sql import SqlLedger
+from dpublish.privacy.cost import Budget, Cost
 
 COST = Cost.pure("1/1000")
 PADDING = {"padding": "x" * 3000}

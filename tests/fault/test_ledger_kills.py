@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from ledger_nursery import Nursery, check_invariants, lines, wait_for
 
-from dpublish.cost import Budget, Cost
 from dpublish.ledger import crashpoints, open_ledger
+from dpublish.privacy.cost import Budget, Cost
 
 COST = Cost.pure("1/100")
 KEYS = [f"k{i}" for i in range(60)]

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from ledger_nursery import Nursery, check_invariants, lines, wait_for
 
-from dpublish.cost import Budget, Cost
 from dpublish.errors import LedgerUnavailable
 from dpublish.ledger import crashpoints, open_ledger
+from dpublish.privacy.cost import Budget, Cost
 from pg import Postgres
 
 COST = Cost.pure("1/100")

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from ledger_nursery import Nursery, lines, wait_for
 
-from dpublish.cost import Budget, Cost
 from dpublish.ledger import open_ledger
+from dpublish.privacy.cost import Budget, Cost
 
 PROCESSES, CAP = 16, 40  # debits of 1/10 from a budget of 4
 

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from dpublish.errors import BundleError
-from dpublish.public.releases.base import Release, open_release
-from dpublish.public.releases.histogram import HistogramRelease
-from dpublish.public.verify import verify_bundle
-from public.simulated import people_release
+from dpublish.releases.base import Release, open_release
+from dpublish.releases.bundle.verify import verify_bundle
+from dpublish.releases.histogram.release import HistogramRelease
+from releases.simulated import people_release
 
 VALUES: list[Any] = [
     *(None, True, False, 0, -1, 1, 7, 1 << 31, 1 << 53, 1 << 63, 1 << 64, 10**30, 0.5, -0.0, 1e308),

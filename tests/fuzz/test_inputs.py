@@ -19,12 +19,12 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from dpublish.columns import Column
+from dpublish.counting.cells import coded_rows, count_cells
+from dpublish.curator.draft import draft
+from dpublish.declare.columns import Column
+from dpublish.declare.schema import PrivacyUnit, Schema
 from dpublish.errors import InputError, PublishError
-from dpublish.private.counts import coded_rows, count_cells
-from dpublish.private.draft import draft
-from dpublish.readers.sources import open_source
-from dpublish.schema import PrivacyUnit, Schema
+from dpublish.sources.sources import open_source
 
 CANARY = "KANARI7319"
 CASES = 2_000

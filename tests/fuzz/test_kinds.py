@@ -21,7 +21,7 @@ import pytest
 
 import dpublish as dp
 from dpublish.errors import BundleError, PublishError
-from dpublish.public.releases.base import KIND_MODULES, Release, make_release
+from dpublish.releases.base import KIND_MODULES, Release, make_release
 from fuzz.test_bundles import VALUES, places
 
 SCHEMA = """

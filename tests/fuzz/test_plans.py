@@ -20,21 +20,21 @@ import numpy as np
 import polars as pl
 import pytest
 
-from dpublish.columns import Column
-from dpublish.cost import Cost
+from dpublish.declare.columns import Column
+from dpublish.declare.schema import ItemUniverse, PrivacyUnit, Schema
 from dpublish.errors import InputError, PlanError, SchemaError
-from dpublish.mechanisms.online.median import MedianMechanism
-from dpublish.mechanisms.online.multiplicative_weights import OnlineMultiplicativeWeights
-from dpublish.mechanisms.optimize.inputs import Lists, lists_of
-from dpublish.mechanisms.optimize.k_median import KMedian
-from dpublish.mechanisms.optimize.metric import Metric
-from dpublish.mechanisms.optimize.min_cut import MinCut
-from dpublish.mechanisms.optimize.public_projects import PublicProjects
-from dpublish.mechanisms.optimize.set_cover import SetCover
-from dpublish.mechanisms.optimize.vertex_cover import VertexCover
-from dpublish.mechanisms.registry import METHODS, method_named
-from dpublish.plan import Plan
-from dpublish.schema import ItemUniverse, PrivacyUnit, Schema
+from dpublish.methods.online.median.mechanism import MedianMechanism
+from dpublish.methods.online.multiplicative_weights.mechanism import OnlineMultiplicativeWeights
+from dpublish.methods.registry import METHODS, method_named
+from dpublish.methods.solvers.inputs import Lists, lists_of
+from dpublish.methods.solvers.k_median.mechanism import KMedian
+from dpublish.methods.solvers.k_median.metric import Metric
+from dpublish.methods.solvers.min_cut.mechanism import MinCut
+from dpublish.methods.solvers.public_projects.mechanism import PublicProjects
+from dpublish.methods.solvers.set_cover.mechanism import SetCover
+from dpublish.methods.solvers.vertex_cover.mechanism import VertexCover
+from dpublish.privacy.cost import Cost
+from dpublish.privacy.plan import Plan
 
 CASES = 2_000
 MANY = 200_000

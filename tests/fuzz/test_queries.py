@@ -8,9 +8,9 @@ import random
 import pytest
 
 from dpublish.errors import QueryError
-from dpublish.public.estimation import Estimate
-from dpublish.public.releases.histogram import HistogramRelease
-from public.simulated import people_release, varied_release
+from dpublish.estimate import Estimate
+from dpublish.releases.histogram.release import HistogramRelease
+from releases.simulated import people_release, varied_release
 
 WORDS = [
     *("age", "sex", '"education-num"', "income", "agee", "release", "weight", "row_weight", "day", "price", "size", "code"),

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from dpublish.cost import Budget, Cost
 from dpublish.errors import LedgerUnavailable, PlanError
 from dpublish.ledger import Ledger, crashpoints, open_ledger, recover_ledger
 from dpublish.ledger.anchor import Anchor, Mark, Seen
 from dpublish.ledger.quanta import Quanta
+from dpublish.privacy.cost import Budget, Cost
 from pg import Postgres
 
 TENTH = Cost.pure("0.1")

@@ -12,10 +12,10 @@ import pytest
 from raw import execute
 from sqlalchemy.exc import DBAPIError
 
-from dpublish.cost import Budget, Cost
 from dpublish.errors import BudgetError, BudgetExceeded, LedgerUnavailable, PlanError
 from dpublish.ledger import Ledger, Receipt, chain, open_ledger, tables
 from dpublish.ledger.sql import SqlLedger
+from dpublish.privacy.cost import Budget, Cost
 
 HALF = Cost.pure("1/2")
 WHAT = {"method": "histogram", "columns": ["age"]}

@@ -11,10 +11,10 @@ import pytest
 from raw import execute
 from sqlalchemy.exc import OperationalError
 
-from dpublish.cost import Budget, Cost
 from dpublish.errors import LedgerUnavailable, PlanError
 from dpublish.ledger import chain, open_ledger
 from dpublish.ledger.database import Database, classify, parse_target
+from dpublish.privacy.cost import Budget, Cost
 from pg import Postgres
 
 BUDGET = Budget(epsilon=1)

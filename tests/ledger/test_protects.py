@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from raw import execute
 
-from dpublish.cost import Budget, Cost
+from dpublish.declare.schema import PrivacyUnit
 from dpublish.errors import BudgetError, BudgetExceeded, LedgerUnavailable
 from dpublish.ledger import Ledger, Protects, chain, open_ledger, tables
 from dpublish.ledger.protects import words_of
-from dpublish.mechanisms.sets.baskets import TransactionUnit
-from dpublish.schema import PrivacyUnit
+from dpublish.methods.set_partition.transactions import TransactionUnit
+from dpublish.privacy.cost import Budget, Cost
 
 HALF = Cost.pure("1/2")
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from dpublish.cost import Budget, Cost
 from dpublish.errors import BudgetError, LedgerUnavailable
 from dpublish.ledger import Ledger, Protects, Status, open_ledger, recover_ledger
 from dpublish.ledger.anchor import RECENT, Anchor, Mark, thinned
 from dpublish.ledger.quanta import Quanta
+from dpublish.privacy.cost import Budget, Cost
 from pg import Postgres
 
 HALF, ONE, TENTH = Cost.pure("1/2"), Cost.pure(1), Cost.pure("0.1")

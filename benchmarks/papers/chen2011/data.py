@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from dpublish.mechanisms.sets.baskets import Baskets
-from dpublish.public.mining import WeightedSets
-from dpublish.public.set_metrics import supports
-from dpublish.schema import ItemUniverse, Schema
+from dpublish.declare.schema import ItemUniverse, Schema
+from dpublish.methods.set_partition.transactions import Baskets
+from dpublish.releases.itemsets.metrics import supports
+from dpublish.releases.itemsets.mining import WeightedSets
 
 TITLES = {
     "msnbc": "MSNBC (989,818 x 17)",

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from dpublish.cost import Cost
-from dpublish.mechanisms.sets.basic_itemsets import BasicItemsets
-from dpublish.mechanisms.sets.set_partition import SetPartition
+from dpublish.methods.basic_itemsets.mechanism import BasicItemsets
+from dpublish.methods.set_partition.mechanism import SetPartition
 from dpublish.noise.source import SeededNoise
-from dpublish.public.mining import WeightedSets, support_table, top_itemsets, top_of_table
-from dpublish.public.set_consistency import consistent_weights
-from dpublish.public.set_intervals import Cells, generations
-from dpublish.public.set_metrics import SANITY_SHARE, supports, top_similarity
+from dpublish.privacy.cost import Cost
+from dpublish.releases.itemsets.consistency import consistent_weights
+from dpublish.releases.itemsets.intervals import Cells, generations
+from dpublish.releases.itemsets.metrics import SANITY_SHARE, supports, top_similarity
+from dpublish.releases.itemsets.mining import WeightedSets, support_table, top_itemsets, top_of_table
 
 from .data import DataSet
 

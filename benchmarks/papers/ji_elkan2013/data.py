@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from dpublish.encode import encode_frame
-from dpublish.public.public_rows import PublicSet, encode_public
-from dpublish.schema import Schema
+from dpublish.declare.encode import encode_frame
+from dpublish.declare.schema import Schema
+from dpublish.models.public_rows import PublicSet, encode_public
 
 LABELS = ("workclass", "education", "marital-status", "occupation", "relationship", "race", "income")
 CUTS = {

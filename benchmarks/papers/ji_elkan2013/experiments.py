@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from sklearn.svm import LinearSVC
 
-from dpublish.cost import Cost
-from dpublish.mechanisms.learning.design import Design
-from dpublish.mechanisms.learning.losses import LogisticLoss
-from dpublish.mechanisms.learning.solver import Problem, minimise
-from dpublish.mechanisms.tables.importance_weights import ImportanceWeights
-from dpublish.mechanisms.weighting.balanced import public_weights
+from dpublish.methods.erm.design import Design
+from dpublish.methods.erm.losses import LogisticLoss
+from dpublish.methods.erm.solver import Problem, minimise
+from dpublish.methods.importance_weights.balanced import public_weights
+from dpublish.methods.importance_weights.mechanism import ImportanceWeights
+from dpublish.models.public_rows import PublicSet, encode_public, uniform_rows
+from dpublish.models.weight_features import WeightFeatures
 from dpublish.noise.source import SeededNoise
-from dpublish.public.public_rows import PublicSet, encode_public, uniform_rows
-from dpublish.public.weight_features import WeightFeatures
+from dpublish.privacy.cost import Cost
 
 from .data import Split
 
@@ -198,7 +198,7 @@ def acs_experiment(split: Split, repeats: int) -> dict[str, Any]:
     for variant, epsilon in itertools.product(("moments", "output", "objective"), ("0.1", "1")):
         method = ImportanceWeights(public=split.public.frame, columns=list(split.schema.columns), variant=variant)  # type: ignore[arg-type]
         plan = method.plan(split.schema, Cost.pure(epsilon))
-        from dpublish.encode import encode_frame
+        from dpublish.declare.encode import encode_frame
 
         assert plan.domain is not None
         codes = [np.asarray(one) for one in encode_frame(split.frame.select(plan.domain.names), plan.domain).codes]

@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from dpublish.cost import Cost
+from dpublish.declare.schema import Schema
 from dpublish.errors import BudgetExceeded
-from dpublish.mechanisms.online.base import OnlineMechanism, Query
-from dpublish.mechanisms.online.median import MedianMechanism
-from dpublish.mechanisms.online.multiplicative_weights import OnlineMultiplicativeWeights
+from dpublish.methods.online.base import OnlineMechanism, Query
+from dpublish.methods.online.median.mechanism import MedianMechanism
+from dpublish.methods.online.multiplicative_weights.mechanism import OnlineMultiplicativeWeights
 from dpublish.noise.source import SeededNoise
-from dpublish.schema import Schema
+from dpublish.privacy.cost import Cost
 
 CELLS = 1024
 METHODS: dict[str, type[OnlineMechanism]] = {

@@ -21,18 +21,18 @@ import numpy as np
 from benchmarks.papers.roth2010_optimize.draw import draw_figure, write_page
 from benchmarks.papers.roth2010_optimize.instances import baskets, best_found, graph, largest_component, optima, unpacked
 
-from dpublish.cost import Cost
-from dpublish.mechanisms.kernels.optimize_cuts import smallest_cut
-from dpublish.mechanisms.optimize.inputs import Edges, Lists, edges_of
-from dpublish.mechanisms.optimize.k_median import KMedian
-from dpublish.mechanisms.optimize.metric import Metric
-from dpublish.mechanisms.optimize.min_cut import MinCut
-from dpublish.mechanisms.optimize.public_projects import PublicProjects
-from dpublish.mechanisms.optimize.set_cover import SetCover
-from dpublish.mechanisms.optimize.vertex_cover import VertexCover, double_cover_matching
+from dpublish.counting.graphs import read_pmed, read_scp
+from dpublish.declare.schema import Schema
+from dpublish.methods.solvers.inputs import Edges, Lists, edges_of
+from dpublish.methods.solvers.k_median.mechanism import KMedian
+from dpublish.methods.solvers.k_median.metric import Metric
+from dpublish.methods.solvers.min_cut.kernels import smallest_cut
+from dpublish.methods.solvers.min_cut.mechanism import MinCut
+from dpublish.methods.solvers.public_projects.mechanism import PublicProjects
+from dpublish.methods.solvers.set_cover.mechanism import SetCover
+from dpublish.methods.solvers.vertex_cover.mechanism import VertexCover, double_cover_matching
 from dpublish.noise.source import SeededNoise
-from dpublish.private.structures import read_pmed, read_scp
-from dpublish.schema import Schema
+from dpublish.privacy.cost import Cost
 
 EPSILONS = ("0.1", "0.3", "1", "3", "10")
 DENSITIES = (10, 100, 1000)

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.mechanisms.optimize.inputs import Edges, Lists, edges_of, lists_of
-from dpublish.mechanisms.optimize.k_median import first_sites
-from dpublish.mechanisms.optimize.metric import Metric
-from dpublish.mechanisms.optimize.swaps import swap_search
+from dpublish.methods.solvers.inputs import Edges, Lists, edges_of, lists_of
+from dpublish.methods.solvers.k_median.mechanism import first_sites
+from dpublish.methods.solvers.k_median.metric import Metric
+from dpublish.methods.solvers.k_median.swaps import swap_search
 
 
 def unpacked(archive: Path, folder: Path) -> dict[str, Path]:

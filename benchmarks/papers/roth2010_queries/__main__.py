@@ -22,14 +22,14 @@ import polars as pl
 from contest import CONTESTANTS, DEFAULT, FREE_OF_DATA, OUTSIDE, Errors, Task, errors
 from figures import draw_halfspaces, draw_queries, draw_ranges
 
-from dpublish.cost import Cost
-from dpublish.mechanisms.base import SparseCounts
-from dpublish.mechanisms.queries.common import true_answers, weighted_answers
-from dpublish.mechanisms.queries.halfspaces import Halfspaces
-from dpublish.mechanisms.queries.multiplicative_weights import MultiplicativeWeights
+from dpublish.declare.schema import Schema
+from dpublish.methods.base import SparseCounts
+from dpublish.methods.halfspaces.mechanism import Halfspaces
+from dpublish.methods.multiplicative_weights.mechanism import MultiplicativeWeights
+from dpublish.methods.query_list.request import true_answers, weighted_answers
 from dpublish.noise.source import SeededNoise
-from dpublish.query_classes import RandomSubsets
-from dpublish.schema import Schema
+from dpublish.privacy.cost import Cost
+from dpublish.workloads.query_classes import RandomSubsets
 
 EPSILONS = ("1", "1/10", "1/100")
 LINE_ROWS = (10_000, 100_000, 1_000_000, 10_000_000)

@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dpublish.cost import Cost
-from dpublish.mechanisms.base import SparseCounts
-from dpublish.mechanisms.queries.interval_tree import IntervalTree
-from dpublish.mechanisms.queries.trees import BoxCounts, equal_cells
+from dpublish.curator.gate import build_manifest
+from dpublish.declare.grid import Boxes, Grid, TreeShape
+from dpublish.declare.schema import Schema
+from dpublish.methods.base import SparseCounts
+from dpublish.methods.interval_tree.mechanism import IntervalTree
+from dpublish.methods.interval_tree.trees import BoxCounts, equal_cells
+from dpublish.models.hierarchical_counts import Hierarchy
 from dpublish.noise.source import SeededNoise
-from dpublish.private.gate import build_manifest
-from dpublish.public.grid import Boxes, Grid, TreeShape
-from dpublish.public.hierarchy import Hierarchy
-from dpublish.public.releases.base import make_release
-from dpublish.schema import Schema
+from dpublish.privacy.cost import Cost
+from dpublish.releases.base import make_release
 
 SENSITIVITY = Fraction(2)
 RECEIPT: Any = SimpleNamespace(

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.cost import Cost
-from dpublish.domain import Axis, Domain, resolve_axis
-from dpublish.encode import encode_frame
+from dpublish.declare.domain import Axis, Domain, resolve_axis
+from dpublish.declare.encode import encode_frame
 from dpublish.errors import PlanError
-from dpublish.mechanisms.learning.private_classifier import PrivateClassifier
-from dpublish.mechanisms.tables.projected_histogram import ProjectedHistogram
+from dpublish.methods.private_classifier.mechanism import PrivateClassifier
+from dpublish.methods.projected_histogram.mechanism import ProjectedHistogram
+from dpublish.models.linear_features import LinearFeatures
 from dpublish.noise.source import SeededNoise
-from dpublish.plan import Plan
-from dpublish.public.frames import decode_cells
-from dpublish.public.linear_features import LinearFeatures
+from dpublish.privacy.cost import Cost
+from dpublish.privacy.plan import Plan
+from dpublish.releases.frames import decode_cells
 
 from .tables import Table
 

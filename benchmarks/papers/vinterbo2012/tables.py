@@ -13,8 +13,8 @@ from typing import Any
 
 import polars as pl
 
-from dpublish.columns import read_column
-from dpublish.schema import Schema
+from dpublish.declare.columns import read_column
+from dpublish.declare.schema import Schema
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dpublish.cost import largest_rho
-from dpublish.public import tilt_sizes
-from dpublish.public.noisy_tables import TableTarget, consistent_shares, supported
-from dpublish.public.raking import rake
-from dpublish.public.sweeps import shares_of, solve
+from dpublish.models.raking import tilt_sizes
+from dpublish.models.raking.noisy_tables import TableTarget, consistent_shares, supported
+from dpublish.models.raking.raking import rake
+from dpublish.models.raking.sweeps import shares_of, solve
+from dpublish.privacy.cost import largest_rho
 
 Codes = list[NDArray[np.int64]]
 TILTS = ("none", "two columns", "four columns", "three pairs", "another population")

@@ -13,10 +13,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from settings import setting
 
-from dpublish.cost import Cost
-from dpublish.mechanisms.tables.importance_weights import ImportanceWeights
-from dpublish.mechanisms.weighting.records import read_purse
+from dpublish.methods.importance_weights.mechanism import ImportanceWeights
+from dpublish.methods.importance_weights.records import read_purse
 from dpublish.noise.source import SeededNoise
+from dpublish.privacy.cost import Cost
 
 DELTA = "1e-9"
 VARIANTS = {

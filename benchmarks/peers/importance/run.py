@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from ours import DELTA, VARIANTS
 from settings import SETTINGS, Setting, setting, tables_of
 
-from dpublish.cost import largest_rho
+from dpublish.privacy.cost import largest_rho
 
 HERE = Path(__file__).resolve().parent
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS"), "1")

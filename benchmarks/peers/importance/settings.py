@@ -17,8 +17,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks" / "peers" / "joined")]
 from benchmarks.papers.ji_elkan2013.data import adult_schema  # noqa: E402
 from coded import coded, frame_of, schema_text  # noqa: E402
 
-from dpublish.encode import encode_frame  # noqa: E402
-from dpublish.schema import Schema  # noqa: E402
+from dpublish.declare.encode import encode_frame  # noqa: E402
+from dpublish.declare.schema import Schema  # noqa: E402
 
 PUBLIC = 5_000
 SPLIT = 2026

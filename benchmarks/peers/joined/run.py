@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 from coded import TABLES, Coded, coded, schema_text
 from measures import auc_of, measure
-from methods import METHODS
 from runs import append
+
+from methods import METHODS
 
 HERE = Path(__file__).resolve().parent
 DELTA = "1e-9"

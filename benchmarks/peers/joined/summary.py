@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 from coded import TABLES
-from methods import METHODS, OURS
 from runs import pooled, read_runs
+
+from methods import METHODS, OURS
 
 QUALITY = ("tv2", "tv2_worst", "tv3", "auc_logistic", "auc_boosting")
 COST = ("seconds", "cpu", "peak_mb")

@@ -18,9 +18,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from coded import TABLES, coded
-from methods import ADAPTIVE, METHODS, OURS
 from runs import Job, append, jobs_of, leave_out, read_runs
 
+from methods import ADAPTIVE, METHODS, OURS
 from run import run
 
 EPSILONS = ("0.1", "0.3", "1", "3", "10")

@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 from dpublish.audit.exact import exact
 from dpublish.audit.report import Finding, Report, name_of
 from dpublish.audit.sampled import clopper_pearson
-from dpublish.cost import Amount, positive
-from dpublish.cost import exact as exact_amount
 from dpublish.errors import InputError
 from dpublish.noise.base import Noise
+from dpublish.privacy.cost import Amount, positive
+from dpublish.privacy.cost import exact as exact_amount
 
 
 @dataclass(frozen=True, kw_only=True)

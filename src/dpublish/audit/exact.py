@@ -9,12 +9,12 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from dpublish.audit.report import Finding, Report, name_of
-from dpublish.cost import Amount, positive
-from dpublish.cost import exact as exact_amount
 from dpublish.errors import InputError
 from dpublish.noise.base import Noise
 from dpublish.noise.enumerator import OUTSIDE, Enumerator, Law, Raised, Tails, freeze, readable
 from dpublish.noise.tape import TapMisuse
+from dpublish.privacy.cost import Amount, positive
+from dpublish.privacy.cost import exact as exact_amount
 
 
 @dataclass(frozen=True, kw_only=True)

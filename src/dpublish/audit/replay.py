@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 from dpublish.audit.observe import MechanismCall, Observation, observe
 from dpublish.audit.report import Finding, Report, name_of
-from dpublish.cost import Amount, positive
 from dpublish.errors import InputError
 from dpublish.noise.base import Noise
 from dpublish.noise.tape import Recorder, Replayer, ReplayMismatch, Shift, Tape, TapMisuse
+from dpublish.privacy.cost import Amount, positive
 
 Draws = Callable[[int], Noise]
 

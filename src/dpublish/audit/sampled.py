@@ -19,11 +19,11 @@ from dpublish.audit.features import Features, features_of
 from dpublish.audit.observe import MechanismCall
 from dpublish.audit.replay import Draws, seeded
 from dpublish.audit.report import Finding, Report, name_of
-from dpublish.cost import Amount, positive
-from dpublish.cost import exact as exact_amount
 from dpublish.errors import InputError
 from dpublish.noise.enumerator import EnumerationError, Raised, freeze
 from dpublish.noise.tape import TapMisuse
+from dpublish.privacy.cost import Amount, positive
+from dpublish.privacy.cost import exact as exact_amount
 
 POWER = 0.9
 

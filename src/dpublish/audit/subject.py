@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from dpublish.audit import neighbours
-from dpublish.cost import Cost
-from dpublish.domain import Domain
+from dpublish.declare.domain import Domain
+from dpublish.declare.schema import Schema
 from dpublish.errors import InputError
-from dpublish.mechanisms.base import CellCounts, CodedRows, Content, Mechanism, SparseCounts
+from dpublish.methods.base import CellCounts, CodedRows, Content, Mechanism, SparseCounts
 from dpublish.noise.base import Noise
-from dpublish.plan import Plan
-from dpublish.schema import Schema
+from dpublish.privacy.cost import Cost
+from dpublish.privacy.plan import Plan
 
 Rows = tuple[int, ...]
 

@@ -35,7 +35,7 @@ class Hooks:
     """
 
     entry: str = "dpublish.cli.app:main"
-    noise: str = "dpublish.private.gate:make_noise"
+    noise: str = "dpublish.curator.gate:make_noise"
     clocks: tuple[str, ...] = ("dpublish.ledger.chain:now",)
     draws: str = "dpublish.noise.source:SeededNoise"
 

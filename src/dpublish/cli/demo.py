@@ -128,7 +128,7 @@ class _Tour:
     def _against_truth(self, rows: pl.DataFrame) -> int:
         """The true answers beside the estimates. These rows are made up; nobody may do this with real ones."""
         from dpublish.cli import screen
-        from dpublish.public.releases.base import open_release
+        from dpublish.releases.base import open_release
 
         self._say(
             "Because these patients are invented, this demo may do what nobody may do with real rows: show the truth beside "
@@ -154,7 +154,7 @@ class _Tour:
         from sklearn.metrics import roc_auc_score
 
         from dpublish.cli import screen
-        from dpublish.public.releases.base import open_release
+        from dpublish.releases.base import open_release
 
         self._say(
             "A scikit-learn model is trained on the release alone, then tried on visits of other patients. "
@@ -175,7 +175,7 @@ class _Tour:
         return {"release": round(private, 4), "private_rows": round(reference, 4)}
 
     def _plots(self) -> None:
-        from dpublish.public.releases.base import open_release
+        from dpublish.releases.base import open_release
 
         if not self._has("matplotlib", "plots"):
             return

@@ -38,7 +38,7 @@ def export(
     from dpublish.cli.opened import open_for, weight_column
     from dpublish.errors import InputError
     from dpublish.outputs import keep_apart
-    from dpublish.public.export import export_release
+    from dpublish.present.export import export_release
 
     form = to.value if to is not None else out.suffix.removeprefix(".").lower()
     if form not in Format.__members__:

@@ -27,9 +27,9 @@ def open_(
 ) -> None:
     """Create a ledger with a budget. The budget is a cap for ever; opening it again with the same budget changes nothing."""
     from dpublish.cli import screen
-    from dpublish.cost import Budget
     from dpublish.errors import InputError
     from dpublish.ledger import open_ledger
+    from dpublish.privacy.cost import Budget
 
     if epsilon is None and rho is None:
         raise InputError("A ledger needs its budget for life: give --epsilon NUMBER (and --delta), or --rho NUMBER.")
@@ -82,10 +82,10 @@ def verify(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> 
     Temporary files that killed runs left beside the ledger and its anchor are removed.
     """
     from dpublish.cli import screen
+    from dpublish.curator.gate import default_store, sweep_store
     from dpublish.ledger import open_ledger
     from dpublish.ledger.anchor import sweep_state
     from dpublish.ledger.database import parse_target, readable_by_others
-    from dpublish.private.gate import default_store, sweep_store
 
     with open_ledger(url, name=name) as ledger:
         balance = ledger.verify()
@@ -118,7 +118,7 @@ def recover(url: LedgerUrl, name: LedgerName = "default", json: Json = False) ->
 
 def _show(status: Status) -> None:
     from dpublish.cli import screen
-    from dpublish.cost import Cost
+    from dpublish.privacy.cost import Cost
 
     screen.facts(
         [

@@ -25,9 +25,9 @@ def plan(
 ) -> None:
     """Show what a survey costs each person and how exact it would be. Needs no answers."""
     from dpublish.cli import screen
-    from dpublish.cost import show
     from dpublish.local.survey import Survey
-    from dpublish.statement import guess_of_answers
+    from dpublish.privacy.cost import show
+    from dpublish.privacy.statement import guess_of_answers
 
     read = Survey.read(survey)
     meaning = guess_of_answers(read.cost)
@@ -71,12 +71,12 @@ def randomize(
 ) -> None:
     """Turn answers into reports that may be given to anyone. Run it where the answers are."""
     from dpublish.cli import screen
-    from dpublish.cost import positive
     from dpublish.errors import InputError, PrivateSideError, PublishError
     from dpublish.local.collect import randomize_file
     from dpublish.local.survey import Survey
     from dpublish.local.wallet import Wallet
     from dpublish.outputs import keep_apart
+    from dpublish.privacy.cost import positive
 
     keep_apart(out, answers, survey, wallet)
     read = Survey.read(survey)

@@ -9,7 +9,7 @@ import typer
 from dpublish.cli.options import Json
 
 if TYPE_CHECKING:
-    from dpublish.mechanisms.handbook import MethodHelp
+    from dpublish.methods.docs import MethodHelp
 
 
 def methods(
@@ -55,13 +55,13 @@ def _explain(method: MethodHelp) -> None:
 
 
 def _release_names() -> list[str]:
-    from dpublish.mechanisms.registry import METHODS
+    from dpublish.methods.registry import METHODS
 
     return sorted(METHODS)
 
 
 def _online_names() -> list[str]:
-    from dpublish.private.online import METHODS
+    from dpublish.curator.sessions.session import METHODS
 
     return sorted(METHODS)
 
@@ -71,10 +71,10 @@ def _all(names: list[str]) -> list[MethodHelp]:
 
 
 def _one(name: str) -> MethodHelp:
+    from dpublish.curator.sessions.session import online_class
     from dpublish.errors import PlanError, did_you_mean
-    from dpublish.mechanisms.handbook import describe
-    from dpublish.mechanisms.registry import ALIASES, method_named
-    from dpublish.private.online import online_class
+    from dpublish.methods.docs import describe
+    from dpublish.methods.registry import ALIASES, method_named
 
     if name in _online_names():
         return describe(name, online_class(name))

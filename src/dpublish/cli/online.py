@@ -25,8 +25,8 @@ from dpublish.cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpublish.mechanisms.online.base import OnlineMechanism
-    from dpublish.private.online import OnlineSession
+    from dpublish.curator.sessions.session import OnlineSession
+    from dpublish.methods.online.base import OnlineMechanism
 
 app = typer.Typer(
     help="Open a session that answers queries one at a time, and ask it.", no_args_is_help=True, rich_markup_mode=None
@@ -60,9 +60,9 @@ def open_(
     import warnings
 
     from dpublish.cli import screen
+    from dpublish.curator.gate import Curator
+    from dpublish.declare.schema import Schema
     from dpublish.ledger import open_ledger
-    from dpublish.private.gate import Curator
-    from dpublish.schema import Schema
 
     mechanism = online_method_of(method, settings_of(setting))
     source = source_of(data, database)
@@ -93,8 +93,8 @@ def ask(
 ) -> None:
     """Answer one query. Easy ones are free; hard ones use up one of the session's hard answers."""
     from dpublish.cli import screen
+    from dpublish.curator.sessions.session import OnlineSession
     from dpublish.errors import InputError
-    from dpublish.private.online import OnlineSession
 
     if (query is None) == (weights is None):
         raise InputError("Give a QUERY, or --weights FILE, and not both.")
@@ -117,7 +117,7 @@ def ask(
 @app.command("status")
 def status(session: SessionFolder, json: Json = False) -> None:
     """Show how many queries were asked, and how many hard answers are left."""
-    from dpublish.private.online import OnlineSession
+    from dpublish.curator.sessions.session import OnlineSession
 
     _show(OnlineSession(session), json=json)
 
@@ -125,7 +125,7 @@ def status(session: SessionFolder, json: Json = False) -> None:
 @app.command("close")
 def close(session: SessionFolder, json: Json = False) -> None:
     """End a session for good and delete its private part. Its answers stay readable."""
-    from dpublish.private.online import OnlineSession
+    from dpublish.curator.sessions.session import OnlineSession
 
     opened = OnlineSession(session)
     opened.close()
@@ -137,9 +137,9 @@ def online_method_of(name: str, settings: dict[str, str]) -> OnlineMechanism:
     import dataclasses
     from typing import get_type_hints
 
+    from dpublish.curator.sessions.session import METHODS, online_class
     from dpublish.errors import PlanError, did_you_mean
-    from dpublish.mechanisms.registry import read_setting
-    from dpublish.private.online import METHODS, online_class
+    from dpublish.methods.registry import read_setting
 
     if name not in METHODS:
         raise PlanError(f"There is no online method '{name}'.{did_you_mean(name, METHODS)} Methods: {', '.join(METHODS)}.")

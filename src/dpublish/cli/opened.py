@@ -20,7 +20,7 @@ ABILITIES = {
 def open_for(path: Path, ability: str) -> Any:
     """The release at `path`, which has a method of that name; otherwise a `QueryError` that lists what it does have."""
     from dpublish.errors import QueryError
-    from dpublish.public.releases.base import open_release
+    from dpublish.releases.base import open_release
 
     release = open_release(path)
     if not hasattr(release, ability):

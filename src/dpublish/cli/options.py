@@ -10,8 +10,8 @@ import typer
 from dpublish.errors import InputError
 
 if TYPE_CHECKING:
-    from dpublish.cost import Budget
-    from dpublish.mechanisms.base import Mechanism
+    from dpublish.methods.base import Mechanism
+    from dpublish.privacy.cost import Budget
 
 Json = Annotated[bool, typer.Option("--json", help="Write one JSON document to stdout (errors: to stderr).")]
 ReleaseFile = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release: a .dpr file or a folder.")]
@@ -48,7 +48,7 @@ ShownRows = Annotated[int, typer.Option("--rows", metavar="N", min=1, help="At m
 
 def allowance_of(budget: str | None, delta: str | None = None) -> Budget | None:
     """What a ledger that does not exist yet is made with."""
-    from dpublish.cost import Budget
+    from dpublish.privacy.cost import Budget
 
     if budget is None:
         if delta is not None:
@@ -65,7 +65,7 @@ def source_of(data: str, database: str | None) -> object:
         return data
     if database is None:
         raise InputError("DATA is a query, so --database URL must say where to run it.")
-    from dpublish.readers.sources import SqlSource
+    from dpublish.sources.sources import SqlSource
 
     return SqlSource(database, data.removeprefix("sql:"))
 
@@ -83,7 +83,7 @@ def settings_of(pairs: list[str] | None) -> dict[str, str]:
 
 
 def method_of(name: str, settings: list[str] | None) -> Mechanism:
-    from dpublish.mechanisms.registry import method_from_settings
+    from dpublish.methods.registry import method_from_settings
 
     return method_from_settings(name, settings_of(settings))
 

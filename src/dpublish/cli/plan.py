@@ -24,8 +24,8 @@ def plan(
 ) -> None:
     """Price a release from the schema alone: cost, noise, threshold, expected size. Nothing is read and nothing is spent."""
     from dpublish.cli import screen
-    from dpublish.private.gate import as_cost
-    from dpublish.schema import Schema
+    from dpublish.curator.gate import as_cost
+    from dpublish.declare.schema import Schema
 
     facts = Schema.read(schema)
     if size is not None:

@@ -21,12 +21,12 @@ def predict(
     The rows get a predicted class and the probability of every class. Where they have the target too, accuracy is shown: a
     figure about these rows, to be kept to yourself if they are private.
     """
+    from dpublish.analyse.predict import predict_rows
     from dpublish.cli import screen
     from dpublish.cli.opened import open_for
+    from dpublish.models.public_rows import read_public
     from dpublish.outputs import keep_apart
-    from dpublish.public.export import format_of, write_table
-    from dpublish.public.prediction import predict_rows
-    from dpublish.public.public_rows import read_public
+    from dpublish.present.export import format_of, write_table
 
     form = format_of(out)
     keep_apart(out, rows, release)

@@ -30,7 +30,7 @@ from dpublish.cli.options import (
 
 if TYPE_CHECKING:
     from dpublish.ledger.base import Status
-    from dpublish.public.releases.base import Release
+    from dpublish.releases.base import Release
 
 
 def release(
@@ -72,10 +72,10 @@ def release(
     import warnings
 
     from dpublish.cli import screen
+    from dpublish.curator.gate import Curator
+    from dpublish.declare.schema import Schema
     from dpublish.ledger import open_ledger
     from dpublish.outputs import keep_apart
-    from dpublish.private.gate import Curator
-    from dpublish.schema import Schema
 
     keep_apart(out, schema, data if database is None else None, ledger.removeprefix("sqlite:///"))
     mechanism = method_of(method, setting)
@@ -103,7 +103,7 @@ def store_of(ledger: str, name: str) -> Path:
     """Keys are unique within a named ledger, so each name has a folder of its own."""
     import hashlib
 
-    from dpublish.private.gate import default_store
+    from dpublish.curator.gate import default_store
 
     store = default_store(ledger)
     return store if name == "default" else store / hashlib.sha256(name.encode()).hexdigest()[:16]
@@ -124,7 +124,7 @@ def _document(made: Release, out: Path, left: Status) -> dict[str, Any]:
 
 def _lines(made: Release, left: Status) -> list[tuple[str, str]]:
     from dpublish.cli.opened import verbs_for
-    from dpublish.cost import Cost
+    from dpublish.privacy.cost import Cost
 
     manifest = made.manifest
     return [

@@ -10,8 +10,8 @@ import typer
 from dpublish.cli.options import Data, Database, Json, Overwrite, source_of
 
 if TYPE_CHECKING:
-    from dpublish.columns import Column
-    from dpublish.schema import Schema
+    from dpublish.declare.columns import Column
+    from dpublish.declare.schema import Schema
 
 app = typer.Typer(
     help="Write, check and show schemas: the public facts that a release rests on.", no_args_is_help=True, rich_markup_mode=None
@@ -39,9 +39,9 @@ def draft(
     its levels and bounds by public knowledge and has deleted the [draft] table.
     """
     from dpublish.cli import screen
+    from dpublish.curator.draft import draft as draft_of
     from dpublish.errors import InputError
     from dpublish.outputs import keep_apart
-    from dpublish.private.draft import draft as draft_of
 
     if out is not None and not overwrite and out.exists():
         # it may be a schema that a person has gone through, which a draft is not
@@ -77,7 +77,7 @@ def check(
 ) -> None:
     """Check that a schema is complete: kinds, levels, bounds, unit, no draft stamp. Exit code 2 when it is not."""
     from dpublish.cli import screen
-    from dpublish.schema import Schema
+    from dpublish.declare.schema import Schema
 
     schema, problems = Schema.examine(path)
     if schema is not None:
@@ -100,7 +100,7 @@ def check(
 def show(path: SchemaPath, json: Json = False) -> None:
     """Show a schema as dpublish reads it, with every default filled in."""
     from dpublish.cli import screen
-    from dpublish.schema import Schema
+    from dpublish.declare.schema import Schema
 
     schema = Schema.read(path)
     if json:
@@ -129,7 +129,7 @@ def show(path: SchemaPath, json: Json = False) -> None:
 
 def _problems(schema: Schema) -> list[str]:
     """Everything that would stop a release, not just the first."""
-    from dpublish.domain import resolve_axis
+    from dpublish.declare.domain import resolve_axis
     from dpublish.errors import SchemaError
 
     problems = []
@@ -144,7 +144,7 @@ def _problems(schema: Schema) -> list[str]:
 
 
 def _absent_columns(schema: Schema, data: str) -> list[str]:
-    from dpublish.readers.sources import open_source
+    from dpublish.sources.sources import open_source
 
     source = open_source(data)
     present = source.columns()

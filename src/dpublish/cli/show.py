@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 def show(release: ReleaseFile, json: Json = False) -> None:
     """Show what a release holds, what it cost and what it promises. With --json: the whole manifest."""
     from dpublish.cli import screen
-    from dpublish.cost import Cost
-    from dpublish.public.releases.base import open_release
-    from dpublish.statement import correction
+    from dpublish.privacy.cost import Cost
+    from dpublish.privacy.statement import correction
+    from dpublish.releases.base import open_release
 
     manifest = open_release(release).manifest
     if json:
@@ -35,7 +35,7 @@ def show(release: ReleaseFile, json: Json = False) -> None:
 
 
 def _facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
-    from dpublish.cost import Cost
+    from dpublish.privacy.cost import Cost
 
     lines = [
         ("kind", str(manifest["kind"])),
@@ -55,7 +55,7 @@ def _facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _columns(manifest: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
-    from dpublish.domain import Domain
+    from dpublish.declare.domain import Domain
 
     rows: list[tuple[str, str, str, str]] = []
     for axis in Domain.from_json(manifest["domain"]).axes:

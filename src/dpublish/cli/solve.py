@@ -23,9 +23,9 @@ from dpublish.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from dpublish.mechanisms.base import Mechanism
-    from dpublish.mechanisms.optimize.inputs import Labels
-    from dpublish.private.structures import Shape
+    from dpublish.counting.graphs import Shape
+    from dpublish.methods.base import Mechanism
+    from dpublish.methods.solvers.inputs import Labels
 
 
 class Problem(StrEnum):
@@ -101,11 +101,11 @@ def solve(
 
     from dpublish.cli import screen
     from dpublish.cli.release import store_of
+    from dpublish.counting.graphs import open_structure
     from dpublish.errors import PrivateSideError, PublishError
     from dpublish.ledger import open_ledger
     from dpublish.optimize import publish, row_names
     from dpublish.outputs import keep_apart
-    from dpublish.private.structures import open_structure
 
     keep_apart(out, data, public, ledger.removeprefix("sqlite:///"))
     mechanism, shape = _mechanism(problem, public, form, k, settings_of(setting))
@@ -137,7 +137,7 @@ def solve(
 
 def _cutting(names: Labels, shape: Shape) -> list[tuple[str, str]]:
     """Where texts were cut into names, when the public names made it unusual."""
-    from dpublish.mechanisms.optimize.inputs import list_marks
+    from dpublish.methods.solvers.inputs import list_marks
 
     words = {" ": "blanks", ",": "commas", ";": "semicolons"}
     kept = [word for mark, word in words.items() if mark not in list_marks(names)]
@@ -148,12 +148,12 @@ def _cutting(names: Labels, shape: Shape) -> list[tuple[str, str]]:
 
 
 def _mechanism(problem: Problem, public: str, form: str, k: int | None, settings: dict[str, str]) -> tuple[Mechanism, Shape]:
+    from dpublish.counting.graphs import read_names
     from dpublish.errors import PlanError
-    from dpublish.mechanisms.optimize.k_median import KMedian
-    from dpublish.mechanisms.optimize.min_cut import MinCut
-    from dpublish.mechanisms.optimize.public_projects import PublicProjects
-    from dpublish.mechanisms.optimize.vertex_cover import VertexCover
-    from dpublish.private.structures import read_names
+    from dpublish.methods.solvers.k_median.mechanism import KMedian
+    from dpublish.methods.solvers.min_cut.mechanism import MinCut
+    from dpublish.methods.solvers.public_projects.mechanism import PublicProjects
+    from dpublish.methods.solvers.vertex_cover.mechanism import VertexCover
 
     options: dict[str, Any] = dict(settings)
     if problem in (Problem.k_median, Problem.public_projects) and k is None:
@@ -212,9 +212,9 @@ def _sites(public: str, form: str, cap: str | None) -> dict[str, Any]:
     import numpy as np
     import polars as pl
 
+    from dpublish.counting.graphs import read_pmed
     from dpublish.errors import InputError, PlanError
-    from dpublish.mechanisms.optimize.metric import Metric
-    from dpublish.private.structures import read_pmed
+    from dpublish.methods.solvers.k_median.metric import Metric
 
     try:
         most = float(cap) if cap is not None else None
@@ -242,9 +242,9 @@ def _sites(public: str, form: str, cap: str | None) -> dict[str, Any]:
 
 
 def _set_cover(public: str, form: str, options: dict[str, Any]) -> Mechanism:
-    from dpublish.mechanisms.optimize.inputs import lists_of
-    from dpublish.mechanisms.optimize.set_cover import SetCover
-    from dpublish.private.structures import read_scp, read_sets
+    from dpublish.counting.graphs import read_scp, read_sets
+    from dpublish.methods.solvers.inputs import lists_of
+    from dpublish.methods.solvers.set_cover.mechanism import SetCover
 
     if "costs" in options:
         options["costs"] = _amounts(options["costs"])
@@ -260,6 +260,6 @@ def _set_cover(public: str, form: str, options: dict[str, Any]) -> Mechanism:
 
 def _amounts(path: str) -> list[str]:
     """Public weights or costs, one a line."""
-    from dpublish.private.structures import read_lists
+    from dpublish.counting.graphs import read_lists
 
     return [" ".join(words) for words in read_lists(path)]

@@ -23,7 +23,7 @@ def verify(
     """Check hashes, format and domain of a release, and its payment when --ledger is given. Exit code 5 when it fails."""
     from dpublish.cli import screen
     from dpublish.errors import InputError
-    from dpublish.public.verify import verify_bundle
+    from dpublish.releases.bundle.verify import verify_bundle
 
     if not release.exists():  # a mistyped name says nothing about a release
         raise InputError(f"There is no release at '{release}'.")
@@ -60,8 +60,8 @@ def _unpaid(release: Path, url: str, name: str) -> list[str]:
     """Hold the release against the ledger's own, verified, history."""
     from dpublish.ledger import open_ledger
     from dpublish.ledger.payment import payment_problems, seal_problems
-    from dpublish.public.archive import file_digest
-    from dpublish.public.bundle import read_bundle
+    from dpublish.releases.bundle.archive import file_digest
+    from dpublish.releases.bundle.bundle import read_bundle
 
     bundle = read_bundle(release)
     with open_ledger(url, name=name) as ledger:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpublish.cost import Budget
 from dpublish.errors import InputError
 from dpublish.ledger.base import Entry, Ledger, Receipt, Sealed, Status
 from dpublish.ledger.protects import Protects
+from dpublish.privacy.cost import Budget
 
 __all__ = ["Entry", "Ledger", "Protects", "Receipt", "Sealed", "Status", "open_ledger", "recover_ledger"]
 

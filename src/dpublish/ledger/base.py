@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from dpublish.cost import Budget, Cost
 from dpublish.errors import PlanError
 from dpublish.ledger.protects import Protects
+from dpublish.privacy.cost import Budget, Cost
 
 EntryKind = Literal["open", "debit", "seal", "write-off"]
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from sqlalchemy import Connection, insert, select
 
-from dpublish.cost import Budget
 from dpublish.errors import BudgetError, LedgerUnavailable, PlanError, PublishError, did_you_mean
 from dpublish.ledger import chain, tables
 from dpublish.ledger.anchor import Anchor, Place
@@ -17,6 +16,7 @@ from dpublish.ledger.quanta import Quanta
 from dpublish.ledger.snapshot import altered
 from dpublish.ledger.sql import SqlLedger, insert_record
 from dpublish.ledger.tables import entries, ledgers
+from dpublish.privacy.cost import Budget
 
 
 def open_database_ledger(

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dpublish.cost import Cost
 from dpublish.errors import PublishError
 from dpublish.ledger import chain
 from dpublish.ledger.base import Entry, Ledger, Sealed
+from dpublish.privacy.cost import Cost
 
 _WORDS = ("method", "dataset", "neighbours", "unit")
 

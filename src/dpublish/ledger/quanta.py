@@ -10,8 +10,8 @@ import math
 from fractions import Fraction
 from typing import Final, NamedTuple
 
-from dpublish.cost import Budget, Cost
 from dpublish.errors import PlanError
+from dpublish.privacy.cost import Budget, Cost
 
 EPSILON_QUANTUM: Final = Fraction(1, 10**15)
 RHO_QUANTUM: Final = Fraction(1, 10**15)

@@ -7,7 +7,6 @@ from typing import cast
 
 from sqlalchemy import Connection, bindparam, func, select
 
-from dpublish.cost import Budget, Cost
 from dpublish.errors import LedgerUnavailable
 from dpublish.ledger import chain
 from dpublish.ledger.anchor import Anchor, Mark, rolled_back
@@ -16,6 +15,7 @@ from dpublish.ledger.chain import Record
 from dpublish.ledger.protects import CARRIED, Protects, words_of
 from dpublish.ledger.quanta import Quanta
 from dpublish.ledger.tables import entries, ledgers
+from dpublish.privacy.cost import Budget, Cost
 
 # Built once: composing a statement costs more than running it on SQLite.
 _BY_KEY = select(entries.c.record, entries.c.hash).where(

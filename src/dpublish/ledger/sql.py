@@ -14,7 +14,6 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Connection, bindparam, insert, update
 
-from dpublish.cost import Budget, Cost, show
 from dpublish.errors import BudgetError, BudgetExceeded, LedgerUnavailable, PlanError
 from dpublish.ledger import chain, crashpoints
 from dpublish.ledger.anchor import Anchor, Mark, Seen, thinned
@@ -25,6 +24,7 @@ from dpublish.ledger.protects import CARRIED, COLUMN, Protects, words_of
 from dpublish.ledger.quanta import Quanta
 from dpublish.ledger.snapshot import Snapshot, altered
 from dpublish.ledger.tables import entries, ledgers
+from dpublish.privacy.cost import Budget, Cost, show
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _LONGEST_KEY = 200

@@ -1,4 +1,4 @@
-"""Rows of an answer file, by the rules of `dpublish.readers.delimited`: no answer, however odd, makes a row more or less.
+"""Rows of an answer file, by the rules of `dpublish.sources.csv.delimited`: no answer, however odd, makes a row more or less.
 
 What ends the header ends rows, and the other line end is a blank in its cell. In a file of one column a blank line is a blank
 answer; with several columns it is no row.

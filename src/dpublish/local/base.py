@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.cost import Amount, Cost
 from dpublish.errors import InputError, PlanError
 from dpublish.local.coins import Coins, DeviceCoins, Words
 from dpublish.local.rates import checked_epsilon
+from dpublish.privacy.cost import Amount, Cost
 
 Reports = NDArray[Any]
 Counts = NDArray[np.int64]

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.cost import Amount
 from dpublish.errors import InputError, PlanError, QueryError, did_you_mean
 from dpublish.local.base import Counts, Law, Randomizer, Reports, count_codes, report_codes, tallied
 from dpublish.local.coins import Coin, Coins, Words
 from dpublish.local.estimates import Floats, LocalEstimate, estimate_of, normal_quantile, onto_simplex
 from dpublish.local.walsh import parity, transform
+from dpublish.privacy.cost import Amount
 
 MAX_ATTRIBUTES = 63
 MAX_SETS = 1 << 22

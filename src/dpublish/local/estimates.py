@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.errors import QueryError
-from dpublish.public.whole_limits import whole_rows
+from dpublish.models.integer_limits import whole_rows
 
 Floats = NDArray[np.float64]
 

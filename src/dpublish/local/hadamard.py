@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.cost import Amount
 from dpublish.errors import PlanError
 from dpublish.local.base import (
     Counts,
@@ -31,6 +30,7 @@ from dpublish.local.base import (
 from dpublish.local.coins import Coin, Coins
 from dpublish.local.estimates import Frequencies, Sums, frequencies
 from dpublish.local.walsh import half_member, parity, transform
+from dpublish.privacy.cost import Amount
 
 
 class HadamardResponse(Randomizer):

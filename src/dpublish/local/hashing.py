@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.cost import Amount
 from dpublish.errors import PlanError
 from dpublish.local.base import (
     Counts,
@@ -31,6 +30,7 @@ from dpublish.local.base import (
 )
 from dpublish.local.coins import Coin, Coins, Words
 from dpublish.local.estimates import Floats, Frequencies, frequencies, indicator_sums
+from dpublish.privacy.cost import Amount
 
 MAX_ALPHABET = 1 << 25
 """A tally counts every (hash function, bucket) on its own; this many counts take 256 MB."""

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.cost import Amount
 from dpublish.errors import InputError, PlanError
 from dpublish.local.base import Counts, Law, Randomizer, Reports, level_codes, level_names, report_codes
 from dpublish.local.coins import Coin, Coins, Words
 from dpublish.local.estimates import Floats, LocalEstimate, Sums, frequencies
 from dpublish.local.walsh import half_member, parity, transform
+from dpublish.privacy.cost import Amount
 
 MAX_DOMAIN_BITS = 48
 FIRST_BITS = 16

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.cost import Amount, exact
 from dpublish.errors import InputError, PlanError
 from dpublish.local.base import Counts, Law, Randomizer, Reports, count_codes, report_codes, tallied
 from dpublish.local.coins import Coins
 from dpublish.local.estimates import LocalEstimate, estimate_of
 from dpublish.local.rates import checked_bits, other_words
+from dpublish.privacy.cost import Amount, exact
 
 
 class MeanResponse(Randomizer):

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.cost import Amount, positive, show
 from dpublish.errors import BudgetExceeded, InputError, QueryError
 from dpublish.local.base import Randomizer, Reports
 from dpublish.local.coins import Coins
+from dpublish.privacy.cost import Amount, positive, show
 
 
 class LocalOracle:

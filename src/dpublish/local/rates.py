@@ -10,8 +10,8 @@ from __future__ import annotations
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 
-from dpublish.cost import Amount, positive, show
 from dpublish.errors import PlanError
+from dpublish.privacy.cost import Amount, positive, show
 
 MAX_EPSILON = 24
 """Above this a report is the truth in all but about one of 10^10 cases: no longer a randomised answer."""

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.cost import Amount
 from dpublish.local.base import (
     Counts,
     Law,
@@ -28,6 +27,7 @@ from dpublish.local.base import (
 )
 from dpublish.local.coins import Coin, Coins
 from dpublish.local.estimates import Frequencies, frequencies, indicator_sums
+from dpublish.privacy.cost import Amount
 
 
 class KaryResponse(Randomizer):

@@ -37,7 +37,6 @@ from typing import Any
 
 import numpy as np
 
-from dpublish.cost import positive, show
 from dpublish.errors import BudgetExceeded, InputError, PlanError, SchemaError, did_you_mean
 from dpublish.local.base import Randomizer
 from dpublish.local.coins import Coins
@@ -48,6 +47,7 @@ from dpublish.local.hitters import HeavyHitters
 from dpublish.local.mean import MeanResponse
 from dpublish.local.response import BinaryResponse, KaryResponse
 from dpublish.local.unary import UnaryEncoding
+from dpublish.privacy.cost import positive, show
 
 OTHER = "(other)"
 YES = frozenset({"yes", "y", "true", "t", "1"})

@@ -16,9 +16,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from dpublish.cost import Amount, exact, positive, show
+from dpublish.declare.spelling import BLANKS, ZERO_FRACTION
 from dpublish.errors import BudgetExceeded, InputError, LedgerUnavailable
-from dpublish.spelling import BLANKS, ZERO_FRACTION
+from dpublish.privacy.cost import Amount, exact, positive, show
 
 _FORMAT = "dpublish-wallet-1"
 

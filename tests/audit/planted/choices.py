@@ -6,9 +6,9 @@ import itertools
 from fractions import Fraction
 
 from dpublish.audit import neighbours
-from dpublish.mechanisms.optimize.inputs import lists_of
-from dpublish.mechanisms.optimize.set_cover import greedy_order
-from dpublish.mechanisms.optimize.set_parts import whole_family
+from dpublish.methods.solvers.inputs import lists_of
+from dpublish.methods.solvers.set_cover.mechanism import greedy_order
+from dpublish.methods.solvers.set_cover.set_parts import whole_family
 
 from .registry import ONE, bug, by_samples, counts, exactly, replayed, whole
 

@@ -37,7 +37,7 @@ EXAMPLES: Mapping[str, str] = {"mirrored-mod": "counterexample"}
 
 def trials_of(name: str) -> tuple[Trial, ...]:
     """The trials of one method. Unknown names are refused with the nearest known one."""
-    from dpublish.mechanisms.registry import ALIASES
+    from dpublish.methods.registry import ALIASES
 
     name = ALIASES.get(name, name)
     homes = {**TRIALS, **EXAMPLES}

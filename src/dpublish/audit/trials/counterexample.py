@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from dpublish import theory
 from dpublish.audit import neighbours
 from dpublish.audit.trials.trial import Distributional, Sampled, Trial
-from dpublish.cost import Cost
 from dpublish.noise.base import Noise
+from dpublish.privacy.cost import Cost
+from dpublish.workloads import theory
 
 MODULUS = 3
 EPSILON = Fraction(1, 2)

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from dpublish.audit import neighbours
-from dpublish.audit.trials.made_up import LEDGER, UNIT, csv, schema_text, unit_lines
+from dpublish.audit.trials.synthetic_inputs import LEDGER, UNIT, csv, schema_text, unit_lines
 from dpublish.audit.trials.trial import Exact, Replay, Sampled, Trial, Twin
-from dpublish.cost import Cost
+from dpublish.declare.schema import Schema
 from dpublish.errors import BudgetExceeded
-from dpublish.mechanisms.online.base import OnlineMechanism, Query
+from dpublish.methods.online.base import OnlineMechanism, Query
 from dpublish.noise.base import Noise
-from dpublish.plan import Plan
-from dpublish.schema import Schema
+from dpublish.privacy.cost import Cost
+from dpublish.privacy.plan import Plan
 
 CELLS = 3
 FILE = "rows.csv"
@@ -60,7 +60,7 @@ FEW = "the thesis's parameters ask for more rows than a made-up file can have; t
 
 
 def median_mechanism() -> Iterator[Trial]:
-    from dpublish.mechanisms.online.median import MedianMechanism
+    from dpublish.methods.online.median.mechanism import MedianMechanism
 
     method = "median-mechanism"
     small: dict[str, Any] = {"hypotheses": "listed", "database_size": 2, "resolution": 1, "grid": 2, "max_hard": 1}
@@ -72,7 +72,7 @@ def median_mechanism() -> Iterator[Trial]:
 
 
 def online_multiplicative_weights() -> Iterator[Trial]:
-    from dpublish.mechanisms.online.multiplicative_weights import OnlineMultiplicativeWeights
+    from dpublish.methods.online.multiplicative_weights.mechanism import OnlineMultiplicativeWeights
 
     method, mechanism = "online-multiplicative-weights", OnlineMultiplicativeWeights(resolution=1, max_hard=1)
     yield _trial(method, mechanism, FACTS)

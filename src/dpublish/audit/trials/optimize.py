@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from dpublish.audit.trials.made_up import LEDGER, FileCall, csv
+from dpublish.audit.trials.synthetic_inputs import LEDGER, FileCall, csv
 from dpublish.audit.trials.trial import Exact, Replay, Sampled, Trial, Twin
-from dpublish.cost import Cost
-from dpublish.mechanisms.base import Mechanism
-from dpublish.schema import Schema
+from dpublish.declare.schema import Schema
+from dpublish.methods.base import Mechanism
+from dpublish.privacy.cost import Cost
 
 if TYPE_CHECKING:
-    from dpublish.private.structures import Shape
+    from dpublish.counting.graphs import Shape
 
 RELATION: Literal["add-remove-one"] = "add-remove-one"
 FILE = "rows.csv"
@@ -26,7 +26,7 @@ MANY_SETS = 7
 
 
 def min_cut() -> Iterator[Trial]:
-    from dpublish.mechanisms.optimize.min_cut import MinCut
+    from dpublish.methods.solvers.min_cut.mechanism import MinCut
 
     yield _trial(
         "min-cut",
@@ -66,8 +66,8 @@ def min_cut() -> Iterator[Trial]:
 
 
 def k_median() -> Iterator[Trial]:
-    from dpublish.mechanisms.optimize.k_median import KMedian
-    from dpublish.mechanisms.optimize.metric import Metric
+    from dpublish.methods.solvers.k_median.mechanism import KMedian
+    from dpublish.methods.solvers.k_median.metric import Metric
 
     metric = Metric.matrix([[abs(i - j) for j in range(4)] for i in range(4)])
     for rule in ("search", "exact"):
@@ -85,7 +85,7 @@ def k_median() -> Iterator[Trial]:
 
 
 def vertex_cover() -> Iterator[Trial]:
-    from dpublish.mechanisms.optimize.vertex_cover import VertexCover
+    from dpublish.methods.solvers.vertex_cover.mechanism import VertexCover
 
     blind = "an order is drawn with weights that are private, so the same words lead to other orders on purpose"
     for case, mechanism in (
@@ -109,8 +109,8 @@ def vertex_cover() -> Iterator[Trial]:
 
 
 def set_cover() -> Iterator[Trial]:
-    from dpublish.mechanisms.optimize.inputs import lists_of
-    from dpublish.mechanisms.optimize.set_cover import SetCover
+    from dpublish.methods.solvers.inputs import lists_of
+    from dpublish.methods.solvers.set_cover.mechanism import SetCover
 
     elements = sorted({element for held in SETS.values() for element in held})
     lists = lists_of([[elements.index(element) for element in held] for held in SETS.values()])
@@ -160,8 +160,8 @@ def set_cover() -> Iterator[Trial]:
 
 
 def public_projects() -> Iterator[Trial]:
-    from dpublish.mechanisms.optimize.metric import Metric
-    from dpublish.mechanisms.optimize.public_projects import PublicProjects
+    from dpublish.methods.solvers.k_median.metric import Metric
+    from dpublish.methods.solvers.public_projects.mechanism import PublicProjects
 
     lists = ("0", "1", "0 1", "2")
     agents = [(), *((one,) for one in lists)]
@@ -229,9 +229,9 @@ def _trial(
     public: Mapping[str, bytes] | None = None,
     **tiers: Any,
 ) -> Trial:
-    from dpublish.private.answers import answer_need
-    from dpublish.private.structures import open_structure
-    from dpublish.readers.sources import open_source
+    from dpublish.counting.compute import answer_need
+    from dpublish.counting.graphs import open_structure
+    from dpublish.sources.sources import open_source
 
     schema = Schema(name=problem, neighbours=RELATION)
     plan = mechanism.plan(schema, cost)

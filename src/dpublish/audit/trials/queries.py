@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dpublish.audit.trials.made_up import (
+from dpublish.audit.trials.synthetic_inputs import (
     RELATIONS,
     csv_pairs,
     release_call,
@@ -17,7 +17,7 @@ from dpublish.audit.trials.made_up import (
 )
 from dpublish.audit.trials.tables import SEVERAL, table_trial
 from dpublish.audit.trials.trial import Exact, Replay, Sampled, Trial
-from dpublish.cost import Cost
+from dpublish.privacy.cost import Cost
 
 
 def multiplicative_weights() -> Iterator[Trial]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from dpublish.audit import neighbours
-from dpublish.audit.trials.made_up import RELATIONS, release_call, release_twin, schema_text
+from dpublish.audit.trials.synthetic_inputs import RELATIONS, release_call, release_twin, schema_text
 from dpublish.audit.trials.trial import Exact, Sampled, Trial
-from dpublish.cost import Cost
+from dpublish.privacy.cost import Cost
 
 BASKETS = ("bread", "milk", "bread milk")
 FILE = "rows.txt"

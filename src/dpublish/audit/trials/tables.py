@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dpublish.audit.trials.made_up import (
+from dpublish.audit.trials.synthetic_inputs import (
     RELATIONS,
     csv,
     csv_pairs,
@@ -17,7 +17,7 @@ from dpublish.audit.trials.made_up import (
     with_all_units,
 )
 from dpublish.audit.trials.trial import Exact, Sampled, Trial
-from dpublish.cost import Cost
+from dpublish.privacy.cost import Cost
 
 ONE_BIT = ("true", "false")
 TWO_BITS = tuple(f"{a},{b}" for a in ONE_BIT for b in ONE_BIT)

@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 from dpublish.audit.observe import MechanismCall
 from dpublish.audit.replay import Draws, seeded
 from dpublish.audit.report import Report
-from dpublish.cost import Cost
 from dpublish.noise.enumerator import EnumerationError, Tails
+from dpublish.privacy.cost import Cost
 
 Tier = Literal["exact", "replay", "sampled", "twin", "distributional"]
 Pairs = list[tuple[Any, Any]]

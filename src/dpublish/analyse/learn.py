@@ -1,0 +1,163 @@
+"""Train scikit-learn estimators on weighted cells, and use them on raw rows."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from dpublish.analyse.raw_rows import row_codes
+from dpublish.declare.domain import Axis, Domain
+from dpublish.errors import QueryError
+from dpublish.releases.frames import Codes, Weights, column_values
+
+try:
+    from sklearn.base import BaseEstimator, TransformerMixin, clone
+    from sklearn.pipeline import Pipeline
+    from sklearn.utils.validation import has_fit_parameter
+except ImportError:
+    raise QueryError("Training needs scikit-learn. Install it with: pip install 'dpublish[learn]'.") from None
+
+MAX_WIDTH = 1 << 20
+DENSE_WIDTH = 1024
+
+Matrix = Any
+"""A dense array, or a scipy sparse matrix when there are many columns."""
+
+
+class Cells(Protocol):
+    """A release that consists of weighted cells."""
+
+    @property
+    def domain(self) -> Domain: ...
+
+    @property
+    def target(self) -> str | None: ...
+
+    def weighted_codes(self, columns: Sequence[str]) -> tuple[list[Codes], Weights]: ...
+
+
+class CellEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Raw rows into numbers, by the public domain alone: nothing is learnt from data, so there is nothing to fit.
+
+    Categorical columns become one indicator a level, numbers the midpoint of their bin scaled to [0, 1], ordered levels their
+    rank scaled to [0, 1]; a missing or undeclared value has an indicator of its own where the domain has a code for it.
+    """
+
+    def __init__(self, axes: Sequence[Axis]) -> None:
+        self.axes = axes
+
+    def fit(self, rows: Any, y: Any = None) -> CellEncoder:
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def transform(self, rows: Any) -> Matrix:
+        return self.matrix(row_codes(rows, self.axes))
+
+    def matrix(self, codes: Sequence[NDArray[np.int64]]) -> Matrix:
+        """Features of rows given as codes; code `cardinality` stands for a value the domain has no code for."""
+        blocks = [_axis_table(axis) for axis in self.axes]
+        width = sum(block.shape[1] for block in blocks)
+        if width > MAX_WIDTH:
+            raise QueryError(f"These columns make {width} features; at most {MAX_WIDTH} are supported. Name fewer features.")
+        if width <= DENSE_WIDTH:
+            return np.hstack([block[code] for block, code in zip(blocks, codes, strict=True)])
+        from scipy import sparse
+
+        return sparse.hstack([sparse.csr_matrix(block)[code] for block, code in zip(blocks, codes, strict=True)], format="csr")
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        names: list[str] = []
+        for axis in self.axes:
+            extra = [axis.label(code) for code in range(axis.base, axis.cardinality)]
+            labels = ["", *extra] if axis.ordered else list(axis.labels)
+            names += [f"{axis.name}={label}" if label else axis.name for label in labels]
+        return np.array(names, dtype=object)
+
+
+@functools.lru_cache(maxsize=256)
+def _axis_table(axis: Axis) -> NDArray[np.float64]:
+    """One row of features a code, and a last row for values without a code."""
+    if not axis.ordered:
+        return np.vstack([np.eye(axis.cardinality), np.zeros((1, axis.cardinality))])
+    if axis.numeric:
+        edges = np.array([float(edge) for edge in axis.edges])
+        middle = np.array([axis.midpoint(code) for code in range(axis.base)])
+        place = (middle - edges[0]) / (edges[-1] - edges[0])
+    else:
+        place = np.arange(axis.base) / max(1, axis.base - 1)
+    extra = axis.cardinality - axis.base
+    table = np.zeros((axis.cardinality + 1, 1 + extra))
+    table[: axis.base, 0] = place
+    table[axis.base :, 0] = 0.5
+    table[axis.base : axis.cardinality, 1:] = np.eye(extra)
+    return table
+
+
+def fit_pipeline(release: Cells, estimator: Any, *, target: str | None, features: Sequence[str] | None) -> Any:
+    """A fitted pipeline: `CellEncoder`, then the estimator trained on the released cells weighted by their counts."""
+    domain = release.domain
+    target, chosen = target_and_features(target or release.target, features, domain.names)
+    wanted = [target, *chosen]
+    codes, weights = release.weighted_codes(wanted)
+    axes = [domain.axis(name) for name in wanted]
+    codes, weights = _merge(codes, axes, weights)
+    labels = column_values(axes[0], codes[0])
+    # where all cells are published, noise makes some counts negative: no weight, and no class of its own
+    known = labels.is_not_null().to_numpy() & (weights > 0)
+    if not known.any():
+        raise QueryError(f"The release holds no cell with a known '{target}', so there is nothing to train on.")
+    encoder = CellEncoder(axes[1:])
+    matrix = encoder.matrix([code[known] for code in codes[1:]])
+    answers = labels.filter(pl.Series(known)).to_numpy()
+    return trained(estimator, encoder, matrix, answers, weights[known])
+
+
+def trained(estimator: Any, encoder: CellEncoder, matrix: Matrix, answers: Any, weights: Any = None) -> Any:
+    """A pipeline of the encoder and the estimator, trained on features and answers of rows that may have weights."""
+    model = clone(estimator)
+    model.fit(matrix, answers, **({} if weights is None else {_weight_argument(model): weights}))
+    return Pipeline([("encode", encoder), ("model", model)])
+
+
+def target_and_features(target: str | None, features: Sequence[str] | None, columns: Sequence[str]) -> tuple[str, list[str]]:
+    """What to predict and from what: all other columns, unless some are named. One name is a list of one."""
+    if target is None:
+        raise QueryError(f"Name the column to predict: target=... Columns: {', '.join(columns)}.")
+    if isinstance(features, str):
+        features = [features]
+    chosen = [name for name in columns if name != target] if features is None else list(features)
+    if target in chosen:
+        raise QueryError(f"The target '{target}' cannot be a feature too.")
+    if not chosen:
+        raise QueryError("Name at least one feature.")
+    return target, chosen
+
+
+def _merge(codes: Sequence[Codes], axes: Sequence[Axis], counts: Weights) -> tuple[list[Codes], NDArray[np.float64]]:
+    """Cells that agree on the chosen columns become one, with the sum of their weights."""
+    shape = tuple(axis.cardinality for axis in axes)
+    keys = np.zeros(len(counts), dtype=np.uint64)
+    for code, size in zip(codes, shape, strict=True):
+        keys = keys * np.uint64(size) + code.astype(np.uint64)
+    unique, first, place = np.unique(keys, return_index=True, return_inverse=True)
+    weights = np.bincount(place.ravel(), weights=counts, minlength=len(unique))
+    return [code[first] for code in codes], weights.astype(np.float64)
+
+
+def _weight_argument(model: Any) -> str:
+    if isinstance(model, Pipeline):
+        last, final = model.steps[-1]
+        return f"{last}__{_weight_argument(final)}"
+    if not has_fit_parameter(model, "sample_weight"):
+        raise QueryError(
+            f"{type(model).__name__} cannot use weights (its fit takes no sample_weight). "
+            "Choose another estimator, or train it on release.sample()."
+        )
+    return "sample_weight"

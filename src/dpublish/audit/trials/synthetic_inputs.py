@@ -1,0 +1,149 @@
+"""Made-up data files and the calls that read them: the private side reads a file once, the mechanism runs as often as asked.
+
+The inputs of a trial are the bytes of a private file, so that the same pair serves the tiers that call a mechanism and the twin
+run, which runs the command line. What is read from a file is kept: an audit runs a mechanism thousands of times on it.
+"""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dpublish.audit import neighbours
+from dpublish.audit.trials.trial import Twin
+from dpublish.declare.schema import Schema
+from dpublish.methods.base import Mechanism
+from dpublish.noise.base import Noise
+from dpublish.privacy.cost import Cost
+from dpublish.privacy.plan import Plan
+
+Read = Callable[[Path], Any]
+
+RELATIONS = ("replace-one", "add-remove-one")
+SIZE = {"replace-one": "size", "add-remove-one": "nominal_size"}
+LEDGER = ("--ledger", "tiny.ledger")
+
+
+def schema_text(relation: str, columns: str, *, size: int, extra: str = "") -> str:
+    """A schema of made-up public facts."""
+    return f'[dataset]\nname = "tiny"\nneighbours = "{relation}"\n{SIZE[relation]} = {size}\n{extra}\n{columns}'
+
+
+def csv(header: str, rows: Iterable[str]) -> bytes:
+    return "".join(f"{line}\n" for line in (header, *rows)).encode()
+
+
+def csv_pairs(relation: str, header: str, universe: Sequence[str], *, rows: int) -> list[tuple[bytes, bytes]]:
+    """All neighbouring files of up to `rows` rows taken from `universe`."""
+    pairs = (
+        neighbours.replace_one(universe, rows=rows)
+        if relation == "replace-one"
+        else neighbours.add_remove(universe, max_rows=rows)
+    )
+    return [(csv(header, one), csv(header, other)) for one, other in pairs]
+
+
+UNIT = "who"
+
+
+def unit_lines(per_unit: int) -> str:
+    """What a schema says when a person has several rows."""
+    return f'unit = "{UNIT}"\nmax_rows_per_unit = {per_unit}\n'
+
+
+def unit_pairs(relation: str, header: str, universe: Sequence[str], *, units: int, per_unit: int) -> list[tuple[bytes, bytes]]:
+    """All neighbouring files of up to `units` people, some of whom have one row more than a person may count with."""
+    make = neighbours.replace_one_unit if relation == "replace-one" else neighbours.add_remove_unit
+    pairs = make(universe, units=units, max_rows_per_unit=per_unit + 1)
+    named = f"{UNIT},{header}"
+    files = [[csv(named, (f"{unit},{row}" for unit, row in side)) for side in pair] for pair in pairs]
+    return [(one, other) for one, other in files if one != other]
+
+
+def with_all_units(pairs: Sequence[tuple[bytes, bytes]], units: int) -> tuple[bytes, bytes]:
+    """The first pair in which everyone has a row: under replace-one the gate holds the number of people to the schema's."""
+
+    def people(content: bytes) -> int:
+        return len({line.split(b",")[0] for line in content.splitlines()[1:]})
+
+    return next(pair for pair in pairs if people(pair[0]) == people(pair[1]) == units)
+
+
+class FileCall:
+    """(noise, content of a private file) -> what the mechanism publishes."""
+
+    def __init__(self, mechanism: Mechanism, plan: Plan, file: str, read: Read) -> None:
+        self.name = plan.method
+        self.mechanism, self._plan = mechanism, plan
+        self._file, self._read = file, read
+        self._known: dict[bytes, Any] = {}
+
+    def __call__(self, noise: Noise, content: bytes) -> Any:
+        # a copy each time: a mechanism that changes what it is given must not change the next run
+        return self.mechanism.run(noise, copy.deepcopy(self.numbers(content)), self._plan)
+
+    def numbers(self, content: bytes) -> Any:
+        """The exact private numbers of a file."""
+        if content not in self._known:
+            with tempfile.TemporaryDirectory(prefix="trial-") as folder:
+                path = Path(folder, self._file)
+                path.write_bytes(content)
+                self._known[content] = self._read(path)
+        return self._known[content]
+
+
+def release_call(
+    method: str,
+    settings: Mapping[str, str],
+    schema: str,
+    cost: Cost,
+    *,
+    file: str = "rows.csv",
+    public: Mapping[str, bytes] | None = None,
+) -> FileCall:
+    """A release method, set up from the texts that the command line would get."""
+    from dpublish.counting.compute import answer_need
+    from dpublish.methods.registry import method_from_settings
+    from dpublish.sources.sources import open_source
+
+    facts = Schema.from_toml(schema)
+    with tempfile.TemporaryDirectory(prefix="trial-") as folder:
+        placed = {}
+        for key, value in settings.items():
+            placed[key] = str(Path(folder, value)) if value in (public or {}) else value
+        for name, content in (public or {}).items():
+            Path(folder, name).write_bytes(content)
+        mechanism = method_from_settings(method, placed)
+        plan = mechanism.plan(facts, cost)
+        need = mechanism.needs(plan)
+
+    def read(path: Path) -> Any:
+        return answer_need(need, open_source(str(path)), facts, key=bytes(16))
+
+    return FileCall(mechanism, plan, file, read)
+
+
+def release_twin(
+    method: str,
+    settings: Mapping[str, str],
+    schema: str,
+    cost: Cost,
+    *,
+    file: str = "rows.csv",
+    public: Mapping[str, bytes] | None = None,
+    inputs: tuple[bytes, bytes] | None = None,
+) -> Twin:
+    """The commands of a release, from opening a ledger to reading the bundle."""
+    words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    release = ["release", file, "--schema", "tiny.toml", "--method", method, *_amounts(cost), *words, *LEDGER]
+    commands = [["ledger", "open", "tiny.ledger", *_amounts(cost)], [*release, "--key", "twin", "--out", "tiny.dpr"]]
+    commands += [["show", "tiny.dpr"]]
+    return Twin(commands=commands, name=file, public={"tiny.toml": schema.encode(), **(public or {})}, inputs=inputs)
+
+
+def _amounts(cost: Cost) -> list[str]:
+    given = {"--epsilon": cost.epsilon, "--delta": cost.delta, "--rho": cost.rho}
+    return [word for option, amount in given.items() if amount for word in (option, str(amount))]

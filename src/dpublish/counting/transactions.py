@@ -1,0 +1,182 @@
+"""Transactions from rows: lists, texts with several items, or one item a row; coded, tidied and bounded per unit.
+
+Each row is read by itself and nothing about a row raises. An item outside the declared universe is left out of its transaction
+or becomes '(other)', by the schema's rule; a transaction without any item is no transaction. Text is stripped of blanks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from dpublish.counting.bound import keep_rows
+from dpublish.counting.kernels.transactions import tidy_records
+from dpublish.declare.encode import as_text
+from dpublish.declare.schema import Schema
+from dpublish.declare.spelling import BLANKS
+from dpublish.declare.taxonomy import OTHER_ITEM
+from dpublish.methods.base import Need
+from dpublish.methods.set_partition.transactions import Baskets, Transactions, item_names
+from dpublish.sources.objects import spelled_floats
+from dpublish.sources.sources import Source
+from dpublish.sources.units import join_units, unit_values
+
+_DENSE = 1 << 24
+_BLANKS_BETWEEN = r"[\s\x1c-\x1f]+"  # Python counts these control characters among blanks and polars does not
+_SHORT_CODES = 1 << 15
+
+Codes = NDArray[np.int32]
+
+
+def answer_need(
+    need: Need, source: Source, schema: Schema, *, key: bytes, progress: Callable[[int], None] | None = None
+) -> Baskets:
+    """The transactions that a set-valued method asked for."""
+    assert isinstance(need, Transactions)
+    read = _long_rows if need.basket is not None else _whole_rows
+    return read(need, source, schema, ItemCoder(schema), key, progress)
+
+
+class ItemCoder:
+    """Item names to codes: the position in the declared universe, or -1 for what is left out."""
+
+    def __init__(self, schema: Schema) -> None:
+        assert schema.items is not None
+        names = item_names(schema)
+        self._kind = pl.Enum(names)
+        self.size = len(names)
+        self._unknown = names.index(OTHER_ITEM) if schema.items.outside == "other" else -1
+        numbers = {int(name): code for code, name in enumerate(names) if _is_number(name)}
+        self._dense: Codes | None = None
+        # a table finds no negative number, so where an item is one, numbers are looked up by their text
+        if (
+            numbers
+            and max(numbers) < _DENSE
+            and not any(_is_number(name.removeprefix("-")) for name in names if name[:1] == "-")
+        ):
+            self._dense = np.full(max(numbers) + 1, self._unknown, dtype=np.int32)
+            self._dense[list(numbers)] = list(numbers.values())
+
+    def codes(self, values: pl.Series) -> Codes:
+        """One code a value. Nulls and blanks are no items at all, whatever the rule for unknown items is."""
+        kind = values.dtype
+        if kind.is_integer() and self._dense is not None:
+            return self._numbers(values, self._dense)
+        if kind.is_float():
+            values = spelled_floats(values)
+        elif kind == pl.Boolean or kind.is_integer() or kind in (pl.Categorical, pl.Enum):
+            values = values.cast(pl.String)
+        elif kind in (pl.Date, pl.Datetime):
+            values = as_text(values)  # as in a column of objects
+        elif kind != pl.String:
+            return np.full(len(values), -1, dtype=np.int32)
+        stripped = values.str.strip_chars(BLANKS)
+        known = stripped.cast(self._kind, strict=False).to_physical().cast(pl.Int32)
+        if self._unknown >= 0:
+            blank = stripped.is_null() | (stripped.str.len_bytes() == 0)
+            known = known.fill_null(self._unknown).set(blank, None)
+        return known.fill_null(-1).to_numpy().astype(np.int32, copy=False)
+
+    def _numbers(self, values: pl.Series, dense: Codes) -> Codes:
+        missing = values.is_null() if values.null_count() else None
+        wide = values.cast(pl.Int128).clip(-1, dense.size).cast(pl.Int64) if values.dtype in (pl.UInt64, pl.Int128) else values
+        numbers = wide.fill_null(0).to_numpy()
+        inside = (numbers >= 0) & (numbers < dense.size)
+        out = np.where(inside, dense[np.where(inside, numbers, 0)], np.int32(self._unknown))
+        if missing is not None:
+            out[missing.to_numpy()] = -1
+        return out.astype(np.int32, copy=False)
+
+
+def _is_number(name: str) -> bool:
+    return name.isascii() and name.isdigit() and (name == "0" or name[0] != "0")
+
+
+def _whole_rows(
+    need: Transactions, source: Source, schema: Schema, coder: ItemCoder, key: bytes, progress: Callable[[int], None] | None
+) -> Baskets:
+    """A row is a transaction."""
+    unit = schema.unit.column
+    names = [need.column, *([unit] if unit is not None and unit != need.column else [])]
+    codes: list[Codes] = []
+    lengths: list[NDArray[np.int64]] = []
+    units: list[pl.Series] = []
+    for frame in source.cutting(need.column, lambda text: _cut(text, need.separator)).batches(names):
+        if progress is not None:
+            progress(0)
+        values, sizes = _items_of(frame.get_column(need.column), need.separator)
+        codes.append(coder.codes(values))
+        lengths.append(sizes)
+        if unit is not None:
+            units.append(frame.get_column(unit))
+    length = _joined(lengths, np.int64)
+    keep = np.ones(length.size, dtype=np.bool_)
+    if unit is not None:
+        keep = keep_rows(join_units(units), schema.unit.max_rows, key)
+    return _tidy(_joined(codes, np.int32), length, keep, coder.size, need.max_items)
+
+
+def _items_of(column: pl.Series, separator: str | None) -> tuple[pl.Series, NDArray[np.int64]]:
+    """All items of a column in row order, and how many each row has."""
+    kind = column.dtype
+    if isinstance(kind, pl.Array):
+        column, kind = column.arr.to_list(), pl.List(kind.inner)
+    if kind in (pl.Categorical, pl.Enum):
+        column, kind = column.cast(pl.String), pl.String()
+    if kind == pl.String:
+        text = column.str.replace_all(_BLANKS_BETWEEN, " ") if separator is None else column
+        column = text.str.split(" " if separator is None else separator)
+    elif not isinstance(kind, pl.List):  # a column of plain values: each row is a transaction of one item
+        return column, np.ones(len(column), dtype=np.int64)
+    sizes = column.list.len().fill_null(0).to_numpy().astype(np.int64)
+    # null and empty lists would each explode to one null
+    return column.filter(pl.Series(sizes > 0)).explode(), sizes
+
+
+def _cut(text: str, separator: str | None) -> list[str]:
+    """One text as `_items_of` cuts a column of them."""
+    if separator is None:
+        return re.split(_BLANKS_BETWEEN, text)
+    return text.split(separator) if separator else list(text)
+
+
+def _long_rows(
+    need: Transactions, source: Source, schema: Schema, coder: ItemCoder, key: bytes, progress: Callable[[int], None] | None
+) -> Baskets:
+    """A transaction is all rows of one unit that share the basket's value; rows without a basket belong to none."""
+    unit, basket = schema.unit.column, need.basket
+    assert unit is not None
+    assert basket is not None
+    names = list(dict.fromkeys([basket, unit, need.column]))
+    parts: dict[str, list[pl.Series]] = {"unit": [], "basket": []}
+    codes: list[Codes] = []
+    for frame in source.batches(names):
+        if progress is not None:
+            progress(0)
+        parts["unit"].append(unit_values(frame.get_column(unit)))
+        parts["basket"].append(unit_values(frame.get_column(basket)))
+        codes.append(coder.codes(frame.get_column(need.column)))
+    rows = pl.DataFrame(
+        {**{name: join_units(series) for name, series in parts.items()}, "code": _joined(codes, np.int32)}
+    ).drop_nulls(["unit", "basket"])
+    # in order of appearance, so that a transaction's place within its unit depends on the unit's own rows alone
+    grouped = rows.group_by(["unit", "basket"], maintain_order=True).agg(pl.col("code"))
+    keep = keep_rows(grouped.get_column("unit"), schema.unit.max_rows, key)
+    lists = grouped.get_column("code")
+    return _tidy(lists.explode().to_numpy(), lists.list.len().to_numpy().astype(np.int64), keep, coder.size, need.max_items)
+
+
+def _tidy(codes: Codes, lengths: NDArray[np.int64], keep: NDArray[np.bool_], universe: int, max_items: int | None) -> Baskets:
+    items = np.empty(codes.size, dtype=np.uint16 if universe <= _SHORT_CODES else np.int32)
+    offsets = np.zeros(lengths.size + 1, dtype=np.int64)
+    records = tidy_records(codes, lengths, keep, universe if max_items is None else max_items, items, offsets)
+    return Baskets(offsets[: records + 1], items[: offsets[records]])
+
+
+def _joined(parts: Sequence[NDArray[Any]], kind: type[np.signedinteger[Any]]) -> NDArray[Any]:
+    return np.concatenate(parts) if parts else np.empty(0, dtype=kind)

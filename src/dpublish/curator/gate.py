@@ -1,0 +1,446 @@
+"""The gate: the only function that turns private rows into something publishable.
+
+    plan (public facts) -> debit the ledger, durably -> read rows -> count -> mechanism(noise) -> seal -> return
+
+The order is the promise. Everything that can be wrong about a request is found before the debit; after the debit nothing
+about the rows leaves except through the mechanism, so a failure there is a `PrivateSideError` with constant text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import secrets
+import shutil
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpublish.curator.guard import guarded
+from dpublish.declare.schema import Schema
+from dpublish.errors import BudgetError, BundleError, InputError, PlanError, PrivateSideError, PublishError, SchemaError
+from dpublish.ledger.base import Ledger, Receipt
+from dpublish.ledger.crashpoints import reach
+from dpublish.methods.base import Content, Mechanism
+from dpublish.noise.base import Noise
+from dpublish.owned import owned_folder, sweep, temporary
+from dpublish.privacy.cost import Budget, Cost, exact, positive
+from dpublish.privacy.plan import Plan
+from dpublish.privacy.statement import privacy_statement
+from dpublish.releases.bundle.archive import SUFFIX
+
+if TYPE_CHECKING:
+    from dpublish.curator.sessions.session import OnlineSession
+    from dpublish.methods.online.base import OnlineMechanism
+    from dpublish.releases.base import Release
+    from dpublish.sources.sources import Source
+
+Number = Fraction | float | int | str
+Progress = Callable[[str], None]
+
+
+def make_noise(seed: int | None) -> Noise:
+    """The noise of a release: the system's randomness, or (tests and simulations only) a seeded stream."""
+    from dpublish.noise.source import SeededNoise, SystemNoise
+
+    return SystemNoise() if seed is None else SeededNoise(seed)
+
+
+class Curator:
+    """Owns the data and the budget; makes releases.
+
+    Parameters
+    ----------
+    data : path, data frame, Arrow table or `SqlSource`; not read before a release is paid for.
+    schema : a `Schema` or the path of one.
+    ledger : URL or path of the ledger that is debited, or an open `Ledger`.
+    budget : the cap of a new ledger; an existing ledger keeps its own, and must agree with one given here.
+    store : folder that keeps every sealed release, so that the same key gives the same bytes again.
+    """
+
+    def __init__(
+        self,
+        data: object,
+        schema: Schema | str | Path,
+        *,
+        ledger: str | Path | Ledger,
+        budget: Budget | None = None,
+        store: str | Path | None = None,
+    ) -> None:
+        self._data = data
+        self.schema = schema if isinstance(schema, Schema) else Schema.read(schema)
+        if isinstance(ledger, Ledger):
+            self.ledger = ledger
+        else:
+            from dpublish.ledger import open_ledger
+
+            self.ledger = open_ledger(ledger, budget=budget, create=budget is not None)
+        self._store = Path(store) if store is not None else default_store(ledger)
+
+    def plan(
+        self,
+        mechanism: Mechanism,
+        *,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+    ) -> Plan:
+        """What a release would cost and show. Reads no row (under replace-one, it may count units: their number is public)."""
+        return mechanism.plan(self._sized_schema(self._open_source()), as_cost(epsilon, delta, rho))
+
+    def publish(
+        self,
+        mechanism: Mechanism,
+        *,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+        key: str | None = None,
+        out: str | Path | None = None,
+        overwrite: bool = False,
+        seed: int | None = None,
+        progress: Progress | None = None,
+    ) -> Release:
+        """Make one release and return it.
+
+        `key` makes the call idempotent: the same key with the same request returns the same bytes and is paid once. What
+        stands at `out` is left alone, and nothing is spent, unless it is the release of this very key or `overwrite` is true.
+        `seed` is for tests and simulations: such a release is marked as not publishable.
+        """
+        from dpublish.curator.expressible import require_expressible
+
+        say = progress or (lambda step: None)
+        cost = as_cost(epsilon, delta, rho)
+        if self.schema.draft:
+            raise SchemaError(
+                f"Schema '{self.schema.name}' still carries the [draft] stamp: its levels and bounds were read off the rows. "
+                "Replace them by what you know without looking at the data, then delete the [draft] table."
+            )
+        say("planning")
+        source = self._open_source()
+        schema = self._sized_schema(source)
+        plan = mechanism.plan(schema, cost)
+        need = mechanism.needs(plan)
+        named = plan.domain.names if plan.domain else getattr(need, "columns", ())
+        source.require([*unit_columns(schema), *named], schema_name=schema.name)
+        require_expressible(need, source, schema)
+        require_ending(out)
+        noise = make_noise(seed)
+        key = key if key is not None else secrets.token_hex(16)
+        target = self._store / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.dpr"
+        prepare_folders(self._store, out)
+        require_own(self.ledger, key, target)
+        self._require_free(out, key, target, overwrite)
+
+        say("debiting the ledger")
+        receipt = self.ledger.debit(key, plan.cost, request_of(plan, seed))
+        if receipt.fresh:
+            reach("gate:debited")
+            say("reading rows")
+            content = run_private(mechanism, plan, source, noise, say)
+            reach("gate:ran")
+            say("sealing")
+            self._seal(plan, receipt, content, noise, target)
+        else:
+            self._recover(receipt, target)
+        return self._deliver(target, out, overwrite)
+
+    def answer_online(
+        self,
+        mechanism: OnlineMechanism,
+        *,
+        epsilon: Number | None = None,
+        key: str | None = None,
+        folder: str | Path | None = None,
+        seed: int | None = None,
+        progress: Progress | None = None,
+    ) -> OnlineSession:
+        """Open a session that answers queries one at a time; the whole of it is paid for now.
+
+        With a `key` that was used before, the same session is found again and goes on where it stopped. It lives in `folder`,
+        by default in the store beside the ledger.
+        """
+        from dpublish.curator.sessions.session import open_session
+
+        return open_session(self, mechanism, epsilon=epsilon, key=key, folder=folder, seed=seed, progress=progress)
+
+    def _open_source(self) -> Source:
+        from dpublish.sources.sources import open_source
+
+        return open_source(self._data)
+
+    def _sized_schema(self, source: Source) -> Schema:
+        """Under replace-one the number of units is public: take it from the data, or hold the declared one against it."""
+        schema = self.schema
+        if schema.neighbours != "replace-one":
+            return schema
+        source.require(unit_columns(schema), schema_name=schema.name)
+        try:
+            size: int | None = guarded(lambda: source.count_units(schema.unit.column))
+        except PrivateSideError:
+            size = None  # said below, outside the handler
+        if size is None:
+            # before the debit, so rows may not speak here either: a driver's words quote the cell that it stumbled over
+            raise InputError(
+                "The units could not be counted: the data is damaged, or the query or frame behind it fails. Nothing was spent."
+            )
+        if size == 0:
+            raise InputError("The data has no rows. Under replace-one the number of rows is public, so this can be said.")
+        if schema.size is not None and schema.size != size:
+            raise SchemaError(
+                f"Schema '{schema.name}' declares size = {schema.size}, but the data has {size} units. "
+                "Under replace-one this number is public: correct it, or leave size out."
+            )
+        return schema.with_size(size)
+
+    def _seal(self, plan: Plan, receipt: Receipt, content: Content, noise: Noise, target: Path) -> None:
+        from dpublish.releases.bundle.archive import MANIFEST, write_container
+        from dpublish.releases.bundle.bundle import pack_bundle
+        from dpublish.releases.frames import frame_of
+
+        tables = {name: frame_of(columns) for name, columns in content.tables.items()}
+        manifest = build_manifest(plan, receipt, content, publishable=noise.publishable)
+        try:
+            members = pack_bundle(manifest, tables)
+            digest = write_container(target, members, overwrite=False, owned=True)
+        except BundleError as error:
+            raise PublishError(f"{error} The budget is spent; nothing was published.") from None
+        reach("gate:written")
+        self._record(receipt, target, digest, hashlib.sha256(members[MANIFEST]).hexdigest())
+
+    def _record(self, receipt: Receipt, target: Path, digest: str, manifest: str) -> None:
+        self.ledger.seal(receipt.key, sha256=digest, size=target.stat().st_size, location=target.name, manifest=manifest)
+
+    def _recover(self, receipt: Receipt, target: Path) -> None:
+        """The key was paid before: hand out the answer it bought, or say that it is lost. Never draw fresh noise."""
+        from dpublish.ledger.payment import payment_problems
+        from dpublish.releases.bundle.bundle import read_bundle
+
+        sealed = self.ledger.answer(receipt.key)
+        if target.exists():
+            digest = hashlib.sha256(target.read_bytes()).hexdigest()
+            if sealed is not None and sealed.sha256 == digest:
+                return
+            if sealed is None:
+                bundle = read_bundle(target)
+                if not payment_problems(self.ledger, bundle.manifest):
+                    # written before a crash but not yet recorded: it is the one answer that this debit bought
+                    self._record(receipt, target, digest, bundle.manifest_sha256)
+                    return
+        raise BudgetError(
+            f"Key '{receipt.key}' was paid for on {receipt.created}, but its answer is not in '{target.parent}': either the "
+            "run is still going on or it was lost. It is not made again, because that would be a second answer for one "
+            "payment. Use a new key to pay for a new release."
+        )
+
+    def _require_free(self, out: str | Path | None, key: str, target: Path, overwrite: bool) -> None:
+        """Refuse, before the debit, to write over anything but the release of this very key: it may have been paid for."""
+        from dpublish.releases.bundle.archive import is_file_bundle
+
+        if out is None or not os.path.lexists(out):
+            return
+        out = Path(out)
+        replaceable = is_file_bundle(out) and not out.is_dir()
+        if replaceable and overwrite:
+            return
+        if self.ledger.answer(key) is not None and same_release(out, target):
+            return
+        hint = "Give another name, or ask for it with --overwrite (in Python: overwrite=True)."
+        raise InputError(
+            f"'{out}' exists already and is not the release of this key. {hint if replaceable else 'Give another name.'} "
+            "Nothing was spent."
+        )
+
+    def _deliver(self, target: Path, out: str | Path | None, overwrite: bool) -> Release:
+        from dpublish.releases.base import open_release
+        from dpublish.releases.bundle.archive import is_file_bundle, publish_file
+        from dpublish.releases.bundle.bundle import copy_bundle, read_bundle
+
+        if out is None:
+            return open_release(target)
+        out = Path(out)
+        if not same_release(out, target):
+            if is_file_bundle(out):
+                try:
+                    with temporary(out, owned=False) as partial:
+                        shutil.copyfile(target, partial)
+                        publish_file(partial, out, overwrite)
+                except FileExistsError:
+                    raise PublishError(
+                        f"A file named '{out}' appeared meanwhile and was left alone. The paid release is in '{target}'."
+                    ) from None
+                except OSError as error:
+                    raise PublishError(
+                        f"'{out}' could not be written ({os.strerror(error.errno or 0)}). The paid release is in '{target}'."
+                    ) from None
+            else:
+                copy_bundle(read_bundle(target), out)
+        return open_release(out)
+
+
+def run_private(mechanism: Mechanism, plan: Plan, source: Source, noise: Noise, say: Progress) -> Content:
+    """Read, bound, count and run. Whatever goes wrong in here comes out as one constant text."""
+    from dpublish.counting.compute import answer_need
+
+    def run() -> Content:
+        numbers = answer_need(mechanism.needs(plan), source, plan.schema, key=noise.key(label="rows of a unit"), progress=None)
+        say("adding noise")
+        return mechanism.run(noise, numbers, plan)
+
+    return guarded(run)
+
+
+def build_manifest(plan: Plan, receipt: Receipt, content: Content, *, publishable: bool) -> dict[str, Any]:
+    from dpublish.releases.bundle.manifest import FORMAT, FORMAT_VERSION
+
+    schema = plan.schema
+    domain = content.domain or plan.domain
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "kind": plan.kind,
+        "method": plan.method,
+        "dataset": schema.name,
+        "publishable": publishable,
+        # the moment of the debit: a later clock reading would tell how long the private part took
+        "created": receipt.created,
+        "parameters": dict(plan.parameters),
+        "privacy": {
+            "cost": plan.cost.to_json(),
+            "neighbours": schema.neighbours,
+            "unit": schema.unit.describe(),
+            "max_rows_per_unit": schema.unit.max_rows,
+            # public under replace-one, where the schema's digest need not hold it
+            "size": schema.size,
+            "sensitivity": plan.facts.get("sensitivity"),
+            "statement": privacy_statement(plan, publishable=publishable),
+        },
+        **({"domain": domain.to_json()} if domain is not None else {}),
+        "target": content.facts.get("target", schema.target),
+        "schema_digest": schema.digest,
+        "facts": dict(content.facts),
+        "plan": {"facts": dict(plan.facts), "sentences": list(plan.sentences), "warnings": list(plan.warnings)},
+        "receipt": {
+            "ledger_id": receipt.ledger_id,
+            "seq": receipt.seq,
+            "key": receipt.key,
+            "head_hash": receipt.head_hash,
+            "charged": receipt.charged.to_json(),
+        },
+        "versions": software_versions(),
+    }
+
+
+def software_versions() -> dict[str, str]:
+    from importlib.metadata import version
+
+    return {"python": platform.python_version(), **{name: version(name) for name in ("dpublish", "numpy", "numba", "polars")}}
+
+
+def request_of(plan: Plan, seed: int | None) -> Mapping[str, object]:
+    """What the ledger remembers of a request. Public facts only; the same key must come with the same request."""
+    return {
+        "method": plan.method,
+        "dataset": plan.schema.name,
+        "schema_digest": plan.schema.sized_digest,
+        "neighbours": plan.schema.neighbours,
+        "unit": plan.schema.unit.describe(),
+        "unit_column": plan.schema.unit.column,
+        "parameters": dict(plan.parameters),
+        "seeded": seed is not None,
+    }
+
+
+def as_cost(epsilon: Number | None, delta: Number | None, rho: Number | None) -> Cost:
+    """The cost a caller asked for, exactly. Refuses what is not a positive finite number, naming it."""
+    if rho is not None:
+        if epsilon is not None or delta is not None:
+            raise PlanError("Give epsilon (and delta), or rho, not both: rho stands for one epsilon at every delta.")
+        return Cost.zcdp(positive(rho, "rho"))
+    if epsilon is None:
+        raise PlanError("Give epsilon = ..., the privacy cost of the release.")
+    if delta is None or exact(delta, "delta") == 0:
+        return Cost.pure(positive(epsilon, "epsilon"))
+    share = positive(delta, "delta")
+    if share >= 1:
+        raise PlanError(f"delta must be below 1, not {delta}.")
+    return Cost.approximate(positive(epsilon, "epsilon"), share)
+
+
+def prepare_folders(store: Path, out: str | Path | None, *, shared: str | None = None) -> None:
+    """Find out before the debit whether the release could be written, and remove what killed runs left there.
+
+    `shared` is the one name that is ours in a folder which is no store.
+    """
+    target = None if out is None else Path(out).absolute()
+    for folder in (store, *([] if target is None else [target.parent])):
+        try:
+            if folder is store:
+                owned_folder(folder)
+            else:
+                folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"Cannot write to '{folder}' ({os.strerror(error.errno or 0)}). Nothing was spent.") from None
+        if not os.access(folder, os.W_OK):
+            raise InputError(f"Cannot write to '{folder}' (permission denied). Nothing was spent.")
+    sweep(store, shared)
+    if target is not None:
+        sweep(target.parent, target.name)
+
+
+def require_own(ledger: Ledger, key: str, place: Path) -> None:
+    """Refuse, before the debit, a place that is taken by the answer of a debit which this ledger does not know.
+
+    Ledgers may share a store, and a recovered ledger has forgotten keys. What is there is never written over, so a debit
+    would buy nothing.
+    """
+    if place.exists() and not any(entry.kind == "debit" and entry.key == key for entry in ledger.history()):
+        raise InputError(
+            f"'{place}' holds the answer to key '{key}' of another ledger, or of this one before it was recovered. Use another "
+            "key, or another store. Nothing was spent."
+        )
+
+
+def require_ending(out: str | Path | None) -> None:
+    """A release is one .dpr file or a folder; a folder that is called like a file of another kind is nobody's wish."""
+    ending = Path(out).suffix if out is not None else ""
+    if ending not in ("", SUFFIX):
+        raise InputError(
+            f"'{out}' ends in '{ending}'. A release is one file NAME{SUFFIX}, or a folder whose name has no such ending. "
+            "Nothing was spent."
+        )
+
+
+def same_release(out: Path, target: Path) -> bool:
+    """Whether `out` holds the stored release: the same bytes, or a folder with the same manifest."""
+    from dpublish.releases.bundle.archive import file_digest
+    from dpublish.releases.bundle.bundle import read_bundle
+
+    try:
+        if out.is_dir():
+            return read_bundle(out).manifest_sha256 == read_bundle(target).manifest_sha256
+        return out.is_file() and target.is_file() and file_digest(out) == file_digest(target)
+    except (OSError, PublishError):
+        return False
+
+
+def unit_columns(schema: Schema) -> list[str]:
+    return [schema.unit.column] if schema.unit.column is not None else []
+
+
+def sweep_store(store: Path) -> list[Path]:
+    """Remove what killed runs left in a store and in those of named ledgers inside it."""
+    named = sorted(path for path in store.glob("[0-9a-f]" * 16) if path.is_dir())
+    return [path for folder in (store, *named) for path in sweep(folder)]
+
+
+def default_store(ledger: str | Path | Ledger) -> Path:
+    """Beside a SQLite ledger, `<ledger>.d`; otherwise `dpublish-releases` in the current folder."""
+    text = str(ledger) if not isinstance(ledger, Ledger) else ""
+    if text.startswith("sqlite:///"):
+        return Path(text.removeprefix("sqlite:///") + ".d").expanduser()  # as the ledger reads its own path
+    if text and "://" not in text:
+        return Path(text + ".d").expanduser()
+    return Path("dpublish-releases")

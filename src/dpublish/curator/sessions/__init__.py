@@ -1,0 +1,1 @@
+"""Online sessions: one payment, many answers, durable."""

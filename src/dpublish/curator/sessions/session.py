@@ -1,0 +1,332 @@
+"""A durable online session: paid once when it is opened, then asked one query after another, also after a crash.
+
+    open:  plan -> debit -> count rows -> begin(noise) -> write the folder -> seal it in the ledger -> mark it as sealed
+    ask:   lock -> note and room on disk -> judge and answer(noise) -> transcript on disk -> high-water mark on disk -> show
+
+Nothing is shown before it is on disk, so after kill -9 an answer is either in the transcript, and given again for its key, or
+was never seen. The exact counts are taken once, at opening, and kept beside the transcript for the owner's eyes only: all
+answers of a session speak of the same rows. The hypotheses follow from the transcript and are made again from it.
+
+A failure could tell what the reply was: only a hard linear query writes its weights, which may not fit the disk or the memory.
+Room for the longest line is therefore taken before noise is drawn, and whatever happens after that (an error, a full disk, kill
+-9) the query counts as a hard one. So at most `max_hard` hard replies are ever drawn, and what anyone sees, failures included,
+is a function of replies that the session has paid for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from threading import RLock
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpublish.curator.guard import guarded
+from dpublish.curator.sessions.answers import OnlineAnswer, SessionStatus, answer_of
+from dpublish.curator.sessions.files import SessionFiles, canonical, session_lock
+from dpublish.curator.sessions.queries import LINEAR, read_query
+from dpublish.curator.sessions.setup import FORESEEN, set_up
+from dpublish.declare.domain import Domain
+from dpublish.errors import BudgetError, BudgetExceeded, InputError, LedgerUnavailable, PlanError, SchemaError
+from dpublish.ledger.crashpoints import reach
+from dpublish.methods.online.base import Desk, OnlineMechanism, Query, Reply
+from dpublish.noise.base import IntArray, Noise
+
+if TYPE_CHECKING:
+    from dpublish.curator.gate import Curator, Number
+    from dpublish.ledger.base import Ledger
+    from dpublish.privacy.plan import Plan
+
+Progress = Callable[[str], None]
+_WIDEST = -1.2345678901234567e-300
+"""No number is longer in JSON."""
+_CHAIN = 256
+"""More bytes than a line has besides its entry: two hashes, their names, the end of the line."""
+METHODS: Mapping[str, str] = {
+    "median-mechanism": "dpublish.methods.online.median.mechanism:MedianMechanism",
+    "online-multiplicative-weights": "dpublish.methods.online.multiplicative_weights.mechanism:OnlineMultiplicativeWeights",
+}
+
+
+class OnlineSession:
+    """An open query desk. Made by `Curator.answer_online`, or found again by its folder."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self._files = SessionFiles(Path(folder))
+        header = self._files.header
+        self._turn = RLock()
+        with session_lock(self._files.lock):
+            answered = self._files.new_entries()  # before anything is made of the header: this tells whether it was altered
+            self.domain = Domain.from_json(header["domain"])
+            self._mechanism = online_class(header["method"])(**header["parameters"])
+            self._private = self._files.read_private()
+            self._desk: Desk = self._mechanism.desk(header["facts"], header["public"], self.domain.size)
+            self._entries: list[dict[str, Any]] = []
+            self._closed = False
+            self._by_key: dict[str, dict[str, Any]] = {}
+            self._follow(answered)
+
+    @property
+    def folder(self) -> Path:
+        return self._files.folder
+
+    @property
+    def header(self) -> Mapping[str, Any]:
+        """Public facts of the session: method, settings, promise, receipt."""
+        return self._files.header
+
+    def ask(self, query: str | Sequence[float] | NDArray[np.float64], *, key: str | None = None) -> OnlineAnswer:
+        """Answer one query: a predicate as `estimate` takes it, or one weight from 0 to 1 for every cell of the domain.
+
+        The same `key` with the same query gives the same bytes again, whatever happened in between. A query that fails after
+        noise was drawn for it counts as a hard one, since the failure may have told that it was.
+        """
+        asked = read_query(query, self.domain, self._desk.resolution)
+        asked_digest = hashlib.sha256(asked.weights.tobytes()).hexdigest()
+        key = key if key is not None else secrets.token_hex(16)
+        if not isinstance(key, str) or not 1 <= len(key) <= 200:
+            raise InputError("A key is a text of 1 to 200 characters.")
+        with self._turn, session_lock(self._files.lock):
+            self._catch_up()
+            known = self._by_key.get(key)
+            if known is not None:
+                if known["query_digest"] != asked_digest:
+                    raise BudgetError(f"Key '{key}' belongs to another query of this session. Use a new key.")
+                return answer_of(known)
+            self._require_open()
+            self._require_private()
+            number = len(self._entries) + 1
+            self._files.begin(number, self._room(number, key, asked, asked_digest))
+            reach("online:begun")
+            entry = self._reply(number, key, asked, asked_digest)
+            reach("online:written")
+            self._take_in(entry, asked)
+            self._mark()
+            reach("online:marked")
+            return answer_of(entry)
+
+    def status(self) -> SessionStatus:
+        with self._turn, session_lock(self._files.lock):
+            self._catch_up()
+        header = self._files.header
+        state = "closed" if self._closed else "used up" if self._desk.halted else "open"
+        return SessionStatus(
+            dataset=header["dataset"],
+            method=header["method"],
+            cost=header["cost_text"],
+            asked=self._desk.asked,
+            hard=self._desk.hard,
+            hard_left=self._desk.max_hard - self._desk.hard,
+            state=state,
+            publishable=header["publishable"],
+        )
+
+    def transcript(self) -> list[OnlineAnswer]:
+        """Every answer so far, oldest first. Public."""
+        with self._turn, session_lock(self._files.lock):
+            self._catch_up()
+        return [answer_of(entry) for entry in self._entries if "label" in entry]
+
+    def close(self) -> None:
+        """End the session for good and delete its private part. What it answered stays readable."""
+        with self._turn, session_lock(self._files.lock):
+            self._catch_up()
+            if not self._closed:
+                number = len(self._entries) + 1
+                entry = {"number": number, "key": "", "closed": True, "query_digest": ""}
+                self._files.begin(number, len(canonical(entry)) + _CHAIN)
+                self._files.append(entry)
+                self._take_in(entry, None)
+                self._mark()
+            self._files.delete_private()
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise BudgetExceeded("This session is closed. Open a new one, which is paid for separately.")
+        self._desk.require_open()
+
+    def _require_private(self) -> tuple[IntArray, int]:
+        if self._private is None:
+            raise LedgerUnavailable(f"The private part of '{self.folder}' is gone, so the session cannot go on.")
+        return self._private
+
+    def _noise(self, number: int) -> Noise:
+        from dpublish.curator.gate import make_noise
+
+        seed = self._files.header["seed"]
+        return make_noise(None if seed is None else (int(seed) << 32) + number)
+
+    def _reply(self, number: int, key: str, asked: Query, digest: str) -> dict[str, Any]:
+        """Judge and answer a query that was begun, and put the reply on disk."""
+
+        def draw() -> dict[str, Any]:
+            reply = self._desk.answer(self._noise(number), *self._require_private(), asked)
+            reach("online:drawn")
+            entry = self._entry(number, key, asked, digest, reply)
+            self._files.append(entry)
+            return entry
+
+        try:
+            return guarded(draw, foreseen=FORESEEN)
+        except BudgetExceeded:  # decided by public answers, before noise was drawn
+            self._files.withdraw()
+            raise
+
+    def _room(self, number: int, key: str, asked: Query, digest: str) -> int:
+        """How many bytes the longest line takes that a query can lead to, whatever the reply."""
+        ends = dict.fromkeys(("value", "standard_error", "low", "high", "level"), _WIDEST)
+        reply = Reply(label="hard", noisy=-1 << 63, **ends)
+        widest = self._entry(number, key, Query(asked.weights[:0], asked.text), digest, reply)
+        weights = asked.weights.size * len(f"{self._desk.resolution},") if asked.text == LINEAR else 0
+        try:
+            return len(canonical(widest)) + weights + _CHAIN
+        except UnicodeEncodeError:
+            raise InputError("The key or the query holds a character that cannot be written as UTF-8.") from None
+
+    def _entry(self, number: int, key: str, asked: Query, digest: str, reply: Reply) -> dict[str, Any]:
+        entry = {
+            "number": number,
+            "key": key,
+            "query": asked.text,
+            "query_digest": digest,
+            **vars(reply),
+            "hard_left": self._desk.max_hard - self._desk.hard - (reply.label == "hard"),
+        }
+        if reply.label == "hard" and asked.text == LINEAR:
+            entry["weights"] = asked.weights.tolist()  # the hypotheses are made again from it
+        return entry
+
+    def _catch_up(self) -> None:
+        """Take in what is on disk and not yet here: what other processes have asked."""
+        self._follow(self._files.new_entries())
+
+    def _follow(self, entries: Sequence[dict[str, Any]]) -> None:
+        for entry in entries:
+            query = None
+            if entry.get("label") == "hard":
+                if "weights" in entry:
+                    query = Query(np.array(entry["weights"], dtype=np.int64), LINEAR)
+                else:
+                    query = read_query(entry["query"], self.domain, self._desk.resolution)
+            self._take_in(entry, query)
+        self._mark()
+
+    def _take_in(self, entry: dict[str, Any], query: Query | None) -> None:
+        self._entries.append(entry)
+        if entry.get("closed"):
+            self._closed = True
+            return
+        if entry.get("lost"):
+            # nobody can say what was drawn, so it is paid for as the dearest reply
+            self._desk.asked += 1
+            self._desk.hard += 1
+            return
+        self._by_key[entry["key"]] = entry
+        reply = Reply(**{name: entry[name] for name in Reply.__dataclass_fields__})
+        self._desk.learn(query or Query(np.empty(0, dtype=np.int64), entry["query"]), reply)
+
+    def _mark(self) -> None:
+        self._files.mark(len(self._entries))
+
+
+def open_session(
+    curator: Curator,
+    mechanism: OnlineMechanism,
+    *,
+    epsilon: Number | None,
+    key: str | None,
+    folder: str | Path | None,
+    seed: int | None,
+    progress: Progress | None,
+) -> OnlineSession:
+    """Pay for a session and set it up; with a key that was paid before, find that session again."""
+    from dpublish.curator.gate import as_cost, make_noise, prepare_folders, request_of, require_own, unit_columns
+
+    say = progress or (lambda step: None)
+    if curator.schema.draft:
+        raise SchemaError(
+            f"Schema '{curator.schema.name}' still carries the [draft] stamp: its levels and bounds were read off the rows. "
+            "Replace them by what you know without looking at the data, then delete the [draft] table."
+        )
+    say("planning")
+    source = curator._open_source()
+    schema = curator._sized_schema(source)
+    plan = mechanism.plan(schema, as_cost(epsilon, None, None))
+    require_pure(plan)
+    assert plan.domain is not None
+    source.require([*unit_columns(schema), *plan.domain.names], schema_name=schema.name)
+    key = key if key is not None else secrets.token_hex(16)
+    home = Path(folder) if folder is not None else curator._store / f"online-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+    prepare_folders(home.absolute().parent, None, shared=home.name if folder is not None else None)
+    if home.exists() and SessionFiles(home).header["receipt"]["key"] != key:
+        raise InputError(f"'{home}' holds another session. Choose another folder. Nothing was spent.")
+    require_own(curator.ledger, key, home)
+
+    say("debiting the ledger")
+    receipt = curator.ledger.debit(key, plan.cost, {**request_of(plan, seed), "online": True})
+    reach("online:debited")
+    with session_lock(home.absolute().with_name(f".{home.name}.opening")):
+        sealed = curator.ledger.answer(key)
+        if sealed is None:
+            # a folder answers nothing before its seal, so a set-up cut short by a crash may be made again, here or elsewhere
+            if not home.exists():
+                say("reading rows")
+                set_up(mechanism, plan, source, make_noise(seed), receipt, home, seed)
+                reach("online:ready")
+            files = SessionFiles(home)
+            if files.header["receipt"]["head_hash"] != receipt.head_hash:
+                raise BudgetError(f"'{home}' was not made by the debit of key '{key}'. Use a new key and another folder.")
+            files.require_own()
+            digest = _seal(curator.ledger, key, files)
+        else:
+            digest = sealed.sha256
+        found = SessionFiles(home) if home.exists() else None
+        if found is None or found.digest != digest:
+            if found is not None and found.never_sealed and found.header["receipt"]["head_hash"] == receipt.head_hash:
+                found.discard()  # another set-up of this key was sealed, so this one never will be
+            raise BudgetError(
+                f"Key '{key}' was paid for on {receipt.created}, but its session is not at '{home}'. It is not made again: its "
+                "answers and its secret threshold are part of the guarantee. Put the folder back, or use a new key."
+            )
+        found.confirm()
+        reach("online:confirmed")
+    return OnlineSession(home)
+
+
+def require_pure(plan: Plan) -> None:
+    """Other releases and sessions run beside a session. That their costs add up is proved for pure ones (cost.proof.md)."""
+    if plan.cost.kind != "pure":
+        raise PlanError(
+            f"A session of {plan.method} would cost {plan.cost.describe()}, and sessions are paid with a pure epsilon alone, "
+            "since others may run at the same time. Give epsilon = ... and leave delta and rho out. Nothing was spent."
+        )
+
+
+def _seal(ledger: Ledger, key: str, files: SessionFiles) -> str:
+    """The digest of the one session of a key: this one, or one that was set up elsewhere and sealed first."""
+    try:
+        ledger.seal(key, sha256=files.digest, size=files.header_size, location=files.folder.name)
+    except LedgerUnavailable:
+        raise
+    except BudgetError:
+        first = ledger.answer(key)
+        if first is None:
+            raise
+        return first.sha256
+    reach("online:sealed")
+    return files.digest
+
+
+def online_class(name: str) -> type[OnlineMechanism]:
+    """The class of an online method by its name."""
+    from importlib import import_module
+
+    home = METHODS.get(name)
+    if home is None:
+        raise InputError(f"The online method '{name}' is not known to this version of dpublish. Known: {', '.join(METHODS)}.")
+    module, _, attribute = home.partition(":")
+    return cast(type[OnlineMechanism], getattr(import_module(module), attribute))

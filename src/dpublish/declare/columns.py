@@ -1,0 +1,218 @@
+"""One declared column: what values it may take, and what becomes of a value that is none of them.
+
+A column is a public fact. Everything here is read from a schema written by a person, never from rows.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, cast, get_args
+
+from dpublish.declare.spelling import BLANKS
+from dpublish.errors import SchemaError, did_you_mean
+
+Kind = Literal["categorical", "ordinal", "boolean", "integer", "real", "date"]
+Outside = Literal["clip", "other", "drop"]
+Bound = int | float | dt.date
+
+KINDS: tuple[str, ...] = get_args(Kind)
+OUTSIDE: tuple[str, ...] = get_args(Outside)
+NUMERIC_KINDS = ("integer", "real", "date")
+BOOLEAN_LEVELS = ("false", "true")
+OTHER = "(other)"
+MISSING = "(missing)"
+
+_KEYS = {
+    "categorical": {"kind", "levels", "missing", "outside"},
+    "ordinal": {"kind", "levels", "missing", "outside"},
+    "boolean": {"kind", "missing", "outside"},
+    "integer": {"kind", "lower", "upper", "bins", "edges", "missing", "outside"},
+    "real": {"kind", "lower", "upper", "bins", "edges", "precision", "missing", "outside"},
+    "date": {"kind", "lower", "upper", "bins", "edges", "missing", "outside"},
+}
+_MAX_LEVELS = 1 << 24
+_MAX_BINS = 1 << 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A declared column.
+
+    `outside` says what becomes of a value outside the declared domain: `clip` moves a number to the nearest bound, `other`
+    maps it to a level of its own, `drop` leaves the row out. A missing value (null, empty, NaN, or text that is not a number
+    in a numeric column) is a level of its own when `missing` is true, and otherwise is treated as outside the domain, where
+    `clip` cannot apply and means `drop`. How many values took either path is never reported.
+    """
+
+    name: str
+    kind: Kind
+    levels: tuple[str, ...] = ()
+    lower: Bound | None = None
+    upper: Bound | None = None
+    bins: int | None = None
+    edges: tuple[Bound, ...] | None = None
+    precision: Fraction | None = None
+    missing: bool = False
+    outside: Outside = "clip"
+
+    @property
+    def numeric(self) -> bool:
+        return self.kind in NUMERIC_KINDS
+
+    @property
+    def ordered(self) -> bool:
+        """Whether `<` means something in a predicate."""
+        return self.numeric or self.kind == "ordinal"
+
+    def require_bounds(self, schema_name: str) -> tuple[Bound, Bound]:
+        for which, value in (("lower", self.lower), ("upper", self.upper)):
+            if value is None:
+                raise SchemaError(
+                    f"Column '{self.name}' has no {which} bound in schema '{schema_name}'. "
+                    f"Add {which} = ...; it cannot be taken from the data."
+                )
+        return cast(Bound, self.lower), cast(Bound, self.upper)
+
+    def to_toml_table(self) -> dict[str, Any]:
+        """The keys of a `[columns.NAME]` table, defaults left out."""
+        table: dict[str, Any] = {"kind": self.kind}
+        if self.kind in ("categorical", "ordinal"):
+            table["levels"] = list(self.levels)
+        # edges fix the bounds, which are then not written
+        for key in ("lower", "upper", "bins") if self.edges is None else ():
+            value = getattr(self, key)
+            if value is not None:
+                table[key] = value
+        if self.edges is not None:
+            table["edges"] = list(self.edges)
+        if self.precision is not None:
+            table["precision"] = float(self.precision)
+        if self.missing:
+            table["missing"] = True
+        if self.outside != default_outside(self.kind):
+            table["outside"] = self.outside
+        return table
+
+
+def default_outside(kind: str) -> Outside:
+    """Numbers are clipped; labels that nobody declared become '(other)'."""
+    return "clip" if kind in NUMERIC_KINDS else "other"
+
+
+def read_column(name: str, table: Mapping[str, Any]) -> Column:
+    """Check one `[columns.NAME]` table and turn it into a `Column`."""
+    where = f"Column '{name}'"
+    if not isinstance(table, Mapping):
+        raise SchemaError(f'{where} must be a table, for example [columns.{name}] with kind = "categorical".')
+    kind = table.get("kind")
+    if kind is None:
+        raise SchemaError(f'{where} has no kind. Add kind = "..." ({", ".join(KINDS)}).')
+    if kind not in KINDS:
+        raise SchemaError(f"{where}: kind '{kind}' is not known.{did_you_mean(str(kind), KINDS)} Kinds: {', '.join(KINDS)}.")
+    for key in table:
+        if key not in _KEYS[kind]:
+            raise SchemaError(
+                f"{where} ({kind}): unknown key '{key}'.{did_you_mean(key, _KEYS[kind])} "
+                f"Keys: {', '.join(sorted(_KEYS[kind]))}."
+            )
+    outside = table.get("outside", default_outside(kind))
+    if outside not in OUTSIDE:
+        raise SchemaError(
+            f"{where}: outside = '{outside}' is not known.{did_you_mean(str(outside), OUTSIDE)} Use clip, other or drop."
+        )
+    if outside == "clip" and kind not in NUMERIC_KINDS:
+        raise SchemaError(f"{where}: outside = 'clip' needs a numeric column; one of kind {kind} takes 'other' or 'drop'.")
+    missing = table.get("missing", False)
+    if not isinstance(missing, bool):
+        raise SchemaError(f"{where}: missing must be true or false, not {missing!r}.")
+    common: dict[str, Any] = {"name": name, "kind": kind, "missing": missing, "outside": outside}
+    if kind == "boolean":
+        return Column(**common, levels=BOOLEAN_LEVELS)
+    if kind in ("categorical", "ordinal"):
+        return Column(**common, levels=_read_levels(where, table, taken=_taken(missing=missing, other=outside == "other")))
+    return Column(**common, **_read_numeric(where, kind, table))
+
+
+def _taken(*, missing: bool, other: bool) -> dict[str, str]:
+    """Names of levels that a column has unasked, and what is counted under them."""
+    taken = {OTHER: "values that are not listed"} if other else {}
+    return taken | ({MISSING: "missing values"} if missing else {})
+
+
+def _read_levels(where: str, table: Mapping[str, Any], taken: Mapping[str, str]) -> tuple[str, ...]:
+    levels = table.get("levels")
+    if levels is None:
+        raise SchemaError(f"{where} has no levels. Add levels = [...]; they cannot be taken from the data.")
+    if not isinstance(levels, list) or not levels:
+        raise SchemaError(f"{where}: levels must be a list with at least one entry.")
+    if len(levels) > _MAX_LEVELS:
+        raise SchemaError(f"{where}: {len(levels)} levels; at most {_MAX_LEVELS} are supported.")
+    for level in levels:
+        if isinstance(level, bool) or not isinstance(level, str | int):
+            raise SchemaError(f"{where}: level {level!r} must be text or a whole number.")
+    texts = tuple(str(level) for level in levels)
+    # cells are read without the blanks around them, and so are levels
+    plain = [text.strip(BLANKS) for text in texts]
+    if len(set(plain)) != len(plain):
+        twice = next(text for i, text in enumerate(plain) if text in plain[:i])
+        raise SchemaError(f"{where}: level '{twice}' is listed twice (blanks around a level do not count).")
+    if "" in plain:
+        raise SchemaError(f"{where}: a level is blank. Blank cells are missing values: leave it out and add missing = true.")
+    for text in plain:
+        if text in taken:
+            raise SchemaError(f"{where}: '{text}' is what {taken[text]} are counted under already. Leave that level out.")
+    return texts
+
+
+def _read_numeric(where: str, kind: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for key in ("lower", "upper"):
+        if key in table:
+            out[key] = _read_bound(f"{where}: {key}", kind, table[key])
+    if "edges" in table:
+        if {"bins", "precision", "lower", "upper"} & set(table):
+            raise SchemaError(f"{where}: edges already fix lower, upper and bins; leave those (and precision) out.")
+        edges = table["edges"]
+        if not isinstance(edges, list) or len(edges) < 2:
+            raise SchemaError(f"{where}: edges must list at least two increasing values.")
+        read = tuple(_read_bound(f"{where}: edges", kind, edge) for edge in edges)
+        if any(not cast(Any, a) < cast(Any, b) for a, b in itertools.pairwise(read)):
+            raise SchemaError(f"{where}: edges must increase strictly.")
+        out.update(edges=read, lower=read[0], upper=read[-1])
+    lower, upper = out.get("lower"), out.get("upper")
+    if lower is not None and upper is not None and (lower > upper or (kind == "real" and lower == upper)):
+        raise SchemaError(f"{where}: lower = {lower} must be below upper = {upper}.")
+    if "bins" in table:
+        bins = table["bins"]
+        if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins <= _MAX_BINS:
+            raise SchemaError(f"{where}: bins must be a whole number from 1 to {_MAX_BINS}, not {bins!r}.")
+        out["bins"] = bins
+    if "precision" in table:
+        if "bins" in table:
+            raise SchemaError(f"{where}: give bins or precision, not both.")
+        precision = table["precision"]
+        if isinstance(precision, bool) or not isinstance(precision, int | float) or not 0 < precision < math.inf:
+            raise SchemaError(f"{where}: precision must be a positive number, not {precision!r}.")
+        out["precision"] = Fraction(repr(precision))
+    return out
+
+
+def _read_bound(what: str, kind: str, value: Any) -> Bound:
+    if kind == "date":
+        if isinstance(value, dt.datetime) or not isinstance(value, dt.date):
+            raise SchemaError(f"{what} must be a date such as 2020-01-31, not {value!r}.")
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise SchemaError(f"{what} must be a number, not {value!r}.")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise SchemaError(f"{what} must be finite, not {value!r}.")
+    if kind == "integer":
+        if int(value) != value or abs(value) >= 1 << 62:
+            raise SchemaError(f"{what} must be a whole number below 2^62 in size, not {value!r}.")
+        return int(value)
+    return float(value)

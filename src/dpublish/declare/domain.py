@@ -1,0 +1,234 @@
+"""The finite product domain that a release counts over: one axis a column, each with a public list of codes.
+
+Both sides of the wall use it: the private side encodes rows into cells of a domain, the public side decodes cells into labels.
+It holds public facts only and is written into every manifest.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, cast
+
+from dpublish.declare.columns import MISSING, OTHER, Bound, Column, Kind
+from dpublish.errors import SchemaError, did_you_mean
+
+MAX_CELLS = 1 << 63
+
+
+def lei_bins(rows: int, dimensions: int) -> int:
+    """Lei's number of bins a numeric column for `rows` rows in `dimensions` columns: ceil(1 / bw(n, d-1) - 1/2)."""
+    if rows < 3:
+        return 1
+    bandwidth = float((math.log(rows) / rows) ** (1.0 / max(dimensions, 1)))
+    return max(1, math.ceil(1.0 / bandwidth - 0.5))
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One column with its codes: 0..base-1 for declared values or bins, then '(other)', then '(missing)', where declared.
+
+    Numeric bins are [edge_i, edge_{i+1}); edges of integers and dates are whole numbers (dates count days since 0001-01-01 as
+    `date.toordinal` does) with the last edge one past the largest value; the last bin of a real column includes its upper edge.
+    """
+
+    name: str
+    kind: Kind
+    levels: tuple[str, ...] = ()
+    edges: tuple[float, ...] | tuple[int, ...] = ()
+    other: bool = False
+    missing: bool = False
+    outside: str = "clip"
+
+    @property
+    def numeric(self) -> bool:
+        return bool(self.edges)
+
+    @property
+    def ordered(self) -> bool:
+        return self.numeric or self.kind == "ordinal"
+
+    @property
+    def base(self) -> int:
+        """How many codes stand for declared values."""
+        return len(self.edges) - 1 if self.edges else len(self.levels)
+
+    @property
+    def cardinality(self) -> int:
+        return self.base + int(self.other) + int(self.missing)
+
+    @property
+    def other_code(self) -> int | None:
+        return self.base if self.other else None
+
+    @property
+    def missing_code(self) -> int | None:
+        return self.base + int(self.other) if self.missing else None
+
+    @property
+    def exact_values(self) -> bool:
+        """True when every base code stands for one value, so that a code can be shown as that value."""
+        return not self.numeric or (self.kind != "real" and all(b - a == 1 for a, b in itertools.pairwise(self.edges)))
+
+    def label(self, code: int) -> str:
+        """What a person reads for a code."""
+        if code == self.other_code:
+            return OTHER
+        if code == self.missing_code:
+            return MISSING
+        if not self.numeric:
+            return self.levels[code]
+        low, high = self.edges[code], self.edges[code + 1]
+        if self.kind == "real":
+            closing = "]" if code == self.base - 1 else ")"
+            return f"[{low:g}, {high:g}{closing}"
+        return (
+            self._whole_label(int(low))
+            if high - low == 1
+            else f"{self._whole_label(int(low))}..{self._whole_label(int(high) - 1)}"
+        )
+
+    def _whole_label(self, value: int) -> str:
+        return dt.date.fromordinal(value).isoformat() if self.kind == "date" else str(value)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(self.label(code) for code in range(self.cardinality))
+
+    def midpoint(self, code: int) -> float:
+        """The value that stands for a numeric bin (dates: the ordinal)."""
+        low, high = self.edges[code], self.edges[code + 1]
+        return (low + high) / 2 if self.kind == "real" else (low + high - 1) / 2
+
+    def to_json(self) -> dict[str, Any]:
+        out: dict[str, Any] = {"name": self.name, "kind": self.kind, "outside": self.outside}
+        if self.numeric:
+            out["edges"] = list(self.edges)
+        else:
+            out["levels"] = list(self.levels)
+        out.update(other=self.other, missing=self.missing)
+        return out
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Axis:
+        return cls(
+            name=str(data["name"]),
+            kind=cast(Kind, data["kind"]),
+            levels=tuple(str(level) for level in data.get("levels", ())),
+            edges=tuple(data.get("edges", ())),
+            other=bool(data["other"]),
+            missing=bool(data["missing"]),
+            outside=str(data["outside"]),
+        )
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The product of axes. Cells are numbered in mixed radix, the first axis most significant."""
+
+    axes: tuple[Axis, ...]
+
+    @cached_property
+    def size(self) -> int:
+        return math.prod(axis.cardinality for axis in self.axes)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(axis.name for axis in self.axes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(axis.cardinality for axis in self.axes)
+
+    @cached_property
+    def strides(self) -> tuple[int, ...]:
+        """How far apart two cells are that differ by one in an axis."""
+        out, step = [], 1
+        for axis in reversed(self.axes):
+            out.append(step)
+            step *= axis.cardinality
+        return tuple(reversed(out))
+
+    def axis(self, name: str) -> Axis:
+        for axis in self.axes:
+            if axis.name == name:
+                return axis
+        raise SchemaError(f"No column '{name}' here.{did_you_mean(name, self.names)} Columns: {', '.join(self.names)}.")
+
+    def to_json(self) -> list[dict[str, Any]]:
+        return [axis.to_json() for axis in self.axes]
+
+    @classmethod
+    def from_json(cls, data: Sequence[Mapping[str, Any]]) -> Domain:
+        return cls(tuple(Axis.from_json(item) for item in data))
+
+
+def resolve_axis(column: Column, *, schema_name: str, default_bins: int | None) -> Axis:
+    """Turn a declared column into an axis; `default_bins` is used for numeric columns that declare no bins of their own."""
+    other = column.outside == "other"
+    if not column.numeric:
+        return Axis(
+            name=column.name,
+            kind=column.kind,
+            levels=column.levels,
+            other=other,
+            missing=column.missing,
+            outside=column.outside,
+        )
+    return Axis(
+        name=column.name,
+        kind=column.kind,
+        edges=_edges(column, schema_name, default_bins),
+        other=other,
+        missing=column.missing,
+        outside=column.outside,
+    )
+
+
+_MAX_EDGES = 1 << 22
+
+
+def _edges(column: Column, schema_name: str, default_bins: int | None) -> tuple[float, ...] | tuple[int, ...]:
+    if column.edges is not None:
+        if column.kind == "real":
+            return tuple(float(cast(float, edge)) for edge in column.edges)
+        whole = [_whole(edge) for edge in column.edges]
+        whole[-1] += 1  # the last declared edge is the largest value, and belongs to the last bin
+        return tuple(whole)
+    lower, upper = column.require_bounds(schema_name)
+    if column.kind == "real":
+        low, high = Fraction(cast(float, lower)), Fraction(cast(float, upper))
+        if column.precision is not None:
+            # decimal reading of the bounds, so that 0.1 steps from 0 to 1 make 10 bins and not 11
+            low, high = Fraction(repr(lower)), Fraction(repr(upper))
+            bins = math.ceil((high - low) / column.precision)
+            _check_bins(column, bins)
+            return tuple(float(min(low + i * column.precision, high)) for i in range(bins + 1))
+        bins = column.bins or default_bins or 1
+        _check_bins(column, bins)
+        edges = tuple(float(low + (high - low) * i / bins) for i in range(bins + 1))
+        if any(a >= b for a, b in itertools.pairwise(edges)):
+            raise SchemaError(f"Column '{column.name}': {bins} bins are finer than the numbers between its bounds.")
+        return edges
+    first, last = _whole(lower), _whole(upper)
+    span = last - first + 1
+    bins = min(span, column.bins or default_bins or span)
+    _check_bins(column, bins)
+    return tuple(first + (i * span) // bins for i in range(bins + 1))
+
+
+def _check_bins(column: Column, bins: int) -> None:
+    if bins > _MAX_EDGES:
+        raise SchemaError(
+            f"Column '{column.name}' would have {bins} bins; at most {_MAX_EDGES} are supported. "
+            "Use fewer bins or a coarser precision."
+        )
+
+
+def _whole(bound: Bound) -> int:
+    return bound.toordinal() if isinstance(bound, dt.date) else int(bound)

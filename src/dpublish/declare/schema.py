@@ -1,0 +1,363 @@
+"""The schema: every public fact that a release may rest on, written by a person in TOML.
+
+[dataset]
+name = "adult"
+neighbours = "replace-one"      # or "add-remove-one"
+size = 48842                    # replace-one: the public number of units (optional; otherwise counted, since it is public)
+nominal_size = 45000            # add-remove-one: a public guess that stands in for the private number of rows
+unit = "row"                    # or a column name, with max_rows_per_unit
+max_rows_per_unit = 1
+target = "income"
+
+[columns.age]
+kind = "integer"
+lower = 17
+upper = 90
+
+[items]                         # set-valued data instead of columns
+universe = ["bread", "milk"]    # or universe_file = "items.txt"
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+
+from dpublish.declare.columns import Column, read_column
+from dpublish.declare.domain import Domain, lei_bins, resolve_axis
+from dpublish.declare.spelling import BLANKS
+from dpublish.errors import SchemaError, did_you_mean
+
+Neighbours = Literal["replace-one", "add-remove-one"]
+NEIGHBOURS: tuple[str, ...] = get_args(Neighbours)
+
+DRAFT_STAMP = """\
+# ---------------------------------------------------------------------------------------------------------------
+# DRAFT, DERIVED FROM ROWS. Levels, bounds and sizes below were read off private data. They may reveal it, and a
+# release made from them would not be differentially private. Replace every one of them by what you know without
+# looking at the rows (a code book, a law, a form), then delete the [draft] table. `dpublish release` refuses until then.
+# ---------------------------------------------------------------------------------------------------------------
+"""
+
+_DATASET_KEYS = {"name", "neighbours", "unit", "max_rows_per_unit", "target", "size", "nominal_size"}
+_TABLES = {"dataset", "columns", "items", "draft"}
+_ITEM_KEYS = {"universe", "universe_file", "outside"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacyUnit:
+    """Whom the guarantee protects: a row, or everything that shares a value of `column`, of which `max_rows` rows are kept."""
+
+    column: str | None = None
+    max_rows: int = 1
+
+    def describe(self) -> str:
+        if self.column is None:
+            return "one row"
+        return f"all rows that share one value of '{self.column}' (at most {self.max_rows} of them are used)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ItemUniverse:
+    """The public list of items of set-valued data. `outside`: an undeclared item is dropped, or counted as '(other)'."""
+
+    items: tuple[str, ...]
+    outside: Literal["drop", "other"] = "drop"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schema:
+    """Public facts about a data set. Build it with `Schema.read(path)` or `Schema.from_toml(text)`."""
+
+    name: str
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    items: ItemUniverse | None = None
+    neighbours: Neighbours = "replace-one"
+    unit: PrivacyUnit = field(default_factory=PrivacyUnit)
+    target: str | None = None
+    size: int | None = None
+    nominal_size: int | None = None
+    draft: bool = False
+    size_added: bool = field(default=False, compare=False, repr=False)
+    """Whether the number of units was not declared but counted, or given beside the schema."""
+
+    @classmethod
+    def read(cls, path: str | Path) -> Schema:
+        return cls.from_toml(_text_of(Path(path)), folder=Path(path).parent, where=str(path))
+
+    @classmethod
+    def examine(cls, path: str | Path) -> tuple[Schema | None, list[str]]:
+        """The schema of a file, or None with everything that is wrong with it; `read` stops at the first problem."""
+        return _examined(_toml_of(_text_of(Path(path)), str(path)), Path(path).parent)
+
+    @classmethod
+    def from_toml(cls, text: str, *, folder: Path | None = None, where: str = "the schema") -> Schema:
+        if not isinstance(text, str):
+            raise SchemaError(f"{where} must be a text in TOML, not {type(text).__name__}.")
+        return _read(_toml_of(text, where), folder or Path())
+
+    @property
+    def size_or_nominal(self) -> int | None:
+        """The public number that stands for n, or None when none was declared."""
+        return self.size if self.neighbours == "replace-one" else self.nominal_size
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the schema as declared, so that a release states what `schema show` prints, whoever counts the units."""
+        data = self.to_dict()
+        if self.size_added:
+            data["dataset"] = {key: value for key, value in data["dataset"].items() if key not in ("size", "nominal_size")}
+        return _sha256(data)
+
+    @property
+    def sized_digest(self) -> str:
+        """SHA-256 with the number of units, declared or not: the ledger tells requests apart by it."""
+        return _sha256(self.to_dict())
+
+    def with_size(self, size: int) -> Schema:
+        """The same schema with a public number of units, where it declares none."""
+        if self.size_or_nominal not in (None, size):
+            key = "size" if self.neighbours == "replace-one" else "nominal_size"
+            raise SchemaError(
+                f"Schema '{self.name}' declares {key} = {self.size_or_nominal}; another one cannot be given beside it."
+            )
+        added = self.size_added or self.size_or_nominal is None
+        if self.neighbours == "replace-one":
+            return replace(self, size=size, size_added=added)
+        return replace(self, nominal_size=size, size_added=added)
+
+    def column(self, name: str) -> Column:
+        if name not in self.columns:
+            raise SchemaError(
+                f"Schema '{self.name}' has no column '{name}'.{did_you_mean(name, self.columns)} "
+                f"Columns: {', '.join(self.columns)}."
+            )
+        return self.columns[name]
+
+    def domain(self, names: Sequence[str], *, rows: int | None = None, bins: int | None = None) -> Domain:
+        """The product domain of the named columns. Numeric columns without bins get `bins`, else Lei's number for `rows`."""
+        chosen = [self.column(name) for name in names]
+        if bins is None and rows is not None:
+            bins = lei_bins(rows, len(chosen))
+        return Domain(tuple(resolve_axis(column, schema_name=self.name, default_bins=bins) for column in chosen))
+
+    def to_dict(self) -> dict[str, Any]:
+        dataset: dict[str, Any] = {"name": self.name, "neighbours": self.neighbours, "unit": self.unit.column or "row"}
+        if self.unit.column is not None:
+            dataset["max_rows_per_unit"] = self.unit.max_rows
+        for key in ("target", "size", "nominal_size"):
+            if getattr(self, key) is not None:
+                dataset[key] = getattr(self, key)
+        out: dict[str, Any] = {"dataset": dataset}
+        if self.columns:
+            out["columns"] = {name: column.to_toml_table() for name, column in self.columns.items()}
+        if self.items is not None:
+            out["items"] = {"universe": list(self.items.items), "outside": self.items.outside}
+        if self.draft:
+            out["draft"] = {"derived_from_rows": True}
+        return out
+
+    def to_toml(self) -> str:
+        data = self.to_dict()
+        blocks = [DRAFT_STAMP + "[draft]\nderived_from_rows = true"] if self.draft else []
+        blocks.append(_toml_table("dataset", data["dataset"]))
+        blocks += [_toml_table(f"columns.{_toml_key(name)}", table) for name, table in data.get("columns", {}).items()]
+        if "items" in data:
+            blocks.append(_toml_table("items", data["items"]))
+        return "\n\n".join(blocks) + "\n"
+
+
+def _sha256(data: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")  # some editors put a mark before the first letter
+    except FileNotFoundError:
+        raise SchemaError(f"There is no schema file '{path}'. 'dpublish schema draft DATA' writes one to start from.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SchemaError(f"The schema file '{path}' cannot be read as UTF-8 text ({type(error).__name__}).") from None
+
+
+def _toml_of(text: str, where: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SchemaError(f"{where} is not valid TOML: {error}") from None
+
+
+def _read(data: Mapping[str, Any], folder: Path) -> Schema:
+    schema, problems = _examined(data, folder)
+    if schema is None:
+        raise SchemaError(problems[0])
+    return schema
+
+
+def _examined(data: Mapping[str, Any], folder: Path) -> tuple[Schema | None, list[str]]:
+    """The schema, or all that is wrong with it: after a problem the rest is still looked at, as far as it stands alone."""
+    problems = [
+        f"Unknown table [{key}].{did_you_mean(key, _TABLES)} Tables: {', '.join(sorted(_TABLES))}."
+        for key in data
+        if key not in _TABLES
+    ]
+    dataset = data.get("dataset")
+    if not isinstance(dataset, Mapping):
+        problems.append('The schema has no [dataset] table. Add [dataset] with name = "..." at the top.')
+        dataset = {"name": "unnamed"}
+    problems += [
+        f"[dataset]: unknown key '{key}'.{did_you_mean(key, _DATASET_KEYS)} Keys: {', '.join(sorted(_DATASET_KEYS))}."
+        for key in dataset
+        if key not in _DATASET_KEYS
+    ]
+    name = dataset.get("name")
+    if "name" in dataset and not isinstance(name, str):
+        problems.append(f'[dataset]: name must be text, not {name!r}. Write name = "...", with quotes.')
+    elif not isinstance(name, str) or not name.strip():
+        problems.append('[dataset] has no name. Add name = "...".')
+    tables = data.get("columns", {})
+    if not isinstance(tables, Mapping):
+        problems.append("[columns] must hold one table a column, for example [columns.age].")
+        tables = {}
+    columns: dict[str, Column] = {}
+    for column, table in tables.items():
+        with _noting(problems):
+            columns[column] = read_column(column, table)
+    items: ItemUniverse | None = None
+    if "items" in data:
+        with _noting(problems):
+            items = _read_items(data["items"], folder)
+    if tables and "items" in data:
+        problems.append("Give [columns] for a table or [items] for set-valued data, not both.")
+    if not data.get("columns") and "items" not in data:
+        problems.append("The schema declares no column. Add [columns.NAME] tables, or [items] for set-valued data.")
+    neighbours = dataset.get("neighbours", "add-remove-one" if "items" in data else "replace-one")
+    if neighbours not in NEIGHBOURS:
+        problems.append(
+            f"neighbours = '{neighbours}' is not known.{did_you_mean(str(neighbours), NEIGHBOURS)} "
+            "Use replace-one or add-remove-one."
+        )
+    sizes: dict[str, int | None] = {"size": None, "nominal_size": None}
+    for key in sizes:
+        if key in dataset:
+            with _noting(problems):
+                sizes[key] = _positive(dataset[key], key)
+    if "size" in dataset and neighbours == "add-remove-one":
+        problems.append(
+            "size states a public number of units, which add-remove-one keeps private. Use nominal_size = ... (a public guess)."
+        )
+    if "nominal_size" in dataset and neighbours == "replace-one":
+        problems.append(
+            "nominal_size belongs to add-remove-one. Under replace-one the number of units is public: use size = ..."
+        )
+    target = dataset.get("target")
+    if target is not None and (not isinstance(target, str) or target not in tables):
+        problems.append(f"target = '{target}' is not a declared column.{did_you_mean(str(target), tables)}")
+    unit = PrivacyUnit()
+    with _noting(problems):
+        unit = _read_unit(dataset)
+    if problems:
+        return None, problems
+    schema = Schema(
+        name=str(name).strip(),
+        columns=columns,
+        items=items,
+        neighbours=cast(Neighbours, neighbours),
+        unit=unit,
+        target=target,
+        size=sizes["size"],
+        nominal_size=sizes["nominal_size"],
+        draft="draft" in data,
+    )
+    return schema, []
+
+
+@contextmanager
+def _noting(problems: list[str]) -> Iterator[None]:
+    try:
+        yield
+    except SchemaError as error:
+        problems.append(str(error))
+
+
+def _read_unit(dataset: Mapping[str, Any]) -> PrivacyUnit:
+    unit = dataset.get("unit", "row")
+    if not isinstance(unit, str) or not unit:
+        raise SchemaError('unit must be "row" or the name of the column that identifies a unit.')
+    if unit == "row":
+        if dataset.get("max_rows_per_unit", 1) != 1:
+            raise SchemaError('max_rows_per_unit needs unit = "COLUMN", the column that says which rows belong together.')
+        return PrivacyUnit()
+    if "max_rows_per_unit" not in dataset:
+        raise SchemaError(f"unit = '{unit}' needs max_rows_per_unit = ..., the number of rows a unit may contribute.")
+    return PrivacyUnit(column=unit, max_rows=_positive(dataset["max_rows_per_unit"], "max_rows_per_unit"))
+
+
+def _read_items(table: Any, folder: Path) -> ItemUniverse:
+    if not isinstance(table, Mapping):
+        raise SchemaError('[items] must be a table with universe = [...] or universe_file = "...".')
+    for key in table:
+        if key not in _ITEM_KEYS:
+            raise SchemaError(
+                f"[items]: unknown key '{key}'.{did_you_mean(key, _ITEM_KEYS)} Keys: {', '.join(sorted(_ITEM_KEYS))}."
+            )
+    outside = table.get("outside", "drop")
+    if outside not in ("drop", "other"):
+        raise SchemaError(f"[items]: outside must be 'drop' or 'other', not '{outside}'.")
+    if ("universe" in table) == ("universe_file" in table):
+        raise SchemaError('[items] needs exactly one of universe = [...] and universe_file = "...".')
+    if "universe" in table:
+        listed = table["universe"]
+        if not isinstance(listed, list) or not all(
+            isinstance(item, str | int) and not isinstance(item, bool) for item in listed
+        ):
+            raise SchemaError("[items]: universe must be a list of names or whole numbers.")
+        items = tuple(str(item).strip(BLANKS) for item in listed)  # as items of rows are
+    else:
+        path = folder / str(table["universe_file"])
+        try:
+            lines = path.read_text(encoding="utf-8-sig").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise SchemaError(f"[items]: universe_file '{path}' cannot be read ({type(error).__name__}).") from None
+        items = tuple(line.strip() for line in lines if line.strip())
+    if not items:
+        raise SchemaError("[items]: the universe is empty.")
+    if "" in items:
+        raise SchemaError("[items]: the universe lists a blank item. A blank in a row is no item: leave it out.")
+    if len(set(items)) != len(items):
+        raise SchemaError("[items]: the universe lists an item twice.")
+    return ItemUniverse(items=items, outside=cast(Literal["drop", "other"], outside))
+
+
+def _positive(value: Any, key: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 1 << 62:
+        raise SchemaError(f"{key} must be a whole number of at least 1, not {value!r}.")
+    return value
+
+
+def _toml_key(name: str) -> str:
+    bare = name and all(c.isascii() and (c.isalnum() or c in "-_") for c in name)
+    return name if bare else json.dumps(name)
+
+
+def _toml_table(title: str, table: Mapping[str, Any]) -> str:
+    return "\n".join([f"[{title}]", *(f"{key} = {_toml_value(value)}" for key, value in table.items())])
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        # JSON escapes are TOML escapes, except that JSON may leave DEL unescaped
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml_value(item) for item in value) + "]"
+    if isinstance(value, float):
+        return repr(value)
+    return str(value)

@@ -1,0 +1,1 @@
+"""Release methods, one folder per method."""

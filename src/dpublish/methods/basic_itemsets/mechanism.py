@@ -1,0 +1,146 @@
+"""Noise on every itemset of a small universe: the method that partitioning is compared with.
+
+In: transactions over at most 20 declared items (private). Out: a noisy count for each of the 2^items - 1 itemsets.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from dpublish.declare.schema import Schema
+from dpublish.declare.taxonomy import context_free
+from dpublish.errors import PlanError
+from dpublish.methods.base import Content, Mechanism
+from dpublish.methods.set_partition.engine import in_order
+from dpublish.methods.set_partition.kernels import record_masks
+from dpublish.methods.set_partition.request import (
+    DEFAULT_COUNT_SHARE,
+    Number,
+    base_facts,
+    check_request,
+    described_schema,
+    noisy_total,
+    share_of,
+    taxonomy_tables,
+)
+from dpublish.methods.set_partition.transactions import Baskets, Transactions, item_names
+from dpublish.methods.thresholds import laplace_deviation
+from dpublish.noise.base import Noise
+from dpublish.privacy.cost import Cost
+from dpublish.privacy.plan import Plan
+
+MAX_ITEMS = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class BasicItemsets(Mechanism):
+    """A noisy count for every itemset of a small universe, none left out.
+
+    Input: transactions, each a set of at most 20 declared items. Neighbours: add-remove-one or replace-one, of c transactions.
+    Output: all 2^items - 1 itemsets with noisy counts, which may be negative.
+    Privacy: epsilon-DP (theorem 1 of basic_itemsets.proof.md).
+    Relies on: `Noise.laplace` being exact; transactions per unit bounded by c before the run.
+    Shows / hides: every itemset with error about c / epsilon; sums over many itemsets gather the noise of all of them.
+    Accuracy: the support of k items adds up 2^(items - k) noisy counts; `plan` states the standard deviation for one item.
+
+    Parameters
+    ----------
+    column, basket, separator : where the items are; see `SetPartition`.
+    count_share : share of epsilon for a noisy number of transactions.
+    """
+
+    method: ClassVar[str] = "basic-itemsets"
+    kind: ClassVar[str] = "itemsets"
+
+    column: str = "items"
+    basket: str | None = None
+    separator: str | None = None
+    count_share: Number = DEFAULT_COUNT_SHARE
+
+    def plan(self, schema: Schema, cost: Cost) -> Plan:
+        check_request(schema, cost, "Noise on every itemset")
+        schema = described_schema(schema, self.basket)
+        items = len(item_names(schema))
+        if not 2 <= items <= MAX_ITEMS:
+            raise PlanError(
+                f"Noise on every itemset suits 2 to {MAX_ITEMS} items; '{schema.name}' declares {items:,}. Use set-partition."
+            )
+        share = share_of(self.count_share)
+        facts = base_facts(schema, cost, share, items)
+        scale = Fraction(facts["sensitivity"]) / Fraction(facts["partition_epsilon"])
+        facts.update(
+            scale=str(scale),
+            itemset_standard_deviation=laplace_deviation(scale),
+            item_standard_deviation=item_deviation(items, scale),
+        )
+        return Plan(
+            method=self.method,
+            kind=self.kind,
+            schema=schema,
+            cost=cost,
+            parameters={
+                "column": self.column,
+                "basket": self.basket,
+                "separator": self.separator,
+                "count_share": str(share),
+            },
+            facts=facts,
+            sentences=(
+                f"Noisy counts of all {(1 << items) - 1:,} itemsets of {items} items.",
+                f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
+                f"Every itemset gets discrete Laplace noise of scale {float(scale):.4g}; the support of a single item adds up "
+                f"{1 << (items - 1):,} of them (standard deviation {facts['item_standard_deviation']:,.4g}).",
+            ),
+        )
+
+    def needs(self, plan: Plan) -> Transactions:
+        return Transactions(self.column, self.basket, self.separator)
+
+    def run(self, noise: Noise, numbers: Baskets, plan: Plan) -> Content:
+        return every_itemset(noise, numbers, plan)
+
+
+def item_deviation(items: int, scale: Fraction) -> float:
+    """The standard deviation of the support of one item: a sum of 2^(items - 1) noisy counts."""
+    return laplace_deviation(scale) * math.sqrt(2.0 ** (items - 1))
+
+
+def every_itemset(noise: Noise, numbers: Baskets, plan: Plan) -> Content:
+    """The mechanism: a noisy number of transactions, then Laplace noise on the count of every non-empty itemset."""
+    items = int(plan.facts["items"])
+    total = noisy_total(noise, numbers, plan)
+    counts = np.bincount(record_masks(numbers.items, numbers.offsets), minlength=1 << items)[1:].astype(np.int64)
+    epsilon, sensitivity = Fraction(plan.facts["partition_epsilon"]), Fraction(plan.facts["sensitivity"])
+    noisy = noise.laplace(counts, sensitivity=sensitivity, epsilon=epsilon, label="itemset")
+    masks = np.arange(1, 1 << items, dtype=np.int32)
+    inside = (masks[:, None] >> np.arange(items, dtype=np.int32)) & 1
+    sizes = inside.sum(axis=1, dtype=np.int32)
+    order, members = in_order(sizes, np.nonzero(inside)[1].astype(np.int32))
+    root = {"parent": -1, "mask": 0, "count": 0, "law": -1, "next": 0, "next_law": 0}
+    kinds = {"parent": np.int64, "count": np.int64}
+    return Content(
+        facts={
+            "items": items,
+            "total": total,
+            "max_total": None,
+            "laws": [{"threshold": None, "scale": str(sensitivity / epsilon)}],
+            "truncated": False,
+        },
+        tables={
+            **taxonomy_tables(context_free(items, items), item_names(plan.schema)),
+            "partitions": {name: np.array([value], dtype=kinds.get(name, np.int32)) for name, value in root.items()},
+            "itemsets": {
+                "parent": np.zeros(masks.size, dtype=np.int64),
+                "mask": masks[order],
+                "size": sizes[order],
+                "count": noisy[order],
+                "law": np.zeros(masks.size, dtype=np.int32),
+            },
+            "members": {"item": members},
+        },
+    )

@@ -1,0 +1,1 @@
+"""Empirical risk minimisation to a certified gradient, shared by the classifier and the importance weights."""

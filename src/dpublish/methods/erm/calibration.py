@@ -1,0 +1,166 @@
+"""How much noise a private linear model needs, in exact arithmetic and from public facts alone.
+
+Logarithms and exponentials are evaluated as balls and rounded against the user; every number that reaches the noise is a
+`Fraction`. The theorems are in private_classifier.proof.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from flint import arb, ctx
+
+from dpublish.methods.erm.losses import Loss
+from dpublish.methods.erm.solver import rounding_bound
+from dpublish.noise.balls import fraction_ball
+from dpublish.noise.base import Noise
+
+_PRECISION = 192
+_SOLVER_ROOM = 1 << 10
+_SOLVER_SHARE = Fraction(1, 1 << 16)
+_TILT_FINENESS = Fraction(1, 1 << 20)
+_OUTPUT_FINENESS = Fraction(1, 1 << 10)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """Public facts of one binary model. `moved_rows` is how many rows a unit adds and takes away together."""
+
+    epsilon: Fraction
+    dimension: int
+    normaliser: int
+    rows_per_unit: int
+    moved_rows: int
+    loss: Loss
+    regularization: Fraction
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tilt:
+    """The random linear term of objective perturbation: noise of density prop. to exp(-epsilon |b| / sensitivity) on a grid."""
+
+    epsilon: Fraction
+    sensitivity: Fraction
+    grid: Fraction
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """What to minimise, how far, and what noise to add to the answer. `ridge` is a double, `tolerance` a power of two."""
+
+    ridge: Fraction
+    tolerance: Fraction
+    sensitivity: Fraction
+    epsilon: Fraction
+    grid: Fraction
+    tilt: Tilt | None = None
+
+    def noise_length(self, dimension: int, normaliser: int) -> float:
+        """The expected length of all noise in the coefficients (an upper bound, where the noise is in the objective)."""
+        direct = dimension * self.sensitivity / self.epsilon
+        if self.tilt is None:
+            return float(direct)
+        return float(direct + dimension * self.tilt.sensitivity / self.tilt.epsilon / (normaliser * self.ridge))
+
+
+def for_output(setting: Setting) -> Calibration:
+    """Theorem 1: the minimiser moves by at most moved_rows / (N lambda), the computed one by 2 tolerance / lambda more."""
+    tolerance = solver_tolerance(setting, setting.regularization, tilt_length=0.0)
+    sensitivity = (Fraction(setting.moved_rows, setting.normaliser) + 2 * tolerance) / setting.regularization
+    grid = power_of_two_below(sensitivity / setting.epsilon * _OUTPUT_FINENESS)
+    return Calibration(
+        ridge=setting.regularization, tolerance=tolerance, sensitivity=sensitivity, epsilon=setting.epsilon, grid=grid
+    )
+
+
+def for_objective(setting: Setting, *, release_share: Fraction) -> Calibration:
+    """Theorem 2: epsilon = (noise in the objective) + (Jacobian) + release_share * epsilon for everything that is not ideal."""
+    release_epsilon = setting.epsilon * release_share
+    objective_epsilon = setting.epsilon - release_epsilon
+    ridge = setting.regularization
+    jacobian = jacobian_loss(setting, ridge)
+    if 2 * jacobian > objective_epsilon:
+        ridge = max(ridge, ridge_for(setting, objective_epsilon / 2))
+        jacobian = jacobian_loss(setting, ridge)
+    tilt_epsilon = round_down(objective_epsilon - jacobian)
+    tilt_scale = setting.moved_rows / tilt_epsilon
+    tilt = Tilt(
+        epsilon=tilt_epsilon,
+        sensitivity=Fraction(setting.moved_rows),
+        grid=power_of_two_below(tilt_scale * _TILT_FINENESS),
+    )
+    tolerance = solver_tolerance(setting, ridge, tilt_length=4.0 * float((setting.dimension + 10) * tilt_scale))
+    # half a grid step a coordinate, so at most sqrt(d)/2 steps in length
+    rounding = tilt.grid * (math.isqrt(setting.dimension) + 1) / 2
+    sensitivity = 2 * (tolerance + rounding / setting.normaliser) / ridge
+    grid = power_of_two_below(sensitivity / release_epsilon / 16)
+    return Calibration(ridge=ridge, tolerance=tolerance, sensitivity=sensitivity, epsilon=release_epsilon, grid=grid, tilt=tilt)
+
+
+def jacobian_loss(setting: Setting, ridge: Fraction) -> Fraction:
+    """An upper bound on rows_per_unit * log(1 + c / (N ridge)), c the curvature bound of the loss."""
+    with ctx.workprec(_PRECISION):
+        inside = fraction_ball(1 + setting.loss.curvature_bound / (setting.normaliser * ridge))
+        return _exact((arb(setting.rows_per_unit) * inside.log()).upper())
+
+
+def ridge_for(setting: Setting, loss: Fraction) -> Fraction:
+    """A double just above c / (N (exp(loss / rows_per_unit) - 1)), which keeps jacobian_loss at or below `loss`."""
+    with ctx.workprec(_PRECISION):
+        growth = _exact(fraction_ball(loss / setting.rows_per_unit).expm1().lower())
+    # the last factor outweighs the rounding up in jacobian_loss
+    least = setting.loss.curvature_bound / (setting.normaliser * growth)
+    return double_above(least * (1 + Fraction(1, 1 << 40)))
+
+
+def solver_tolerance(setting: Setting, ridge: Fraction, *, tilt_length: float) -> Fraction:
+    """A power of two that costs little noise and that double precision reaches with plenty of room."""
+    reached = rounding_bound(
+        rows=setting.normaliser,
+        mass=float(setting.normaliser),
+        heaviest=1.0,
+        dimension=setting.dimension,
+        normaliser=setting.normaliser,
+        loss=setting.loss,
+        ridge=float(ridge),
+        length=math.sqrt(2.0 / float(ridge)) + 2.0 * tilt_length / (setting.normaliser * float(ridge)),
+        tilt_length=tilt_length,
+    )
+    return 2 * power_of_two_below(max(_SOLVER_SHARE / setting.normaliser, _SOLVER_ROOM * Fraction(reached)))
+
+
+def draw_tilt(noise: Noise, dimension: int, tilt: Tilt | None, label: str) -> list[Fraction]:
+    """The random linear term, exactly; zero where there is none."""
+    if tilt is None:
+        return [Fraction(0)] * dimension
+    steps = noise.gamma_norm(
+        [Fraction(0)] * dimension, grid=tilt.grid, sensitivity=tilt.sensitivity, epsilon=tilt.epsilon, label=label
+    )
+    return [step * tilt.grid for step in steps]
+
+
+def power_of_two_below(value: Fraction) -> Fraction:
+    """The largest power of two that is at most `value`."""
+    exponent = value.numerator.bit_length() - value.denominator.bit_length()
+    power = Fraction(2) ** exponent
+    return power if power <= value else power / 2
+
+
+def double_above(value: Fraction) -> Fraction:
+    """A double that is at least `value`, as a Fraction; the next one at most."""
+    near = float(value)
+    return Fraction(near if Fraction(near) >= value else math.nextafter(near, math.inf))
+
+
+def round_down(value: Fraction) -> Fraction:
+    """A short positive fraction just below a positive value."""
+    step = power_of_two_below(value) / (1 << 40)
+    return (value // step) * step
+
+
+def _exact(ball: arb) -> Fraction:
+    """The number that a ball of radius zero stands for."""
+    mantissa, exponent = ball.man_exp()
+    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)

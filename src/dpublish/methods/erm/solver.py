@@ -1,0 +1,172 @@
+"""Regularised risk minimisation to a certified gradient.
+
+In: coded rows (private), their labels and weights, a loss and public constants. Out: a vector f such that the exact gradient of
+
+    J(f) = (1/N) sum_i w_i loss(y_i x_i . f) + (ridge/2) |f|^2 + (tilt . f) / N
+
+at f is surely no longer than a public tolerance. "Surely" means that the rounding errors of computing the gradient are bounded
+and added to its computed length (solver.proof.md). J is ridge-strongly convex, so f is within tolerance / ridge of the
+minimiser.
+
+Doubles get there in practice (descent.py). Where they do not, balls of growing precision do (settle.py), whatever the rows are:
+there is no table on which `minimise` fails.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from dpublish.methods.erm.design import BLOCK, CHUNK, SUM_BITS, Design
+from dpublish.methods.erm.losses import Loss
+from dpublish.models.linear_features import FloatArray
+
+UNIT = 2.0**-53
+
+
+@dataclass(frozen=True)
+class Problem:
+    """J. `signs` are the labels, +1 or -1; `weights` are 1 where left out.
+
+    `tilt` is the linear term of objective perturbation. Its doubles are the nearest to `exact_tilt`, where that is given.
+    """
+
+    design: Design
+    signs: FloatArray
+    loss: Loss
+    normaliser: int
+    ridge: float
+    tilt: FloatArray
+    weights: FloatArray | None = None
+    exact_tilt: Sequence[Fraction] | None = None
+
+    def __repr__(self) -> str:
+        return "Problem(private)"
+
+    @cached_property
+    def mass(self) -> float:
+        """All weights added up, or a little more."""
+        if self.weights is None:
+            return float(self.design.rows)
+        return math.fsum(self.weights.tolist()) * (1.0 + 2.0**-50)
+
+    @cached_property
+    def heaviest(self) -> float:
+        return 1.0 if self.weights is None or not self.weights.size else max(1.0, float(self.weights.max()))
+
+    def margins(self, point: FloatArray) -> FloatArray:
+        margins = self.design.products(point)
+        margins *= self.signs
+        return margins
+
+    def weighted(self, values: FloatArray, rows: slice) -> FloatArray:
+        return values if self.weights is None else values * self.weights[rows]
+
+    def gradient(self, point: FloatArray, margins: FloatArray) -> FloatArray:
+        unit = sum_unit(self.heaviest)
+
+        def amounts(rows: slice) -> np.ndarray:
+            slopes = self.weighted(self.loss.slopes(margins[rows]), rows) * self.signs[rows]
+            return np.rint(slopes / unit).astype(np.int64)
+
+        total = self.design.sum_of(amounts) * unit
+        gradient: FloatArray = (total + self.tilt) / self.normaliser + self.ridge * point
+        return gradient
+
+    def hessian(self, margins: FloatArray, stride: int = 1) -> FloatArray:
+        """The Hessian, from every stride-th row."""
+        weights = self.weighted(self.loss.curvatures(margins), slice(None))
+        hessian = self.design.gram(weights, stride) / self.normaliser
+        hessian.flat[:: self.design.dimension + 1] += self.ridge
+        return hessian
+
+
+def sum_unit(heaviest: float) -> float:
+    """Slopes are rounded to multiples of this power of two, of which a chunk of rows adds up to less than 2^SUM_BITS."""
+    bits = math.ceil(math.log2(heaviest))
+    if 2.0**bits < heaviest:  # the logarithm is rounded too
+        bits += 1
+    return 2.0 ** (bits - SUM_BITS) * CHUNK
+
+
+def rounding_bound(
+    *,
+    rows: int,
+    mass: float,
+    heaviest: float,
+    dimension: int,
+    normaliser: int,
+    loss: Loss,
+    ridge: float,
+    length: float,
+    tilt_length: float,
+) -> float:
+    """How far the computed gradient at a point of this length may be from the exact one, in Euclidean norm."""
+    weight = mass / normaliser
+    margin_error = (2 * dimension + 4) * UNIT * length
+    slope_error = float(loss.curvature_bound) * margin_error + loss.slope_error + 2 * UNIT
+    rounded = rows / normaliser * sum_unit(heaviest)
+    sums = (BLOCK + 8) * UNIT * weight
+    tail = 8 * UNIT * (weight + ridge * length + tilt_length / normaliser)
+    # the factor pays for second-order terms and for the roundings of this formula
+    return 2.0 * (weight * slope_error + rounded + sums + tail)
+
+
+def certified_length(problem: Problem, point: FloatArray, gradient: FloatArray) -> float:
+    """An upper bound on the length of the exact gradient."""
+    error = rounding_bound(
+        rows=problem.design.rows,
+        mass=problem.mass,
+        heaviest=problem.heaviest,
+        dimension=problem.design.dimension,
+        normaliser=problem.normaliser,
+        loss=problem.loss,
+        ridge=problem.ridge,
+        length=length_of(point),
+        tilt_length=length_of(problem.tilt),
+    )
+    return (length_of(gradient) + error) * (1.0 + 2.0**-40)
+
+
+def certified(problem: Problem, point: FloatArray, tolerance: float) -> bool:
+    """Whether the exact gradient at `point` is surely no longer than `tolerance`. False where anything is not finite."""
+    if not bool(np.isfinite(point).all()):
+        return False
+    gradient = problem.gradient(point, problem.margins(point))
+    return certified_length(problem, point, gradient) <= tolerance
+
+
+def minimise(problem: Problem, tolerance: Fraction | float) -> list[Fraction]:
+    """A point whose exact gradient is surely no longer than `tolerance`. Never fails, and draws nothing."""
+    from dpublish.methods.erm.certified_newton import settle
+    from dpublish.methods.erm.descent import descend
+
+    with np.errstate(all="ignore"):
+        point = descend(problem, float(tolerance))
+        if certified(problem, point, float(tolerance)):
+            return [Fraction(value) for value in point.tolist()]
+    return settle(problem, Fraction(tolerance), point)
+
+
+def nearest_doubles(values: Sequence[Fraction]) -> FloatArray:
+    """The doubles nearest to exact numbers, infinite beyond their range: such a tilt cannot be certified, and is settled."""
+
+    def nearest(value: Fraction) -> float:
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf if value > 0 else -math.inf
+
+    return np.array([nearest(value) for value in values], dtype=np.float64)
+
+
+def length_of(vector: FloatArray) -> float:
+    """The length; infinite, where squares are too large for doubles."""
+    if not float(np.abs(vector).max(initial=0.0)) < 2.0**500:
+        return math.inf
+    return math.sqrt(math.fsum((vector * vector).tolist()))

@@ -1,0 +1,169 @@
+"""Settings of the wrong type are refused by name when a method is set up, instead of failing somewhere inside its plan."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import numbers
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from dpublish.declare.schema import Schema
+from dpublish.errors import InputError, PlanError
+from dpublish.privacy.cost import Cost, exact
+from dpublish.privacy.plan import Plan
+
+_WORDS: Mapping[Any, str] = {
+    int: "a whole number",
+    bool: "true or false",
+    str: "a text",
+    float: "a number",
+    Fraction: "a number",
+    type(None): "left out",
+}
+
+
+MOST = Fraction(10**12)
+LARGEST_SETTING = Fraction(10**100)
+"""Floats can multiply such numbers a few times; methods have narrower limits of their own, and words for them."""
+LEAST = {"epsilon": Fraction(1, 10**6), "rho": Fraction(1, 10**12), "delta": Fraction(1, 10**300)}
+"""Below, noise would be wider than the numbers that a release may hold, so that a paid release could not be opened."""
+
+
+def check_cost(cost: Cost, rows_per_unit: int) -> None:
+    """What a plan promises is worked out in floats, which end long before exact amounts do."""
+    widened = {"epsilon": rows_per_unit, "rho": rows_per_unit**2, "delta": 1}  # noise grows with the rows of a unit
+    for name, least in LEAST.items():
+        amount, least = getattr(cost, name), least * widened[name]
+        if amount and not least <= amount <= MOST:
+            size = "small" if amount < least else "large"
+            units = f" for units of up to {rows_per_unit:,} rows" if widened[name] > 1 else ""
+            raise PlanError(
+                f"{name} is so {size} that nothing can be planned with it{units}. Use {float(least):g} to {float(MOST):g}."
+            )
+
+
+def guarded(plan: Callable[..., Plan]) -> Callable[..., Plan]:
+    """A `plan` that checks the cost first."""
+
+    @functools.wraps(plan)
+    def checked(self: Any, schema: Schema, cost: Cost) -> Plan:
+        check_cost(cost, schema.unit.max_rows)
+        return plan(self, schema, cost)
+
+    return checked
+
+
+class Checked:
+    """What methods and online methods share: settings of their declared types, and plans that check the cost first."""
+
+    def __init_subclass__(cls, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        if "plan" in vars(cls):
+            cls.plan = guarded(vars(cls)["plan"])  # type: ignore[attr-defined]
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+def check_fields(method: Any) -> None:
+    """Hold every field of a dataclass to its declared type. Ranges, and which texts are known, are the method's business, but
+    for amounts beyond those that floats can work with."""
+    kind: Any = type(method)
+    for name, hint in _hints(kind).items():
+        value = getattr(method, name)
+        if not fits(value, hint):
+            raise PlanError(f"{name} must be {wanted(hint)}, not {_shown(value)}.")
+        if Fraction in get_args(hint):
+            _check_amount(name, value)
+        # a manifest quotes settings, and knows no numbers of numpy and no decimals
+        if isinstance(value, np.number):
+            object.__setattr__(method, name, value.item())
+        elif isinstance(value, Decimal) and Fraction not in get_args(hint):
+            object.__setattr__(method, name, float(value))
+        elif isinstance(value, list | tuple) and any(isinstance(item, np.number) for item in value):
+            object.__setattr__(
+                method, name, type(value)(item.item() if isinstance(item, np.number) else item for item in value)
+            )
+
+
+def _check_amount(name: str, value: Any) -> None:
+    try:
+        amount = abs(exact(value, name))
+    except (InputError, TypeError, ValueError):
+        return  # the method says what it wants instead, a name among other things
+    if amount and not 1 / LARGEST_SETTING <= amount <= LARGEST_SETTING:
+        size = "small" if amount < 1 else "large"
+        raise PlanError(f"{name} is so {size} that nothing can be planned with it, {_shown(value)}.")
+
+
+@functools.cache
+def _hints(method: Any) -> dict[str, Any]:
+    hints = get_type_hints(method)
+    return {field.name: hints[field.name] for field in dataclasses.fields(method)}
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value may stand where `hint` is declared; numbers of numpy and decimals count as numbers."""
+    if hint is Any or hint is object:
+        return True
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        return any(fits(value, choice) for choice in get_args(hint))
+    if origin is Literal:
+        return isinstance(value, tuple({type(choice) for choice in get_args(hint)}))
+    if origin is not None:
+        return _fits_generic(value, origin, get_args(hint))
+    if hint is int:
+        return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if hint in (float, Fraction):
+        return isinstance(value, numbers.Real | Decimal) and not isinstance(value, bool)
+    return isinstance(value, hint)
+
+
+def _fits_generic(value: Any, origin: Any, inner: tuple[Any, ...]) -> bool:
+    if origin is Callable:
+        return callable(value)
+    if issubclass(origin, Mapping):
+        if inner[1] is object and isinstance(value, list | tuple):
+            return True  # a tree of names may be lists all the way up; whoever reads it says what is wrong with it
+        return isinstance(value, Mapping) and all(fits(k, inner[0]) and fits(v, inner[1]) for k, v in value.items())
+    if issubclass(origin, Sequence):
+        # arrays and series are lists to their users; a text, or names without an order, is a mistake
+        if isinstance(value, str | bytes | Mapping | set | frozenset) or not isinstance(value, Iterable):
+            return False
+        return hasattr(value, "__len__") and all(fits(item, inner[0]) for item in value)
+    return isinstance(value, origin)
+
+
+def wanted(hint: Any) -> str:
+    """A declared type in words."""
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        parts = list(dict.fromkeys(wanted(choice) for choice in get_args(hint)))
+        if "a number" in parts:  # exact amounts may be written as texts such as 1/3, and whole numbers are numbers
+            parts = [part for part in parts if part not in ("a text", "a whole number")]
+        return " or ".join(parts)
+    if origin is Literal:
+        return "one of " + ", ".join(str(choice) for choice in get_args(hint))
+    if origin is Callable:
+        return "a function"
+    if origin is not None and issubclass(origin, Mapping):
+        return "a table by name"
+    if origin is not None:
+        inner: Any = get_args(hint)[0] if get_args(hint) else object
+        items = {str: "texts", int: "whole numbers"}.get(inner, "things")
+        return f"a list of {items}"
+    return _WORDS.get(hint, f"a {getattr(hint, '__name__', hint)}")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str | int | float | Fraction | None):
+        text = repr(value)
+        return text if len(text) <= 60 else f"{text[:60]}..."
+    return f"a {type(value).__name__}"

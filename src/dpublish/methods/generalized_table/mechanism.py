@@ -1,0 +1,289 @@
+"""A table generalised along taxonomies: the partitioning of set-valued data carried over to columns.
+
+In: rows as codes of a declared domain (private). Out: disjoint regions that cover the domain, each a group of values in every
+column, with noisy counts. Which column a region is split by is chosen privately, by how well it predicts the target.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpublish.declare.domain import Domain
+from dpublish.declare.schema import Schema
+from dpublish.declare.taxonomy import Taxonomy, context_free, written
+from dpublish.errors import PlanError
+from dpublish.methods.base import CodedRows, Content, Mechanism
+from dpublish.methods.generalized_table.split_scores import SplitScore, sensitivity, split_score
+from dpublish.methods.thresholds import laplace_deviation
+from dpublish.noise.base import Noise
+from dpublish.privacy.cost import Cost, exact
+from dpublish.privacy.plan import Plan
+
+Number = Fraction | float | int | str
+LEAF_SHARE = Fraction(1, 2)
+MAX_CODES = 1 << 22
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneralizedTable(Mechanism):
+    """Regions of a table with noisy counts, found by splitting column by column along public taxonomies.
+
+    Input: rows as codes. Neighbours: replace-one or add-remove-one, of a unit with at most c rows.
+    Output: disjoint regions that cover the domain, with noisy counts; their shape is decided by noisy answers alone.
+    Privacy: epsilon-DP (theorem 1 of generalized_table.proof.md): every row meets one chain of choices and counts.
+    Relies on: `Noise.choose` and `Noise.laplace` being exact; rows per unit bounded by c before the run.
+    Shows / hides: fine regions where rows are many, coarse ones where they are few; hides which fine cells are occupied.
+    Accuracy: a region's count has noise of scale between s / epsilon and 2s / epsilon, s = c or 2c; inside, rows count as even.
+
+    Parameters
+    ----------
+    columns : names of the columns; all declared columns when left out.
+    target : the column that splits should predict; the schema's target when left out. Without one, columns take turns.
+    score : "max" (most frequent class), "gini" or "information-gain".
+    fanout : how many neighbouring values or groups a context-free taxonomy joins a level.
+    taxonomies : your own, a column's name to nested groups of its labels, as Python or JSON.
+    splits : how many splits a row may pass at most.
+    split_at : a region is split on while its noisy count is above this many noise scales.
+    bins : number of bins for numeric columns that declare none.
+    """
+
+    method: ClassVar[str] = "generalized-table"
+    kind: ClassVar[str] = "generalized-table"
+
+    columns: Sequence[str] | None = None
+    target: str | None = None
+    score: SplitScore = "max"
+    fanout: int = 4
+    taxonomies: str | Mapping[str, object] | None = None
+    splits: int = 8
+    split_at: Number = 8
+    bins: int | None = None
+
+    def plan(self, schema: Schema, cost: Cost) -> Plan:
+        if schema.items is not None:
+            raise PlanError("A generalised table needs [columns]; this schema declares set-valued data ([items]).")
+        if cost.kind != "pure" or cost.epsilon <= 0:
+            raise PlanError("A generalised table costs a pure epsilon above 0: give epsilon = ... and leave delta and rho out.")
+        names = list(self.columns) if self.columns is not None else list(schema.columns)
+        target = self.target if self.target is not None else schema.target
+        if len(set(names)) != len(names) or not names:
+            raise PlanError("Name at least one column, and none twice.")
+        if target is not None and target not in names:
+            names.append(target)
+        if self.score not in ("max", "gini", "information-gain"):
+            raise PlanError(f"score must be max, gini or information-gain, not '{self.score}'.")
+        if isinstance(self.splits, bool) or not 1 <= self.splits <= 1000:
+            raise PlanError(f"splits must be a whole number from 1 to 1000, not {self.splits}.")
+        if exact(self.split_at, "split_at") <= 0:
+            raise PlanError(f"split_at must be above 0, not {self.split_at}.")
+        size = schema.size_or_nominal
+        rows = None if size is None else size * schema.unit.max_rows
+        domain = schema.domain(names, rows=rows, bins=self.bins if rows is None or self.bins else None)
+        trees = self.trees(domain)
+        steps = max(1, min(self.splits, sum(int(t.height[0]) for t, name in zip(trees, names, strict=True) if name != target)))
+        scale_of = Fraction(schema.unit.max_rows * (2 if schema.neighbours == "replace-one" else 1))
+        step = cost.epsilon * (1 - LEAF_SHARE) / steps
+        facts: dict[str, Any] = {
+            "sensitivity": str(scale_of),
+            "steps": steps,
+            "step_epsilon": str(step),
+            "target": target,
+            "finest_scale": str(scale_of / (cost.epsilon * LEAF_SHARE)),
+            "coarsest_scale": str(scale_of / cost.epsilon),
+            "count_standard_deviation": laplace_deviation(scale_of / (cost.epsilon * LEAF_SHARE)),
+        }
+        chooser = f"The column to split by is chosen by {self.score} on '{target}'" if target else "Columns are split in turn"
+        return Plan(
+            method=self.method,
+            kind=self.kind,
+            schema=schema,
+            cost=cost,
+            parameters={
+                "columns": names,
+                "target": target,
+                "score": self.score,
+                "fanout": self.fanout,
+                "taxonomies": self.taxonomies if isinstance(self.taxonomies, str) or self.taxonomies is None
+                else dict(self.taxonomies),
+                "splits": self.splits,
+                "split_at": str(exact(self.split_at, "split_at")),
+                "bins": self.bins,
+            },
+            domain=domain,
+            facts=facts,
+            sentences=(
+                f"Regions over {' x '.join(names)}: {domain.size:,} cells, at most {steps} splits deep.",
+                f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
+                f"{chooser}; counts have noise of scale up to {float(Fraction(facts['finest_scale'])):.4g}.",
+            ),
+        )  # fmt: skip
+
+    def needs(self, plan: Plan) -> CodedRows:
+        assert plan.domain is not None
+        return CodedRows(plan.domain)
+
+    def run(self, noise: Noise, numbers: Sequence[NDArray[Any]], plan: Plan) -> Content:
+        assert plan.domain is not None
+        return noisy_regions(
+            noise, numbers, plan, trees=self.trees(plan.domain), score=self.score, split_at=exact(self.split_at, "split_at")
+        )
+
+    def trees(self, domain: Domain) -> list[Taxonomy]:
+        """One taxonomy a column, over its codes."""
+        given: object = self.taxonomies or {}
+        if isinstance(given, str):
+            try:
+                given = json.loads(given)
+            except json.JSONDecodeError as error:
+                raise PlanError(f"taxonomies is not valid JSON: {error}.") from None
+        if not isinstance(given, Mapping) or set(given) - set(domain.names):
+            raise PlanError(f"taxonomies must name columns of the release: {', '.join(domain.names)}.")
+        for axis in domain.axes:
+            if axis.cardinality > MAX_CODES:
+                raise PlanError(
+                    f"Column '{axis.name}' has {axis.cardinality:,} values; a tree over them is kept, so at most {MAX_CODES:,} "
+                    "fit. Declare bins for it."
+                )
+        return [
+            written(given[axis.name], axis.labels) if axis.name in given else context_free(axis.cardinality, self.fanout)
+            for axis in domain.axes
+        ]
+
+
+@dataclass
+class _Region:
+    """`nodes` holds a node a column (a leaf as its position, a group as ~number); `rows` are private."""
+
+    nodes: tuple[int, ...]
+    rows: NDArray[np.int64]
+    depth: int
+
+
+def noisy_regions(
+    noise: Noise,
+    numbers: Sequence[NDArray[Any]],
+    plan: Plan,
+    *,
+    trees: Sequence[Taxonomy],
+    score: SplitScore,
+    split_at: Fraction,
+) -> Content:
+    """The mechanism: split while noisy counts are large, then count every region with all that is left of its budget."""
+    assert plan.domain is not None
+    facts = plan.facts
+    per_unit, step, steps = Fraction(facts["sensitivity"]), Fraction(facts["step_epsilon"]), int(facts["steps"])
+    codes = [_positions(tree)[column] for tree, column in zip(trees, numbers, strict=True)]
+    target = plan.domain.names.index(facts["target"]) if facts["target"] is not None else None
+    # half of a step chooses the column, half counts the parts; without a target there is nothing to choose
+    choice = step / 2 if target is not None else Fraction(0)
+    count_epsilon = step - choice
+    threshold = int(split_at * per_unit / count_epsilon)
+    start = np.arange(codes[0].size if codes else 0, dtype=np.int64)
+    waiting = [_Region(tuple(~0 for _ in trees), start, 0)]
+    done: list[_Region] = []
+    while waiting:
+        region = waiting.pop(0)
+        open_columns = [place for place, node in enumerate(region.nodes) if node < 0 and place != target]
+        if region.depth == steps or not open_columns:
+            done.append(region)
+            continue
+        place = open_columns[region.depth % len(open_columns)]
+        if target is not None:
+            # even a single open column is chosen, so that every split costs the same whatever is left to split
+            scores = [split_score(score, _table(codes, region, trees, c, target, plan.domain)) for c in open_columns]
+            limit = per_unit * sensitivity(score, plan.domain.axes[target].cardinality)
+            place = open_columns[
+                noise.choose(
+                    scores, sensitivity=limit, epsilon=choice, monotone=score == "max" and per_unit == 1, label="column"
+                )
+            ]
+        parts, which = _split(codes, region, trees, place)
+        sizes = np.bincount(which, minlength=len(parts)).astype(np.int64)
+        noisy = noise.laplace(sizes, sensitivity=per_unit, epsilon=count_epsilon, label="parts")
+        for number, nodes in enumerate(parts):
+            child = _Region(nodes, region.rows[which == number], region.depth + 1)
+            (waiting if noisy[number] > threshold else done).append(child)
+    if target is not None:
+        done = [part for region in done for part in _by_class(codes, region, trees[target], target)]
+    return _counted(noise, done, trees, plan, per_unit, step, steps)
+
+
+def _by_class(codes: Sequence[NDArray[Any]], region: _Region, tree: Taxonomy, target: int) -> list[_Region]:
+    """A finished region by every value of the target, which splits never touch: disjoint parts, counted side by side."""
+    classes = codes[target][region.rows]
+    return [
+        _Region((*region.nodes[:target], value, *region.nodes[target + 1 :]), region.rows[classes == value], region.depth)
+        for value in range(tree.items)
+    ]
+
+
+def _counted(
+    noise: Noise, regions: list[_Region], trees: Sequence[Taxonomy], plan: Plan, per_unit: Fraction, step: Fraction, steps: int
+) -> Content:
+    assert plan.domain is not None
+    regions = sorted(regions, key=lambda region: (region.depth, region.nodes))
+    counts, scales = [], []
+    for depth in range(steps + 1):
+        alike = [region for region in regions if region.depth == depth]
+        if not alike:
+            continue
+        epsilon = plan.cost.epsilon - depth * step
+        sizes = np.array([region.rows.size for region in alike], dtype=np.int64)
+        counts.append(noise.laplace(sizes, sensitivity=per_unit, epsilon=epsilon, label="region"))
+        scales += [depth] * len(alike)
+    bounds: dict[str, NDArray[Any]] = {}
+    for place in range(len(trees)):
+        edges = [_stretch(trees[place], region.nodes[place]) for region in regions]
+        bounds[f"low_{place}"] = np.array([low for low, _ in edges], dtype=np.int32)
+        bounds[f"high_{place}"] = np.array([high for _, high in edges], dtype=np.int32)
+    return Content(
+        facts={
+            "scales": [str(per_unit / (plan.cost.epsilon - depth * step)) for depth in range(steps + 1)],
+            "target": plan.facts["target"],
+        },
+        tables={
+            "regions": {
+                **bounds,
+                "count": np.concatenate(counts) if counts else np.empty(0, dtype=np.int64),
+                "depth": np.array(scales, dtype=np.int32),
+            },
+            **{f"order_{place}": {"code": tree.order} for place, tree in enumerate(trees)},
+        },
+    )
+
+
+def _positions(tree: Taxonomy) -> NDArray[np.int32]:
+    """Code to position in the taxonomy."""
+    position = np.empty(tree.items, dtype=np.int32)
+    position[tree.order] = np.arange(tree.items, dtype=np.int32)
+    return position
+
+
+def _stretch(tree: Taxonomy, node: int) -> tuple[int, int]:
+    return (node, node + 1) if node >= 0 else (int(tree.start[~node]), int(tree.stop[~node]))
+
+
+def _split(
+    codes: Sequence[NDArray[Any]], region: _Region, trees: Sequence[Taxonomy], place: int
+) -> tuple[list[tuple[int, ...]], NDArray[np.int64]]:
+    """The parts of a region by one column, all of them, and which part each of its rows is in."""
+    tree, node = trees[place], ~region.nodes[place]
+    parts = [(*region.nodes[:place], child, *region.nodes[place + 1 :]) for child in tree.children(node)]
+    return parts, tree.ordinal[tree.depth[node]][codes[place][region.rows]].astype(np.int64)
+
+
+def _table(
+    codes: Sequence[NDArray[Any]], region: _Region, trees: Sequence[Taxonomy], place: int, target: int, domain: Domain
+) -> NDArray[np.int64]:
+    """Counts of a region's rows by part and class."""
+    parts, which = _split(codes, region, trees, place)
+    classes = domain.axes[target].cardinality
+    flat = which * classes + codes[target][region.rows]
+    return np.bincount(flat, minlength=len(parts) * classes).reshape(len(parts), classes).astype(np.int64)

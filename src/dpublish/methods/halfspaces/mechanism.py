@@ -1,0 +1,194 @@
+"""Halfspace counts: how many rows lie above a hyperplane, for every hyperplane, from noisy sector counts.
+
+In: how many rows fall into each sector of each projection (private). Out: the same with noise. Chapter 3.6 of Roth's thesis.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dpublish.declare.grid import Grid, TreeShape, grid_of
+from dpublish.declare.schema import Schema
+from dpublish.errors import PlanError
+from dpublish.methods.base import Content, Mechanism, Need
+from dpublish.methods.interval_tree.mechanism import level_sensitivity
+from dpublish.models.sectors import Sectors
+from dpublish.models.thresholded_counts import laplace_cumulants
+from dpublish.noise.base import IntArray, Noise
+from dpublish.privacy.cost import Cost
+from dpublish.privacy.plan import Plan
+from dpublish.workloads import theory
+
+MAX_CELLS = 1 << 22
+MAX_COLUMNS = 64
+
+
+@dataclass(frozen=True)
+class SectorCounts(Need):
+    """A need: how many kept rows fall into each cell of each projection. Answered by an array, one row a projection."""
+
+    sectors: Sectors
+
+
+@dataclass(frozen=True, kw_only=True)
+class Halfspaces(Mechanism):
+    """Noisy counts of the sectors of random projections, from which any halfspace is answered.
+
+    Input: sector counts of the kept rows. Neighbours: replace-one or add-remove-one, of a unit with at most c rows.
+    Output: a noisy count for every sector of every projection; the set of possible outputs is public.
+    Privacy: epsilon-DP (theorem 1 of halfspaces.proof.md).
+    Relies on: `Noise.laplace` being exact; rows per unit bounded by c before counting; projections that ignore the data.
+    Shows / hides: the share of rows on each side of a hyperplane; hides rows nearer to it than the margin.
+    Accuracy: theorem 11 needs far larger k and m than are useful; limits cover noise, cut cells and the spread of projections.
+
+    Parameters
+    ----------
+    columns : numeric or date columns with declared bounds; all of them when left out.
+    k : dimension of the projections, 2 (sectors of a circle) or 3 (cells of a sphere); 2 for one column, else 3.
+    projections : m, how many projections; the answer is the median of theirs. One where k exceeds the number of columns, since
+        nothing is lost there; otherwise 9 when left out.
+    cells : how many cells each circle or sphere is cut into: the resolution of the net of directions.
+    projection_seed : names the public random projections.
+    """
+
+    method: ClassVar[str] = "halfspaces"
+    kind: ClassVar[str] = "halfspaces"
+
+    columns: Sequence[str] | None = None
+    k: int | None = None
+    projections: int | None = None
+    cells: int | None = None
+    projection_seed: int = 0
+
+    def plan(self, schema: Schema, cost: Cost) -> Plan:
+        if schema.items is not None:
+            raise PlanError("Halfspaces need [columns]; this schema declares set-valued data ([items]).")
+        if cost.kind != "pure" or cost.epsilon <= 0:
+            raise PlanError("Halfspaces cost a pure epsilon above 0: give epsilon = ... and leave delta and rho out.")
+        names = self._names(schema)
+        k, projections, cells = self._sizes(len(names))
+        grids = [grid_of(schema.column(name), schema_name=schema.name) for name in names]
+        sectors = Sectors(tuple(grids), k, projections, cells, self.projection_seed)
+        sensitivity = level_sensitivity(schema) * projections
+        scale = sensitivity / cost.epsilon
+        deviation = math.sqrt(laplace_cumulants(scale)[0] * cells / 2)
+        rows = None if schema.size_or_nominal is None else schema.size_or_nominal * schema.unit.max_rows
+        bits = max(grid.bits for grid in grids)
+        asked = theory.halfspace_parameters(0.1, 0.05, 0.1, bits=bits, columns=len(names) + 1)
+        enough = theory.halfspace_log10_sample_size(0.1, 0.05, 0.1, float(cost.epsilon), bits=bits, columns=len(names) + 1)
+        # the corner of the grid and its neighbours along each column that has two positions lie on no common hyperplane
+        shattered = 1 + sum(grid.bits > 0 for grid in grids)
+        least = theory.dimension_lower_bound(shattered, float(cost.epsilon))
+        facts: dict[str, Any] = {
+            "grid": [grid.to_json() for grid in grids],
+            "sensitivity": str(sensitivity),
+            "scale": str(scale),
+            "margin": sectors.margin,
+            "projection_standard_deviation": deviation,
+            "rows": rows,
+            "theorem_11": asked,
+        }
+        sentences = [
+            f"Halfspaces of {' x '.join(names)}: {projections} projection(s) to k = {k}, {cells} cells each.",
+            f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
+            f"The answer of one projection has a standard error of about {deviation:,.4g} rows from noise; the release "
+            "reports the median, valid up to rows within the margin "
+            f"{sectors.margin:.3g} of the hyperplane"
+            + (": nothing is projected away." if sectors.lossless else " and up to what projecting loses."),
+            f"Theorem 11 (error 0.1, margin 0.1) asks for k = {asked['k']:,}, m = {asked['m']:,} and a net of "
+            f"10^{asked['log10_net']:,.0f} directions, with 10^{enough:,.0f} rows; those are out of reach, so its promise does "
+            "not hold here.",
+            f"Nobody can do better than {least:.2g} rows for all halfspaces without a margin (theorem 27, VC dimension "
+            f"{shattered}).",
+        ]
+        warnings = []
+        if not sectors.lossless:
+            warnings.append(
+                f"{len(names)} columns are projected to {k} dimensions: answers near the middle of the data err by a tenth or "
+                "more of the rows. With at most two columns nothing is lost."
+            )
+        if rows is not None and deviation > rows / 4:
+            warnings.append("The noise is as large as the answers: use fewer projections or cells, or a larger epsilon.")
+        return Plan(
+            method=self.method,
+            kind=self.kind,
+            schema=schema,
+            cost=cost,
+            parameters={
+                "columns": list(names),
+                "k": k,
+                "projections": projections,
+                "cells": cells,
+                "projection_seed": self.projection_seed,
+            },
+            domain=TreeShape(tuple(grids), tuple(grid.bits for grid in grids)).domain(),
+            facts=facts,
+            sentences=tuple(sentences),
+            warnings=tuple(warnings),
+        )
+
+    def needs(self, plan: Plan) -> SectorCounts:
+        return SectorCounts(sectors_of(plan.facts["grid"], plan.parameters))
+
+    def run(self, noise: Noise, numbers: IntArray, plan: Plan) -> Content:
+        return noisy_sectors(noise, numbers, plan)
+
+    def _sizes(self, columns: int) -> tuple[int, int, int]:
+        k = self.k if self.k is not None else (2 if columns == 1 else 3)
+        if k not in (2, 3):
+            raise PlanError(f"k must be 2 or 3, not {k}.")
+        lossless = columns + 1 <= k
+        projections = self.projections if self.projections is not None else (1 if lossless else 9)
+        if projections < 1:
+            raise PlanError(f"projections must be at least 1, not {projections}.")
+        if lossless and projections > 1:
+            raise PlanError(f"With {columns} column(s) and k = {k} nothing is projected away: leave projections out.")
+        cells = self.cells if self.cells is not None else (32 if k == 2 else 200)
+        if cells < 4 or (k == 2 and cells % 2):
+            raise PlanError(f"cells must be at least 4, and even when k = 2; it is {cells}.")
+        if projections * cells > MAX_CELLS:
+            raise PlanError(
+                f"{projections:,} projections of {cells:,} cells are {projections * cells:,} counts; at most {MAX_CELLS:,} "
+                "fit. Use fewer projections or cells."
+            )
+        return k, projections, cells
+
+    def _names(self, schema: Schema) -> tuple[str, ...]:
+        if self.columns is None:
+            names = tuple(name for name, column in schema.columns.items() if column.numeric)
+        else:
+            names = tuple(self.columns)
+        if not 1 <= len(names) <= MAX_COLUMNS or len(set(names)) != len(names):
+            raise PlanError(f"columns must list 1 to {MAX_COLUMNS} different numeric columns.")
+        return names
+
+
+def sectors_of(grid: Any, parameters: Any) -> Sectors:
+    return Sectors(
+        tuple(Grid.from_json(item) for item in grid),
+        int(parameters["k"]),
+        int(parameters["projections"]),
+        int(parameters["cells"]),
+        int(parameters["projection_seed"]),
+    )
+
+
+def noisy_sectors(noise: Noise, numbers: IntArray, plan: Plan) -> Content:
+    """The mechanism: noise on every sector count. A row is in one sector of each projection."""
+    noisy = noise.laplace(
+        numbers.reshape(-1), sensitivity=Fraction(plan.facts["sensitivity"]), epsilon=plan.cost.epsilon, label="sectors"
+    )
+    return Content(
+        facts={
+            "grid": plan.facts["grid"],
+            "scale": plan.facts["scale"],
+            **{key: plan.parameters[key] for key in ("k", "projections", "cells", "projection_seed")},
+        },
+        tables={"counts": {"count": np.asarray(noisy, dtype=np.int64)}},
+    )

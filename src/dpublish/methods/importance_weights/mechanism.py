@@ -1,0 +1,240 @@
+"""Importance weights: public rows, weighted so that they stand for the private ones.
+
+In: coded private rows, and public rows that are read before anything is spent. Out: one weight a public row, the coefficients
+that make it, and the noisy numbers they came from. Whoever has the public rows can then estimate any function of a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpublish.declare.domain import MAX_CELLS, Axis, Domain
+from dpublish.declare.schema import Schema
+from dpublish.methods.base import CodedRows, Content, Mechanism
+from dpublish.methods.importance_weights.balanced import BalancedCalibration, balanced_coefficients
+from dpublish.methods.importance_weights.moments import Fit, choose_set, measure
+from dpublish.methods.importance_weights.public_sets import Loaded, load_sets
+from dpublish.methods.importance_weights.records import read_calibration, read_pairs, read_purse
+from dpublish.models.linear_features import FloatArray
+from dpublish.models.public_rows import PublicSet
+from dpublish.models.weight_features import Numbers, WeightFeatures
+from dpublish.noise.base import Noise
+from dpublish.privacy.cost import Cost, exact
+from dpublish.privacy.plan import Plan
+
+Amount = Fraction | float | int | str
+Variant = Literal["moments", "output", "gaussian", "objective"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportanceWeights(Mechanism):
+    """Weights on public rows (Ji and Elkan 2013), by noisy moments or by noisy logistic regression.
+
+    Input: coded rows, and public rows. Neighbours: replace-one or add-remove-one, of a unit with at most c rows.
+    Output: noisy counts or noisy coefficients, and weights that are a function of them and of the public rows.
+    Privacy: epsilon-DP, rho-zCDP or (epsilon, delta)-DP (theorems 1 to 5 of importance_weights.proof.md).
+    Relies on: exact noise; rows per unit bounded by c; the public rows being public, chosen without looking at private ones.
+    Shows / hides: shares of levels and of measured pairs, or d coefficients; nothing else about any row.
+    Accuracy: a share of a level has error about 2 c tables / (epsilon n) under "moments"; `plan` states it for every variant.
+
+    Parameters
+    ----------
+    public : path of a table or of a release (.dpr), a frame, a `SqlSource`, a release, or "uniform" for rows drawn evenly.
+    alternatives : further public sets; which one is used is then chosen privately, for `choice_share` of the cost.
+    columns : columns to weight by; all that schema and public rows have in common when left out.
+    variant : "moments" matches noisy counts; "output", "gaussian", "objective" are logistic regression with noise in the
+        coefficients (gamma-norm, Gaussian) or in the objective.
+    pairs : pairs of columns to use as well, written "a*b"; "*b" means b with every other column.
+    choose_pairs : how many more pairs to choose privately ("moments"); from public facts when left out.
+    bins : number of bins for numeric columns that declare none ("moments").
+    regularization : lambda in the units of features in [0, 1] (logistic variants), or the expected 1 / (size of coefficients)^2
+        ("moments"); chosen from public or released numbers when left out.
+    choice_share : share of the cost for each kind of private choice.
+    release_share : share of epsilon that covers rounding and solver error under "objective".
+    max_weight : weights are cut at this multiple of the mean.
+    publish : "rows" puts the public rows into the release, "hash" only their SHA-256 and their title.
+    titles : what the release calls the public sets, first `public`, then the alternatives; "public 1" and so on when left out.
+        Where they were read from is never published.
+    public_size : how many rows to draw for "uniform".
+    resolution : number of bins that a numeric column is read with (logistic variants).
+    """
+
+    method: ClassVar[str] = "importance-weights"
+    kind: ClassVar[str] = "weighted-rows"
+
+    public: object = None
+    alternatives: Sequence[object] = ()
+    columns: Sequence[str] | None = None
+    variant: Variant = "moments"
+    pairs: Sequence[str] = ()
+    choose_pairs: int | None = None
+    bins: int = 10
+    regularization: Amount | None = None
+    choice_share: Amount = Fraction(1, 10)
+    release_share: Amount = Fraction(1, 50)
+    max_weight: Amount | None = None
+    publish: Literal["rows", "hash"] = "rows"
+    titles: Sequence[str] = ()
+    public_size: int = 10_000
+    resolution: int = 256
+
+    def plan(self, schema: Schema, cost: Cost) -> Plan:
+        from dpublish.methods.importance_weights.plan import plan_weights
+
+        return plan_weights(self, schema, cost)
+
+    def needs(self, plan: Plan) -> CodedRows:
+        assert plan.domain is not None
+        return CodedRows(plan.domain)
+
+    def run(self, noise: Noise, numbers: Sequence[NDArray[Any]], plan: Plan) -> Content:
+        loaded = self.loaded(plan.schema)
+        assert plan.domain is not None
+        assert plan.domain.axes == loaded.axes
+        features = self.features_of(loaded.axes)
+        facts = plan.facts
+        purse = read_purse(facts["purse"])
+        chosen = loaded.sets[choose_set(noise, features, numbers, loaded.sets, purse, facts["nominal_rows"] or 1)]
+        if self.variant == "moments":
+            precision = None if self.regularization is None else float(exact(self.regularization, "regularization"))
+            features, fit = measure(
+                noise, features, numbers, chosen, purse,
+                rounds=facts["rounds"], total=facts["public_total"], precision=precision, largest_pair=facts["largest_pair"],
+            )  # fmt: skip
+            return self._moments_content(plan, features, chosen, fit)
+        calibration = read_calibration(facts["calibration"])
+        multiples = balanced_coefficients(
+            noise, features, numbers, chosen.codes, chosen.base, normaliser=facts["nominal_rows"], calibration=calibration
+        )
+        return self._balanced_content(plan, features, chosen, calibration, multiples)
+
+    @property
+    def _numbers(self) -> Numbers:
+        return "bins" if self.variant == "moments" else "scaled"
+
+    @cached_property
+    def _cache(self) -> dict[str, Loaded]:
+        """Public rows by schema, so that what was planned with is what is run with."""
+        return {}
+
+    def loaded(self, schema: Schema) -> Loaded:
+        if schema.digest not in self._cache:
+            self._cache[schema.digest] = load_sets(
+                (self.public, *self.alternatives),
+                schema,
+                self.columns,
+                numbers=self._numbers,
+                bins=self.bins,
+                resolution=self.resolution,
+                public_size=self.public_size,
+                titles=self.titles,
+            )
+        return self._cache[schema.digest]
+
+    def features_of(self, axes: tuple[Axis, ...]) -> WeightFeatures:
+        return WeightFeatures(axes, read_pairs(self.pairs, [axis.name for axis in axes]), self._numbers)
+
+    def _moments_content(self, plan: Plan, features: WeightFeatures, chosen: PublicSet, fit: Fit) -> Content:
+        assert fit.raked is not None
+        values = np.concatenate([table.counts for table in fit.tables])
+        return self._content(
+            plan, features, chosen, values,
+            coefficients=np.concatenate(fit.raked.coefficients),
+            ridge=np.concatenate(fit.raked.ridges),
+            gradient=np.sqrt(np.concatenate(fit.raked.variances)),
+            masses=fit.raked.masses,
+            facts={"rows": fit.rows, "grid": "1", "coefficient_deviation": 0.0, "sweeps": fit.raked.sweeps},
+        )  # fmt: skip
+
+    def _balanced_content(
+        self,
+        plan: Plan,
+        features: WeightFeatures,
+        chosen: PublicSet,
+        calibration: BalancedCalibration,
+        multiples: NDArray[np.int64],
+    ) -> Content:
+        rows, divisor, size = plan.facts["nominal_rows"], features.divisor, features.dimension
+        coefficients = multiples.astype(np.float64) * float(calibration.grid) / divisor
+        scores = features.scores(chosen.codes, coefficients)
+        masses = chosen.base * np.exp(scores - scores.max())
+        return self._content(
+            plan, features, chosen, multiples,
+            coefficients=coefficients,
+            ridge=np.full(size, float(calibration.ridge) * divisor**2),
+            gradient=np.full(size, calibration.gradient_deviation(size, rows) * divisor),
+            masses=masses / masses.sum(),
+            facts={
+                "rows": float(rows),
+                "grid": str(calibration.grid),
+                "coefficient_deviation": calibration.coefficient_deviation(size) / divisor,
+            },
+        )  # fmt: skip
+
+    def _content(
+        self,
+        plan: Plan,
+        features: WeightFeatures,
+        chosen: PublicSet,
+        values: NDArray[np.int64],
+        *,
+        coefficients: FloatArray,
+        ridge: FloatArray,
+        gradient: FloatArray,
+        masses: FloatArray,
+        facts: dict[str, Any],
+    ) -> Content:
+        """The release. Everything here is a function of noisy numbers and public rows."""
+        if self.max_weight is not None:
+            masses = truncated(masses, float(exact(self.max_weight, "max_weight")))
+        groups = np.concatenate([np.full(group.width, place) for place, group in enumerate(features.groups)])
+        tables: dict[str, dict[str, NDArray[Any]]] = {
+            "weights": {"weight": masses * chosen.rows, "base": chosen.base * chosen.rows},
+            "coefficients": {
+                "group": groups.astype(np.uint32),
+                "value": values.astype(np.int64),
+                "coefficient": coefficients,
+                "ridge": ridge,
+                "deviation": gradient,
+            },
+        }
+        if self.publish == "rows":
+            tables["rows"] = chosen.columns()
+        return Content(
+            facts={
+                "variant": self.variant,
+                "encoding": [axis.to_json() for axis in features.axes],
+                "pairs": [list(pair) for pair in features.pairs],
+                "numbers": features.numbers,
+                "public": {"name": chosen.name, "rows": chosen.rows, "sha256": chosen.digest},
+                "public_total": plan.facts.get("public_total"),
+                **facts,
+            },
+            tables=tables,
+            domain=fitting_domain(features.axes),
+        )
+
+
+def truncated(masses: FloatArray, limit: float) -> FloatArray:
+    """Weights cut at `limit` times their mean, then scaled to add up to 1 again."""
+    cut = np.minimum(masses, limit * masses.sum() / len(masses))
+    shares: FloatArray = cut / cut.sum()
+    return shares
+
+
+def fitting_domain(axes: tuple[Axis, ...]) -> Domain:
+    """As many of the first columns as a manifest's domain may have cells for; the release's facts list all."""
+    size, kept = 1, []
+    for axis in axes:
+        size *= axis.cardinality
+        if size > MAX_CELLS:
+            break
+        kept.append(axis)
+    return Domain(tuple(kept))

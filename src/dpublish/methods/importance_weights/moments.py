@@ -1,0 +1,209 @@
+"""Noisy tables of the private rows, and which tables to buy.
+
+Main effects first, then pairs that were named, then pairs that are chosen one at a time: a choice is a noisy look at which pair
+the weights fitted so far reproduce worst, and is followed by a measurement of that pair and a new fit. The fit reads released
+numbers only.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpublish.models.public_rows import PublicSet
+from dpublish.models.raking.raking import Raked, TableTarget, consistent_shares, rake
+from dpublish.models.weight_features import WeightFeatures
+from dpublish.noise.base import IntArray, Noise
+
+Law = Literal["laplace", "gaussian"]
+Pair = tuple[int, int]
+ROOT_TWO = Fraction(1_414_214, 1_000_000)
+"""A little above the square root of 2."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Purse:
+    """What each step may spend: an epsilon with Laplace noise, a rho with Gaussian noise. All exact, all public.
+
+    `set_choice` and `pair_choice` are always epsilons; `unit_rows` is how many rows a unit has at most, `replaced` whether
+    a unit may be replaced by another.
+    """
+
+    law: Law
+    tables: tuple[Fraction, ...]
+    set_choice: Fraction
+    pair_choice: Fraction
+    pair_table: Fraction
+    unit_rows: int
+    replaced: bool
+
+    @property
+    def l1(self) -> Fraction:
+        """How far one unit moves one table, in L1."""
+        return Fraction(self.unit_rows * (2 if self.replaced else 1))
+
+    @property
+    def l2(self) -> Fraction:
+        """The same in L2: all rows of a unit may lie in one cell, and replaced ones in another."""
+        return self.unit_rows * (ROOT_TWO if self.replaced else Fraction(1))
+
+    def variance(self, amount: Fraction) -> float:
+        """The variance of the noise of one cell."""
+        if self.law == "gaussian":
+            return float(self.l2**2 / (2 * amount))
+        scale = float(self.l1 / amount)
+        # discrete Laplace: 2 r / (1 - r)^2 with r = exp(-1/scale)
+        return float(1.0 / (2.0 * np.sinh(0.5 / scale) ** 2)) if scale > 1e-3 else 0.0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One noisy table."""
+
+    group: int
+    counts: IntArray
+    variance: float
+
+
+def table_counts(features: WeightFeatures, codes: Sequence[NDArray[Any]], axes: Sequence[int]) -> IntArray:
+    """Exact counts of the cells of one column, or of a pair. Private, when the codes are."""
+    first = np.asarray(codes[axes[0]]).astype(np.int64)
+    size = features.axes[axes[0]].cardinality
+    if len(axes) == 2:
+        other = features.axes[axes[1]].cardinality
+        first, size = first * other + np.asarray(codes[axes[1]]).astype(np.int64), size * other
+    return np.bincount(first, minlength=size).astype(np.int64)
+
+
+def noisy_table(noise: Noise, counts: IntArray, purse: Purse, amount: Fraction, label: str) -> IntArray:
+    """One table with noise in every cell."""
+    if purse.law == "gaussian":
+        return noise.gaussian(counts, sensitivity=purse.l2, rho=amount, label=label)
+    return noise.laplace(counts, sensitivity=purse.l1, epsilon=amount, label=label)
+
+
+def choose_set(
+    noise: Noise, features: WeightFeatures, codes: Sequence[NDArray[Any]], sets: Sequence[PublicSet], purse: Purse, rows: int
+) -> int:
+    """Which public set has main effects nearest to the private ones, in L1; `rows` is the public number of private rows."""
+    if len(sets) == 1:
+        return 0
+    private = [table_counts(features, codes, (axis,)) for axis in range(len(features.axes))]
+    scores = []
+    for one in sets:
+        wanted = [
+            np.rint(rows * np.bincount(column.astype(np.int64), weights=one.base, minlength=len(counts))).astype(np.int64)
+            for column, counts in zip(one.codes, private, strict=True)
+        ]
+        scores.append(-sum(int(np.abs(have - want).sum()) for have, want in zip(private, wanted, strict=True)))
+    sensitivity = len(features.axes) * purse.l1
+    return noise.choose(scores, sensitivity=sensitivity, epsilon=purse.set_choice, label="public set")
+
+
+class Fit:
+    """Measured tables and the weights fitted to them. Public: it holds released numbers and public rows."""
+
+    def __init__(self, public: PublicSet, *, total: int | None, precision: float | None) -> None:
+        self._public, self._total, self._precision = public, total, precision
+        self.tables: list[Measured] = []
+        self.raked: Raked | None = None
+
+    @property
+    def rows(self) -> float:
+        """The number of private rows: public, or the best guess from the totals of the noisy tables."""
+        if self._total is not None:
+            return float(self._total)
+        weights = np.array([1.0 / max(table.variance * len(table.counts), 1e-12) for table in self.tables])
+        totals = np.array([float(table.counts.sum()) for table in self.tables])
+        return max(1.0, float(weights @ totals / weights.sum()))
+
+    def refit(self, features: WeightFeatures) -> None:
+        """Fit the weights to all tables, going on from the last fit."""
+        targets = []
+        for table, group in zip(self.tables, features.groups, strict=True):
+            shares, variances = consistent_shares(table.counts.astype(np.float64), table.variance, self.rows)
+            codes = features.group_codes(self._public.codes, group)
+            shape = tuple(features.axes[axis].cardinality for axis in group.axes)
+            targets.append(TableTarget(codes, shares, variances, group.axes, shape))
+        self.raked = rake(targets, self._public.base, precision=self._precision, start=self.raked)
+
+    def expected(self, features: WeightFeatures, pair: Pair) -> IntArray:
+        """What the weights say the counts of a pair are, in whole numbers."""
+        assert self.raked is not None
+        first, second = (self._public.codes[axis].astype(np.int64) for axis in pair)
+        sizes = [features.axes[axis].cardinality for axis in pair]
+        shares = np.bincount(first * sizes[1] + second, weights=self.raked.masses, minlength=sizes[0] * sizes[1])
+        return np.asarray(np.rint(self.rows * shares), dtype=np.int64)
+
+
+def measure(
+    noise: Noise,
+    features: WeightFeatures,
+    codes: Sequence[NDArray[Any]],
+    public: PublicSet,
+    purse: Purse,
+    *,
+    rounds: int,
+    total: int | None,
+    precision: float | None,
+    largest_pair: int,
+) -> tuple[WeightFeatures, Fit]:
+    """The mechanism: noisy tables of all groups of `features`, then `rounds` more pairs, each chosen and then measured."""
+    fit = Fit(public, total=total, precision=precision)
+    for place, (group, amount) in enumerate(zip(features.groups, purse.tables, strict=True)):
+        counts = table_counts(features, codes, group.axes)
+        fit.tables.append(
+            Measured(place, noisy_table(noise, counts, purse, amount, _label(features, group.axes)), purse.variance(amount))
+        )
+    fit.refit(features)
+    open_pairs = candidate_pairs(features, largest_pair)
+    for _ in range(min(rounds, len(open_pairs))):
+        pair = _worst_pair(noise, features, codes, fit, purse, open_pairs)
+        open_pairs.remove(pair)
+        features = WeightFeatures(features.axes, (*features.pairs, pair), features.numbers)
+        counts = noisy_table(noise, table_counts(features, codes, pair), purse, purse.pair_table, _label(features, pair))
+        fit.tables.append(Measured(len(features.groups) - 1, counts, purse.variance(purse.pair_table)))
+        fit.refit(features)
+    return features, fit
+
+
+def candidate_pairs(features: WeightFeatures, largest: int) -> list[Pair]:
+    """Pairs that are not measured yet and have at most `largest` cells."""
+    sizes = [axis.cardinality for axis in features.axes]
+    taken = {tuple(sorted(pair)) for pair in features.pairs}
+    every = itertools.combinations(range(len(sizes)), 2)
+    return [(a, b) for a, b in every if sizes[a] * sizes[b] <= largest and (a, b) not in taken]
+
+
+def pair_cells(features: WeightFeatures, largest: int) -> list[int]:
+    """How many cells each candidate pair has."""
+    sizes = [axis.cardinality for axis in features.axes]
+    return [sizes[a] * sizes[b] for a, b in candidate_pairs(features, largest)]
+
+
+def _worst_pair(
+    noise: Noise,
+    features: WeightFeatures,
+    codes: Sequence[NDArray[Any]],
+    fit: Fit,
+    purse: Purse,
+    pairs: Sequence[Pair],
+) -> Pair:
+    deviation = purse.variance(purse.pair_table) ** 0.5
+    scores = []
+    for pair in pairs:
+        wanted = fit.expected(features, pair)
+        distance = int(np.abs(table_counts(features, codes, pair) - wanted).sum())
+        # a pair with many cells is worth its measurement only if it is off by more than the noise of measuring it
+        scores.append(distance - round(0.8 * deviation * len(wanted)))
+    return pairs[noise.choose(scores, sensitivity=purse.l1, epsilon=purse.pair_choice, label="pair")]
+
+
+def _label(features: WeightFeatures, axes: Sequence[int]) -> str:
+    return " x ".join(features.axes[axis].name for axis in axes)

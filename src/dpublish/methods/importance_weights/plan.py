@@ -1,0 +1,214 @@
+"""The plan of importance weights: what is refused, which tables or which calibration, and what to expect."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from dpublish.declare.domain import Domain
+from dpublish.declare.schema import Schema
+from dpublish.errors import PlanError
+from dpublish.methods.histogram.mechanism import total_is_public
+from dpublish.methods.importance_weights.balanced import heaviest_weight
+from dpublish.methods.importance_weights.moments import candidate_pairs, pair_cells
+from dpublish.methods.importance_weights.planning import (
+    REGULARIZATIONS,
+    Forecast,
+    Money,
+    calibrate,
+    default_rounds,
+    error_table,
+    forecast,
+    gram_of,
+    make_purse,
+    recommended,
+    setting_for,
+)
+from dpublish.methods.importance_weights.public_sets import Loaded
+from dpublish.methods.importance_weights.records import calibration_facts, purse_facts
+from dpublish.methods.importance_weights.wording import balanced_sentences, moment_sentences
+from dpublish.models.weight_features import WeightFeatures
+from dpublish.privacy.cost import Cost, exact, positive
+from dpublish.privacy.plan import Plan
+
+if TYPE_CHECKING:
+    from dpublish.methods.importance_weights.mechanism import ImportanceWeights
+
+MAX_DIMENSION = 1 << 16
+"""Features under "moments": a pass over the rows for each table, and no matrix."""
+MAX_LOGISTIC_DIMENSION = 4096
+"""Features of the logistic variants, which work with a matrix of all pairs of them."""
+
+
+def plan_weights(method: ImportanceWeights, schema: Schema, cost: Cost) -> Plan:
+    """Price the release from public facts and public rows."""
+    _check(method, schema, cost)
+    loaded = method.loaded(schema)
+    features = method.features_of(loaded.axes)
+    most = MAX_DIMENSION if method.variant == "moments" else MAX_LOGISTIC_DIMENSION
+    if features.dimension > most:
+        raise PlanError(
+            f"The columns and pairs have {features.dimension} features; variant = '{method.variant}' takes at most {most}. "
+            "Leave out columns with many levels, or pairs, or use fewer bins."
+        )
+    by_variant = _plan_moments if method.variant == "moments" else _plan_balanced
+    facts, sentences, warnings = by_variant(method, schema, cost, loaded, features, Money.of(cost))
+    return Plan(
+        method=method.method,
+        kind=method.kind,
+        schema=schema,
+        cost=cost,
+        parameters=_parameters(method, loaded, features),
+        domain=Domain(loaded.axes),
+        facts={"variant": method.variant, "dimension": features.dimension, **facts},
+        sentences=tuple(sentences),
+        warnings=(*loaded.warnings, *warnings),
+    )
+
+
+def _check(method: ImportanceWeights, schema: Schema, cost: Cost) -> None:
+    if schema.items is not None:
+        raise PlanError("Importance weights need [columns]; this schema declares set-valued data ([items]).")
+    if method.public is None:
+        raise PlanError('Importance weights need public rows: give public = "FILE" (or "uniform").')
+    if method.variant not in ("moments", "output", "gaussian", "objective"):
+        raise PlanError(f"variant = '{method.variant}' is not known. Use moments, output, gaussian or objective.")
+    if not (cost.epsilon > 0 or cost.rho > 0):
+        raise PlanError("Importance weights cost an epsilon or a rho above 0.")
+    if method.variant in ("output", "objective") and cost.kind != "pure":
+        raise PlanError(f"variant = '{method.variant}' costs a pure epsilon: leave delta and rho out, or use gaussian.")
+    if method.variant == "gaussian" and cost.kind == "pure":
+        raise PlanError("variant = 'gaussian' costs rho, or epsilon with delta: give rho = ... or delta = ...")
+    if method.publish not in ("rows", "hash"):
+        raise PlanError(f"publish = '{method.publish}' is not known. Use rows or hash.")
+    for name, value, least, most in (
+        ("bins", method.bins, 1, 1 << 16),
+        ("resolution", method.resolution, 2, 1 << 16),
+        ("public_size", method.public_size, 1, 10**8),
+        ("choose_pairs", method.choose_pairs or 0, 0, 1000),
+    ):
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise PlanError(f"{name} must be a whole number from {least} to {most}, not {value!r}.")
+    if method.choose_pairs and method.variant != "moments":
+        raise PlanError("choose_pairs belongs to variant = 'moments'. Name pairs = ... instead.")
+    for name, share in (("choice_share", method.choice_share), ("release_share", method.release_share)):
+        if not 0 < exact(share, name) < Fraction(1, 2):
+            raise PlanError(f"{name} must lie between 0 and 1/2, not {share}.")
+    if method.regularization is not None and not 2.0**-32 < float(positive(method.regularization, "regularization")) < 2.0**60:
+        raise PlanError(f"regularization must be of moderate size, not {method.regularization}.")
+    if method.max_weight is not None and positive(method.max_weight, "max_weight") < 1:
+        raise PlanError(f"max_weight must be at least 1 (weights have mean 1), not {method.max_weight}.")
+
+
+def _plan_moments(
+    method: ImportanceWeights, schema: Schema, cost: Cost, loaded: Loaded, features: WeightFeatures, money: Money
+) -> tuple[dict[str, Any], list[str], list[str]]:
+    rows = nominal_rows(schema)
+    largest = largest_pair(rows, money)
+    fitting = len(candidate_pairs(features, largest))
+    wanted = default_rounds(money, rows, len(loaded.axes)) if method.choose_pairs is None else method.choose_pairs
+    rounds = min(wanted, fitting)
+    most = features.dimension + sum(sorted(pair_cells(features, largest))[-rounds:] if rounds else [])
+    if most > MAX_DIMENSION:
+        raise PlanError(
+            f"The columns, pairs and {rounds} more pairs may have {most} features; at most {MAX_DIMENSION} are supported. "
+            "Use a smaller choose_pairs, fewer bins, or leave out columns with many levels."
+        )
+    if len(loaded.sets) > 1 and rows is None:
+        raise PlanError(f"Schema '{schema.name}' declares no nominal_size, and a choice of public sets compares with it.")
+    purse = make_purse(
+        money, schema, [group.codes for group in features.groups],
+        sets=len(loaded.sets), rounds=rounds, choice_share=exact(method.choice_share, "choice_share"),
+    )  # fmt: skip
+    public = total_is_public(schema, Domain(loaded.axes))
+    deviations = [math.sqrt(purse.variance(amount)) for amount in purse.tables]
+    facts: dict[str, Any] = {
+        "sensitivity": str(purse.l1 if purse.law == "laplace" else purse.l2),
+        "law": purse.law,
+        "purse": purse_facts(purse),
+        "rounds": rounds,
+        "largest_pair": largest,
+        "nominal_rows": rows,
+        "public_total": schema.size if public else None,
+        "count_deviations": deviations,
+        "share_errors": None if rows is None else [value / rows for value in deviations],
+    }
+    sentences = moment_sentences(schema, cost, loaded, features, purse, facts)
+    return facts, sentences, []
+
+
+def _plan_balanced(
+    method: ImportanceWeights, schema: Schema, cost: Cost, loaded: Loaded, features: WeightFeatures, money: Money
+) -> tuple[dict[str, Any], list[str], list[str]]:
+    rows = nominal_rows(schema)
+    if rows is None:
+        key = "size" if schema.neighbours == "replace-one" else "nominal_size"
+        raise PlanError(
+            f"Schema '{schema.name}' declares no {key}, and the mean loss is divided by it. Add {key} = ... to [dataset]."
+        )
+    purse = make_purse(
+        money, schema, [1], sets=len(loaded.sets), rounds=0, choice_share=exact(method.choice_share, "choice_share")
+    )
+    money = Money(money.law, purse.tables[0])
+    # theorems 2 to 4 need rows no longer than 1; this holds for every schema, and is checked all the same
+    if features.longest_square() > 1:
+        raise PlanError("The features cannot be scaled to length 1. Leave columns out.")
+    moved = schema.unit.max_rows * (2 if schema.neighbours == "replace-one" else 1)
+    forecasts = forecast(
+        features, gram_of(features, loaded.sets[0]),
+        moved=moved, rows=rows, money=money, regularizations=REGULARIZATIONS,
+    )  # fmt: skip
+    advice = recommended(forecasts)
+    strength = advice if method.regularization is None else float(exact(method.regularization, "regularization"))
+    # the solver sees vectors divided by R, so its ridge is lambda / R^2; a double, so that proof and solver agree on it
+    ridge = Fraction(strength / features.divisor**2)
+    heaviest = max(heaviest_weight(one.base, rows) for one in loaded.sets)
+    widest = max(loaded.sets, key=lambda one: one.rows)
+    setting = setting_for(features, schema, rows, widest, heaviest, ridge)
+    calibration = calibrate(method.variant, setting, money, exact(method.release_share, "release_share"))
+    length = calibration.noise_length(features.dimension, rows) / features.divisor
+    facts: dict[str, Any] = {
+        "sensitivity": str(calibration.sensitivity),
+        "purse": purse_facts(purse),
+        "nominal_rows": rows,
+        "norm_bound": features.divisor,
+        "regularization": strength,
+        "recommended_regularization": advice,
+        "calibration": calibration_facts(calibration),
+        "expected_noise_length": length,
+        "expected": error_table(forecasts, strength, money),
+    }
+    near: Forecast = min(forecasts, key=lambda one: abs(math.log(one.regularization / strength)))
+    sentences, warnings = balanced_sentences(schema, cost, loaded, features, money, facts, near, method.variant)
+    return facts, sentences, warnings
+
+
+def _parameters(method: ImportanceWeights, loaded: Loaded, features: WeightFeatures) -> dict[str, Any]:
+    names = [axis.name for axis in loaded.axes]
+    return {
+        "public": [{"name": one.name, "rows": one.rows, "sha256": one.digest} for one in loaded.sets],
+        "columns": names,
+        "variant": method.variant,
+        "pairs": [f"{names[a]}*{names[b]}" for a, b in features.pairs],
+        "choose_pairs": method.choose_pairs,
+        "bins": method.bins,
+        "regularization": None if method.regularization is None else str(exact(method.regularization, "regularization")),
+        "choice_share": str(exact(method.choice_share, "choice_share")),
+        "release_share": str(exact(method.release_share, "release_share")),
+        "max_weight": None if method.max_weight is None else str(exact(method.max_weight, "max_weight")),
+        "publish": method.publish,
+        "resolution": method.resolution,
+    }
+
+
+def nominal_rows(schema: Schema) -> int | None:
+    """The public number that stands for the number of private rows."""
+    size = schema.size_or_nominal
+    return None if size is None else size * schema.unit.max_rows
+
+
+def largest_pair(rows: int | None, money: Money) -> int:
+    """How many cells a pair may have to be worth measuring: at least about ten rows a cell for each unit of noise."""
+    epsilon = float(money.amount) if money.law == "laplace" else math.sqrt(2.0 * float(money.amount))
+    return max(4, min(2048, int((rows or 1000) * min(1.0, epsilon) / 10)))

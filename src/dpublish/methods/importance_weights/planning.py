@@ -1,0 +1,222 @@
+"""What importance weights will cost and probably achieve: from the schema and the public rows alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpublish.declare.schema import Schema
+from dpublish.errors import PlanError
+from dpublish.methods.importance_weights.balanced import (
+    BalancedCalibration,
+    BalancedSetting,
+    for_gaussian,
+    for_objective,
+    for_output,
+)
+from dpublish.methods.importance_weights.moments import Law, Purse
+from dpublish.models.linear_features import FloatArray
+from dpublish.models.public_rows import PublicSet
+from dpublish.models.weight_features import WeightFeatures
+from dpublish.privacy.cost import Cost, largest_rho
+
+TYPICAL_COEFFICIENT = 0.5
+"""What a data-free choice of the regularization takes coefficients to be like: weights differ by factors of about e^0.5."""
+
+REGULARIZATIONS = tuple(float(x) for x in np.geomspace(1e-4, 10.0, 61))
+MOST_FOR_PAIRS = Fraction(1, 2)
+"""Share of the money for tables that chosen pairs get at most."""
+_ROWS_A_PAIR = 5000
+"""N epsilon that one privately chosen pair should have behind it."""
+_PARTS = 10**6
+MAX_GRAM_ROWS = 20_000
+
+
+@dataclass(frozen=True)
+class Money:
+    """The cost of a release as what its steps can spend: an epsilon, or a rho."""
+
+    law: Law
+    amount: Fraction
+
+    @classmethod
+    def of(cls, cost: Cost) -> Money:
+        if cost.kind == "pure":
+            return cls("laplace", cost.epsilon)
+        if cost.kind == "zcdp":
+            if cost.delta:
+                raise PlanError("Give rho alone; a delta beside it is not used.")
+            return cls("gaussian", cost.rho)
+        return cls("gaussian", largest_rho(cost.epsilon, cost.delta))
+
+    def choice(self, share: Fraction) -> tuple[Fraction, Fraction]:
+        """An epsilon for choices that use at most `share` of the money, and what is left of the money."""
+        part = self.amount * share
+        if self.law == "laplace":
+            return part, self.amount - part
+        # an epsilon-DP step is (epsilon^2 / 2)-zCDP
+        epsilon = Fraction(math.isqrt(int(2 * part * 10**24)), 10**12)
+        if epsilon == 0:
+            raise PlanError("The share of the cost for choices is too small. Use a larger cost or fewer choices.")
+        return epsilon, self.amount - part
+
+
+def split(amount: Fraction, cells: Sequence[int], law: Law) -> tuple[Fraction, ...]:
+    """Divide money between tables so that the sum of squared errors over all cells is least.
+
+    With epsilon_t a table of k_t cells has squared error prop. to k_t / epsilon_t^2, hence shares prop. to k_t^(1/3); with
+    rho_t it is k_t / rho_t, hence k_t^(1/2).
+    """
+    power = 1 / 3 if law == "laplace" else 1 / 2
+    parts = [max(1, round(_PARTS * size**power)) for size in cells]
+    return tuple(amount * Fraction(part, sum(parts)) for part in parts)
+
+
+def make_purse(money: Money, schema: Schema, tables: Sequence[int], *, sets: int, rounds: int, choice_share: Fraction) -> Purse:
+    """Shares for choosing a public set, for choosing pairs, for the tables named beforehand, and for the chosen pairs."""
+    left, set_choice, pair_choice, pair_table = money, Fraction(0), Fraction(0), Fraction(0)
+    if sets > 1:
+        set_choice, rest = money.choice(choice_share)
+        left = Money(money.law, rest)
+    if rounds:
+        share = choice_share * money.amount / left.amount
+        pair_choice = left.choice(share / rounds)[0]
+        left = Money(money.law, left.amount - share * left.amount)
+        for_pairs = left.amount * pair_share(rounds, len(tables))
+        pair_table = for_pairs / rounds
+        left = Money(money.law, left.amount - for_pairs)
+    return Purse(
+        law=money.law,
+        tables=split(left.amount, tables, money.law),
+        set_choice=set_choice,
+        pair_choice=pair_choice,
+        pair_table=pair_table,
+        unit_rows=schema.unit.max_rows,
+        replaced=schema.neighbours == "replace-one",
+    )
+
+
+def pair_share(rounds: int, tables: int) -> Fraction:
+    """A chosen pair counts as two tables that were named beforehand, so that a few pairs do not drown the columns in noise."""
+    return min(MOST_FOR_PAIRS, Fraction(2 * rounds, 2 * rounds + tables))
+
+
+def default_rounds(money: Money, rows: int | None, columns: int) -> int:
+    """How many pairs to choose privately when nobody says: as many as the noise leaves room for."""
+    if rows is None or columns < 2:
+        return 0
+    epsilon = float(money.amount) if money.law == "laplace" else math.sqrt(2.0 * float(money.amount))
+    return int(min(columns * (columns - 1) // 2, 3 * columns, rows * epsilon // _ROWS_A_PAIR))
+
+
+def gram_of(features: WeightFeatures, public: PublicSet) -> FloatArray:
+    """Second moments of the public rows' vectors (not divided by R), from at most MAX_GRAM_ROWS of them."""
+    step = max(1, -(-public.rows // MAX_GRAM_ROWS))
+    vectors = features.vectors([column[::step] for column in public.codes])
+    base = public.base[::step]
+    gram: FloatArray = (vectors * (base / base.sum())[:, None]).T @ vectors
+    return gram
+
+
+def setting_for(
+    features: WeightFeatures, schema: Schema, rows: int, public: PublicSet, heaviest: float, ridge: Fraction
+) -> BalancedSetting:
+    return BalancedSetting(
+        dimension=features.dimension,
+        normaliser=rows,
+        public_rows=public.rows,
+        rows_per_unit=schema.unit.max_rows,
+        moved_rows=schema.unit.max_rows * (2 if schema.neighbours == "replace-one" else 1),
+        heaviest=heaviest,
+        ridge=ridge,
+    )
+
+
+def calibrate(variant: str, setting: BalancedSetting, money: Money, release_share: Fraction) -> BalancedCalibration:
+    if variant == "output":
+        return for_output(setting, money.amount)
+    if variant == "gaussian":
+        return for_gaussian(setting, money.amount)
+    return for_objective(setting, money.amount, release_share=release_share)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Errors to expect for one regularization, before any private row is read."""
+
+    regularization: float
+    noise_length: float
+    share_error: float
+    shrinkage: float
+
+    @property
+    def error(self) -> float:
+        return math.hypot(self.share_error, self.shrinkage)
+
+    def to_json(self) -> dict[str, float]:
+        return {
+            "regularization": self.regularization,
+            "noise_length": self.noise_length,
+            "share_error": self.share_error,
+            "shrinkage": self.shrinkage,
+        }
+
+
+def forecast(
+    features: WeightFeatures,
+    gram: FloatArray,
+    *,
+    moved: int,
+    rows: int,
+    money: Money,
+    regularizations: Sequence[float],
+) -> list[Forecast]:
+    """Expected noise in the shares of single levels, and what shrinkage does to them, for output noise, at weights near 1.
+
+    A coefficient of typical size is shrunk by lambda / (lambda + h), h the curvature of the balanced loss at zero (half the
+    public second moments); the noise is that of the solution's sensitivity R t / (N lambda). Both are carried to the shares by
+    the public covariance.
+    """
+    dimension = features.dimension
+    mean_square = np.linalg.eigvalsh(gram)
+    spread = np.maximum(mean_square, 0.0)
+    found = []
+    for value in regularizations:
+        step = features.divisor * moved / (rows * value)
+        if money.law == "laplace":
+            deviation = math.sqrt(dimension + 1) * step / float(money.amount)
+            length = dimension * step / float(money.amount)
+        else:
+            deviation = step / math.sqrt(2.0 * float(money.amount))
+            length = math.sqrt(dimension) * deviation
+        # a share's slope is a column of the covariance; its mean square over features is the mean of squared eigenvalues
+        by_noise = deviation * math.sqrt(float((spread**2).mean()))
+        kept = value / (value + 0.5 * spread)
+        by_ridge = TYPICAL_COEFFICIENT * math.sqrt(float(((spread * kept) ** 2).mean()))
+        found.append(Forecast(value, length, by_noise, by_ridge))
+    return found
+
+
+def recommended(forecasts: Sequence[Forecast]) -> float:
+    """The regularization with the least expected error, to two digits."""
+    best = min(forecasts, key=lambda one: one.error).regularization
+    return float(f"{best:.2g}")
+
+
+def error_table(forecasts: Sequence[Forecast], chosen: float, money: Money) -> list[dict[str, Any]]:
+    """Noise and shrinkage around the chosen regularization, at a third of the money, at all of it, and at three times it."""
+    near = sorted(forecasts, key=lambda one: abs(math.log(one.regularization / chosen)))[:13:3]
+    table = []
+    for one in sorted(near, key=lambda found: found.regularization):
+        for times in (1 / 3, 1.0, 3.0):
+            cheaper = times if money.law == "laplace" else math.sqrt(times)
+            entry = one.to_json()
+            entry["noise_length"] /= cheaper
+            entry["share_error"] /= cheaper
+            table.append({"amount": float(money.amount) * times, **entry})
+    return table

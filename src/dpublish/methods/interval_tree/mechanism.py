@@ -1,0 +1,348 @@
+"""A release that answers every interval of one numeric column, or every box of a few.
+
+In: exact counts of the points of a grid (private). Out: a partition of the grid into boxes, with noisy counts of boxes and of
+groups of neighbouring boxes. Chapter 3.4 of Roth's thesis, with PrivTree (Zhang et al. 2016) in place of the binary search.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+
+from dpublish.declare.grid import Boxes, TreeShape, grid_of
+from dpublish.declare.schema import Schema
+from dpublish.errors import PlanError
+from dpublish.methods.base import Content, Mechanism, SparseCounts
+from dpublish.methods.interval_tree.box_bias import Misfit, cells_fit_better
+from dpublish.methods.interval_tree.pilot import Look, cells_serve_better
+from dpublish.methods.interval_tree.points import GridPoints
+from dpublish.methods.interval_tree.trees import BoxCounts, Calibration, binary_search, equal_cells, priv_tree
+from dpublish.models.hierarchical_counts import Hierarchy, best_for_ranges, best_for_weights, spread_points
+from dpublish.models.thresholded_counts import laplace_cumulants
+from dpublish.noise.base import Noise
+from dpublish.privacy.cost import Cost, exact
+from dpublish.privacy.plan import Plan
+from dpublish.workloads import theory
+
+Tree = Literal["privtree", "dyadic", "binary-search"]
+MAX_COLUMNS = 6
+MAX_CELLS = 1 << 22
+SAMPLE_BOXES = 48
+_LOOK_SHARES = (Fraction(1, 48), Fraction(1, 24))
+CROWDED, CROWDED_BOXES = Fraction(4), Fraction(1, 2)
+"""A look is paid for from so many rows times epsilon a position on; below, PrivTree is the better tree in any case. Boxes of
+several columns are cut by far more ranges than intervals are, so unevenness shows earlier."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntervalTree(Mechanism):
+    """Noisy counts of adaptive boxes, from which any interval or box is answered.
+
+    Input: exact counts over a grid of positions. Neighbours: replace-one or add-remove-one, of a unit with at most c rows.
+    Output: boxes that partition the grid and noisy counts; the set of possible outputs follows from the schema alone.
+    Privacy: epsilon-DP (theorems 1 to 6 of interval_tree.proof.md), split between look, shape of the tree and counts.
+    Relies on: `Noise.laplace` being exact; rows per unit bounded by c before counting.
+    Shows / hides: where the points are dense, at a resolution that follows the density; hides how points lie inside a box.
+    Accuracy: the noise of a range grows with a power of the logarithm of the number of boxes; `plan` states it.
+
+    Parameters
+    ----------
+    columns : one to six numeric or date columns with declared bounds; all numeric columns when left out.
+    tree : how the grid is cut: privtree, dyadic (equal cells) or binary-search (the thesis).
+    structure_share : share of epsilon spent on where to cut (privtree and binary-search).
+    look_share : share of epsilon with which privtree looks whether to count every position instead; 0: never. When left out,
+        1/48 for one column and 1/24 for several.
+    max_cells : number of equal cells that dyadic may use.
+    accuracy : the error that binary-search aims for, as a share of the rows.
+    """
+
+    method: ClassVar[str] = "interval-tree"
+    kind: ClassVar[str] = "interval-tree"
+
+    columns: Sequence[str] | None = None
+    tree: Tree = "privtree"
+    structure_share: Fraction | float | int | str = Fraction(1, 8)
+    look_share: Fraction | float | int | str | None = None
+    max_cells: int = 1 << 16
+    accuracy: Fraction | float | int | str = Fraction(1, 10)
+
+    def plan(self, schema: Schema, cost: Cost) -> Plan:
+        self._check(schema, cost)
+        names = self._names(schema)
+        shape = TreeShape.over([grid_of(schema.column(name), schema_name=schema.name) for name in names])
+        if shape.depth == 0:
+            raise PlanError(f"Column '{names[0]}' has one position only, so there is nothing to cut.")
+        share = exact(self.structure_share, "structure_share")
+        if not 0 < share < 1:
+            raise PlanError(f"structure_share must lie between 0 and 1, not {self.structure_share}.")
+        look_share = exact(_LOOK_SHARES[len(names) > 1] if self.look_share is None else self.look_share, "look_share")
+        if not 0 <= look_share < 1:
+            raise PlanError(f"look_share must be at least 0 and below 1, not {self.look_share}.")
+        size = schema.size_or_nominal
+        rows = None if size is None else size * schema.unit.max_rows
+        facts: dict[str, Any] = {
+            "grid": shape.to_json(),
+            "tree": self.tree,
+            "positions": math.prod(grid.positions for grid in shape.grids),
+            "bits": shape.total_bits,
+            "sensitivity": str(level_sensitivity(schema)),
+            "rows": rows,
+            "total": rows if schema.neighbours == "replace-one" else None,
+        }
+        sentences = [
+            f"Ranges of {' x '.join(names)}: {facts['positions']:,} positions, cut by {self.tree}.",
+            f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
+        ]
+        looks = look_share if self._looks(shape, rows, cost.epsilon) else Fraction(0)
+        sentences += self._tree_facts(facts, shape, schema, cost.epsilon, share, looks)
+        if rows is not None:
+            sentences += theory.interval_sentences(
+                rows=rows, epsilon=float(cost.epsilon), bits=shape.total_bits, columns=len(names)
+            )
+        warnings = [f"Rows without a value of '{name}' are left out." for name in names if schema.column(name).missing]
+        return Plan(
+            method=self.method,
+            kind=self.kind,
+            schema=schema,
+            cost=cost,
+            parameters={
+                "columns": list(names),
+                "tree": self.tree,
+                "structure_share": str(share),
+                "look_share": str(look_share),
+                "max_cells": self.max_cells,
+                "accuracy": str(exact(self.accuracy, "accuracy")),
+            },
+            domain=shape.domain(),
+            facts=facts,
+            sentences=tuple(sentences),
+            warnings=tuple(warnings),
+        )
+
+    def needs(self, plan: Plan) -> GridPoints:
+        return GridPoints(TreeShape.from_json(plan.facts["grid"]))
+
+    def run(self, noise: Noise, numbers: SparseCounts, plan: Plan) -> Content:
+        return noisy_tree(noise, numbers, plan)
+
+    def _check(self, schema: Schema, cost: Cost) -> None:
+        if schema.items is not None:
+            raise PlanError("An interval tree needs [columns]; this schema declares set-valued data ([items]).")
+        if cost.kind != "pure" or cost.epsilon <= 0:
+            raise PlanError("An interval tree costs a pure epsilon above 0: give epsilon = ... and leave delta and rho out.")
+        if self.tree not in get_args(Tree):
+            raise PlanError(f"tree = '{self.tree}' is not known. Use {', '.join(get_args(Tree))}.")
+        if not 2 <= self.max_cells <= MAX_CELLS:
+            raise PlanError(f"max_cells must be a whole number from 2 to {MAX_CELLS:,}, not {self.max_cells}.")
+        if not 0 < exact(self.accuracy, "accuracy") < 1:
+            raise PlanError(f"accuracy is a share of the rows: above 0 and below 1, not {self.accuracy}.")
+
+    def _names(self, schema: Schema) -> tuple[str, ...]:
+        if self.columns is None:
+            names = tuple(name for name, column in schema.columns.items() if column.numeric)
+        else:
+            names = tuple(self.columns)
+        if not names:
+            raise PlanError("Name at least one integer, real or date column in columns = [...].")
+        if len(set(names)) != len(names):
+            raise PlanError("A column is listed twice in columns.")
+        if len(names) > MAX_COLUMNS:
+            raise PlanError(f"{len(names)} columns; boxes are answered for at most {MAX_COLUMNS}. List fewer in columns.")
+        return names
+
+    def _looks(self, shape: TreeShape, rows: int | None, epsilon: Fraction) -> bool:
+        enough = CROWDED if len(shape.grids) == 1 else CROWDED_BOXES
+        crowded = rows is None or rows * epsilon >= enough * math.prod(grid.positions for grid in shape.grids)
+        return (1 << shape.total_bits) <= self.max_cells and crowded
+
+    def _tree_facts(
+        self, facts: dict[str, Any], shape: TreeShape, schema: Schema, epsilon: Fraction, share: Fraction, looks: Fraction
+    ) -> list[str]:
+        sensitivity, rows = level_sensitivity(schema), facts["rows"]
+        if facts["tree"] == "binary-search":
+            return self._search_facts(facts, shape, schema, epsilon, share, rows)
+        if facts["tree"] == "dyadic":
+            depth = cell_depth(shape, self.max_cells)
+            boxes = equal_cells(shape, depth)
+            hierarchy, spread = best_hierarchy(shape, boxes, fixed=facts["total"] is not None)
+            facts.update(depth=depth, count_epsilon=str(epsilon), boxes=len(boxes))
+            error = spread * math.sqrt(laplace_cumulants(sensitivity / epsilon)[0])
+            facts["expected_error"] = error
+            return [
+                f"{len(boxes):,} equal cells, counted in {hierarchy.height} level(s) of groups of {hierarchy.fanout}.",
+                f"A range that ends between cells has a standard error of about {error:,.3g} rows.",
+            ]
+        looking = epsilon * looks
+        structure = (epsilon - looking) * share
+        calibration = calibration_of(schema, shape, structure)
+        counts = epsilon - looking - structure
+        facts.update(
+            look_epsilon=str(looking),
+            structure_epsilon=str(structure),
+            count_epsilon=str(counts),
+            split_scale=str(calibration.scale),
+            decay=calibration.decay,
+        )
+        lines = [
+            f"A box is split while it holds more than about {calibration.decay} points a level "
+            f"(noise of scale {float(calibration.scale):.4g} on each decision).",
+        ]
+        if looking:
+            rest = "the rest goes to counts alone" if len(shape.grids) == 1 else "they are counted with what is left"
+            lines.append(
+                f"Epsilon {float(looking):.4g} is spent on a look whether all {facts['positions']:,} positions are better "
+                f"counted one by one; if so, {rest}."
+            )
+        if rows is not None:
+            # boxes at depth k hold about k * decay points, so their number is at most about this
+            boxes_guess = int(max(1, min(facts["positions"], 2 * rows / (calibration.decay * shape.depth / 2))))
+            listed = np.arange(min(boxes_guess, MAX_CELLS) + 1, dtype=np.int64)
+            _, spread = best_for_ranges(listed, fixed=facts["total"] is not None)
+            error = spread * math.sqrt(laplace_cumulants(sensitivity / counts)[0])
+            facts.update(expected_boxes=boxes_guess, expected_error=error)
+            lines.append(f"With at most about {boxes_guess:,} boxes, a range has a standard error of about {error:,.3g} rows.")
+        return lines
+
+    def _search_facts(
+        self, facts: dict[str, Any], shape: TreeShape, schema: Schema, epsilon: Fraction, share: Fraction, rows: int | None
+    ) -> list[str]:
+        if rows is None:
+            raise PlanError(
+                f"binary-search cuts by shares of the rows, and schema '{schema.name}' declares no size. "
+                "Add size = ... (replace-one) or nominal_size = ... to [dataset], or use tree = 'privtree'."
+            )
+        accuracy = exact(self.accuracy, "accuracy")
+        queries = max(shape.fanout, math.ceil(4 * shape.depth / accuracy))
+        structure = epsilon * share
+        scale = Fraction(queries * schema.unit.max_rows) / structure
+        facts.update(
+            queries=queries,
+            query_scale=str(scale),
+            split_above=math.ceil(accuracy / 4 * rows),
+            structure_epsilon=str(structure),
+            count_epsilon=str(epsilon - structure),
+        )
+        needed = theory.interval_sample_size(float(accuracy), 0.05, float(epsilon), shape.depth)
+        return [
+            f"At most {queries:,} interval queries, each with noise of scale {float(scale):,.4g} (theorem 6).",
+            f"Theorem 6 promises an error of {float(accuracy):g} n (with probability 95%) from n = {needed:,} on.",
+        ]
+
+
+def noisy_tree(noise: Noise, numbers: SparseCounts, plan: Plan) -> Content:
+    """The mechanism: cut the grid, then count what was cut."""
+    facts = plan.facts
+    shape = TreeShape.from_json(facts["grid"])
+    counts = BoxCounts(shape, numbers)
+    sensitivity = Fraction(facts["sensitivity"])
+    tree, epsilon, total = facts["tree"], Fraction(facts["count_epsilon"]), facts["total"]
+    if tree == "binary-search":
+        boxes = binary_search(
+            noise,
+            counts,
+            shape,
+            queries=facts["queries"],
+            split_above=facts["split_above"],
+            scale=Fraction(facts["query_scale"]),
+            sensitivity=sensitivity,
+        )
+    elif tree == "dyadic":
+        boxes = equal_cells(shape, facts["depth"])
+    else:
+        tree, boxes, epsilon = _chosen_tree(noise, numbers, counts, shape, plan)
+    # the boxes are public from here on, so the choice of groups is a function of public facts
+    hierarchy, _ = best_hierarchy(shape, boxes, fixed=total is not None)
+    listed = counts.of(boxes)
+    if total is not None:
+        # what lies in no box is counted as if it were one: then the sum of the list is public
+        listed = np.append(listed, total - listed.sum())
+    every = sensitivity * hierarchy.height
+    measured = noise.laplace(hierarchy.sums(listed), sensitivity=every, epsilon=epsilon, label="counts")
+    return _content(facts, tree, boxes, measured, hierarchy, every / epsilon)
+
+
+def _chosen_tree(
+    noise: Noise, numbers: SparseCounts, counts: BoxCounts, shape: TreeShape, plan: Plan
+) -> tuple[str, Boxes, Fraction]:
+    """PrivTree's boxes, or all positions where a look says so; and the epsilon that is left for counts."""
+    facts = plan.facts
+    epsilon, looking, structure = (Fraction(facts[f"{part}_epsilon"]) for part in ("count", "look", "structure"))
+    sensitivity, fixed = Fraction(facts["sensitivity"]), facts["total"] is not None
+    calibration = calibration_of(plan.schema, shape, structure)
+    single = len(shape.grids) == 1
+    if looking and single:
+        look = Look(
+            shape.depth,
+            shape.grids[0].positions,
+            calibration,
+            tree_scale=sensitivity / epsilon,
+            cell_scale=sensitivity / (epsilon + structure),
+            fixed=fixed,
+        )
+        if cells_serve_better(noise, numbers, look, looking):
+            # nothing was spent on where to cut, so that share goes to the counts
+            return "dyadic", equal_cells(shape, shape.depth), epsilon + structure
+    boxes = priv_tree(noise, counts, shape, calibration)
+    if looking and not single:
+        cells = equal_cells(shape, shape.depth)
+        spreads = (best_hierarchy(shape, boxes, fixed=fixed)[1], best_hierarchy(shape, cells, fixed=fixed)[1])
+        misfit = Misfit.of(shape, boxes, sensitivity)
+        if cells_fit_better(noise, numbers, misfit, looking, spreads=spreads, scale=sensitivity / epsilon):
+            return "dyadic", cells, epsilon
+    return "privtree", boxes, epsilon
+
+
+def _content(
+    public: Mapping[str, Any], tree: str, boxes: Boxes, measured: Any, hierarchy: Hierarchy, scale: Fraction
+) -> Content:
+    return Content(
+        facts={
+            "grid": public["grid"],
+            "total": public["total"],
+            "tree": tree,
+            "fanout": hierarchy.fanout,
+            "height": hierarchy.height,
+            "scale": str(scale),
+        },
+        tables={
+            "boxes": {"depth": boxes.depth.astype(np.uint8), "prefix": boxes.prefix},
+            "counts": {"count": measured},
+        },
+    )
+
+
+def best_hierarchy(shape: TreeShape, boxes: Boxes, *, fixed: bool) -> tuple[Hierarchy, float]:
+    """The groups that answer typical ranges best, chosen from the boxes alone."""
+    if len(shape.grids) == 1:
+        starts, ends = shape.corners(boxes)
+        return best_for_ranges(np.append(starts[0], ends[0][-1]), fixed=fixed)
+    points = spread_points(SAMPLE_BOXES, 2 * len(shape.grids)).reshape(SAMPLE_BOXES, len(shape.grids), 2)
+    limits = np.array([float(grid.positions) for grid in shape.grids])
+    points = np.sort(points, axis=2) * limits[None, :, None]
+    return best_for_weights(shape.shares(boxes, points[:, :, 0], points[:, :, 1]), fixed=fixed)
+
+
+def cell_depth(shape: TreeShape, most: int) -> int:
+    """The deepest level with at most `most` boxes."""
+    depth = 0
+    while depth < shape.depth and (1 << shape.used_bits[depth + 1]) <= most:
+        depth += 1
+    if depth == 0:
+        raise PlanError(f"One cut of the grid makes {1 << shape.used_bits[1]} cells, more than max_cells = {most}.")
+    return depth
+
+
+def calibration_of(schema: Schema, shape: TreeShape, epsilon: Fraction) -> Calibration:
+    """PrivTree's noise for a schema, when the tree may cost `epsilon`."""
+    replaced = schema.neighbours == "replace-one"
+    return Calibration.of(epsilon, fanout=shape.fanout, rows=schema.unit.max_rows, replace=replaced)
+
+
+def level_sensitivity(schema: Schema) -> Fraction:
+    """L1 distance of the counts of a partition: c points may appear, and under replace-one c others go."""
+    return Fraction(schema.unit.max_rows * (2 if schema.neighbours == "replace-one" else 1))

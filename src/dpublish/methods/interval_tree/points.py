@@ -1,0 +1,15 @@
+"""The private numbers that methods over grids ask for: how many rows lie at each position."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpublish.declare.grid import TreeShape
+from dpublish.methods.base import Need
+
+
+@dataclass(frozen=True)
+class GridPoints(Need):
+    """A need: the codes of the kept rows in a grid, counted. Answered by `SparseCounts` over codes."""
+
+    shape: TreeShape

@@ -1,0 +1,238 @@
+"""Rounds of further tables: count what the model of all tables so far gets most wrong, less what the noise of counting costs.
+
+In: coded rows (private), and the model that a reader would fit to the tables published so far. Out: pairs of columns, and
+threes within a declared marginal, each with groups of levels. Whether there are rounds, and how many, follows from published
+numbers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from dpublish.methods.joined_histograms.budget import Purse
+from dpublish.methods.joined_histograms.structure import NOISE_COST, Edge, LabelledRows, rows_apart
+from dpublish.models.junction_tree.cliques import CliqueTree, clique_cells
+from dpublish.models.junction_tree.consistency import Floats, Ints, sum_groups
+from dpublish.models.junction_tree.fit import grouped_table
+from dpublish.models.junction_tree.grouping import group_levels, level_order
+from dpublish.models.junction_tree.model import JunctionModel
+from dpublish.noise.base import IntArray, Noise
+
+Columns = tuple[int, ...]
+
+MAX_CLIQUE = 1 << 19
+"""Cells of one clique of the junction tree, labels included, that a round may lead to."""
+MAX_TREE = 1 << 21
+"""The same for all cliques together."""
+FINEST = 16
+"""Groups of a column in the tables that rounds look at, at most. Finer ones were hardly ever worth their noise, and make the
+junction tree so large that fewer tables fit."""
+MAX_LOOKED_AT = 1 << 24
+"""Cells of all tables that a round looks at: the tables of all pairs are held at once, and beside them those of all threes."""
+COARSEST = 3
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Groups of the levels of a column, from fine to coarse. `steps[i]` takes the groups of rung i to those of rung i + 1."""
+
+    rungs: tuple[Ints, ...]
+    steps: tuple[Ints, ...]
+
+    @cached_property
+    def onto(self) -> list[Floats]:
+        """The steps as matrices of zeros and ones."""
+        return [(np.arange(int(step.max()) + 1)[:, None] == step).astype(np.float64) for step in self.steps]
+
+    def fold(self, tables: Floats, axis: int, rung: int) -> Floats:
+        """One axis of some tables from the groups of a rung to those of the next: a product, exact for whole numbers."""
+        onto, shape = self.onto[rung], tables.shape
+        folded: Floats = onto @ tables.reshape(math.prod(shape[:axis]), shape[axis], -1)
+        return folded.reshape(*shape[:axis], len(onto), *shape[axis + 1 :])
+
+
+@dataclass(frozen=True)
+class Option:
+    """Two or three columns at certain rungs of their ladders."""
+
+    columns: Columns
+    rungs: tuple[int, ...]
+
+
+def ladder(model: JunctionModel, column: int, *, ordered: bool, most: int) -> Ladder:
+    """From published numbers: groups of whole states where the column is joined already, and of levels where it is not."""
+    single, state_of = model.singles[column], model.state_of[column]
+    if int(state_of.max()) == 0:
+        state_of = np.arange(len(state_of), dtype=np.int64)
+    table = sum_groups(single, state_of, int(state_of.max()) + 1)
+    # states follow the order of levels as far as they can: by the first level of each
+    order = level_order(table, ordered=ordered)
+    if ordered:
+        _, first = np.unique(state_of, return_index=True)
+        order = np.argsort(first, kind="stable").astype(np.int64)
+    rungs, steps = [], []
+    groups = group_levels(table.sum(axis=1), order, most)
+    rungs.append(groups[state_of])
+    while int(groups.max()) + 1 > COARSEST:
+        count = int(groups.max()) + 1
+        table = sum_groups(table, groups, count)
+        groups = group_levels(table.sum(axis=1), np.arange(count, dtype=np.int64), max(COARSEST, (count + 1) // 2))
+        if int(groups.max()) + 1 >= count:
+            break
+        steps.append(groups)
+        rungs.append(groups[rungs[-1]])
+    return Ladder(tuple(rungs), tuple(steps))
+
+
+class Rounds:
+    """The tables of all pairs, and of some threes, over the finest groups, counted once. Private."""
+
+    def __init__(self, rows: LabelledRows, ladders: Mapping[int, Ladder], threes: Sequence[Columns] = ()) -> None:
+        self.ladders, self.columns, self.labels = ladders, sorted(ladders), rows.labels
+        self.threes = tuple(threes)
+        coded = {column: rows.grouped(column, ladders[column].rungs[0]) for column in self.columns}
+        self._counts: dict[Edge, IntArray] = {}
+        for pair in itertools.combinations(self.columns, 2):
+            shape = self._shape(pair, (0, 0))
+            self._counts[pair] = rows.count_pair(coded[pair[0]], coded[pair[1]], (shape[0], shape[1])).reshape(*shape, -1)
+        self._start = {three: self._finest(three) for three in self.threes}
+        self._threes: dict[Columns, IntArray] = {}
+        for three, rungs in self._start.items():
+            some = [rows.grouped(column, groups) for column, groups in zip(three, self._groups(three, rungs), strict=True)]
+            shape = self._shape(three, rungs)
+            self._threes[three] = rows.count_together(some, shape).reshape(*shape, -1)
+
+    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
+        return "Rounds(private)"
+
+    def groups(self, option: Option) -> tuple[Ints, ...]:
+        """The groups of levels that an option is counted over: public."""
+        return self._groups(option.columns, option.rungs)
+
+    def states(self, model: JunctionModel) -> dict[int, int]:
+        """How many states each column may come to: groups are made of states, except for a column that is not joined yet."""
+        finest = {column: int(self.ladders[column].rungs[0].max()) + 1 for column in self.columns}
+        return {column: max(count, finest[column]) for column, count in model.beliefs.states.items()}
+
+    def scores(
+        self, model: JunctionModel, weights: Mapping[Columns, int], done: set[Columns], *, deviation: float
+    ) -> dict[Option, int]:
+        """The score of every table not yet counted that the junction tree has room for, at every rung: moves by at most its
+        weight a changed row."""
+        every = {*itertools.combinations(self.columns, 2), *self.threes}
+        room = _room(model.beliefs.tree, self.states(model), self.labels, every - done)
+        spreads = {column: model.spread(column, self.ladders[column].rungs[0]) for column in self.columns}
+        out: dict[Option, int] = {}
+        for first, second, expected in model.pairs(spreads, skip=every - room):
+            out |= self._by_rung((first, second), (0, 0), (self._counts[first, second], expected), weights, deviation)
+        for three in self.threes:
+            if three in room:
+                rungs = self._start[three]
+                guess = grouped_table(model, three, self._groups(three, rungs))
+                out |= self._by_rung(three, rungs, (self._threes[three], guess), weights, deviation)
+        return out
+
+    def _by_rung(
+        self,
+        columns: Columns,
+        start: tuple[int, ...],
+        tables: tuple[IntArray, Floats],
+        weights: Mapping[Columns, int],
+        deviation: float,
+    ) -> dict[Option, int]:
+        """The scores of some columns, from the rungs that `tables` (counted, expected) have to the coarsest, side by side."""
+        out: dict[Option, int] = {}
+        both = np.stack([tables[0].astype(np.float64), tables[1]])  # counts stay exact: there are fewer than 2^53 rows
+        self._score(columns, start, 0, both, NOISE_COST * deviation, weights[columns], out)
+        return out
+
+    def _score(
+        self,
+        columns: Columns,
+        rungs: tuple[int, ...],
+        axis: int,
+        both: Floats,
+        price: float,
+        weight: int,
+        out: dict[Option, int],
+    ) -> None:
+        """Every rung of the columns from `axis` on, with those before it as they are."""
+        while True:
+            if axis + 1 < len(columns):
+                self._score(columns, rungs, axis + 1, both, price, weight, out)
+            else:
+                out[Option(columns, rungs)] = (rows_apart(both[0], both[1]) - round(price * both[0].size)) * weight
+            ladder = self.ladders[columns[axis]]
+            if rungs[axis] == len(ladder.steps):
+                return
+            both = ladder.fold(both, axis + 1, rungs[axis])
+            rungs = (*rungs[:axis], rungs[axis] + 1, *rungs[axis + 1 :])
+
+    def _finest(self, three: Columns) -> tuple[int, ...]:
+        """The rungs from which a three is looked at: those where all threes together keep within the limit."""
+        room = MAX_LOOKED_AT // (len(self.threes) * self.labels)
+        last = [len(self.ladders[column].rungs) - 1 for column in three]
+        every = [tuple(min(rung, end) for end in last) for rung in range(max(last) + 1)]
+        return next((rungs for rungs in every if math.prod(self._shape(three, rungs)) <= room), every[-1])
+
+    def _groups(self, columns: Columns, rungs: Sequence[int]) -> tuple[Ints, ...]:
+        return tuple(self.ladders[column].rungs[rung] for column, rung in zip(columns, rungs, strict=True))
+
+    def _shape(self, columns: Columns, rungs: Sequence[int]) -> tuple[int, ...]:
+        return tuple(int(groups.max()) + 1 for groups in self._groups(columns, rungs))
+
+
+def choose_tables(
+    noise: Noise,
+    scores: Mapping[Option, int],
+    tree: CliqueTree,
+    states: Mapping[int, int],
+    purse: Purse,
+    *,
+    labels: int,
+    steps: int,
+    weight: int,
+    share: Fraction,
+    name: str,
+) -> list[Option]:
+    """Up to `steps` tables with high scores that keep the junction tree small; stopping, at score 0, is one of the choices."""
+    chosen: list[Option] = []
+    fresh = {option.columns for option in scores}
+    for step in range(steps):
+        room = _room(tree, states, labels, fresh)
+        open_options = [option for option in scores if option.columns in room]
+        picked = purse.choose(
+            noise, [*(scores[option] for option in open_options), 0], weight, share / steps, label=f"{name}, table {step + 1}"
+        )
+        if picked == len(open_options):
+            break
+        chosen.append(open_options[picked])
+        fresh = {columns for columns in fresh if not set(columns) <= set(chosen[-1].columns)}
+        tree = tree.joined([chosen[-1].columns], states)
+    return chosen
+
+
+def _room(tree: CliqueTree, states: Mapping[int, int], labels: int, tables: set[Columns]) -> set[Columns]:
+    """The tables whose columns may be joined: from the published structure alone."""
+    cells = tree.cells(states)
+    reach = tree.reach({column for columns in tables for column in columns}, states)
+    out: set[Columns] = set()
+    for columns in tables:
+        if len(columns) > 2:
+            wider = tree.joined([columns], states)
+            if wider.largest(states) * labels <= MAX_CLIQUE and wider.cells(states) * labels <= MAX_TREE:
+                out.add(columns)
+            continue
+        first, second = columns
+        alone = (clique_cells((first, second), states),) * 2
+        added, largest = min(reach[first].get(second, alone), reach[second].get(first, alone))
+        if largest * labels <= MAX_CLIQUE and (cells + added) * labels <= MAX_TREE:
+            out.add(columns)
+    return out

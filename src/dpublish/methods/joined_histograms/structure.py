@@ -1,0 +1,152 @@
+"""Which pairs of columns to join: a forest chosen edge by edge with an exact private choice.
+
+In: coded rows (private) and the published tables of single columns. Out: pairs of columns. The score of a pair is how many rows
+the independent model puts in the wrong cell of the pair's table, less what the noise of measuring the table would cost, and
+less what the noise of its columns explains.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpublish.methods.joined_histograms.budget import Purse, zeros
+from dpublish.models.junction_tree.consistency import Floats, Ints, sum_groups
+from dpublish.models.junction_tree.grouping import group_levels, level_order
+from dpublish.noise.base import IntArray, Noise
+
+Edge = tuple[int, int]
+
+NOISE_COST = 0.4
+"""Rows of error a cell of a measured table costs, in standard deviations of its noise: after the fit, about half of the mean
+absolute value of the noise is left."""
+
+
+class LabelledRows:
+    """Coded rows with the label of each. Private."""
+
+    def __init__(self, codes: Sequence[NDArray[Any]], levels: Sequence[int], target: int | None) -> None:
+        from dpublish.declare.encode import code_dtype
+
+        self.codes = [np.ascontiguousarray(code, dtype=code_dtype(count)) for code, count in zip(codes, levels, strict=True)]
+        self.levels = list(levels)
+        rows = self.codes[0].size
+        self.labels = 1 if target is None else self.levels[target]
+        self.labels_of = np.zeros(rows, dtype=np.uint8) if target is None else self.codes[target].astype(np.uint8)
+
+    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
+        return "LabelledRows(private)"
+
+    def count_column(self, column: int) -> IntArray:
+        from dpublish.methods.joined_histograms.kernels import count_column
+
+        out = zeros(self.levels[column] * self.labels)
+        count_column(self.codes[column], self.labels_of, self.labels, out)
+        return out
+
+    def grouped(self, column: int, group_of: Ints) -> NDArray[np.uint8]:
+        from dpublish.methods.joined_histograms.kernels import regroup
+
+        out = np.empty(self.labels_of.size, dtype=np.uint8)
+        regroup(self.codes[column], group_of.astype(np.uint8), out)
+        return out
+
+    def count_pair(self, first: NDArray[np.uint8], second: NDArray[np.uint8], shape: tuple[int, int]) -> IntArray:
+        from dpublish.methods.joined_histograms.kernels import count_pair
+
+        out = zeros(shape[0] * shape[1] * self.labels)
+        count_pair(first, second, self.labels_of, shape[1], self.labels, out)
+        return out
+
+    def count_together(self, coded: Sequence[NDArray[np.uint8]], shape: Sequence[int]) -> IntArray:
+        """Two or three grouped columns with the label."""
+        from dpublish.methods.joined_histograms.kernels import count_triple
+
+        if len(coded) == 2:
+            return self.count_pair(coded[0], coded[1], (shape[0], shape[1]))
+        out = zeros(math.prod(shape) * self.labels)
+        count_triple(coded[0], coded[1], coded[2], self.labels_of, (shape[1], shape[2]), self.labels, out)
+        return out
+
+
+@dataclass(frozen=True)
+class Published:
+    """What is known after the single columns are measured: public."""
+
+    labels: Floats
+    singles: Mapping[int, Floats]
+    deviations: Mapping[int, float]
+    ordered: Sequence[bool]
+
+    def groups(self, column: int, most: int) -> Ints:
+        table = self.singles[column]
+        return group_levels(table.sum(axis=1), level_order(table, ordered=self.ordered[column]), most)
+
+    def margin_error(self, column: int, groups: Ints) -> float:
+        """About how many rows the noise of a column's own table puts in the wrong group, all labels together."""
+        occupied = np.bincount(groups, weights=self.singles[column].sum(axis=1) > 0)
+        return NOISE_COST * self.deviations[column] * len(self.labels) * float(np.sqrt(occupied).sum())
+
+    def independent(self, first: tuple[int, Ints], second: tuple[int, Ints]) -> Floats:
+        """Expected counts of a pair when its columns are independent given the label, over groups."""
+        tables = [sum_groups(self.singles[column], groups, int(groups.max()) + 1) for column, groups in (first, second)]
+        sums = np.where(self.labels > 0, self.labels, 1.0)
+        return tables[0][:, None, :] * tables[1][None, :, :] / sums
+
+
+LARGEST_CELL = 1 << 40
+"""No cell of a model counts for more: noisy counts have no end, and the sum over all cells of a pair must stay in 64 bits."""
+
+
+def rows_apart(counts: NDArray[Any], expected: Floats) -> int:
+    """How many rows are in another cell than a published model says, which counts in whole rows: moves by one a changed row."""
+    from dpublish.methods.joined_histograms import kernels as joined
+
+    whole, model = (np.ascontiguousarray(table, dtype=np.float64).ravel() for table in (counts, expected))
+    return int(joined.rows_apart(whole, model, LARGEST_CELL))
+
+
+def pair_scores(
+    rows: LabelledRows, known: Published, columns: Sequence[int], weights: Mapping[Edge, int], *, cells: float, deviation: float
+) -> dict[Edge, int]:
+    """The score of every pair: an integer that moves by at most its weight for every row that is added or removed."""
+    most = max(2, int(math.sqrt(max(1.0, cells / rows.labels))))
+    groups = {column: known.groups(column, most) for column in columns}
+    coded = {column: rows.grouped(column, groups[column]) for column in columns}
+    errors = {column: known.margin_error(column, groups[column]) for column in columns}
+    scores: dict[Edge, int] = {}
+    for i, first in enumerate(columns):
+        for second in columns[i + 1 :]:
+            shape = (int(groups[first].max()) + 1, int(groups[second].max()) + 1)
+            model = known.independent((first, groups[first]), (second, groups[second]))
+            counts = rows.count_pair(coded[first], coded[second], shape)
+            charge = round(NOISE_COST * deviation * model.size + errors[first] + errors[second])
+            scores[first, second] = (rows_apart(counts, model) - charge) * weights[first, second]
+    return scores
+
+
+def choose_forest(
+    noise: Noise, scores: Mapping[Edge, int], columns: Sequence[int], purse: Purse, *, weight: int, share: Fraction
+) -> list[Edge]:
+    """Pairs with high scores that close no circle; stopping, at score 0, is one of the choices of every step."""
+    tree = {column: column for column in columns}
+    chosen: list[Edge] = []
+    steps = len(columns) - 1
+    for step in range(steps):
+        open_pairs = [edge for edge in scores if tree[edge[0]] != tree[edge[1]]]
+        picked = purse.choose(
+            noise, [*(scores[edge] for edge in open_pairs), 0], weight, share / steps, label=f"pair {step + 1}"
+        )
+        if picked == len(open_pairs):
+            break
+        edge = open_pairs[picked]
+        chosen.append(edge)
+        old, new = tree[edge[1]], tree[edge[0]]
+        tree = {column: new if root == old else root for column, root in tree.items()}
+    return chosen

@@ -1,0 +1,172 @@
+"""Multiplicative weights (MWEM): synthetic weights over a domain that answer a query class, improved where they are worst.
+
+In: exact cell counts (private). Out: a weight for every cell. Hardt, Ligett and McSherry (2012), with exact choices and noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dpublish.declare.schema import Schema
+from dpublish.errors import PlanError
+from dpublish.methods.base import CellCounts, Content, Mechanism, SparseCounts
+from dpublish.methods.query_list.kernels import reweigh
+from dpublish.methods.query_list.request import read_request, some_queries, true_answers, weighted_answers
+from dpublish.noise.base import Noise
+from dpublish.privacy.cost import Cost
+from dpublish.privacy.plan import Plan
+from dpublish.workloads import theory
+from dpublish.workloads.query_classes import QueryClass, query_class
+
+MAX_ROUNDS = 1000
+FAILURE = 0.05
+"""How often the bound that a release states about itself may be wrong."""
+PASSES = 20
+MAX_UPDATES = 1 << 31
+"""Cell updates in all; fewer passes over old answers are made where more would take minutes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiplicativeWeights(Mechanism):
+    """Weights of all cells that answer a query class, learned from a few noisy answers.
+
+    Input: exact cell counts of the kept rows. Neighbours: replace-one or add-remove-one, of a unit with at most c rows.
+    Output: a weight a cell, a function of the queries that were chosen and their noisy answers.
+    Privacy: epsilon-DP (theorem 1 of multiplicative_weights.proof.md): 2 T steps of epsilon / (2 T) each.
+    Relies on: `Noise.choose` and `Noise.laplace` being exact; rows per unit bounded by c before counting.
+    Shows / hides: the queries on which the data differ most from what is already known; hides small differences.
+    Accuracy: the release states a bound of its own, from its answers (theorem 2); before, `plan` gives the paper's rate.
+
+    Parameters
+    ----------
+    queries : a query class, or its text ("marginals:2").
+    rounds : T, how many queries are asked; chosen from the public size when left out.
+    columns, bins : the columns, and the number of bins of numeric columns that declare none (instead of any precision).
+    """
+
+    method: ClassVar[str] = "multiplicative-weights"
+    kind: ClassVar[str] = "synthetic"
+
+    queries: QueryClass | str = "marginals:2"
+    rounds: int | None = None
+    columns: Sequence[str] | None = None
+    bins: int | None = None
+
+    def plan(self, schema: Schema, cost: Cost) -> Plan:
+        request = read_request(schema, cost, self.columns, self.bins, self.queries, "MWEM")
+        universe, epsilon = request.domain.size, float(cost.epsilon)
+        if self.rounds is not None and not 1 <= self.rounds <= MAX_ROUNDS:
+            raise PlanError(f"rounds must lie between 1 and {MAX_ROUNDS}, not {self.rounds}.")
+        rounds = self.rounds or default_rounds(request.rows, epsilon, universe, request.count)
+        table = request.queries.table(request.domain)  # refuses predicates that do not parse before anything is spent
+        share = theory.multiplicative_weights_error(
+            request.rows, epsilon, universe=universe, queries=request.count, rounds=rounds
+        )
+        sensitivity = Fraction(request.queries.unit * schema.unit.max_rows)
+        step = cost.epsilon / (2 * rounds)
+        laplace = theory.laplace_error(request.rows, epsilon, queries=request.count)
+        facts: dict[str, Any] = {
+            "rounds": rounds,
+            "queries": request.count,
+            "rows": request.rows,
+            "sensitivity": str(sensitivity),
+            "step_epsilon": str(step),
+            "answer_scale": str(Fraction(schema.unit.max_rows) / step),
+            "error_bound": min(float(request.rows), share * request.rows),
+        }
+        rate = f"{facts['error_bound']:,.0f} rows" if share < 1 else "nothing below n yet"
+        return Plan(
+            method=self.method,
+            kind=self.kind,
+            schema=schema,
+            cost=cost,
+            parameters={
+                "queries": request.queries.text(),
+                "rounds": self.rounds,
+                "columns": list(request.domain.names),
+                "bins": self.bins,
+            },
+            domain=request.domain,
+            facts=facts,
+            sentences=(
+                f"{request.queries.describe(request.domain)} over {universe:,} cells, learned in {rounds} rounds.",
+                f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
+                f"Each answer has noise of scale {float(Fraction(facts['answer_scale'])):,.4g} rows; asking all queries would "
+                f"need {request.count / epsilon * schema.unit.max_rows:,.4g} (largest error about {laplace:.2g} n).",
+                f"Theory (theorem 2.2 of the paper, for the average of plain updates) promises {rate}. The release has the "
+                "weights of the last round instead, and states a bound for them (95%) that it finds from its noisy answers.",
+                *theory.class_sentences(some_queries(table) / request.queries.unit, rows=request.rows, epsilon=epsilon),
+            ),
+        )
+
+    def needs(self, plan: Plan) -> CellCounts:
+        assert plan.domain is not None
+        return CellCounts(plan.domain)
+
+    def run(self, noise: Noise, numbers: SparseCounts, plan: Plan) -> Content:
+        return learned_weights(noise, numbers, plan)
+
+
+def default_rounds(rows: int, epsilon: float, universe: int, queries: int) -> int:
+    """The number of rounds that balances both terms of the bound, with the constants that are met in practice."""
+    balanced = (rows * epsilon * math.sqrt(math.log(universe)) / (4 * math.log(max(queries, 2)))) ** (2 / 3)
+    return int(min(max(1, round(balanced)), queries, 60))
+
+
+def learned_weights(noise: Noise, numbers: SparseCounts, plan: Plan) -> Content:
+    """The mechanism: choose the worst query, ask it, learn; `rounds` times."""
+    assert plan.domain is not None
+    facts, domain = plan.facts, plan.domain
+    chosen_class = query_class(plan.parameters["queries"])
+    table = chosen_class.table(domain)
+    truth = true_answers(table, numbers, domain)
+    rows, unit = float(facts["rows"]), chosen_class.unit
+    sensitivity, step = Fraction(facts["sensitivity"]), Fraction(facts["step_epsilon"])
+    weights = np.full(domain.size, rows / domain.size)
+    rounds = int(facts["rounds"])
+    passes = max(1, min(PASSES, MAX_UPDATES // (domain.size * rounds * rounds)))
+    asked: list[int] = []
+    answers: list[int] = []
+    said = np.zeros(len(table), dtype=np.int64)
+    nearest, least = said, math.inf
+    gap = 0
+    for turn in range(rounds):
+        # what the weights say is public; rounding it keeps scores whole and leaves their sensitivity alone
+        said = np.rint(weighted_answers(table, weights)).astype(np.int64)
+        query = noise.choose(np.abs(truth - said), sensitivity=sensitivity, epsilon=step, label=f"query {turn + 1}")
+        noisy = noise.laplace(truth[query : query + 1], sensitivity=sensitivity, epsilon=step, label=f"answer {turn + 1}")
+        asked.append(query)
+        answers.append(int(noisy[0]))
+        gap = abs(answers[-1] - int(said[query]))
+        if gap < least:
+            nearest, least = said, gap
+        for _ in range(passes):
+            for place, answer in zip(reversed(asked), reversed(answers), strict=True):
+                reweigh(weights, table[place] / unit, min(max(answer / unit, 0.0), rows), rows)
+    # the gap of a round bounds the error of the weights before it; the last ones are at a public distance from those
+    final = weighted_answers(table, weights)
+    off = min(reached + float(np.abs(final - before).max()) for reached, before in ((gap, said), (least, nearest)))
+    bound = stated_bound(off, rounds, len(table), sensitivity / step) / unit
+    return Content(
+        facts={"rows": int(rows), "queries": plan.parameters["queries"], "error_bound": min(rows, bound)},
+        tables={
+            "cells": {"cell": np.arange(domain.size, dtype=np.uint64), "weight": weights},
+            "asked": {"query": np.array(asked, dtype=np.uint32), "answer": np.array(answers, dtype=np.int64)},
+        },
+    )
+
+
+def stated_bound(off: float, rounds: int, queries: int, scale: Fraction) -> float:
+    """With probability 1 - FAILURE no query is further off than this (theorem 2); `off` is what can be seen of the error.
+
+    Half of FAILURE is for the noise of the answers, half for choices that missed the worst query, in all rounds together.
+    """
+    answer = float(scale) * math.log(4 * rounds / FAILURE)
+    choice = 2 * float(scale) * math.log(2 * queries * rounds / FAILURE)
+    return off + answer + choice + 1

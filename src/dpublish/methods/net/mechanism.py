@@ -1,0 +1,186 @@
+"""The net mechanism: of all small data sets, one that answers a whole query class nearly as the private data do.
+
+In: exact cell counts (private). Out: a multiset of m cells. Theorem 4 of Roth's thesis, and its linear form (5.4).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from dpublish.declare.schema import Schema
+from dpublish.errors import PlanError
+from dpublish.methods.base import CellCounts, Content, Mechanism, SparseCounts
+from dpublish.methods.query_list.kernels import multiset_scores
+from dpublish.methods.query_list.request import read_request, some_queries, true_answers
+from dpublish.noise.base import IntArray, Noise
+from dpublish.privacy.cost import Cost
+from dpublish.privacy.plan import Plan
+from dpublish.workloads import theory
+from dpublish.workloads.query_classes import QueryClass, query_class
+
+MAX_MULTISETS = 1 << 24
+MAX_WORK = 1 << 33
+MAX_POINTS = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Net(Mechanism):
+    """A data set of `points` cells, chosen by its largest error over the query class.
+
+    Input: exact cell counts of the kept rows. Neighbours: replace-one or add-remove-one, of a unit with at most c rows.
+    Output: a multiset of cells; the possible outputs are all multisets of `points` cells.
+    Privacy: epsilon-DP (theorem 1 of net.proof.md).
+    Relies on: `Noise.choose` being exact; rows per unit bounded by c before counting.
+    Shows / hides: the answers of the class, all at once; hides everything that no query of the class asks.
+    Accuracy: theorem 4; `plan` states it. Every multiset is visited, so the domain and `points` must be small.
+
+    Parameters
+    ----------
+    queries : a query class, or its text ("marginals:2").
+    points : m, the size of the released data set; the largest that can be enumerated when left out (at most 64).
+    columns, bins : the columns, and the number of bins of numeric columns that declare none (instead of any precision).
+    rule : how the choice is drawn; permute-and-flip is never less accurate than the thesis's exponential.
+    max_multisets : refuse more candidates than this.
+    """
+
+    method: ClassVar[str] = "net"
+    kind: ClassVar[str] = "synthetic"
+
+    queries: QueryClass | str = "marginals:2"
+    points: int | None = None
+    columns: Sequence[str] | None = None
+    bins: int | None = None
+    rule: Literal["permute-and-flip", "exponential"] = "permute-and-flip"
+    max_multisets: int = 1 << 21
+
+    def plan(self, schema: Schema, cost: Cost) -> Plan:
+        request = read_request(schema, cost, self.columns, self.bins, self.queries, "The net mechanism")
+        if self.rule not in ("permute-and-flip", "exponential"):
+            raise PlanError(f"rule = '{self.rule}' is not known. Use permute-and-flip or exponential.")
+        if not 2 <= self.max_multisets <= MAX_MULTISETS:
+            raise PlanError(f"max_multisets must lie between 2 and {MAX_MULTISETS:,}, not {self.max_multisets}.")
+        universe, epsilon = request.domain.size, float(cost.epsilon)
+        points = self._points(universe, request.count)
+        multisets = math.comb(universe + points - 1, points)
+        if multisets > self.max_multisets or multisets * request.count > MAX_WORK:
+            raise PlanError(
+                f"There are {multisets:,} multisets of {points} of {universe:,} cells; at most {self.max_multisets:,} are "
+                "visited one by one. Use fewer cells or points, or the method 'multiplicative-weights', which scales."
+            )
+        table = request.queries.table(request.domain)  # refuses predicates that do not parse before anything is spent
+        sensitivity = Fraction(points * request.queries.unit * schema.unit.max_rows)
+        # a data set within this share of any other exists (lemma 1), and the choice loses this many rows (theorem 5)
+        resolution = min(1.0, math.sqrt(math.log(2 * request.count) / (2 * points)))
+        lost = 2 * schema.unit.max_rows / epsilon * (math.log(multisets) + math.log(20))
+        bound = min(float(request.rows), resolution * request.rows + lost)
+        if request.queries.unit == 1:
+            theorem = "Theorem 4"
+            needed = theory.release_sample_size(0.1, 0.05, epsilon, universe_bits=math.log2(universe), queries=request.count)
+        else:
+            theorem = "Theorem 31"
+            needed = theory.linear_sample_size(0.1, 0.05, epsilon, universe=universe, queries=request.count)
+        facts: dict[str, Any] = {
+            "points": points,
+            "multisets": multisets,
+            "queries": request.count,
+            "rows": request.rows,
+            "sensitivity": str(sensitivity),
+            "resolution": resolution,
+            "choice_error": lost,
+            "error_bound": bound,
+            "needed_rows": needed,
+        }
+        return Plan(
+            method=self.method,
+            kind=self.kind,
+            schema=schema,
+            cost=cost,
+            parameters={
+                "queries": request.queries.text(),
+                "points": self.points,
+                "columns": list(request.domain.names),
+                "bins": self.bins,
+                "rule": self.rule,
+                "max_multisets": self.max_multisets,
+            },
+            domain=request.domain,
+            facts=facts,
+            sentences=(
+                f"{request.queries.describe(request.domain)} over {universe:,} cells, answered by {points} synthetic points.",
+                f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
+                f"With n = {request.rows:,} and epsilon = {epsilon:g}, expect every query within {bound:,.0f} rows (95%): "
+                f"{resolution * request.rows:,.0f} since {points} points are coarse, {lost:,.0f} for privacy.",
+                f"{theorem} asks for n = {needed:,} rows for an error of 10%.",
+                *theory.class_sentences(some_queries(table) / request.queries.unit, rows=request.rows, epsilon=epsilon),
+            ),
+        )
+
+    def needs(self, plan: Plan) -> CellCounts:
+        assert plan.domain is not None
+        return CellCounts(plan.domain)
+
+    def run(self, noise: Noise, numbers: SparseCounts, plan: Plan) -> Content:
+        return chosen_net(noise, numbers, plan)
+
+    def _points(self, universe: int, queries: int) -> int:
+        if self.points is not None:
+            if not 1 <= self.points <= MAX_POINTS:
+                raise PlanError(f"points must lie between 1 and {MAX_POINTS}, not {self.points}.")
+            return self.points
+        points = 1
+        while points < MAX_POINTS:
+            more = math.comb(universe + points, points + 1)
+            if more > self.max_multisets or more * queries > MAX_WORK:
+                break
+            points += 1
+        return points
+
+
+def chosen_net(noise: Noise, numbers: SparseCounts, plan: Plan) -> Content:
+    """The mechanism: score every multiset by its largest error, choose one."""
+    assert plan.domain is not None
+    facts, domain = plan.facts, plan.domain
+    table = query_class(plan.parameters["queries"]).table(domain)
+    points, rows = int(facts["points"]), int(facts["rows"])
+    # errors are compared in units of 1 / (points * unit) rows, where both sides are whole numbers
+    target = points * true_answers(table, numbers, domain)
+    scores = np.empty(int(facts["multisets"]), dtype=np.int64)
+    multiset_scores(target, rows * table.astype(np.int64), points, scores)
+    index = noise.choose(
+        scores,
+        sensitivity=Fraction(facts["sensitivity"]),
+        epsilon=plan.cost.epsilon,
+        rule=plan.parameters["rule"],
+        label="data set",
+    )
+    cells, times = np.unique(multiset_at(index, domain.size, points), return_counts=True)
+    return Content(
+        facts={
+            "rows": rows,
+            "points": points,
+            "queries": plan.parameters["queries"],
+            "error_bound": facts["error_bound"],
+        },
+        tables={"cells": {"cell": cells.astype(np.uint64), "weight": times * (rows / points)}},
+    )
+
+
+def multiset_at(index: int, universe: int, size: int) -> IntArray:
+    """The multiset at a place of the lexicographic list."""
+    out, low = [], 0
+    for left in range(size, 0, -1):
+        while True:
+            # how many multisets go on with `low`: those of left - 1 elements from low on
+            block = math.comb(universe - low + left - 2, left - 1)
+            if index < block:
+                break
+            index -= block
+            low += 1
+        out.append(low)
+    return np.array(out, dtype=np.int64)

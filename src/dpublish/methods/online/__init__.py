@@ -1,0 +1,1 @@
+"""Methods that answer one query at a time."""

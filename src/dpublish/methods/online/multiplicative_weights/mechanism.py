@@ -1,0 +1,145 @@
+"""Private multiplicative weights (Hardt and Rothblum 2010): adaptive online queries against one synthetic histogram.
+
+In: exact counts of all cells (private), queries one at a time. Out: for each query a label and an answer. A query that the
+histogram answers well is easy and is answered from it; a hard one gets a Laplace answer, and the histogram is reweighted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dpublish.declare.schema import Schema
+from dpublish.errors import PlanError
+from dpublish.methods.online.base import Desk, Floats, OnlineMechanism, Opening, Query, Reply
+from dpublish.methods.online.kernels import reweight
+from dpublish.methods.online.sparse_vector import SparseVector
+from dpublish.noise.base import IntArray, Noise
+from dpublish.privacy.cost import Cost
+from dpublish.privacy.plan import Plan
+
+PASSES = 20
+"""How often all past hard answers are gone through after each new one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnlineMultiplicativeWeights(OnlineMechanism):
+    """Adaptive online queries, answered from one public histogram that learns from the hard answers.
+
+    Input: exact counts of all cells. Neighbours: replace-one or add-remove-one, of a unit with at most c rows.
+    Output: for each query "easy" or "hard" and a number; at most `max_hard` hard ones, then the session ends.
+    Privacy: epsilon-DP for the whole session, however many easy queries (theorem 1 of multiplicative_weights.proof.md).
+    Relies on: `Noise.laplace` being exact; the noisy threshold staying secret and fixed; the histogram made from answers.
+    Shows / hides: answers near the truth for queries like those asked before; hides whether any one unit is in the data.
+    Accuracy: every answer comes with an interval that holds the truth with probability `level`; an easy one within `accuracy`.
+
+    Parameters
+    ----------
+    columns, bins, accuracy, max_hard, max_queries, level, answer_share, count_share, resolution : see `MedianMechanism`.
+    """
+
+    method: ClassVar[str] = "online-multiplicative-weights"
+    max_cells: ClassVar[int] = 1 << 18
+
+    def plan(self, schema: Schema, cost: Cost) -> Plan:
+        domain, facts = self.common_facts(schema, cost)
+        rows = int(facts["rows"])
+        reach, quiet = self.margins(facts)
+        wanted = self.wanted_accuracy()
+        if wanted is None:
+            wanted = Fraction(math.ceil((reach + quiet) / rows * 1000), 1000)
+            if wanted >= 1:
+                raise PlanError(
+                    f"With {rows:,} rows nothing useful can be promised for max_hard = {self.max_hard}; about "
+                    f"{math.ceil((reach + quiet) / 0.2):,} rows would allow an accuracy of 0.2. "
+                    "Raise epsilon or lower max_hard."
+                )
+        threshold = math.floor((wanted * rows - Fraction(reach)) * self.resolution)
+        if threshold < 1:
+            raise PlanError(
+                f"accuracy = {float(wanted):g} cannot be promised: noise alone reaches further. With these rows, epsilon and "
+                f"max_hard = {self.max_hard}, accuracy = {math.ceil(1000 * reach / rows + 1) / 1000:g} is the least."
+            )
+        warnings = []
+        if threshold / self.resolution < quiet:
+            warnings.append(
+                f"At this accuracy some queries will be called hard by noise alone; for {self.max_queries:,} queries leave "
+                "accuracy out or raise it."
+            )
+        facts.update(
+            accuracy=float(wanted),
+            threshold=threshold,
+            check_sensitivity=int(facts["max_rows_per_unit"]) * self.resolution,
+        )
+        sentences = [
+            *self.common_sentences(schema, cost, facts),
+            f"An easy answer comes from one histogram; it is within {float(wanted * rows):,.4g} rows "
+            f"({float(wanted):.3g} of all) with probability {self.level:g}.",
+            *self.theory_sentences(cost, facts),
+        ]
+        return Plan(
+            method=self.method,
+            kind="online",
+            schema=schema,
+            cost=cost,
+            parameters=self.parameters(domain),
+            domain=domain,
+            facts=facts,
+            sentences=tuple(sentences),
+            warnings=tuple(warnings),
+        )
+
+    def begin(self, noise: Noise, counts: IntArray, plan: Plan) -> Opening:
+        public = self.noisy_total(noise, counts, plan.facts)
+        return Opening(public=public, threshold=gap_checker(plan.facts).draw_threshold(noise, int(plan.facts["threshold"])))
+
+    def desk(self, facts: Mapping[str, Any], public: Mapping[str, Any], cells: int) -> WeightsDesk:
+        return WeightsDesk(facts, public, cells)
+
+
+def gap_checker(facts: Mapping[str, Any]) -> SparseVector:
+    return SparseVector(
+        epsilon=Fraction(facts["check_epsilon"]), sensitivity=int(facts["check_sensitivity"]), max_hits=int(facts["max_hard"])
+    )
+
+
+class WeightsDesk(Desk):
+    """The public histogram and the hard answers it was fitted to."""
+
+    def __init__(self, facts: Mapping[str, Any], public: Mapping[str, Any], cells: int) -> None:
+        super().__init__(facts, public)
+        self._facts = facts
+        self._queries = np.empty((0, cells))
+        self._answers = np.empty(0)
+        self._fitted = np.full(cells, 1.0 / cells)
+        self._learnt = 0
+
+    @property
+    def histogram(self) -> Floats:
+        """The histogram after all answers so far; answers are taken in one by one, so that a resumed session has the same."""
+        while self._learnt < len(self._answers):
+            self._learnt += 1
+            reweight(self._fitted, self._queries[: self._learnt], self._answers[: self._learnt], PASSES)
+        return self._fitted
+
+    def answer(self, noise: Noise, counts: IntArray, threshold: int, query: Query) -> Reply:
+        self.require_open()
+        guess = round(float(self.histogram @ self.shares(query)) * self.rows * self.resolution)
+        true = self.true_value(counts, query)
+        vector = gap_checker(self._facts)
+        if vector.reaches(noise, abs(true - guess), threshold):
+            return self.hard_reply(noise, true)
+        slack = sum(float(part) for part in vector.scales) * math.log(1 / (1 - self.level))
+        reach = (int(self._facts["threshold"]) + slack) / self.resolution
+        value = guess / self.resolution
+        return self.easy_reply(value, value - reach, value + reach)
+
+    def _take(self, query: Query, noisy: int) -> None:
+        answer = min(max(noisy / self.resolution / self.rows, 0.0), 1.0)
+        self._queries = np.vstack([self._queries, self.shares(query)])
+        self._answers = np.append(self._answers, answer)

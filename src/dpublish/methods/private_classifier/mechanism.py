@@ -1,0 +1,345 @@
+"""A linear classifier trained on private rows: regularised risk minimisation with noise in the answer or in the objective.
+
+In: coded rows (private). Out: coefficients on a public grid, one vector for a target of two levels, one for each level
+otherwise. It is the comparison for releases that publish a table: it answers one question, and answers it well.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpublish.declare.domain import Axis, Domain, resolve_axis
+from dpublish.declare.schema import Schema
+from dpublish.errors import PlanError
+from dpublish.methods.base import CodedRows, Content, Mechanism
+from dpublish.methods.erm.calibration import (
+    Calibration,
+    Setting,
+    Tilt,
+    double_above,
+    draw_tilt,
+    for_objective,
+    for_output,
+)
+from dpublish.methods.erm.design import Design
+from dpublish.methods.erm.losses import HuberLoss, LogisticLoss, Loss
+from dpublish.methods.erm.solver import Problem, minimise, nearest_doubles
+from dpublish.models.linear_features import FloatArray, LinearFeatures
+from dpublish.noise.base import IntArray, Noise, saturated
+from dpublish.privacy.cost import Cost, exact
+from dpublish.privacy.plan import Plan
+
+Amount = Fraction | float | int | str
+MAX_DIMENSION = 4096
+SMALLEST_RIDGE = 1 << 32
+"""Regularization is at least the loss's curvature divided by this: below it the solver may need very long."""
+CODING = "reference-levels"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateClassifier(Mechanism):
+    """Private logistic regression or support vector machine (Chaudhuri, Monteleoni and Sarwate 2011).
+
+    Input: coded rows. Neighbours: replace-one or add-remove-one, of a unit with at most c rows.
+    Output: whole multiples of a public grid, one for each class model and feature; their number follows from the schema.
+    Privacy: epsilon-DP (theorems 1, 2 and 3 of private_classifier.proof.md), epsilon / q for each of q class models.
+    Relies on: `Noise.gamma_norm` being exact; rows per unit bounded by c; numpy's exp being right to 2^-46.
+    Shows / hides: one direction in feature space for each class; nothing else about any row.
+    Accuracy: noise in the coefficients of expected length about 2 d / (epsilon n regularization); `plan` states it.
+
+    Parameters
+    ----------
+    target : the column to predict, one with levels; the schema's target when left out.
+    features : the columns to predict from; all others when left out.
+    loss : "logistic", or "huber" for a support vector machine with a smooth corner.
+    perturbation : "output" adds noise to the minimiser, "objective" minimises a noisy objective.
+    regularization : weight of |f|^2 / 2 beside the mean loss; chosen from public facts when left out.
+    huber_width : half-width of the smooth corner.
+    resolution : number of bins that a numeric column is read with.
+    release_share : share of epsilon that covers rounding and solver error under "objective".
+    """
+
+    method: ClassVar[str] = "private-classifier"
+    kind: ClassVar[str] = "linear-model"
+
+    target: str | None = None
+    features: Sequence[str] | None = None
+    loss: Literal["logistic", "huber"] = "logistic"
+    perturbation: Literal["output", "objective"] = "objective"
+    regularization: Amount | None = None
+    huber_width: Amount = Fraction(1, 2)
+    resolution: int = 256
+    release_share: Amount = Fraction(1, 50)
+
+    def plan(self, schema: Schema, cost: Cost) -> Plan:
+        if schema.items is not None:
+            raise PlanError("A classifier needs [columns]; this schema declares set-valued data ([items]).")
+        if cost.kind != "pure" or cost.epsilon <= 0:
+            raise PlanError("A private classifier costs a pure epsilon above 0: leave delta and rho out.")
+        share = self._checked_share()
+        if self.resolution < 2 or self.resolution > 1 << 16:
+            raise PlanError(f"resolution must be a whole number from 2 to 65536, not {self.resolution}.")
+        target = self._target_axis(schema)
+        names = self._feature_names(schema, target.name)
+        coding = LinearFeatures(tuple(self._feature_axis(schema, name) for name in names))
+        if coding.dimension > MAX_DIMENSION:
+            raise PlanError(
+                f"The features have {coding.dimension} coordinates; at most {MAX_DIMENSION} are supported. "
+                "Leave columns with many levels out of features."
+            )
+        rows = self._rows(schema)
+        models = 1 if target.base == 2 else target.base
+        setting = Setting(
+            epsilon=cost.epsilon / models,
+            dimension=coding.dimension,
+            normaliser=rows,
+            rows_per_unit=schema.unit.max_rows,
+            moved_rows=schema.unit.max_rows * (2 if schema.neighbours == "replace-one" else 1),
+            loss=self._loss(),
+            regularization=self._regularization(coding.dimension, rows, cost.epsilon / models),
+        )
+        # theorems 1 and 2 rest on it; it holds for every schema known, and is checked in exact arithmetic all the same
+        if coding.longest_square() > 1:
+            raise PlanError("The features cannot be scaled to length 1. Leave columns out of features.")
+        if setting.regularization * SMALLEST_RIDGE < setting.loss.curvature_bound:
+            raise PlanError(
+                f"regularization = {float(setting.regularization):.3g} is too small for {self.loss} loss: below "
+                f"{float(setting.loss.curvature_bound / SMALLEST_RIDGE):.3g} a solver may need very long, and "
+                "noise drowns the coefficients anyway."
+            )
+        calibration = self._calibrate(setting, share)
+        length = calibration.noise_length(setting.dimension, rows)
+        return Plan(
+            method=self.method,
+            kind=self.kind,
+            schema=schema,
+            cost=cost,
+            parameters={
+                "target": target.name,
+                "features": list(names),
+                "loss": self.loss,
+                "perturbation": self.perturbation,
+                "regularization": None if self.regularization is None else str(setting.regularization),
+                "huber_width": str(_as_double(self.huber_width, "huber_width")),
+                "resolution": self.resolution,
+                "release_share": str(share),
+            },
+            domain=Domain((*coding.axes, target)),
+            facts={
+                "models": models,
+                "dimension": coding.dimension,
+                "normaliser": rows,
+                "model_epsilon": str(setting.epsilon),
+                "regularization": str(setting.regularization),
+                **_calibration_facts(calibration),
+                "expected_noise_length": length,
+            },
+            sentences=self._sentences(schema, cost, target, names, setting, calibration, length),
+            warnings=self._warnings(setting, length),
+        )
+
+    def needs(self, plan: Plan) -> CodedRows:
+        assert plan.domain is not None
+        return CodedRows(plan.domain)
+
+    def run(self, noise: Noise, numbers: Sequence[NDArray[Any]], plan: Plan) -> Content:
+        assert plan.domain is not None
+        coding, target = LinearFeatures(plan.domain.axes[:-1]), plan.domain.axes[-1]
+        calibration = _read_calibration(plan)
+        design = Design(coding, numbers[:-1])
+        labels = np.asarray(numbers[-1])
+        positives = [1] if target.base == 2 else list(range(target.base))
+        multiples = [
+            private_model(
+                noise,
+                design,
+                np.where(labels == positive, 1.0, -1.0),
+                loss=self._loss(),
+                normaliser=plan.facts["normaliser"],
+                calibration=calibration,
+                label=f"class {model}",
+            )
+            for model, positive in enumerate(positives)
+        ]
+        models = len(positives)
+        return Content(
+            facts={
+                "loss": self.loss,
+                "perturbation": self.perturbation,
+                "coding": CODING,
+                "encoding": [axis.to_json() for axis in coding.axes],
+                "grid": str(calibration.grid),
+                "regularization": str(calibration.ridge),
+                "models": models,
+                "dimension": coding.dimension,
+                "expected_noise_length": plan.facts["expected_noise_length"],
+            },
+            tables={
+                "coefficients": {
+                    "model": np.repeat(np.arange(models, dtype=np.uint32), coding.dimension),
+                    "feature": np.tile(np.arange(coding.dimension, dtype=np.uint32), models),
+                    "multiple": np.concatenate(multiples),
+                }
+            },
+            # the features may span more cells than a manifest's domain may have, and are not counted over
+            domain=Domain((target,)),
+        )
+
+    def _calibrate(self, setting: Setting, share: Fraction) -> Calibration:
+        if self.perturbation == "output":
+            return for_output(setting)
+        if self.perturbation == "objective":
+            return for_objective(setting, release_share=share)
+        raise PlanError(f"perturbation = '{self.perturbation}' is not known. Use output or objective.")
+
+    def _loss(self) -> Loss:
+        if self.loss == "logistic":
+            return LogisticLoss()
+        if self.loss == "huber":
+            return HuberLoss(_as_double(self.huber_width, "huber_width"))
+        raise PlanError(f"loss = '{self.loss}' is not known. Use logistic or huber.")
+
+    def _checked_share(self) -> Fraction:
+        share = exact(self.release_share, "release_share")
+        if not 0 < share < 1:
+            raise PlanError(f"release_share must lie between 0 and 1, not {self.release_share}.")
+        return share
+
+    def _target_axis(self, schema: Schema) -> Axis:
+        name = self.target if self.target is not None else schema.target
+        if name is None:
+            raise PlanError('A classifier needs a target: give target = "COLUMN", or add target to [dataset].')
+        column = schema.column(name)
+        if column.numeric:
+            raise PlanError(f"Target '{name}' is of kind {column.kind}. A classifier predicts a column with levels.")
+        if len(column.levels) < 2:
+            raise PlanError(f"Target '{name}' has one level only, so there is nothing to predict.")
+        # a class for undeclared labels would cost a share of epsilon; rows without a declared label are left out instead
+        column = dataclasses.replace(column, outside="drop", missing=False)
+        return resolve_axis(column, schema_name=schema.name, default_bins=None)
+
+    def _feature_names(self, schema: Schema, target: str) -> tuple[str, ...]:
+        if self.features is None:
+            names = tuple(name for name in schema.columns if name not in (target, schema.unit.column))
+        else:
+            names = tuple(self.features)
+        if not names:
+            raise PlanError("A classifier needs at least one feature.")
+        for i, name in enumerate(names):
+            schema.column(name)
+            if name in names[:i]:
+                raise PlanError(f"Feature '{name}' is listed twice.")
+            if name == target:
+                raise PlanError(f"'{name}' is the target and cannot be a feature too.")
+        return names
+
+    def _feature_axis(self, schema: Schema, name: str) -> Axis:
+        """Numeric columns are read finely, whatever bins the schema declares for counting."""
+        column = schema.column(name)
+        if column.numeric:
+            column = dataclasses.replace(column, bins=None, edges=None, precision=None)
+        return resolve_axis(column, schema_name=schema.name, default_bins=self.resolution)
+
+    def _rows(self, schema: Schema) -> int:
+        size = schema.size_or_nominal
+        if size is None:
+            key = "size" if schema.neighbours == "replace-one" else "nominal_size"
+            raise PlanError(
+                f"Schema '{schema.name}' declares no {key}, and the mean loss is divided by it. Add {key} = ... to [dataset]."
+            )
+        return size * schema.unit.max_rows
+
+    def _regularization(self, dimension: int, rows: int, epsilon: Fraction) -> Fraction:
+        if self.regularization is None:
+            # Output noise has expected length 2 d / (N epsilon regularization); here 2, coefficients having 2 to 20.
+            # Noise in the objective is damped by the curvature of the loss too, and needs a quarter of the regularization.
+            least = Fraction(dimension, rows) / epsilon
+            return double_above(min(Fraction(1), least if self.perturbation == "output" else least / 4))
+        return _as_double(self.regularization, "regularization")
+
+    def _sentences(
+        self,
+        schema: Schema,
+        cost: Cost,
+        target: Axis,
+        names: Sequence[str],
+        setting: Setting,
+        calibration: Calibration,
+        length: float,
+    ) -> tuple[str, ...]:
+        models = f"{target.base} models, one a level, with epsilon {setting.epsilon} each" if target.base > 2 else "one model"
+        kind = "logistic regression" if self.loss == "logistic" else "support vector machine (Huber loss)"
+        return (
+            f"Private {kind} for '{target.name}' from {len(names)} columns ({setting.dimension} features): {models}.",
+            f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
+            "Rows without a declared level of the target are left out; the others are scaled to length at most 1.",
+            f"The mean is over {setting.normaliser:,} rows; regularization {float(calibration.ridge):.4g}.",
+            f"Noise is added to the {'coefficients' if calibration.tilt is None else 'objective'}; "
+            f"its expected length in the coefficients is {'' if calibration.tilt is None else 'at most '}{length:.3g}.",
+        )
+
+    def _warnings(self, setting: Setting, length: float) -> tuple[str, ...]:
+        longest = 1 / float(setting.regularization)
+        if length < min(longest, 50.0):
+            return ()
+        return (
+            f"The noise (length {length:.3g}) is likely to drown the coefficients. "
+            "Use more rows, fewer features, a larger epsilon or a larger regularization.",
+        )
+
+
+def private_model(
+    noise: Noise,
+    design: Design,
+    signs: FloatArray,
+    *,
+    loss: Loss,
+    normaliser: int,
+    calibration: Calibration,
+    label: str,
+) -> IntArray:
+    """One binary model: multiples of the grid."""
+    tilt = draw_tilt(noise, design.dimension, calibration.tilt, f"{label}, objective")
+    problem = Problem(design, signs, loss, normaliser, float(calibration.ridge), nearest_doubles(tilt), exact_tilt=tilt)
+    blurred = noise.gamma_norm(
+        minimise(problem, calibration.tolerance),
+        grid=calibration.grid,
+        sensitivity=calibration.sensitivity,
+        epsilon=calibration.epsilon,
+        label=f"{label}, coefficients",
+    )
+    return saturated(blurred)
+
+
+def _as_double(value: Amount, what: str) -> Fraction:
+    """A positive setting, rounded to a double, so that the solver and the proof speak of the same number."""
+    number = exact(value, what)
+    if number <= 0 or not math.isfinite(near := float(number)) or not 2.0**-100 < near < 2.0**100:
+        raise PlanError(f"{what} must be above 0 and of moderate size, not {value}.")
+    return Fraction(near)
+
+
+def _calibration_facts(calibration: Calibration) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        field.name: str(getattr(calibration, field.name)) for field in dataclasses.fields(Calibration) if field.name != "tilt"
+    }
+    tilt = calibration.tilt
+    facts["tilt"] = None if tilt is None else {key: str(value) for key, value in dataclasses.asdict(tilt).items()}
+    return facts
+
+
+def _read_calibration(plan: Plan) -> Calibration:
+    names = [field.name for field in dataclasses.fields(Calibration) if field.name != "tilt"]
+    tilt = plan.facts["tilt"]
+    return Calibration(
+        **{name: Fraction(plan.facts[name]) for name in names},
+        tilt=None if tilt is None else Tilt(**{key: Fraction(value) for key, value in tilt.items()}),
+    )

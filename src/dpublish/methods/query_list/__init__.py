@@ -1,0 +1,1 @@
+"""What the methods over an explicit list of queries share."""

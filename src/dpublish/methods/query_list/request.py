@@ -1,0 +1,100 @@
+"""What the methods over an explicit query class share: reading the request, the public number of rows, the domain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpublish.declare.domain import Domain
+from dpublish.declare.schema import Schema
+from dpublish.errors import PlanError
+from dpublish.methods.base import SparseCounts
+from dpublish.methods.query_list.kernels import exact_sums, weighted_sums
+from dpublish.noise.base import IntArray
+from dpublish.privacy.cost import Cost
+from dpublish.workloads.query_classes import QueryClass, query_class
+
+if TYPE_CHECKING:
+    from dpublish.workloads.query_classes import Table
+
+MAX_UNIVERSE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Request:
+    """A query class over the cells of a domain, and the public number of rows that stands for n."""
+
+    domain: Domain
+    queries: QueryClass
+    count: int
+    rows: int
+
+
+def read_request(
+    schema: Schema, cost: Cost, columns: Sequence[str] | None, bins: int | None, queries: QueryClass | str, what: str
+) -> Request:
+    if schema.items is not None:
+        raise PlanError(f"{what} needs [columns]; this schema declares set-valued data ([items]).")
+    if cost.kind != "pure" or cost.epsilon <= 0:
+        raise PlanError(f"{what} costs a pure epsilon above 0: give epsilon = ... and leave delta and rho out.")
+    if schema.size_or_nominal is None:
+        key = "size" if schema.neighbours == "replace-one" else "nominal_size"
+        raise PlanError(f"{what} compares shares of the rows: add {key} = ... to [dataset].")
+    names = tuple(schema.columns) if columns is None else tuple(columns)
+    if not names or len(set(names)) != len(names):
+        raise PlanError("columns must list at least one column, and none twice.")
+    if bins is not None and bins < 1:
+        raise PlanError(f"bins must be at least 1, not {bins}.")
+    rows = schema.size_or_nominal * schema.unit.max_rows
+    if rows > MAX_ROWS:
+        raise PlanError(f"{what} compares whole numbers of 64 bits, for at most 2^40 rows; the schema allows {rows:,}.")
+    if bins is not None:
+        # a precision is finer than a query class can use: bins asked for here take its place
+        coarse = {
+            name: replace(column, precision=None) if column.bins is None and column.edges is None else column
+            for name, column in schema.columns.items()
+        }
+        schema = replace(schema, columns=coarse)
+    domain = schema.domain(names, rows=rows, bins=bins)
+    if not 2 <= domain.size <= MAX_UNIVERSE:
+        raise PlanError(
+            f"The columns span {domain.size:,} cells; {what} works on 2 to {MAX_UNIVERSE:,}. Choose other columns or bins."
+        )
+    # run() reads the class back from its text, so that text is what is planned for
+    chosen = query_class(query_class(queries).text())
+    count = chosen.size(domain)
+    if count < 1:
+        raise PlanError(f"The class '{chosen.text()}' has no query over {', '.join(names)}.")
+    return Request(domain, chosen, count, rows)
+
+
+MAX_ROWS = 1 << 40
+
+
+def dense_counts(numbers: SparseCounts, domain: Domain) -> IntArray:
+    counts = np.zeros(domain.size, dtype=np.int64)
+    counts[numbers.cells.astype(np.int64)] = numbers.counts
+    return counts
+
+
+def true_answers(table: Table, numbers: SparseCounts, domain: Domain) -> IntArray:
+    """The sums of all queries over the private counts, exactly."""
+    out = np.empty(table.shape[0], dtype=np.int64)
+    exact_sums(table, dense_counts(numbers, domain), out)
+    return out
+
+
+def some_queries(table: Table) -> Table:
+    """At most 512 queries on at most 64 cells, spread evenly: enough of a class to see what it shatters."""
+    return table[:: -(-table.shape[0] // 512), :: -(-table.shape[1] // 64)]
+
+
+def weighted_answers(table: Table, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The sums of all queries over published weights."""
+    out = np.empty(table.shape[0])
+    weighted_sums(table, weights, out)
+    return out

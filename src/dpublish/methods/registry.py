@@ -1,0 +1,103 @@
+"""Release methods by the name that people type, loaded when they are asked for.
+
+A name is the class name in kebab-case. Settings come as text and are read by the types of the method's fields.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from importlib import import_module
+from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+
+from dpublish.errors import PlanError, did_you_mean
+from dpublish.methods.base import Mechanism
+
+METHODS: Mapping[str, str] = {
+    "generalized-table": "dpublish.methods.generalized_table.mechanism:GeneralizedTable",
+    "multiplicative-weights": "dpublish.methods.multiplicative_weights.mechanism:MultiplicativeWeights",
+    "net": "dpublish.methods.net.mechanism:Net",
+    "halfspaces": "dpublish.methods.halfspaces.mechanism:Halfspaces",
+    "interval-tree": "dpublish.methods.interval_tree.mechanism:IntervalTree",
+    "basic-itemsets": "dpublish.methods.basic_itemsets.mechanism:BasicItemsets",
+    "set-partition": "dpublish.methods.set_partition.mechanism:SetPartition",
+    "private-classifier": "dpublish.methods.private_classifier.mechanism:PrivateClassifier",
+    "projected-histogram": "dpublish.methods.projected_histogram.mechanism:ProjectedHistogram",
+    "histogram": "dpublish.methods.histogram.mechanism:Histogram",
+    "importance-weights": "dpublish.methods.importance_weights.mechanism:ImportanceWeights",
+    "joined-histograms": "dpublish.methods.joined_histograms.mechanism:JoinedHistograms",
+}
+
+ALIASES = {"mwem": "multiplicative-weights"}
+"""Names by which the literature knows a method."""
+
+_TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+
+
+def method_named(name: str) -> type[Mechanism]:
+    """The class of a method. Unknown names are refused with the nearest known one."""
+    home = METHODS.get(ALIASES.get(name, name))
+    if home is None:
+        raise PlanError(f"There is no method '{name}'.{did_you_mean(name, METHODS)} Methods: {', '.join(sorted(METHODS))}.")
+    module, _, attribute = home.partition(":")
+    return cast(type[Mechanism], getattr(import_module(module), attribute))
+
+
+def method_from_settings(name: str, settings: Mapping[str, str]) -> Mechanism:
+    """A method with its fields set from text, such as {"columns": "age,income", "bins": "8"}."""
+    method = method_named(name)
+    hints = get_type_hints(method)
+    known = [field.name for field in dataclasses.fields(cast(Any, method))]
+    values: dict[str, Any] = {}
+    for key, text in settings.items():
+        field = key.replace("-", "_")
+        if field not in known:
+            raise PlanError(
+                f"Method '{name}' has no setting '{key}'.{did_you_mean(field, known)} Settings: {', '.join(known)}."
+            )
+        values[field] = read_setting(text, hints[field], f"{name}: {key}")
+    return method(**values)
+
+
+def read_setting(text: str, hint: Any, what: str) -> Any:
+    """Text as the field's type. Exact amounts stay text: the method reads them without rounding."""
+    choices = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    if type(None) in choices and text.strip().lower() == "none":
+        return None
+    for choice in choices:
+        if get_origin(choice) is Literal:
+            return _one_of(text.strip(), [str(value) for value in get_args(choice)], what)
+        if _is_list(choice):
+            item = get_args(choice)[0]
+            return tuple(read_setting(part.strip(), item, what) for part in text.split(",") if part.strip())
+    if str in choices or Fraction in choices:
+        return text  # not stripped: a separator may be a blank
+    if bool in choices:
+        return _truth(text.strip(), what)
+    if int in choices:
+        try:
+            return int(text)
+        except ValueError:
+            raise PlanError(f"{what} must be a whole number, not '{text}'.") from None
+    return text
+
+
+def _is_list(hint: Any) -> bool:
+    origin = get_origin(hint)
+    return isinstance(origin, type) and origin is not str and issubclass(origin, Sequence)
+
+
+def _one_of(text: str, allowed: Sequence[str], what: str) -> str:
+    if text not in allowed:
+        raise PlanError(f"{what} = '{text}' is not known.{did_you_mean(text, allowed)} Use {', '.join(allowed)}.")
+    return text
+
+
+def _truth(text: str, what: str) -> bool:
+    if text.lower() in _TRUE:
+        return True
+    if text.lower() in _FALSE:
+        return False
+    raise PlanError(f"{what} must be true or false, not '{text}'.")

@@ -1,0 +1,1 @@
+"""Private combinatorial optimisation, one folder per problem."""

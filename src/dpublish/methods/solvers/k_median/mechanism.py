@@ -1,0 +1,199 @@
+"""Private k-median: k of the public sites, close to private demand.
+
+In: how many demand points there are at each public place (private). Out: k sites. Local search by private swaps, then a private
+pick among the visited solutions; for tiny instances the exponential mechanism over all sets of k sites.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from dpublish.declare.schema import Schema
+from dpublish.errors import PlanError
+from dpublish.methods.base import Content, Mechanism
+from dpublish.methods.solvers.inputs import Labels, PresentItems
+from dpublish.methods.solvers.k_median.metric import Metric
+from dpublish.methods.solvers.k_median.swaps import swap_search
+from dpublish.methods.solvers.lower_bounds import missed, nothing_ruled_out
+from dpublish.methods.solvers.planning import check_schema, digest_of, label_column, numbered, pure, solution_plan
+from dpublish.noise.base import IntArray, Noise
+from dpublish.privacy.cost import Cost
+from dpublish.privacy.plan import Plan
+
+Rule = Literal["search", "exact"]
+MAX_EXACT_SETS = 200_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class KMedian(Mechanism):
+    """k sites with a small sum of distances from demand points to the nearest of them.
+
+    Input: counts of demand points at public places. Neighbours: add-remove-one, of a demand point.
+    Output: k distinct sites.
+    Privacy: epsilon-DP (theorem 1 of k_median.proof.md; theorem 2 for "exact").
+    Relies on: `Noise.choose` and `choose_bounded`; distances that are public whole numbers of at most the diameter.
+    Shows / hides: where demand is dense; hides whether any one demand point is there.
+    Accuracy: at most 6 times the best cost plus a number of order diameter * k^2 ln^2 n / epsilon (search).
+
+    Parameters
+    ----------
+    k : how many sites to open.
+    metric : public distances between places; every place is a possible site and a possible demand point.
+    labels : public names of the places.
+    positions : public coordinates of the places, carried along for maps; they play no part in the method.
+    rule : "search" or "exact" (all sets of k sites, for tiny instances).
+    steps : number of swaps; 6 k ln n by default, as in the theorem. Fewer steps mean less noise in each.
+    """
+
+    method: ClassVar[str] = "k-median"
+    kind: ClassVar[str] = "solution"
+
+    k: int
+    metric: Metric
+    labels: Sequence[object] | None = None
+    positions: Any = None
+    rule: Rule = "search"
+    steps: int | None = None
+
+    def plan(self, schema: Schema, cost: Cost) -> Plan:
+        check_schema(schema, "A k-median")
+        pure(cost, "A k-median")
+        size = self.metric.size
+        if self.labels is not None and numbered(self.labels, "labels")[0] != size:
+            raise PlanError(f"The metric has {size} places, but there are {len(self.labels)} labels.")
+        if self.positions is not None and not _is_map(self.positions, size):
+            raise PlanError(f"positions must be {size} rows of two finite coordinates.")
+        if isinstance(self.k, bool) or not isinstance(self.k, int) or not 1 <= self.k <= size:
+            raise PlanError(f"k must be a whole number from 1 to the number of sites, {size}, not {self.k!r}.")
+        diameter, epsilon, log = self.metric.diameter * self.metric.unit, float(cost.epsilon), math.log(max(2, size))
+        lower = diameter * missed(size, self.k, epsilon)
+        facts: dict[str, Any] = {
+            "problem": "k-median",
+            "k": self.k,
+            "sites": size,
+            "unit": self.metric.unit,
+            "diameter": diameter,
+            "sensitivity": str(self.metric.diameter),
+            "lower_bound": {
+                "factor": 1.0,
+                "additive": lower,
+                "text": f"where all places are {diameter:.4g} apart, some demand costs every private method {lower:.4g} more "
+                "than the best in expectation (as in theorem 47)."
+                if lower
+                else nothing_ruled_out(47),
+            },
+        }
+        if self.rule == "exact":
+            sets = math.comb(size, self.k)
+            if sets > MAX_EXACT_SETS:
+                raise PlanError(f"rule = 'exact' compares {sets:,} sets of sites; at most {MAX_EXACT_SETS:,}. Use 'search'.")
+            additive = diameter * 2 * math.log(max(2, sets)) / epsilon
+            facts |= {"steps": 0, "step_epsilon": str(cost.epsilon)}
+            facts["bound"] = {
+                "factor": 1.0,
+                "additive": additive,
+                "text": f"the cost is at most the best plus {additive:.4g}, except with probability {1 / sets:.2g}.",
+            }
+            sentence = f"One of {sets:,} sets of sites by the exponential mechanism."
+        elif self.rule == "search":
+            steps = self.steps if self.steps is not None else math.ceil(6 * self.k * log)
+            if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
+                raise PlanError(f"steps must be a whole number of at least 0, not {self.steps!r}.")
+            steps = 0 if self.k == size else steps
+            step = cost.epsilon / (steps + 1)
+            additive = (24 * self.k + 4) * log * diameter / float(step)
+            facts |= {"steps": steps, "step_epsilon": str(step)}
+            short = "" if steps >= 6 * self.k * log else " (for 6 k ln n steps; fewer were asked for)"
+            facts["bound"] = {
+                "factor": 6.0,
+                "additive": additive,
+                "text": f"the cost is at most 6 times the best plus {additive:.4g}, with high probability{short}.",
+            }
+            sentence = f"{steps:,} swaps and a final pick, each with epsilon = {float(step):.4g}."
+        else:
+            raise PlanError(f"rule = '{self.rule}' is not known. Use search or exact.")
+        return solution_plan(
+            method=self.method,
+            schema=schema,
+            cost=cost,
+            parameters={
+                "k": self.k,
+                "sites": size,
+                # names are part of what is asked for: they decide which rows are at which site
+                "structure": self.metric.digest if self.labels is None else digest_of(self.metric.digest, self._names()),
+                "rule": self.rule,
+                "steps": facts["steps"],
+            },
+            facts=facts,
+            sentences=[
+                f"{self.k} of {size:,} sites; distances up to {diameter:.5g} in units of {self.metric.unit:.4g}.",
+                sentence,
+            ],
+        )
+
+    def needs(self, plan: Plan) -> PresentItems:
+        return PresentItems(self.metric.size, self._names())
+
+    def run(self, noise: Noise, numbers: IntArray, plan: Plan) -> Content:
+        step = Fraction(plan.facts["step_epsilon"])
+        if self.rule == "exact":
+            chosen = exact_sites(noise, self.metric, self.k, numbers, step)
+        else:
+            chosen = search_sites(noise, self.metric, self.k, numbers, steps=int(plan.facts["steps"]), step=step)
+        table: dict[str, Any] = {"site": chosen, **label_column(self._names(), chosen)}
+        if self.positions is not None:
+            at = np.asarray(self.positions, dtype=np.float64)[chosen]
+            table |= {"x": np.ascontiguousarray(at[:, 0]), "y": np.ascontiguousarray(at[:, 1])}
+        facts = {key: plan.facts[key] for key in ("problem", "k", "sites", "unit", "diameter", "bound", "lower_bound")}
+        return Content(facts=facts, tables={"chosen": table})
+
+    def _names(self) -> Labels:
+        return None if self.labels is None else numbered(self.labels, "labels")[1]
+
+
+def _is_map(positions: Any, size: int) -> bool:
+    try:
+        found = np.asarray(positions, dtype=np.float64)
+    except (TypeError, ValueError):
+        return False
+    return found.shape == (size, 2) and bool(np.isfinite(found).all())
+
+
+def exact_sites(noise: Noise, metric: Metric, k: int, demand: IntArray, epsilon: Fraction) -> IntArray:
+    """Theorem 43: one of all sets of k sites; every cost moves the same way by at most the diameter."""
+    rows = np.array([metric.row(place) for place in range(metric.size)])
+    sets = list(itertools.combinations(range(metric.size), k))
+    costs = np.array([int(demand @ rows[list(sites)].min(axis=0)) for sites in sets], dtype=np.int64)
+    place = noise.choose(-costs, sensitivity=Fraction(metric.diameter), epsilon=epsilon, monotone=True, label="sites")
+    return np.array(sets[place], dtype=np.int64)
+
+
+def search_sites(noise: Noise, metric: Metric, k: int, demand: IntArray, *, steps: int, step: Fraction) -> IntArray:
+    """Algorithm 2: `steps` private swaps from a public start, then a private pick among all solutions seen."""
+    sensitivity = Fraction(metric.diameter)
+    search = swap_search(metric, first_sites(metric, k), demand)
+    seen, costs = [search.sites.copy()], [search.cost]
+    for _ in range(steps):
+        search.swap(*search.draw(noise, sensitivity=sensitivity, epsilon=step))
+        seen.append(search.sites.copy())
+        costs.append(search.cost)
+    best = noise.choose(-np.array(costs, dtype=np.int64), sensitivity=sensitivity, epsilon=step, monotone=True, label="visited")
+    return np.sort(seen[best])
+
+
+def first_sites(metric: Metric, k: int) -> IntArray:
+    """A public start that is spread out: each next site is the one farthest from those before."""
+    sites = [0]
+    nearest = metric.row(0)
+    while len(sites) < k:
+        nearest[sites] = -1
+        sites.append(int(np.argmax(nearest)))
+        nearest = np.minimum(nearest, metric.row(sites[-1]))
+    return np.array(sites, dtype=np.int64)

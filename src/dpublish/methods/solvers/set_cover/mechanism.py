@@ -1,0 +1,352 @@
+"""Private set cover: an order of all sets, so that every possible element is assigned to the first set that holds it.
+
+In: which elements of a public universe are present (private), and a public family of sets with public costs. Out: an order of
+the sets. As for vertex covers, an explicit list of sets would reveal that elements outside them are absent.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from dpublish.declare.schema import Schema
+from dpublish.errors import PlanError
+from dpublish.methods.base import Content, Mechanism
+from dpublish.methods.solvers.calibrate import first_hit_hazard, rounded_down, step_epsilon
+from dpublish.methods.solvers.inputs import Lists, PresentItems, transposed
+from dpublish.methods.solvers.lower_bounds import cover_factor
+from dpublish.methods.solvers.planning import (
+    amounts,
+    check_schema,
+    digest_of,
+    label_column,
+    no_rho,
+    numbered,
+    pure,
+    solution_plan,
+)
+from dpublish.methods.solvers.set_cover.set_classes import MAX_SETS as MAX_CLASS_SETS
+from dpublish.methods.solvers.set_cover.set_classes import class_order
+from dpublish.methods.solvers.set_cover.set_parts import SetPart, cost_parts, whole_family
+from dpublish.methods.solvers.set_kernels import take_set
+from dpublish.noise.base import IntArray, Noise
+from dpublish.privacy.cost import Cost
+from dpublish.privacy.plan import Plan
+
+Rule = Literal["greedy", "weighted", "any-weights", "exact", "classes"]
+RULES = ("greedy", "weighted", "any-weights", "exact", "classes")
+MAX_EXACT_SETS = 8
+GRID = 1 << 10
+"""Scores of the weighted rules are multiples of 1/GRID."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetCover(Mechanism):
+    """An order of the sets that covers the present elements cheaply: each element goes to the first set that holds it.
+
+    Input: the distinct present elements of a public universe. Neighbours: add-remove-one, of an element.
+    Output: every set once, in order ("any-weights": for each public part of the universe, the sets that may serve it).
+    Privacy: epsilon-DP, or (epsilon, delta)-DP when a delta is given and allows more (theorems 1 to 4 of set_cover.proof.md).
+    Relies on: `Noise.choose` having the exact law of the exponential mechanism.
+    Shows / hides: sets that hold many present elements; hides whether any one element is present.
+    Accuracy: a factor of order ln n + ln m / step epsilon, where a step has epsilon / ln(1/delta) or, with few sets m,
+        epsilon / (m - 1); `plan` states the step epsilon and the bound.
+
+    Parameters
+    ----------
+    sets : rows of element numbers (`Lists`), one row a set; every element must be in some set.
+    elements : how many elements the universe has, or their public names.
+    costs : public positive cost of each set; all equal when left out.
+    set_names : public names of the sets.
+    rule : "greedy" (7.7.1, equal costs), "weighted" (7.7.2), "any-weights" (7.7.3: no dependence on the range of costs),
+        "exact" (theorem 53: exponential mechanism over all orders, at most 8 sets) or "classes" (7.7.5: the same idea cost
+        class by cost class, which suits unequal costs; at most 7 sets). By default greedy, or weighted if costs are given.
+    """
+
+    method: ClassVar[str] = "set-cover"
+    kind: ClassVar[str] = "solution"
+
+    sets: Lists
+    elements: int | Sequence[object]
+    costs: Sequence[Fraction | float | int | str] | None = None
+    set_names: Sequence[object] | None = None
+    rule: Rule | None = None
+
+    def plan(self, schema: Schema, cost: Cost) -> Plan:
+        check_schema(schema, "A set cover")
+        rule = self._rule()
+        count, labels = numbered(self.elements, "elements")
+        family, names = numbered(self.set_names if self.set_names is not None else len(self.sets), "sets")
+        self._check(count, family)
+        costs = self._costs()
+        facts: dict[str, Any] = {"problem": "set-cover", "rule": rule, "sets": family, "elements": count, "sensitivity": "1"}
+        warnings: list[str] = []
+        log_sets, log_elements = math.log(max(2, family)), math.log(max(2, count))
+        if rule == "exact":
+            pure(cost, "An exact set cover")
+            if family > MAX_EXACT_SETS:
+                raise PlanError(f"rule = 'exact' tries every order, so it takes at most {MAX_EXACT_SETS} sets, not {family}.")
+            step = cost.epsilon
+            spread = float(max(costs) / min(costs))
+            additive = float(max(costs)) * 2 * math.log(math.factorial(family)) / float(step)
+            text = f"the cost is at most {additive:.4g} above the smallest, except with probability 1/{family}!."
+            facts["bound"] = {"factor": 1.0, "additive": additive, "text": text}
+        elif rule == "classes":
+            pure(cost, "A set cover by classes of cost")
+            if family > MAX_CLASS_SETS:
+                raise PlanError(f"rule = 'classes' tries every order: at most {MAX_CLASS_SETS} sets, not {family}.")
+            step = cost.epsilon
+            spread = float(max(costs) / min(costs))
+            factor = 2 * (1 + 24 * log_sets / float(step))  # 7.7.5 with half of epsilon, and 2 for rounding costs
+            text = f"the cost is at most {factor:.4g} times the smallest, with high probability."
+            facts["bound"] = {"factor": factor, "additive": 0.0, "text": text}
+        else:
+            no_rho(cost, "A set cover")
+            step = rounded_down(cost.epsilon / max(most_misses(part, rule) for part in self._parts(rule, count)))
+            shared = step_epsilon(cost.epsilon, first_hit_hazard(cost.delta)) if cost.delta else step
+            if cost.delta and shared <= step:
+                cost = Cost.pure(cost.epsilon)
+                warnings.append("With so few sets a delta buys nothing: the release costs epsilon alone.")
+            step = max(step, shared)
+            spread = float(max(costs) / min(costs))
+            if rule == "greedy":
+                factor = 2 * log_elements + 6 * log_sets / float(step) + 1
+            else:
+                wide = min(spread, float(count) ** 2) if rule == "any-weights" else spread
+                halving = float(halve_score(family, count, Fraction(max(1, math.ceil(wide))), step))
+                factor = 4 * (1 + math.log2(max(2, count))) * (1 + 2 * halving) + 2
+                factor *= 4 if rule == "any-weights" else 1
+            text = f"the cost is at most {factor:.4g} times the smallest, except with probability of order 1/{family}."
+            facts["bound"] = {"factor": factor, "additive": 0.0, "text": text}
+        # elements that are pairs of sets: a vertex cover, with as many pairs as there are elements
+        lower = cover_factor(min(family, (1 + math.isqrt(1 + 8 * count)) // 2), float(cost.epsilon), float(cost.delta))
+        facts |= {
+            "step_epsilon": str(step),
+            "cost_range": spread,
+            "lower_bound": {
+                "factor": lower,
+                "additive": 0.0,
+                "text": f"some families of so many sets cost every such method {lower:.3g} times the smallest cover in "
+                "expectation; with very many sets the factor is of order ln m / epsilon up to epsilon 1 (theorem 60).",
+            },
+        }
+        return solution_plan(
+            method=self.method,
+            schema=schema,
+            cost=cost,
+            parameters={
+                "sets": family,
+                "elements": count,
+                "structure": digest_of(self.sets.starts, self.sets.items, labels, names, [str(c) for c in costs]),
+                "rule": rule,
+            },
+            facts=facts,
+            sentences=[
+                f"An order of {family:,} sets over {count:,} elements; every element goes to the first set that holds it.",
+                f"Each choice uses epsilon = {float(step):.4g} ({rule}).",
+            ],
+            warnings=warnings,
+        )
+
+    def needs(self, plan: Plan) -> PresentItems:
+        count, labels = numbered(self.elements, "elements")
+        return PresentItems(count, labels, distinct=True)
+
+    def run(self, noise: Noise, numbers: IntArray, plan: Plan) -> Content:
+        step = Fraction(plan.facts["step_epsilon"])
+        rule, count = plan.facts["rule"], int(plan.facts["elements"])
+        costs = self._costs()
+        _, names = numbered(self.set_names if self.set_names is not None else len(self.sets), "sets")
+        orders: list[IntArray]
+        parts = self._parts(rule, count)
+        if rule == "exact":
+            orders = [exact_order(noise, self.sets, costs, numbers, step)]
+        elif rule == "classes":
+            orders = [class_order(noise, self.sets, costs, numbers, step)]
+        elif rule == "greedy":
+            orders = [greedy_order(noise, parts[0], numbers, step)]
+        else:
+            # the parts split the universe, so one element is in one of them and pays once
+            orders = [weighted_order(noise, part, numbers, step) for part in parts]
+        part_of = np.zeros(count, dtype=np.int64)
+        for number, part in enumerate(parts):
+            part_of[part.elements] = number
+        chosen = np.concatenate(orders)
+        return Content(
+            facts={key: plan.facts[key] for key in ("problem", "sets", "elements", "bound", "lower_bound")},
+            tables={
+                "order": {
+                    "part": np.repeat(np.arange(len(parts)), [len(order) for order in orders]).astype(np.int64),
+                    "set": chosen,
+                    **label_column(names, chosen),
+                },
+                "members": {
+                    "set": np.repeat(np.arange(len(self.sets), dtype=np.int64), np.diff(self.sets.starts)),
+                    "element": self.sets.items,
+                },
+                "universe": {"part": part_of, **label_column(numbered(self.elements, "elements")[1], range(count))},
+                "costs": {"cost": np.array([float(c) for c in costs], dtype=np.float64)},
+            },
+        )
+
+    def _parts(self, rule: str, count: int) -> list[SetPart]:
+        if rule == "any-weights":
+            return cost_parts(self.sets, self._costs(), count)
+        return [whole_family(self.sets, self._costs(), count)]
+
+    def _rule(self) -> str:
+        rule = self.rule or ("weighted" if self.costs is not None else "greedy")
+        if rule not in RULES:
+            raise PlanError(f"rule = '{rule}' is not known. Use one of: {', '.join(RULES)}.")
+        if rule == "greedy" and len(set(self._costs())) > 1:
+            raise PlanError("rule = 'greedy' is for sets of equal cost. Use 'weighted' or 'any-weights', or leave costs out.")
+        return rule
+
+    def _check(self, count: int, family: int) -> None:
+        if len(self.sets) != family:
+            raise PlanError(f"There are {len(self.sets)} sets but {family} names.")
+        items = self.sets.items
+        if len(items) and (items.min() < 0 or items.max() >= count):
+            raise PlanError(f"A set holds an element number outside 0 to {count - 1}.")
+        starts = self.sets.starts
+        if starts[0] != 0 or starts[-1] != len(items) or (np.diff(starts) < 0).any():
+            raise PlanError("The sets are not stored as lists: their starts must rise from 0 to the number of items.")
+        # an element counted twice in a set would move its score by two, and the proof allows one
+        owner = np.repeat(np.arange(family, dtype=np.int64), np.diff(starts))
+        if len(np.unique(owner * count + items)) < len(items):
+            raise PlanError("A set lists an element twice. List each element of a set once.")
+        held = np.bincount(items, minlength=count)
+        if (held == 0).any():
+            lost = int(np.flatnonzero(held == 0)[0])
+            _, labels = numbered(self.elements, "elements")
+            name = lost if labels is None else labels[lost]
+            raise PlanError(
+                f"Element '{name}' is in no set, so no cover exists if it is present. Add a set that holds it, or leave it out."
+            )
+
+    def _costs(self) -> list[Fraction]:
+        if self.costs is None:
+            return [Fraction(1)] * len(self.sets)
+        costs = amounts(self.costs, "cost")
+        if len(costs) != len(self.sets):
+            raise PlanError(f"There are {len(self.sets)} sets but {len(costs)} costs.")
+        return costs
+
+
+def greedy_order(noise: Noise, part: SetPart, present: IntArray, step: Fraction) -> IntArray:
+    """Algorithm 5: again and again a remaining set S with probability proportional to exp(step * |S meets what is left|)."""
+    state = CoverState(part, present)
+    while len(state.left) > 1:
+        place = noise.choose(
+            state.gains[state.left], sensitivity=Fraction(1), epsilon=step, monotone=True, rule="exponential", label="next set"
+        )
+        state.take(place)
+    if len(state.left):
+        state.take(0)  # nothing is left to choose
+    return part.sets[np.array(state.order, dtype=np.int64)]
+
+
+def weighted_order(noise: Noise, part: SetPart, present: IntArray, step: Fraction) -> IntArray:
+    """Algorithm 6: scores |S meets what is left| - r C(S), or halve r at score -T; what is left at the end in random order."""
+    smallest, largest = min(part.costs), max(part.costs)
+    wide = largest / smallest
+    costs = [value / smallest for value in part.costs]
+    halve = -math.ceil(halve_score(len(part.sets), len(part.elements), wide, step) * GRID)
+    state = CoverState(part, present)
+    rate = Fraction(max(1, len(part.elements)))
+    prices = public_prices(costs, rate)
+    while rate >= 1 / wide and len(state.left):
+        scores = np.append(state.gains[state.left] * GRID - prices[state.left], halve)
+        place = noise.choose(
+            scores, sensitivity=Fraction(GRID), epsilon=step, monotone=True, rule="exponential", label="next set or halve"
+        )
+        if place == len(state.left):
+            rate /= 2
+            prices = public_prices(costs, rate)
+        else:
+            state.take(place)
+    while len(state.left):
+        state.take(int(noise.integers(len(state.left), size=1, label="rest")[0]))
+    return part.sets[np.array(state.order, dtype=np.int64)]
+
+
+def exact_order(noise: Noise, sets: Lists, costs: Sequence[Fraction], present: IntArray, epsilon: Fraction) -> IntArray:
+    """Theorem 53: one of all orders, by the cost of the cover it gives; adding an element adds at most one set's cost."""
+    members = [set(sets.items[sets.starts[i] : sets.starts[i + 1]].tolist()) for i in range(len(sets))]
+    wanted = set(np.flatnonzero(present).tolist())
+    orders = list(itertools.permutations(range(len(sets))))
+    scores: list[Fraction] = []
+    for order in orders:
+        left, total = set(wanted), Fraction(0)
+        for number in order:
+            if left & members[number]:
+                total += costs[number]
+                left -= members[number]
+        scores.append(-total)
+    chosen = noise.choose(scores, sensitivity=max(costs), epsilon=epsilon, monotone=True, label="order")
+    return np.array(orders[chosen], dtype=np.int64)
+
+
+class CoverState:
+    """Which sets are left (in the order of their numbers) and how many uncovered present elements each holds."""
+
+    def __init__(self, part: SetPart, present: IntArray) -> None:
+        self._members = part.members
+        self._holders = transposed(part.members, len(part.elements))
+        self._weight = np.ascontiguousarray(present[part.elements], dtype=np.int64)
+        self.gains = np.zeros(len(part.sets), dtype=np.int64)
+        owners = np.repeat(np.arange(len(part.sets)), np.diff(part.members.starts))
+        np.add.at(self.gains, owners, self._weight[part.members.items])
+        self.left: IntArray = np.arange(len(part.sets), dtype=np.int64)
+        self.order: list[int] = []
+
+    def take(self, place: int) -> None:
+        chosen = int(self.left[place])
+        self.order.append(chosen)
+        self.left = np.delete(self.left, place)
+        take_set(
+            chosen,
+            self._members.starts,
+            self._members.items,
+            self._holders.starts,
+            self._holders.items,
+            self._weight,
+            self.gains,
+        )
+
+
+def most_misses(part: SetPart, rule: str) -> int:
+    """The most choices that can pass before an element is covered; at least 1, since the covering one has a loss too.
+
+    Each is a set that does not hold the element or, in the weighted rules, a halving of the rate. A public number.
+    """
+    held = np.bincount(part.members.items, minlength=len(part.elements))
+    misses = len(part.sets) - int(held.min())
+    if rule != "greedy":
+        wide = max(part.costs) / min(part.costs)
+        misses += math.floor(max(1, len(part.elements)) * wide).bit_length()
+    return max(1, misses)
+
+
+def halve_score(sets: int, elements: int, wide: Fraction, step: Fraction) -> Fraction:
+    """T of algorithm 6: twice (ln m + ln ln(n W)) / step, a public number that only accuracy depends on."""
+    depth = math.log(max(math.e, math.log(max(2, elements)) + float(_log(wide))))
+    return Fraction(2 * (math.log(max(2, sets)) + depth)) / step
+
+
+def _log(x: Fraction) -> float:
+    return math.log(x.numerator) - math.log(x.denominator)
+
+
+def public_prices(costs: Sequence[Fraction], rate: Fraction) -> IntArray:
+    """rate * C(S) of every set in units of 1/GRID: public numbers, so rounding them costs nothing."""
+    prices = [math.floor(rate * value * GRID) for value in costs]
+    if max(prices) >= 1 << 60:
+        raise PlanError("The costs of the sets span too wide a range for 64-bit scores. Use rule = 'any-weights'.")
+    return np.array(prices, dtype=np.int64)

@@ -1,0 +1,1 @@
+"""Post-processing of noisy numbers that both sides run: no rows, no noise source."""

@@ -1,0 +1,1 @@
+"""The graphical model of joined histograms."""

@@ -1,0 +1,199 @@
+"""From measured tables to the model: labels first, then every column, then the joint tables, each made to agree with the last.
+
+This is post-processing of published numbers. The least-squares step is unbiased and keeps its precision, which is what the
+intervals are made of; the steps to non-negative counts come after it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpublish.models.junction_tree.beliefs import Beliefs, Target
+from dpublish.models.junction_tree.cliques import CliqueTree
+from dpublish.models.junction_tree.consistency import (
+    Floats,
+    GroupSums,
+    Ints,
+    fit_margins,
+    least_squares,
+    onto_simplex,
+    sum_groups,
+)
+from dpublish.models.junction_tree.model import Fitted, JunctionModel, TableTooLarge
+from dpublish.models.junction_tree.shrink import shrink
+from dpublish.models.junction_tree.smooth import MAX_LEVELS, smooth_column
+from dpublish.models.one_thread import on_one_thread
+
+WALKS = 12
+"""Times that proportional fitting goes around the junction tree, at most. A forest of pairs needs one; noisy tables in a circle
+end it after three or four."""
+SHORT_WALKS = 1
+"""The same for models of earlier rounds, which are only what later tables are shrunk towards, and where later walks begin."""
+
+
+@dataclass(frozen=True)
+class MeasuredColumn:
+    """Noisy counts of a column by label (levels x labels), each with the same noise variance. The first levels may follow each
+    other, as bins do: `widths` holds how wide each of these is."""
+
+    counts: Floats
+    variance: float
+    widths: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class MeasuredTable:
+    """Noisy counts of a few columns by label over groups of levels. `round` says after which model it was chosen."""
+
+    columns: tuple[int, ...]
+    groups: tuple[Ints, ...]
+    counts: Floats
+    variance: float
+    round: int = 0
+
+    def sums_for(self, column: int) -> GroupSums:
+        """What the table says about one of its columns alone."""
+        place = self.columns.index(column)
+        others = tuple(axis for axis in range(len(self.columns)) if axis != place)
+        cells = math.prod(self.counts.shape[axis] for axis in others)
+        return GroupSums(self.groups[place], self.counts.sum(axis=others), self.variance * cells)
+
+
+@on_one_thread
+def fit_model(
+    columns: Sequence[MeasuredColumn | None], tables: Sequence[MeasuredTable], *, target: int | None, total: int | None
+) -> JunctionModel:
+    """The joined model. `columns[target]` is None; `total` is the public number of rows, where there is one.
+
+    Tables of one round are shrunk towards the model of the rounds before, towards which they were chosen.
+    """
+    labels = fit_labels([column for column in columns if column is not None], tables, total)
+    singles = [
+        np.diag(labels)
+        if column is None
+        else fit_column(column, [table.sums_for(index) for table in tables if index in table.columns], labels)[0]
+        for index, column in enumerate(columns)
+    ]
+    joined = [index for index, column in enumerate(columns) if column is not None]
+    state_of = {index: common_states(singles[index].shape[0], index, tables) for index in joined}
+    model = join_tables(labels, singles, state_of, [], target=target)
+    last = max((table.round for table in tables), default=0)
+    for number in sorted({table.round for table in tables}):
+        fresh = [fit_table(table, model, singles, labels) for table in tables if table.round == number]
+        model = add_tables(model, fresh, state_of, walks=WALKS if number == last else SHORT_WALKS)
+    return model
+
+
+def grow_model(model: JunctionModel, tables: Sequence[MeasuredTable]) -> JunctionModel:
+    """A model with further tables, all else as it was: much quicker than a fit anew, and near it."""
+    state_of = {c: common_states(len(state), c, tables, state) for c, state in model.state_of.items()}
+    fresh = [fit_table(table, model, model.singles, model.labels) for table in tables]
+    return add_tables(model, fresh, state_of, walks=SHORT_WALKS)
+
+
+def common_states(levels: int, column: int, tables: Sequence[MeasuredTable], known: Ints | None = None) -> Ints:
+    """The state of each level of a column: levels that every table puts in one group share one. Known states stay apart."""
+    state = np.zeros(levels, dtype=np.int64) if known is None else known
+    for table in tables:
+        if column in table.columns:
+            group_of = table.groups[table.columns.index(column)]
+            _, found = np.unique(state * (int(group_of.max()) + 1) + group_of, return_inverse=True)
+            state = found.reshape(-1).astype(np.int64)
+    return state
+
+
+def add_tables(model: JunctionModel, fresh: Sequence[Fitted], state_of: Mapping[int, Ints], *, walks: int) -> JunctionModel:
+    """The model of largest entropy with a model's tables and a few more; it begins with that one's tree and factors."""
+    joined = [*model.tables, *fresh]
+    return join_tables(model.labels, model.singles, state_of, joined, target=model.target, walks=walks, before=model.beliefs)
+
+
+def join_tables(
+    labels: Floats,
+    singles: Sequence[Floats],
+    state_of: Mapping[int, Ints],
+    tables: Sequence[Fitted],
+    *,
+    target: int | None,
+    walks: int = WALKS,
+    before: Beliefs | None = None,
+) -> JunctionModel:
+    """The model of largest entropy with the given tables. `before` is that of the first of these tables."""
+    states = {column: int(state.max()) + 1 for column, state in state_of.items()}
+    known = before.factors if before is not None else []
+    tree = before.tree if before is not None else CliqueTree.apart(state_of)
+    beliefs = Beliefs(tree.joined([table.columns for table in tables[len(known) :]], states), states, len(labels))
+    beliefs.start({c: sum_groups(singles[c], state, states[c]) for c, state in state_of.items()}, labels)
+    targets = []
+    for table in tables:
+        of_states = []
+        for column, group_of in zip(table.columns, table.groups, strict=True):
+            group = np.zeros(states[column], dtype=np.int64)
+            group[state_of[column]] = group_of
+            of_states.append(group)
+        targets.append(Target(table.columns, tuple(of_states), table.table))
+    beliefs.fit(targets, walks=walks, known=known)
+    return JunctionModel(labels, singles, state_of, beliefs, tables, target=target)
+
+
+def fit_labels(columns: Sequence[MeasuredColumn], tables: Sequence[MeasuredTable], total: int | None) -> Floats:
+    """Rows of each label: every table has its own noisy answer, and they are averaged by precision."""
+    value, _ = label_estimate(columns, tables)
+    if total is not None:
+        return onto_simplex(value[:, None], np.array([float(total)]))[:, 0]
+    return np.maximum(0.0, value)
+
+
+def label_estimate(columns: Sequence[MeasuredColumn], tables: Sequence[MeasuredTable]) -> tuple[Floats, float]:
+    """The unbiased estimate of the rows of each label, and its variance."""
+    answers = [(one.counts.sum(axis=0), one.variance * one.counts.shape[0]) for one in columns]
+    for one in tables:
+        labels = one.counts.shape[-1]
+        answers.append((one.counts.reshape(-1, labels).sum(axis=0), one.variance * (one.counts.size // labels)))
+    precision = sum(1 / variance for _, variance in answers)
+    value = sum((answer / variance for answer, variance in answers), start=np.zeros(answers[0][0].shape))
+    return value / precision, 1 / precision
+
+
+def fit_column(column: MeasuredColumn, more: Sequence[GroupSums], labels: Floats) -> tuple[Floats, float]:
+    """Non-negative counts of a column by label that add up to the rows of each label, and the share of the noise left."""
+    best = least_squares(column.counts, column.variance, more)
+    if 2 < len(column.widths) <= len(best) <= MAX_LEVELS:
+        smoothed = smooth_column(best, column.variance, more, labels, column.widths)
+        if smoothed is not None:
+            return smoothed
+    return onto_simplex(best, labels), 1.0
+
+
+def fit_table(table: MeasuredTable, model: JunctionModel, singles: Sequence[Floats], labels: Floats) -> Fitted:
+    """A table shrunk towards what the model says of it, as far as its noise calls for, non-negative, and with the margins that
+    its columns have."""
+    margins = [
+        sum_groups(singles[column], group_of, count)
+        for column, group_of, count in zip(table.columns, table.groups, table.counts.shape, strict=False)
+    ]
+    expected = grouped_table(model, table.columns, table.groups)
+    best = shrink(table.counts, expected, table.variance)
+    flat = onto_simplex(best.reshape(-1, len(labels)), labels).reshape(best.shape)
+    # a little of the expected table keeps proportional fitting from being stuck at zeros
+    return Fitted(table.columns, table.groups, fit_margins(flat + 1e-3 * expected, margins))
+
+
+def grouped_table(model: JunctionModel, columns: Sequence[int], groups: Sequence[Ints]) -> Floats:
+    """What a model says of the counts of some columns over groups of levels, by label."""
+    if len(columns) == 2:
+        first, second = columns
+        spreads = {column: model.spread(column, group_of) for column, group_of in zip(columns, groups, strict=True)}
+        return model.around(first, spreads)[second]
+    try:
+        table = model.joint_states(columns)
+    except TableTooLarge:  # columns far apart in a wide tree: what is expected is only what a table is shrunk towards
+        table = model.apart_states(columns)
+    for place, (column, group_of) in enumerate(zip(columns, groups, strict=True)):
+        moved = np.einsum("a...t,agt->g...t", np.moveaxis(table, place, 0), model.spread(column, group_of))
+        table = np.moveaxis(moved, 0, place)
+    return table

@@ -1,0 +1,189 @@
+"""The measured tables of a joined release, as its file holds them, and the checks that they fit each other."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpublish.declare.domain import Axis, Domain
+from dpublish.errors import BundleError
+from dpublish.models.junction_tree.cliques import CliqueTree
+from dpublish.models.junction_tree.consistency import Ints
+from dpublish.models.junction_tree.fit import MeasuredColumn, MeasuredTable, common_states
+from dpublish.models.junction_tree.grouping import MAX_GROUPS
+from dpublish.models.junction_tree.model_error import Misfit, read_misfit
+from dpublish.models.within_limits import believable
+from dpublish.releases.bundle.manifest import text, whole
+
+NoiseName = Literal["laplace", "gaussian"]
+Arrays = Mapping[str, Mapping[str, NDArray[np.int64]]]
+
+TABLES = {"columns": ("column", "count"), "joined": ("table", "count"), "groups": ("side", "group")}
+MAX_WIDTH = 3
+"""Columns of one joint table, beside the target."""
+MAX_LABELS = 255
+MAX_ROUNDS = 8
+MAX_MODEL = 1 << 27
+"""Cells of a whole junction tree."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Everything a joined release holds. `columns` has None in the place of the target."""
+
+    noise: NoiseName
+    target: int | None
+    columns: tuple[MeasuredColumn | None, ...]
+    tables: tuple[MeasuredTable, ...]
+    total: int | None
+    misfit: Misfit | None = None
+
+    @property
+    def labels(self) -> int:
+        return next(int(one.counts.shape[1]) for one in self.columns if one is not None)
+
+
+def read_measured(domain: Domain, facts: Mapping[str, Any], tables: Arrays) -> Measured:
+    """Read and check. Raises `BundleError` for facts and tables that do not fit each other."""
+    noise = text(facts, "noise", "facts")
+    if noise not in ("laplace", "gaussian"):
+        raise BundleError("facts: 'noise' must be laplace or gaussian.")
+    names = list(domain.names)
+    target = None if facts.get("target") is None else _index(names, facts["target"])
+    labels = 1 if target is None else domain.shape[target]
+    if whole(facts, "labels", "facts", limit=MAX_LABELS, lowest=1) != labels:
+        raise BundleError("facts: 'labels' is not the number of levels of the target.")
+    featured = [column for column in range(len(names)) if column != target]
+    if not featured:
+        raise BundleError("A joined release needs a column beside the target.")
+    counts = _unstack(tables, "columns", featured, [domain.shape[column] * labels for column in featured])
+    variances = _variances(facts, "column_scales", len(featured), noise)
+    columns: list[MeasuredColumn | None] = [None] * len(names)
+    for column, values, variance in zip(featured, counts, variances, strict=True):
+        columns[column] = MeasuredColumn(
+            values.reshape(-1, labels).astype(np.float64), variance, ordered_widths(domain.axes[column])
+        )
+    return Measured(
+        noise=cast(NoiseName, noise),
+        target=target,
+        columns=tuple(columns),
+        tables=_read_joined(domain, facts, tables, target, labels, noise),
+        total=_total(facts),
+        misfit=read_misfit(facts, noise),
+    )
+
+
+def ordered_widths(axis: Axis) -> tuple[float, ...]:
+    """The widths of the levels that follow each other: of bins as declared, of grades one; other and missing values do not."""
+    if axis.numeric:
+        return tuple(float(high - low) for low, high in itertools.pairwise(axis.edges))
+    return (1.0,) * axis.base if axis.ordered else ()
+
+
+def _read_joined(
+    domain: Domain, facts: Mapping[str, Any], tables: Arrays, target: int | None, labels: int, noise: str
+) -> tuple[MeasuredTable, ...]:
+    listed = facts.get("joined")
+    if not isinstance(listed, list) or not all(isinstance(item, list) and 2 <= len(item) <= MAX_WIDTH for item in listed):
+        raise BundleError("facts: 'joined' must be a list of tables, each a list of names of columns.")
+    names = list(domain.names)
+    joined = [tuple(_index(names, name) for name in item) for item in listed]
+    if any(target in columns or len(set(columns)) < len(columns) for columns in joined):
+        raise BundleError("facts: a table of 'joined' must name different columns other than the target.")
+    rounds = _rounds(facts, len(joined))
+    sides = [column for columns in joined for column in columns]
+    groups = iter(_unstack(tables, "groups", list(range(len(sides))), [domain.shape[column] for column in sides]))
+    grouped = [tuple(next(groups) for _ in columns) for columns in joined]
+    shapes = [tuple(_count_groups(group_of) for group_of in some) for some in grouped]
+    counts = _unstack(tables, "joined", list(range(len(joined))), [math.prod(shape) * labels for shape in shapes])
+    variances = _variances(facts, "joined_scales", len(joined), noise)
+    found = tuple(
+        MeasuredTable(columns, some, values.reshape(*shape, labels).astype(np.float64), variance, number)
+        for columns, some, shape, values, variance, number in zip(
+            joined, grouped, shapes, counts, variances, rounds, strict=True
+        )
+    )
+    _check_size(domain, found, target, labels)
+    return found
+
+
+def _rounds(facts: Mapping[str, Any], tables: int) -> list[int]:
+    """The round of each table, from how many tables each round had."""
+    sizes = facts.get("rounds")
+    if not isinstance(sizes, list) or not all(isinstance(size, int) and 0 <= size <= tables for size in sizes):
+        raise BundleError("facts: 'rounds' must list how many tables each round had.")
+    out = [number for number, size in enumerate(sizes) for _ in range(size)]
+    if len(out) != tables or len(sizes) > MAX_ROUNDS + 1:
+        raise BundleError("facts: 'rounds' does not fit the tables of 'joined'.")
+    return out
+
+
+def _count_groups(group_of: Ints) -> int:
+    numbers = int(group_of.max()) + 1
+    if group_of.min() < 0 or numbers > MAX_GROUPS or len(np.unique(group_of)) != numbers:
+        raise BundleError("groups.parquet: the groups of a column must be numbered from 0 without gaps.")
+    return numbers
+
+
+def _check_size(domain: Domain, tables: Sequence[MeasuredTable], target: int | None, labels: int) -> None:
+    """The junction tree that the tables lead to must fit in memory, whoever wrote the file."""
+    columns = [column for column in range(len(domain.shape)) if column != target]
+    states = {column: int(common_states(domain.shape[column], column, tables).max()) + 1 for column in columns}
+    tree = CliqueTree.of(columns, [table.columns for table in tables], states)
+    if tree.cells(states) * labels > MAX_MODEL:
+        raise BundleError("The tables of 'joined' lead to a model that is too large to hold.")
+
+
+def _unstack(tables: Arrays, name: str, keys: Sequence[int], lengths: Sequence[int]) -> list[Ints]:
+    """The arrays that a long table holds one after the other; their order and lengths are fixed by the facts."""
+    key, value = TABLES[name]
+    table = tables[name]
+    if not np.array_equal(table[key], np.repeat(np.array(keys, dtype=np.int64), lengths)):
+        raise BundleError(f"{name}.parquet does not hold the tables that the facts name.")
+    values = table[value]
+    if not believable(values):
+        raise BundleError(f"{name}.parquet holds a number that is not believable.")
+    return np.split(values, np.cumsum(lengths)[:-1]) if len(lengths) else []
+
+
+def _variances(facts: Mapping[str, Any], key: str, count: int, noise: str) -> list[float]:
+    """The noise variance of each table from its exact scale (Laplace) or squared sigma (Gaussian)."""
+    listed = facts.get(key)
+    if not isinstance(listed, list) or len(listed) != count or not all(isinstance(item, str) for item in listed):
+        raise BundleError(f"facts: '{key}' must list {count} fractions, one a table.")
+    out = []
+    for item in listed:
+        try:
+            scale = float(Fraction(item))
+        except (ValueError, ZeroDivisionError, OverflowError):
+            raise BundleError(f"facts: '{key}' holds something that is not a fraction.") from None
+        if len(item) > 400 or not 1e-9 <= scale <= 1e24:
+            raise BundleError(f"facts: '{key}' holds a scale that is not believable.")
+        out.append(laplace_variance(scale) if noise == "laplace" else scale)
+    return out
+
+
+def laplace_variance(scale: float) -> float:
+    """Of discrete Laplace noise; never 0, so that it can be divided by."""
+    rate = 1.0 / scale
+    return max(1e-12, 2.0 * math.exp(-rate) / math.expm1(-rate) ** 2)
+
+
+def _index(names: list[str], name: Any) -> int:
+    if name not in names:
+        raise BundleError("facts: a column is named that the domain does not have.")
+    return names.index(name)
+
+
+def _total(facts: Mapping[str, Any]) -> int | None:
+    total = facts.get("total")
+    if not isinstance(total, Mapping) or total.get("kind") not in ("public", "unknown"):
+        raise BundleError("facts: 'total' must be an object with kind public or unknown.")
+    return whole(total, "value", "total", limit=1 << 52) if total["kind"] == "public" else None

@@ -1,0 +1,97 @@
+"""The published misfit of a model: how far any box of two columns may be from what the model says.
+
+A box is a run of levels of one column, a run of levels of another, and one label or all labels. One noisy number bounds the
+error of all boxes of all pairs of columns at once, except for the chance that its noise is large.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpublish.errors import BundleError
+from dpublish.models.junction_tree.consistency import Ints
+from dpublish.releases.bundle.manifest import whole
+
+UNIT = 256
+"""The misfit is counted in parts of a row, so that the model's cells can be rounded without harm."""
+MODEL_VERSION = 5
+"""Raised whenever the fit changes: a misfit speaks of the model of its own time, and is set aside by later ones."""
+_BELIEVABLE = 1 << 62
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """The noisy misfit in units, its noise, and the number of blocks that boxes are made of."""
+
+    value: int
+    noise: str
+    scale: float
+    blocks: int
+
+    def bound(self, alpha: float, cells: int) -> float:
+        """Rows by which a box may be off, but for alpha. `cells` are those of the pair's table: each was rounded."""
+        from scipy.stats import norm
+
+        if self.noise == "laplace":
+            above = self.scale * max(0.0, -math.log(2 * alpha)) + 1
+        else:
+            above = math.sqrt(self.scale) * float(norm.isf(alpha)) + 1
+        return max(0.0, (self.value + above + cells / 2) / UNIT)
+
+
+def read_misfit(facts: Mapping[str, Any], noise: str) -> Misfit | None:
+    """Read and check; None when nothing was published, or for a model that this version does not fit."""
+    found = facts.get("misfit")
+    if found is None:
+        return None
+    if not isinstance(found, Mapping):
+        raise BundleError("facts: 'misfit' must be an object.")
+    value, scale = found.get("value"), found.get("scale")
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _BELIEVABLE:
+        raise BundleError("facts: the value of 'misfit' must be a whole number.")
+    try:
+        size = float(Fraction(scale)) if isinstance(scale, str) and len(scale) <= 400 else -1.0
+    except (ValueError, ZeroDivisionError, OverflowError):
+        size = -1.0
+    if not 1e-9 <= size <= 1e40:
+        raise BundleError("facts: the scale of 'misfit' must be a believable fraction.")
+    blocks = whole(found, "blocks", "misfit", limit=255, lowest=1)
+    if found.get("model") != MODEL_VERSION or found.get("unit") != UNIT:
+        return None
+    return Misfit(value, noise, size, blocks)
+
+
+def level_blocks(levels: int, limit: int) -> Ints:
+    """Runs of levels in their declared order, as even as can be; every level alone where there are at most `limit`."""
+    codes = np.arange(levels, dtype=np.int64)
+    return codes if levels <= limit else codes * limit // levels
+
+
+def block_mask(mask: NDArray[np.bool_], blocks: tuple[Ints, Ints], *, wholly: bool) -> NDArray[np.bool_]:
+    """A mask over levels x levels x labels as one over blocks: those wholly inside, or those touched at all."""
+    for axis, block_of in enumerate(blocks):
+        if int(block_of.max()) + 1 < len(block_of):
+            starts = np.flatnonzero(np.diff(block_of, prepend=-1))
+            mask = (np.logical_and if wholly else np.logical_or).reduceat(mask, starts, axis=axis)
+    return mask
+
+
+def count_boxes(mask: NDArray[np.bool_]) -> int:
+    """Into how many boxes a mask over blocks x blocks x labels can be cut, at most."""
+    if mask.shape[2] > 1 and (mask == mask[:, :, :1]).all():
+        mask = mask[:, :, :1]
+    total = 0
+    for label in range(mask.shape[2]):
+        layer = mask[:, :, label]
+        new = np.ones(len(layer), dtype=np.bool_)
+        new[1:] = (layer[1:] != layer[:-1]).any(axis=1)
+        starts = layer & ~np.pad(layer, ((0, 0), (1, 0)))[:, :-1]
+        total += int(starts[new].sum())
+    return total

@@ -1,0 +1,76 @@
+"""Noisy tables, moved towards what a model expects of them as far as their noise calls for.
+
+A table departs from the expected one in two ways. A cell holds more or fewer rows than expected; and its rows are split among
+labels in another way. Most true departures are of the first kind: columns go together. That they also act on the label
+together, other than each by itself, is rarer, and noise that looks like it misleads whoever learns to tell labels. So each
+kind has a size of its own, found from the table: the one that makes the noisy counts most likely, given the known noise.
+
+Departures of the first kind have a variance in proportion to the rows expected in a cell. Those of the second kind, to the
+square of the rows that are there: log odds vary alike in all cells. So noise in cells that are all but empty is not taken for
+departures, which one rate for all cells, as of James and Stein, cannot tell. This is post-processing, and biased as all
+shrinkage is: intervals are made from the unbiased counts instead.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpublish.models.junction_tree.consistency import Floats
+
+_LEAST_ROWS = 1.0
+"""No cell is so empty that nothing can be learnt about it."""
+_LEAST_SHARE = 1e-3
+"""Rows that every cell of the expected table is thought to have more, split as all rows are: where none are expected there
+would be no shares of labels."""
+_LEAST_DOUBT = 1e-6
+_LARGEST = 1e100
+"""Beyond this a file's numbers are no counts, and their squares no numbers."""
+
+
+def shrink(counts: Floats, expected: Floats, variance: float) -> Floats:
+    """The most believable table (columns..., labels) between the measured and the expected one."""
+    from dpublish.models.junction_tree.kernels.shrink import best_size, departures
+
+    labels = counts.shape[-1]
+    guess = np.maximum(0.0, expected).reshape(-1, labels)
+    away = (counts - expected).reshape(-1, labels)
+    rows = guess.sum(axis=1)
+    if not (variance > 0.0 and rows.sum() < _LARGEST and np.abs(away).max(initial=0.0) < _LARGEST * np.sqrt(variance)):
+        return counts
+    noisy = away / np.sqrt(variance)
+    shares = _shares(guess)
+    sizes = _relative(rows + _LEAST_ROWS)
+    doubt = np.maximum(_LEAST_DOUBT, 1.0 - (shares * shares).sum(axis=1))
+    splits = _splits(rows, doubt)
+    whole = best_size(noisy, shares, sizes, splits, 1.0, 1.0 if labels > 1 else 0.0, True)
+    split = 0.0
+    if labels > 1:
+        split = best_size(noisy, shares, sizes, splits, whole, 1.0, False)
+        # how rows are split depends on how many there are: now that is known better
+        more = departures(noisy, shares, sizes, splits, whole, split).sum(axis=1) * np.sqrt(variance)
+        splits = _splits(np.maximum(0.0, rows + more), doubt)
+        split = best_size(noisy, shares, sizes, splits, whole, split, False)
+        whole = best_size(noisy, shares, sizes, splits, whole, split, True)
+    true = departures(noisy, shares, sizes, splits, whole, split) * np.sqrt(variance)
+    shrunk: Floats = expected + true.reshape(counts.shape)
+    return shrunk
+
+
+def _shares(guess: Floats) -> Floats:
+    """How the rows of each cell are split among labels, as far as is expected."""
+    labels = guess.sum(axis=0)
+    labels = (labels + _LEAST_SHARE) / (labels + _LEAST_SHARE).sum()
+    filled = guess + _LEAST_SHARE * labels
+    out: Floats = filled / filled.sum(axis=1, keepdims=True)
+    return out
+
+
+def _splits(rows: Floats, doubt: Floats) -> Floats:
+    """How much the split of a cell's rows may vary, next to other cells. For two labels of shares p and q, the variance comes
+    to (rows p q)^2: what a change of the log odds does to the counts."""
+    return _relative((rows + _LEAST_ROWS) ** 2 * doubt)
+
+
+def _relative(values: Floats) -> Floats:
+    out: Floats = values / values.mean()
+    return out

@@ -1,0 +1,115 @@
+"""Rows as vectors: the public coding that a linear model is trained and used with.
+
+Every column becomes at most one number of size at most 1, so a row of c columns and the constant has length at most
+sqrt(c + 1). All vectors are divided by a number R just above that, which depends on c alone, so no row is longer than 1.
+
+* numbers and dates: (value - lower) / (upper - lower), the value being the middle of its bin;
+* ordinal levels: rank / (levels - 1);
+* other levels: one indicator a level, the first level being the reference that has none;
+* '(other)' and '(missing)': an indicator each, the column's number being 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpublish.declare.columns import MISSING, OTHER
+from dpublish.declare.domain import Axis
+
+FloatArray = NDArray[np.float64]
+CONSTANT = "(constant)"
+_ROOM = 1 + 2.0**-30
+"""R is larger than sqrt(c + 1) by this factor, which pays for every rounding in the tables."""
+
+
+@dataclass(frozen=True)
+class LinearFeatures:
+    """The coding of the given columns, in their order. The first feature is the constant."""
+
+    axes: tuple[Axis, ...]
+
+    @property
+    def divisor(self) -> float:
+        return math.sqrt(len(self.axes) + 1) * _ROOM
+
+    @cached_property
+    def tables(self) -> tuple[FloatArray, ...]:
+        """For each column, the features of each code, already divided."""
+        return tuple(_codes_to_features(axis) / self.divisor for axis in self.axes)
+
+    @property
+    def constant(self) -> float:
+        return 1.0 / self.divisor
+
+    @property
+    def dimension(self) -> int:
+        return 1 + sum(feature_count(axis) for axis in self.axes)
+
+    @cached_property
+    def names(self) -> tuple[tuple[str, str], ...]:
+        """(column, level) of each feature; the level is empty for a number."""
+        return ((CONSTANT, ""), *((axis.name, level) for axis in self.axes for level in _feature_levels(axis)))
+
+    def longest_square(self) -> Fraction:
+        """An upper bound on the squared length of every possible row, of the doubles as they stand in the tables."""
+        longest = Fraction(self.constant) ** 2
+        for table in self.tables:
+            width = table.shape[1]
+            computed = float((table * table).sum(axis=1).max()) if width else 0.0
+            # a sum of `width` rounded squares is off by less than this factor
+            longest += Fraction(computed) * (1 + Fraction(width + 4, 1 << 52))
+        return longest
+
+    def fill(self, codes: Sequence[NDArray[Any]], out: FloatArray) -> None:
+        """Write the vectors of some rows, given one array of codes a column."""
+        out[:, 0] = self.constant
+        for column, table, (start, stop) in zip(codes, self.tables, self._spans(), strict=True):
+            if stop > start:
+                out[:, start:stop] = table[column]
+
+    def _spans(self) -> Iterator[tuple[int, int]]:
+        start = 1
+        for table in self.tables:
+            yield start, start + table.shape[1]
+            start += table.shape[1]
+
+
+def feature_count(axis: Axis) -> int:
+    """How many features a column becomes, worked out without making its table."""
+    return 1 + int(axis.other) + int(axis.missing) if axis.ordered else axis.cardinality - 1
+
+
+def _codes_to_features(axis: Axis) -> FloatArray:
+    extra = int(axis.other) + int(axis.missing)
+    if not axis.ordered:
+        return np.eye(axis.cardinality, dtype=np.float64)[:, 1:]
+    table = np.zeros((axis.cardinality, 1 + extra), dtype=np.float64)
+    table[: axis.base, 0] = _scaled(axis)
+    table[axis.base :, 1:] = np.eye(extra, dtype=np.float64)
+    return table
+
+
+def _scaled(axis: Axis) -> FloatArray:
+    """The number in [0, 1] that stands for each declared code of an ordered axis."""
+    if not axis.numeric:
+        return np.arange(axis.base, dtype=np.float64) / max(1, axis.base - 1)
+    low = axis.edges[0]
+    high = axis.edges[-1] if axis.kind == "real" else axis.edges[-1] - 1
+    if high <= low:
+        return np.zeros(axis.base, dtype=np.float64)
+    middles = np.array([axis.midpoint(code) for code in range(axis.base)], dtype=np.float64)
+    return np.clip((middles - float(low)) / (float(high) - float(low)), 0.0, 1.0)
+
+
+def _feature_levels(axis: Axis) -> list[str]:
+    if not axis.ordered:
+        return list(axis.labels[1:])
+    return ["", *([OTHER] if axis.other else []), *([MISSING] if axis.missing else [])]

@@ -1,0 +1,1 @@
+"""Weights that make public rows agree with noisy tables."""

@@ -1,0 +1,1 @@
+"""Releases as people see them: reports, charts, figures, exports."""

@@ -1,0 +1,1 @@
+"""Privacy costs, how one cost is split, and plans."""

@@ -1,0 +1,1 @@
+"""Conditions and SQL over a release."""

@@ -1,0 +1,1 @@
+"""Releases as analysts open them, one folder per kind."""

@@ -1,0 +1,180 @@
+"""What every release is to an analyst, and the registry of kinds."""
+
+from __future__ import annotations
+
+import abc
+import html
+import importlib
+import math
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from dpublish.errors import BundleError, QueryError, did_you_mean
+from dpublish.releases.bundle.bundle import read_bundle, write_bundle
+from dpublish.releases.bundle.manifest import check_manifest
+from dpublish.releases.bundle.verify import Verification, verify_bundle
+
+if TYPE_CHECKING:
+    import polars as pl
+
+KIND_MODULES: dict[str, str] = {
+    "generalized-table": "dpublish.releases.generalized_table.release",
+    "synthetic": "dpublish.releases.synthetic.release",
+    "halfspaces": "dpublish.releases.halfspaces.release",
+    "interval-tree": "dpublish.releases.interval_tree.release",
+    "solution": "dpublish.releases.solution.release",
+    "joined-histograms": "dpublish.releases.joined_histograms.release",
+    "itemsets": "dpublish.releases.itemsets.release",
+    "linear-model": "dpublish.releases.linear_model.release",
+    "histogram": "dpublish.releases.histogram.release",
+    "weighted-rows": "dpublish.releases.weighted_rows.release",
+}
+"""Which module defines the class of a kind, imported when a release of that kind is opened."""
+
+CALLS = ("estimate", "marginal", "sql", "to_frame", "sample", "fit", "predict", "plot", "report")
+"""What an analyst may ask of a release. Every kind has some of them; docs/python-api.md says which."""
+
+_CLASSES: dict[str, type[Release]] = {}
+
+
+class NotOffered(QueryError, AttributeError):
+    """A call that this kind of release does not have. An `AttributeError` too, so that `hasattr` says no."""
+
+
+class Release(abc.ABC):
+    """A published result: public, immutable, self-describing. Nothing you do with it can cost any privacy."""
+
+    kind: ClassVar[str]
+    own: ClassVar[tuple[str, ...]] = ()
+    """Calls of this kind alone, for readers who look for another one in vain."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "kind" in cls.__dict__:
+            _CLASSES[cls.kind] = cls
+
+    def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
+        self.check(manifest, tables)
+        self.manifest = manifest
+        self.tables = dict(tables)
+        self.path = path
+
+    @classmethod
+    @abc.abstractmethod
+    def check(cls, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
+        """Raise `BundleError` unless the facts and tables are those of this kind and fit each other."""
+
+    @classmethod
+    def open(cls, path: str | Path) -> Self:
+        release = open_release(path)
+        if not isinstance(release, cls):
+            raise BundleError(f"'{path}' holds a release of kind '{release.kind}', not '{cls.kind}'.")
+        return release
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy or a pickle holds: all but what was worked out on the way, which can be worked out again."""
+        derived = {
+            name for cls in type(self).__mro__ for name, value in vars(cls).items() if isinstance(value, cached_property)
+        }
+        return {name: value for name, value in vars(self).items() if name not in derived}
+
+    @classmethod
+    def offers(cls) -> tuple[str, ...]:
+        """Which of the common calls this kind has."""
+        return tuple(name for name in CALLS if hasattr(cls, name))
+
+    if not TYPE_CHECKING:  # a type checker should go on finding misspelt names
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in CALLS:
+                raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
+            raise NotOffered(
+                f"A release of kind '{self.kind}' does not offer {name}. It offers {', '.join((*self.offers(), *self.own))}."
+            )
+
+    @property
+    def privacy(self) -> str:
+        """The guarantee, in words."""
+        return str(self.manifest["privacy"]["statement"])
+
+    @property
+    def most_rows(self) -> float:
+        """A number of rows that no count exceeds: the public one under replace-one, otherwise none (infinity)."""
+        facts = self.manifest["privacy"]
+        size, each = facts.get("size"), facts.get("max_rows_per_unit", 1)
+        whole = all(
+            isinstance(number, int) and not isinstance(number, bool) and 0 < number <= 1 << 52 for number in (size, each)
+        )
+        return float(size * each) if whole and facts.get("neighbours") == "replace-one" else math.inf
+
+    @property
+    def publishable(self) -> bool:
+        """False for a release made with a fixed seed: it is for tests and must not be given out."""
+        return bool(self.manifest["publishable"])
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> str:
+        """Write the release; returns the SHA-256 to quote. See `write_bundle`."""
+        digest = write_bundle(path, self.manifest, self.tables, overwrite=overwrite)
+        self.path = Path(path)
+        return digest
+
+    def verify(self) -> Verification:
+        """Check the file this release was opened from or saved to; before that, the content in memory."""
+        if self.path is not None:
+            return verify_bundle(self.path)
+        try:
+            check_manifest(self.manifest, sealed=False)
+            self.check(self.manifest, self.tables)
+        except BundleError as error:
+            return Verification(ok=False, problems=(str(error),))
+        return Verification(ok=True, facts={"kind": self.kind, "method": self.manifest["method"]})
+
+    def summary(self) -> dict[str, str]:
+        """A few lines that say what this is."""
+        rows = {
+            "data set": str(self.manifest["dataset"]),
+            "method": str(self.manifest["method"]),
+            "made": str(self.manifest["created"]),
+            "guarantee": self.privacy,
+        }
+        if not self.publishable:
+            rows["warning"] = "made with a fixed seed: not publishable"
+        return rows
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(dataset={self.manifest['dataset']!r}, method={self.manifest['method']!r})"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(key)}</th><td style='text-align:left'>{html.escape(value)}</td></tr>"
+            for key, value in self.summary().items()
+        )
+        return f"<table>{rows}</table>"
+
+
+def release_class(kind: str) -> type[Release]:
+    """The class that reads releases of this kind."""
+    if kind not in _CLASSES and kind in KIND_MODULES:
+        importlib.import_module(KIND_MODULES[kind])
+    if kind not in _CLASSES:
+        known = sorted({*KIND_MODULES, *_CLASSES})
+        raise BundleError(
+            f"Releases of kind '{kind[:80]}' are not known to this version of dpublish.{did_you_mean(kind, known)} "
+            f"Known kinds: {', '.join(known)}. Upgrade with: pip install --upgrade dpublish."
+        )
+    return _CLASSES[kind]
+
+
+def make_release(manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> Release:
+    """A release from its parts, checked as if it had been read from a file."""
+    check_manifest(manifest, sealed=False)
+    return release_class(manifest["kind"])(manifest, tables)
+
+
+def open_release(path: str | Path) -> Release:
+    """Open a release file or folder, checking hashes and content."""
+    bundle = read_bundle(path)
+    kind = release_class(bundle.manifest["kind"])
+    return kind(bundle.manifest, {name: bundle.table(name) for name in bundle.names}, path=Path(path))

@@ -1,0 +1,171 @@
+"""Cells back into rows: typed columns with one value a cell, and synthetic rows drawn inside the bins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from dpublish.declare.columns import OTHER
+from dpublish.declare.domain import Axis, Domain
+from dpublish.errors import QueryError
+
+Codes = NDArray[np.int64]
+Weights = NDArray[np.int64] | NDArray[np.float64]
+
+_EPOCH = 719_163  # date(1970, 1, 1).toordinal()
+MAX_SAMPLE = 100_000_000
+
+
+def frame_of(columns: Mapping[str, NDArray[Any]]) -> pl.DataFrame:
+    """A table of a release from its columns. Arrays of objects hold text: polars would guess that from the first cell alone."""
+    return pl.DataFrame(
+        [
+            pl.Series(name, values.tolist(), dtype=pl.String) if values.dtype == object else pl.Series(name, values)
+            for name, values in columns.items()
+        ]
+    )
+
+
+def decode_cells(cells: NDArray[np.uint64], domain: Domain, index: int) -> Codes:
+    """The codes of cells along one axis."""
+    stride, count = np.uint64(domain.strides[index]), np.uint64(domain.axes[index].cardinality)
+    return ((cells // stride) % count).astype(np.int64)
+
+
+def column_values(axis: Axis, codes: Codes) -> pl.Series:
+    """One value a code: levels as text, booleans, exact integers and dates, midpoints of bins; missing as null.
+
+    '(other)' stays a text where the column is text and is null elsewhere: it stands for no one number.
+    """
+    return _values_by_code(axis).gather(pl.Series(codes)).alias(axis.name)
+
+
+def _values_by_code(axis: Axis) -> pl.Series:
+    extra = axis.cardinality - axis.base
+    if axis.kind == "boolean":
+        return pl.Series([False, True] + [None] * extra, dtype=pl.Boolean)
+    if not axis.numeric:
+        tail = ([OTHER] if axis.other else []) + ([None] if axis.missing else [])
+        return pl.Series([*axis.levels, *tail], dtype=pl.String)
+    kind = np.float64 if axis.kind == "real" else np.int64
+    edges = np.array(axis.edges, dtype=kind)
+    if axis.kind == "date":
+        middle = pl.Series((edges[:-1] + (edges[1:] - edges[:-1] - 1) // 2 - _EPOCH).astype(np.int32)).cast(pl.Date)
+        return middle.extend(pl.Series([None] * extra, dtype=pl.Date)) if extra else middle
+    if axis.exact_values:
+        values = pl.Series(edges[:-1])
+    else:
+        halves = edges[:-1] / 2 + edges[1:] / 2
+        values = pl.Series(halves if axis.kind == "real" else halves - 0.5)
+    return values.extend(pl.Series([None] * extra, dtype=values.dtype)) if extra else values
+
+
+def other_names(axes: Sequence[Axis]) -> dict[str, str]:
+    """The SQL columns that say where '(other)' is, for columns of numbers, dates and truths: it is null there, like missing."""
+    taken = tuple(axis.name for axis in axes)
+    found: dict[str, str] = {}
+    for axis in axes:
+        if axis.other and (axis.numeric or axis.kind == "boolean"):
+            found[axis.name] = free_name(f"{axis.name}_other", (*taken, *found.values()))
+    return found
+
+
+def sql_columns(axes: Sequence[Axis], codes: Mapping[int, Codes]) -> list[pl.Series]:
+    """The columns of the SQL table, from the codes of those that a query names."""
+    flags = other_names(axes)
+    columns = []
+    for place, code in codes.items():
+        axis = axes[place]
+        columns.append(column_values(axis, code))
+        if axis.name in flags:
+            columns.append(pl.Series(flags[axis.name], code == axis.other_code))
+    return columns
+
+
+def bin_labels(axis: Axis, codes: Codes) -> pl.Series:
+    """What a person reads for each code, such as '20..29'."""
+    return pl.Series(axis.labels, dtype=pl.String).gather(pl.Series(codes))
+
+
+def drawn_values(axis: Axis, codes: Codes, generator: np.random.Generator) -> pl.Series:
+    """As `column_values`, with numbers drawn evenly inside their bins."""
+    if not axis.numeric or axis.exact_values:
+        return column_values(axis, codes)
+    declared = codes < axis.base
+    bins = np.where(declared, codes, 0)
+    if axis.kind == "real":
+        edges = np.array(axis.edges, dtype=np.float64)
+        low, high = edges[bins], edges[bins + 1]
+        drawn = np.minimum(low + (high - low) * generator.random(len(codes)), np.nextafter(high, low))
+        values = pl.Series(axis.name, drawn)
+    else:
+        whole = np.array(axis.edges, dtype=np.int64)
+        days = generator.integers(whole[bins], whole[bins + 1])
+        values = pl.Series(axis.name, days) if axis.kind == "integer" else _dates(axis.name, days)
+    return pl.select(pl.when(pl.Series(declared)).then(values).otherwise(None).alias(axis.name)).to_series()
+
+
+def _dates(name: str, ordinals: Codes) -> pl.Series:
+    return pl.Series(name, (ordinals - _EPOCH).astype(np.int32)).cast(pl.Date)
+
+
+def free_name(wanted: str, taken: tuple[str, ...]) -> str:
+    """`wanted`, with underscores appended until no column has that name."""
+    while wanted in taken:
+        wanted += "_"
+    return wanted
+
+
+def cell_frame(cells: NDArray[np.uint64], counts: Weights, domain: Domain, *, intervals: bool) -> pl.DataFrame:
+    """One row a released cell, with its noisy count as `weight`."""
+    columns: list[pl.Series] = []
+    taken = domain.names
+    for index, axis in enumerate(domain.axes):
+        codes = decode_cells(cells, domain, index)
+        columns.append(column_values(axis, codes))
+        if intervals and not axis.exact_values:
+            name = free_name(f"{axis.name}_bin", taken)
+            taken = (*taken, name)
+            columns.append(bin_labels(axis, codes).alias(name))
+    columns.append(pl.Series(free_name("weight", taken), counts))
+    return pl.DataFrame(columns)
+
+
+def sql_frame(cells: NDArray[np.uint64], counts: Weights, domain: Domain) -> pl.DataFrame:
+    """The SQL table of released cells, the weight last."""
+    columns = sql_columns(domain.axes, {place: decode_cells(cells, domain, place) for place in range(len(domain.axes))})
+    return pl.DataFrame([*columns, pl.Series(free_name("weight", tuple(one.name for one in columns)), counts)])
+
+
+def rows_to_draw(number: int) -> int:
+    """How many rows to draw, as it was asked for. The whole numbers of numpy are as good as Python's."""
+    if isinstance(number, bool) or not isinstance(number, Integral) or not 0 <= number <= MAX_SAMPLE:
+        raise QueryError(f"n must be a whole number from 0 to {MAX_SAMPLE}, not {number!r}.")
+    return int(number)
+
+
+def generator_of(seed: int | None) -> np.random.Generator:
+    """What rows are drawn with. No privacy is at stake here, so a seed is harmless."""
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0):
+        raise QueryError(f"seed must be a whole number of at least 0, or None for other rows every time, not {seed!r}.")
+    return np.random.default_rng(None if seed is None else int(seed))
+
+
+def sample_rows(cells: NDArray[np.uint64], counts: Weights, domain: Domain, number: int, seed: int | None) -> pl.DataFrame:
+    """Rows drawn with replacement in proportion to the noisy counts."""
+    number = rows_to_draw(number)
+    if number and not len(cells):
+        raise QueryError("No cell of this release passed the threshold, so there is nothing to draw rows from.")
+    generator = generator_of(seed)
+    chosen = np.zeros(0, dtype=np.int64)
+    if number:
+        ends = np.cumsum(counts, dtype=np.float64)
+        chosen = np.searchsorted(ends, generator.random(number) * ends[-1], side="right")
+        chosen = np.minimum(chosen, len(cells) - 1)
+    picked = cells[chosen]
+    return pl.DataFrame([drawn_values(axis, decode_cells(picked, domain, i), generator) for i, axis in enumerate(domain.axes)])

@@ -1,0 +1,239 @@
+"""A generalised table: disjoint regions that cover the domain, with noisy counts; counts and rows from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from dpublish.declare.domain import Domain
+from dpublish.errors import BundleError, QueryError
+from dpublish.estimate import Answers, Estimate, check_level
+from dpublish.models.integer_limits import whole_rows
+from dpublish.models.thresholded_counts import laplace_cumulants, spread_quantile
+from dpublish.models.within_limits import believable
+from dpublish.releases.bundle.manifest import fraction, read_domain, table
+from dpublish.releases.cells import CellsRelease
+from dpublish.releases.frames import drawn_values, free_name, generator_of, other_names, rows_to_draw
+from dpublish.releases.naming import marginal_frame, marginal_shape, named_columns
+
+if TYPE_CHECKING:
+    from dpublish.query.predicate import Node
+
+MAX_POINTS = 20_000_000
+
+
+class GeneralizedRelease(CellsRelease):
+    """Noisy counts of regions: in each column a stretch of values, in the order of the column's taxonomy."""
+
+    kind: ClassVar[str] = "generalized-table"
+
+    def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
+        super().__init__(manifest, tables, path=path)
+        self.domain: Domain = Domain.from_json(manifest["domain"])
+        regions = self.tables["regions"]
+        axes = range(len(self.domain.axes))
+        self._low: list[NDArray[np.int32]] = [regions[f"low_{place}"].to_numpy() for place in axes]
+        self._high: list[NDArray[np.int32]] = [regions[f"high_{place}"].to_numpy() for place in axes]
+        self._order: list[NDArray[np.int32]] = [self.tables[f"order_{place}"]["code"].to_numpy() for place in axes]
+        self.counts: NDArray[np.int64] = regions["count"].to_numpy()
+        facts = manifest["facts"]
+        spreads = [laplace_cumulants(fraction({"scale": text}, "scale", "facts")) for text in facts["scales"]]
+        depth = regions["depth"].to_numpy()
+        self._k2, self._k4 = (np.array([spread[part] for spread in spreads])[depth] for part in (0, 1))
+
+    @classmethod
+    def check(cls, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
+        domain = read_domain(manifest.get("domain"))
+        facts = table(manifest, "facts", "manifest")
+        scales = facts.get("scales")
+        if not isinstance(scales, list) or not scales or len(scales) > 10_000:
+            raise BundleError("facts: 'scales' must list the noise scales.")
+        for text in scales:
+            fraction({"scale": text}, "scale", "facts")
+        axes = range(len(domain.axes))
+        if set(tables) != {"regions", *(f"order_{place}" for place in axes)}:
+            raise BundleError(f"A generalised table holds regions and one order a column; this one holds: {sorted(tables)}.")
+        kinds = {f"{end}_{place}": pl.Int32 for place in axes for end in ("low", "high")}
+        regions = tables["regions"]
+        if dict(regions.schema) != {**kinds, "count": pl.Int64, "depth": pl.Int32} or sum(regions.null_count().row(0)):
+            raise BundleError("regions.parquet must have low and high for every column, count and depth, without nulls.")
+        depth = regions["depth"].to_numpy()
+        if regions.height and not 0 <= depth.min() <= depth.max() < len(scales):
+            raise BundleError("regions.parquet names a noise scale that is not there.")
+        volume = np.ones(regions.height)
+        for place, axis in enumerate(domain.axes):
+            order = tables[f"order_{place}"]
+            every = dict(order.schema) == {"code": pl.Int32} and not order["code"].null_count()
+            if not every or not np.array_equal(np.sort(order["code"].to_numpy()), np.arange(axis.cardinality)):
+                raise BundleError(f"order_{place}.parquet must list every code of '{axis.name}' once.")
+            low, high = regions[f"low_{place}"].to_numpy(), regions[f"high_{place}"].to_numpy()
+            if (low < 0).any() or (high <= low).any() or (high > axis.cardinality).any():
+                raise BundleError(f"regions.parquet names values of '{axis.name}' that are not there.")
+            volume *= high - low
+        if abs(float(volume.sum()) - domain.size) > 1e-6 * domain.size:
+            raise BundleError("The regions do not cover the domain once.")
+        if not believable(regions["count"].to_numpy()):
+            raise BundleError("A count is not believable.")
+
+    def estimate(self, predicate: str | Node, *, level: float = 0.95) -> Estimate:
+        """How many rows satisfy a predicate. Rows count as even inside a region; `low` and `high` do not assume so."""
+        from dpublish.query.masks import select
+        from dpublish.query.predicate import columns_of, parse_predicate
+
+        node = parse_predicate(predicate, self.domain)
+        rows, sizes, codes = self._points(sorted(set(columns_of(node))))
+        found = select(node, self.domain).cover(codes.__getitem__, rows.size)
+        share = np.bincount(rows, weights=found.share, minlength=sizes.size) / sizes
+        inside = np.bincount(rows, weights=found.inside, minlength=sizes.size) == sizes
+        touched = np.bincount(rows, weights=found.touched, minlength=sizes.size) > 0
+        every = np.arange(sizes.size)
+        met = np.zeros(sizes.size, dtype=np.int64)
+        return self._answers(met, every, share, inside, touched, 1, level).one()
+
+    def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
+        """Counts of every combination of codes of the named columns: labels, count, standard_error, low, high."""
+        places = named_columns(self.domain, columns)
+        shape = marginal_shape(self.domain, places)
+        rows, sizes, codes = self._points(places)
+        group = np.ravel_multi_index(tuple(codes[place] for place in places), shape)
+        whole, every = sizes[rows] == 1, np.ones(rows.size, dtype=np.bool_)
+        answers = self._answers(group, rows, 1.0 / sizes[rows], whole, every, math.prod(shape), level)
+        figures = {"count": answers.value, "standard_error": answers.standard_error, "low": answers.low, "high": answers.high}
+        return marginal_frame(self.domain, places, figures)
+
+    def _answers(
+        self,
+        groups: NDArray[np.int64],
+        rows: NDArray[np.int64],
+        share: NDArray[np.float64],
+        inside: NDArray[np.bool_],
+        touched: NDArray[np.bool_],
+        number: int,
+        level: float,
+    ) -> Answers:
+        """Estimates of `number` groups of cells. Entry i says how much of region `rows[i]` is in group `groups[i]`."""
+        alpha = 1.0 - check_level(level)
+
+        def total(values: NDArray[Any]) -> NDArray[np.float64]:
+            return np.bincount(groups, weights=values, minlength=number).astype(np.float64)
+
+        def reach(chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
+            k2, k4 = (total(np.where(chosen, spread[rows], 0.0)) for spread in (self._k2, self._k4))
+            return spread_quantile(alpha / 2, k2, np.zeros(number), k4)
+
+        counts = self.counts[rows].astype(np.float64)
+        least, most = total(np.where(inside, counts, 0.0)), total(np.where(touched, counts, 0.0))
+        low, high = whole_rows(least - reach(inside), most + reach(touched))
+        low, high = (np.clip(end, 0.0, self.most_rows) for end in (low, np.maximum(low, high)))
+        # how a region that is cut divides is not known: spread as if any division were as likely. A level that is rare is rare
+        # in every region, so divisions go together and their errors add up, not their squares
+        cut = total(np.where(touched & ~inside, np.maximum(counts, 0.0), 0.0)) ** 2 / 12
+        error = np.sqrt(total(share**2 * self._k2[rows]) + cut)
+        return Answers(np.clip(total(share * counts), low, high), error, low, high, level)
+
+    def _points(self, places: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, NDArray[np.int64]]]:
+        """All combinations of the named columns' codes, region by region: the region of each, how many it has, the codes."""
+        sizes = np.ones(self.counts.size, dtype=np.int64)
+        for place in places:
+            sizes *= self._high[place] - self._low[place]
+            if sizes.sum(dtype=np.float64) > MAX_POINTS:
+                raise QueryError("Too many columns with too many values are named for this release. Ask about fewer.")
+        rows = np.repeat(np.arange(sizes.size), sizes)
+        rest = np.arange(rows.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        codes: dict[int, NDArray[np.int64]] = {}
+        for place in places:
+            width = (self._high[place] - self._low[place])[rows]
+            codes[place] = self._order[place][self._low[place][rows] + rest % width].astype(np.int64)
+            rest = rest // width
+        return rows, sizes, codes
+
+    def sql(self, query: str, *, level: float | None = None) -> pl.DataFrame:
+        """Answer a SELECT over the table `release`; rows count as even inside a region, over the columns that are named.
+
+        With a `level`, counts have limits beside them.
+        """
+        from dpublish.query.sql import run_sql
+        from dpublish.query.sql_limits import with_limits
+        from dpublish.releases.frames import sql_columns
+
+        places = self._named(query)
+        rows, sizes, codes = self._points(places)
+        columns = sql_columns(self.domain.axes, {place: codes[place] for place in places})
+        weight = pl.Series(free_name("weight", tuple(one.name for one in columns)), self.counts[rows] / sizes[rows])
+        result = run_sql(query, pl.DataFrame([*columns, weight]), self.domain.names, self.domain.axes)
+        return result if level is None else with_limits(self.estimate, self.domain, query, result, level)
+
+    def _named(self, query: str) -> list[int]:
+        """The columns that a query names, all for a bare star. Only those are spread out: all at once may be too many."""
+        from sqlglot import exp
+
+        from dpublish.query.predicate import parse_select
+
+        tree = parse_select(query)
+        if any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star)):
+            return list(range(len(self.domain.axes)))
+        named = {column.name.lower() for column in tree.find_all(exp.Column)}
+        flags = other_names(self.domain.axes)
+        wanted = [{name.lower(), flags.get(name, name).lower()} for name in self.domain.names]
+        return [place for place, names in enumerate(wanted) if names & named]
+
+    def weighted_codes(self, columns: Sequence[str]) -> tuple[list[NDArray[np.int64]], NDArray[np.float64]]:
+        """All combinations of codes of some columns, region by region, and their share of the region's noisy count."""
+        places = named_columns(self.domain, columns)
+        rows, sizes, codes = self._points(places)
+        return [codes[place] for place in places], self.counts[rows] / sizes[rows]
+
+    def report(self, path: str | Path) -> Path:
+        """Write one self-contained HTML page about this release."""
+        from dpublish.releases.generalized_table.report import write_report
+
+        return write_report(self, path)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows the release speaks of: the sum of its counts."""
+        return int(min(max(0, int(self.counts.sum())), self.most_rows))
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row a region: the values of each column as text, and the noisy count as `weight`."""
+        columns: dict[str, list[str] | NDArray[np.int64]] = {}
+        for place, axis in enumerate(self.domain.axes):
+            columns[axis.name] = [
+                self._described(axis.labels, self._order[place][low:high])
+                for low, high in zip(self._low[place], self._high[place], strict=True)
+            ]
+        return pl.DataFrame({**columns, free_name("weight", self.domain.names): self.counts})
+
+    @staticmethod
+    def _described(labels: tuple[str, ...], codes: NDArray[np.int32]) -> str:
+        if codes.size == len(labels) > 1:
+            return "(any)"
+        return " | ".join(labels[int(code)] for code in codes)
+
+    def sample(self, n: int | None = None, *, seed: int | None = None) -> pl.DataFrame:
+        """Synthetic rows in proportion to the counts, evenly spread inside each region."""
+        weights = np.maximum(self.counts, 0).astype(np.float64)
+        size = rows_to_draw(self.rows if n is None else n)
+        if size and weights.sum() <= 0:
+            raise QueryError("The release holds no region to draw from.")
+        rng = generator_of(seed)
+        rows = rng.choice(weights.size, size=size, p=weights / weights.sum()) if size else np.empty(0, dtype=np.int64)
+        codes = [
+            order[low[rows] + (rng.random(size) * (high[rows] - low[rows])).astype(np.int64)]
+            for order, low, high in zip(self._order, self._low, self._high, strict=True)
+        ]
+        return pl.DataFrame(
+            [drawn_values(axis, code.astype(np.int64), rng) for axis, code in zip(self.domain.axes, codes, strict=True)]
+        )
+
+    def summary(self) -> dict[str, str]:
+        rows = super().summary()
+        rows["columns"] = ", ".join(self.domain.names)
+        rows["regions"] = f"{self.counts.size:,} of {self.domain.size:,} cells"
+        return rows

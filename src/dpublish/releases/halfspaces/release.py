@@ -1,0 +1,160 @@
+"""Noisy sector counts of random projections: how many rows lie above any hyperplane."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from dpublish.declare.grid import MAX_DIGITS, MAX_POSITIONS, Grid
+from dpublish.errors import BundleError, PublishError, QueryError, did_you_mean
+from dpublish.estimate import Estimate, check_level
+from dpublish.models.integer_limits import half_width, whole_rows
+from dpublish.models.sectors import Sectors
+from dpublish.models.thresholded_counts import laplace_cumulants
+from dpublish.models.within_limits import believable
+from dpublish.releases.base import Release
+from dpublish.releases.bundle.manifest import fraction, table, text, whole
+
+COUNTS_SCHEMA: dict[str, Any] = {"count": pl.Int64}
+MAX_CELLS = 1 << 22
+
+
+@dataclass(frozen=True)
+class HalfspaceEstimate(Estimate):
+    """An answer, and the margin for which it is meant: rows whose angle to the hyperplane has a smaller sine may go either way.
+
+    `low` and `high` cover the noise, the rows of cells that the hyperplane cuts, and the spread between projections. Where
+    nothing is projected away (two columns on the sphere) they hold for every table. Otherwise they are not a theorem: what all
+    projections lose alike is not seen. `answers` are those of the single projections.
+    """
+
+    margin: float
+    answers: tuple[float, ...]
+
+
+class HalfspacesRelease(Release):
+    """Noisy counts of the cells of projections to the circle or the sphere."""
+
+    kind: ClassVar[str] = "halfspaces"
+    own: ClassVar[tuple[str, ...]] = ("count",)
+
+    def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
+        super().__init__(manifest, tables, path=path)
+        facts = manifest["facts"]
+        self.sectors = _read_sectors(facts)
+        self.variance = laplace_cumulants(fraction(facts, "scale", "facts"))[0]
+        counts = self.tables["counts"]["count"].to_numpy()
+        self.counts: NDArray[np.float64] = counts.reshape(self.sectors.projections, -1).astype(np.float64)
+
+    @classmethod
+    def check(cls, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
+        facts = table(manifest, "facts", "manifest")
+        fraction(facts, "scale", "facts")
+        sectors = _read_sectors(facts)
+        if set(tables) != {"counts"}:
+            raise BundleError("A halfspaces release holds one table, counts.parquet.")
+        frame = tables["counts"]
+        if dict(frame.schema) != COUNTS_SCHEMA or frame["count"].null_count():
+            raise BundleError("counts.parquet must have the column count (Int64) without nulls.")
+        if frame.height != sectors.projections * sectors.cells:
+            raise BundleError("counts.parquet must hold one count a cell of every projection.")
+        if not believable(frame["count"].to_numpy()):
+            raise BundleError("counts.parquet holds a count that is not believable.")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(grid.name for grid in self.sectors.grids)
+
+    @property
+    def rows(self) -> float:
+        """The estimated number of rows: every projection counts all of them."""
+        return min(float(self.counts.sum(axis=1).mean()), self.most_rows)
+
+    def count(self, weights: Mapping[str, float], *, above: float, level: float = 0.95) -> HalfspaceEstimate:
+        """How many rows have a weighted sum of columns of at least `above`, in the columns' own units (dates: ordinals)."""
+        check_level(level)
+        for name in weights:
+            if name not in self.columns:
+                raise QueryError(
+                    f"No column '{name}' here.{did_you_mean(name, self.columns)} Columns: {', '.join(self.columns)}."
+                )
+        numbers = [float(weights.get(name, 0.0)) for name in self.columns]
+        if not all(math.isfinite(number) for number in [*numbers, float(above)]) or not any(numbers):
+            raise QueryError("A halfspace needs finite weights, not all zero, and a finite bound.")
+        angles = self.sectors.angles(self.sectors.direction(numbers, float(above)))
+        shares = self.sectors.shares(angles)
+        answers = (shares * self.counts).sum(axis=1)
+        # how rows lie inside a cell that the plane cuts is not known: none of them, or all, may be above
+        whole, touched = angles >= self.sectors.reach, angles > -self.sectors.reach
+        least, most = (float(np.median((cells * self.counts).sum(axis=1))) for cells in (whole, touched))
+        noise = float(np.sqrt(touched.sum(axis=1).max() * self.variance))
+        count = answers.size
+        spread = float(np.std(answers, ddof=1)) if count > 1 else noise
+        # the spread holds the noise already; a median of m is about 1.25 times as uncertain as their mean
+        error = max(spread, noise) * (1.2533 if count > 2 else 1.0) / math.sqrt(count)
+        value = float(np.median(answers))
+        width = half_width(error * error, (1 - level) / 2, "laplace")
+        cut = max(0.0, most - least)
+        ends = whole_rows(min(value, least) - width, max(value, most) + width)
+        low, high = (min(max(0.0, float(end)), self.most_rows) for end in ends)
+        return HalfspaceEstimate(
+            value=min(max(value, low), high),  # noise may take it where no count is
+            standard_error=math.hypot(error, cut / math.sqrt(12)),
+            low=low,
+            high=high,
+            level=level,
+            margin=self.sectors.margin,
+            answers=tuple(float(answer) for answer in answers),
+        )
+
+    def estimate(self, condition: str, *, level: float = 0.95) -> HalfspaceEstimate:
+        """The same for a condition such as "2 * age + weight >= 150"; dates are written as '2020-01-31'."""
+        from dpublish.releases.halfspaces.linear_condition import linear_condition
+
+        weights, above = linear_condition(condition, self.columns)
+        return self.count(weights, above=above, level=level)
+
+    def report(self, path: str | Path) -> Path:
+        """Write one self-contained HTML page about this release."""
+        from dpublish.releases.halfspaces.report import write_report
+
+        return write_report(self, path)
+
+    def summary(self) -> dict[str, str]:
+        out = super().summary()
+        out["columns"] = ", ".join(self.columns)
+        out["projections"] = f"{self.sectors.projections} to dimension {self.sectors.k}, {self.sectors.cells} cells each"
+        return out
+
+
+def _read_sectors(facts: Mapping[str, Any]) -> Sectors:
+    k = whole(facts, "k", "facts", limit=3, lowest=2)
+    projections = whole(facts, "projections", "facts", limit=MAX_CELLS, lowest=1)
+    cells = whole(facts, "cells", "facts", limit=MAX_CELLS, lowest=4)
+    if projections * cells > MAX_CELLS:
+        raise BundleError("facts: more cells than a release may have.")
+    seed = facts.get("projection_seed")
+    if isinstance(seed, bool) or not isinstance(seed, int) or abs(seed) > 1 << 63:
+        raise BundleError("facts: 'projection_seed' must be a whole number.")
+    listed = facts.get("grid")
+    if not isinstance(listed, list) or not 1 <= len(listed) <= 64:
+        raise BundleError("facts: 'grid' must list 1 to 64 columns.")
+    try:
+        grids = []
+        for item in listed:
+            whole(item, "positions", "grid", limit=MAX_POSITIONS, lowest=1)
+            if max(len(text(item, "lower", "grid")), len(text(item, "step", "grid"))) > MAX_DIGITS:
+                raise BundleError("grid: a bound is too long.")
+            grids.append(Grid.from_json(item))
+    except (AttributeError, ValueError, TypeError, KeyError, ArithmeticError, PublishError) as error:
+        raise BundleError(f"facts: 'grid' cannot be read ({type(error).__name__}).") from None
+    if len({grid.name for grid in grids}) != len(grids) or any(grid.step <= 0 for grid in grids):
+        raise BundleError("grid: names must differ and steps must be above 0.")
+    return Sectors(tuple(grids), k, projections, cells, seed)

@@ -1,0 +1,110 @@
+"""Is what a bundle holds an interval tree? Every table and fact is read as if an enemy had written it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from dpublish.declare.grid import MAX_DIGITS, MAX_POSITIONS, Boxes, TreeShape
+from dpublish.errors import BundleError, PublishError
+from dpublish.models.hierarchical_counts import Hierarchy
+from dpublish.models.within_limits import MAX_COUNT, believable
+from dpublish.releases.bundle.manifest import fraction, table, text, whole
+
+MAX_BOXES = 1 << 26
+BOXES_SCHEMA: dict[str, Any] = {"depth": pl.UInt8, "prefix": pl.UInt64}
+COUNTS_SCHEMA: dict[str, Any] = {"count": pl.Int64}
+
+
+def check_tree(manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
+    """Raise a BundleError unless facts and tables fit together."""
+    facts = table(manifest, "facts", "manifest")
+    fraction(facts, "scale", "facts")
+    text(facts, "tree", "facts")
+    shape = _read_shape(facts.get("grid"))
+    if set(tables) != {"boxes", "counts"}:
+        raise BundleError("An interval tree holds two tables, boxes.parquet and counts.parquet.")
+    for name, expected in (("boxes", BOXES_SCHEMA), ("counts", COUNTS_SCHEMA)):
+        frame = tables[name]
+        if dict(frame.schema) != expected or any(frame[column].null_count() for column in expected):
+            raise BundleError(f"{name}.parquet must have the columns {', '.join(expected)} without nulls.")
+    _check_boxes(shape, boxes_of(tables["boxes"]))
+    hierarchy = hierarchy_of(facts, tables["boxes"].height)
+    fanout, height, leaves = hierarchy.fanout, hierarchy.height, hierarchy.leaves
+    if fanout**height < leaves or (fanout > 2 and (fanout - 1) ** height >= leaves and height > 1):
+        raise BundleError("facts: 'fanout' and 'height' do not fit the number of boxes.")
+    if hierarchy.measures != tables["counts"].height:
+        raise BundleError("counts.parquet has another number of rows than the boxes and their groups.")
+    if not believable(tables["counts"]["count"].to_numpy()):
+        raise BundleError("counts.parquet holds a count that is not believable.")
+
+
+def hierarchy_of(facts: Mapping[str, Any], boxes: int) -> Hierarchy:
+    """The groups that were counted. Where the total is public, one entry more counts what lies in no box."""
+    fanout = whole(facts, "fanout", "facts", limit=MAX_BOXES, lowest=1)
+    height = whole(facts, "height", "facts", limit=40, lowest=1)
+    fixed = total_of(facts) is not None
+    return Hierarchy(boxes + fixed, fanout, height, fixed)
+
+
+def total_of(facts: Mapping[str, Any]) -> int | None:
+    """The public number of rows; None where it is private, and in bundles written before totals were."""
+    if facts.get("total") is None:
+        return None
+    return whole(facts, "total", "facts", limit=MAX_COUNT, lowest=1)
+
+
+def boxes_of(frame: pl.DataFrame) -> Boxes:
+    return Boxes(frame["depth"].to_numpy().astype(np.int64), frame["prefix"].to_numpy())
+
+
+def _read_shape(data: Any) -> TreeShape:
+    if not isinstance(data, list) or not 1 <= len(data) <= 16:
+        raise BundleError("facts: 'grid' must list 1 to 16 columns.")
+    for item in data:
+        if not isinstance(item, Mapping):
+            raise BundleError("facts: every column of 'grid' must be an object.")
+        whole(item, "positions", "grid", limit=MAX_POSITIONS, lowest=1)
+        text(item, "name", "grid")
+        if text(item, "kind", "grid") not in ("integer", "real", "date"):
+            raise BundleError("grid: a column must be integer, real or date.")
+        for key in ("lower", "step"):
+            if len(text(item, key, "grid")) > MAX_DIGITS:
+                raise BundleError(f"grid: '{key}' is too long.")
+    try:
+        shape = TreeShape.from_json(data)
+    except (PublishError, ValueError, TypeError, KeyError, ArithmeticError) as error:
+        raise BundleError(f"facts: 'grid' cannot be read ({type(error).__name__}).") from None
+    if len({grid.name for grid in shape.grids}) != len(shape.grids) or any(grid.step <= 0 for grid in shape.grids):
+        raise BundleError("grid: names must differ and steps must be above 0.")
+    if shape.depth == 0:
+        raise BundleError("grid: there must be at least two positions.")
+    if any(max(abs(grid.lower), abs(grid.upper)) > 10**300 for grid in shape.grids):
+        raise BundleError("grid: a bound is too large.")
+    return shape
+
+
+def _check_boxes(shape: TreeShape, boxes: Boxes) -> None:
+    if not 1 <= len(boxes) <= MAX_BOXES:
+        raise BundleError("boxes.parquet must list at least one box.")
+    if int(boxes.depth.max()) > shape.depth:
+        raise BundleError("boxes.parquet names a box deeper than the grid.")
+    most = np.array([(1 << bits) - 1 for bits in shape.used_bits], dtype=np.uint64)[boxes.depth]
+    if np.any(boxes.prefix > most):
+        raise BundleError("boxes.parquet names a box outside the grid.")
+    first, after = shape.spans(boxes)
+    if np.any(first[1:] < after[:-1]):
+        raise BundleError("boxes.parquet is not in order, or two boxes overlap.")
+    starts, ends = shape.corners(boxes)
+    if any(np.any(e <= s) for s, e in zip(starts, ends, strict=True)):
+        raise BundleError("boxes.parquet names a box without positions.")
+    volume = sum(
+        math.prod(int(e) - int(s) for s, e in zip(low, high, strict=True))
+        for low, high in zip(np.stack(starts, axis=1).tolist(), np.stack(ends, axis=1).tolist(), strict=True)
+    )
+    if volume != math.prod(grid.positions for grid in shape.grids):
+        raise BundleError("boxes.parquet does not cover the grid.")

@@ -1,0 +1,369 @@
+"""A partition of a grid with noisy counts: any interval or box with an error bar, CDF, quantiles, plots, synthetic points."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike
+
+from dpublish.declare.grid import NEAR, Floats, Grid, Ints, TreeShape
+from dpublish.errors import QueryError
+from dpublish.estimate import Estimate, check_level
+from dpublish.models.thresholded_counts import laplace_cumulants
+from dpublish.releases.base import Release
+from dpublish.releases.bundle.manifest import fraction
+from dpublish.releases.frames import generator_of, rows_to_draw
+from dpublish.releases.interval_tree.box_cells import BoxCells
+from dpublish.releases.interval_tree.check import boxes_of, check_tree, hierarchy_of, total_of
+from dpublish.releases.interval_tree.ranges import Bounds, Ranges, coordinates, top_of
+from dpublish.releases.interval_tree.smoothing import MOST, smoothed
+from dpublish.releases.naming import marginal_frame, marginal_shape, named_columns
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from dpublish.query.predicate import Node
+
+MAX_PAIRS = 1 << 28
+CHUNK = 1 << 22
+
+
+class IntervalTreeRelease(Release):
+    """Noisy counts of boxes that partition the grid of one or a few numeric columns."""
+
+    kind: ClassVar[str] = "interval-tree"
+    own: ClassVar[tuple[str, ...]] = ("count", "ranges", "cdf", "cdf_limits", "quantile", "quantile_limits")
+
+    def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
+        super().__init__(manifest, tables, path=path)
+        facts = manifest["facts"]
+        self.shape = TreeShape.from_json(facts["grid"])
+        self.boxes = boxes_of(tables["boxes"])
+        self.total = total_of(facts)
+        self.hierarchy = hierarchy_of(facts, len(self.boxes))
+        self.noise_variance = laplace_cumulants(fraction(facts, "scale", "facts"))[0]
+        self._noisy: Ints = self.tables["counts"]["count"].to_numpy()
+        # limits rest on these: their errors are those of the noise, whatever the data look like
+        self.measured: Floats = self.hierarchy.estimates(self._noisy, self.total)[: len(self.boxes)]
+
+    @classmethod
+    def check(cls, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
+        check_tree(manifest, tables)
+
+    @cached_property
+    def counts(self) -> Floats:
+        """The best estimate of every box: as measured, or smoother where one column has few boxes.
+
+        Groups of boxes give boxes noise that goes together, which smoothing does not allow for; and on boxes of several columns
+        it was no gain on generated shapes.
+        """
+        if self.hierarchy.height > 1 or len(self.boxes) > MOST or len(self.columns) > 1:
+            return self.measured
+        noisy = self._noisy[: self.hierarchy.leaves].astype(np.float64)
+        return smoothed(self.shape, self.boxes, noisy, self.noise_variance, self.total)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(grid.name for grid in self.shape.grids)
+
+    @property
+    def rows(self) -> float:
+        """The estimated number of rows."""
+        return min(float(self.counts.sum()), self._most)
+
+    def count(self, *bounds: Any, level: float = 0.95, **named: Bounds) -> Estimate:
+        """How many rows lie in an interval or box, both ends included, with an error bar.
+
+        `count(low, high)` for one column; `count(x=(low, high), y=(low, high))` for several. None stands for a bound of the
+        column. Dates are `datetime.date` or ISO text. A column that is not named is not restricted.
+        """
+        if bounds:
+            if len(self.columns) != 1 or len(bounds) != 2 or named:
+                raise QueryError(f"Name each column: count({self.columns[0]}=(low, high), ...).")
+            named = {self.columns[0]: (bounds[0], bounds[1])}
+        unknown = sorted(set(named) - set(self.columns))
+        if unknown:
+            raise QueryError(f"No column '{unknown[0]}' here. Columns: {', '.join(self.columns)}.")
+        low, high = np.zeros((1, len(self.columns))), np.zeros((1, len(self.columns)))
+        for place, grid in enumerate(self.shape.grids):
+            pair = named.get(grid.name, (None, None))
+            low[0, place], high[0, place] = coordinates(grid, pair)
+        return self.answer(low, high, check_level(level), closed=True).one()
+
+    def ranges(self, low: ArrayLike, high: ArrayLike, *, level: float = 0.95) -> pl.DataFrame:
+        """Many ranges at once: `low` and `high` hold one number a query (or one row of numbers, for several columns).
+
+        Dates are given as ordinals (`date.toordinal()`). Columns: count, standard_error, low, high.
+        """
+        ends = [_numbers(end) for end in (low, high)]
+        if ends[0].size != ends[1].size or ends[0].size % len(self.columns):
+            raise QueryError(f"low and high must have the same shape, with {len(self.columns)} number(s) a range.")
+        lows, highs = (end.reshape(-1, len(self.columns)) for end in ends)
+        if not (np.isfinite(lows).all() and np.isfinite(highs).all() and (lows <= highs).all()):
+            raise QueryError("Every range needs two finite ends, the first not above the second.")
+        a, b = np.empty_like(lows), np.empty_like(highs)
+        for place, grid in enumerate(self.shape.grids):
+            first, last = lows[:, place], highs[:, place]
+            if grid.whole:
+                first, last = np.ceil(first), np.floor(last)
+            if (last < float(grid.lower)).any() or (first > top_of(grid)).any():
+                raise QueryError(f"A range lies outside the declared bounds of '{grid.name}'.")
+            if (first > last).any():
+                raise QueryError(f"A range holds no value of '{grid.name}', which are whole numbers.")
+            a[:, place], b[:, place] = grid.coordinate(first), grid.coordinate(last + 1 if grid.whole else last)
+        return self.answer(a, np.maximum(a, b), check_level(level), closed=True).frame()
+
+    def estimate(self, predicate: str, *, level: float = 0.95) -> Estimate:
+        """How many rows satisfy a predicate such as "x between 3 and 8 or x > 20": unions of intervals or boxes."""
+        from dpublish.query.masks import select
+        from dpublish.query.predicate import parse_predicate
+
+        domain = self._cells.domain
+        node = parse_predicate(predicate, domain)
+        if not select(node, domain).touched:
+            raise QueryError(f"'{predicate}' holds for no value inside the declared bounds.")
+        return self._met(node, level=level)
+
+    def _met(self, node: Node, *, level: float) -> Estimate:
+        """How many rows satisfy a predicate that was read, which may be none of those there can be."""
+        from dpublish.query.masks import select
+
+        cells = self._cells
+        selection = select(node, cells.domain)
+        if not selection.touched:
+            return Estimate(0.0, 0.0, 0.0, 0.0, check_level(level))
+        found = selection.cover(cells.codes.__getitem__, cells.owner.size)
+        inside, touched, share = (
+            np.bincount(cells.owner, weights=np.asarray(part, dtype=np.float64) * cells.share, minlength=len(self.boxes))
+            for part in (found.inside, found.touched, found.share)
+        )
+        some, whole, any_part = (part[None, :].astype(np.float64) for part in (share, inside >= 1 - 1e-9, touched > 1e-15))
+        return self._from_weights(some, whole, any_part, check_level(level)).one()
+
+    def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
+        """Counts of every combination of bins of the named columns: labels, count, standard_error, low, high.
+
+        Bins end wherever a box of the release does; `ranges` takes bins of your own.
+        """
+        cells = self._cells
+        places = named_columns(cells.domain, columns)
+        groups = math.prod(marginal_shape(cells.domain, places))
+        if len(self.columns) > 1 and groups * len(self.boxes) > MAX_PAIRS:
+            raise QueryError(f"A table of these columns has {groups:,} cells; ask for fewer of them with ranges(...).")
+        found = self.answer(*cells.corners(places), check_level(level))
+        return marginal_frame(cells.domain, places, found.frame().to_dict())
+
+    def sql(self, query: str, *, level: float | None = None) -> pl.DataFrame:
+        """Answer a SELECT over the table `release`: boxes cut into bins, each of which stands for its middle.
+
+        With a `level`, counts have limits beside them.
+        """
+        from dpublish.query.sql import run_sql
+        from dpublish.query.sql_limits import with_limits
+
+        domain = self._cells.domain
+        result = run_sql(query, self._cells.weighted(self.counts).sql_frame(), domain.names, domain.axes)
+        return result if level is None else with_limits(self._met, domain, query, result, level)
+
+    def fit(self, estimator: Any, *, target: str | None = None, features: Sequence[str] | None = None) -> Any:
+        """Train a scikit-learn estimator for one column on the others (several columns only). It takes raw rows."""
+        from dpublish.analyse.learn import fit_pipeline
+
+        return fit_pipeline(self._cells.weighted(self.counts), estimator, target=target, features=features)
+
+    def cdf(self, values: ArrayLike) -> Floats:
+        """The share of rows at or below each value (one column only): monotone, from 0 to 1."""
+        grid = self._only()
+        ends, heights = self._curve
+        given = _values_asked(values)
+        place = grid.coordinate(np.floor(given) + 1 if grid.whole else given)
+        return np.asarray(np.interp(place, ends, heights))
+
+    def cdf_limits(self, values: ArrayLike, *, level: float = 0.95) -> pl.DataFrame:
+        """The same with error bars, each held with `level`: columns value, share, low, high."""
+        from dpublish.releases.interval_tree.distribution import cdf_frame
+
+        grid, given = self._only(), _values_asked(values).reshape(-1)
+        place = grid.coordinate(np.floor(given) + 1 if grid.whole else given)
+        return cdf_frame(self, given, place, self.cdf(given), level)
+
+    def quantile_limits(self, share: float, *, level: float = 0.95) -> tuple[Any, Any]:
+        """Two values between which the quantile lies with `level` (one column only)."""
+        from dpublish.releases.interval_tree.distribution import quantile_places
+
+        grid = self._only()
+        _check_share(share)
+        low, high = quantile_places(self, self._prefix[0], share, level)
+        return self._place_value(grid, low), self._place_value(grid, high)
+
+    def quantile(self, share: float) -> Any:
+        """The value below which about this share of the rows lies (one column only)."""
+        grid = self._only()
+        _check_share(share)
+        ends, heights = self._curve
+        # on a flat stretch every place is a quantile; the first is taken
+        where = int(np.searchsorted(heights, share))
+        if where == 0:
+            place = float(ends[0])
+        else:
+            rise = heights[where] - heights[where - 1]
+            place = float(ends[where - 1] + (ends[where] - ends[where - 1]) * (share - heights[where - 1]) / rise)
+        return self._place_value(grid, place)
+
+    @staticmethod
+    def _place_value(grid: Grid, place: float) -> Any:
+        if not grid.whole:
+            return float(grid.value(np.array([place]))[0])
+        number = int(grid.lower) + min(int(place), grid.positions - 1)
+        return dt.date.fromordinal(number) if grid.kind == "date" else number
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row a box: its first and last value in each column, and its estimated count as `weight`."""
+        starts, ends = self.shape.corners(self.boxes)
+        out: dict[str, Any] = {}
+        for place, grid in enumerate(self.shape.grids):
+            first, last = (self._values(grid, edges[place]) for edges in (starts, ends))
+            out[f"{grid.name}_from"], out[f"{grid.name}_below"] = first, last
+        return pl.DataFrame({**out, "weight": self.counts})
+
+    def sample(self, n: int | None = None, *, seed: int | None = None) -> pl.DataFrame:
+        """Synthetic points: boxes in proportion to their counts, uniform inside a box."""
+        rng = generator_of(seed)
+        weights = np.maximum(self.counts, 0.0)
+        size = rows_to_draw(max(0, round(self.rows)) if n is None else n)
+        if weights.sum() == 0:
+            raise QueryError("No box of this release has rows, so there is nothing to sample from.")
+        chosen = rng.choice(weights.size, size, p=weights / weights.sum())
+        starts, ends = self.shape.corners(self.boxes)
+        out = {}
+        for place, grid in enumerate(self.shape.grids):
+            low, high = starts[place][chosen], ends[place][chosen]
+            spots = low + rng.random(size) * (high - low)
+            out[grid.name] = self._values(grid, np.floor(spots).astype(np.int64) if grid.whole else spots)
+        return pl.DataFrame(out)
+
+    def plot(self, *columns: str, level: float = 0.95) -> Figure:
+        """The density of one column with its error, or a heat map of two."""
+        from dpublish.releases.interval_tree.figures import plot_tree
+
+        return plot_tree(self, columns, level=check_level(level))
+
+    def report(self, path: str | Path) -> Path:
+        """Write one self-contained HTML page about this release."""
+        from dpublish.releases.interval_tree.report import write_report
+
+        return write_report(self, path)
+
+    def summary(self) -> dict[str, str]:
+        rows = super().summary()
+        rows["columns"] = ", ".join(self.columns)
+        rows["boxes"] = f"{len(self.boxes):,} ({self.manifest['facts']['tree']})"
+        return rows
+
+    def answer(self, low: Floats, high: Floats, level: float, *, closed: bool = False) -> Ranges:
+        """Ranges given in coordinates (positions from the lower bound), one row a query and one column a column.
+
+        `closed`: rows exactly at the upper end of a real column belong to the range; otherwise they do not.
+        """
+        if len(self.columns) == 1:
+            return self._one_column(low[:, 0], high[:, 0], level, closed and not self.shape.grids[0].whole)
+        parts = []
+        step = max(1, CHUNK // len(self.boxes))
+        for start in range(0, low.shape[0], step):
+            some = low[start : start + step], high[start : start + step]
+            share = self.shape.shares(self.boxes, *some)
+            touched = self.shape.reached(self.boxes, *some) if closed else share > 0
+            parts.append(self._from_weights(share, (share >= 1).astype(np.float64), touched.astype(np.float64), level))
+        return Ranges.joined(parts)
+
+    def _one_column(self, low: Floats, high: Floats, level: float, closed: bool) -> Ranges:
+        """Prefix sums and interpolation: a query costs a few binary searches, whatever the number of boxes."""
+        edges, totals = self._prefix
+        plain = np.concatenate([[0.0], np.cumsum(self.measured)])
+        index = np.arange(edges.size, dtype=np.float64)
+        a, b = np.interp(low, edges, index), np.interp(high, edges, index)
+        b = np.maximum(a, b)
+        inner_a, outer_a = np.ceil(a - 1e-9), np.floor(a + 1e-9)
+        inner_b, outer_b = np.maximum(np.floor(b + 1e-9), inner_a), np.maximum(np.ceil(b - 1e-9), outer_a)
+        if closed:  # all rows of a box may have the value with which it starts, and the last box holds the upper bound
+            outer_a = np.minimum(outer_a, index[-1] - 1)
+            outer_b = np.minimum(np.searchsorted(edges, high + NEAR, side="right"), index[-1])
+        found = [
+            (np.interp(t, index, plain) - np.interp(s, index, plain), self.noise_variance * self.hierarchy.range_variance(s, t))
+            for s, t in ((a, b), (inner_a, inner_b), (outer_a, outer_b))
+        ]
+        value = np.interp(b, index, totals) - np.interp(a, index, totals)
+        return Ranges.of(value, *found, level=level, most=self._most)
+
+    def _from_weights(self, share: Floats, inside: Floats, touched: Floats, level: float) -> Ranges:
+        found = [
+            (weights @ self.measured, self.noise_variance * self.hierarchy.variance(weights))
+            for weights in (share, inside, touched)
+        ]
+        return Ranges.of(share @ self.counts, *found, level=level, most=self._most)
+
+    @property
+    def _most(self) -> float:
+        return math.inf if self.total is None else float(self.total)
+
+    @cached_property
+    def _prefix(self) -> tuple[Floats, Floats]:
+        starts, ends = self.shape.corners(self.boxes)
+        edges = np.append(starts[0], ends[0][-1]).astype(np.float64)
+        return edges, np.concatenate([[0.0], np.cumsum(self.counts)])
+
+    @cached_property
+    def _curve(self) -> tuple[Floats, Floats]:
+        edges, totals = self._prefix
+        # the mean of the running maximum and the running minimum from the right is monotone and near the raw sums
+        raised = np.maximum.accumulate(totals)
+        lowered = np.minimum.accumulate(totals[::-1])[::-1]
+        curve = (raised + lowered) / 2
+        span = curve[-1] - curve[0]
+        if span <= 0:
+            return edges, np.asarray((edges - edges[0]) / (edges[-1] - edges[0]))
+        return edges, np.asarray((curve - curve[0]) / span)
+
+    @cached_property
+    def _cells(self) -> BoxCells:
+        return BoxCells.of(self.shape, self.boxes)
+
+    def _only(self) -> Grid:
+        if len(self.columns) != 1:
+            raise QueryError(f"This needs a release of one column; here are {', '.join(self.columns)}.")
+        return self.shape.grids[0]
+
+    @staticmethod
+    def _values(grid: Grid, positions: Ints | Floats) -> pl.Series:
+        if not grid.whole:
+            return pl.Series(grid.value(positions))
+        whole_numbers = pl.Series(np.asarray(positions, dtype=np.int64) + int(grid.lower))
+        if grid.kind != "date":
+            return whole_numbers
+        return (whole_numbers - 719_163).cast(pl.Int32).cast(pl.Date)  # polars counts days from 1970-01-01
+
+
+def _check_share(share: float) -> None:
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
+        raise QueryError(f"A quantile is asked for by one share from 0 to 1, not {share!r}.")
+
+
+def _numbers(values: Any) -> Floats:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise QueryError(f"Give numbers (dates: their ordinals), not {str(values)[:80]}.") from None
+
+
+def _values_asked(values: Any) -> Floats:
+    given = _numbers(values)
+    if np.isnan(given).any():
+        raise QueryError("The distribution is asked for at numbers, and NaN is none.")
+    return given

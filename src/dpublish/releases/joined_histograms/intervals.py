@@ -1,0 +1,324 @@
+"""Intervals of counts from the measured tables, whatever the model says.
+
+A count over one column, over the target, or over a measured table has an unbiased estimate and a known variance. A count over
+two columns that were not counted together has the model's answer, give or take the published misfit. Every other count is
+bounded by such counts: a conjunction by its parts (Frechet's bounds), and so on. These bounds hold for any table that has the
+measured margins, so that they contain the misfit of the model; the errors of the parts share the level.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpublish.declare.domain import Domain
+from dpublish.estimate import check_level
+from dpublish.models.integer_limits import half_width, quantile, whole_rows
+from dpublish.models.junction_tree.consistency import Floats, GroupSums, Ints, least_squares, solve_precision
+from dpublish.models.junction_tree.fit import MeasuredColumn, MeasuredTable, label_estimate
+from dpublish.models.junction_tree.measured import Measured
+from dpublish.models.junction_tree.model import JunctionModel
+from dpublish.models.junction_tree.model_error import block_mask, count_boxes, level_blocks
+from dpublish.query.predicate import All, Any, Constant, Node, columns_of
+from dpublish.releases.joined_histograms.cover import cover_table
+
+MAX_CELLS = 1 << 22
+MAX_PARTS = 4
+"""Parts of a conjunction up to which all pairs of them are looked at."""
+
+MEASURED = "counted: the interval covers the noise"
+CUT = (
+    "counted in bins or groups of levels that the condition cuts: the interval covers the noise, and all or none of what is cut"
+)
+MISFIT = (
+    "not counted as such: the interval covers the noise and the largest error that the model was measured to have over runs "
+    "of levels of any two columns"
+)
+BOUNDS = "not counted: the interval holds bounds from what was counted, and is wide where the release cannot tell"
+_DENSE = 1500
+
+
+@dataclass(frozen=True)
+class Range:
+    """An interval, and the standard error of its middle."""
+
+    low: float
+    high: float
+    error: float
+    note: str = MEASURED
+
+
+class Intervals:
+    """Answers `range_of(predicate)` from what was measured."""
+
+    def __init__(self, measured: Measured, domain: Domain, model: JunctionModel | None) -> None:
+        # the model is asked where a misfit was published, and nowhere else
+        assert model is not None or measured.misfit is None
+        self._measured, self._domain, self._model = measured, domain, model
+        self._target, self._labels = measured.target, measured.labels
+        self._combined = cache(self._combine)
+
+    def range_of(self, node: Node, level: float) -> Range:
+        check_level(level)
+        found = self._range(node, 1 - level)
+        top = self._total(1 - level).high
+        return Range(max(0.0, min(found.low, top)), max(0.0, min(found.high, top)), found.error, found.note)
+
+    def open_range(self, node: Node, alpha: float) -> Range:
+        """The same but for `alpha`, with ends that noise may have put below 0 or above the number of rows."""
+        return self._range(node, alpha)
+
+    def total_range(self, alpha: float) -> Range:
+        """The number of rows: public, or from all tables."""
+        return self._total(alpha)
+
+    def counted_cells(self, columns: Sequence[int]) -> Floats | None:
+        """The unbiased counts of the cells of one column, or of columns counted together; None where they were not."""
+        if len(columns) == 1:
+            return self._combined(columns[0])[0][..., 0] if self._labels == 1 else None
+        table = self._table_of(columns)
+        whole = table is not None and table.counts.shape == (*(self._domain.axes[c].cardinality for c in columns), 1)
+        return table.counts[..., 0] if table is not None and whole else None
+
+    def sum_variance(self, columns: Sequence[int], amounts: Floats) -> float:
+        """The noise variance of a sum of `amounts` times `counted_cells` of the same columns."""
+        if len(columns) == 1:
+            _, groups, measured = self._combined(columns[0])
+            chosen = amounts[:, None]
+            return max(0.0, float((chosen * solve_precision(chosen, measured.variance, groups)).sum()))
+        table = self._table_of(columns)
+        assert table is not None
+        return table.variance * float((amounts**2).sum())
+
+    def column_ranges(self, column: int, level: float) -> tuple[Floats, Floats, Floats]:
+        """Low, high and standard error of every level of a column (of every label, for the target)."""
+        if column == self._target:
+            value, variance = self._label_estimate()
+            error = np.full(len(value), math.sqrt(variance))
+        else:
+            value, deviations = self._levels(column)
+            value, error = value.sum(axis=1), deviations * math.sqrt(self._labels)
+        return self._spread(value, error, level)
+
+    def column_label_ranges(self, column: int, level: float) -> tuple[Floats, Floats, Floats]:
+        """The same of every level and label: levels x labels."""
+        value, deviations = self._levels(column)
+        return self._spread(value, np.broadcast_to(deviations[:, None], value.shape), level)
+
+    def table_ranges(self, features: Sequence[int], level: float) -> tuple[Floats, Floats] | None:
+        """Low and high of every cell of columns that were counted together, by label, axes in the order given; else None."""
+        table = self._table_of(features)
+        if table is None:
+            return None
+        low, high, _ = self._spread(table.counts, np.full(table.counts.shape, math.sqrt(table.variance)), level)
+        sizes = reduce(np.multiply.outer, [np.bincount(group_of) for group_of in table.groups])
+        # a cell that stands for several combinations says nothing about the least that one of them has
+        low = np.where(sizes[..., None] == 1, low, 0.0)
+        spot = np.ix_(*table.groups)
+        return low[spot], high[spot]
+
+    def _spread(self, value: Floats, error: Floats, level: float) -> tuple[Floats, Floats, Floats]:
+        top = self._total(1 - level).high
+        width = half_width(error * error, (1 - level) / 2, self._measured.noise)
+        low, high = whole_rows(value - width, value + width)
+        return np.clip(low, 0.0, top), np.clip(high, 0.0, top), error
+
+    def _range(self, node: Node, alpha: float) -> Range:
+        columns = columns_of(node)
+        features = sorted(columns - {self._target})
+        if isinstance(node, Constant):
+            return self._total(alpha) if node.holds else Range(0.0, 0.0, 0.0)
+        if not features:
+            inside = cover_table(node, self._domain, sorted(columns)).inside
+            value, variance = self._label_estimate()
+            return self._linear(float(value @ inside), variance * float(np.count_nonzero(inside)), alpha)
+        if len(features) == 1:
+            return self._one_column(node, features[0], alpha)
+        table = self._table_of(features) if self._cells(features) <= MAX_CELLS else None
+        if table is not None:
+            return self._one_table(node, table, alpha)
+        if len(features) == 2 and self._measured.misfit is not None and self._cells(features) <= MAX_CELLS:
+            return _narrower(self._one_box(node, features, alpha / 2), self._bounds(node, alpha / 2))
+        return self._bounds(node, alpha)
+
+    def _bounds(self, node: Node, alpha: float) -> Range:
+        """Bounds from the parts of a conjunction or disjunction."""
+        if not isinstance(node, All | Any):
+            return Range(0.0, self._total(alpha).high, self._total(alpha).high / 2, BOUNDS)
+        parts = list(node.parts)
+        joined = [type(node)(tuple(some)) for some in self._joined_parts(parts)]
+        share = alpha / (len(parts) + len(joined) + 1)
+        total = self._total(share)
+        ranges = [self._range(part, share) for part in parts]
+        more = [self._range(part, share) for part in joined]
+        if isinstance(node, All):
+            low = max(0.0, sum(one.low for one in ranges) - (len(parts) - 1) * total.high)
+            high = min(one.high for one in [*ranges, *more])
+        else:
+            low = max(one.low for one in [*ranges, *more])
+            high = min(total.high, sum(one.high for one in ranges))
+        low = min(low, high)
+        note = MISFIT if any(one.note == MISFIT for one in more) else BOUNDS
+        return Range(low, high, (high - low) / (2 * quantile(alpha / 2, "gaussian")), note)
+
+    def misfit_bound(self, first: int, second: int, alpha: float) -> float | None:
+        """Rows by which a box of two columns may be off the model, but for alpha; None when that was not published."""
+        misfit = self._measured.misfit
+        if misfit is None:
+            return None
+        sizes = [min(self._domain.axes[column].cardinality, misfit.blocks) for column in (first, second)]
+        return misfit.bound(alpha, sizes[0] * sizes[1] * self._labels)
+
+    def lone_levels(self, column: int) -> bool:
+        """Whether every level of a column is a block of its own, so that single levels are boxes."""
+        misfit = self._measured.misfit
+        return misfit is not None and self._domain.axes[column].cardinality <= misfit.blocks
+
+    def _one_box(self, node: Node, features: list[int], alpha: float) -> Range:
+        """The model's answer, give or take the misfit of every box that the predicate is made of."""
+        misfit = self._measured.misfit
+        assert misfit is not None
+        assert self._model is not None
+        each = self.misfit_bound(features[0], features[1], alpha)
+        assert each is not None
+        blocks = (
+            level_blocks(self._domain.axes[features[0]].cardinality, misfit.blocks),
+            level_blocks(self._domain.axes[features[1]].cardinality, misfit.blocks),
+        )
+        spreads = {column: self._model.spread(column, block_of) for column, block_of in zip(features, blocks, strict=True)}
+        expected = self._model.around(features[0], spreads)[features[1]]
+        ends = []
+        for mask, wholly, sign in zip(self._masks(node, features), (True, False), (-1, 1), strict=True):
+            chosen = block_mask(mask, blocks, wholly=wholly)
+            ends.append(float(expected[chosen].sum()) + sign * each * count_boxes(chosen))
+        return Range(ends[0], max(ends), (max(ends) - ends[0]) / (2 * quantile(alpha, "gaussian")), MISFIT)
+
+    def _joined_parts(self, parts: Sequence[Node]) -> list[list[Node]]:
+        """Parts that fall within one measured table together, and so have a tighter range than each alone."""
+        out: list[list[Node]] = []
+        for table in self._measured.tables:
+            within = {*table.columns, self._target}
+            some = [part for part in parts if columns_of(part) <= within]
+            if len(some) > 1 and len(frozenset().union(*(columns_of(part) for part in some)) - {self._target}) > 1:
+                out.append(some)
+        if self._measured.misfit is not None and len(parts) <= MAX_PARTS:
+            for i, first in enumerate(parts):
+                out += [[first, other] for other in parts[i + 1 :] if self._unmeasured(first, other) and len(parts) > 2]
+        return out
+
+    def _unmeasured(self, first: Node, second: Node) -> bool:
+        """Whether two parts speak of two columns that were not counted together."""
+        features = sorted((columns_of(first) | columns_of(second)) - {self._target})
+        return len(features) == 2 and self._table_of(features) is None
+
+    def _one_column(self, node: Node, column: int, alpha: float) -> Range:
+        inside, touched = self._masks(node, [column])
+        value, groups, measured = self._combined(column)
+
+        def answer(mask: NDArray[np.bool_]) -> tuple[float, float]:
+            chosen = mask.astype(np.float64)
+            variance = float((chosen * solve_precision(chosen, measured.variance, groups)).sum())
+            return float((value * chosen).sum()), variance
+
+        return self._between(answer(inside), answer(touched), alpha)
+
+    def _one_table(self, node: Node, table: MeasuredTable, alpha: float) -> Range:
+        inside, touched = self._masks(node, list(table.columns))
+        shape = table.counts.shape[:-1]
+        cell = np.ravel_multi_index(np.ix_(*table.groups), shape).ravel()
+        wholly = np.ones((math.prod(shape), self._labels), dtype=np.bool_)
+        partly = np.zeros_like(wholly)
+        np.logical_and.at(wholly, cell, inside.reshape(-1, self._labels))
+        np.logical_or.at(partly, cell, touched.reshape(-1, self._labels))
+
+        def answer(mask: NDArray[np.bool_]) -> tuple[float, float]:
+            chosen = mask.reshape(table.counts.shape)
+            return float(table.counts[chosen].sum()), table.variance * float(np.count_nonzero(chosen))
+
+        return self._between(answer(wholly), answer(partly), alpha)
+
+    def _table_of(self, features: Sequence[int]) -> MeasuredTable | None:
+        """What was counted of some columns together, axes in the order given: the table with least noise, others summed out."""
+        found: MeasuredTable | None = None
+        for table in self._measured.tables:
+            if not set(features) <= set(table.columns):
+                continue
+            places = [table.columns.index(column) for column in features]
+            others = tuple(place for place in range(len(table.columns)) if place not in places)
+            kept = sorted(places)
+            counts = table.counts.sum(axis=others).transpose([*(kept.index(place) for place in places), len(kept)])
+            variance = table.variance * math.prod(table.counts.shape[place] for place in others)
+            if found is None or variance < found.variance:
+                found = MeasuredTable(tuple(features), tuple(table.groups[place] for place in places), counts, variance)
+        return found
+
+    def _masks(self, node: Node, features: list[int]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Inside and touched over levels (x levels) x labels."""
+        named = self._target is not None and self._target in columns_of(node)
+        found = cover_table(node, self._domain, [*features, self._target] if named and self._target is not None else features)
+        if named:
+            return found.inside, found.touched
+        shape = (*found.inside.shape, self._labels)
+        return np.broadcast_to(found.inside[..., None], shape), np.broadcast_to(found.touched[..., None], shape)
+
+    def _between(self, inside: tuple[float, float], touched: tuple[float, float], alpha: float) -> Range:
+        noise = self._measured.noise
+        widths = [half_width(variance, alpha / 2, noise) for _, variance in (inside, touched)]
+        low, high = (float(end) for end in whole_rows(inside[0] - widths[0], touched[0] + widths[1]))
+        error = math.sqrt(max(0.0, inside[1], touched[1]))
+        error += max(0.0, touched[0] - inside[0]) / (2 * quantile(alpha / 2, noise))
+        return Range(low, max(low, high), error, MEASURED if inside == touched else CUT)
+
+    def _linear(self, value: float, variance: float, alpha: float) -> Range:
+        return self._between((value, variance), (value, variance), alpha)
+
+    def _total(self, alpha: float) -> Range:
+        if self._measured.total is not None:
+            return Range(float(self._measured.total), float(self._measured.total), 0.0)
+        value, variance = self._label_estimate()
+        return self._linear(float(value.sum()), variance * len(value), alpha)
+
+    def _label_estimate(self) -> tuple[Floats, float]:
+        return label_estimate([one for one in self._measured.columns if one is not None], self._measured.tables)
+
+    def _combine(self, column: int) -> tuple[Floats, list[GroupSums], MeasuredColumn]:
+        measured = self._measured.columns[column]
+        assert measured is not None
+        groups = [table.sums_for(column) for table in self._measured.tables if column in table.columns]
+        return least_squares(measured.counts, measured.variance, groups), groups, measured
+
+    def _levels(self, column: int) -> tuple[Floats, Floats]:
+        """The unbiased estimate of a column by label, and the standard error of a level."""
+        value, groups, measured = self._combined(column)
+        levels = value.shape[0]
+        if not groups or levels > _DENSE:
+            return value, np.full(levels, math.sqrt(measured.variance))
+        # in units of the column's own noise, so that no level is lost beside tables with far less noise
+        precision = np.eye(levels)
+        for one in groups:
+            precision += (one.group_of[:, None] == one.group_of[None, :]) * (measured.variance / one.variance)
+        return value, np.sqrt(measured.variance * np.diag(np.linalg.inv(precision)))
+
+    def _cells(self, features: Sequence[int]) -> int:
+        return math.prod(self._domain.axes[column].cardinality for column in features) * self._labels
+
+
+def _narrower(first: Range, second: Range) -> Range:
+    """What both ranges allow; the first where noise has put them apart."""
+    low, high = max(first.low, second.low), min(first.high, second.high)
+    if low > high:
+        return first
+    if (first.low, first.high) == (low, high):
+        return first
+    note = second.note if (second.low, second.high) == (low, high) else first.note
+    return Range(low, high, min(first.error, second.error), note)
+
+
+def rank_codes(shape: Sequence[int]) -> list[Ints]:
+    """The codes of all cells of a table, one array an axis."""
+    return [code.astype(np.int64) for code in np.unravel_index(np.arange(math.prod(shape)), tuple(shape))]

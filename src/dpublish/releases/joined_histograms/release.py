@@ -1,0 +1,322 @@
+"""Joined histograms of a whole table: counts with intervals, SQL, synthetic rows, models, plots and a report from one model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import numpy as np
+import polars as pl
+
+from dpublish.declare.domain import Domain
+from dpublish.errors import BundleError, QueryError
+from dpublish.estimate import Estimate, check_level
+from dpublish.models.junction_tree.consistency import Floats, Ints
+from dpublish.models.junction_tree.fit import fit_model
+from dpublish.models.junction_tree.measured import TABLES, Measured, read_measured
+from dpublish.models.junction_tree.model import JunctionModel, TableTooLarge
+from dpublish.releases.base import Release
+from dpublish.releases.bundle.manifest import read_domain, table
+from dpublish.releases.frames import drawn_values, free_name, generator_of, other_names, rows_to_draw, sql_columns
+from dpublish.releases.joined_histograms.condition import Conditioned
+from dpublish.releases.joined_histograms.cover import cover_table
+from dpublish.releases.joined_histograms.intervals import Intervals
+from dpublish.releases.naming import marginal_frame, marginal_shape, named_columns
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from dpublish.query.predicate import Node
+
+DRAWN = 200_000
+"""Rows drawn from the model where its exact table is too large."""
+
+
+@dataclass(frozen=True)
+class JoinedEstimate(Estimate):
+    """An estimated number of rows, and in words what its interval covers."""
+
+    note: str
+
+
+class JoinedRelease(Release):
+    """Noisy histograms of every column and of chosen pairs of columns, joined into one model of the whole table."""
+
+    kind: ClassVar[str] = "joined-histograms"
+    own: ClassVar[tuple[str, ...]] = ("sql_note",)
+
+    def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
+        super().__init__(manifest, tables, path=path)
+        self.domain: Domain = read_domain(manifest["domain"], limit=None)
+        self.measured: Measured = read_measured(self.domain, manifest["facts"], _arrays(self.tables))
+
+    @classmethod
+    def check(cls, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
+        if set(tables) != set(TABLES):
+            raise BundleError(f"A joined release holds the tables {', '.join(sorted(TABLES))}; this one: {sorted(tables)}.")
+        for name, columns in TABLES.items():
+            if dict(tables[name].schema) != dict.fromkeys(columns, pl.Int64):
+                raise BundleError(f"{name}.parquet must have the columns {' and '.join(columns)} (Int64).")
+            if any(tables[name].null_count().row(0)):
+                raise BundleError(f"{name}.parquet holds nulls.")
+        domain = read_domain(manifest.get("domain"), limit=None)
+        read_measured(domain, table(manifest, "facts", "manifest"), _arrays(tables))
+
+    @cached_property
+    def model(self) -> JunctionModel:
+        """The fitted model: non-negative counts that agree wherever tables overlap."""
+        measured = self.measured
+        return fit_model(measured.columns, measured.tables, target=measured.target, total=measured.total)
+
+    @cached_property
+    def intervals(self) -> Intervals:
+        return Intervals(self.measured, self.domain, self.model)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows the release speaks of: public, or estimated from all tables."""
+        return round(min(self.model.total, self.most_rows))
+
+    @property
+    def target(self) -> str | None:
+        """The column that every histogram was crossed with."""
+        return None if self.measured.target is None else self.domain.names[self.measured.target]
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The pairs of columns that were joined, in the order in which they were chosen."""
+        names = self.domain.names
+        return [(names[a], names[b]) for a, b in (one.columns for one in self.measured.tables if len(one.columns) == 2)]
+
+    @property
+    def joined(self) -> list[tuple[str, ...]]:
+        """The columns of every joint table, in the order in which they were chosen."""
+        return [tuple(self.domain.names[column] for column in one.columns) for one in self.measured.tables]
+
+    def estimate(self, predicate: str | Node, *, level: float = 0.95) -> JoinedEstimate:
+        """How many rows satisfy a predicate such as "age >= 40 and income = '>50K'".
+
+        The value is the model's. For a predicate within one column, or one counted table, with or without the target, the
+        interval covers the noise. For two columns that were not counted together it is the model's answer, give or take the
+        published misfit. For any other it holds whatever the true dependence is, and is wide where the release cannot tell. The
+        `note` of the estimate says which.
+        """
+        from dpublish.query.predicate import parse_predicate
+
+        node = parse_predicate(predicate, self.domain)
+        value = min(self._expected(node), self.most_rows)
+        found = self.intervals.range_of(node, level)
+        high = min(max(found.high, value), self.most_rows)
+        return JoinedEstimate(value, found.error, min(found.low, value), high, level, found.note)
+
+    def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
+        """Counts of every combination of codes of the named columns: labels, count, standard_error, low, high."""
+        indexes = named_columns(self.domain, columns)
+        marginal_shape(self.domain, indexes)  # refuses a table that is too large, before anything is worked out
+        value = np.minimum(self._counts(indexes), self.most_rows)
+        low, high, error = self._ranges(indexes, level)
+        low, high = np.minimum(low, value), np.minimum(np.maximum(high, value), self.most_rows)
+        figures = {"count": value, "standard_error": error, "low": low, "high": high}
+        return marginal_frame(self.domain, indexes, {name: got.ravel() for name, got in figures.items()})
+
+    def sql(self, query: str, *, level: float | None = None) -> pl.DataFrame:
+        """Answer a SELECT over the table `release`: from the exact table of the columns it names, or else from drawn rows.
+
+        With a `level`, counts have limits beside them. `sql_note` says so when rows were drawn.
+        """
+        from dpublish.query.sql import run_sql
+        from dpublish.query.sql_limits import with_limits
+
+        result = run_sql(query, self._weighted_frame(self._columns_in(query)), self.domain.names, self.domain.axes)
+        return result if level is None else with_limits(self.estimate, self.domain, query, result, level)
+
+    def sql_note(self, query: str) -> str | None:
+        """What to know of the answer of `sql` to a query; None when it comes from the model itself, without drawn rows."""
+        if self._exact(self._columns_in(query)) is not None:
+            return None
+        return (
+            f"From {DRAWN:,} rows drawn from the model, each standing for {self.model.total / DRAWN:.3g}: the columns that the "
+            "query names have too many combinations for one table. A count of few drawn rows is rough; ask for it by itself."
+        )
+
+    def to_frame(self, n: int | None = None, *, seed: int | None = 0) -> pl.DataFrame:
+        """Synthetic rows with the original types; as many as the release speaks of, unless `n` is given."""
+        return self.sample(n, seed=seed)
+
+    def sample(self, n: int | None = None, *, seed: int | None = None, where: str | None = None) -> pl.DataFrame:
+        """Synthetic rows from the model; with `where`, only such as satisfy a predicate. A seed is harmless here.
+
+        Unless `n` is given, as many as the release says there are.
+        """
+        generator = generator_of(seed)
+        if where is not None:
+            given = self._given(where)
+            number = rows_to_draw(round(given.expected(DRAWN, generator)) if n is None else n)
+            frame, held = given.sample(number, generator)
+            if frame.height < number:
+                raise QueryError(f"Rows with {where} are too rare in this release to draw {number} of them: {held} were found.")
+            return frame
+        number = rows_to_draw(self.rows if n is None else n)
+        codes = self.model.sample_codes(number, generator)
+        return pl.DataFrame([drawn_values(axis, code, generator) for axis, code in zip(self.domain.axes, codes, strict=True)])
+
+    def fit(
+        self,
+        estimator: Any,
+        *,
+        target: str | None = None,
+        features: Sequence[str] | None = None,
+        n: int | None = None,
+        seed: int | None = 0,
+    ) -> Any:
+        """Train a scikit-learn estimator on synthetic rows. The fitted pipeline takes raw rows."""
+        from dpublish.releases.joined_histograms.learn import fit_rows
+
+        return fit_rows(self, estimator, target=target, features=features, rows=n or max(self.rows, 1000), seed=seed)
+
+    def plot(self, *columns: str, level: float = 0.95, top: int = 25) -> Figure:
+        """A bar chart with error bars for one column, a heat map for two; without a column, the structure."""
+        if not columns:
+            from dpublish.releases.joined_histograms.figures import plot_structure
+
+            return plot_structure(self)
+        from dpublish.present.marginal_figures import plot_marginal
+
+        return plot_marginal(cast(Any, self), columns, level=level, top=top)
+
+    def report(self, path: str | Path) -> Path:
+        """Write one self-contained HTML page about this release."""
+        from dpublish.releases.joined_histograms.report import write_page
+
+        return write_page(self, path)
+
+    def summary(self) -> dict[str, str]:
+        rows = super().summary()
+        rows["columns"] = ", ".join(self.domain.names)
+        rows["joined"] = ", ".join(" - ".join(names) for names in self.joined) or "no pair of columns"
+        if self.target is not None:
+            rows["target"] = self.target
+        return rows
+
+    def codes(self, columns: Sequence[str], rows: int, *, seed: int | None) -> list[Ints]:
+        """Codes of synthetic rows along some columns."""
+        drawn = self.model.sample_codes(rows, generator_of(seed))
+        return [drawn[index] for index in named_columns(self.domain, columns)]
+
+    @cached_property
+    def _drawn(self) -> list[Ints]:
+        return self.model.sample_codes(DRAWN, np.random.default_rng(0))
+
+    def _expected(self, node: Node) -> float:
+        """The model's count of a predicate: exact where the table fits, or where the predicate ties no columns together; from
+        drawn rows otherwise."""
+        from dpublish.query.predicate import columns_of
+
+        columns = sorted(columns_of(node))
+        try:
+            expected = self.model.joint(columns)
+        except TableTooLarge:
+            return Conditioned(self.model, self.domain, node).expected(DRAWN, np.random.default_rng(0))
+        return float((cover_table(node, self.domain, columns).share * expected).sum())
+
+    def _given(self, where: str) -> Conditioned:
+        from dpublish.query.predicate import parse_predicate
+
+        return Conditioned(self.model, self.domain, parse_predicate(where, self.domain))
+
+    def _counts(self, indexes: list[int]) -> Floats:
+        try:
+            return self.model.joint(indexes)
+        except TableTooLarge:
+            shape = tuple(self.domain.axes[index].cardinality for index in indexes)
+            cells = np.ravel_multi_index([self._drawn[index] for index in indexes], shape)
+            counted: Floats = np.bincount(cells, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
+            return counted * (self.model.total / DRAWN)
+
+    def _ranges(self, indexes: list[int], level: float) -> tuple[Floats, Floats, Floats]:
+        check_level(level)
+        target = self.measured.target
+        features = [index for index in indexes if index != target]
+        if len(indexes) == 1:
+            return self.intervals.column_ranges(indexes[0], level)
+        if len(indexes) == 2 and len(features) == 1:
+            found = self.intervals.column_label_ranges(features[0], level)
+            return found if indexes[0] == features[0] else (found[0].T, found[1].T, found[2].T)
+        return self._frechet(indexes, features, level)
+
+    def _frechet(self, indexes: list[int], features: list[int], level: float) -> tuple[Floats, Floats, Floats]:
+        """Bounds of every combination from its columns, and from the table that holds them all, where there is one."""
+        part = 1 - (1 - level) / (len(indexes) + 2)
+        shape = [self.domain.axes[index].cardinality for index in indexes]
+        top = self.intervals.range_of(_everything(), part).high
+        low, high = np.full(shape, -(len(indexes) - 1) * top), np.full(shape, top)
+        for place, index in enumerate(indexes):
+            one_low, one_high, _ = self.intervals.column_ranges(index, part)
+            spread = [1] * place + [-1] + [1] * (len(indexes) - place - 1)
+            low, high = low + one_low.reshape(spread), np.minimum(high, one_high.reshape(spread))
+        low = np.maximum(low, 0.0)
+        labels, counted = self.measured.labels, self.intervals.table_ranges(features, part)
+        if counted is not None and (len(indexes) > len(features) or labels == 1):
+            order = [features.index(index) if index in features else len(features) for index in indexes]
+            tables = [one if len(indexes) > len(features) else one[..., 0] for one in counted]
+            low, high = np.maximum(low, tables[0].transpose(order)), np.minimum(high, tables[1].transpose(order))
+        elif counted is not None:
+            # counts of the labels are measured apart: their ranges add up, each at its share of the level
+            apart = self.intervals.table_ranges(features, 1 - (1 - part) / labels)
+            assert apart is not None
+            low, high = np.maximum(low, apart[0].sum(axis=-1)), np.minimum(high, apart[1].sum(axis=-1))
+        elif len(features) == 2 and all(self.intervals.lone_levels(column) for column in features):
+            bound = self.intervals.misfit_bound(features[0], features[1], 1 - part)
+            assert bound is not None
+            expected = self._counts(indexes)
+            low, high = np.maximum(low, expected - bound), np.minimum(high, expected + bound)
+        high = np.maximum(high, low)
+        return low, high, (high - low) / 4
+
+    def _columns_in(self, query: str) -> list[int] | None:
+        """The columns that a query names; None when it asks for all of them, and drawn rows are fewer than combinations."""
+        from sqlglot import exp
+
+        from dpublish.query.predicate import parse_select
+
+        tree = parse_select(query)
+        if any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star)):
+            return list(range(len(self.domain.names))) if math.prod(self.domain.shape) <= DRAWN else None
+        named = {node.name.lower() for node in tree.find_all(exp.Column)}
+        flags = other_names(self.domain.axes)
+        wanted = [{name.lower(), flags.get(name, name).lower()} for name in self.domain.names]
+        return [index for index, names in enumerate(wanted) if names & named]
+
+    def _exact(self, indexes: list[int] | None) -> Floats | None:
+        """The table of the columns that a query names; None where it would be too large."""
+        try:
+            return None if indexes is None else self.model.joint(indexes)
+        except TableTooLarge:
+            return None
+
+    def _weighted_frame(self, indexes: list[int] | None) -> pl.DataFrame:
+        """The columns that the query names, or all of them, and a weight."""
+        expected = self._exact(indexes)
+        if indexes is not None and expected is not None:
+            kept = np.flatnonzero(expected.ravel() > 0)
+            codes = dict(zip(indexes, np.unravel_index(kept, expected.shape) if indexes else (), strict=True))
+            weights = expected.ravel()[kept]
+        else:
+            codes = dict(enumerate(self._drawn))
+            weights = np.full(DRAWN, self.model.total / DRAWN)
+        columns = sql_columns(self.domain.axes, {index: code.astype(np.int64) for index, code in codes.items()})
+        return pl.DataFrame([*columns, pl.Series(free_name("weight", tuple(one.name for one in columns)), weights)])
+
+
+def _arrays(tables: Mapping[str, pl.DataFrame]) -> dict[str, dict[str, Ints]]:
+    return {name: {column: frame[column].to_numpy() for column in frame.columns} for name, frame in tables.items()}
+
+
+def _everything() -> Node:
+    from dpublish.query.predicate import Constant
+
+    return Constant(True)

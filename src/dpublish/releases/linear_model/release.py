@@ -1,0 +1,174 @@
+"""A published linear classifier: probabilities, predictions and coefficients from it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from dpublish.analyse.raw_rows import row_codes
+from dpublish.declare.domain import Axis
+from dpublish.errors import BundleError
+from dpublish.models.linear_features import FloatArray, LinearFeatures
+from dpublish.releases.base import Release
+from dpublish.releases.bundle.manifest import MAX_AXES, read_domain, table, text, whole
+from dpublish.releases.frames import column_values
+
+COEFFICIENTS_SCHEMA = {"model": pl.UInt32, "feature": pl.UInt32, "multiple": pl.Int64}
+LOSSES = ("logistic", "huber")
+CODING = "reference-levels"
+MAX_DIMENSION = 4096
+_GRID = re.compile(r"[0-9]{1,60}(/[1-9][0-9]{0,60})?", re.ASCII)
+
+
+class LinearModelRelease(Release):
+    """Coefficients of a linear classifier: one vector for a target of two levels, otherwise one a level (one against the rest).
+
+    Rows for prediction are polars or pandas frames, or mappings of columns, with the raw values of the feature columns. A value
+    that the coding does not know adds nothing to a score.
+    """
+
+    kind: ClassVar[str] = "linear-model"
+    own: ClassVar[tuple[str, ...]] = ("predict_proba", "decision_function", "to_sklearn")
+
+    def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
+        super().__init__(manifest, tables, path=path)
+        facts = manifest["facts"]
+        self.features = LinearFeatures(_read_encoding(facts))
+        self.target: Axis = read_domain(manifest["domain"]).axes[0]
+        self.loss = str(facts["loss"])
+        multiples = self.tables["coefficients"]["multiple"].to_numpy().astype(np.float64)
+        self.coefficients: FloatArray = multiples.reshape(int(facts["models"]), -1) * float(Fraction(facts["grid"]))
+        """One row a model, for features as `LinearFeatures` codes them."""
+
+    @classmethod
+    def check(cls, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
+        domain = read_domain(manifest.get("domain"))
+        if len(domain.axes) != 1 or domain.axes[0].numeric or domain.axes[0].base < 2:
+            raise BundleError("domain: a linear model has one column here, its target, with at least two levels.")
+        facts = table(manifest, "facts", "manifest")
+        if text(facts, "loss", "facts") not in LOSSES:
+            raise BundleError(f"facts: 'loss' must be one of {', '.join(LOSSES)}.")
+        if text(facts, "coding", "facts") != CODING:
+            raise BundleError("facts: this coding of features is not known to this version of dpublish.")
+        grid = text(facts, "grid", "facts")
+        if not _GRID.fullmatch(grid) or not Fraction(1, 1 << 200) <= Fraction(grid) <= 1 << 200:
+            raise BundleError("facts: 'grid' must be a fraction written as text.")
+        levels = domain.axes[0].base
+        models = whole(facts, "models", "facts")
+        if models != (1 if levels == 2 else levels):
+            raise BundleError("facts: 'models' does not fit the levels of the target.")
+        dimension = whole(facts, "dimension", "facts", limit=MAX_DIMENSION, lowest=1)
+        if LinearFeatures(_read_encoding(facts)).dimension != dimension:
+            raise BundleError("facts: 'dimension' does not fit the encoding.")
+        _check_coefficients(tables, models, dimension)
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """The levels of the target, in the order of the columns of `predict_proba`."""
+        return column_values(self.target, np.arange(self.target.base)).to_numpy()
+
+    def decision_function(self, rows: Any) -> FloatArray:
+        """One score a row and model; above zero speaks for the model's class."""
+        scores: FloatArray = self._vectors(rows) @ self.coefficients.T
+        return scores
+
+    def predict_proba(self, rows: Any) -> FloatArray:
+        """One column a class. Several one-against-the-rest scores are scaled to add up to 1.
+
+        With the Huber loss the scores are margins, so these numbers rank well but are not calibrated probabilities.
+        """
+        chances = 1.0 / (1.0 + np.exp(-np.clip(self.decision_function(rows), -700.0, 700.0)))
+        if self.target.base == 2:
+            return np.hstack([1.0 - chances, chances])
+        scaled: FloatArray = chances / chances.sum(axis=1, keepdims=True)
+        return scaled
+
+    def predict(self, rows: Any) -> NDArray[Any]:
+        """The likeliest class of each row."""
+        chosen: NDArray[Any] = self.classes[self.predict_proba(rows).argmax(axis=1)]
+        return chosen
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row a model and feature: how much the score grows when the feature goes from 0 to 1."""
+        models = [1] if self.target.base == 2 else range(self.target.base)
+        names = self.features.names
+        return pl.DataFrame(
+            {
+                "class": [self.target.labels[model] for model in models for _ in names],
+                "column": [column for _ in models for column, _ in names],
+                "level": [level for _ in models for _, level in names],
+                "coefficient": self.coefficients.reshape(-1) / self.features.divisor,
+            }
+        )
+
+    def to_sklearn(self) -> Any:
+        """A scikit-learn classifier, already fitted, that takes frames of raw rows."""
+        from dpublish.releases.linear_model.classifier import LinearModelClassifier
+
+        return LinearModelClassifier(self)
+
+    def report(self, path: str | Path) -> Path:
+        """Write one self-contained HTML page about this release."""
+        from dpublish.releases.linear_model.report import write_report
+
+        return write_report(self, path)
+
+    def summary(self) -> dict[str, str]:
+        facts = self.manifest["facts"]
+        return {
+            **super().summary(),
+            "predicts": f"{self.target.name} ({', '.join(self.target.labels[:8])}{', ...' if self.target.base > 8 else ''})",
+            "from": ", ".join(axis.name for axis in self.features.axes),
+            "noise": f"expected length about {float(facts['expected_noise_length']):.3g} in the coefficients of each model"
+            if isinstance(facts.get("expected_noise_length"), int | float)
+            else "not stated",
+        }
+
+    def _vectors(self, rows: Any) -> FloatArray:
+        axes = self.features.axes
+        # every row is scored; what training never saw codes as nothing
+        codes = row_codes(rows, axes)
+        out = np.empty((codes[0].size, self.features.dimension))
+        out[:, 0] = self.features.constant
+        start = 1
+        for code, features in zip(codes, self.features.tables, strict=True):
+            width = features.shape[1]
+            padded = np.vstack([features, np.zeros((1, width))])
+            out[:, start : start + width] = padded[code]
+            start += width
+        return out
+
+
+def _read_encoding(facts: Mapping[str, Any]) -> tuple[Axis, ...]:
+    items = facts.get("encoding")
+    if not isinstance(items, list) or not 1 <= len(items) <= MAX_AXES:
+        raise BundleError(f"facts: 'encoding' must list 1 to {MAX_AXES} columns.")
+    # one at a time: the features together may span more cells than a domain that is counted over
+    axes = tuple(read_domain([item]).axes[0] for item in items)
+    if len({axis.name for axis in axes}) != len(axes):
+        raise BundleError("facts: 'encoding' names a column twice.")
+    if LinearFeatures(axes).dimension > MAX_DIMENSION:
+        raise BundleError(f"facts: 'encoding' makes more than {MAX_DIMENSION} features.")
+    return axes
+
+
+def _check_coefficients(tables: Mapping[str, pl.DataFrame], models: int, dimension: int) -> None:
+    if set(tables) != {"coefficients"}:
+        raise BundleError(f"A linear model holds one table, coefficients.parquet; this one holds: {sorted(tables)}.")
+    frame = tables["coefficients"]
+    if dict(frame.schema) != COEFFICIENTS_SCHEMA or any(frame[name].null_count() for name in COEFFICIENTS_SCHEMA):
+        raise BundleError("coefficients.parquet must have the columns model, feature (UInt32) and multiple (Int64), no nulls.")
+    places = np.arange(models * dimension)
+    if (
+        frame.height != places.size
+        or np.any(frame["model"].to_numpy() != places // dimension)
+        or np.any(frame["feature"].to_numpy() != places % dimension)
+    ):
+        raise BundleError("coefficients.parquet must list every model and feature once, in order.")

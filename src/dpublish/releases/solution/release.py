@@ -1,0 +1,341 @@
+"""A privately found solution: a cut, sites, an order that covers, or chosen resources, with its guarantee and the lower bound.
+
+Every problem has its verifier here: `cost_of` works out what the solution costs on data that the caller brings along (the
+curator's own, or a guess). Releases never carry such a cost: it would be a private number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import polars as pl
+
+from dpublish.errors import BundleError, QueryError, did_you_mean
+from dpublish.releases.base import Release
+from dpublish.releases.bundle.manifest import table, text, whole
+from dpublish.releases.solution.costs import (
+    Floats,
+    Ints,
+    Valuation,
+    coverage_value,
+    cut_cost,
+    facility_value,
+    function_value,
+    known_form,
+    median_cost,
+    set_cost,
+    vertex_cost,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# problem -> the main table, its column of numbers, and the fact that says how many there are to choose from
+PROBLEMS = {
+    "min-cut": ("sides", "vertex", "vertices"),
+    "k-median": ("chosen", "site", "sites"),
+    "vertex-cover": ("order", "vertex", "vertices"),
+    "set-cover": ("order", "set", "sets"),
+    "public-projects": ("chosen", "resource", "resources"),
+}
+_EXTRA = {"set-cover": {"members", "universe", "costs"}}
+
+
+class SolutionRelease(Release):
+    """The solution of one optimisation problem. `chosen`, `order`, `sides` and `assign` show it, as the problem has them."""
+
+    kind: ClassVar[str] = "solution"
+    own: ClassVar[tuple[str, ...]] = ("chosen", "order", "sides", "assign", "cost_of", "to_json")
+
+    def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
+        super().__init__(manifest, tables, path=path)
+        self.problem: str = manifest["facts"]["problem"]
+        main, column, _ = PROBLEMS[self.problem]
+        self._main = self.tables[main]
+        self._numbers: Ints = self._main[column].to_numpy()
+        self._labels: list[str] | None = self._main["label"].to_list() if "label" in self._main.columns else None
+        self._assigned: Ints | None = None
+
+    @classmethod
+    def check(cls, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
+        facts = table(manifest, "facts", "manifest")
+        problem = text(facts, "problem", "facts")
+        if problem not in PROBLEMS:
+            raise BundleError(f"facts: problem '{problem[:80]}' is not known.{did_you_mean(problem[:80], PROBLEMS)}")
+        for key in ("bound", "lower_bound"):
+            statement = table(facts, key, "facts")
+            text(statement, "text", f"facts: {key}")
+            for number in ("factor", "additive"):
+                if isinstance(statement.get(number), bool) or not isinstance(statement.get(number), int | float):
+                    raise BundleError(f"facts: {key}: '{number}' must be a number.")
+        main, column, size = PROBLEMS[problem]
+        extra = _EXTRA.get(problem, set())
+        if problem == "vertex-cover" and _weighted(facts):
+            extra = {"weights"}
+        if set(tables) != {main} | extra:
+            raise BundleError(f"A release of problem {problem} does not hold these tables: {sorted(tables)}.")
+        count = whole(facts, size, "facts", limit=1 << 31, lowest=1)
+        numbers = _whole_column(tables[main], column, main, count)
+        if "label" in tables[main].columns and tables[main]["label"].dtype != pl.String:
+            raise BundleError(f"{main}.parquet: labels must be texts.")
+        ordered = len(numbers) if "part" not in tables[main].columns else 0
+        if ordered and len(np.unique(numbers)) != len(numbers):
+            raise BundleError(f"{main}.parquet names something twice.")
+        if problem in ("min-cut", "vertex-cover") and len(numbers) != count:
+            raise BundleError(f"{main}.parquet must name every vertex once.")
+        if problem in ("k-median", "public-projects") and len(numbers) != whole(facts, "k", "facts", lowest=1):
+            raise BundleError("chosen.parquet does not hold k rows.")
+        if problem == "min-cut":
+            side = tables[main].get_column("side") if "side" in tables[main].columns else None
+            if side is None or side.dtype != pl.Boolean or side.null_count() or side.all() or not side.any():
+                raise BundleError("sides.parquet must put every vertex on one of two sides, with neither of them empty.")
+        if problem == "set-cover":
+            _check_family(facts, tables)
+        _check_optional(facts, tables[main])
+        if "weights" in extra:
+            if tables["weights"].height != count:
+                raise BundleError("weights.parquet must have a row for every vertex.")
+            _check_amounts(tables["weights"], "weights", "weight")
+        if problem in ("k-median", "public-projects"):
+            _check_distances(facts)
+
+    @property
+    def bound(self) -> Mapping[str, Any]:
+        """The theorem's guarantee: factor, additive and text."""
+        return dict(self.manifest["facts"]["bound"])
+
+    @property
+    def lower_bound(self) -> Mapping[str, Any]:
+        """What no private method can beat."""
+        return dict(self.manifest["facts"]["lower_bound"])
+
+    @property
+    def chosen(self) -> list[Any]:
+        """The chosen sites or resources, by name where they have names."""
+        self._only("chosen", "k-median", "public-projects")
+        return self._named(self._numbers)
+
+    @property
+    def order(self) -> list[Any]:
+        """All vertices or sets, first to last."""
+        self._only("order", "vertex-cover", "set-cover")
+        return self._named(self._numbers)
+
+    @property
+    def sides(self) -> tuple[list[Any], list[Any]]:
+        """The two sides of the cut."""
+        self._only("sides", "min-cut")
+        names, side = self._named(self._numbers), self._main["side"].to_list()
+        return [n for n, s in zip(names, side, strict=True) if s], [n for n, s in zip(names, side, strict=True) if not s]
+
+    @property
+    def weights(self) -> Floats | None:
+        """The public weights of the vertices by number, when they are not all equal to 1."""
+        self._only("weights", "vertex-cover")
+        return self.tables["weights"]["weight"].to_numpy() if "weights" in self.tables else None
+
+    @property
+    def size(self) -> Mapping[str, Any] | None:
+        """A noisy number between the least number of vertices that cover and twice that, when it was paid for."""
+        self._only("size", "vertex-cover")
+        found: Mapping[str, Any] | None = self.manifest["facts"].get("size")
+        return found
+
+    def assign(self, thing: Any) -> Any:
+        """Which vertex serves an edge (u, v), or which set serves an element. Ask about yours; asking costs nothing."""
+        if self.problem == "vertex-cover":
+            if not isinstance(thing, Sequence) or isinstance(thing, str) or len(thing) != 2:
+                raise QueryError("An edge is a pair of vertices, such as assign(('ann', 'bob')).")
+            place = {name: position for position, name in enumerate(self.order)}
+            u, v = (self._known(end, place) for end in thing)
+            if u == v:
+                raise QueryError("An edge has two different ends.")
+            return u if place[u] < place[v] else v
+        self._only("assign", "vertex-cover", "set-cover")
+        elements = self._elements()
+        found = int(self._assignment()[elements[self._known(thing, elements)]])
+        if self._labels is None:
+            return found
+        return dict(zip(self._numbers.tolist(), self._labels, strict=True))[found]
+
+    def cost_of(self, data: Any, *, distances: Any = None, valuation: Valuation | None = None) -> float:
+        """The verifier: what this solution costs (or, for public projects, is worth) on data that you bring along.
+
+        Edges as pairs for a cut or a vertex cover, elements for a set cover, and for a k-median demand counts by site together
+        with the matrix of distances. Public projects take rows of resources (coverage), counts by place with the matrix of
+        distances (facility), or rows with `valuation` = the function that was used. Weights, costs, caps and units are those
+        of the release, so that the number is the one that `bound` speaks of. No noise is added: the result is as private as
+        that data. On private rows it is for their owner's eyes and not for publishing.
+        """
+        facts = self.manifest["facts"]
+        names = self._named(self._numbers)
+        if self.problem == "min-cut":
+            return cut_cost(data, dict(zip(names, self._main["side"].to_list(), strict=True)))
+        if self.problem == "vertex-cover":
+            weights = self.weights
+            if weights is None and self.manifest["parameters"].get("weighted") is True:
+                raise QueryError("This cover was weighted, but its release is of a time when weights were not stored in it.")
+            place = {name: position for position, name in enumerate(names)}
+            return vertex_cost(data, place, None if weights is None else weights[self._numbers])
+        if self.problem == "set-cover":
+            return set_cost(data, self._elements(), self._assignment(), self.tables["costs"]["cost"].to_numpy())
+        if self.problem == "k-median":
+            return median_cost(data, distances, self._numbers, facts)
+        worth = str(facts.get("worth", "coverage"))
+        if worth == "coverage":
+            return coverage_value(data, names, str(facts.get("list_marks", " ,;")))
+        if worth == "facility":
+            return facility_value(data, distances, self._numbers, facts)
+        if valuation is None:
+            raise QueryError(f"These resources were valued by '{worth}'. Give valuation = that function, and rows of agents.")
+        return function_value(data, valuation, frozenset(self._numbers.tolist()))
+
+    def to_frame(self) -> pl.DataFrame:
+        """The solution as a table."""
+        return self._main
+
+    def to_json(self) -> dict[str, Any]:
+        """The solution as plain data."""
+        return {
+            "problem": self.problem,
+            "dataset": self.manifest["dataset"],
+            "solution": self._main.to_dict(as_series=False),
+            "bound": self.bound,
+            "lower_bound": self.lower_bound,
+            "cost": self.manifest["privacy"]["cost"],
+        }
+
+    def plot(self, *, top: int = 30, edges: Iterable[Sequence[Any]] | None = None) -> Figure:
+        """A map of the sites, the two sides of a cut (with public `edges` if given), or the head of an order."""
+        from dpublish.releases.solution.figures import plot_solution
+
+        return plot_solution(self, self._main, self._named(self._numbers), top=top, edges=edges)
+
+    def report(self, path: str | Path) -> Path:
+        """Write one self-contained HTML page about this release."""
+        from dpublish.releases.solution.report import write_report
+
+        return write_report(self, path)
+
+    def summary(self) -> dict[str, str]:
+        rows = super().summary()
+        rows["problem"] = self.problem
+        if self.problem == "min-cut":
+            first, second = (len(side) for side in self.sides)
+            rows["solution"] = f"{first:,} vertices on one side, {second:,} on the other"
+        else:
+            names = [str(name) for name in self._named(self._numbers[:6])]
+            rows["solution"] = ", ".join(names) + (", ..." if len(self._numbers) > 6 else "")
+        rows["bound"] = str(self.bound["text"])
+        rows["lower bound"] = str(self.lower_bound["text"])
+        return rows
+
+    def _named(self, numbers: Ints) -> list[Any]:
+        return list(numbers.tolist()) if self._labels is None else self._labels[: len(numbers)]
+
+    def _known(self, name: Any, known: Any) -> Any:
+        form = known_form(name, known)
+        if form is None:
+            shown = [str(k) for k in list(known)[:10_000]]
+            raise QueryError(f"'{name}' is not one of the public names.{did_you_mean(str(name), shown)}")
+        return form
+
+    def _only(self, what: str, *problems: str) -> None:
+        if self.problem not in problems:
+            raise QueryError(f"A release of problem {self.problem} has no {what}; that is for {' and '.join(problems)}.")
+
+    def _elements(self) -> dict[Any, int]:
+        """The number of each element of a set cover, by its name if it has one."""
+        universe = self.tables["universe"]
+        names: Iterable[Any] = universe["label"].to_list() if "label" in universe.columns else range(universe.height)
+        return {name: number for number, name in enumerate(names)}
+
+    def _assignment(self) -> Ints:
+        if self._assigned is None:
+            self._assigned = first_sets(self.tables)
+        return self._assigned
+
+
+def first_sets(tables: Mapping[str, pl.DataFrame]) -> Ints:
+    """For every element of a set cover the first set of its part's order that holds it; -1 if none does."""
+    order, universe = tables["order"], tables["universe"]
+    position = pl.DataFrame({"part": order["part"], "set": order["set"], "position": np.arange(order.height)})
+    held = tables["members"].with_columns(part=pl.Series(universe["part"].to_numpy())[tables["members"]["element"]])
+    first = held.join(position, on=["part", "set"], how="inner").sort("position").unique("element", keep="first")
+    assigned = np.full(universe.height, -1, dtype=np.int64)
+    assigned[first["element"].to_numpy()] = first["set"].to_numpy()
+    return assigned
+
+
+def _whole_column(frame: pl.DataFrame, column: str, name: str, limit: int) -> Ints:
+    if column not in frame.columns or frame[column].dtype != pl.Int64 or frame[column].null_count():
+        raise BundleError(f"{name}.parquet must have a column {column} of whole numbers.")
+    numbers = frame[column].to_numpy()
+    if len(numbers) and (numbers.min() < 0 or numbers.max() >= limit):
+        raise BundleError(f"{name}.parquet names a {column} that does not exist.")
+    return numbers
+
+
+def _check_family(facts: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
+    sets, elements = whole(facts, "sets", "facts"), whole(facts, "elements", "facts")
+    if tables["universe"].height != elements or tables["costs"].height != sets:
+        raise BundleError("universe.parquet and costs.parquet must have a row for every element and set.")
+    held = _whole_column(tables["members"], "element", "members", elements)
+    _whole_column(tables["members"], "set", "members", sets)
+    _whole_column(tables["order"], "part", "order", 1 << 31)
+    _whole_column(tables["universe"], "part", "universe", 1 << 31)
+    if len(np.unique(held)) != elements or (first_sets(tables) < 0).any():
+        raise BundleError("members.parquet: an element is in no set that may serve it.")
+    _check_amounts(tables["costs"], "costs", "cost")
+
+
+def _check_amounts(frame: pl.DataFrame, name: str, column: str) -> None:
+    if frame.columns != [column] or frame[column].dtype != pl.Float64 or frame[column].null_count() or not all(
+        math.isfinite(amount) and amount > 0 for amount in frame[column].to_list()
+    ):  # fmt: skip
+        raise BundleError(f"{name}.parquet must hold positive numbers.")
+
+
+def _check_optional(facts: Mapping[str, Any], main: pl.DataFrame) -> None:
+    """What only some problems and settings have: a noisy size, truthfulness, what resources are worth, a map."""
+    if facts.get("size") is not None:
+        size = table(facts, "size", "facts")
+        if isinstance(size.get("value"), bool) or not isinstance(size.get("value"), int):
+            raise BundleError("facts: size: 'value' must be a whole number.")
+    if "truthfulness" in facts and not _positive(facts["truthfulness"]):
+        raise BundleError("facts: 'truthfulness' must be a positive number.")
+    if "worth" in facts:
+        text(facts, "worth", "facts")
+    marks = facts.get("list_marks", " ")
+    if not isinstance(marks, str) or not marks or not set(marks) <= set("\t\r\n ,;"):
+        raise BundleError("facts: 'list_marks' must hold tabs, line ends, blanks, commas and semicolons only.")
+    if {"x", "y"} & set(main.columns):
+        found = [main[axis] for axis in ("x", "y") if axis in main.columns]
+        if len(found) < 2 or any(at.dtype != pl.Float64 or at.null_count() or not at.is_finite().all() for at in found):
+            raise BundleError("chosen.parquet: a map needs finite numbers x and y.")
+
+
+def _positive(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+
+
+def _weighted(facts: Mapping[str, Any]) -> bool:
+    """Whether vertices have weights. Releases from before weights were stored do not say so."""
+    found = facts.get("weighted", False)
+    if not isinstance(found, bool):
+        raise BundleError("facts: weighted must be true or false.")
+    return found
+
+
+def _check_distances(facts: Mapping[str, Any]) -> None:
+    """The unit of distances and the largest that counts, in problems that have distances."""
+    needed = facts.get("problem") == "k-median"
+    if not needed and not {"unit", "diameter"} & facts.keys():
+        return
+    for key in ("unit", "diameter"):
+        if not _positive(facts.get(key)):
+            raise BundleError(f"facts: '{key}' must be a positive number.")

@@ -1,0 +1,374 @@
+"""Public rows with weights that make them stand for private ones: means with error bars, SQL, models and samples from them."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from dpublish.declare.domain import Domain
+from dpublish.declare.encode import encode_frame
+from dpublish.errors import BundleError, QueryError
+from dpublish.estimate import check_level
+from dpublish.models.linear_features import FloatArray
+from dpublish.models.public_rows import encode_public, frame_digest, read_public, with_truth
+from dpublish.releases.base import Release
+from dpublish.releases.bundle.manifest import digest, table, text, whole
+from dpublish.releases.frames import free_name, generator_of, rows_to_draw
+from dpublish.releases.weighted_rows.checks import check_numbers, check_rows, read_features
+from dpublish.releases.weighted_rows.counts import read_counts
+from dpublish.releases.weighted_rows.estimate import FEW_ROWS, NOTES, WeightedEstimate, careful, note_of
+from dpublish.releases.weighted_rows.intervals import Basis, CountedLimits, Question
+from dpublish.releases.weighted_rows.means import Noise, Propagation, effective_rows, with_shrinkage
+from dpublish.releases.weighted_rows.questions import means_the_same, read_question
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+VARIANTS = ("moments", "output", "gaussian", "objective")
+WEIGHTS_SCHEMA = {"weight": pl.Float64, "base": pl.Float64}
+COEFFICIENTS_SCHEMA = {
+    "group": pl.UInt32,
+    "value": pl.Int64,
+    "coefficient": pl.Float64,
+    "ridge": pl.Float64,
+    "deviation": pl.Float64,
+}
+_POOR_SHARE = 0.02
+
+
+class WeightedRowsRelease(Release):
+    """One weight a public row. Weights have mean 1; `rows` are the public rows, all their columns included.
+
+    A release made with publish = "hash" holds no rows: `attach` them, and the hash is checked.
+    """
+
+    kind: ClassVar[str] = "weighted-rows"
+    own: ClassVar[tuple[str, ...]] = ("means", "measure_of", "attach", "truncate")
+
+    def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
+        super().__init__(manifest, tables, path=path)
+        facts = manifest["facts"]
+        self.features = read_features(facts)
+        self.variant = str(facts["variant"])
+        self.sample_weight: FloatArray = self.tables["weights"]["weight"].to_numpy()
+        """One weight a row, with mean 1: what scikit-learn calls sample_weight."""
+        self.coefficients: FloatArray = self.tables["coefficients"]["coefficient"].to_numpy()
+        self._base: FloatArray = self.tables["weights"]["base"].to_numpy()
+        self._rows: pl.DataFrame | None = None
+        if "rows" in self.tables:
+            self._rows = with_truth(self.tables["rows"].fill_nan(None), self.features.axes)
+
+    @classmethod
+    def check(cls, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
+        facts = table(manifest, "facts", "manifest")
+        if text(facts, "variant", "facts") not in VARIANTS:
+            raise BundleError(f"facts: 'variant' must be one of {', '.join(VARIANTS)}.")
+        features = read_features(facts)
+        public = table(facts, "public", "facts")
+        rows = whole(public, "rows", "facts, public", lowest=1)
+        text(public, "name", "facts, public")
+        digest(public, "sha256", "facts, public")
+        for key in ("rows", "coefficient_deviation"):
+            value = facts.get(key)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+                raise BundleError(f"facts: '{key}' must be a number of at least 0.")
+        if set(tables) not in ({"weights", "coefficients"}, {"weights", "coefficients", "rows"}):
+            raise BundleError(
+                f"A release of weighted rows holds weights, coefficients and perhaps rows, not: {sorted(tables)}."
+            )
+        check_numbers(tables["weights"], "weights.parquet", WEIGHTS_SCHEMA, rows)
+        check_numbers(tables["coefficients"], "coefficients.parquet", COEFFICIENTS_SCHEMA, features.dimension)
+        for name in WEIGHTS_SCHEMA:
+            values = tables["weights"][name].to_numpy()
+            if np.any(values < 0.0) or not 0.999 < float(values.mean()) < 1.001:
+                raise BundleError(f"weights.parquet: '{name}' must not be negative and must have mean 1.")
+        if any((tables["coefficients"][name].to_numpy() < 0.0).any() for name in ("ridge", "deviation")):
+            raise BundleError("coefficients.parquet: 'ridge' and 'deviation' must not be negative.")
+        if "rows" in tables:
+            check_rows(tables["rows"], features.axes, rows)
+
+    @property
+    def rows(self) -> pl.DataFrame:
+        """The public rows, in the order of `sample_weight`."""
+        if self._rows is None:
+            public = self.manifest["facts"]["public"]
+            raise QueryError(
+                f"This release holds weights but no rows. Get the public rows ('{public['name']}', SHA-256 "
+                f"{public['sha256'][:12]}...) and use release.attach(rows)."
+            )
+        return self._rows
+
+    def attach(self, source: Any) -> Self:
+        """The same release with its public rows, given as a path or a frame; their hash must be the one in the release."""
+        axes = self.features.axes
+        labels = [axis.name for axis in axes if not axis.numeric]
+        frame = encode_public("public rows", read_public(source, labels), axes).frame
+        wanted = self.manifest["facts"]["public"]["sha256"]
+        if frame_digest(frame) != wanted:
+            raise QueryError("These are not the public rows that the weights belong to: their SHA-256 is another.")
+        other = copy.copy(self)
+        other._rows = with_truth(frame, axes)
+        return other
+
+    def truncate(self, limit: float) -> Self:
+        """The same release with weights cut at `limit` times their mean: less variance, more bias. Costs no privacy."""
+        if isinstance(limit, bool) or not isinstance(limit, int | float) or not limit >= 1.0:
+            raise QueryError(f"limit must be at least 1 (weights have mean 1), not {limit!r}.")
+        other = copy.copy(self)
+        cut = np.minimum(self.sample_weight, limit)
+        other.sample_weight = cut / cut.mean()
+        return other
+
+    @property
+    def effective_rows(self) -> float:
+        """How many equally weighted rows the weighted rows are worth."""
+        return effective_rows(self.sample_weight)
+
+    @property
+    def private_rows(self) -> float:
+        """The number of private rows, as far as the release knows it: public, nominal, or estimated from noisy counts."""
+        return float(self.manifest["facts"]["rows"])
+
+    def estimate(self, expression: str, *, where: str | None = None, level: float = 0.95) -> WeightedEstimate:
+        """The mean of an expression over the private rows, such as "age" or "hours * 52"; for a condition, the share of rows.
+
+        `where` limits it to rows that satisfy a condition. Any column of the public rows may be used. The `basis` of the
+        estimate says what its interval rests on: what was counted, bounds from that, or an assumption about the rest.
+        """
+        values, present = self._values(expression)
+        chosen = None if where is None else self._condition(where)
+        question = self._question(expression, where, values, present, chosen)
+        return self._mean(values, present if chosen is None else present & chosen, level, question)
+
+    def measure_of(self, expression: str) -> Literal["share", "mean"]:
+        """What `estimate` gives for an expression: the share of rows that meet a condition, or the mean of a number."""
+        return "share" if self._evaluated(expression).dtype == pl.Boolean else "mean"
+
+    def means(self, expression: str, *, by: str, level: float = 0.95) -> pl.DataFrame:
+        """The mean of an expression in each group: group, mean, standard_error, low, high, basis, effective_rows."""
+        from dpublish.releases.weighted_rows.tables import grouped_means
+
+        return grouped_means(self, expression, by, level)
+
+    def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
+        """How many private rows have each combination of values: labels, count, standard_error, low, high, basis."""
+        from dpublish.releases.weighted_rows.tables import count_table
+
+        return count_table(self, columns, level)
+
+    def sql(self, query: str, *, level: float | None = None) -> pl.DataFrame:
+        """Answer a SELECT over the table `release`; count(*) adds up to the number of private rows. No error bars."""
+        from dpublish.query.sql import run_sql
+
+        if level is not None:
+            raise QueryError("SQL over weighted public rows gives no limits. Leave level out, or ask marginal or estimate.")
+        scale = self.private_rows / len(self.sample_weight)
+        frame = self.rows.with_columns(pl.Series(free_name("weight", tuple(self.rows.columns)), self.sample_weight * scale))
+        return run_sql(query, frame, tuple(self.rows.columns), self.features.axes)
+
+    def to_frame(self) -> pl.DataFrame:
+        """The public rows and their `weight` (mean 1), the last column."""
+        return self.rows.with_columns(pl.Series(free_name("weight", tuple(self.rows.columns)), self.sample_weight))
+
+    def sample(self, n: int | None = None, *, seed: int | None = None) -> pl.DataFrame:
+        """Rows without weights, drawn with replacement in proportion to the weights. Means over them vary more."""
+        number = rows_to_draw(round(self.private_rows) if n is None else n)
+        generator = generator_of(seed)
+        ends = np.cumsum(self.sample_weight)
+        chosen = np.searchsorted(ends, generator.random(number) * ends[-1], side="right")
+        return self.rows.select(pl.all().gather(np.minimum(chosen, len(ends) - 1)))
+
+    def fit(self, estimator: Any, *, target: str | None = None, features: Sequence[str] | None = None) -> Any:
+        """Train a scikit-learn estimator on the weighted rows. The fitted pipeline takes raw rows."""
+        from dpublish.analyse.learn import CellEncoder, target_and_features, trained
+
+        axes = {axis.name: axis for axis in self.features.axes}
+        target, chosen = target_and_features(target or self.manifest.get("target"), features, list(axes))
+        for name in chosen:
+            if name not in axes:
+                raise QueryError(f"'{name}' is not a column that the weights were fitted on. Columns: {', '.join(axes)}.")
+        answers = self._column(target)
+        known = answers.is_not_null().to_numpy()
+        encoder = CellEncoder([axes[name] for name in chosen])
+        matrix = encoder.transform(self.rows.select(chosen).filter(pl.Series(known)))
+        return trained(estimator, encoder, matrix, answers.filter(pl.Series(known)).to_numpy(), self.sample_weight[known])
+
+    def plot(self, column: str, *, level: float = 0.95, top: int = 25) -> Figure:
+        """Shares of a column's values among the public rows as they are, and weighted, with error bars."""
+        from dpublish.releases.weighted_rows.figures import plot_shares
+
+        return plot_shares(self, column, level=level, top=top)
+
+    def report(self, path: str | Path) -> Path:
+        """Write one self-contained HTML page: weights, columns and means with error bars, warnings."""
+        from dpublish.releases.weighted_rows.report import write_report
+
+        return write_report(self, path)
+
+    def warnings(self) -> tuple[str, ...]:
+        """What should make a reader careful with these weights."""
+        found = [str(line) for line in self.manifest["plan"].get("warnings", [])]
+        effective, rows = self.effective_rows, len(self.sample_weight)
+        if effective < FEW_ROWS or effective < _POOR_SHARE * rows:
+            found.append(
+                f"The weights have collapsed: {rows:,} rows are worth {effective:,.0f}. A few rows decide every estimate. "
+                "Use release.truncate(...), or publish again with more regularization or a closer public set."
+            )
+        return tuple(found)
+
+    def basis_notes(self, frame: pl.DataFrame) -> tuple[str, ...]:
+        """What the intervals of a table of `marginal` or `means` rest on, in words."""
+        found = set(frame.get_column("basis").to_list()) if "basis" in frame.columns else set()
+        return tuple(f"{basis}: {note_of(basis, self.variant)}" for basis in NOTES if basis in found)
+
+    def summary(self) -> dict[str, str]:
+        lines = super().summary()
+        public = self.manifest["facts"]["public"]
+        lines["public rows"] = f"{public['rows']:,} from {public['name']}"
+        lines["weighted by"] = ", ".join(axis.name for axis in self.features.axes)
+        lines["effective rows"] = f"{self.effective_rows:,.0f}"
+        return lines
+
+    @cached_property
+    def _codes(self) -> list[NDArray[Any]]:
+        return [np.asarray(codes) for codes in encode_frame(self.rows, Domain(self.features.axes)).codes]
+
+    @cached_property
+    def _errors(self) -> Propagation:
+        coefficients = self.tables["coefficients"]
+        facts = self.manifest["facts"]
+        ridge, deviation = (coefficients[name].to_numpy() for name in ("ridge", "deviation"))
+        if self.variant == "moments":
+            deviation = with_shrinkage(deviation, ridge, self.features.sums(self._codes, self._base / self._base.sum()))
+        noise = Noise(
+            balanced=self.variant != "moments",
+            ridge=ridge,
+            gradient=deviation,
+            coefficient=float(facts["coefficient_deviation"]),
+            rows=max(1.0, self.private_rows),
+        )
+        return Propagation(self.features, self._codes, self._between, self._base / self._base.sum(), self.coefficients, noise)
+
+    @cached_property
+    def _between(self) -> FloatArray:
+        """The masses at which errors are worked out.
+
+        Where noise left a value next to no weight, the fitted weights alone would call that certain; so under "moments"
+        they are half those of the public rows as they are.
+        """
+        masses: FloatArray = self.sample_weight / self.sample_weight.sum()
+        if self.variant != "moments":
+            return masses
+        between: FloatArray = 0.5 * (masses + self._base / self._base.sum())
+        return between
+
+    @cached_property
+    def limits(self) -> CountedLimits | None:
+        """Limits from the tables that were counted; None where none were."""
+        values = self.tables["coefficients"]["value"].to_numpy()
+        measured = read_counts(self.manifest, self.features, values)
+        return None if measured is None else CountedLimits(measured, self.features.axes, self.private_rows)
+
+    def _question(
+        self,
+        expression: str,
+        where: str | None,
+        values: FloatArray,
+        present: NDArray[np.bool_],
+        chosen: NDArray[np.bool_] | None,
+    ) -> Question | None:
+        """The same question to the counted tables, where they know all that it names."""
+        if self.limits is None:
+            return None
+        found = read_question(expression, where, self.features.axes, self.rows.columns)
+        given = np.where(present, values, math.nan)
+        return found if found is not None and means_the_same(found, self.features.axes, self._codes, given, chosen) else None
+
+    def _mean(
+        self,
+        values: FloatArray,
+        present: NDArray[np.bool_],
+        level: float,
+        question: Question | None = None,
+        *,
+        share: bool = False,
+    ) -> WeightedEstimate:
+        from scipy.special import ndtri
+
+        half = float(ndtri(0.5 + check_level(level) / 2))
+        masses = np.where(present, self.sample_weight, 0.0)
+        total = float(masses.sum())
+        if total <= 0.0:
+            raise QueryError("No public row with a positive weight satisfies the condition, so nothing can be said about it.")
+        masses /= total
+        mean = float(masses @ values)
+        # the slope of a ratio: rows outside the condition have no mass, and the mean inside is taken out
+        near = np.where(present, self._between, 0.0)
+        near /= near.sum()
+        apart = values - float(near @ values)
+        slope = self.features.sums(self._codes, near * apart)
+        noise, rows, shrinkage = self._errors.errors(slope)
+        error = math.hypot(noise, rows)
+        low, high = mean - half * error, mean + half * error
+        inside = values[present]
+        if share or np.isin(inside, (0.0, 1.0)).all():
+            low, high = max(0.0, low), min(1.0, high)
+        model = (low, high)
+        explained = self._errors.explained(slope, float(near @ apart**2)) if present.all() else math.nan
+        limits = None if question is None or self.limits is None else self.limits.limits(question, float(level))
+        if limits is not None:
+            end = min(max(mean, limits.low), limits.high)
+            mean = end if math.isclose(mean, end, rel_tol=1e-12) else mean  # weights add up to 1 but for rounding
+            low, high, error = min(limits.low, mean), max(limits.high, mean), limits.error
+            if not limits.low <= mean <= limits.high:
+                # weights that miss the counts, as where no public row is, are off by that much too
+                error = math.hypot(error, mean - (limits.low + limits.high) / 2)
+        basis: Basis = "assumed" if limits is None else limits.basis
+        found = WeightedEstimate(
+            value=mean, standard_error=error, low=low, high=high, level=float(level), noise_error=noise, sampling_error=rows,
+            shrinkage=shrinkage, explained=explained, effective_rows=effective_rows(masses), basis=basis,
+            note=note_of(basis, self.variant, model), model_low=model[0], model_high=model[1],
+        )  # fmt: skip
+        return replace(found, warnings=careful(found, None if limits is None else (limits.low, limits.high)))
+
+    def _values(self, expression: str) -> tuple[FloatArray, NDArray[np.bool_]]:
+        series = self._evaluated(expression)
+        if series.dtype == pl.Boolean:
+            return series.fill_null(False).cast(pl.Float64).to_numpy(), np.ones(len(series), dtype=np.bool_)
+        if not series.dtype.is_numeric():
+            raise QueryError(f"'{expression}' is neither a number nor a condition. Write for example: age, or income = '>50K'.")
+        values = series.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+        present = np.isfinite(values)
+        return np.where(present, values, 0.0), present
+
+    def _condition(self, expression: str) -> NDArray[np.bool_]:
+        series = self._evaluated(expression)
+        if series.dtype != pl.Boolean:
+            raise QueryError(f"'{expression}' is not a condition. Write for example: age >= 40.")
+        return series.fill_null(False).to_numpy()
+
+    def _evaluated(self, expression: str) -> pl.Series:
+        from dpublish.query.predicate import parse_sql
+        from dpublish.query.sql import run_sql
+
+        parse_sql(expression)
+        name = free_name("value", tuple(self.rows.columns))
+        frame = self.rows.with_columns(pl.Series(free_name("weight", tuple(self.rows.columns)), self.sample_weight))
+        result = run_sql(f'select ({expression}) as "{name}" from release', frame, tuple(self.rows.columns), self.features.axes)
+        if name not in result.columns or result.height != self.rows.height or result.width != 2:
+            raise QueryError(f"'{expression}' is not an expression with one value a row.")
+        return result.get_column(name)
+
+    def _column(self, name: str) -> pl.Series:
+        if name not in self.rows.columns:
+            raise QueryError(f"There is no column '{name}'. Columns: {', '.join(self.rows.columns[:40])}.")
+        return self.rows.get_column(name)

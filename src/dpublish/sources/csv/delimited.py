@@ -1,0 +1,209 @@
+"""Rows of CSV and TSV files, plain or gzipped, as frames of text or straight as codes.
+
+Nothing about the rows decides how they are read: every column is text, and no line, however broken, raises (see
+`kernels.delimited` for the rules). What ends the header ends records: the header is public, so no cell has a say in it. Blank
+lines are left out, unless there is one column: there a blank line is how a missing cell is written. A file is trusted to keep
+its records apart: a stray quote in one record may merge it with its neighbours, and a line end that is not inside quotes cuts
+it in two.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, cast
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from dpublish.declare.encode import EncodedBatch, Encoder
+from dpublish.declare.spelling import BLANKS
+from dpublish.errors import InputError
+from dpublish.sources.csv.kernels.delimited import CARRIAGE_RETURN, FIELD_END, LINE_FEED, RECORD_END, tidy
+from dpublish.sources.csv.text_codes import Bytes, CodedText, TextCoder, parse_tidied
+
+_CHUNK = 1 << 25
+_HEADER_CHUNK = 1 << 20
+_STRETCH = 1 << 16
+_WORKERS = min(4, os.cpu_count() or 1)
+_MARK = b"\xef\xbb\xbf"
+_END, _EMPTY_FIELD = bytes([RECORD_END]), bytes([FIELD_END])
+
+
+class DelimitedFile:
+    """A text file whose first record names the columns."""
+
+    def __init__(self, path: Path, *, separator: str, zipped: bool) -> None:
+        self._path, self._separator, self._zipped = path, ord(separator), zipped
+        self.repeated: set[str] = set()
+        self._line_end, self.names = self._read_header()
+
+    def batches(self, columns: Sequence[str], *, chunk: int = _CHUNK) -> Iterator[pl.DataFrame]:
+        """Frames of text with `columns`, in file order of the rows; about `chunk` bytes of the file each."""
+        wanted = np.array([name in columns for name in self.names])
+        in_file_order = [name for name in self.names if name in columns]
+        for text, records in self._tidied(wanted, chunk):
+            if records:
+                # a single column could make empty lines, so it is given an empty neighbour
+                single = len(in_file_order) == 1
+                whole = text.replace(_END, _EMPTY_FIELD + _END) if single else text
+                found = parse_tidied(whole, len(in_file_order) + single)
+                yield pl.DataFrame(dict(zip(in_file_order, found, strict=False))).select(columns)
+
+    def coded(
+        self, encoder: Encoder, unit: str | None, *, chunk: int = _CHUNK, workers: int = _WORKERS
+    ) -> Iterator[tuple[EncodedBatch, pl.Series | None]]:
+        """The same rows as codes, and the column `unit` of them as text; on several threads where there is much to do.
+
+        A chunk is cut at line ends, and every part is read as if a record started there. That may be wrong inside quotes, so
+        a part counts only if the one before it ended exactly where it starts; otherwise its rows are read again, from the
+        right place. Codes therefore never depend on where a chunk was cut.
+        """
+        coders = [TextCoder(encoder, self.names, self._separator, self._line_end, unit)]
+        with self._open() as file, ThreadPoolExecutor(workers) as pool:
+            feed = _Feed(file, chunk, self._separator, self._line_end)
+            while feed.more():
+                parts = _stretches(feed.data, workers, self._line_end)
+                while len(coders) < len(parts):
+                    coders.append(TextCoder(encoder, self.names, self._separator, self._line_end, unit))
+                ends = [False] * (len(parts) - 1) + [feed.at_end]
+                running = [pool.submit(coder.code, part, end) for coder, part, end in zip(coders, parts, ends, strict=False)]
+                feed.read_ahead()
+                results = [future.result() for future in running]
+                used = 0
+                for number, (part, result) in enumerate(zip(parts, results, strict=True), start=1):
+                    yield from _rows(result)
+                    used += result.consumed
+                    if result.consumed < part.size and number < len(parts):  # the cut fell into a record
+                        result = coders[0].code(feed.data[used:], feed.at_end)
+                        yield from _rows(result)
+                        used += result.consumed
+                        break
+                feed.data = feed.data[used:]
+
+    def count_records(self) -> int:
+        nothing = np.zeros(len(self.names), dtype=np.bool_)
+        return sum(records for _, records in self._tidied(nothing, _CHUNK))
+
+    def _open(self) -> IO[bytes]:
+        return cast(IO[bytes], gzip.open(self._path, "rb")) if self._zipped else self._path.open("rb")
+
+    def _read_header(self) -> tuple[int, tuple[str, ...]]:
+        """What ends records, and column names, blanks around them removed; a name that comes twice gets a number."""
+        try:
+            with self._open() as file:
+                data = file.read(_HEADER_CHUNK).removeprefix(_MARK)
+        except (OSError, EOFError):
+            raise InputError(f"The file '{self._path}' cannot be read. Is it really {_described(self._zipped)}?") from None
+        line_end = _line_end(data, self._separator)
+        fields = max(1, data.count(self._separator) + 1)
+        head = np.frombuffer(data, dtype=np.uint8)
+        out = np.empty(head.size + fields + 1, dtype=np.uint8)
+        # every field the record could have is wanted; those it has not come out empty, at the end
+        wanted = np.ones(fields, dtype=np.bool_)
+        _, written, records = tidy(head, True, self._separator, line_end, True, wanted, 1, out)
+        if records == 0:
+            raise InputError(f"The file '{self._path}' is empty. Its first line must name the columns.")
+        line = out[: written - 1].tobytes().rstrip(bytes([FIELD_END])).decode("utf-8", "replace")
+        names: dict[str, None] = {}
+        copies: dict[str, int] = {}
+        for name in line.split(chr(FIELD_END)):
+            plain = unique = name.strip(BLANKS)
+            while unique in names:
+                copies[plain] = copies.get(plain, 1) + 1
+                unique = f"{plain} ({copies[plain]})"
+            names[unique] = None
+        self.repeated.update(copies)
+        return line_end, tuple(names)
+
+    def _tidied(self, wanted: NDArray[np.bool_], chunk: int) -> Iterator[tuple[bytes, int]]:
+        skip_blank = len(self.names) > 1
+        with self._open() as file:
+            feed = _Feed(file, chunk, self._separator, self._line_end)
+            while feed.more():
+                data = feed.data
+                while data.size:
+                    most = max(1, 2 * data.size // (wanted.size + 1))
+                    out = np.empty(data.size + most * (wanted.size + 1), dtype=np.uint8)
+                    used, written, records = tidy(
+                        data, feed.at_end, self._separator, self._line_end, skip_blank, wanted, most, out
+                    )
+                    if used == 0:
+                        break
+                    yield out[:written].tobytes(), records
+                    data = data[used:]
+                feed.data = data
+
+
+class _Feed:
+    """The bytes of a file after its header: a chunk at a time, behind what is left of the chunk before."""
+
+    def __init__(self, file: IO[bytes], chunk: int, separator: int, line_end: int) -> None:
+        self._file, self._chunk, self._separator, self._line_end = file, chunk, separator, line_end
+        self._ahead: bytes | None = None
+        self._mark, self._in_header = _MARK, True
+        self.data: Bytes = np.empty(0, dtype=np.uint8)
+        self.at_end = False
+
+    def more(self) -> bool:
+        """Put the next chunk behind `data`, from which the user has cut what is done with; false after the last one."""
+        while not self.at_end:
+            raw = self.read_ahead()
+            self.at_end = len(raw) == 0
+            read = np.frombuffer(raw.removeprefix(self._mark), dtype=np.uint8)
+            self._ahead, self._mark = None, b""
+            self.data = np.concatenate((self.data, read)) if self.data.size else read
+            if self._in_header:  # one record, wherever it ends
+                used, found = _header_size(self.data, self.at_end, self._separator, self._line_end)
+                self._in_header = not found
+                self.data = self.data[used:]
+            if not self._in_header:
+                return True
+        return False
+
+    def read_ahead(self) -> bytes:
+        """Read the next chunk already, while others work on `data`."""
+        if self._ahead is None:
+            self._ahead = self._file.read(self._chunk)
+        return self._ahead
+
+
+def _header_size(data: Bytes, at_end: bool, separator: int, line_end: int) -> tuple[int, bool]:
+    """How many bytes the header takes up, with blank lines before it, and whether all of it is there."""
+    nothing = np.zeros(0, dtype=np.bool_)
+    used, _, records = tidy(data, at_end, separator, line_end, True, nothing, 1, np.empty(2, dtype=np.uint8))
+    return used, records > 0
+
+
+def _line_end(head: bytes, separator: int) -> int:
+    """What ends the header outside quotes: a carriage return, unless only more of them stand between it and a line feed."""
+    data = np.frombuffer(head.lstrip(b"\r\n"), dtype=np.uint8)
+    mac, _ = _header_size(data, True, separator, CARRIAGE_RETURN)
+    usual, _ = _header_size(data, True, separator, LINE_FEED)
+    return CARRIAGE_RETURN if mac < usual and data[mac:usual].tobytes().lstrip(b"\r") != b"\n" else LINE_FEED
+
+
+def _stretches(data: Bytes, most: int, line_end: int) -> list[Bytes]:
+    """The data cut into up to `most` parts of similar size, each but the last ending with a line end."""
+    parts: list[Bytes] = []
+    start = 0
+    for i in range(1, min(most, data.size // _STRETCH)):
+        middle = max(start, data.size * i // most)
+        found = data[middle : middle + _STRETCH].tobytes().find(line_end)
+        if found >= 0:
+            parts.append(data[start : middle + found + 1])
+            start = middle + found + 1
+    return [*parts, data[start:]]
+
+
+def _rows(found: CodedText) -> Iterator[tuple[EncodedBatch, pl.Series | None]]:
+    if found.batch.codes[0].size:
+        yield found.batch, found.units
+
+
+def _described(zipped: bool) -> str:
+    return "a gzipped text file" if zipped else "a text file"

@@ -1,0 +1,164 @@
+"""Rows of a database query, streamed through SQLAlchemy inside a read-only transaction."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from dpublish.errors import InputError
+from dpublish.quiet import no_logs, unlogged
+from dpublish.sources.objects import series_from_objects
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine, TextClause
+
+
+_BEYOND: dict[str, tuple[Any, Any]] = {
+    "date": (dt.date.min, dt.date.max),
+    "timestamp": (dt.datetime.min, dt.datetime.max),
+    "timestamptz": (dt.datetime.min, dt.datetime.max),
+    **dict.fromkeys(("time", "timetz", "interval", "json", "jsonb"), (None, None)),
+}
+"""Types of PostgreSQL that hold more than Python does, and what stands for what is too early and too late."""
+
+
+@dataclass(frozen=True)
+class SqlSource:
+    """The rows that `query` selects in the database at `url` (an SQLAlchemy URL such as postgresql://host/name)."""
+
+    url: str = field(repr=False)  # may hold a password
+    query: str
+
+
+class SqlReader:
+    """Runs the query of a `SqlSource`: once without rows for the column names, then as often as rows are wanted."""
+
+    def __init__(self, source: SqlSource) -> None:
+        self._query = source.query.strip().rstrip(";").rstrip()
+        if not self._query:
+            raise InputError("The SQL query is empty.")
+        self._engine = _engine(source.url)
+        with no_logs():  # drivers log addresses and users
+            self.names = self._read_names()
+
+    def batches(self, columns: Sequence[str], *, rows: int) -> Iterator[pl.DataFrame]:
+        places = [self.names.index(name) for name in columns]
+        with self._reading() as connection:
+            result = connection.execution_options(stream_results=True, max_row_buffer=rows).execute(_literal(self._query))
+            for part in result.partitions(rows):
+                yield pl.DataFrame([series_from_objects([row[i] for row in part]).alias(self.names[i]) for i in places])
+
+    def count_rows(self) -> int:
+        with self._reading() as connection:
+            return int(connection.execute(_literal(f"SELECT count(*) FROM (\n{self._query}\n) AS dpublish_rows")).scalar_one())
+
+    def _read_names(self) -> tuple[str, ...]:
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            self._engine.connect().close()
+        except SQLAlchemyError:
+            raise InputError(
+                "The database does not let us in: no server answers at this address, it has no such database, or it refuses "
+                "the user or the password."
+            ) from None
+        try:
+            with self._reading() as connection:
+                # with a parameter a server takes one statement only: a second one could end the read-only transaction
+                asked = _literal(f"SELECT * FROM (\n{self._query}\n) AS dpublish_rows WHERE 1 = ", then=":none")
+                result = connection.execute(asked, {"none": 0})
+                return tuple(str(name) for name in result.keys())  # noqa: SIM118 - rows, not keys, are what it iterates over
+        except SQLAlchemyError as error:
+            # the database's own words may quote what it read, so only the kind of error is told
+            kind = type(getattr(error, "orig", None) or error).__name__
+            raise InputError(
+                f"The database refused the query ({kind}). The query must be one SELECT; try it as "
+                "SELECT * FROM (query) AS t WHERE 1 = 0 in the database's own shell."
+            ) from None
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with self._engine.connect() as connection:
+            dialect = self._engine.dialect.name
+            if dialect == "postgresql":
+                connection = connection.execution_options(postgresql_readonly=True)
+                _forgive(connection.connection.driver_connection)
+            elif dialect == "sqlite":
+                connection.exec_driver_sql("PRAGMA query_only = ON")
+                # SQLite holds text of any bytes; one cell that is no UTF-8 must not end the reading of all
+                connection.connection.driver_connection.text_factory = _lossy  # type: ignore[union-attr]
+            elif dialect in ("mysql", "mariadb"):
+                connection.exec_driver_sql("SET TRANSACTION READ ONLY")
+            try:
+                yield connection
+            finally:
+                connection.rollback()
+
+
+def _engine(url: str) -> Engine:
+    from sqlalchemy import create_engine, make_url
+    from sqlalchemy.exc import SQLAlchemyError
+    from sqlalchemy.pool import NullPool
+
+    try:
+        parsed = make_url(url)
+        if parsed.drivername in ("postgresql", "postgres"):
+            parsed = parsed.set(drivername="postgresql+psycopg")
+        engine = unlogged(create_engine(parsed, poolclass=NullPool, hide_parameters=True))
+    except (SQLAlchemyError, ValueError):
+        raise InputError(
+            "The database URL cannot be read. It looks like postgresql://user@host/name or sqlite:///file.db."
+        ) from None
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"The database driver '{error.name}' is not installed (PostgreSQL: install dpublish[postgres])."
+        ) from None
+    file = parsed.database
+    on_disk = parsed.get_backend_name() == "sqlite" and file and file != ":memory:" and not file.startswith("file:")
+    if on_disk and not Path(str(file)).is_file():  # SQLite would create it
+        raise InputError(f"There is no SQLite file '{file}'.")
+    return engine
+
+
+def _lossy(cell: bytes) -> str:
+    return cell.decode("utf-8", "replace")
+
+
+def _literal(query: str, then: str = "") -> TextClause:
+    """The query as it stands: a colon in it is no parameter, other than in what comes `then`."""
+    from sqlalchemy import text
+
+    return text(query.replace(":", "\\:") + then)
+
+
+def _forgive(driver: Any) -> None:
+    """One cell that Python cannot hold (infinity, a year BC, 24:00:00) must not end the reading of all."""
+    if not hasattr(driver, "adapters"):  # a driver other than psycopg
+        return
+    from psycopg.adapt import Loader
+    from psycopg.pq import Format
+
+    def forgiving(kind: Any, early: Any, late: Any) -> type[Loader]:
+        class Forgiving(Loader):
+            def __init__(self, oid: int, context: Any = None) -> None:
+                super().__init__(oid, context)
+                self._load = kind(oid, context).load
+
+            def load(self, data: Any) -> Any:
+                try:
+                    return self._load(data)
+                except Exception:  # whatever is wrong with this cell
+                    text = bytes(data)
+                    return early if text.startswith(b"-") or b"BC" in text else late
+
+        return Forgiving
+
+    for name, ends in _BEYOND.items():
+        kind = driver.adapters.get_loader(driver.adapters.types[name].oid, Format.TEXT)
+        driver.adapters.register_loader(name, forgiving(kind, *ends))

@@ -1,0 +1,332 @@
+"""Where rows come from: files, frames and databases behind one small interface.
+
+Opening a source and asking for its column names reads no row. Everything that can be wrong with what the user named (a missing
+file, an unknown format, an absent column) is said then, before anything is spent. Reading rows never prints, logs or warns;
+what it raises is for the gate to replace by a text without content.
+"""
+
+from __future__ import annotations
+
+import abc
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from dpublish.declare.encode import EXACT_WHOLE, EncodedBatch, Encoder
+from dpublish.errors import InputError, SchemaError, did_you_mean
+from dpublish.sources.csv.delimited import DelimitedFile
+from dpublish.sources.databases import SqlReader, SqlSource
+from dpublish.sources.objects import list_from_object, rounded_wholes, series_from_objects
+from dpublish.sources.units import join_units, unit_values
+
+__all__ = ["Source", "SqlSource", "open_source"]
+
+_BATCH_ROWS = 1 << 18  # larger frames come in several pieces, and joining those costs a copy
+_OBJECT_ROWS = 1 << 17
+_DELIMITED = {".csv": (",", False), ".csv.gz": (",", True), ".tsv": ("\t", False), ".tsv.gz": ("\t", True)}
+_COLUMNAR = (".parquet", ".arrow", ".feather", ".ipc")
+_LINES = (".txt", ".txt.gz", ".dat", ".dat.gz", ".basket")
+
+
+class Source(abc.ABC):
+    """Rows that can be read once or more, in batches of bounded size."""
+
+    names_are_metadata = True
+    """Whether column names are kept apart from rows, so that quoting one cannot quote a row."""
+
+    texts_only = False
+    """Whether every cell is a text, so that a list can only be written as a text that is cut."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(private)"
+
+    @abc.abstractmethod
+    def columns(self) -> tuple[str, ...]:
+        """Names only."""
+
+    @abc.abstractmethod
+    def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """The rows, with exactly `columns`."""
+
+    def coded(self, encoder: Encoder, unit: str | None = None) -> Iterator[tuple[EncodedBatch, pl.Series | None]]:
+        """The rows in the coding of `encoder`, and beside them the column `unit`, if one is asked for."""
+        names = encoder.domain.names
+        extra = [unit] if unit is not None and unit not in names else []
+        for frame in self.batches([*names, *extra]):
+            yield encoder.encode(frame), None if unit is None else frame.get_column(unit)
+
+    @abc.abstractmethod
+    def count_rows(self) -> int:
+        """How many rows there are. Private, unless the number of units is public."""
+
+    def rows_hint(self) -> int | None:
+        """How many rows to make room for, when that is known without reading any. Private."""
+        return None
+
+    def require(self, names: Iterable[str], *, schema_name: str) -> None:
+        """Refuse columns that are not there. The first line of a text file may be a row, so only other sources give a hint."""
+        known = self.columns()
+        for name in names:
+            if name not in known:
+                raise SchemaError(
+                    f"Schema '{schema_name}' declares column '{name}', but the data has none of that name."
+                    f"{did_you_mean(name, known) if self.names_are_metadata else ''} Names must agree exactly. A text file "
+                    "names its columns in its first line, with commas between them (.csv) or tabs (.tsv), and is UTF-8."
+                )
+            if self.repeats(name):
+                raise SchemaError(
+                    f"Schema '{schema_name}' declares column '{name}', and the data has more than one of that name. Which one "
+                    "is meant cannot be told: rename or remove the others."
+                )
+
+    def repeats(self, name: str) -> bool:
+        """Whether more than one column has this name."""
+        return self.columns().count(name) > 1
+
+    def cutting(self, column: str, cut: Callable[[str], list[str]]) -> Source:
+        """The same rows, with `column` as lists where the library that holds it has no type for lists; `cut` cuts texts."""
+        return self
+
+    def count_units(self, unit_column: str | None) -> int:
+        """How many units there are: rows, or distinct values of the unit column. Asked only where that is public."""
+        if unit_column is None:
+            return self.count_rows()
+        seen = [unit_values(batch.get_column(unit_column)).unique() for batch in self.batches([unit_column])]
+        return join_units(seen).drop_nulls().n_unique()
+
+
+def open_source(data: object) -> Source:
+    """A source for a path, a polars, pandas or pyarrow table, a `SqlSource`, or a source."""
+    if isinstance(data, Source):
+        return data
+    if isinstance(data, SqlSource):
+        return _Database(data)
+    if isinstance(data, str | Path):
+        return _open_file(Path(data))
+    if isinstance(data, pl.DataFrame):
+        return _Frame(data)
+    if isinstance(data, pl.LazyFrame):
+        return _Lazy(data)
+    library, kind = type(data).__module__.partition(".")[0], type(data).__name__
+    if library == "pandas" and kind == "DataFrame":
+        return _Pandas(data)
+    if library == "pyarrow" and kind in ("Table", "RecordBatch"):
+        return _Arrow(data)
+    raise InputError(
+        f"Rows cannot be read from a {library}.{kind}. Give the path of a CSV, TSV, Parquet or Arrow file, a polars or pandas "
+        "DataFrame, a pyarrow Table, or SqlSource(url, query)."
+    )
+
+
+def _open_file(path: Path) -> Source:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    ending = "".join(suffixes[-2:]) if suffixes[-1:] == [".gz"] else "".join(suffixes[-1:])
+    if ending not in _DELIMITED and ending not in _COLUMNAR and ending not in _LINES:
+        known = ", ".join([*_DELIMITED, *_COLUMNAR, *_LINES])
+        raise InputError(f"The format of '{path}' is not known by its ending '{ending}'. Known endings: {known}.")
+    if not path.is_file():
+        raise InputError(f"There is no file '{path}'.")
+    if ending in _LINES:  # one transaction a line
+        from dpublish.sources.transactions import TransactionLines
+
+        return TransactionLines(path)
+    if ending in _DELIMITED:
+        separator, zipped = _DELIMITED[ending]
+        return _Delimited(DelimitedFile(path, separator=separator, zipped=zipped))
+    try:
+        with path.open("rb") as file:
+            magic = file.read(6)
+        if ending == ".parquet":
+            return _Parquet(path)
+        if magic == b"ARROW1":
+            return _Lazy(pl.scan_ipc(path, glob=False))
+        return _Frame(pl.read_ipc_stream(path))
+    except (OSError, pl.exceptions.PolarsError):
+        raise InputError(f"The file '{path}' cannot be read as {ending.removeprefix('.')}. Is it complete?") from None
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Libraries like to quote values in warnings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+class _Delimited(Source):
+    names_are_metadata = False
+    texts_only = True
+
+    def __init__(self, file: DelimitedFile) -> None:
+        self._file = file
+
+    def columns(self) -> tuple[str, ...]:
+        return self._file.names
+
+    def repeats(self, name: str) -> bool:
+        return name in self._file.repeated
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        return self._file.batches(columns)
+
+    def coded(self, encoder: Encoder, unit: str | None = None) -> Iterator[tuple[EncodedBatch, pl.Series | None]]:
+        return self._file.coded(encoder, unit)
+
+    def count_rows(self) -> int:
+        return self._file.count_records()
+
+
+class _Lazy(Source):
+    """Anything that polars scans."""
+
+    def __init__(self, frame: pl.LazyFrame) -> None:
+        self._frame = frame
+        self._names = tuple(frame.collect_schema().names())
+
+    def columns(self) -> tuple[str, ...]:
+        return self._names
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        chosen = self._frame.select(list(columns))
+        yield from chosen.collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True, engine="streaming")
+
+    def count_rows(self) -> int:
+        return int(self._frame.select(pl.len()).collect(engine="streaming").item())
+
+
+class _Parquet(_Lazy):
+    def __init__(self, path: Path) -> None:
+        super().__init__(pl.scan_parquet(path, glob=False, hive_partitioning=False))
+
+    def rows_hint(self) -> int | None:
+        return self.count_rows()  # from the file's footer
+
+
+class _Frame(Source):
+    def __init__(self, frame: pl.DataFrame) -> None:
+        self._frame = frame
+
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self._frame.columns)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        chosen = self._frame.select(list(columns))
+        for start in range(0, chosen.height, _BATCH_ROWS):
+            yield chosen.slice(start, _BATCH_ROWS)
+
+    def count_rows(self) -> int:
+        return self._frame.height
+
+    def rows_hint(self) -> int | None:
+        return self._frame.height
+
+
+class _Pandas(Source):
+    def __init__(self, frame: Any, cuts: dict[str, Callable[[str], list[str]]] | None = None) -> None:
+        self._frame = frame
+        self._names = tuple(str(name) for name in frame.columns)
+        self._cuts = cuts or {}
+
+    def cutting(self, column: str, cut: Callable[[str], list[str]]) -> Source:
+        lists = self._frame.iloc[:, self._names.index(column)].dtype.kind == "O"
+        return _Pandas(self._frame, {column: cut}) if lists else self
+
+    def columns(self) -> tuple[str, ...]:
+        return self._names
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        places = [self._names.index(name) for name in columns]
+        for start in range(0, len(self._frame), _OBJECT_ROWS):
+            part = self._frame.iloc[start : start + _OBJECT_ROWS]
+            yield pl.DataFrame([self._column(part, place).alias(self._names[place]) for place in places])
+
+    def _column(self, part: Any, place: int) -> pl.Series:
+        cut = self._cuts.get(self._names[place])
+        if cut is None:
+            return _from_pandas(part.iloc[:, place])
+        cells = rounded_wholes(part.iloc[:, place].tolist())
+        return pl.Series([list_from_object(cell, cut) for cell in cells], dtype=pl.List(pl.String))
+
+    def count_rows(self) -> int:
+        return len(self._frame)
+
+    def rows_hint(self) -> int | None:
+        return len(self._frame)
+
+
+def _from_pandas(column: Any) -> pl.Series:
+    """A column whose cells mean the same whatever type pandas chose for it: that choice depends on all rows."""
+    with _quiet():
+        if column.dtype.kind in "iufb" and not hasattr(column.dtype, "na_value"):
+            return _from_numpy(column.to_numpy())
+        if hasattr(column, "cat"):
+            return _from_categories(column)
+        if column.dtype != object:
+            try:
+                return pl.Series(pl.from_pandas(column.reset_index(drop=True)))
+            except Exception:  # whatever a library says about a column, its cells can still be read one by one
+                pass
+        return series_from_objects(rounded_wholes(column.tolist()))
+
+
+def _from_categories(column: Any) -> pl.Series:
+    """The type of the categories is chosen by looking at all of them, so each is spelled by itself, as a cell of objects is."""
+    names = series_from_objects(rounded_wholes(column.cat.categories.tolist()))
+    places = pl.Series(column.cat.codes.to_numpy()).cast(pl.Int64)
+    return names.gather(places.set(places < 0, None))
+
+
+def _from_numpy(values: NDArray[Any]) -> pl.Series:
+    """One missing cell makes doubles of whole numbers and singles, so what a double cannot hold is rounded without one too."""
+    fraction = values.dtype.kind == "f"
+    beyond = values.dtype.kind in "iu" and values.size and max(int(values.max()), -int(values.min())) >= EXACT_WHOLE
+    return pl.Series(values.astype(np.float64) if fraction or beyond else values)
+
+
+class _Arrow(Source):
+    def __init__(self, table: Any) -> None:
+        self._table = table
+        self._names = tuple(str(name) for name in table.schema.names)
+
+    def columns(self) -> tuple[str, ...]:
+        return self._names
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        places = [self._names.index(name) for name in columns]
+        for start in range(0, self._table.num_rows, _BATCH_ROWS):
+            part = self._table.slice(start, _BATCH_ROWS)
+            yield pl.DataFrame([_from_arrow(part.column(place)).alias(self._names[place]) for place in places])
+
+    def count_rows(self) -> int:
+        return int(self._table.num_rows)
+
+    def rows_hint(self) -> int | None:
+        return int(self._table.num_rows)
+
+
+def _from_arrow(column: Any) -> pl.Series:
+    with _quiet():
+        try:
+            return pl.Series(pl.from_arrow(column))
+        except Exception:  # a type that polars does not know holds nothing that a schema can declare
+            return pl.Series([None] * len(column), dtype=pl.Null)
+
+
+class _Database(Source):
+    def __init__(self, source: SqlSource) -> None:
+        self._reader = SqlReader(source)
+
+    def columns(self) -> tuple[str, ...]:
+        return self._reader.names
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        return self._reader.batches(columns, rows=_OBJECT_ROWS)
+
+    def count_rows(self) -> int:
+        return self._reader.count_rows()

@@ -1,0 +1,1 @@
+"""Classes of queries, and what theory says about answering them."""

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import dpublish as dp
+from dpublish.declare.domain import Axis, Domain
+from dpublish.errors import QueryError
+from dpublish.present.figures import OPEN_END, bars_figure
+from dpublish.releases.histogram.release import HistogramRelease
+from releases.simulated import cells_frame, manifest, people_release
+
+
+def image(release: HistogramRelease, *columns: str, top: int = 25) -> bytes:
+    buffer = io.BytesIO()
+    release.plot(*columns, top=top).savefig(buffer, format="png", dpi=60)
+    return buffer.getvalue()
+
+
+def test_one_and_two_columns_draw() -> None:
+    release = people_release()
+    assert image(release, "age").startswith(b"\x89PNG")
+    assert image(release, "sex", "education-num").startswith(b"\x89PNG")
+
+
+def test_bars_and_error_bars_are_the_marginal() -> None:
+    release = people_release()
+    axes = release.plot("age").axes[0]
+    widths = [patch.get_bbox().width for patch in axes.patches]  # type: ignore[attr-defined]
+    assert widths == pytest.approx(release.marginal("age")["count"].to_list())
+    assert [label.get_text() for label in axes.get_yticklabels()] == list(release.domain.axes[0].labels)
+
+
+def test_long_lists_and_odd_labels_are_tamed() -> None:
+    levels = tuple(f"level ${i}$ {'x' * 80}\n" for i in range(60))
+    domain = Domain((Axis("a", "categorical", levels=levels), Axis("b", "categorical", levels=("only",))))
+    release = HistogramRelease(manifest(domain), {"cells": cells_frame(np.arange(60), np.arange(60) + 20)})
+    figure = release.plot("a")
+    assert "the 25 largest of 60" in figure.texts[-1].get_text()
+    assert all(len(label.get_text()) < 40 for label in figure.axes[0].get_yticklabels())
+    assert image(release, "a", "b", top=10)
+
+
+def test_names_with_dollar_signs_are_no_formulas(tmp_path: Path) -> None:
+    name = "price $_{x$"
+    columns = "".join(f'[columns.{json.dumps(one)}]\nkind = "integer"\nlower = 0\nupper = 50\n' for one in (name, "y"))
+    schema = dp.Schema.from_toml(f'[dataset]\nname = "cost $_{{ $"\nsize = 500\n{columns}')
+    frame = pl.DataFrame({one: np.arange(500) % 51 for one in (name, "y")})
+    curator = dp.Curator(frame, schema, ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=9))
+    for chosen in ([name], [name, "y"]):
+        curator.publish(dp.IntervalTree(columns=chosen), epsilon=1, seed=1).plot().savefig(io.BytesIO(), dpi=60)
+    edges = [(name, "b"), ("b", "c")]
+    for solve in (dp.optimize.min_cut, dp.optimize.vertex_cover):
+        paid: dict[str, Any] = {"epsilon": 1, "ledger": tmp_path / "o.db", "budget": dp.Budget(epsilon=9), "seed": 1}
+        made: Any = solve(edges, vertices=[name, "b", "c"], **paid)
+        made.plot().savefig(io.BytesIO(), dpi=60)
+
+
+def test_a_limit_that_is_infinite_is_an_arrow_and_a_note() -> None:
+    value, low = np.array([40.0, 20.0]), np.array([30.0, 12.0])
+    figure, axes, note = bars_figure(["one", "two"], value, low, np.array([55.0, np.inf]), axis="rows")
+    assert note == OPEN_END
+    (arrow,) = axes.texts
+    assert arrow.xy[0] > 55
+    assert axes.get_xlim()[1] > arrow.xy[0]
+    figure.savefig(io.BytesIO(), dpi=60)
+    _, axes, note = bars_figure(["one", "two"], value, low, np.array([55.0, 28.0]), axis="rows")
+    assert not note
+    assert not axes.texts
+    assert axes.get_xlim()[1] > 55
+
+
+def test_labels_of_columns_side_by_side_do_not_overlap() -> None:
+    domain = Domain(
+        (
+            Axis("a", "categorical", levels=("x", "y")),
+            Axis("wide", "categorical", levels=tuple(f"{i}0000..{i}9999" for i in range(1, 6))),
+            Axis("narrow", "categorical", levels=("n", "o", "p")),
+        )
+    )
+    release = HistogramRelease(manifest(domain), {"cells": cells_frame(np.arange(30), np.arange(30) + 20)})
+    for column, turned in (("wide", True), ("narrow", False)):
+        figure = release.plot("a", column)
+        figure.savefig(io.BytesIO(), dpi=60)
+        ticks = figure.axes[0].get_xticklabels()
+        assert bool(ticks[0].get_rotation()) == turned
+        if not turned:
+            boxes = [tick.get_window_extent() for tick in ticks]
+            assert all(one.x1 < two.x0 for one, two in itertools.pairwise(boxes))
+
+
+def test_mistakes() -> None:
+    release = people_release()
+    for columns in ((), ("age", "sex", "income")):
+        with pytest.raises(QueryError, match="one column or two"):
+            release.plot(*columns)
+    with pytest.raises(QueryError, match="top"):
+        release.plot("age", top=0)
+    with pytest.raises(QueryError, match="Did you mean"):
+        release.plot("agee")
+
+
+def test_missing_extra_is_named() -> None:
+    hidden = "import sys; sys.modules['matplotlib.figure'] = None\n"
+    code = hidden + "try:\n import dpublish.present.marginal_figures\nexcept Exception as e: print(e)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "dpublish[plots]" in done.stdout

@@ -1,0 +1,147 @@
+"""Dimensions against their definitions, bounds against the inequalities they come from, and the known counter-example."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpublish import audit
+from dpublish.errors import PlanError
+from dpublish.workloads import theory
+
+CUBE = np.array(list(itertools.product((0, 1), repeat=3)))
+
+
+def brute_vc(table: np.ndarray) -> int:
+    best = 0
+    for size in range(1, table.shape[1] + 1):
+        for subset in itertools.combinations(range(table.shape[1]), size):
+            if len(np.unique(table[:, subset], axis=0)) == 2**size:
+                best = size
+    return best
+
+
+def test_known_dimensions() -> None:
+    points = np.arange(6)
+    intervals = np.array([(points >= a) & (points <= b) for a in range(6) for b in range(a, 6)] + [np.zeros(6, dtype=bool)])
+    assert theory.vc_dimension(intervals) == 2
+    thresholds = np.array([points >= t for t in range(7)])
+    assert theory.vc_dimension(thresholds) == 1
+    assert theory.vc_dimension(CUBE) == 3
+    assert theory.vc_dimension(np.ones((1, 4))) == 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_vc_agrees_with_the_definition_and_with_fat_shattering(seed: int) -> None:
+    table = np.random.default_rng(seed).integers(0, 2, (12, 5))
+    assert theory.vc_dimension(table) == brute_vc(table)
+    assert theory.fat_shattering_dimension(table, 0.5) == brute_vc(table)
+    assert theory.vc_dimension(table) <= theory.log2_bound(12)
+
+
+def test_fat_shattering_shrinks_with_the_scale() -> None:
+    soft = 0.5 + 0.3 * (CUBE - 0.5)  # values 0.35 and 0.65
+    assert theory.fat_shattering_dimension(soft, 0.15) == 3
+    assert theory.fat_shattering_dimension(soft, 0.2) == 0
+    with pytest.raises(PlanError):
+        theory.fat_shattering_dimension(soft, 0.6)
+
+
+def test_interval_bound_satisfies_its_union_bound() -> None:
+    accuracy, failure, privacy, bits = 0.1, 0.05, 1.0, 20
+    n = theory.interval_sample_size(accuracy, failure, privacy, bits)
+
+    def failing(rows: int) -> float:
+        return 4 * bits / accuracy * math.exp(-privacy * accuracy**3 * rows / (32 * bits))
+
+    assert failing(n) <= failure < failing(n - 2)
+    assert theory.interval_error(n, privacy, bits, failure) == pytest.approx(accuracy, rel=1e-3)
+    assert theory.interval_error(10, privacy, bits) == 1.0
+
+
+def test_sample_sizes_grow_as_the_theorems_say() -> None:
+    base = theory.release_sample_size(0.1, 0.05, 1, universe_bits=10, queries=1000)
+    assert theory.release_sample_size(0.05, 0.05, 1, universe_bits=10, queries=1000) > 7 * base
+    assert theory.release_sample_size(0.1, 0.05, 0.5, universe_bits=10, queries=1000) == pytest.approx(2 * base, rel=1e-3)
+    few, many = (theory.median_sample_size(0.1, 1, queries=k, universe=1024) for k in (100, 10_000))
+    assert many < 10 * few  # a power of log k, not of k
+    assert theory.laplace_error(1000, 1, queries=10_000) > 90 * theory.laplace_error(1000, 1, queries=100)
+    assert theory.linear_sample_size(0.1, 0.05, 1, universe=1024, queries=1000) > 0
+    sizes = theory.halfspace_parameters(0.1, 0.05, 0.2, bits=10, columns=5)
+    assert sizes["k"] > 1000, "the theorem's k is astronomical, which is why k is a setting"
+    assert theory.halfspace_log10_sample_size(0.1, 0.05, 0.2, 1, bits=10, columns=5) > 1000
+
+
+def test_lower_bounds() -> None:
+    assert theory.parity_lower_bound(800) == pytest.approx(1 / 80)
+    assert theory.dimension_lower_bound(8, 0.0) == pytest.approx(0.5)
+    assert theory.dimension_lower_bound(8, 3) < theory.dimension_lower_bound(8, 1)
+
+
+def test_distributional_privacy_has_its_counter_example() -> None:
+    """The mirrored-mod query is epsilon-DP for neighbours, and two samples of one population differ by far more."""
+    modulus = 5
+
+    def mechanism(noise: Any, ones: int) -> int:
+        folded = np.array([theory.mirrored_mod(ones, modulus)])
+        return int(noise.laplace(folded, sensitivity=Fraction(1), epsilon=Fraction(1, 2))[0])
+
+    near = [(ones, ones + 1) for ones in range(12)]
+    assert audit.exact(mechanism, near, epsilon=Fraction(1, 2), window=(-2, 7)).passed
+    rng = np.random.default_rng(1)
+    samples = rng.binomial(100, 0.5, 40).tolist()  # whole data sets, redrawn from one population
+    far = [(samples[0], other) for other in samples[1:]]
+    assert not audit.exact(mechanism, far, epsilon=Fraction(1, 2), window=(-2, 7)).passed
+    assert theory.distributional_gap(samples, modulus=modulus, privacy=0.5) == pytest.approx(2.0)
+
+
+def test_mirrored_mod_has_slope_one() -> None:
+    values = [theory.mirrored_mod(x, 4) for x in range(20)]
+    assert max(abs(a - b) for a, b in itertools.pairwise(values)) == 1
+    assert values[:8] == [0, 1, 2, 3, 3, 2, 1, 0]
+
+
+@pytest.mark.parametrize("bad", [0, 1, -0.5])
+def test_bad_shares(bad: float) -> None:
+    with pytest.raises(PlanError):
+        theory.interval_sample_size(bad, 0.05, 1, 10)
+
+
+def test_a_shattered_set_is_found_and_is_no_larger_than_the_dimension() -> None:
+    rng = np.random.default_rng(4)
+    for shape in ((6, 4), (40, 9), (200, 12)):
+        table = rng.random(shape) < 0.5
+        found = theory.shattered_points(table)
+        assert 1 <= found <= theory.vc_dimension(table)
+    every = [[code >> bit & 1 for bit in range(4)] for code in range(16)]
+    assert theory.shattered_points(every) == theory.vc_dimension(every) == 4
+    assert theory.shattered_points([[1, 1, 1]]) == 0
+    with pytest.raises(PlanError, match="More than 3 sets"):
+        theory.vc_dimension(every, limit=3)
+    with pytest.raises(PlanError, match="More than 3 sets"):
+        theory.fat_shattering_dimension(every, 0.5, limit=3)
+
+
+def test_the_lower_bound_of_a_class() -> None:
+    every = np.array([[code >> bit & 1 for bit in range(4)] for code in range(16)], dtype=float)
+    how, least = theory.class_lower_bound(every, 1.0, rows=100)
+    assert (how, least) == ("shatters 4 points", theory.dimension_lower_bound(4, 1.0))
+    assert (
+        theory.class_lower_bound(every, 1.0, rows=1)[0] == "shatters 2 points"
+    )  # the theorem's data sets need half as many rows
+    soft = 0.2 + 0.6 * every[:, :2]
+    how, least = theory.class_lower_bound(soft, 1.0, rows=100)
+    assert (how, least) == ("shatters 2 points with a gap of 1/4", theory.dimension_lower_bound(2, 1.0, gamma=0.25))
+    assert theory.class_sentences([[0.5, 0.5]], rows=100, epsilon=1.0) == []
+
+
+def test_what_online_plans_say() -> None:
+    noise, least = theory.online_sentences(rows=1000, epsilon=1.0, queries=1000, cells=64, rows_per_unit=2)
+    assert f"{2 * 1000 * math.log(1000 / 0.05):,.4g} rows" in noise
+    assert "512 queries can ask for every set of 9 cells" in least
+    assert len(theory.online_sentences(rows=1000, epsilon=1.0, queries=1, cells=64, rows_per_unit=1)) == 1
