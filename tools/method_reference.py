@@ -6,25 +6,14 @@ python tools/method_reference.py --write | --check
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from pathlib import Path
 
 from generated_page import write_or_check
 
-from dpublish.curator.sessions.session import METHODS as ONLINE
-from dpublish.curator.sessions.session import online_class
+from dpublish.catalogue import load, methods
 from dpublish.methods.docs import MethodHelp, describe
-from dpublish.methods.registry import METHODS, method_named
 
 PAGE = Path(__file__).parents[1] / "docs" / "methods.md"
-
-SOLVERS = {
-    "min-cut": "min_cut:MinCut",
-    "k-median": "k_median:KMedian",
-    "vertex-cover": "vertex_cover:VertexCover",
-    "set-cover": "set_cover:SetCover",
-    "public-projects": "public_projects:PublicProjects",
-}
 
 HEAD = """\
 # Methods
@@ -38,9 +27,10 @@ A setting is a keyword in Python (`dp.Histogram(columns=["age"])`) and `--set co
 
 def reference() -> str:
     """The whole page."""
-    releases = [describe(name, method_named(name)) for name in sorted(METHODS)]
-    desks = [describe(name, online_class(name)) for name in sorted(ONLINE)]
-    solvers = [describe(name, _solver(home)) for name, home in SOLVERS.items()]
+    releases, desks, solvers = (
+        [describe(name, load(method.mechanism)) for name, method in methods(door).items()]
+        for door in ("release", "online", "solve")
+    )
     return "".join(
         (
             HEAD,
@@ -52,13 +42,6 @@ def reference() -> str:
             *map(_section, solvers),
         )
     )
-
-
-def _solver(home: str) -> type:
-    module, _, name = home.partition(":")
-    found = getattr(import_module(f"dpublish.methods.solvers.{module}.mechanism"), name)
-    assert isinstance(found, type)
-    return found
 
 
 def _section(method: MethodHelp) -> str:

@@ -12,6 +12,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from dpublish.catalogue import methods
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -68,42 +70,24 @@ if TYPE_CHECKING:
     from dpublish.workloads.query_classes import Predicates as Predicates
     from dpublish.workloads.query_classes import RandomSubsets as RandomSubsets
 
+_QUERIES = ("HalfspaceQueries", "Intervals", "LinearQueries", "Marginals", "Parities", "Predicates", "RandomSubsets")
 _CURATOR = {
-    "Halfspaces": "dpublish.methods.halfspaces.mechanism",
-    "Predicates": "dpublish.workloads.query_classes",
-    "Parities": "dpublish.workloads.query_classes",
-    "Marginals": "dpublish.workloads.query_classes",
-    "LinearQueries": "dpublish.workloads.query_classes",
-    "RandomSubsets": "dpublish.workloads.query_classes",
-    "Intervals": "dpublish.workloads.query_classes",
-    "HalfspaceQueries": "dpublish.workloads.query_classes",
-    "Net": "dpublish.methods.net.mechanism",
-    "MultiplicativeWeights": "dpublish.methods.multiplicative_weights.mechanism",
-    "GeneralizedTable": "dpublish.methods.generalized_table.mechanism",
-    "IntervalTree": "dpublish.methods.interval_tree.mechanism",
-    "theory": "dpublish.workloads.theory",
-    "BasicItemsets": "dpublish.methods.basic_itemsets.mechanism",
-    "SetPartition": "dpublish.methods.set_partition.mechanism",
+    **{method.class_name: method.mechanism.partition(":")[0] for method in methods("release", "online").values()},
+    **dict.fromkeys(_QUERIES, "dpublish.workloads.query_classes"),
     "Budget": "dpublish.privacy.cost",
     "Cost": "dpublish.privacy.cost",
     "Curator": "dpublish.curator.gate",
     "Domain": "dpublish.declare.domain",
-    "Histogram": "dpublish.methods.histogram.mechanism",
-    "ImportanceWeights": "dpublish.methods.importance_weights.mechanism",
-    "JoinedHistograms": "dpublish.methods.joined_histograms.mechanism",
     "Mechanism": "dpublish.methods.base",
-    "MedianMechanism": "dpublish.methods.online.median.mechanism",
-    "OnlineMultiplicativeWeights": "dpublish.methods.online.multiplicative_weights.mechanism",
     "OnlineSession": "dpublish.curator.sessions.session",
     "Plan": "dpublish.privacy.plan",
-    "PrivateClassifier": "dpublish.methods.private_classifier.mechanism",
-    "ProjectedHistogram": "dpublish.methods.projected_histogram.mechanism",
     "Schema": "dpublish.declare.schema",
     "SqlSource": "dpublish.sources.sources",
     "draft_schema": "dpublish.curator.draft",
-    "open_ledger": "dpublish.ledger",
     "local": "dpublish.local",
+    "open_ledger": "dpublish.ledger",
     "optimize": "dpublish.optimize",
+    "theory": "dpublish.workloads.theory",
 }
 _ANALYST = {
     "Estimate": "dpublish.estimate",

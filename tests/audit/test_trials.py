@@ -17,6 +17,7 @@ import pytest
 from dpublish.audit import Report
 from dpublish.audit.trials import TRIALS, Declined, Tier, Trial, trials_of
 from dpublish.audit.trials.trial import Exact
+from dpublish.catalogue import methods
 from dpublish.declare.schema import Schema
 from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost
@@ -100,7 +101,7 @@ def test_twin(name: str, place: int) -> None:
 
 
 # Draws that take no epsilon: the randomisers of the local model, and vertex orders, whose weights the mechanism makes itself.
-WITHOUT_EPSILON = {"vertex-cover", *(name for name, family in TRIALS.items() if family == "local")}
+WITHOUT_EPSILON = {"vertex-cover", *methods("local")}
 
 
 @pytest.mark.nightly
@@ -139,7 +140,7 @@ def half_wrong(report: Callable[[Noise, Any], Any]) -> Callable[[Noise, Any], An
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", [name for name, family in TRIALS.items() if family == "local"])
+@pytest.mark.parametrize("name", methods("local"))
 def test_a_randomiser_that_tells_the_truth_half_of_the_time_is_found(name: str) -> None:
     trial = cached_trials(name)[0]
     found(replace(trial, call=half_wrong(trial.call)))

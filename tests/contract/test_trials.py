@@ -5,15 +5,30 @@ from __future__ import annotations
 import pytest
 
 from dpublish.audit.trials import TIERS, TRIALS, trials_of
+from dpublish.catalogue import RELEASES, load, methods
 from dpublish.cli.solve import Problem
-from dpublish.curator.sessions.session import METHODS as ONLINE_METHODS
 from dpublish.local.survey import METHODS as SURVEY_METHODS
-from dpublish.methods.registry import METHODS as RELEASE_METHODS
+from dpublish.releases.base import release_class
 
 
 def test_every_method_has_a_trial() -> None:
-    problems = {problem.value for problem in Problem}
-    assert set(TRIALS) == {*RELEASE_METHODS, *ONLINE_METHODS, *SURVEY_METHODS, *problems}
+    assert list(TRIALS) == list(methods())
+    assert {problem.value for problem in Problem} == set(methods("solve"))
+    assert set(SURVEY_METHODS) == set(methods("local"))
+
+
+@pytest.mark.parametrize("name", methods())
+def test_a_record_says_what_the_class_says(name: str) -> None:
+    record = methods()[name]
+    found = load(record.mechanism)
+    assert found.method == name
+    assert getattr(found, "kind", None) == record.kind or record.door == "local"
+    assert callable(load(record.trial))
+
+
+@pytest.mark.parametrize("kind", RELEASES)
+def test_every_kind_has_a_class_that_reads_it(kind: str) -> None:
+    assert release_class(kind).kind == kind
 
 
 @pytest.mark.parametrize("name", TRIALS)
@@ -22,7 +37,7 @@ def test_trials_are_complete(name: str) -> None:
     made = trials_of(name)
     assert len({trial.name for trial in made}) == len(made)
     assert all(trial.method == name for trial in made)
-    if name in RELEASE_METHODS:
+    if name in methods("release"):
         assert {trial.neighbours for trial in made} == {"replace-one", "add-remove-one"}
     for trial in made:
         settings = {tier: getattr(trial, tier) for tier in TIERS}

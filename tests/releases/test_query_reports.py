@@ -11,9 +11,10 @@ import polars as pl
 import pytest
 
 import dpublish as dp
+from dpublish.catalogue import RELEASES
 from dpublish.cli.app import run as command
 from dpublish.errors import BundleError
-from dpublish.releases.base import KIND_MODULES, make_release, release_class
+from dpublish.releases.base import make_release, release_class
 from dpublish.releases.interval_tree.report import column_bars
 from dpublish.releases.linear_model.report import report_html as linear_html
 
@@ -88,7 +89,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("kind", sorted(KIND_MODULES))
+@pytest.mark.parametrize("kind", sorted(RELEASES))
 def test_every_kind_of_release_has_a_page(kind: str) -> None:
     assert callable(getattr(release_class(kind), "report", None))
 

@@ -9,14 +9,18 @@ import typer
 from dpublish.cli.options import Json
 
 if TYPE_CHECKING:
+    from dpublish.catalogue import Door
     from dpublish.methods.docs import MethodHelp
+
+_DOORS: dict[Door, str] = {"release": "release --method", "online": "online open --method", "solve": "solve"}
+"""Where methods are called, with what is typed there."""
 
 
 def methods(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One method, with all its settings.")] = None,
     json: Json = False,
 ) -> None:
-    """List the methods of 'release' and 'online', or explain one: what it needs, shows and hides, and its settings."""
+    """List the methods of 'release', 'online' and 'solve', or explain one: what it needs, shows and hides, and its settings."""
     from dpublish.cli import screen
 
     if name is not None:
@@ -26,7 +30,9 @@ def methods(
         else:
             _explain(described)
         return
-    listed = {"release": _all(_release_names()), "online": _all(_online_names())}
+    from dpublish.catalogue import methods as catalogued
+
+    listed = {door: [_one(name) for name in catalogued(door)] for door in _DOORS}
     if json:
         screen.write_json({door: [method.to_json() for method in methods] for door, methods in listed.items()})
         return
@@ -34,11 +40,9 @@ def methods(
         screen.grid(
             ("method", "what it publishes"),
             [(method.name, method.summary) for method in methods],
-            title=f"dpublish {door if door == 'release' else 'online open'} --method",
+            title=f"dpublish {_DOORS[door]}",
         )
-    screen.say(
-        "'dpublish methods NAME' explains one; 'dpublish solve --help' and 'dpublish local --help' list the rest.", style="dim"
-    )
+    screen.say("'dpublish methods NAME' explains one; 'dpublish local --help' lists the randomisers.", style="dim")
 
 
 def _explain(method: MethodHelp) -> None:
@@ -54,34 +58,17 @@ def _explain(method: MethodHelp) -> None:
     )
 
 
-def _release_names() -> list[str]:
-    from dpublish.methods.registry import METHODS
-
-    return sorted(METHODS)
-
-
-def _online_names() -> list[str]:
-    from dpublish.curator.sessions.session import METHODS
-
-    return sorted(METHODS)
-
-
-def _all(names: list[str]) -> list[MethodHelp]:
-    return [_one(name) for name in names]
-
-
 def _one(name: str) -> MethodHelp:
-    from dpublish.curator.sessions.session import online_class
+    from dpublish.catalogue import ALIASES, load
+    from dpublish.catalogue import methods as catalogued
     from dpublish.errors import PlanError, did_you_mean
     from dpublish.methods.docs import describe
-    from dpublish.methods.registry import ALIASES, method_named
 
-    if name in _online_names():
-        return describe(name, online_class(name))
-    if ALIASES.get(name, name) not in _release_names():
-        known = [*_release_names(), *_online_names()]
+    known = catalogued(*_DOORS)
+    name = ALIASES.get(name, name)
+    if name not in known:
+        lists = " ".join(f"Methods of '{door}': {', '.join(catalogued(door))}." for door in _DOORS)
         raise PlanError(
-            f"There is no method '{name}'.{did_you_mean(name, known)} Methods of 'release': {', '.join(_release_names())}. "
-            f"Methods of 'online': {', '.join(_online_names())}. 'dpublish solve' and 'dpublish local' have their own."
+            f"There is no method '{name}'.{did_you_mean(name, known)} {lists} 'dpublish local' has randomisers of its own."
         )
-    return describe(ALIASES.get(name, name), method_named(name))
+    return describe(name, load(known[name].mechanism))

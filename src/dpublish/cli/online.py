@@ -63,8 +63,9 @@ def open_(
     from dpublish.curator.gate import Curator
     from dpublish.declare.schema import Schema
     from dpublish.ledger import open_ledger
+    from dpublish.methods.registry import method_from_settings
 
-    mechanism = online_method_of(method, settings_of(setting))
+    mechanism: OnlineMechanism = method_from_settings(method, settings_of(setting), "online")
     source = source_of(data, database)
     allowance = allowance_of(budget)
     with warnings.catch_warnings(), screen.muted() as terminal, screen.steps(quiet=json, terminal=terminal) as progress:
@@ -130,40 +131,6 @@ def close(session: SessionFolder, json: Json = False) -> None:
     opened = OnlineSession(session)
     opened.close()
     _show(opened, json=json, title=f"Session {session} is closed")
-
-
-def online_method_of(name: str, settings: dict[str, str]) -> OnlineMechanism:
-    """A mechanism with its settings read from text by the types of its fields."""
-    import dataclasses
-    from typing import get_type_hints
-
-    from dpublish.curator.sessions.session import METHODS, online_class
-    from dpublish.errors import PlanError, did_you_mean
-    from dpublish.methods.registry import read_setting
-
-    if name not in METHODS:
-        raise PlanError(f"There is no online method '{name}'.{did_you_mean(name, METHODS)} Methods: {', '.join(METHODS)}.")
-    method = online_class(name)
-    hints = get_type_hints(method)
-    known = [field.name for field in dataclasses.fields(method)]
-    values: dict[str, Any] = {}
-    for key, text in settings.items():
-        field = key.replace("-", "_")
-        if field not in known:
-            raise PlanError(
-                f"Method '{name}' has no setting '{key}'.{did_you_mean(field, known)} Settings: {', '.join(known)}."
-            )
-        values[field] = _number(text, key) if hints[field] is float else read_setting(text, hints[field], f"{name}: {key}")
-    return method(**values)
-
-
-def _number(text: str, what: str) -> float:
-    from dpublish.errors import PlanError
-
-    try:
-        return float(text)
-    except ValueError:
-        raise PlanError(f"{what} must be a number, not '{text}'.") from None
 
 
 def _read_weights(path: Path) -> list[float]:

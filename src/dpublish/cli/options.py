@@ -85,7 +85,8 @@ def settings_of(pairs: list[str] | None) -> dict[str, str]:
 def method_of(name: str, settings: list[str] | None) -> Mechanism:
     from dpublish.methods.registry import method_from_settings
 
-    return method_from_settings(name, settings_of(settings))
+    made: Mechanism = method_from_settings(name, settings_of(settings))
+    return made
 
 
 def numbers_of(**given: str | None) -> dict[str, Any]:

@@ -9,47 +9,29 @@ import dataclasses
 import types
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from importlib import import_module
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
+from dpublish.catalogue import ALIASES, Door, load, methods
 from dpublish.errors import PlanError, did_you_mean
-from dpublish.methods.base import Mechanism
-
-METHODS: Mapping[str, str] = {
-    "generalized-table": "dpublish.methods.generalized_table.mechanism:GeneralizedTable",
-    "multiplicative-weights": "dpublish.methods.multiplicative_weights.mechanism:MultiplicativeWeights",
-    "net": "dpublish.methods.net.mechanism:Net",
-    "halfspaces": "dpublish.methods.halfspaces.mechanism:Halfspaces",
-    "interval-tree": "dpublish.methods.interval_tree.mechanism:IntervalTree",
-    "basic-itemsets": "dpublish.methods.basic_itemsets.mechanism:BasicItemsets",
-    "set-partition": "dpublish.methods.set_partition.mechanism:SetPartition",
-    "private-classifier": "dpublish.methods.private_classifier.mechanism:PrivateClassifier",
-    "projected-histogram": "dpublish.methods.projected_histogram.mechanism:ProjectedHistogram",
-    "histogram": "dpublish.methods.histogram.mechanism:Histogram",
-    "importance-weights": "dpublish.methods.importance_weights.mechanism:ImportanceWeights",
-    "joined-histograms": "dpublish.methods.joined_histograms.mechanism:JoinedHistograms",
-}
-
-ALIASES = {"mwem": "multiplicative-weights"}
-"""Names by which the literature knows a method."""
 
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
-def method_named(name: str) -> type[Mechanism]:
-    """The class of a method. Unknown names are refused with the nearest known one."""
-    home = METHODS.get(ALIASES.get(name, name))
-    if home is None:
-        raise PlanError(f"There is no method '{name}'.{did_you_mean(name, METHODS)} Methods: {', '.join(sorted(METHODS))}.")
-    module, _, attribute = home.partition(":")
-    return cast(type[Mechanism], getattr(import_module(module), attribute))
+def method_named(name: str, door: Door = "release") -> type[Any]:
+    """The class of a method behind one door. Unknown names are refused with the nearest known one."""
+    known = methods(door)
+    found = known.get(ALIASES.get(name, name))
+    if found is None:
+        what = "online method" if door == "online" else "method"
+        raise PlanError(f"There is no {what} '{name}'.{did_you_mean(name, known)} Methods: {', '.join(known)}.")
+    return cast(type[Any], load(found.mechanism))
 
 
-def method_from_settings(name: str, settings: Mapping[str, str]) -> Mechanism:
+def method_from_settings(name: str, settings: Mapping[str, str], door: Door = "release") -> Any:
     """A method with its fields set from text, such as {"columns": "age,income", "bins": "8"}."""
-    method = method_named(name)
+    method = method_named(name, door)
     hints = get_type_hints(method)
-    known = [field.name for field in dataclasses.fields(cast(Any, method))]
+    known = [field.name for field in dataclasses.fields(method)]
     values: dict[str, Any] = {}
     for key, text in settings.items():
         field = key.replace("-", "_")
@@ -81,6 +63,11 @@ def read_setting(text: str, hint: Any, what: str) -> Any:
             return int(text)
         except ValueError:
             raise PlanError(f"{what} must be a whole number, not '{text}'.") from None
+    if float in choices:
+        try:
+            return float(text)
+        except ValueError:
+            raise PlanError(f"{what} must be a number, not '{text}'.") from None
     return text
 
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from dpublish.catalogue import RELEASES
 from dpublish.errors import BundleError, QueryError, did_you_mean
 from dpublish.releases.bundle.bundle import read_bundle, write_bundle
 from dpublish.releases.bundle.manifest import check_manifest
@@ -18,20 +19,6 @@ from dpublish.releases.bundle.verify import Verification, verify_bundle
 
 if TYPE_CHECKING:
     import polars as pl
-
-KIND_MODULES: dict[str, str] = {
-    "generalized-table": "dpublish.releases.generalized_table.release",
-    "synthetic": "dpublish.releases.synthetic.release",
-    "halfspaces": "dpublish.releases.halfspaces.release",
-    "interval-tree": "dpublish.releases.interval_tree.release",
-    "solution": "dpublish.releases.solution.release",
-    "joined-histograms": "dpublish.releases.joined_histograms.release",
-    "itemsets": "dpublish.releases.itemsets.release",
-    "linear-model": "dpublish.releases.linear_model.release",
-    "histogram": "dpublish.releases.histogram.release",
-    "weighted-rows": "dpublish.releases.weighted_rows.release",
-}
-"""Which module defines the class of a kind, imported when a release of that kind is opened."""
 
 CALLS = ("estimate", "marginal", "sql", "to_frame", "sample", "fit", "predict", "plot", "report")
 """What an analyst may ask of a release. Every kind has some of them; docs/python-api.md says which."""
@@ -156,10 +143,10 @@ class Release(abc.ABC):
 
 def release_class(kind: str) -> type[Release]:
     """The class that reads releases of this kind."""
-    if kind not in _CLASSES and kind in KIND_MODULES:
-        importlib.import_module(KIND_MODULES[kind])
+    if kind not in _CLASSES and kind in RELEASES:
+        importlib.import_module(RELEASES[kind])
     if kind not in _CLASSES:
-        known = sorted({*KIND_MODULES, *_CLASSES})
+        known = sorted({*RELEASES, *_CLASSES})
         raise BundleError(
             f"Releases of kind '{kind[:80]}' are not known to this version of dpublish.{did_you_mean(kind, known)} "
             f"Known kinds: {', '.join(known)}. Upgrade with: pip install --upgrade dpublish."

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.catalogue import load, methods
 from dpublish.curator.guard import guarded
 from dpublish.curator.sessions.answers import OnlineAnswer, SessionStatus, answer_of
 from dpublish.curator.sessions.files import SessionFiles, canonical, session_lock
@@ -46,10 +47,6 @@ _WIDEST = -1.2345678901234567e-300
 """No number is longer in JSON."""
 _CHAIN = 256
 """More bytes than a line has besides its entry: two hashes, their names, the end of the line."""
-METHODS: Mapping[str, str] = {
-    "median-mechanism": "dpublish.methods.online.median.mechanism:MedianMechanism",
-    "online-multiplicative-weights": "dpublish.methods.online.multiplicative_weights.mechanism:OnlineMultiplicativeWeights",
-}
 
 
 class OnlineSession:
@@ -323,10 +320,7 @@ def _seal(ledger: Ledger, key: str, files: SessionFiles) -> str:
 
 def online_class(name: str) -> type[OnlineMechanism]:
     """The class of an online method by its name."""
-    from importlib import import_module
-
-    home = METHODS.get(name)
-    if home is None:
-        raise InputError(f"The online method '{name}' is not known to this version of dpublish. Known: {', '.join(METHODS)}.")
-    module, _, attribute = home.partition(":")
-    return cast(type[OnlineMechanism], getattr(import_module(module), attribute))
+    known = methods("online")
+    if name not in known:
+        raise InputError(f"The online method '{name}' is not known to this version of dpublish. Known: {', '.join(known)}.")
+    return cast(type[OnlineMechanism], load(known[name].mechanism))
