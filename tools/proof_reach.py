@@ -28,6 +28,11 @@ PACKAGES = (
     "dpublish.declare.encode",
     "dpublish.workloads.query_classes",
     "dpublish.sources.units",
+    # what a mechanism's proof needs to be a function of published numbers, or right to a bound
+    "dpublish.public.junction",
+    "dpublish.public.kernels",
+    "dpublish.models.one_thread",
+    "dpublish.compiled",
 )
 
 
