@@ -29,8 +29,8 @@ PACKAGES = (
     "dpublish.workloads.query_classes",
     "dpublish.sources.units",
     # what a mechanism's proof needs to be a function of published numbers, or right to a bound
-    "dpublish.public.junction",
-    "dpublish.public.kernels",
+    "dpublish.models.junction_tree",
+    "dpublish.models.lookup_kernels",
     "dpublish.models.one_thread",
     "dpublish.compiled",
 )
