@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -92,3 +93,32 @@ def test_what_copies_spent_beyond_the_cap_is_said(
     assert shown.code == 0, shown.err
     assert "spent beyond the cap" in shown.out
     assert dpublish("ledger", "status", "shop.ledger", "--json").document["overspent"]["epsilon"] == "1/2"
+
+
+def test_a_lost_anchor_and_head_lines(released: Path, dpublish: Command) -> None:
+    line = dpublish("ledger", "status", "shop.ledger", "--json").document["head_line"]
+    assert line in dpublish("ledger", "status", "shop.ledger").out
+    assert dpublish("ledger", "verify", "shop.ledger", "--head", line).code == 0
+    shutil.copy("shop.ledger", "old.ledger")
+    assert dpublish(*RELEASE, "--epsilon", "0.5", "--out", "b.dpr").code == 0
+    newest = dpublish("ledger", "status", "shop.ledger", "--json").document["head_line"]
+    for anchor in (Path(os.environ["DPUBLISH_STATE"]) / "anchors").glob("*.json"):
+        anchor.unlink()
+    shutil.move("old.ledger", "shop.ledger")
+    for words in (("status",), ("recover",), ("verify",), ("verify", "--head", newest)):
+        refused = dpublish("ledger", words[0], "shop.ledger", *words[1:])
+        assert refused.code == 4
+    assert "--head" in dpublish("ledger", "status", "shop.ledger").err
+    assert dpublish("ledger", "verify", "shop.ledger", "--head", "nonsense").code == 2
+
+
+def test_a_witness_is_set_shown_and_removed(released: Path, dpublish: Command) -> None:
+    set_up = dpublish("ledger", "witness", "shop.ledger", "marks")
+    assert (set_up.code, str(Path("marks").resolve()) in set_up.out) == (0, True), set_up.err
+    assert dpublish("ledger", "status", "shop.ledger", "--json").document["witnesses"] == [str(Path("marks").resolve())]
+    assert dpublish(*RELEASE, "--epsilon", "0.5", "--out", "b.dpr").code == 0
+    removed = dpublish("ledger", "witness", "shop.ledger", "marks", "--remove", "--json")
+    assert removed.document["witnesses"] == []
+    assert dpublish("ledger", "witness", "shop.ledger", "nowhere", "--remove").code == 2
+    opened = dpublish("ledger", "open", "new.ledger", "--epsilon", "1", "--witness", "marks", "--json")
+    assert len(opened.document["witnesses"]) == 1

@@ -265,7 +265,7 @@ def test_many_may_remember_one_place_at_once(tmp_path: Path) -> None:
     """Writers share one temporary name, so without a lock one would rename the file of another away."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from dpublish.ledger.anchor import Place
+    from dpublish.ledger.state import Place
 
     places = [Place("somewhere", "default", directory=tmp_path) for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:

@@ -1,8 +1,8 @@
-"""`dpublish ledger open | status | history | verify | recover`: the account that every release is paid from."""
+"""`dpublish ledger open | status | history | verify | witness | recover`: the account that every release is paid from."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +10,10 @@ from dpublish.cli.options import Delta, Epsilon, Json, LedgerName, LedgerUrl, Rh
 
 if TYPE_CHECKING:
     from dpublish.ledger.base import Entry, Status
+
+Witness = Annotated[
+    str | None, typer.Option("--witness", metavar="PLACE", help="A folder or database that keeps a second anchor from now on.")
+]
 
 app = typer.Typer(
     help="Open and read the account that every release is paid from.", no_args_is_help=True, rich_markup_mode=None
@@ -23,6 +27,7 @@ def open_(
     delta: Delta = None,
     rho: Rho = None,
     name: LedgerName = "default",
+    witness: Witness = None,
     json: Json = False,
 ) -> None:
     """Create a ledger with a budget. The budget is a cap for ever; opening it again with the same budget changes nothing."""
@@ -34,7 +39,7 @@ def open_(
     if epsilon is None and rho is None:
         raise InputError("A ledger needs its budget for life: give --epsilon NUMBER (and --delta), or --rho NUMBER.")
     budget = Budget(**numbers_of(epsilon=epsilon, delta=delta, rho=rho))
-    with open_ledger(url, budget=budget, name=name, create=True) as ledger:
+    with open_ledger(url, budget=budget, name=name, create=True, witness=witness) as ledger:
         status = ledger.status()
     if json:
         screen.write_json(status.to_json())
@@ -76,19 +81,30 @@ def history(url: LedgerUrl, name: LedgerName = "default", json: Json = False) ->
 
 
 @app.command("verify")
-def verify(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> None:
+def verify(
+    url: LedgerUrl,
+    name: LedgerName = "default",
+    head: Annotated[
+        str | None,
+        typer.Option(
+            "--head", metavar="LINE", help="A head line of an earlier 'ledger status'; an older copy lacks its entry."
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
     """Recompute the hash chain and the sums, and hold them against the anchor. Exit code 4 when they do not agree.
 
+    With --head a ledger that lacks the entry of that line is refused, and one that has it gets a new anchor if its own is lost.
     Temporary files that killed runs left beside the ledger and its anchor are removed.
     """
     from dpublish.cli import screen
     from dpublish.curator.gate import default_store, sweep_store
     from dpublish.ledger import open_ledger
-    from dpublish.ledger.anchor import sweep_state
     from dpublish.ledger.database import parse_target, readable_by_others
+    from dpublish.ledger.state import sweep_state
 
-    with open_ledger(url, name=name) as ledger:
-        balance = ledger.verify()
+    with open_ledger(url, name=name, head=head, verify=False) as ledger:
+        balance = ledger.verify(head=head)
     removed = [*sweep_store(default_store(url)), *sweep_state()]
     exposed = readable_by_others(parse_target(url))
     if json:
@@ -100,6 +116,30 @@ def verify(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> 
         screen.note(f"Removed '{path}', which a killed run had left.")
     for path in exposed:
         screen.note(f"Others can read '{path}'. If that is not your wish: chmod 600 '{path}'.")
+
+
+@app.command("witness")
+def witness(
+    url: LedgerUrl,
+    place: Annotated[str, typer.Argument(metavar="PLACE", help="A folder, sqlite:///FILE or postgresql://HOST/NAME.")],
+    remove: Annotated[bool, typer.Option("--remove", help="Go on without it, also when it is lost.")] = False,
+    name: LedgerName = "default",
+    json: Json = False,
+) -> None:
+    """Keep a second anchor at a place of your choice. An older copy of the ledger is refused while one of them is left."""
+    from dpublish.cli import screen
+    from dpublish.ledger import open_ledger, remove_witness
+
+    if remove:
+        balance = remove_witness(url, place, name=name)
+    else:
+        with open_ledger(url, name=name, witness=place) as ledger:
+            balance = ledger.status()
+    if json:
+        screen.write_json(balance.to_json())
+        return
+    screen.say(f"{url}: {place} is {'no longer a' if remove else 'a'} witness.", style="green")
+    _show(balance)
 
 
 @app.command("recover")
@@ -129,7 +169,8 @@ def _show(status: Status) -> None:
             *([("spent beyond the cap", status.overspent.describe())] if status.overspent != Cost() else []),
             ("protects", status.protects.describe() if status.protects else "not said yet: the first release decides"),
             ("releases paid", f"{status.debits:,}"),
-            ("head", f"entry {status.head_seq}, {status.head_hash[:16]}"),
+            *[("witness", place) for place in status.witnesses],
+            ("head line", status.head_line),
         ]
     )
 

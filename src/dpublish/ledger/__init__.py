@@ -9,7 +9,7 @@ from dpublish.ledger.base import Entry, Ledger, Receipt, Sealed, Status
 from dpublish.ledger.protects import Protects
 from dpublish.privacy.cost import Budget
 
-__all__ = ["Entry", "Ledger", "Protects", "Receipt", "Sealed", "Status", "open_ledger", "recover_ledger"]
+__all__ = ["Entry", "Ledger", "Protects", "Receipt", "Sealed", "Status", "open_ledger", "recover_ledger", "remove_witness"]
 
 
 def open_ledger(
@@ -20,6 +20,8 @@ def open_ledger(
     create: bool = False,
     patience: float = 30.0,
     verify: bool = True,
+    witness: str | Path | None = None,
+    head: str | None = None,
 ) -> Ledger:
     """Open the ledger `name` at `url`, or make it.
 
@@ -35,12 +37,18 @@ def open_ledger(
         Seconds to wait for locks and lost connections before giving up.
     verify
         Recompute the whole hash chain first. Without it only the head, the balance and the anchor are checked.
+    witness
+        A folder, or the address of a database, that keeps a further anchor from now on. The ledger remembers it.
+    head
+        A head line (`Status.head_line`). The ledger must contain its entry; then it also stands in for an anchor that is lost.
     """
     from dpublish.ledger.opening import open_database_ledger
 
     if budget is not None and not isinstance(budget, Budget):
         raise InputError(f"budget must be a Budget, for example dp.Budget(epsilon=1), not {type(budget).__name__}.")
-    return open_database_ledger(url, budget=budget, name=name, create=create, patience=patience, verify=verify)
+    return open_database_ledger(
+        url, budget=budget, name=name, create=create, patience=patience, verify=verify, witness=witness, head=head
+    )
 
 
 def recover_ledger(url: str | Path, *, name: str = "default", patience: float = 30.0) -> Status:
@@ -54,3 +62,10 @@ def recover_ledger(url: str | Path, *, name: str = "default", patience: float = 
     from dpublish.ledger.opening import recover
 
     return recover(url, name=name, patience=patience)
+
+
+def remove_witness(url: str | Path, place: str | Path, *, name: str = "default", patience: float = 30.0) -> Status:
+    """Go on without a witness that is lost or no longer wanted. The other anchors must agree with the ledger."""
+    from dpublish.ledger.opening import remove_witness as remove
+
+    return remove(url, place, name=name, patience=patience)

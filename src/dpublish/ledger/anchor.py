@@ -7,8 +7,8 @@ The order is: commit in the ledger, then advance the mark, then return the recei
 * No receipt is returned before the mark covers its entry. A copy that lacks an entry covered by the mark is refused; a copy
   that lacks only entries beyond the mark lacks only debits for which nothing was ever shown.
 
-Marks live in `$DPUBLISH_STATE/anchors` (default `~/.local/state/dpublish/anchors`), one file per ledger id. A mark is replaced
-by rename under a file lock, with the file and its directory flushed to disk.
+The mark of this machine lives in its state folder, one file per ledger id; further ones, the witnesses, where the curator wants
+them (`dpublish.ledger.witness`).
 
 Beside the mark stands its trail: earlier entries of the same chain. Recovery finds in it where a copy parted from what this
 machine has seen, and so how much the copy does not know of.
@@ -16,39 +16,30 @@ machine has seen, and so how much the copy does not know of.
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from dpublish.errors import LedgerUnavailable
-from dpublish.ledger import crashpoints
-from dpublish.ledger.file_lock import file_lock
 from dpublish.ledger.protects import Protects
 from dpublish.ledger.quanta import Quanta
-from dpublish.owned import open_owned, owned_folder
-
-PATIENCE = 30.0
-"""How many seconds to wait for another process that is writing."""
+from dpublish.ledger.state import PATIENCE, JsonFile, Value, state_directory
 
 RECENT: Final = 100
 """So many of the newest entries are all in the trail; further back, about so many for every doubling of the distance."""
 
 
-def state_directory() -> Path:
-    """Where this machine remembers its ledgers."""
-    given = os.environ.get("DPUBLISH_STATE") or "~/.local/state/dpublish"
-    try:
-        return Path(given).expanduser()
-    except RuntimeError:  # a service account need not have one
-        raise LedgerUnavailable(
-            "This account has no home folder to keep the anchor of a ledger in. Set DPUBLISH_STATE to a directory that can be "
-            "written and outlives the ledger."
-        ) from None
+class Keeper(Protocol):
+    """Where one mark is kept: a file, or a row of a database."""
+
+    shown: str
+
+    def read(self) -> Value | None: ...
+
+    def update(self, change: Callable[[Value | None], Value | None]) -> None: ...
+
+    def unreadable(self) -> LedgerUnavailable: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,35 +59,30 @@ class Seen:
     trail: tuple[Mark, ...] = ()
     protects: Protects | None = None
 
+    def covers(self, mark: Mark) -> bool:
+        """Whether the mark is known to be this one or one before it on the same chain."""
+        return any((known.seq, known.hash) == (mark.seq, mark.hash) for known in (self.mark, *self.trail))
+
 
 class Anchor:
-    """The mark of one ledger."""
+    """The mark of one ledger, in the state folder of this machine unless a keeper is given."""
 
-    def __init__(self, ledger_id: str, *, directory: Path | None = None, patience: float = PATIENCE) -> None:
+    def __init__(
+        self, ledger_id: str, *, directory: Path | None = None, patience: float = PATIENCE, keeper: Keeper | None = None
+    ) -> None:
         self.ledger_id = ledger_id
         self.path = (directory or state_directory()) / "anchors" / f"{ledger_id}.json"
-        self._patience = patience
+        self._keeper: Keeper = keeper or JsonFile(self.path, patience)
+        self.shown = self._keeper.shown
 
     def read(self) -> Mark | None:
-        """The mark, or None on a machine that has never used this ledger."""
+        """The mark, or None where this ledger has never been used."""
         seen = self.seen()
         return None if seen is None else seen.mark
 
     def seen(self) -> Seen | None:
         """The mark and what is kept with it. A file of format 1 has no trail and names no unit."""
-        value = _read_json(self.path)
-        if value is None:
-            return None
-        try:
-            if value["ledger"] != self.ledger_id:
-                raise ValueError
-            return Seen(
-                mark=_read_mark(value["seq"], value["hash"], value["spent"]),
-                trail=tuple(_read_mark(*item) for item in value.get("trail", ())),
-                protects=Protects.from_json(value.get("protects")),
-            )
-        except (KeyError, TypeError, ValueError):
-            raise _unreadable(self.path) from None
+        return self._parsed(self._keeper.read())
 
     def advance(
         self,
@@ -112,36 +98,59 @@ class Anchor:
         the same time would otherwise take turns. `trail_after` gives entries between a number and the mark; without it no
         trail is kept.
         """
-        with self._locked():
-            current = self.seen()
+
+        def further(value: Value | None) -> Value | None:
+            current, pinned = self._parsed(value), protects
             if current is not None:
                 if current.mark == mark:
-                    return
+                    return None
                 if hash_at(current.mark.seq) != current.mark.hash:
-                    raise rolled_back(self.path, mark.seq, current.mark.seq)
+                    raise rolled_back(self.shown, mark.seq, current.mark.seq)
                 if current.mark.seq >= mark.seq:
-                    return
-                protects = protects or current.protects
+                    return None
+                pinned = protects or current.protects
             trail: Sequence[Mark] = ()
             if trail_after is not None and current is not None and current.trail:
                 trail = [*current.trail, current.mark, *trail_after(current.mark.seq)]
             elif trail_after is not None:  # a first use, or an anchor of format 1
                 trail = list(trail_after(-1))
-            self._write(Seen(mark=mark, trail=thinned(trail, mark.seq), protects=protects))
+            return self._text(Seen(mark=mark, trail=thinned(trail, mark.seq), protects=pinned))
+
+        self._keeper.update(further)
 
     def replace(self, seen: Seen, *, instead_of: Mark | None) -> None:
         """Set the mark. Only recovery does this, after writing off what the old mark `instead_of` had seen."""
-        with self._locked():
-            if self.read() != instead_of:
+
+        def other(value: Value | None) -> Value | None:
+            current = self._parsed(value)
+            if current is not None and current.mark == seen.mark:
+                return None
+            if (None if current is None else current.mark) != instead_of:
                 raise LedgerUnavailable(
-                    f"The anchor {self.path} moved while the ledger was being recovered: another copy of it is in use. Stop "
+                    f"The anchor {self.shown} moved while the ledger was being recovered: another copy of it is in use. Stop "
                     "whatever uses that copy. If it is the newest, go on with it; otherwise recover again."
                 )
-            self._write(seen)
+            return self._text(seen)
 
-    def _write(self, seen: Seen) -> None:
+        self._keeper.update(other)
+
+    def _parsed(self, value: Value | None) -> Seen | None:
+        if value is None:
+            return None
+        try:
+            if value["ledger"] != self.ledger_id:
+                raise ValueError
+            return Seen(
+                mark=_read_mark(value["seq"], value["hash"], value["spent"]),
+                trail=tuple(_read_mark(*item) for item in value.get("trail", ())),
+                protects=Protects.from_json(value.get("protects")),
+            )
+        except (KeyError, TypeError, ValueError):
+            raise self._keeper.unreadable() from None
+
+    def _text(self, seen: Seen) -> Value:
         mark = seen.mark
-        value = {
+        return {
             "format": 2,
             "ledger": self.ledger_id,
             "seq": mark.seq,
@@ -150,45 +159,6 @@ class Anchor:
             "trail": [[earlier.seq, earlier.hash, list(earlier.spent)] for earlier in seen.trail],
             "protects": seen.protects.to_json() if seen.protects else None,
         }
-        _write_json(self.path, value)
-
-    def _locked(self) -> AbstractContextManager[None]:
-        return _locked(self.path, self._patience)
-
-
-class Place:
-    """Which ledger this machine made at a location, so that deleting a ledger does not quietly renew its budget."""
-
-    def __init__(self, location: str, name: str, *, directory: Path | None = None) -> None:
-        self.location = location
-        digest = hashlib.sha256(f"{location}\n{name}".encode()).hexdigest()
-        self.path = (directory or state_directory()) / "places" / f"{digest[:32]}.json"
-        self._name = name
-
-    def known(self) -> bool:
-        return _read_json(self.path) is not None
-
-    def gone(self) -> LedgerUnavailable:
-        return LedgerUnavailable(
-            f"A ledger '{self._name}' was made at {self.location} before and is gone. A new one would forget what was "
-            "spent. Put the old ledger back, or choose another place or name for other data. If nothing was ever "
-            f"published with the old one, delete {self.path} and try again."
-        )
-
-    def remember(self, ledger_id: str) -> None:
-        with _locked(self.path, PATIENCE):  # several processes may make the same ledger at once
-            _write_json(self.path, {"format": 1, "location": self.location, "name": self._name, "ledger": ledger_id})
-
-
-def sweep_state(patience: float = 0.0) -> list[Path]:
-    """Remove what killed writers left in this machine's memory of its ledgers. One that is writing holds the lock."""
-    removed = []
-    for temporary in sorted(state_directory().glob("*/.*.tmp")):
-        path = temporary.with_name(temporary.name.removeprefix(".").removesuffix(".tmp") + ".json")
-        with suppress(LedgerUnavailable, OSError), _locked(path, patience):
-            temporary.unlink()
-            removed.append(temporary)
-    return removed
 
 
 def thinned(trail: Iterable[Mark], newest: int) -> tuple[Mark, ...]:
@@ -206,74 +176,9 @@ def _read_mark(seq: Any, hash: Any, spent: Any) -> Mark:
     return Mark(seq=seq, hash=hash, spent=Quanta(*spent))
 
 
-def _locked(path: Path, patience: float) -> AbstractContextManager[None]:
-    """Alone with the file at `path`, among all processes and threads that ask in this way."""
-    lock = path.with_suffix(".lock")
-    try:
-        owned_folder(lock.parent)
-    except OSError as error:
-        raise _unwritable(path, error) from None
-    held = (
-        f"Another process has held {lock} for more than {patience:g} seconds. "
-        "Stop that process, then ask again with the same key."
-    )
-    return file_lock(lock, patience, unusable=lambda error: _unwritable(path, error), held=held)
-
-
-def rolled_back(path: Path, head: int, marked: int) -> LedgerUnavailable:
+def rolled_back(where: str, head: int, marked: int) -> LedgerUnavailable:
     return LedgerUnavailable(
-        f"The ledger does not continue what this machine has seen: entry {marked} is anchored in {path}, and the ledger at "
+        f"The ledger does not continue what was seen of it: entry {marked} is anchored in {where}, and the ledger at "
         f"hand (entry {head}) does not contain it. An older copy was probably put back. Put the newest copy back. If it is "
         "lost, dpublish.ledger.recover_ledger(url, name=...) writes off what the anchor shows as spent and goes on."
     )
-
-
-def _unreadable(path: Path) -> LedgerUnavailable:
-    return LedgerUnavailable(
-        f"The anchor {path} cannot be read as an anchor. Without it an old copy of the ledger cannot be told from the newest. "
-        "If you are sure that the ledger is the newest copy, delete the anchor; the next use makes a new one."
-    )
-
-
-def _unwritable(path: Path, error: OSError) -> LedgerUnavailable:
-    return LedgerUnavailable(
-        f"The anchor {path} cannot be used ({error.strerror or type(error).__name__}). Free the disk or set DPUBLISH_STATE to "
-        "a directory that can be written and outlives the ledger, then ask again with the same key."
-    )
-
-
-def _read_json(path: Path) -> dict[str, Any] | None:
-    try:
-        value = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise _unwritable(path, error) from None
-    except ValueError:
-        raise _unreadable(path) from None
-    if not isinstance(value, dict):
-        raise _unreadable(path)
-    return value
-
-
-def _write_json(path: Path, value: dict[str, Any]) -> None:
-    # One fixed temporary name: writers hold the file's lock, and a killed writer leaves nothing that piles up.
-    temporary = path.with_name(f".{path.stem}.tmp")
-    try:
-        owned_folder(path.parent)
-        with os.fdopen(open_owned(temporary, os.O_WRONLY | os.O_TRUNC), "w", encoding="utf-8") as file:
-            file.write(json.dumps(value, sort_keys=True) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        crashpoints.reach("anchor.written")
-        temporary.replace(path)
-        crashpoints.reach("anchor.renamed")
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
-        raise _unwritable(path, error) from None

@@ -17,7 +17,7 @@ from dpublish.errors import PlanError
 from dpublish.ledger.protects import Protects
 from dpublish.privacy.cost import Budget, Cost
 
-EntryKind = Literal["open", "debit", "seal", "write-off"]
+EntryKind = Literal["open", "debit", "seal", "write-off", "note"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +129,12 @@ class Status:
     created: str
     protects: Protects | None = None
     overspent: Cost = field(default_factory=Cost)
+    witnesses: tuple[str, ...] = ()
+
+    @property
+    def head_line(self) -> str:
+        """The newest entry as one line of text, for `verify(head=...)`."""
+        return f"{self.ledger_id}:{self.head_seq}:{self.head_hash}"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -145,6 +151,8 @@ class Status:
             "sealed": self.sealed,
             "head_seq": self.head_seq,
             "head_hash": self.head_hash,
+            "head_line": self.head_line,
+            "witnesses": list(self.witnesses),
             "created": self.created,
         }
 
@@ -181,8 +189,11 @@ class Ledger(abc.ABC):
         """Every entry, oldest first."""
 
     @abc.abstractmethod
-    def verify(self) -> Status:
-        """Recompute the hash chain, the sums and the anchor; the balance when all agree."""
+    def verify(self, *, head: str | None = None) -> Status:
+        """Recompute the hash chain, the sums and the anchors; the balance when all agree.
+
+        `head` is a line from an earlier `Status.head_line`: a ledger that lacks its entry is an older copy, and refused.
+        """
 
     @abc.abstractmethod
     def close(self) -> None:

@@ -142,8 +142,9 @@ def classify(error: BaseException) -> Fault:
 class Database:
     """An engine with the durability settings a ledger needs, safe across threads and forks."""
 
-    def __init__(self, target: Target, *, patience: float, create: bool = False) -> None:
+    def __init__(self, target: Target, *, patience: float, create: bool = False, role: str = "ledger") -> None:
         self.target = target
+        self._role = role
         self.patience = patience
         self.postgres = target.url is not None
         self._pid = os.getpid()
@@ -151,7 +152,7 @@ class Database:
 
     def unavailable(self, words: str) -> LedgerUnavailable:
         return LedgerUnavailable(
-            f"The ledger at {self.target.shown} cannot be used: {words}. Nothing was answered. {RETRY_SAFE}"
+            f"The {self._role} at {self.target.shown} cannot be used: {words}. Nothing was answered. {RETRY_SAFE}"
         )
 
     def attempt(self, work: Callable[[], T]) -> T:

@@ -8,19 +8,29 @@ from sqlalchemy import Connection, insert, select
 
 from dpublish.errors import BudgetError, LedgerUnavailable, PlanError, PublishError, did_you_mean
 from dpublish.ledger import chain, tables
-from dpublish.ledger.anchor import Anchor, Place
+from dpublish.ledger.anchor import Anchor
 from dpublish.ledger.base import Ledger, Status
 from dpublish.ledger.chain import Record
 from dpublish.ledger.database import Database, Target, parse_target
 from dpublish.ledger.quanta import Quanta
-from dpublish.ledger.snapshot import altered
+from dpublish.ledger.snapshot import altered, notes_of
 from dpublish.ledger.sql import SqlLedger, insert_record
+from dpublish.ledger.state import Place, places_of
 from dpublish.ledger.tables import entries, ledgers
+from dpublish.ledger.witness import in_force, place_of, witness_at
 from dpublish.privacy.cost import Budget
 
 
 def open_database_ledger(
-    url: str | Path, *, budget: Budget | None, name: str, create: bool, patience: float, verify: bool
+    url: str | Path,
+    *,
+    budget: Budget | None,
+    name: str,
+    create: bool,
+    patience: float,
+    verify: bool,
+    witness: str | Path | None,
+    head: str | None,
 ) -> Ledger:
     """See `dpublish.ledger.open_ledger`."""
     if not name or len(name) > 200 or not name.isprintable():
@@ -36,13 +46,19 @@ def open_database_ledger(
                 f"Ledger '{name}' at {target.shown} was opened with {kept.describe()}; {budget.describe()} was given. "
                 "A budget cannot be changed afterwards. Leave the budget out, or use another name for another budget."
             )
-        ledger = SqlLedger(database, Anchor(ledger_id, patience=patience), name=name, budget=kept)
-        if Anchor(ledger_id).read() is None:
-            ledger.adopt()
-        elif verify:
-            ledger.verify()
+        ledger = _opened(database, ledger_id, name, kept)
+        if witness is not None:
+            place_of(witness, target.shown)  # what is wrong with it is said first
+        _require_vouched(ledger, target, head)
+        if verify:
+            ledger.verify(head=head)
         else:
             ledger.status()
+        place = Place(target.shown, name)
+        if not place.known():  # after the anchor: what this machine names, it has a mark of
+            place.remember(ledger_id)
+        if witness is not None:
+            ledger.add_witness(witness)
         return ledger
     except BaseException:
         database.close()
@@ -55,11 +71,79 @@ def recover(url: str | Path, *, name: str, patience: float) -> Status:
     database = _connect(target, name, patience=patience, create=False)
     try:
         ledger_id, kept = _find_or_make(database, target, name, None)
-        ledger = SqlLedger(database, Anchor(ledger_id, patience=patience), name=name, budget=kept)
+        ledger = _opened(database, ledger_id, name, kept)
+        if all(mark is None for _, mark in ledger.heard()):
+            _require_vouched(ledger, target, None)
         ledger.write_off()
         return ledger.verify()
     finally:
         database.close()
+
+
+def remove_witness(url: str | Path, place: str | Path, *, name: str, patience: float) -> Status:
+    """See `dpublish.ledger.remove_witness`."""
+    target = parse_target(url)
+    database = _connect(target, name, patience=patience, create=False)
+    try:
+        ledger_id, kept = _find_or_make(database, target, name, None)
+        recorded = place_of(place, target.shown, new=False)
+        ledger = _opened(database, ledger_id, name, kept, without=recorded)
+        _require_vouched(ledger, target, None)
+        ledger.verify()
+        ledger.drop_witness(recorded)
+        return ledger.status()
+    finally:
+        database.close()
+
+
+def _opened(database: Database, ledger_id: str, name: str, budget: Budget, without: str | None = None) -> SqlLedger:
+    """The ledger with all anchors that must be heard."""
+
+    def look() -> list[str]:
+        with database.reading() as connection:
+            return in_force(note.detail for note in notes_of(connection, ledger_id))
+
+    places = database.attempt(look)
+    if without is not None:
+        if without not in places:
+            known = f" It has: {', '.join(places)}." if places else " It has none."
+            raise PlanError(f"Ledger '{name}' has no witness at {without}.{known}")
+        places.remove(without)
+    witnesses = {place: witness_at(place, ledger_id, database.patience) for place in places}
+    return SqlLedger(database, Anchor(ledger_id, patience=database.patience), name=name, budget=budget, witnesses=witnesses)
+
+
+def _require_vouched(ledger: SqlLedger, target: Target, head: str | None) -> None:
+    """Make the marks that are missing, if something vouches for the ledger at hand: a mark, a head line, or a first use."""
+    heard = ledger.heard()
+    missing = [anchor for anchor, mark in heard if mark is None]
+    if not missing:
+        return
+    if len(missing) == len(heard):
+        named = places_of(ledger.ledger_id)
+        if head is not None:
+            ledger.require(head)
+        elif named or len(heard) > 1:
+            raise _unvouched(ledger.name, target, [anchor.shown for anchor in missing], named)
+    else:
+        ledger.status()  # first by the marks that are left
+    ledger.adopt()
+
+
+def _unvouched(name: str, target: Target, missing: list[str], named: list[Path]) -> LedgerUnavailable:
+    why = f"this machine has used the ledger (it is named in {named[0]})" if named else "the ledger has a witness"
+    last = (
+        f" If you are sure that this is the newest copy, delete {', '.join(map(str, named))}, and the next use trusts it."
+        if named and len(missing) == 1
+        else ""
+    )
+    return LedgerUnavailable(
+        f"No anchor vouches for ledger '{name}' at {target.shown}, although {why}: {' and '.join(missing)} "
+        f"{'is' if len(missing) == 1 else 'are'} gone. Without an anchor an older copy, which would bring budget back, cannot "
+        "be told from the newest. Put the anchor back. If it is lost, 'dpublish ledger verify LEDGER --head LINE' takes the "
+        "newest head line you have for it; the receipt in the manifest of the last release holds one "
+        f"(ledger_id:seq:head_hash).{last}"
+    )
 
 
 def _connect(target: Target, name: str, *, patience: float, create: bool) -> Database:
@@ -120,9 +204,7 @@ def _find_or_make(database: Database, target: Target, name: str, budget: Budget 
                 raise place.gone()
             return _insert(connection, name, budget), budget
 
-    ledger_id, kept = database.attempt(make)
-    place.remember(ledger_id)
-    return ledger_id, kept
+    return database.attempt(make)
 
 
 def _lookup(connection: Connection, target: Target, name: str, budget: Budget | None) -> tuple[str, Budget] | None:

@@ -9,12 +9,13 @@ from sqlalchemy import Connection, bindparam, func, select
 
 from dpublish.errors import LedgerUnavailable
 from dpublish.ledger import chain
-from dpublish.ledger.anchor import Anchor, Mark, rolled_back
+from dpublish.ledger.anchor import Mark, rolled_back
 from dpublish.ledger.base import Entry, EntryKind, Status
 from dpublish.ledger.chain import Record
 from dpublish.ledger.protects import CARRIED, Protects, words_of
 from dpublish.ledger.quanta import Quanta
 from dpublish.ledger.tables import entries, ledgers
+from dpublish.ledger.witness import in_force
 from dpublish.privacy.cost import Budget, Cost
 
 # Built once: composing a statement costs more than running it on SQLite.
@@ -31,10 +32,9 @@ _LONGEST_TRAIL = 1000  # entries read at once for an anchor that has not followe
 class Snapshot:
     """One ledger as one transaction sees it."""
 
-    def __init__(self, connection: Connection, anchor: Anchor, *, name: str, budget: Budget) -> None:
+    def __init__(self, connection: Connection, ledger_id: str, *, name: str, budget: Budget) -> None:
         self.connection = connection
-        self.ledger_id = anchor.ledger_id
-        self._anchor = anchor
+        self.ledger_id = ledger_id
         self._name = name
         self._budget = budget
         self._cap = Quanta.of_cap(budget)
@@ -115,12 +115,14 @@ class Snapshot:
         """The newest entry of the trail that this ledger has too."""
         return next((mark for mark in reversed(trail) if self.hash_at(mark.seq) == mark.hash), None)
 
-    def check_anchor(self, head: Record, mark: Mark | None) -> None:
-        if mark is None:
-            return
+    def notes(self) -> list[Record]:
+        """What was noted beside the payments, oldest first."""
+        return notes_of(self.connection, self.ledger_id)
+
+    def check_anchor(self, head: Record, mark: Mark, where: str) -> None:
         anchored = chain.digest(head.text()) if mark.seq == head.seq else self.hash_at(mark.seq)
         if anchored != mark.hash:
-            raise rolled_back(self._anchor.path, head.seq, mark.seq)
+            raise rolled_back(where, head.seq, mark.seq)
         if not mark.spent.within(head.spent):  # entries beyond the mark may be forged, but nothing is ever given back
             raise altered()
 
@@ -183,6 +185,7 @@ class Snapshot:
             created=first.created,
             protects=self.protects(head),
             overspent=self._overspent() if counts.get("write-off") else Cost(),
+            witnesses=tuple(in_force(note.detail for note in self.notes())) if counts.get("note") else (),
         )
 
     def _overspent(self) -> Cost:
@@ -193,6 +196,15 @@ class Snapshot:
         for row in rows:
             total = total.plus(Quanta(*Record.read(row.record, row.hash).detail.get("overspent", ())))
         return total.cost()
+
+
+def notes_of(connection: Connection, ledger_id: str) -> list[Record]:
+    rows = connection.execute(
+        select(entries.c.record, entries.c.hash)
+        .where(entries.c.ledger_id == ledger_id, entries.c.kind == "note")
+        .order_by(entries.c.seq)
+    )
+    return [Record.read(row.record, row.hash) for row in rows]
 
 
 def _stored(epsilon: object, delta: object, rho: object) -> Quanta:

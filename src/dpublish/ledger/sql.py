@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import BigInteger, Connection, bindparam, insert, update
 
 from dpublish.errors import BudgetError, BudgetExceeded, LedgerUnavailable, PlanError
 from dpublish.ledger import chain, crashpoints
-from dpublish.ledger.anchor import Anchor, Mark, Seen, thinned
+from dpublish.ledger.anchor import Anchor, Mark, Seen, rolled_back, thinned
 from dpublish.ledger.base import Entry, EntryKind, Ledger, Receipt, Sealed, Status
 from dpublish.ledger.chain import Record
 from dpublish.ledger.database import Database
@@ -24,6 +25,7 @@ from dpublish.ledger.protects import CARRIED, COLUMN, Protects, words_of
 from dpublish.ledger.quanta import Quanta
 from dpublish.ledger.snapshot import Snapshot, altered
 from dpublish.ledger.tables import entries, ledgers
+from dpublish.ledger.witness import REMOVED, WITNESS, place_of, read_head, witness_at
 from dpublish.privacy.cost import Budget, Cost, show
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -62,9 +64,12 @@ class _AlreadyThere(Exception):
 class SqlLedger(Ledger):
     """One named budget in a database. Made by `open_ledger`."""
 
-    def __init__(self, database: Database, anchor: Anchor, *, name: str, budget: Budget) -> None:
+    def __init__(
+        self, database: Database, anchor: Anchor, *, name: str, budget: Budget, witnesses: Mapping[str, Anchor] | None = None
+    ) -> None:
         self._database = database
         self._anchor = anchor
+        self._witnesses = dict(witnesses or {})
         self.ledger_id = anchor.ledger_id
         self.name = name
         self.budget = budget
@@ -167,16 +172,60 @@ class SqlLedger(Ledger):
 
         return self._database.attempt(once)
 
-    def verify(self) -> Status:
+    def verify(self, *, head: str | None = None) -> Status:
+        if head is not None:
+            self.require(head)
         return self._database.attempt(lambda: self._checked(deep=True))
+
+    def add_witness(self, place: str | Path) -> str:
+        """Keep a further anchor at a folder or in a database from now on; the place as it was recorded."""
+        place = place_of(place, self._database.target.shown)
+        anchor = witness_at(place, self.ledger_id, self._database.patience)
+        known = anchor.read()  # also finds out whether it can be used
+        if known is not None:
+
+            def once() -> None:
+                with self._reading() as snapshot:
+                    snapshot.check_anchor(snapshot.head(), known, anchor.shown)
+
+            self._database.attempt(once)
+        if place not in self._witnesses:
+            record = self._note({WITNESS: place})
+            self._witnesses[place] = anchor
+            self._vouch(record)
+        return place
+
+    def drop_witness(self, place: str) -> None:
+        """Go on without a witness, which the caller has left out of those to be heard."""
+        self._vouch(self._note({REMOVED: place}))
 
     def close(self) -> None:
         self._database.close()
 
     # -- used by opening and recovery ------------------------------------------------------------------------------------
 
+    def require(self, head: str) -> None:
+        """Refuse a ledger that lacks the entry of a head line."""
+        ledger_id, seq, hash = read_head(head)
+        if ledger_id != self.ledger_id:
+            raise LedgerUnavailable(
+                f"The head line speaks of ledger {ledger_id}; this is {self.ledger_id}. Nothing was changed."
+            )
+
+        def once() -> tuple[int, str | None]:
+            with self._reading() as snapshot:
+                return snapshot.head().seq, snapshot.hash_at(seq)
+
+        newest, found = self._database.attempt(once)
+        if found != hash:
+            raise rolled_back("the head line given", newest, seq)
+
+    def heard(self) -> list[tuple[Anchor, Mark | None]]:
+        """What every anchor has seen: this machine's first, then the witnesses."""
+        return [(anchor, anchor.read()) for anchor in self._anchors]
+
     def adopt(self) -> None:
-        """First use on this machine: verify everything, then trust the head from now on."""
+        """First use where some anchor has no mark: verify everything, then trust the head from now on."""
 
         def once() -> Record:
             with self._reading() as snapshot:
@@ -193,13 +242,42 @@ class SqlLedger(Ledger):
         newest entry known to be in both, and from nothing when none is. An entry known is at most the entry where they
         parted, and so the charge is right or too much.
         """
-        seen = self._anchor.seen()
+        held = [(anchor, anchor.seen()) for anchor in self._anchors]
+        memories = [seen for _, seen in held if seen is not None]
+        # what one anchor has seen and another too is lost once; what neither shares with the other may have been spent twice
+        apart = [
+            seen
+            for place, seen in enumerate(memories)
+            if not any(
+                other.covers(seen.mark) and (place > number or not seen.covers(other.mark))
+                for number, other in enumerate(memories)
+                if number != place
+            )
+        ]
+        record = self._database.attempt(self._intact)
+        for seen in apart:
+            record = self._write_off(seen)
+        following = self._database.attempt(lambda: self._anchored(record))
+        for anchor, old in held:
+            anchor.replace(following, instead_of=old.mark if old else None)
 
+    def _intact(self) -> Record:
+        with self._reading() as snapshot:
+            head = snapshot.head()
+            snapshot.walk(head)
+            return head
+
+    def _anchored(self, record: Record) -> Seen:
+        with self._reading() as snapshot:
+            protects = snapshot.protects(record)
+            trail = snapshot.trail(record, -1)
+        return Seen(mark=_mark(record), trail=thinned(trail, record.seq), protects=protects)
+
+    def _write_off(self, seen: Seen) -> Record:
         def once() -> Record:
             with self._reading() as snapshot:
                 head = snapshot.head()
-                snapshot.walk(head)
-                if seen is None or snapshot.hash_at(seen.mark.seq) == seen.mark.hash:
+                if snapshot.hash_at(seen.mark.seq) == seen.mark.hash:
                     return head
                 common = snapshot.parting(seen.trail)
             mark = seen.mark
@@ -219,38 +297,45 @@ class SqlLedger(Ledger):
                     return self._append(
                         snapshot, "write-off", mark.hash, lost.minus(over), detail, trusted=head, protects=seen.protects
                     )
-            except _AlreadyThere as taken:
-                return taken.record  # an earlier recovery was cut short before it could move the anchor
+            except _AlreadyThere:
+                return self._intact()  # an earlier recovery was cut short before it could move the anchor
 
-        def anchored(record: Record) -> Seen:
-            with self._reading() as snapshot:
-                protects = snapshot.protects(record)
-                trail = snapshot.trail(record, -1)
-            return Seen(mark=_mark(record), trail=thinned(trail, record.seq), protects=protects)
-
-        record = self._database.attempt(once)
-        following = self._database.attempt(lambda: anchored(record))
-        self._anchor.replace(following, instead_of=seen.mark if seen else None)
+        return self._database.attempt(once)
 
     def _checked(self, *, deep: bool) -> Status:
         # The mark is read before the snapshot: a ledger that grows meanwhile can only be further on.
-        mark = self._anchor.read()
+        heard = self.heard()
         with self._reading() as snapshot:
             head = snapshot.head()
             if deep:
                 snapshot.walk(head)
-            snapshot.check_anchor(head, mark)
+            for anchor, mark in heard:
+                if mark is not None:
+                    snapshot.check_anchor(head, mark, anchor.shown)
             return snapshot.status(head)
 
     @contextmanager
     def _reading(self) -> Iterator[Snapshot]:
         with self._database.reading() as connection:
-            yield Snapshot(connection, self._anchor, name=self.name, budget=self.budget)
+            yield Snapshot(connection, self.ledger_id, name=self.name, budget=self.budget)
 
     @contextmanager
     def _writing(self) -> Iterator[Snapshot]:
         with self._database.writing() as connection:
-            yield Snapshot(connection, self._anchor, name=self.name, budget=self.budget)
+            yield Snapshot(connection, self.ledger_id, name=self.name, budget=self.budget)
+
+    def _note(self, detail: Mapping[str, Any]) -> Record:
+        """Chain a fact beside the payments. Each is noted once, whatever happens to the connection."""
+        key = chain.token()
+
+        def once() -> Record:
+            try:
+                with self._writing() as snapshot:
+                    return self._append(snapshot, "note", key, Quanta(), detail)
+            except _AlreadyThere as taken:
+                return taken.record
+
+        return self._database.attempt(once)
 
     # -- inside a transaction --------------------------------------------------------------------------------------------
 
@@ -280,15 +365,15 @@ class SqlLedger(Ledger):
         seq, spent = int(row.seq), Quanta(int(row.spent_epsilon), int(row.spent_delta), int(row.spent_rho))
         crashpoints.reach(f"{kind}.locked")
         # Other processes move the mark only to committed entries, and those are all visible now that the row is ours.
-        mark = None if trusted else self._required_mark()
+        marks = [] if trusted else self._required_marks()
         head = snapshot.record_at(seq - 1)
         # the update compared with the cap in the row, which is the ledger's own only while nobody touched it
         if (row.cap_epsilon, row.cap_delta, row.cap_rho) != tuple(self._cap):
             raise altered()
         if head is None or head.spent != spent.minus(charged) or (trusted and head != trusted):
             raise altered()
-        if not trusted:
-            snapshot.check_anchor(head, mark)
+        for anchor, mark in marks:
+            snapshot.check_anchor(head, mark, anchor.shown)
         pinned = self._pinned(snapshot.protects(head), protects, kind)
         record = Record(
             ledger_id=self.ledger_id,
@@ -336,13 +421,20 @@ class SqlLedger(Ledger):
 
     # -- the anchor ------------------------------------------------------------------------------------------------------
 
-    def _required_mark(self) -> Mark:
-        mark = self._anchor.read()
-        if mark is None:
-            raise LedgerUnavailable(
-                f"The anchor {self._anchor.path} disappeared while the ledger was open. Open the ledger again to renew it."
-            )
-        return mark
+    @property
+    def _anchors(self) -> tuple[Anchor, ...]:
+        return (self._anchor, *self._witnesses.values())
+
+    def _required_marks(self) -> list[tuple[Anchor, Mark]]:
+        marks = []
+        for anchor, mark in self.heard():
+            if mark is None:
+                raise LedgerUnavailable(
+                    f"The anchor {anchor.shown} disappeared while the ledger was open. Nothing was spent. Put it back, or open "
+                    "the ledger again, which says what else can be done."
+                )
+            marks.append((anchor, mark))
+        return marks
 
     def _vouch(self, record: Record) -> None:
         """Nothing about an entry leaves this process before the anchor covers it."""
@@ -369,7 +461,8 @@ class SqlLedger(Ledger):
             return self._database.attempt(once)
 
         protects = Protects.from_json(record.detail.get(CARRIED))
-        self._anchor.advance(_mark(record), hash_at, trail_after=trail_after, protects=protects)
+        for anchor in self._anchors:
+            anchor.advance(_mark(record), hash_at, trail_after=trail_after, protects=protects)
 
 
 def insert_record(connection: Connection, record: Record) -> None:

@@ -1,0 +1,167 @@
+"""What this machine remembers of its ledgers: small JSON files in `$DPUBLISH_STATE` (default `~/.local/state/dpublish`).
+
+    anchors/     one mark a ledger, see `dpublish.ledger.anchor`
+    places/      which ledger was made or first used where
+
+A file is replaced by rename under a lock, with the file and its folder flushed to disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import Any
+
+from dpublish.errors import LedgerUnavailable
+from dpublish.ledger import crashpoints
+from dpublish.ledger.file_lock import file_lock
+from dpublish.owned import open_owned, owned_folder
+
+PATIENCE = 30.0
+"""How many seconds to wait for another process that is writing."""
+
+Value = dict[str, Any]
+
+
+def state_directory() -> Path:
+    """Where this machine remembers its ledgers."""
+    given = os.environ.get("DPUBLISH_STATE") or "~/.local/state/dpublish"
+    try:
+        return Path(given).expanduser()
+    except RuntimeError:  # a service account need not have one
+        raise LedgerUnavailable(
+            "This account has no home folder to keep the anchor of a ledger in. Set DPUBLISH_STATE to a directory that can be "
+            "written and outlives the ledger."
+        ) from None
+
+
+class JsonFile:
+    """One JSON object in a file, which is there whole or not at all."""
+
+    def __init__(self, path: Path, patience: float = PATIENCE) -> None:
+        self.path = path
+        self.shown = str(path)
+        self._patience = patience
+
+    def read(self) -> Value | None:
+        try:
+            value = json.loads(self.path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._unwritable(error) from None
+        except ValueError:
+            raise self.unreadable() from None
+        if not isinstance(value, dict):
+            raise self.unreadable()
+        return value
+
+    def update(self, change: Callable[[Value | None], Value | None]) -> None:
+        """Write what `change` makes of the current value, alone among all who ask in this way; None leaves it."""
+        with self.locked():
+            value = change(self.read())
+            if value is not None:
+                self._write(value)
+
+    def unreadable(self) -> LedgerUnavailable:
+        return LedgerUnavailable(
+            f"The anchor {self.shown} cannot be read as an anchor. Without it an old copy of the ledger cannot be told from "
+            "the newest. If you have a head line that vouches for the ledger at hand, delete the anchor, and "
+            "'dpublish ledger verify LEDGER --head LINE' makes a new one."
+        )
+
+    def locked(self, patience: float | None = None) -> AbstractContextManager[None]:
+        lock = self.path.with_suffix(".lock")
+        patience = self._patience if patience is None else patience
+        try:
+            owned_folder(lock.parent)
+        except OSError as error:
+            raise self._unwritable(error) from None
+        held = (
+            f"Another process has held {lock} for more than {patience:g} seconds. "
+            "Stop that process, then ask again with the same key."
+        )
+        return file_lock(lock, patience, unusable=self._unwritable, held=held)
+
+    def _unwritable(self, error: OSError) -> LedgerUnavailable:
+        return LedgerUnavailable(
+            f"The anchor {self.shown} cannot be used ({error.strerror or type(error).__name__}). Free the disk or set "
+            "DPUBLISH_STATE to a directory that can be written and outlives the ledger, then ask again with the same key."
+        )
+
+    def _write(self, value: Value) -> None:
+        path = self.path
+        # One fixed temporary name: writers hold the file's lock, and a killed writer leaves nothing that piles up.
+        temporary = path.with_name(f".{path.stem}.tmp")
+        try:
+            owned_folder(path.parent)
+            with os.fdopen(open_owned(temporary, os.O_WRONLY | os.O_TRUNC), "w", encoding="utf-8") as file:
+                file.write(json.dumps(value, sort_keys=True) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            crashpoints.reach("anchor.written")
+            temporary.replace(path)
+            crashpoints.reach("anchor.renamed")
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            with suppress(OSError):
+                temporary.unlink()
+            raise self._unwritable(error) from None
+
+
+class Place:
+    """Which ledger this machine made at a location, so that deleting a ledger does not quietly renew its budget."""
+
+    def __init__(self, location: str, name: str, *, directory: Path | None = None) -> None:
+        self.location = location
+        digest = hashlib.sha256(f"{location}\n{name}".encode()).hexdigest()
+        self._file = JsonFile((directory or state_directory()) / "places" / f"{digest[:32]}.json")
+        self._name = name
+
+    @property
+    def path(self) -> Path:
+        return self._file.path
+
+    def known(self) -> bool:
+        return self._file.read() is not None
+
+    def gone(self) -> LedgerUnavailable:
+        return LedgerUnavailable(
+            f"A ledger '{self._name}' was made at {self.location} before and is gone. A new one would forget what was "
+            "spent. Put the old ledger back, or choose another place or name for other data. If nothing was ever "
+            f"published with the old one, delete {self.path} and try again."
+        )
+
+    def remember(self, ledger_id: str) -> None:
+        value = {"format": 1, "location": self.location, "name": self._name, "ledger": ledger_id}
+        self._file.update(lambda current: value)  # several processes may make the same ledger at once
+
+
+def places_of(ledger_id: str) -> list[Path]:
+    """The files in which this machine names a ledger as one that it has used."""
+    found = []
+    for path in sorted((state_directory() / "places").glob("*.json")):
+        with suppress(LedgerUnavailable):
+            value = JsonFile(path).read()
+            if value is not None and value.get("ledger") == ledger_id:
+                found.append(path)
+    return found
+
+
+def sweep_state() -> list[Path]:
+    """Remove what killed writers left in this machine's memory. One that is writing holds the lock, and is left alone."""
+    removed = []
+    for temporary in sorted(state_directory().glob("*/.*.tmp")):
+        file = JsonFile(temporary.with_name(temporary.name.removeprefix(".").removesuffix(".tmp") + ".json"))
+        with suppress(LedgerUnavailable, OSError), file.locked(patience=0.0):
+            temporary.unlink()
+            removed.append(temporary)
+    return removed
