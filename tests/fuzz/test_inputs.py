@@ -187,15 +187,18 @@ def random_input(rng: random.Random, folder: Path) -> object:
     return frame.lazy() if kind == 6 else frame
 
 
-def use(data: object, schema: Schema) -> None:
+def use(data: object, schema: Schema, *, also_rows: bool) -> None:
+    """Count the cells; code the rows too if asked, which asks the same reader for the same columns once more."""
     domain = schema.domain(["a", "b"])
     source = open_source(data)
     source.require([*domain.names, *([schema.unit.column] if schema.unit.column else [])], schema_name=schema.name)
     counts = count_cells(source, schema, domain, key=bytes(16))
-    rows = coded_rows(source, schema, domain, key=bytes(16))
-    assert counts.total == rows[0].size == rows[1].size <= source.count_units(None)
     assert bool((counts.counts > 0).all())
     assert bool((counts.cells[1:] > counts.cells[:-1]).all())
+    if not also_rows:
+        return
+    rows = coded_rows(source, schema, domain, key=bytes(16))
+    assert counts.total == rows[0].size == rows[1].size <= source.count_units(None)
     assert all(codes.size == 0 or int(codes.max()) < axis.cardinality for codes, axis in zip(rows, domain.axes, strict=True))
 
 
@@ -213,7 +216,7 @@ def test_hostile_tables(part: int, tmp_path: Path, capfd: pytest.CaptureFixture[
             schema = random_schema(rng)
             data = random_input(rng, tmp_path)
             try:
-                use(data, schema)
+                use(data, schema, also_rows=case % 3 == 0)
             except PublishError as error:
                 refused.append(error)
             if case % 10 == 0:
