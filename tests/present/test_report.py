@@ -107,10 +107,13 @@ def test_the_page_never_reads_delta_as_a_chance_that_the_promise_fails() -> None
     old = "No result could have become more than exp(0.5) = 1.65 (except with probability 1e-6) times more or less likely."
     cost = {"kind": "approximate", "epsilon": "1/2", "delta": "1/1000000", "rho": "0"}
     privacy = {**release.manifest["privacy"], "cost": cost, "neighbours": "add-remove-one", "statement": old}
-    page = report_html(make_release({**release.manifest, "privacy": privacy}, release.tables))  # type: ignore[arg-type]
+    opened = make_release({**release.manifest, "privacy": privacy}, release.tables)
+    assert opened.privacy.startswith(f"{old} Correction: ")
+    assert opened.summary()["guarantee"] == opened.privacy
+    page = report_html(opened)  # type: ignore[arg-type]
     assert "that this fails" not in page
     assert "can be brought to" not in page
-    assert '<p class="warning">Correction:' in page
+    assert "Correction: " in page
     assert "two such steps (epsilon = 1, delta = 2.64873e-6): the guess is right in at most 74 of 100 cases" in page
     now = {**privacy, "statement": "This release is private."}
     assert "Correction" not in report_html(make_release({**release.manifest, "privacy": now}, release.tables))  # type: ignore[arg-type]

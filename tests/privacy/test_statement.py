@@ -19,6 +19,7 @@ from dpublish.privacy.cost import Cost, exp_above, largest_rho
 from dpublish.privacy.gains import best_guess, best_guess_in_two_steps, best_power, two_steps
 from dpublish.privacy.plan import Plan
 from dpublish.privacy.statement import correction, guess_of_answers, guesses, meaning, privacy_statement
+from dpublish.releases.base import open_release
 
 RELATIONS = ("add-remove-one", "replace-one")
 FIVE = 0.05
@@ -51,9 +52,8 @@ def printed(text: str) -> tuple[list[Fraction], Fraction]:
 
 def test_how_it_reads() -> None:
     text = statement(Cost.pure(1), "add-remove-one")
-    assert text.startswith(
-        "This release satisfies epsilon = 1 (pure differential privacy) for one row (add-remove-one). In words"
-    )
+    assert text.startswith("This release satisfies epsilon = 1 (pure differential privacy) for one unit (add-remove-one).")
+    assert "A unit is one row. In words: If the unit had been left out of the data, or added to it, no result" in text
     assert "no result could have become more than exp(1) = 2.72 times more or less likely" in text
     assert "Guessing membership: somebody who knows everything else" in text
     assert "is right in at most 74 of 100 cases on average, instead of 50. Testing whether the unit is in the data" in text
@@ -69,7 +69,7 @@ def test_each_sentence_says_what_it_speaks_of() -> None:
     unit = 'unit = "patient"\nmax_rows_per_unit = 3'
     plan = plan_of(Cost.zcdp("1/8"), "add-remove-one", f'{unit}\n[columns.patient]\nkind = "categorical"\nlevels = ["x"]')
     text = privacy_statement(plan, publishable=True, what="session")
-    assert "where a unit is all rows that share one value of 'patient' (at most 3 of them are used)" in text
+    assert "A unit is all rows that share one value of 'patient' (at most 3 of them are used)" in text
     assert "with the help of this session" in text
     assert "release" not in text.replace("releases about", "")
     assert "two such steps (rho = 0.5)" in text
@@ -255,6 +255,9 @@ def test_statements_of_earlier_versions_are_corrected() -> None:
     assert fixed is not None
     assert all(sentence in fixed for sentence in meaning(cost, "replace-one"))
     assert correction(statement(cost), cost, "replace-one") is None
+    kept = open_release(Path(__file__).parents[1] / "golden" / "first" / "releases" / "solution-sets.dpr")
+    assert kept.privacy.startswith(kept.manifest["privacy"]["statement"] + " Correction: ")
+    assert "at most exp(4) = 54.6 times as large, plus 1e-6" in kept.privacy
 
 
 def test_the_table_of_the_promise() -> None:

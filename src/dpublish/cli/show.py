@@ -13,21 +13,16 @@ if TYPE_CHECKING:
 def show(release: ReleaseFile, json: Json = False) -> None:
     """Show what a release holds, what it cost and what it promises. With --json: the whole manifest."""
     from dpublish.cli import screen
-    from dpublish.privacy.cost import Cost
-    from dpublish.privacy.statement import correction
     from dpublish.releases.base import open_release
 
-    manifest = open_release(release).manifest
+    opened = open_release(release)
+    manifest = opened.manifest
     if json:
         screen.write_json(manifest)
         return
     screen.facts(_facts(manifest), title=f"{manifest['method']} of '{manifest['dataset']}'")
     screen.say("")
-    privacy = manifest["privacy"]
-    screen.say(privacy["statement"], style=None if manifest["publishable"] else "bold red")
-    corrected = correction(privacy["statement"], Cost.from_json(privacy["cost"]), privacy["neighbours"])
-    if corrected:
-        screen.say(corrected, style="yellow")
+    screen.say(opened.privacy, style=None if manifest["publishable"] else "bold red")
     if manifest.get("domain"):
         screen.grid(["column", "kind", "codes", "values"], _columns(manifest), right=(2,))
     for sentence in manifest["plan"]["sentences"]:

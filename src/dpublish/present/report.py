@@ -13,7 +13,7 @@ from dpublish.errors import QueryError
 from dpublish.models.thresholded_counts import noise_sum_quantile
 from dpublish.outputs import as_path
 from dpublish.present.charts import Bar, bar_chart, safe_text
-from dpublish.privacy.statement import correction, meaning
+from dpublish.privacy.statement import meaning
 from dpublish.releases.bundle.manifest import read_cost
 
 if TYPE_CHECKING:
@@ -150,10 +150,8 @@ def guarantee(release: Release) -> str:
         "that income rises with age) applies to each of them whether or not they were in the data."
     )
     items = "".join(f"<li>{line}</li>" for line in words)
-    wrong = correction(release.privacy, cost, neighbours)
-    corrected = f'<p class="warning">{safe_text(wrong)}</p>' if wrong else ""
     return (
-        f'<h2>The guarantee</h2><p class="promise">{safe_text(release.privacy)}</p>{corrected}'
+        f'<h2>The guarantee</h2><p class="promise">{safe_text(release.privacy)}</p>'
         f"<p>In other words:</p><ul>{items}</ul><p>{not_meant}</p>"
     )
 

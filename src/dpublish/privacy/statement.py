@@ -41,10 +41,9 @@ _SIZE = {
 def privacy_statement(plan: Plan, *, publishable: bool, what: Literal["release", "session"] = "release") -> str:
     """What the guarantee says and what it does not say, for the manifest and the report."""
     schema = plan.schema
-    unit = schema.unit.describe()
     lines = [
-        f"This {what} satisfies {plan.cost.describe()} for {unit} ({schema.neighbours}).",
-        f"In words, where a unit is {unit}: {' '.join(meaning(plan.cost, schema.neighbours, what=what))}",
+        f"This {what} satisfies {plan.cost.describe()} for one unit ({schema.neighbours}). A unit is {schema.unit.describe()}.",
+        f"In words: {' '.join(meaning(plan.cost, schema.neighbours, what=what))}",
         _SIZE[schema.neighbours],
         "It holds against any reader, whatever they already know, whatever they compute and however long they keep it.",
         f"It speaks of this {what} alone; releases about the same units add up, which is what the ledger's budget bounds.",

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dpublish.catalogue import RELEASES
 from dpublish.errors import BundleError, QueryError, did_you_mean
+from dpublish.privacy.statement import correction
 from dpublish.releases.bundle.bundle import read_bundle, write_bundle
-from dpublish.releases.bundle.manifest import check_manifest
+from dpublish.releases.bundle.manifest import check_manifest, read_cost
 from dpublish.releases.bundle.verify import Verification, verify_bundle
 
 if TYPE_CHECKING:
@@ -83,8 +84,11 @@ class Release(abc.ABC):
 
     @property
     def privacy(self) -> str:
-        """The guarantee, in words."""
-        return str(self.manifest["privacy"]["statement"])
+        """The guarantee, in words. A statement of an earlier version that misread delta is followed by its correction."""
+        facts = self.manifest["privacy"]
+        said = str(facts["statement"])
+        corrected = correction(said, read_cost(facts), str(facts["neighbours"]))
+        return f"{said} {corrected}" if corrected else said
 
     @property
     def most_rows(self) -> float:
