@@ -79,8 +79,6 @@ def test_sample_sizes_grow_as_the_theorems_say() -> None:
 
 def test_lower_bounds() -> None:
     assert theory.parity_lower_bound(800) == pytest.approx(1 / 80)
-    assert theory.dimension_lower_bound(8, 0.0) == pytest.approx(0.5)
-    assert theory.dimension_lower_bound(8, 3) < theory.dimension_lower_bound(8, 1)
 
 
 def test_distributional_privacy_has_its_counter_example() -> None:
@@ -127,21 +125,49 @@ def test_a_shattered_set_is_found_and_is_no_larger_than_the_dimension() -> None:
         theory.fat_shattering_dimension(every, 0.5, limit=3)
 
 
-def test_the_lower_bound_of_a_class() -> None:
+def test_what_a_class_shatters() -> None:
     every = np.array([[code >> bit & 1 for bit in range(4)] for code in range(16)], dtype=float)
-    how, least = theory.class_lower_bound(every, 1.0, rows=100)
-    assert (how, least) == ("shatters 4 points", theory.dimension_lower_bound(4, 1.0))
-    assert (
-        theory.class_lower_bound(every, 1.0, rows=1)[0] == "shatters 2 points"
-    )  # the theorem's data sets need half as many rows
+    assert theory.class_dimension(every) == (4, 0.5, "shatters 4 points")
     soft = 0.2 + 0.6 * every[:, :2]
-    how, least = theory.class_lower_bound(soft, 1.0, rows=100)
-    assert (how, least) == ("shatters 2 points with a gap of 1/4", theory.dimension_lower_bound(2, 1.0, gamma=0.25))
-    assert theory.class_sentences([[0.5, 0.5]], rows=100, epsilon=1.0) == []
+    assert theory.class_dimension(soft) == (2, 0.25, "shatters 2 points with a gap of 1/4")
+    for relation in ("replace-one", "add-remove-one"):
+        assert theory.class_sentences([[0.5, 0.5]], rows=100, epsilon=1.0, neighbours=relation) == []
+        (sentence,) = theory.class_sentences(every, rows=100, epsilon=1.0, neighbours=relation)
+        assert "in expectation, or below" in sentence
+        assert "shatters 4 points" in sentence
 
 
-def test_what_online_plans_say() -> None:
-    noise, least = theory.online_sentences(rows=1000, epsilon=1.0, queries=1000, cells=64, rows_per_unit=2)
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove-one"])
+def test_what_online_plans_say(relation: str) -> None:
+    noise, least = theory.online_sentences(rows=1000, epsilon=1.0, queries=1000, cells=64, neighbours=relation, rows_per_unit=2)
     assert f"{2 * 1000 * math.log(1000 / 0.05):,.4g} rows" in noise
-    assert "512 queries can ask for every set of 9 cells" in least
-    assert len(theory.online_sentences(rows=1000, epsilon=1.0, queries=1, cells=64, rows_per_unit=1)) == 1
+    assert "the 512 sets of 9 cells" in least
+    one = theory.online_sentences(rows=1000, epsilon=1.0, queries=1, cells=64, neighbours=relation, rows_per_unit=1)
+    assert len(one) == 1
+
+
+def test_a_class_moves_by_what_its_queries_share() -> None:
+    """Cells of one marginal do not overlap: one row is in one cell of each."""
+    pairs = np.array([[a, b] for a in range(3) for b in range(4)])
+    marginals = [pairs[:, 0] == a for a in range(3)] + [pairs[:, 1] == b for b in range(4)]
+    marginals += [(pairs == (a, b)).all(axis=1) for a in range(3) for b in range(4)]
+    table = np.array(marginals, dtype=np.uint8)
+    assert theory.class_sensitivity(table, neighbours="add-remove-one") == 3
+    assert theory.class_sensitivity(table, neighbours="replace-one") == 6
+    assert theory.class_sensitivity(table, neighbours="replace-one", rows_per_unit=5) == 30
+    rng = np.random.default_rng(2)
+    for _ in range(20):
+        soft = rng.random((6, 5))
+        far = max(float(np.abs(soft[:, a] - soft[:, b]).sum()) for a in range(5) for b in range(5))
+        assert theory.class_sensitivity(soft, neighbours="replace-one") == pytest.approx(far)
+        assert theory.class_sensitivity(soft, neighbours="add-remove-one") == pytest.approx(soft.sum(axis=0).max())
+
+
+def test_a_large_class_moves_by_no_more_than_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(7)
+    tables = [rng.integers(0, 2, (30, 8)) for _ in range(10)] + [rng.random((30, 8)) / 3 + 0.3 for _ in range(10)]
+    exact = [theory.class_sensitivity(table, neighbours="replace-one") for table in tables]
+    monkeypatch.setattr(theory, "MAX_COMPARED", 0)
+    bounds = [theory.class_sensitivity(table, neighbours="replace-one") for table in tables]
+    assert all(found <= bound + 1e-9 for found, bound in zip(exact, bounds, strict=True))
+    assert all(bound <= 30 for bound in bounds)

@@ -41,7 +41,8 @@ class HadamardResponse(Randomizer):
     Privacy: epsilon (theorem 3 of coins.proof.md).
     Relies on: uniform words.
     Shows / hides: one number, which half of all levels make likelier.
-    Accuracy: standard error of a count about sqrt(n) (e^eps + 1) / (e^eps - 1) with one block, whatever k.
+    Accuracy: standard error of a count about sqrt(n) (e^eps + 1) / (e^eps - 1) with one block, whatever k; with B blocks,
+        sqrt(n / B) (e^eps + 2 B - 1) / (e^eps - 1). Unary encoding, with its long reports, is never less accurate.
     """
 
     method = "hadamard"

@@ -159,7 +159,7 @@ def level_list(randomizer: Randomizer) -> tuple[str, ...]:
 
 
 def best_method(levels: int, epsilon: Fraction) -> str:
-    """The method of least error for so many levels: randomised response for few, else hashing if its tally stays small."""
+    """The method of least error with short reports: randomised response for few levels, else hashing if its tally is small."""
     choices: list[Any] = [KaryResponse(levels, epsilon), HadamardResponse(levels, epsilon)]
     try:
         hashing = LocalHashing(levels, epsilon)

@@ -16,115 +16,21 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dpublish.errors import PlanError
+from dpublish.workloads.shattering import MAX_SUBSETS as MAX_SUBSETS
+from dpublish.workloads.shattering import class_dimension as class_dimension
+from dpublish.workloads.shattering import dimension_lower_bound as dimension_lower_bound
+from dpublish.workloads.shattering import fat_shattering_dimension as fat_shattering_dimension
+from dpublish.workloads.shattering import limit_sentence as limit_sentence
+from dpublish.workloads.shattering import log2_bound as log2_bound
+from dpublish.workloads.shattering import shattered_points as shattered_points
+from dpublish.workloads.shattering import two_digits
+from dpublish.workloads.shattering import vc_dimension as vc_dimension
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-MAX_SUBSETS = 2_000_000
-PLAN_SUBSETS = 1_000
-"""Sets of points that a plan tries; after that it makes do with a shattered set that it comes across."""
-
-
-def vc_dimension(predicates: ArrayLike, *, limit: int = MAX_SUBSETS) -> int:
-    """The VC dimension of a finite class: `predicates` has one row a predicate and one column a point, of 0 and 1.
-
-    Exact: the largest number of columns on which all patterns occur. Refuses classes that would need more than `limit` subsets;
-    there `log2_bound` gives an upper bound, and `shattered_points` a lower one.
-    """
-    import numpy as np
-
-    table = np.unique(np.asarray(predicates, dtype=np.bool_), axis=0)
-    if table.ndim != 2 or table.size == 0:
-        raise PlanError("A class of predicates is a table with one row a predicate and one column a point.")
-    table = np.unique(table, axis=1)  # equal points cannot be told apart, so one of them is enough
-    # columns that do not vary shatter nothing
-    table = table[:, (table.any(axis=0)) & (~table.all(axis=0))]
-    good: list[tuple[int, ...]] = [()] if table.shape[1] else []
-    found = 0
-    tried = 0
-    while good and 2 ** (found + 1) <= table.shape[0]:
-        grown: list[tuple[int, ...]] = []
-        for subset in good:
-            for column in range(subset[-1] + 1 if subset else 0, table.shape[1]):
-                tried += 1
-                if tried > limit:
-                    raise PlanError(f"More than {limit:,} sets of points. Use log2_bound, or a smaller class.")
-                chosen = (*subset, column)
-                codes = table[:, chosen] @ (1 << np.arange(len(chosen)))
-                if np.bincount(codes, minlength=1 << len(chosen)).all():
-                    grown.append(chosen)
-        if not grown:
-            break
-        # every subset of a shattered set is shattered, so growing shattered sets in order misses none
-        good, found = grown, found + 1
-    return found
-
-
-def shattered_points(predicates: ArrayLike) -> int:
-    """The size of some shattered set, found by adding points while all patterns occur: at most the VC dimension, and quick."""
-    import numpy as np
-
-    table = np.asarray(predicates, dtype=np.bool_)
-    most = log2_bound(len(table))
-    largest = 0
-    for start in range(min(8, table.shape[1])):
-        codes, size = np.zeros(len(table), dtype=np.int64), 0
-        for column in np.roll(np.arange(table.shape[1]), -start).tolist():
-            if size == most:
-                break
-            longer = 2 * codes + table[:, column]
-            if np.bincount(longer, minlength=2 << size).all():
-                codes, size = longer, size + 1
-        largest = max(largest, size)
-    return largest
-
-
-def fat_shattering_dimension(queries: ArrayLike, gamma: float, *, limit: int = MAX_SUBSETS) -> int:
-    """The gamma-fat-shattering dimension of a finite class of linear queries with values in [0, 1], exactly."""
-    import numpy as np
-
-    table = np.unique(np.asarray(queries, dtype=np.float64), axis=0)
-    if table.ndim != 2 or table.size == 0 or table.min() < 0 or table.max() > 1:
-        raise PlanError("A class of linear queries is a table of numbers from 0 to 1, one row a query and one column a point.")
-    if not 0 < gamma <= 0.5:
-        raise PlanError(f"gamma must be above 0 and at most 1/2, not {gamma}.")
-    slack = 1e-12
-    # if some level works, the one just gamma below a value that occurs works too
-    levels = [[value - gamma for value in np.unique(column)] for column in table.T]
-    good: list[tuple[tuple[int, float], ...]] = [()]
-    found = tried = 0
-    while good and 2 ** (found + 1) <= table.shape[0]:
-        grown: list[tuple[tuple[int, float], ...]] = []
-        for subset in good:
-            for column in range(subset[-1][0] + 1 if subset else 0, table.shape[1]):
-                for level in levels[column]:
-                    tried += 1
-                    if tried > limit:
-                        raise PlanError(f"More than {limit:,} sets of points. Use log2_bound, or a smaller class.")
-                    chosen = (*subset, (column, float(level)))
-                    if _shatters(table, chosen, gamma, slack):
-                        grown.append(chosen)
-        if not grown:
-            break
-        good, found = grown, found + 1
-    return found
-
-
-def _shatters(table: Any, chosen: Sequence[tuple[int, float]], gamma: float, slack: float) -> bool:
-    import numpy as np
-
-    above = np.stack([table[:, column] >= level + gamma - slack for column, level in chosen], axis=1)
-    below = np.stack([table[:, column] <= level - gamma + slack for column, level in chosen], axis=1)
-    decided = (above | below).all(axis=1)
-    codes = above[decided] @ (1 << np.arange(len(chosen)))
-    return len(np.unique(codes)) == 1 << len(chosen)
-
-
-def log2_bound(queries: int) -> int:
-    """An upper bound on both dimensions of a class of so many queries (observation 26)."""
-    if queries < 1:
-        raise PlanError("A class has at least one query.")
-    return queries.bit_length() - 1
+MAX_COMPARED = 1 << 26
+"""Values that a plan compares to find how far two points of a class are apart."""
 
 
 def net_size(accuracy: float, *, queries: int | None = None, vc: int | None = None) -> int:
@@ -155,9 +61,10 @@ def release_sample_size(
 
 
 def interval_sample_size(accuracy: float, failure: float, privacy: float, bits: int) -> int:
-    """Theorem 6: rows that suffice for the binary search over intervals of a grid of 2^bits positions.
+    """Theorem 6: rows that the thesis asks for, for its own binary search over intervals of a grid of 2^bits positions.
 
-    From its union bound: (4 bits / accuracy) exp(-privacy accuracy^3 n / (32 bits)) <= failure.
+    No plan promises it: the search that is run here has a theorem of its own (`search_sample_size`). From its union bound:
+    (4 bits / accuracy) exp(-privacy accuracy^3 n / (32 bits)) <= failure.
     """
     _share(accuracy, "accuracy")
     _share(failure, "failure")
@@ -169,12 +76,60 @@ def interval_error(n: int, privacy: float, bits: int, failure: float = 0.05) -> 
     return _smallest_accuracy(n, lambda accuracy: interval_sample_size(accuracy, failure, privacy, bits))
 
 
-def tree_error(n: int, privacy: float, bits: int, failure: float = 0.05) -> float:
-    """What a tree of counts promises for one interval: at most 2 bits counts, each with noise for privacy / bits.
+def search_sample_size(accuracy: float, failure: float, privacy: float, *, queries: int, rows_per_unit: int = 1) -> int:
+    """Theorem 7 of interval_tree.proof.md: rows from which the search that is run here leaves no crowded box uncut.
 
-    The sum of 2b independent Laplace variables of scale b / privacy is within 2b^1.5 / privacy * sqrt(2) ln(2 / failure).
+    From its union bound: 2 queries exp(-3 accuracy n privacy / (40 queries rows_per_unit)) <= failure; `privacy` is what the
+    search is given, not the counts.
     """
-    return min(1.0, 2 * math.pow(bits, 1.5) * math.sqrt(2) * math.log(2 / failure) / (privacy * n))
+    _share(accuracy, "accuracy")
+    _share(failure, "failure")
+    return math.ceil(40 * queries * rows_per_unit * math.log(2 * queries / failure) / (3 * accuracy * privacy))
+
+
+def tree_error(n: int, privacy: float, bits: int | Sequence[int], failure: float = 0.05, *, sensitivity: float = 1) -> float:
+    """What a plain tree of counts promises for one interval or box that was chosen beforehand, as a share of the rows.
+
+    `bits` are those of each column. A level halves all columns that are not yet single positions, has noise for an equal
+    part of privacy, and `sensitivity` is the L1 change of its counts. A box is the sum of at most `box_nodes` of them.
+    """
+    each = (bits,) if isinstance(bits, int) else tuple(bits)
+    scale = sensitivity * max(1, *each) / privacy
+    return min(1.0, laplace_sum_bound(box_nodes(each), failure) * scale / n)
+
+
+def box_nodes(bits: Sequence[int]) -> int:
+    """An upper bound on the counts that make up a box in a tree that halves all columns at once.
+
+    Depth k contributes the nodes inside the box whose parents are not. In a column that depth k halves, K parents inside and e
+    of its ends in a parent that is cut (e = 0, 1 or 2) make at most 2 K + e nodes inside, and K + e parents fit: the number is
+    at most the product of 2 K + e less that of 2 K over the columns, for the best e and K = 2^(k-1) - e.
+    """
+    total = 0
+    for depth in range(1, max(bits, default=0) + 1):
+        beside = math.prod(1 << bit for bit in bits if bit < depth)
+        halved = sum(bit >= depth for bit in bits)
+        whole, parents = 1 << depth, 1 << (depth - 1)
+        best = 0
+        for one, two in itertools.product(range(halved + 1), repeat=2):  # columns with e = 1 and with e = 2
+            if not 1 <= one + two <= halved or (two and parents < 2):
+                continue
+            rest = whole ** (halved - one - two)
+            best = max(best, ((whole - 1) ** one * (whole - 2) ** two - (whole - 2) ** one * (whole - 4) ** two) * rest)
+        total += best * beside
+    # the box of everything is the sum of the first nodes
+    return max(total, 1 << sum(bit > 0 for bit in bits))
+
+
+def laplace_sum_bound(count: int, failure: float = 0.05) -> float:
+    """A number that the sum of `count` Laplace variables of scale 1 stays below in absolute value, except with `failure`.
+
+    Chernoff: P(|sum| >= t) <= 2 exp(-theta t) (1 - theta^2)^-count for every theta below 1; the best of many is taken. Discrete
+    Laplace noise of the same scale has a smaller moment generating function, since sinh(x) / x grows with x.
+    """
+    _share(failure, "failure")
+    thetas = (math.exp(-place / 16) for place in range(1, 640))
+    return min((math.log(2 / failure) - count * math.log1p(-theta * theta)) / theta for theta in thetas)
 
 
 def halfspace_parameters(accuracy: float, failure: float, margin: float, *, bits: int, columns: int) -> dict[str, float]:
@@ -218,55 +173,39 @@ def multiplicative_weights_error(n: int, privacy: float, *, universe: int, queri
     return 2 * math.sqrt(math.log(universe) / rounds) + 10 * rounds * math.log(max(queries, 2)) / (n * privacy)
 
 
-def laplace_error(n: int, privacy: float, *, queries: int, failure: float = 0.05) -> float:
-    """Independent noise on every query: the largest of k errors is below k ln(k / failure) / privacy rows."""
-    return queries * math.log(queries / failure) / (privacy * n)
+def laplace_error(n: int, privacy: float, *, queries: int, failure: float = 0.05, sensitivity: float | None = None) -> float:
+    """Independent noise on every query: the largest of k errors is below s ln(k / failure) / privacy rows.
+
+    s is the L1 distance of all answers between neighbours (`class_sensitivity`); k, the most it can be, when left out.
+    """
+    return (queries if sensitivity is None else sensitivity) * math.log(queries / failure) / (privacy * n)
+
+
+def class_sensitivity(values: Any, *, neighbours: str, rows_per_unit: int = 1) -> float:
+    """The L1 distance of all answers of a class between neighbours: `values` has one row a query, one column a point.
+
+    add-remove-one: the largest sum of a column. replace-one: the largest distance of two columns; for large classes an upper
+    bound on it, the smaller of two such sums and of the sum of what each query can change by.
+    """
+    import numpy as np
+
+    table = np.asarray(values)
+    largest = float(table.sum(axis=0, dtype=np.float64).max())
+    if neighbours == "add-remove-one":
+        return largest * rows_per_unit
+    queries, points = table.shape
+    if points * points * queries <= MAX_COMPARED:
+        wide = table.astype(np.float64)
+        found = max(float(np.abs(wide - wide[:, [place]]).sum(axis=0).max()) for place in range(points))
+    else:
+        ranges = table.max(axis=1).astype(np.float64) - table.min(axis=1)
+        found = min(2 * largest, float(ranges.sum()))
+    return found * rows_per_unit
 
 
 def parity_lower_bound(n: int) -> float:
     """Theorem 17: no private data set answers all parities better than this; lemma 2 gives 1 / (2 sqrt(2 n))."""
     return 1 / (2 * math.sqrt(2 * n))
-
-
-def dimension_lower_bound(dimension: int, privacy: float, *, gamma: float = 0.5) -> float:
-    """Theorem 27, in rows: every useful private mechanism errs by at least gamma d / (4 (1 + e^privacy)), d >= gamma FSD.
-
-    For 0/1 queries all levels are equal and gamma is 1/2, so the pigeon-hole step costs nothing and d is the VC dimension.
-    """
-    if dimension < 0 or not 0 < gamma <= 0.5:
-        raise PlanError("dimension must not be negative, and gamma must be above 0 and at most 1/2.")
-    size = dimension if gamma == 0.5 else gamma * dimension
-    return gamma * size / (4 * (1 + math.exp(min(privacy, 700.0))))  # beyond it a float ends, and the bound is nothing
-
-
-def class_lower_bound(values: ArrayLike, privacy: float, *, rows: int) -> tuple[str, float]:
-    """Theorem 27 for a class given by its values in [0, 1]: what the class shatters, in words, and the least error in rows.
-
-    Some queries of a class and some points will do: what they shatter, the whole class shatters, so the bound holds, and may
-    only be lower than the best. The data sets of the theorem have half as many rows as there are points.
-    """
-    import numpy as np
-
-    table = np.asarray(values)
-    sharp = table[((table == 0) | (table == 1)).all(axis=1)]
-    size, least, how = 0, 0.0, ""
-    if len(sharp):
-        try:
-            size = vc_dimension(sharp, limit=PLAN_SUBSETS)
-        except PlanError:
-            size = shattered_points(sharp)
-        size = min(size, 2 * rows)
-        least, how = dimension_lower_bound(size, privacy), f"shatters {size} {'point' if size == 1 else 'points'}"
-    if len(sharp) < len(table):
-        quarter = 0.25
-        try:
-            wide = min(fat_shattering_dimension(table[:64, :16], quarter, limit=PLAN_SUBSETS), 2 * rows)
-        except PlanError:
-            wide = 0
-        if dimension_lower_bound(wide, privacy, gamma=quarter) > least:
-            least = dimension_lower_bound(wide, privacy, gamma=quarter)
-            how = f"shatters {wide} {'point' if wide == 1 else 'points'} with a gap of 1/4"
-    return how, least
 
 
 def distributional_gap(counts: Sequence[int], *, modulus: int, privacy: float) -> float:
@@ -287,39 +226,64 @@ def mirrored_mod(x: int, modulus: int) -> int:
     return place if place < modulus else 2 * modulus - place - 1
 
 
-def interval_sentences(*, rows: int, epsilon: float, bits: int, columns: int) -> list[str]:
-    """What a plan says about the limits of interval and box releases."""
-    promised = interval_error(rows, epsilon, bits)
-    tree = tree_error(rows, epsilon, bits)
-    least = dimension_lower_bound(2 * columns, epsilon)
-    search = f"{promised:.2g} n" if promised < 1 else "nothing"
+def interval_sentences(*, rows: int, epsilon: float, bits: Sequence[int], neighbours: str, rows_per_unit: int = 1) -> list[str]:
+    """What a plan says about the limits of interval and box releases: `bits` are those of each column."""
+    columns = len(bits)
+    sensitivity = rows_per_unit * (2 if neighbours == "replace-one" else 1)
+    tree = tree_error(rows, epsilon, bits, sensitivity=sensitivity)
+    what = "interval" if columns == 1 else "box"
+    promised = (
+        f"errs by less than {two_digits(tree, up=True)} n on one {what} (95%)"
+        if tree < 1
+        else f"promises nothing for one {what}"
+    )
+    # around a corner or the middle of the grid: two neighbours along a column of three or more positions, one of two
+    shattered = sum(min(2, bit) for bit in bits)
     return [
-        f"With n = {rows:,} and epsilon = {epsilon:g}, theorem 6 promises {search} for every interval; a tree of counts errs "
-        f"by less than {tree:.2g} n on one interval (95%).",
-        f"Nobody can do better than {least:.2g} rows for all of them (theorem 27, VC dimension {2 * columns}).",
+        f"With n = {rows:,} and epsilon = {epsilon:g}, a plain tree with a count of every {what} that it halves {promised}.",
+        *limit_sentence(
+            shattered,
+            epsilon,
+            f"over all {'intervals' if columns == 1 else 'boxes'}",
+            f"theorem 27, VC dimension {shattered}",
+            neighbours=neighbours,
+            rows=rows,
+            rows_per_unit=rows_per_unit,
+        ),
     ]
 
 
-def class_sentences(values: ArrayLike, *, rows: int, epsilon: float) -> list[str]:
+def class_sentences(values: ArrayLike, *, rows: int, epsilon: float, neighbours: str, rows_per_unit: int = 1) -> list[str]:
     """What a plan says about the limits of a class of queries; nothing where no bound is found."""
-    how, least = class_lower_bound(values, epsilon, rows=rows)
-    return [f"The class {how}: nobody can do better than {least:.2g} rows for all of it (theorem 27)."] if least > 0 else []
+    size, gamma, how = class_dimension(values)
+    return limit_sentence(
+        size,
+        epsilon,
+        "over the class",
+        f"theorem 27; the class {how}",
+        neighbours=neighbours,
+        gamma=gamma,
+        rows=rows,
+        rows_per_unit=rows_per_unit,
+    )
 
 
-def online_sentences(*, rows: int, epsilon: float, queries: int, cells: int, rows_per_unit: int) -> list[str]:
+def online_sentences(*, rows: int, epsilon: float, queries: int, cells: int, neighbours: str, rows_per_unit: int) -> list[str]:
     """What a plan says about so many online queries: noise of its own on each, and what nobody can beat."""
     alone = laplace_error(rows, epsilon, queries=queries) * rows * rows_per_unit
     if queries == 1:
         return [f"One answer with noise of its own would be off by up to {alone:,.4g} rows (95%)."]
     out = [f"Noise of its own on each of {queries:,} answers would be off by up to {alone:,.4g} rows (95%)."]
-    size = min(log2_bound(queries), cells, 2 * rows)
-    if size:
-        least = dimension_lower_bound(size, epsilon)
-        out.append(
-            f"{2**size:,} queries can ask for every set of {size} cells: for those nobody can do better than {least:.2g} rows "
-            "(theorem 27)."
-        )
-    return out
+    size = min(log2_bound(queries), cells)
+    return out + limit_sentence(
+        size,
+        epsilon,
+        f"over the {2**size:,} sets of {size} cells",
+        "theorem 27; so many queries can ask for all of them",
+        neighbours=neighbours,
+        rows=rows,
+        rows_per_unit=rows_per_unit,
+    )
 
 
 def _smallest_accuracy(n: int, needed: Callable[[float], int]) -> float:

@@ -82,7 +82,7 @@ class TestPlan:
         assert sum(parts) == 1
         assert parts[0] == Fraction(1, 48)
         assert Fraction(plan.facts["split_scale"]) == 4 * 8 / Fraction(47, 48)
-        assert "Nobody can do better" in plan.text()
+        assert "Nobody can keep the largest error over all intervals" in plan.text()
 
     @pytest.mark.parametrize("tree", ["privtree", "dyadic", "binary-search"])
     def test_a_plan_can_be_made_again_from_its_parameters(self, tree: Any) -> None:
@@ -195,7 +195,8 @@ class TestAudit:
 class TestRelease:
     @pytest.mark.parametrize("tree", ["privtree", "dyadic", "binary-search"])
     def test_ranges_are_near_the_truth(self, curator: dp.Curator, tree: Any) -> None:
-        release: Any = curator.publish(IntervalTree(columns=["x"], tree=tree), epsilon=8, seed=1)
+        # 4,000 rows are few for the search of the thesis, so it aims at a coarse answer
+        release: Any = curator.publish(IntervalTree(columns=["x"], tree=tree, accuracy="1/2"), epsilon=8, seed=1)
         x = table()["x"].to_numpy()
         truth = int(((x >= 3) & (x <= 5)).sum())
         found = release.count(3, 5)

@@ -84,7 +84,6 @@ class Halfspaces(Mechanism):
         enough = theory.halfspace_log10_sample_size(0.1, 0.05, 0.1, float(cost.epsilon), bits=bits, columns=len(names) + 1)
         # the corner of the grid and its neighbours along each column that has two positions lie on no common hyperplane
         shattered = 1 + sum(grid.bits > 0 for grid in grids)
-        least = theory.dimension_lower_bound(shattered, float(cost.epsilon))
         facts: dict[str, Any] = {
             "grid": [grid.to_json() for grid in grids],
             "sensitivity": str(sensitivity),
@@ -104,8 +103,15 @@ class Halfspaces(Mechanism):
             f"Theorem 11 (error 0.1, margin 0.1) asks for k = {asked['k']:,}, m = {asked['m']:,} and a net of "
             f"10^{asked['log10_net']:,.0f} directions, with 10^{enough:,.0f} rows; those are out of reach, so its promise does "
             "not hold here.",
-            f"Nobody can do better than {least:.2g} rows for all halfspaces without a margin (theorem 27, VC dimension "
-            f"{shattered}).",
+            *theory.limit_sentence(
+                shattered,
+                float(cost.epsilon),
+                "over all halfspaces without a margin",
+                f"theorem 27, VC dimension {shattered}",
+                neighbours=schema.neighbours,
+                rows=rows,
+                rows_per_unit=schema.unit.max_rows,
+            ),
         ]
         warnings = []
         if not sectors.lossless:

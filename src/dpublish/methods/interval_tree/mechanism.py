@@ -102,7 +102,11 @@ class IntervalTree(Mechanism):
         sentences += self._tree_facts(facts, shape, schema, cost.epsilon, share, looks)
         if rows is not None:
             sentences += theory.interval_sentences(
-                rows=rows, epsilon=float(cost.epsilon), bits=shape.total_bits, columns=len(names)
+                rows=rows,
+                epsilon=float(cost.epsilon),
+                bits=shape.bits,
+                neighbours=schema.neighbours,
+                rows_per_unit=schema.unit.max_rows,
             )
         warnings = [f"Rows without a value of '{name}' are left out." for name in names if schema.column(name).missing]
         return Plan(
@@ -200,9 +204,8 @@ class IntervalTree(Mechanism):
             )
         if rows is not None:
             # boxes at depth k hold about k * decay points, so their number is at most about this
-            boxes_guess = int(max(1, min(facts["positions"], 2 * rows / (calibration.decay * shape.depth / 2))))
-            listed = np.arange(min(boxes_guess, MAX_CELLS) + 1, dtype=np.int64)
-            _, spread = best_for_ranges(listed, fixed=facts["total"] is not None)
+            boxes_guess = int(max(1, min(facts["positions"], 2 * rows / (calibration.decay * shape.depth / 2), MAX_CELLS)))
+            spread = typical_spread(shape, boxes_guess, fixed=facts["total"] is not None)
             error = spread * math.sqrt(laplace_cumulants(sensitivity / counts)[0])
             facts.update(expected_boxes=boxes_guess, expected_error=error)
             lines.append(f"With at most about {boxes_guess:,} boxes, a range has a standard error of about {error:,.3g} rows.")
@@ -217,21 +220,35 @@ class IntervalTree(Mechanism):
                 "Add size = ... (replace-one) or nominal_size = ... to [dataset], or use tree = 'privtree'."
             )
         accuracy = exact(self.accuracy, "accuracy")
-        queries = max(shape.fanout, math.ceil(4 * shape.depth / accuracy))
+        # enough for every level to split all boxes that may be split while no answer is far off (theorem 7)
+        splits = max(1, Fraction(40) // (9 * accuracy))
+        queries = shape.fanout * shape.depth * splits
         structure = epsilon * share
         scale = Fraction(queries * schema.unit.max_rows) / structure
         facts.update(
             queries=queries,
             query_scale=str(scale),
-            split_above=math.ceil(accuracy / 4 * rows),
+            split_above=math.floor(3 * accuracy * rows / 10),
             structure_epsilon=str(structure),
             count_epsilon=str(epsilon - structure),
         )
-        needed = theory.interval_sample_size(float(accuracy), 0.05, float(epsilon), shape.depth)
-        return [
-            f"At most {queries:,} interval queries, each with noise of scale {float(scale):,.4g} (theorem 6).",
-            f"Theorem 6 promises an error of {float(accuracy):g} n (with probability 95%) from n = {needed:,} on.",
+        needed = theory.search_sample_size(
+            float(accuracy), 0.05, float(structure), queries=queries, rows_per_unit=schema.unit.max_rows
+        )
+        boxes_guess = min(facts["positions"], 1 + (shape.fanout - 1) * shape.depth * splits, MAX_CELLS)
+        spread = typical_spread(shape, boxes_guess, fixed=facts["total"] is not None)
+        error = spread * math.sqrt(laplace_cumulants(level_sensitivity(schema) / (epsilon - structure))[0])
+        facts.update(needed_rows=needed, expected_boxes=boxes_guess, expected_error=error)
+        crowded = 3 * float(accuracy) / 8
+        lines = [
+            f"At most {queries:,} counts decide where to cut, each with noise of scale {float(scale):,.4g}.",
+            f"From n = {needed:,} on no box of two or more positions holds more than {crowded:.3g} n rows (95%, theorem 7)"
+            + (f": an interval loses at most {2 * crowded:.3g} n to the two that it cuts." if len(shape.grids) == 1 else ".")
+            + f" Noise adds a standard error of about {error:,.3g} rows to a range, with {boxes_guess:,} boxes.",
         ]
+        if len(shape.grids) > 1:
+            lines.append("A range of several columns may cut many boxes: nothing is promised for what it loses to them.")
+        return lines
 
 
 def noisy_tree(noise: Noise, numbers: SparseCounts, plan: Plan) -> Content:
@@ -325,6 +342,16 @@ def best_hierarchy(shape: TreeShape, boxes: Boxes, *, fixed: bool) -> tuple[Hier
     limits = np.array([float(grid.positions) for grid in shape.grids])
     points = np.sort(points, axis=2) * limits[None, :, None]
     return best_for_weights(shape.shares(boxes, points[:, :, 0], points[:, :, 1]), fixed=fixed)
+
+
+def typical_spread(shape: TreeShape, boxes: int, *, fixed: bool) -> float:
+    """The standard error of typical ranges over so many boxes, in units of that of one count."""
+    if len(shape.grids) == 1:
+        return best_for_ranges(np.arange(boxes + 1, dtype=np.int64), fixed=fixed)[1]
+    depth = 1
+    while depth < shape.depth and (1 << shape.used_bits[depth]) < boxes and (1 << shape.used_bits[depth + 1]) <= MAX_CELLS:
+        depth += 1
+    return best_hierarchy(shape, equal_cells(shape, depth), fixed=fixed)[1]
 
 
 def cell_depth(shape: TreeShape, most: int) -> int:

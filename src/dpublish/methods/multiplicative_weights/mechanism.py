@@ -70,7 +70,10 @@ class MultiplicativeWeights(Mechanism):
         )
         sensitivity = Fraction(request.queries.unit * schema.unit.max_rows)
         step = cost.epsilon / (2 * rounds)
-        laplace = theory.laplace_error(request.rows, epsilon, queries=request.count)
+        # one row is in one cell of each marginal, so the answers together move by far less than their number
+        moved = theory.class_sensitivity(table, neighbours=schema.neighbours, rows_per_unit=schema.unit.max_rows)
+        moved /= request.queries.unit
+        laplace = theory.laplace_error(request.rows, epsilon, queries=request.count, sensitivity=moved) * request.rows
         facts: dict[str, Any] = {
             "rounds": rounds,
             "queries": request.count,
@@ -97,11 +100,18 @@ class MultiplicativeWeights(Mechanism):
             sentences=(
                 f"{request.queries.describe(request.domain)} over {universe:,} cells, learned in {rounds} rounds.",
                 f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
-                f"Each answer has noise of scale {float(Fraction(facts['answer_scale'])):,.4g} rows; asking all queries would "
-                f"need {request.count / epsilon * schema.unit.max_rows:,.4g} (largest error about {laplace:.2g} n).",
+                f"Each answer has noise of scale {float(Fraction(facts['answer_scale'])):,.4g} rows. With noise of its own "
+                f"every query would need a scale of {moved / epsilon:,.4g}, as a unit moves all {request.count:,} by at most "
+                f"{moved:,.4g} together; the largest error would be about {laplace:,.4g} rows (95%).",
                 f"Theory (theorem 2.2 of the paper, for the average of plain updates) promises {rate}. The release has the "
                 "weights of the last round instead, and states a bound for them (95%) that it finds from its noisy answers.",
-                *theory.class_sentences(some_queries(table) / request.queries.unit, rows=request.rows, epsilon=epsilon),
+                *theory.class_sentences(
+                    some_queries(table) / request.queries.unit,
+                    rows=request.rows,
+                    epsilon=epsilon,
+                    neighbours=schema.neighbours,
+                    rows_per_unit=schema.unit.max_rows,
+                ),
             ),
         )
 

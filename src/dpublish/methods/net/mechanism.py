@@ -117,7 +117,13 @@ class Net(Mechanism):
                 f"With n = {request.rows:,} and epsilon = {epsilon:g}, expect every query within {bound:,.0f} rows (95%): "
                 f"{resolution * request.rows:,.0f} since {points} points are coarse, {lost:,.0f} for privacy.",
                 f"{theorem} asks for n = {needed:,} rows for an error of 10%.",
-                *theory.class_sentences(some_queries(table) / request.queries.unit, rows=request.rows, epsilon=epsilon),
+                *theory.class_sentences(
+                    some_queries(table) / request.queries.unit,
+                    rows=request.rows,
+                    epsilon=epsilon,
+                    neighbours=schema.neighbours,
+                    rows_per_unit=schema.unit.max_rows,
+                ),
             ),
         )
 

@@ -330,13 +330,14 @@ class OnlineMechanism(Checked, abc.ABC):
             f"{facts['hard_answer_scale']:,.4g} rows; then the session ends.",
         ]
 
-    def theory_sentences(self, cost: Cost, facts: Mapping[str, Any]) -> list[str]:
+    def theory_sentences(self, schema: Schema, cost: Cost, facts: Mapping[str, Any]) -> list[str]:
         """What theory says about as many queries as are expected."""
         return theory.online_sentences(
             rows=int(facts["rows"]),
             epsilon=float(cost.epsilon),
             queries=self.max_queries,
             cells=int(facts["domain_size"]),
+            neighbours=schema.neighbours,
             rows_per_unit=int(facts["max_rows_per_unit"]),
         )
 

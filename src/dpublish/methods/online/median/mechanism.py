@@ -102,7 +102,7 @@ class MedianMechanism(OnlineMechanism):
             f"An easy answer is the median of {SAMPLES if self.hypotheses == 'sampled' else 'all'} hypotheses; it is within "
             f"{float(accuracy * rows):,.4g} rows ({float(accuracy):.3g} of all) with probability {self.level:g}.",
             *self._theorem_18(float(cost.epsilon), float(accuracy), facts),
-            *self.theory_sentences(cost, facts),
+            *self.theory_sentences(schema, cost, facts),
         ]
         return Plan(
             method=self.method,

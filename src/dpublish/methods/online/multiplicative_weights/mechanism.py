@@ -80,7 +80,7 @@ class OnlineMultiplicativeWeights(OnlineMechanism):
             *self.common_sentences(schema, cost, facts),
             f"An easy answer comes from one histogram; it is within {float(wanted * rows):,.4g} rows "
             f"({float(wanted):.3g} of all) with probability {self.level:g}.",
-            *self.theory_sentences(cost, facts),
+            *self.theory_sentences(schema, cost, facts),
         ]
         return Plan(
             method=self.method,
