@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from dpublish.privacy.plan import Plan as Plan
     from dpublish.releases.base import Release as Release
     from dpublish.releases.base import open_release as open_release
+    from dpublish.releases.bundle.signing_key import SigningKey as SigningKey
     from dpublish.releases.bundle.verify import verify_bundle as verify_bundle
     from dpublish.sources.sources import SqlSource as SqlSource
     from dpublish.workloads import theory as theory
@@ -82,6 +83,7 @@ _CURATOR = {
     "OnlineSession": "dpublish.curator.sessions.session",
     "Plan": "dpublish.privacy.plan",
     "Schema": "dpublish.declare.schema",
+    "SigningKey": "dpublish.releases.bundle.signing_key",
     "SqlSource": "dpublish.sources.sources",
     "draft_schema": "dpublish.curator.draft",
     "local": "dpublish.local",

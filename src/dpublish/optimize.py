@@ -5,7 +5,7 @@
                                    ledger="sqlite:///clinic.ledger", budget=dp.Budget(epsilon=3))
 
 Every function goes through the same gate and ledger as `Curator.publish`: the request is checked, the ledger debited, and only
-then are rows read. `ledger`, `budget`, `key`, `out`, `overwrite`, `store` and `seed` mean what they mean there.
+then are rows read. `ledger`, `budget`, `key`, `out`, `overwrite`, `store`, `signing_key` and `seed` mean what they mean there.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from dpublish.methods.solvers.set_cover.mechanism import SetCover
 from dpublish.methods.solvers.vertex_cover.mechanism import VertexCover
 from dpublish.privacy.cost import Budget
 from dpublish.privacy.plan import Plan
+from dpublish.releases.bundle.signing_key import SigningKey
 from dpublish.releases.solution.release import SolutionRelease
 
 __all__ = [
@@ -82,6 +83,7 @@ class Payment(TypedDict, total=False):
     out: str | Path | None
     overwrite: bool
     store: str | Path | None
+    signing_key: SigningKey | str | Path | None
     seed: int | None
     progress: Progress | None
 
@@ -205,6 +207,7 @@ def publish(mechanism: Mechanism, source: object, default_name: str, **payment: 
         ledger=cast(Any, given.pop("ledger")),
         budget=cast(Any, given.pop("budget", None)),
         store=cast(Any, given.pop("store", None)),
+        signing_key=cast(Any, given.pop("signing_key", None)),
     )
     release = curator.publish(mechanism, **cast(Any, given))
     assert isinstance(release, SolutionRelease)

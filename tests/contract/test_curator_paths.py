@@ -92,6 +92,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / f"{CANARY}-table.toml").write_text(every_kind.TABLE)
     (folder / f"{CANARY}-sets.toml").write_text(every_kind.BASKETS)
     (folder / f"{CANARY}-baskets.txt").write_text("bread milk\nbread\nbeer wine\n" * 200)
+    dp.SigningKey.new("The clinic").save(folder / f"{CANARY}.key")
     monkeypatch.chdir(folder)
     return folder
 
@@ -102,6 +103,7 @@ def curator(home: Path, data: str, schema: str) -> dp.Curator:
         home / f"{CANARY}-{schema}.toml",
         ledger=home / f"{CANARY}-{schema}.ledger",
         budget=dp.Budget(epsilon=1000),
+        signing_key=home / f"{CANARY}.key",
     )
 
 

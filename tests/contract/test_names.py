@@ -44,6 +44,7 @@ EXPECTED = {
         "RandomSubsets",
         "Schema",
         "SetPartition",
+        "SigningKey",
         "SqlSource",
         "theory",
     },

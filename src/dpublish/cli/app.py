@@ -12,6 +12,7 @@ from dpublish.cli import (
     audit,
     demo,
     export,
+    key,
     ledger,
     local,
     methods,
@@ -59,6 +60,7 @@ app.command("predict", rich_help_panel=ANALYST)(predict.predict)
 app.command("report", rich_help_panel=ANALYST)(report.report)
 app.add_typer(schema.app, name="schema", rich_help_panel=CURATOR)
 app.add_typer(ledger.app, name="ledger", rich_help_panel=CURATOR)
+app.add_typer(key.app, name="key", rich_help_panel=CURATOR)
 app.add_typer(online.app, name="online", rich_help_panel=CURATOR)
 app.add_typer(local.app, name="local", rich_help_panel=CURATOR)
 app.command("verify", rich_help_panel=AUDITOR)(verify.verify)

@@ -22,6 +22,15 @@ Setting = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="A setting of the method, for example 'columns=age,income'. Repeatable."),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file that --out names, if there is one.")]
+SignWith = Annotated[
+    Path | None,
+    typer.Option(
+        "--sign-with",
+        metavar="FILE",
+        envvar="DPUBLISH_SIGNING_KEY",
+        help="Sign the release with this key, which 'dpublish key new' makes.",
+    ),
+]
 Epsilon = Annotated[str | None, typer.Option("--epsilon", "-e", metavar="NUMBER", help="Cost, as 0.5 or 1/2. Read exactly.")]
 Delta = Annotated[str | None, typer.Option("--delta", metavar="NUMBER", help="Cost, for methods that need a delta.")]
 Rho = Annotated[str | None, typer.Option("--rho", metavar="NUMBER", help="Cost in zCDP, instead of epsilon.")]

@@ -22,6 +22,7 @@ from dpublish.cli.options import (
     Rho,
     SchemaFile,
     Setting,
+    SignWith,
     allowance_of,
     method_of,
     numbers_of,
@@ -61,6 +62,7 @@ def release(
             help="Where sealed releases are kept for --key; by default beside an SQLite ledger, else in ./dpublish-releases.",
         ),
     ] = None,
+    sign_with: SignWith = None,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
@@ -72,6 +74,7 @@ def release(
     import warnings
 
     from dpublish.cli import screen
+    from dpublish.cli.key import unlocked
     from dpublish.curator.gate import Curator
     from dpublish.declare.schema import Schema
     from dpublish.ledger import open_ledger
@@ -82,12 +85,13 @@ def release(
     source = source_of(data, database)
     allowance = allowance_of(budget, budget_delta)
     amounts = numbers_of(epsilon=epsilon, delta=delta, rho=rho)
+    signing_key = unlocked(sign_with) if sign_with is not None else None
     with warnings.catch_warnings(), screen.muted() as terminal, screen.steps(quiet=json, terminal=terminal) as progress:
         # a library's warning may quote a cell
         warnings.simplefilter("ignore")
         facts = Schema.read(schema)
         with open_ledger(ledger, budget=allowance, name=name, create=allowance is not None) as account:
-            curator = Curator(source, facts, ledger=account, store=store or store_of(ledger, name))
+            curator = Curator(source, facts, ledger=account, store=store or store_of(ledger, name), signing_key=signing_key)
             made = curator.publish(mechanism, **amounts, key=key, out=out, overwrite=overwrite, progress=progress)
             left = account.status()
     if json:
@@ -95,6 +99,8 @@ def release(
         return
     screen.say(f"Released {out}", style="bold green")
     screen.facts(_lines(made, left))
+    if sign_with is not None and not made.signatures:
+        screen.note(f"It is not signed: it was made before, without a key. 'dpublish key sign {out}' signs it.")
     if not made.manifest["publishable"]:
         screen.note("This release was made with fixed noise, for tests. It protects nobody: do not publish it.")
 
@@ -118,6 +124,7 @@ def _document(made: Release, out: Path, left: Status) -> dict[str, Any]:
         "cost": manifest["privacy"]["cost"],
         "publishable": manifest["publishable"],
         "receipt": manifest["receipt"],
+        "signatures": [one.facts() for one in made.signatures],
         "budget": {"cap": left.cap.to_json(), "spent": left.spent.to_json(), "remaining": left.remaining.to_json()},
     }
 
@@ -133,6 +140,7 @@ def _lines(made: Release, left: Status) -> list[tuple[str, str]]:
         ("cost", Cost.from_json(manifest["privacy"]["cost"]).describe()),
         ("protects", f"{manifest['privacy']['unit']} ({manifest['privacy']['neighbours']})"),
         ("key", str(manifest["receipt"]["key"])),
+        *(("signed by", one.describe()) for one in made.signatures),
         ("budget left", left.remaining.describe()),
         ("next", f"dpublish {', '.join(verbs_for(made))}"),
     ]

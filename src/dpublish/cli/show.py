@@ -11,16 +11,18 @@ if TYPE_CHECKING:
 
 
 def show(release: ReleaseFile, json: Json = False) -> None:
-    """Show what a release holds, what it cost and what it promises. With --json: the whole manifest."""
+    """Show what a release holds, what it cost, what it promises and who signed it. With --json: the manifest and signatures."""
     from dpublish.cli import screen
     from dpublish.releases.base import open_release
 
     opened = open_release(release)
     manifest = opened.manifest
     if json:
-        screen.write_json(manifest)
+        signatures = [one.facts() for one in opened.signatures]
+        screen.write_json({**manifest, "signatures": signatures} if signatures else manifest)
         return
-    screen.facts(_facts(manifest), title=f"{manifest['method']} of '{manifest['dataset']}'")
+    signed = [("signed by", one.describe()) for one in opened.signatures] or [("signed by", "nobody")]
+    screen.facts([*_facts(manifest), *signed], title=f"{manifest['method']} of '{manifest['dataset']}'")
     screen.say("")
     screen.say(opened.privacy, style=None if manifest["publishable"] else "bold red")
     if manifest.get("domain"):

@@ -17,6 +17,7 @@ from dpublish.cli.options import (
     NewBudgetDelta,
     Overwrite,
     Setting,
+    SignWith,
     allowance_of,
     numbers_of,
     settings_of,
@@ -90,6 +91,7 @@ def solve(
     key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="The same key again gives the same bytes.")] = None,
     name: LedgerName = "default",
     title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Name of the data in the release.")] = None,
+    sign_with: SignWith = None,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
@@ -100,6 +102,7 @@ def solve(
     import warnings
 
     from dpublish.cli import screen
+    from dpublish.cli.key import unlocked
     from dpublish.cli.release import store_of
     from dpublish.counting.graphs import open_structure
     from dpublish.errors import PrivateSideError, PublishError
@@ -111,6 +114,7 @@ def solve(
     mechanism, shape = _mechanism(problem, public, form, k, settings_of(setting))
     names = row_names(mechanism)
     allowance = allowance_of(budget, budget_delta)
+    signing_key = unlocked(sign_with) if sign_with is not None else None
     failure: PublishError | None = None
     with warnings.catch_warnings(), screen.muted() as terminal, screen.steps(quiet=json, terminal=terminal) as progress:
         warnings.simplefilter("ignore")
@@ -118,7 +122,7 @@ def solve(
             with open_ledger(ledger, budget=allowance, name=name, create=allowance is not None) as account:
                 made = publish(
                     mechanism, open_structure(data, shape, names), title or problem.value, ledger=account, out=out, key=key,
-                    store=store_of(ledger, name), overwrite=overwrite,
+                    store=store_of(ledger, name), overwrite=overwrite, signing_key=signing_key,
                     progress=progress, **numbers_of(epsilon=epsilon, delta=delta),
                 )  # fmt: skip
                 left = account.status()
@@ -129,10 +133,12 @@ def solve(
     if failure is not None:
         raise failure
     if json:
-        screen.write_json({"out": out, **made.to_json(), "remaining": left.remaining.to_json()})
+        signatures = [one.facts() for one in made.signatures]
+        screen.write_json({"out": out, **made.to_json(), "signatures": signatures, "remaining": left.remaining.to_json()})
         return
     screen.say(f"Released {out}", style="bold green")
-    screen.facts([*made.summary().items(), *_cutting(names, shape), ("budget left", left.remaining.describe())])
+    signed = [("signed by", one.describe()) for one in made.signatures]
+    screen.facts([*made.summary().items(), *_cutting(names, shape), *signed, ("budget left", left.remaining.describe())])
 
 
 def _cutting(names: Labels, shape: Shape) -> list[tuple[str, str]]:

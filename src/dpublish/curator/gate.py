@@ -30,6 +30,7 @@ from dpublish.privacy.cost import Budget, Cost, exact, positive
 from dpublish.privacy.plan import Plan
 from dpublish.privacy.statement import privacy_statement
 from dpublish.releases.bundle.archive import SUFFIX
+from dpublish.releases.bundle.signing_key import SigningKey
 
 if TYPE_CHECKING:
     from dpublish.curator.sessions.session import OnlineSession
@@ -58,6 +59,7 @@ class Curator:
     ledger : URL or path of the ledger that is debited, or an open `Ledger`.
     budget : the cap of a new ledger; an existing ledger keeps its own, and must agree with one given here.
     store : folder that keeps every sealed release, so that the same key gives the same bytes again.
+    signing_key : a `SigningKey`, or the path of one without a passphrase; every release is then signed with it.
     """
 
     def __init__(
@@ -68,8 +70,11 @@ class Curator:
         ledger: str | Path | Ledger,
         budget: Budget | None = None,
         store: str | Path | None = None,
+        signing_key: SigningKey | str | Path | None = None,
     ) -> None:
         self._data = data
+        # read and unlocked here, so that nothing is paid for what cannot be signed
+        self._signing_key = SigningKey.read(signing_key) if isinstance(signing_key, str | Path) else signing_key
         self.schema = schema if isinstance(schema, Schema) else Schema.read(schema)
         if isinstance(ledger, Ledger):
             self.ledger = ledger
@@ -198,12 +203,15 @@ class Curator:
     def _seal(self, plan: Plan, receipt: Receipt, content: Content, noise: Noise, target: Path) -> None:
         from dpublish.releases.bundle.archive import MANIFEST, write_container
         from dpublish.releases.bundle.bundle import pack_bundle
+        from dpublish.releases.bundle.signatures import SIGNATURES, write_signatures
         from dpublish.releases.frames import frame_of
 
         tables = {name: frame_of(columns) for name, columns in content.tables.items()}
         manifest = build_manifest(plan, receipt, content, publishable=noise.publishable)
         try:
             members = pack_bundle(manifest, tables)
+            if self._signing_key is not None:
+                members[SIGNATURES] = write_signatures([self._signing_key.sign(members[MANIFEST])])
             digest = write_container(target, members, overwrite=False, owned=True)
         except BundleError as error:
             raise PublishError(f"{error} The budget is spent; nothing was published.") from None
@@ -414,14 +422,15 @@ def require_ending(out: str | Path | None) -> None:
 
 
 def same_release(out: Path, target: Path) -> bool:
-    """Whether `out` holds the stored release: the same bytes, or a folder with the same manifest."""
+    """Whether `out` holds the stored release: the same bytes, or, in a folder or signed since, the same manifest."""
     from dpublish.releases.bundle.archive import file_digest
     from dpublish.releases.bundle.bundle import read_bundle
 
     try:
-        if out.is_dir():
-            return read_bundle(out).manifest_sha256 == read_bundle(target).manifest_sha256
-        return out.is_file() and target.is_file() and file_digest(out) == file_digest(target)
+        if out.is_file() and target.is_file() and file_digest(out) == file_digest(target):
+            return True
+        found = read_bundle(out)
+        return (out.is_dir() or bool(found.signatures)) and found.manifest_sha256 == read_bundle(target).manifest_sha256
     except (OSError, PublishError):
         return False
 

@@ -273,6 +273,7 @@ def verification(release: Release) -> str:
             for key, label in (("sha256", "release file"), ("manifest_sha256", "manifest"))
             if key in facts
         ]
+    rows += [("signed by", one.describe()) for one in release.signatures]
     rows += [(name, str(entry["sha256"])) for name, entry in manifest.get("files", {}).items()]
     receipt = {str(key): value for key, value in manifest["receipt"].items() if isinstance(value, str | int)}
     rows += [(f"ledger receipt: {key}", str(value)) for key, value in receipt.items()]

@@ -6,7 +6,7 @@ import abc
 import html
 import importlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -16,6 +16,7 @@ from dpublish.errors import BundleError, QueryError, did_you_mean
 from dpublish.privacy.statement import correction
 from dpublish.releases.bundle.bundle import read_bundle, write_bundle
 from dpublish.releases.bundle.manifest import check_manifest, read_cost
+from dpublish.releases.bundle.signatures import Signature
 from dpublish.releases.bundle.verify import Verification, verify_bundle
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class Release(abc.ABC):
         self.manifest = manifest
         self.tables = dict(tables)
         self.path = path
+        self.signatures: tuple[Signature, ...] = ()
+        """Who signed the file that this was opened from; every one was checked."""
 
     @classmethod
     @abc.abstractmethod
@@ -106,15 +109,19 @@ class Release(abc.ABC):
         return bool(self.manifest["publishable"])
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> str:
-        """Write the release; returns the SHA-256 to quote. See `write_bundle`."""
-        digest = write_bundle(path, self.manifest, self.tables, overwrite=overwrite)
+        """Write the release; returns the SHA-256 to quote. See `write_bundle`. Signatures of this very content go with it."""
+        digest = write_bundle(path, self.manifest, self.tables, overwrite=overwrite, signatures=self.signatures)
         self.path = Path(path)
         return digest
 
-    def verify(self) -> Verification:
-        """Check the file this release was opened from or saved to; before that, the content in memory."""
+    def verify(self, *, signer: str | Path | Sequence[str | Path] | None = None) -> Verification:
+        """Check the file this release was opened from or saved to; before that, the content in memory. `signer` as in
+        `verify_bundle`.
+        """
         if self.path is not None:
-            return verify_bundle(self.path)
+            return verify_bundle(self.path, signer=signer)
+        if signer is not None:
+            return Verification(ok=False, problems=("A release that is in no file is not signed. Save it and open it.",))
         try:
             check_manifest(self.manifest, sealed=False)
             self.check(self.manifest, self.tables)
@@ -168,4 +175,6 @@ def open_release(path: str | Path) -> Release:
     """Open a release file or folder, checking hashes and content."""
     bundle = read_bundle(path)
     kind = release_class(bundle.manifest["kind"])
-    return kind(bundle.manifest, {name: bundle.table(name) for name in bundle.names}, path=Path(path))
+    release = kind(bundle.manifest, {name: bundle.table(name) for name in bundle.names}, path=Path(path))
+    release.signatures = bundle.signatures
+    return release

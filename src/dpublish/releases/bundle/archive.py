@@ -21,6 +21,7 @@ from typing import IO
 from dpublish.errors import BundleError, InputError
 from dpublish.owned import temporary
 from dpublish.releases.bundle.manifest import TABLE_NAME
+from dpublish.releases.bundle.signatures import SIGNATURES
 
 MANIFEST = "manifest.json"
 SUFFIX = ".dpr"
@@ -68,7 +69,7 @@ def _check_members(path: Path, sizes: Mapping[str, int]) -> None:
     if len(sizes) > MAX_MEMBERS:
         raise BundleError(f"'{path}' has more than {MAX_MEMBERS} files.")
     for name, size in sizes.items():
-        if name != MANIFEST and not TABLE_NAME.fullmatch(name):
+        if name not in (MANIFEST, SIGNATURES) and not TABLE_NAME.fullmatch(name):
             raise BundleError(f"'{path}' holds a file that does not belong in a release: {name[:80]!r}.")
         if size > MAX_FILE_BYTES:
             raise BundleError(f"'{name}' has {size} bytes; at most {MAX_FILE_BYTES} are read.")
@@ -165,6 +166,21 @@ def write_container(path: Path, members: Mapping[str, bytes], *, overwrite: bool
     return digest
 
 
+def write_member(folder: Path, name: str, content: bytes) -> None:
+    """Put one member into a folder, in one step, in the place of an older one."""
+    try:
+        with temporary(folder, owned=False) as fresh:
+            with fresh.open("r+b") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            fresh.replace(folder / name)
+        _flush_folder(folder)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise BundleError(f"'{name}' could not be written to '{folder}': {reason}.") from None
+
+
 def _write_file(fresh: Path, members: list[tuple[str, bytes]]) -> str:
     with fresh.open("r+b") as file:
         _write_archive(file, members)
@@ -183,10 +199,11 @@ def _write_archive(file: IO[bytes], members: Iterable[tuple[str, bytes]]) -> Non
             archive.writestr(info, content)
 
 
-def archive_digest(container: Container) -> str:
-    """The SHA-256 of the `.dpr` file that these members make, whatever they are kept in."""
+def archive_digest(container: Container, *, signed: bool) -> str:
+    """The SHA-256 of the `.dpr` file that these members make, whatever they are kept in; with signatures or without."""
+    names = [name for name in in_order(container.sizes) if signed or name != SIGNATURES]
     with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
-        _write_archive(file, ((name, container.read(name)) for name in in_order(container.sizes)))
+        _write_archive(file, ((name, container.read(name)) for name in names))
         file.seek(0)
         digest = hashlib.sha256()
         while part := file.read(1 << 20):

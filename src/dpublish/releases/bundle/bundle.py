@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +12,18 @@ from typing import TYPE_CHECKING, Any
 from dpublish.errors import BundleError
 from dpublish.outputs import as_path
 from dpublish.quiet import quiet_native_code
-from dpublish.releases.bundle.archive import MANIFEST, Container, archive_digest, open_container, write_container
+from dpublish.releases.bundle.archive import (
+    MANIFEST,
+    Container,
+    archive_digest,
+    file_digest,
+    open_container,
+    write_container,
+    write_member,
+)
 from dpublish.releases.bundle.manifest import TABLE_NAME, check_format, check_manifest
 from dpublish.releases.bundle.parquet_pages import Unbelievable, stated_rows
+from dpublish.releases.bundle.signatures import SIGNATURES, Signature, covers, read_signatures, write_signatures
 from dpublish.releases.bundle.strict_json import MAX_BYTES, read_json, write_json
 
 if TYPE_CHECKING:
@@ -34,6 +43,7 @@ class Bundle:
     path: Path
     manifest: Mapping[str, Any]
     manifest_sha256: str
+    signatures: tuple[Signature, ...]
     _container: Container = field(repr=False)
 
     @property
@@ -41,9 +51,17 @@ class Bundle:
         """Table names, without '.parquet'."""
         return tuple(sorted(name.removesuffix(".parquet") for name in self.manifest["files"]))
 
-    def archive_sha256(self) -> str:
-        """The SHA-256 of the `.dpr` file with this content: of a folder too, and whatever else an archive was padded with."""
-        return archive_digest(self._container)
+    def archive_sha256(self, *, signed: bool = True) -> str:
+        """The SHA-256 of the `.dpr` file with this content: of a folder too, and whatever else an archive was padded with.
+
+        Without signatures, it is that of the file before it was signed.
+        """
+        return archive_digest(self._container, signed=signed)
+
+    @property
+    def padded(self) -> bool:
+        """Whether a file holds bytes that belong to none of its members."""
+        return self.path.is_file() and file_digest(self.path) != self.archive_sha256()
 
     def table(self, name: str) -> pl.DataFrame:
         """One table; a `BundleError` unless its bytes, rows and hash are those of the manifest."""
@@ -60,14 +78,24 @@ class Bundle:
 
 
 def write_bundle(
-    path: str | Path, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, overwrite: bool = False
+    path: str | Path,
+    manifest: Mapping[str, Any],
+    tables: Mapping[str, pl.DataFrame],
+    *,
+    overwrite: bool = False,
+    signatures: Sequence[Signature] = (),
 ) -> str:
     """Write a release to `path`: one file when it ends in '.dpr', otherwise a new folder.
 
     The bundle appears whole or not at all. `files` of the manifest is filled in here. Returns the SHA-256 of the file, or of
-    the manifest for a folder. An existing release is left alone unless `overwrite` is true (files only).
+    the manifest for a folder. An existing release is left alone unless `overwrite` is true (files only). Of `signatures`,
+    those are kept that cover what is written.
     """
-    return write_container(as_path(path), pack_bundle(manifest, tables), overwrite=overwrite)
+    members = pack_bundle(manifest, tables)
+    kept = [one for one in signatures if covers(one, members[MANIFEST])]
+    if kept:
+        members[SIGNATURES] = write_signatures(kept)
+    return write_container(as_path(path), members, overwrite=overwrite)
 
 
 def pack_bundle(manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> dict[str, bytes]:
@@ -97,6 +125,25 @@ def copy_bundle(bundle: Bundle, path: str | Path, *, overwrite: bool = False) ->
     return write_container(as_path(path), members, overwrite=overwrite)
 
 
+def add_signature(path: str | Path, sign: Callable[[bytes], Signature]) -> tuple[Signature, ...]:
+    """Sign a release where it stands: all that is checked when one is opened is checked first. Returns all its signatures."""
+    from dpublish.releases.base import open_release
+
+    path = as_path(path)
+    bundle = read_bundle(path)
+    open_release(path)
+    fresh = sign(bundle._container.read(MANIFEST))
+    signatures = (*(one for one in bundle.signatures if one.public_key != fresh.public_key), fresh)
+    content = write_signatures(signatures)
+    if path.is_dir():
+        write_member(path, SIGNATURES, content)
+    else:
+        members = {name: bundle._container.read(name) for name in bundle._container.sizes}
+        owned = not path.stat().st_mode & 0o077
+        write_container(path, {**members, SIGNATURES: content}, overwrite=True, owned=owned)
+    return read_bundle(path).signatures
+
+
 def read_bundle(path: str | Path) -> Bundle:
     """Open a release and check its manifest. Tables are checked when they are read."""
     path = as_path(path)
@@ -107,14 +154,15 @@ def read_bundle(path: str | Path) -> Bundle:
     manifest = read_json(content, MANIFEST)
     check_format(manifest)
     check_manifest(manifest, sealed=True)
-    listed, held = set(manifest["files"]), set(container.sizes) - {MANIFEST}
+    listed, held = set(manifest["files"]), set(container.sizes) - {MANIFEST, SIGNATURES}
     if listed != held:
         odd = sorted(listed ^ held)[0]
         raise BundleError(f"'{odd}' is {'missing from the release' if odd in listed else 'not listed in the manifest'}.")
     for name, entry in manifest["files"].items():
         if entry["bytes"] != container.sizes[name]:
             raise BundleError(f"'{name}' has another size than the manifest says. The release was altered or damaged.")
-    return Bundle(path, manifest, hashlib.sha256(content).hexdigest(), container)
+    signatures = read_signatures(container.read(SIGNATURES), content) if SIGNATURES in container.sizes else ()
+    return Bundle(path, manifest, hashlib.sha256(content).hexdigest(), signatures, container)
 
 
 def read_table(data: bytes, file: str, rows: int, *, tables: int = 1) -> pl.DataFrame:
