@@ -33,11 +33,11 @@ def schema_of(table: MadeUp) -> str:
 def publish(table: MadeUp, epsilon: str, seed: int, settings: dict[str, Any], *, pure: bool) -> tuple[Codes, dict[str, Any]]:
     """The mechanism and the reader, without files."""
     import dpublish as dp
-    from dpublish.methods.joined_histograms.budget import Purse
-    from dpublish.methods.joined_histograms.mechanism import purse_noise
+    from dpublish.methods.joined_histograms.mechanism import budget_law
     from dpublish.models.junction_tree.fit import fit_model
     from dpublish.models.junction_tree.measured import read_measured
     from dpublish.noise.source import SeededNoise
+    from dpublish.privacy.budget_split import BudgetSplit
     from dpublish.privacy.cost import Cost
 
     method = dp.JoinedHistograms(**settings)
@@ -49,7 +49,7 @@ def publish(table: MadeUp, epsilon: str, seed: int, settings: dict[str, Any], *,
     measured = read_measured(plan.domain, content.facts, content.tables)
     model = fit_model(measured.columns, measured.tables, target=measured.target, total=measured.total)
     codes = np.stack(model.sample_codes(len(table.codes), np.random.default_rng(seed)), axis=1)
-    deviation = Purse.for_schema(purse_noise(plan.facts), Fraction(plan.facts["amount"]), plan.schema).deviation(
+    deviation = BudgetSplit(budget_law(plan.facts), Fraction(plan.facts["amount"]), plan.schema.relation).deviation(
         Fraction(plan.facts["pair_share"]) / max(1, len(table.levels) - 2)
     )
     room = len(table.codes) / (float(Fraction(plan.parameters["cell_deviations"])) * deviation) / table.levels[-1]

@@ -36,7 +36,7 @@ def test_a_broken_histogram_is_found(shop: Path, dpublish: Command, monkeypatch:
     """Half the noise that is due: the exact tier must see it, and the command must fail."""
     from fractions import Fraction
 
-    monkeypatch.setattr("dpublish.methods.histogram.mechanism.cell_sensitivity", lambda schema: Fraction(1))
+    monkeypatch.setattr("dpublish.declare.relation.Relation.l1", Fraction(1))
     shown = dpublish("audit", "histogram", "--tier", "exact")
     assert shown.code == 1
     assert "FAILED" in shown.out

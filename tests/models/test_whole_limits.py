@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from dpublish.models.integer_limits import counts_between, half_width, quantile, whole_rows
-from dpublish.models.junction_tree.measured import laplace_variance
 from dpublish.models.thresholded_counts import laplace_cumulants, spread_quantile
+from dpublish.privacy.budget_split import laplace_variance
 
 SCALES = (0.05, 0.1, 0.18, 0.21, 0.22, 0.27, 0.3, 0.36, 0.4, 0.47, 0.51, 0.6, 0.78, 1.0, 1.48, 2.5, 4.0, 7.0, 8.25)
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.9999)

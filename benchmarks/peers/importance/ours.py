@@ -14,8 +14,9 @@ import numpy as np
 from settings import setting
 
 from dpublish.methods.importance_weights.mechanism import ImportanceWeights
-from dpublish.methods.importance_weights.records import read_purse
+from dpublish.methods.importance_weights.records import read_amounts
 from dpublish.noise.source import SeededNoise
+from dpublish.privacy.budget_split import BudgetSplit
 from dpublish.privacy.cost import Cost
 
 DELTA = "1e-9"
@@ -43,11 +44,11 @@ def main() -> None:
     table, facts = content.tables["coefficients"], content.facts
     axes = [[place] for place in range(len(given.names))] + [list(pair) for pair in facts["pairs"]]
     groups, values = np.asarray(table["group"]), np.asarray(table["value"], dtype=float)
-    purse = read_purse(plan.facts["purse"])
-    amounts = [*purse.tables, *[purse.pair_table] * (len(axes) - len(purse.tables))]
+    steps = read_amounts(plan.facts["purse"], BudgetSplit.of(plan.cost, plan.schema.relation))
+    amounts = [*steps.tables, *[steps.pair_table] * (len(axes) - len(steps.tables))]
     parts: dict[str, Any] = {"tables": len(axes)}
     for i, axis in enumerate(axes):  # what was bought, for a peer to fit too
-        parts |= {f"table{i}": values[groups == i], f"columns{i}": axis, f"sigma{i}": purse.variance(amounts[i]) ** 0.5}
+        parts |= {f"table{i}": values[groups == i], f"columns{i}": axis, f"sigma{i}": steps.variance(amounts[i]) ** 0.5}
     weights = np.asarray(content.tables["weights"]["weight"])
     np.savez(target, weights=weights, pairs=len(facts["pairs"]), megabytes=_peak(), **timing, **parts)
 

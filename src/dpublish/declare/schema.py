@@ -31,10 +31,10 @@ from typing import Any, Literal, cast, get_args
 
 from dpublish.declare.columns import Column, read_column
 from dpublish.declare.domain import Domain, lei_bins, resolve_axis
+from dpublish.declare.relation import Neighbours, Relation
 from dpublish.declare.spelling import BLANKS
 from dpublish.errors import SchemaError, did_you_mean
 
-Neighbours = Literal["replace-one", "add-remove-one"]
 NEIGHBOURS: tuple[str, ...] = get_args(Neighbours)
 
 DRAFT_STAMP = """\
@@ -101,6 +101,11 @@ class Schema:
         if not isinstance(text, str):
             raise SchemaError(f"{where} must be a text in TOML, not {type(text).__name__}.")
         return _read(_toml_of(text, where), folder or Path())
+
+    @property
+    def relation(self) -> Relation:
+        """Which data sets are neighbours, and how far one unit moves a count."""
+        return Relation(self.neighbours, self.unit.max_rows)
 
     @property
     def size_or_nominal(self) -> int | None:

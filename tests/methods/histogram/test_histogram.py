@@ -13,7 +13,7 @@ from scipy import stats
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError, SchemaError
 from dpublish.methods.base import Content, SparseCounts
-from dpublish.methods.histogram.mechanism import Histogram, cell_sensitivity, total_is_public
+from dpublish.methods.histogram.mechanism import Histogram, total_is_public
 from dpublish.methods.thresholds import laplace_deviation, smallest_threshold, survival_probability
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost
@@ -54,8 +54,8 @@ class TestPlan:
 
     def test_rows_of_a_unit_multiply_the_sensitivity(self) -> None:
         many = 'unit = "person"\nmax_rows_per_unit = 3\n'
-        assert cell_sensitivity(schema_of(many + "size = 10")) == 6
-        assert cell_sensitivity(schema_of(many + 'neighbours = "add-remove-one"')) == 3
+        assert schema_of(many + "size = 10").relation.l1 == 6
+        assert schema_of(many + 'neighbours = "add-remove-one"').relation.l1 == 3
 
     def test_threshold_is_the_papers(self) -> None:
         plan = Histogram(columns=["a"]).plan(schema_of("size = 48842"), Cost.pure("1/10"))

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from dpublish.declare.domain import Axis
-from dpublish.methods.importance_weights.moments import Law, Purse
-from dpublish.methods.importance_weights.records import purse_facts
+from dpublish.declare.relation import Relation
+from dpublish.methods.importance_weights.moments import Amounts
+from dpublish.methods.importance_weights.records import amounts_facts
 from dpublish.models.weight_features import WeightFeatures
+from dpublish.privacy.budget_split import BudgetSplit, Law
 from dpublish.releases.weighted_rows.counts import read_counts
 
 AXES = tuple(Axis(name, "categorical", levels=("x", "y", "z")) for name in "abc")
@@ -27,14 +29,15 @@ def read(purse: Any) -> Any:
 @pytest.mark.parametrize("replaced", [True, False])
 def test_variances(law: Law, replaced: bool) -> None:
     tables = (Fraction(1, 7), Fraction(2, 7), Fraction(1, 3), Fraction(1, 5))
-    purse = Purse(
-        law=law, tables=tables, set_choice=Fraction(0), pair_choice=Fraction(1, 60), pair_table=Fraction(3, 40), unit_rows=3,
-        replaced=replaced,
+    relation = Relation("replace-one" if replaced else "add-remove-one", 3)
+    amounts = Amounts(
+        budget=BudgetSplit(law, Fraction(1), relation), tables=tables, set_choice=Fraction(0), pair_choice=Fraction(1, 60),
+        pair_table=Fraction(3, 40),
     )  # fmt: skip
-    found = read(purse_facts(purse))
+    found = read(amounts_facts(amounts))
     assert found.noise == law
     assert found.total == 90
-    wanted = [purse.variance(amount) for amount in (*tables, purse.pair_table)]
+    wanted = [amounts.variance(amount) for amount in (*tables, amounts.pair_table)]
     assert [one.variance for one in (*found.columns, *found.tables)] == pytest.approx(wanted, rel=1e-5)
     assert found.tables[1].columns == (1, 2)
     assert found.tables[1].counts[1, 0, 0] == 9 + 9 + 3

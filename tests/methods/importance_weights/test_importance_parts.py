@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dpublish.declare.domain import Axis
+from dpublish.declare.relation import ROOT_TWO, Relation
 from dpublish.errors import PlanError
 from dpublish.methods.erm.design import Design
 from dpublish.methods.erm.losses import LogisticLoss
 from dpublish.methods.erm.solver import Problem, certified_length, minimise
 from dpublish.methods.importance_weights.balanced import BalancedSetting, for_gaussian, for_objective, for_output
-from dpublish.methods.importance_weights.moments import ROOT_TWO, Purse, candidate_pairs, table_counts
-from dpublish.methods.importance_weights.planning import Money, default_rounds, split
+from dpublish.methods.importance_weights.moments import Amounts, candidate_pairs, table_counts
+from dpublish.methods.importance_weights.planning import choice, default_rounds, split
 from dpublish.models.weight_features import WeightFeatures
+from dpublish.privacy.budget_split import BudgetSplit
 from dpublish.privacy.cost import Cost
 
 AXES = (
@@ -83,30 +86,33 @@ def test_calibrations() -> None:
     assert tight.ridge > Fraction(1, 10**9), "more regularization is added where the Jacobian would take too much"
 
 
-def test_money() -> None:
-    assert Money.of(Cost.pure(2)) == Money("laplace", Fraction(2))
-    rho = Money.of(Cost.zcdp("1/8"))
-    epsilon, rest = rho.choice(Fraction(1, 10))
+ONE = Relation("add-remove-one", 1)
+
+
+def test_a_cost_as_what_steps_can_spend() -> None:
+    assert BudgetSplit.of(Cost.pure(2), ONE) == BudgetSplit("laplace", Fraction(2), ONE)
+    rho = BudgetSplit.of(Cost.zcdp("1/8"), ONE)
+    epsilon, rest = choice(rho, Fraction(1, 10))
     assert epsilon**2 / 2 <= Fraction(1, 80) < (epsilon + Fraction(1, 10**9)) ** 2 / 2
     assert rest == Fraction(9, 80)
-    assert Cost.zcdp(Money.of(Cost.approximate(1, "1e-6")).amount).to_approximate("1e-6").epsilon <= 1
+    assert Cost.zcdp(BudgetSplit.of(Cost.approximate(1, "1e-6"), ONE).amount).to_approximate("1e-6").epsilon <= 1
     with pytest.raises(PlanError, match="delta"):
-        Money.of(Cost.zcdp("1/8", "1e-6"))
+        BudgetSplit.of(Cost.zcdp("1/8", "1e-6"), ONE)
     for law, power in (("laplace", 1 / 3), ("gaussian", 1 / 2)):
         parts = split(Fraction(1), [8, 64], law)  # type: ignore[arg-type]
         assert sum(parts) == 1
         assert float(parts[1] / parts[0]) == pytest.approx(8**power)
-    assert default_rounds(Money("laplace", Fraction(1)), 100_000, 2) == 1
-    assert default_rounds(Money("laplace", Fraction(1)), None, 9) == 0
+    assert default_rounds(BudgetSplit("laplace", Fraction(1), ONE), 100_000, 2) == 1
+    assert default_rounds(BudgetSplit("laplace", Fraction(1), ONE), None, 9) == 0
 
 
-def test_purse() -> None:
+def test_amounts() -> None:
     assert ROOT_TWO**2 > 2
-    facts = {"tables": (), "set_choice": Fraction(0), "pair_choice": Fraction(0), "pair_table": Fraction(0), "unit_rows": 3}
-    replaced = Purse(law="gaussian", replaced=True, **facts)  # type: ignore[arg-type]
-    assert (replaced.l1, replaced.l2) == (6, 3 * ROOT_TWO)
-    added = Purse(law="laplace", replaced=False, **facts)  # type: ignore[arg-type]
-    assert (added.l1, added.l2) == (3, 3)
+    none: dict[str, Any] = {"tables": (), "set_choice": Fraction(0), "pair_choice": Fraction(0), "pair_table": Fraction(0)}
+    replaced = Amounts(budget=BudgetSplit("gaussian", Fraction(1), Relation("replace-one", 3)), **none)
+    assert (replaced.l1, replaced.budget.sensitivity) == (6, 3 * ROOT_TWO)
+    added = Amounts(budget=BudgetSplit("laplace", Fraction(1), Relation("add-remove-one", 3)), **none)
+    assert (added.l1, added.budget.sensitivity) == (3, 3)
     decay = math.exp(-1 / 6)
     assert added.variance(Fraction(1, 2)) == pytest.approx(2 * decay / (1 - decay) ** 2)
     assert replaced.variance(Fraction(1, 2)) == pytest.approx(18, rel=1e-5)

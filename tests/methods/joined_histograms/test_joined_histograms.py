@@ -13,21 +13,22 @@ import pytest
 import dpublish as dp
 from dpublish import audit
 from dpublish.audit.subject import Subject, subject
+from dpublish.declare.relation import ROOT_TWO, Relation
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError, SchemaError
 from dpublish.methods.base import Content
 from dpublish.methods.joined_histograms import mechanism as module
-from dpublish.methods.joined_histograms.budget import ROOT_TWO, Purse, root_below
 from dpublish.methods.joined_histograms.kernels import largest_box
 from dpublish.methods.joined_histograms.model_error import largest_misfit
 from dpublish.methods.joined_histograms.rounds import choose_tables
-from dpublish.methods.joined_histograms.structure import LabelledRows, choose_forest
+from dpublish.methods.joined_histograms.structure import LabelledRows, choose_forest, table_parts
 from dpublish.methods.joined_histograms.workload import MAX_THREES, declared_threes, table_weights
 from dpublish.models.junction_tree.consistency import onto_simplex
 from dpublish.models.junction_tree.fit import join_tables
 from dpublish.models.junction_tree.grouping import group_levels
 from dpublish.models.junction_tree.model_error import UNIT
 from dpublish.noise.source import SeededNoise
+from dpublish.privacy.budget_split import BudgetSplit, root_below
 from dpublish.privacy.cost import Cost, largest_rho
 
 
@@ -139,13 +140,13 @@ def test_a_target_with_many_levels_becomes_a_column() -> None:
     assert dp.JoinedHistograms(bins=8, target="none").plan(schema, Cost.pure(1)).facts["target"] is None
 
 
-# ---- the purse
+# ---- the budget
 
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("cells", [[1], [4, 4], [2, 64, 5000, 31]])
 def test_parts_add_up_to_one(noise: Any, cells: list[int]) -> None:
-    assert sum(Purse(noise, Fraction(1), 1, False).split(cells)) == 1
+    assert sum(table_parts(noise, cells)) == 1
 
 
 def test_roots_are_rounded_the_safe_way() -> None:
@@ -156,9 +157,10 @@ def test_roots_are_rounded_the_safe_way() -> None:
 
 
 def test_sensitivities_of_both_relations() -> None:
-    add, replace = Purse("laplace", Fraction(1), 3, False), Purse("laplace", Fraction(1), 3, True)
-    assert (add.table_sensitivity, replace.table_sensitivity) == (3, 6)
-    assert Purse("gaussian", Fraction(1), 3, True).table_sensitivity == 3 * ROOT_TWO
+    add, replace = Relation("add-remove-one", 3), Relation("replace-one", 3)
+    assert [BudgetSplit("laplace", Fraction(1), relation).sensitivity for relation in (add, replace)] == [3, 6]
+    assert [BudgetSplit("gaussian", Fraction(1), relation).sensitivity for relation in (add, replace)] == [3, 3 * ROOT_TWO]
+    assert (add.linf, replace.linf) == (3, 3)
 
 
 # ---- audits
@@ -290,8 +292,8 @@ def broken(method: dp.JoinedHistograms, schema: Schema, cost: Cost) -> Broken:
 def test_selection_that_is_not_charged_is_caught_by_replay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Choices made with the whole budget, beside counts that are charged in full."""
 
-    def greedy(noise: Any, scores: Any, columns: Any, purse: Any, *, weight: int, share: Fraction) -> Any:
-        return choose_forest(noise, scores, columns, purse, weight=weight, share=Fraction(4))
+    def greedy(noise: Any, scores: Any, columns: Any, budget: Any, *, weight: int, share: Fraction) -> Any:
+        return choose_forest(noise, scores, columns, budget, weight=weight, share=Fraction(4))
 
     tested = broken(tiny_method(), tiny(columns="abc"), Cost.pure(2))
     report = audit.replay(
@@ -305,7 +307,7 @@ def test_structure_from_the_noiseless_table_is_caught_by_replay(monkeypatch: pyt
     def true_agreement(rows: LabelledRows, known: Any, columns: Any, weights: Any, **settings: Any) -> Any:
         return {edge: int((rows.codes[edge[0]] == rows.codes[edge[1]]).sum()) for edge in weights}
 
-    def true_best(noise: Any, scores: Any, columns: Any, purse: Any, *, weight: int, share: Fraction) -> Any:
+    def true_best(noise: Any, scores: Any, columns: Any, budget: Any, *, weight: int, share: Fraction) -> Any:
         return [max(scores, key=scores.get)]
 
     monkeypatch.setattr(module, "pair_scores", true_agreement)
@@ -326,14 +328,14 @@ def test_rare_levels_merged_by_true_counts_are_caught_by_replay(monkeypatch: pyt
         true_counts[column] = count_column(self, column)
         return true_counts[column]
 
-    def by_true_counts(known: Any, chosen: Any, purse: Any, plan: Any, labels: int, *, part: Fraction) -> Any:
+    def by_true_counts(known: Any, chosen: Any, budget: Any, plan: Any, labels: int, *, part: Fraction) -> Any:
         def groups(column: int) -> Any:
             mass = true_counts[column].reshape(-1, labels).sum(axis=1).astype(np.float64)
             return group_levels(mass, np.arange(len(mass)), 3)
 
         return [(groups(first), groups(second)) for first, second in chosen]
 
-    def always(noise: Any, scores: Any, columns: Any, purse: Any, *, weight: int, share: Fraction) -> Any:
+    def always(noise: Any, scores: Any, columns: Any, budget: Any, *, weight: int, share: Fraction) -> Any:
         return [(0, 1)]
 
     monkeypatch.setattr(LabelledRows, "count_column", remember)
@@ -370,11 +372,11 @@ def test_a_round_that_stops_by_the_true_error_is_caught_by_replay(monkeypatch: p
 
 @pytest.mark.parametrize("bug", ["no noise", "a unit for a row"])
 def test_a_misfit_with_too_little_noise_is_caught_by_replay(monkeypatch: pytest.MonkeyPatch, bug: str) -> None:
-    def bare(noise: Any, purse: Any, misfit: int, share: Fraction) -> Any:
+    def bare(noise: Any, budget: Any, misfit: int, share: Fraction) -> Any:
         if bug == "no noise":
             return misfit, Fraction(1)
-        value = noise.laplace(np.array([misfit]), sensitivity=1, epsilon=purse.amount * share, label="misfit")
-        return int(value[0]), 1 / (purse.amount * share)
+        value = noise.laplace(np.array([misfit]), sensitivity=1, epsilon=budget.amount * share, label="misfit")
+        return int(value[0]), 1 / (budget.amount * share)
 
     tested = broken(tiny_method(**ROUNDS), tiny(columns="abc"), Cost.pure(2))
     pairs = list(tested.pairs(rows=2, cells=4))[:16]
@@ -475,9 +477,9 @@ def test_the_law_of_a_choice() -> None:
     2,000 seeded draws, two-sided at five standard deviations: a false alarm of below one in a million had the seeds been
     random, and a relative error of a quarter in the exponent would be caught.
     """
-    purse = Purse("laplace", Fraction(1), 1, False)
+    budget = BudgetSplit("laplace", Fraction(1), Relation("add-remove-one", 1))
     draws = [
-        len(choose_forest(SeededNoise(seed), {(0, 1): -2}, [0, 1], purse, weight=1, share=Fraction(1))) for seed in range(2000)
+        len(choose_forest(SeededNoise(seed), {(0, 1): -2}, [0, 1], budget, weight=1, share=Fraction(1))) for seed in range(2000)
     ]
     chance = np.exp(-1.0) / 2
     assert abs(np.mean(draws) - chance) < 5 * np.sqrt(chance * (1 - chance) / 2000)

@@ -25,7 +25,7 @@ from dpublish.methods.base import Content
 from dpublish.methods.projected_histogram.choose_k import k_from_simulation
 from dpublish.methods.projected_histogram.coded_table import CodedTable
 from dpublish.methods.projected_histogram.discernibility import mda
-from dpublish.methods.projected_histogram.mechanism import ProjectedHistogram, count_projection, row_changes, score_for
+from dpublish.methods.projected_histogram.mechanism import ProjectedHistogram, count_projection, score_for
 from dpublish.methods.projected_histogram.scores import PairCount, PairsPerRow, Purity
 from dpublish.methods.thresholds import log_threshold, survival_probability
 from dpublish.noise.base import Noise
@@ -161,7 +161,7 @@ def test_scores_follow_the_relation() -> None:
     assert score(unit + add) == PairsPerRow(2, 3)
     assert score("size = 100", score="prediction", cell_charge=7) == Purity(7, 2)
     assert score(unit + add, score="prediction", cell_charge=7) == Purity(7, 3)
-    assert row_changes(bits(unit + "size = 5")) == 6
+    assert bits(unit + "size = 5").relation.rows == 6
 
 
 def test_several_rows_a_unit_and_private_sizes_are_planned() -> None:

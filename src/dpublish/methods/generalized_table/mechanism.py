@@ -88,7 +88,7 @@ class GeneralizedTable(Mechanism):
         domain = schema.domain(names, rows=rows, bins=self.bins if rows is None or self.bins else None)
         trees = self.trees(domain)
         steps = max(1, min(self.splits, sum(int(t.height[0]) for t, name in zip(trees, names, strict=True) if name != target)))
-        scale_of = Fraction(schema.unit.max_rows * (2 if schema.neighbours == "replace-one" else 1))
+        scale_of = schema.relation.l1
         step = cost.epsilon * (1 - LEAF_SHARE) / steps
         facts: dict[str, Any] = {
             "sensitivity": str(scale_of),

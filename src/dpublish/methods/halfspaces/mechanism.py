@@ -17,7 +17,6 @@ from dpublish.declare.grid import Grid, TreeShape, grid_of
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import Content, Mechanism, Need
-from dpublish.methods.interval_tree.mechanism import level_sensitivity
 from dpublish.models.sectors import Sectors
 from dpublish.models.thresholded_counts import laplace_cumulants
 from dpublish.noise.base import IntArray, Noise
@@ -75,7 +74,7 @@ class Halfspaces(Mechanism):
         k, projections, cells = self._sizes(len(names))
         grids = [grid_of(schema.column(name), schema_name=schema.name) for name in names]
         sectors = Sectors(tuple(grids), k, projections, cells, self.projection_seed)
-        sensitivity = level_sensitivity(schema) * projections
+        sensitivity = schema.relation.l1 * projections
         scale = sensitivity / cost.epsilon
         deviation = math.sqrt(laplace_cumulants(scale)[0] * cells / 2)
         rows = None if schema.size_or_nominal is None else schema.size_or_nominal * schema.unit.max_rows

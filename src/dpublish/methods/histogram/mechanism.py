@@ -86,7 +86,7 @@ class Histogram(Mechanism):
         share = self._share(total_is_public(schema, domain))
         count_epsilon = cost.epsilon * share
         cell_epsilon = cost.epsilon - count_epsilon
-        sensitivity = cell_sensitivity(schema)
+        sensitivity = schema.relation.l1
         scale = sensitivity / cell_epsilon
         threshold = None
         if self.threshold is not None:
@@ -295,8 +295,3 @@ def total_is_public(schema: Schema, domain: Domain) -> bool:
 def keeps_every_row(domain: Domain) -> bool:
     """Whether no row can be left out by a column's rule."""
     return all(axis.other or (axis.missing and axis.outside == "clip") for axis in domain.axes)
-
-
-def cell_sensitivity(schema: Schema) -> Fraction:
-    """L1 distance of the cell counts of neighbouring data: c rows may appear, and under replace-one c others go."""
-    return Fraction(schema.unit.max_rows * (2 if schema.neighbours == "replace-one" else 1))

@@ -21,11 +21,12 @@ from dpublish.methods.base import CodedRows, Content, Mechanism
 from dpublish.methods.importance_weights.balanced import BalancedCalibration, balanced_coefficients
 from dpublish.methods.importance_weights.moments import Fit, choose_set, measure
 from dpublish.methods.importance_weights.public_sets import Loaded, load_sets
-from dpublish.methods.importance_weights.records import read_calibration, read_pairs, read_purse
+from dpublish.methods.importance_weights.records import read_amounts, read_calibration, read_pairs
 from dpublish.models.linear_features import FloatArray
 from dpublish.models.public_rows import PublicSet
 from dpublish.models.weight_features import Numbers, WeightFeatures
 from dpublish.noise.base import Noise
+from dpublish.privacy.budget_split import BudgetSplit
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan
 
@@ -100,12 +101,12 @@ class ImportanceWeights(Mechanism):
         assert plan.domain.axes == loaded.axes
         features = self.features_of(loaded.axes)
         facts = plan.facts
-        purse = read_purse(facts["purse"])
-        chosen = loaded.sets[choose_set(noise, features, numbers, loaded.sets, purse, facts["nominal_rows"] or 1)]
+        amounts = read_amounts(facts["purse"], BudgetSplit.of(plan.cost, plan.schema.relation))
+        chosen = loaded.sets[choose_set(noise, features, numbers, loaded.sets, amounts, facts["nominal_rows"] or 1)]
         if self.variant == "moments":
             precision = None if self.regularization is None else float(exact(self.regularization, "regularization"))
             features, fit = measure(
-                noise, features, numbers, chosen, purse,
+                noise, features, numbers, chosen, amounts,
                 rounds=facts["rounds"], total=facts["public_total"], precision=precision, largest_pair=facts["largest_pair"],
             )  # fmt: skip
             return self._moments_content(plan, features, chosen, fit)

@@ -11,52 +11,43 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.methods.draws import noisy_counts
 from dpublish.models.public_rows import PublicSet
 from dpublish.models.raking.raking import Raked, TableTarget, consistent_shares, rake
 from dpublish.models.weight_features import WeightFeatures
 from dpublish.noise.base import IntArray, Noise
+from dpublish.privacy.budget_split import BudgetSplit
 
-Law = Literal["laplace", "gaussian"]
 Pair = tuple[int, int]
-ROOT_TWO = Fraction(1_414_214, 1_000_000)
-"""A little above the square root of 2."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Purse:
-    """What each step may spend: an epsilon with Laplace noise, a rho with Gaussian noise. All exact, all public.
+class Amounts:
+    """What each step spends: an epsilon with Laplace noise, a rho with Gaussian noise. All exact, all public.
 
-    `set_choice` and `pair_choice` are always epsilons; `unit_rows` is how many rows a unit has at most, `replaced` whether
-    a unit may be replaced by another.
+    `set_choice` and `pair_choice` are always epsilons.
     """
 
-    law: Law
+    budget: BudgetSplit
     tables: tuple[Fraction, ...]
     set_choice: Fraction
     pair_choice: Fraction
     pair_table: Fraction
-    unit_rows: int
-    replaced: bool
 
     @property
     def l1(self) -> Fraction:
         """How far one unit moves one table, in L1."""
-        return Fraction(self.unit_rows * (2 if self.replaced else 1))
-
-    @property
-    def l2(self) -> Fraction:
-        """The same in L2: all rows of a unit may lie in one cell, and replaced ones in another."""
-        return self.unit_rows * (ROOT_TWO if self.replaced else Fraction(1))
+        return self.budget.relation.l1
 
     def variance(self, amount: Fraction) -> float:
         """The variance of the noise of one cell."""
-        if self.law == "gaussian":
-            return float(self.l2**2 / (2 * amount))
+        if self.budget.law == "gaussian":
+            return float(self.budget.sensitivity**2 / (2 * amount))
         scale = float(self.l1 / amount)
         # discrete Laplace: 2 r / (1 - r)^2 with r = exp(-1/scale)
         return float(1.0 / (2.0 * np.sinh(0.5 / scale) ** 2)) if scale > 1e-3 else 0.0
@@ -81,15 +72,13 @@ def table_counts(features: WeightFeatures, codes: Sequence[NDArray[Any]], axes: 
     return np.bincount(first, minlength=size).astype(np.int64)
 
 
-def noisy_table(noise: Noise, counts: IntArray, purse: Purse, amount: Fraction, label: str) -> IntArray:
-    """One table with noise in every cell."""
-    if purse.law == "gaussian":
-        return noise.gaussian(counts, sensitivity=purse.l2, rho=amount, label=label)
-    return noise.laplace(counts, sensitivity=purse.l1, epsilon=amount, label=label)
-
-
 def choose_set(
-    noise: Noise, features: WeightFeatures, codes: Sequence[NDArray[Any]], sets: Sequence[PublicSet], purse: Purse, rows: int
+    noise: Noise,
+    features: WeightFeatures,
+    codes: Sequence[NDArray[Any]],
+    sets: Sequence[PublicSet],
+    amounts: Amounts,
+    rows: int,
 ) -> int:
     """Which public set has main effects nearest to the private ones, in L1; `rows` is the public number of private rows."""
     if len(sets) == 1:
@@ -102,8 +91,8 @@ def choose_set(
             for column, counts in zip(one.codes, private, strict=True)
         ]
         scores.append(-sum(int(np.abs(have - want).sum()) for have, want in zip(private, wanted, strict=True)))
-    sensitivity = len(features.axes) * purse.l1
-    return noise.choose(scores, sensitivity=sensitivity, epsilon=purse.set_choice, label="public set")
+    sensitivity = len(features.axes) * amounts.l1
+    return noise.choose(scores, sensitivity=sensitivity, epsilon=amounts.set_choice, label="public set")
 
 
 class Fit:
@@ -147,7 +136,7 @@ def measure(
     features: WeightFeatures,
     codes: Sequence[NDArray[Any]],
     public: PublicSet,
-    purse: Purse,
+    amounts: Amounts,
     *,
     rounds: int,
     total: int | None,
@@ -156,19 +145,24 @@ def measure(
 ) -> tuple[WeightFeatures, Fit]:
     """The mechanism: noisy tables of all groups of `features`, then `rounds` more pairs, each chosen and then measured."""
     fit = Fit(public, total=total, precision=precision)
-    for place, (group, amount) in enumerate(zip(features.groups, purse.tables, strict=True)):
+    for place, (group, amount) in enumerate(zip(features.groups, amounts.tables, strict=True)):
         counts = table_counts(features, codes, group.axes)
         fit.tables.append(
-            Measured(place, noisy_table(noise, counts, purse, amount, _label(features, group.axes)), purse.variance(amount))
+            Measured(
+                place,
+                noisy_counts(noise, amounts.budget.holding(amount), counts, label=_label(features, group.axes)),
+                amounts.variance(amount),
+            )
         )
     fit.refit(features)
     open_pairs = candidate_pairs(features, largest_pair)
     for _ in range(min(rounds, len(open_pairs))):
-        pair = _worst_pair(noise, features, codes, fit, purse, open_pairs)
+        pair = _worst_pair(noise, features, codes, fit, amounts, open_pairs)
         open_pairs.remove(pair)
         features = WeightFeatures(features.axes, (*features.pairs, pair), features.numbers)
-        counts = noisy_table(noise, table_counts(features, codes, pair), purse, purse.pair_table, _label(features, pair))
-        fit.tables.append(Measured(len(features.groups) - 1, counts, purse.variance(purse.pair_table)))
+        private = table_counts(features, codes, pair)
+        counts = noisy_counts(noise, amounts.budget.holding(amounts.pair_table), private, label=_label(features, pair))
+        fit.tables.append(Measured(len(features.groups) - 1, counts, amounts.variance(amounts.pair_table)))
         fit.refit(features)
     return features, fit
 
@@ -192,17 +186,17 @@ def _worst_pair(
     features: WeightFeatures,
     codes: Sequence[NDArray[Any]],
     fit: Fit,
-    purse: Purse,
+    amounts: Amounts,
     pairs: Sequence[Pair],
 ) -> Pair:
-    deviation = purse.variance(purse.pair_table) ** 0.5
+    deviation = amounts.variance(amounts.pair_table) ** 0.5
     scores = []
     for pair in pairs:
         wanted = fit.expected(features, pair)
         distance = int(np.abs(table_counts(features, codes, pair) - wanted).sum())
         # a pair with many cells is worth its measurement only if it is off by more than the noise of measuring it
         scores.append(distance - round(0.8 * deviation * len(wanted)))
-    return pairs[noise.choose(scores, sensitivity=purse.l1, epsilon=purse.pair_choice, label="pair")]
+    return pairs[noise.choose(scores, sensitivity=amounts.l1, epsilon=amounts.pair_choice, label="pair")]
 
 
 def _label(features: WeightFeatures, axes: Sequence[int]) -> str:

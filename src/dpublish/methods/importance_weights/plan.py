@@ -15,20 +15,20 @@ from dpublish.methods.importance_weights.moments import candidate_pairs, pair_ce
 from dpublish.methods.importance_weights.planning import (
     REGULARIZATIONS,
     Forecast,
-    Money,
     calibrate,
     default_rounds,
     error_table,
     forecast,
     gram_of,
-    make_purse,
     recommended,
     setting_for,
+    share_out,
 )
 from dpublish.methods.importance_weights.public_sets import Loaded
-from dpublish.methods.importance_weights.records import calibration_facts, purse_facts
+from dpublish.methods.importance_weights.records import amounts_facts, calibration_facts
 from dpublish.methods.importance_weights.wording import balanced_sentences, moment_sentences
 from dpublish.models.weight_features import WeightFeatures
+from dpublish.privacy.budget_split import BudgetSplit
 from dpublish.privacy.cost import Cost, exact, positive
 from dpublish.privacy.plan import Plan
 
@@ -53,7 +53,7 @@ def plan_weights(method: ImportanceWeights, schema: Schema, cost: Cost) -> Plan:
             "Leave out columns with many levels, or pairs, or use fewer bins."
         )
     by_variant = _plan_moments if method.variant == "moments" else _plan_balanced
-    facts, sentences, warnings = by_variant(method, schema, cost, loaded, features, Money.of(cost))
+    facts, sentences, warnings = by_variant(method, schema, cost, loaded, features, BudgetSplit.of(cost, schema.relation))
     return Plan(
         method=method.method,
         kind=method.kind,
@@ -102,12 +102,12 @@ def _check(method: ImportanceWeights, schema: Schema, cost: Cost) -> None:
 
 
 def _plan_moments(
-    method: ImportanceWeights, schema: Schema, cost: Cost, loaded: Loaded, features: WeightFeatures, money: Money
+    method: ImportanceWeights, schema: Schema, cost: Cost, loaded: Loaded, features: WeightFeatures, budget: BudgetSplit
 ) -> tuple[dict[str, Any], list[str], list[str]]:
     rows = nominal_rows(schema)
-    largest = largest_pair(rows, money)
+    largest = largest_pair(rows, budget)
     fitting = len(candidate_pairs(features, largest))
-    wanted = default_rounds(money, rows, len(loaded.axes)) if method.choose_pairs is None else method.choose_pairs
+    wanted = default_rounds(budget, rows, len(loaded.axes)) if method.choose_pairs is None else method.choose_pairs
     rounds = min(wanted, fitting)
     most = features.dimension + sum(sorted(pair_cells(features, largest))[-rounds:] if rounds else [])
     if most > MAX_DIMENSION:
@@ -117,16 +117,16 @@ def _plan_moments(
         )
     if len(loaded.sets) > 1 and rows is None:
         raise PlanError(f"Schema '{schema.name}' declares no nominal_size, and a choice of public sets compares with it.")
-    purse = make_purse(
-        money, schema, [group.codes for group in features.groups],
+    amounts = share_out(
+        budget, [group.codes for group in features.groups],
         sets=len(loaded.sets), rounds=rounds, choice_share=exact(method.choice_share, "choice_share"),
     )  # fmt: skip
     public = total_is_public(schema, Domain(loaded.axes))
-    deviations = [math.sqrt(purse.variance(amount)) for amount in purse.tables]
+    deviations = [math.sqrt(amounts.variance(amount)) for amount in amounts.tables]
     facts: dict[str, Any] = {
-        "sensitivity": str(purse.l1 if purse.law == "laplace" else purse.l2),
-        "law": purse.law,
-        "purse": purse_facts(purse),
+        "sensitivity": str(budget.sensitivity),
+        "law": budget.law,
+        "purse": amounts_facts(amounts),
         "rounds": rounds,
         "largest_pair": largest,
         "nominal_rows": rows,
@@ -134,12 +134,12 @@ def _plan_moments(
         "count_deviations": deviations,
         "share_errors": None if rows is None else [value / rows for value in deviations],
     }
-    sentences = moment_sentences(schema, cost, loaded, features, purse, facts)
+    sentences = moment_sentences(schema, cost, loaded, features, amounts, facts)
     return facts, sentences, []
 
 
 def _plan_balanced(
-    method: ImportanceWeights, schema: Schema, cost: Cost, loaded: Loaded, features: WeightFeatures, money: Money
+    method: ImportanceWeights, schema: Schema, cost: Cost, loaded: Loaded, features: WeightFeatures, budget: BudgetSplit
 ) -> tuple[dict[str, Any], list[str], list[str]]:
     rows = nominal_rows(schema)
     if rows is None:
@@ -147,17 +147,15 @@ def _plan_balanced(
         raise PlanError(
             f"Schema '{schema.name}' declares no {key}, and the mean loss is divided by it. Add {key} = ... to [dataset]."
         )
-    purse = make_purse(
-        money, schema, [1], sets=len(loaded.sets), rounds=0, choice_share=exact(method.choice_share, "choice_share")
-    )
-    money = Money(money.law, purse.tables[0])
+    amounts = share_out(budget, [1], sets=len(loaded.sets), rounds=0, choice_share=exact(method.choice_share, "choice_share"))
+    budget = budget.holding(amounts.tables[0])
     # theorems 2 to 4 need rows no longer than 1; this holds for every schema, and is checked all the same
     if features.longest_square() > 1:
         raise PlanError("The features cannot be scaled to length 1. Leave columns out.")
-    moved = schema.unit.max_rows * (2 if schema.neighbours == "replace-one" else 1)
+    moved = schema.relation.rows
     forecasts = forecast(
         features, gram_of(features, loaded.sets[0]),
-        moved=moved, rows=rows, money=money, regularizations=REGULARIZATIONS,
+        moved=moved, rows=rows, budget=budget, regularizations=REGULARIZATIONS,
     )  # fmt: skip
     advice = recommended(forecasts)
     strength = advice if method.regularization is None else float(exact(method.regularization, "regularization"))
@@ -166,21 +164,21 @@ def _plan_balanced(
     heaviest = max(heaviest_weight(one.base, rows) for one in loaded.sets)
     widest = max(loaded.sets, key=lambda one: one.rows)
     setting = setting_for(features, schema, rows, widest, heaviest, ridge)
-    calibration = calibrate(method.variant, setting, money, exact(method.release_share, "release_share"))
+    calibration = calibrate(method.variant, setting, budget, exact(method.release_share, "release_share"))
     length = calibration.noise_length(features.dimension, rows) / features.divisor
     facts: dict[str, Any] = {
         "sensitivity": str(calibration.sensitivity),
-        "purse": purse_facts(purse),
+        "purse": amounts_facts(amounts),
         "nominal_rows": rows,
         "norm_bound": features.divisor,
         "regularization": strength,
         "recommended_regularization": advice,
         "calibration": calibration_facts(calibration),
         "expected_noise_length": length,
-        "expected": error_table(forecasts, strength, money),
+        "expected": error_table(forecasts, strength, budget),
     }
     near: Forecast = min(forecasts, key=lambda one: abs(math.log(one.regularization / strength)))
-    sentences, warnings = balanced_sentences(schema, cost, loaded, features, money, facts, near, method.variant)
+    sentences, warnings = balanced_sentences(schema, cost, loaded, features, budget, facts, near, method.variant)
     return facts, sentences, warnings
 
 
@@ -208,7 +206,7 @@ def nominal_rows(schema: Schema) -> int | None:
     return None if size is None else size * schema.unit.max_rows
 
 
-def largest_pair(rows: int | None, money: Money) -> int:
+def largest_pair(rows: int | None, budget: BudgetSplit) -> int:
     """How many cells a pair may have to be worth measuring: at least about ten rows a cell for each unit of noise."""
-    epsilon = float(money.amount) if money.law == "laplace" else math.sqrt(2.0 * float(money.amount))
+    epsilon = float(budget.amount) if budget.law == "laplace" else math.sqrt(2.0 * float(budget.amount))
     return max(4, min(2048, int((rows or 1000) * min(1.0, epsilon) / 10)))

@@ -19,85 +19,60 @@ from dpublish.methods.importance_weights.balanced import (
     for_objective,
     for_output,
 )
-from dpublish.methods.importance_weights.moments import Law, Purse
+from dpublish.methods.importance_weights.moments import Amounts
 from dpublish.models.linear_features import FloatArray
 from dpublish.models.public_rows import PublicSet
 from dpublish.models.weight_features import WeightFeatures
-from dpublish.privacy.cost import Cost, largest_rho
+from dpublish.privacy.budget_split import BudgetSplit, Law, in_proportion
 
 TYPICAL_COEFFICIENT = 0.5
 """What a data-free choice of the regularization takes coefficients to be like: weights differ by factors of about e^0.5."""
 
 REGULARIZATIONS = tuple(float(x) for x in np.geomspace(1e-4, 10.0, 61))
 MOST_FOR_PAIRS = Fraction(1, 2)
-"""Share of the money for tables that chosen pairs get at most."""
+"""Share of the amount for tables that chosen pairs get at most."""
 _ROWS_A_PAIR = 5000
 """N epsilon that one privately chosen pair should have behind it."""
 _PARTS = 10**6
 MAX_GRAM_ROWS = 20_000
 
 
-@dataclass(frozen=True)
-class Money:
-    """The cost of a release as what its steps can spend: an epsilon, or a rho."""
-
-    law: Law
-    amount: Fraction
-
-    @classmethod
-    def of(cls, cost: Cost) -> Money:
-        if cost.kind == "pure":
-            return cls("laplace", cost.epsilon)
-        if cost.kind == "zcdp":
-            if cost.delta:
-                raise PlanError("Give rho alone; a delta beside it is not used.")
-            return cls("gaussian", cost.rho)
-        return cls("gaussian", largest_rho(cost.epsilon, cost.delta))
-
-    def choice(self, share: Fraction) -> tuple[Fraction, Fraction]:
-        """An epsilon for choices that use at most `share` of the money, and what is left of the money."""
-        part = self.amount * share
-        if self.law == "laplace":
-            return part, self.amount - part
-        # an epsilon-DP step is (epsilon^2 / 2)-zCDP
-        epsilon = Fraction(math.isqrt(int(2 * part * 10**24)), 10**12)
-        if epsilon == 0:
-            raise PlanError("The share of the cost for choices is too small. Use a larger cost or fewer choices.")
-        return epsilon, self.amount - part
+def choice(budget: BudgetSplit, share: Fraction) -> tuple[Fraction, Fraction]:
+    """An epsilon for choices that use at most `share` of the budget, and what is left of its amount."""
+    epsilon = budget.choice_epsilon(share)
+    if epsilon == 0:
+        raise PlanError("The share of the cost for choices is too small. Use a larger cost or fewer choices.")
+    return epsilon, budget.amount - budget.amount * share
 
 
 def split(amount: Fraction, cells: Sequence[int], law: Law) -> tuple[Fraction, ...]:
-    """Divide money between tables so that the sum of squared errors over all cells is least.
+    """Divide an amount between tables so that the sum of squared errors over all cells is least.
 
     With epsilon_t a table of k_t cells has squared error prop. to k_t / epsilon_t^2, hence shares prop. to k_t^(1/3); with
     rho_t it is k_t / rho_t, hence k_t^(1/2).
     """
     power = 1 / 3 if law == "laplace" else 1 / 2
-    parts = [max(1, round(_PARTS * size**power)) for size in cells]
-    return tuple(amount * Fraction(part, sum(parts)) for part in parts)
+    return tuple(amount * part for part in in_proportion([max(1, round(_PARTS * size**power)) for size in cells]))
 
 
-def make_purse(money: Money, schema: Schema, tables: Sequence[int], *, sets: int, rounds: int, choice_share: Fraction) -> Purse:
+def share_out(budget: BudgetSplit, tables: Sequence[int], *, sets: int, rounds: int, choice_share: Fraction) -> Amounts:
     """Shares for choosing a public set, for choosing pairs, for the tables named beforehand, and for the chosen pairs."""
-    left, set_choice, pair_choice, pair_table = money, Fraction(0), Fraction(0), Fraction(0)
+    left, set_choice, pair_choice, pair_table = budget.amount, Fraction(0), Fraction(0), Fraction(0)
     if sets > 1:
-        set_choice, rest = money.choice(choice_share)
-        left = Money(money.law, rest)
+        set_choice, left = choice(budget, choice_share)
     if rounds:
-        share = choice_share * money.amount / left.amount
-        pair_choice = left.choice(share / rounds)[0]
-        left = Money(money.law, left.amount - share * left.amount)
-        for_pairs = left.amount * pair_share(rounds, len(tables))
+        share = choice_share * budget.amount / left
+        pair_choice = choice(budget.holding(left), share / rounds)[0]
+        left -= share * left
+        for_pairs = left * pair_share(rounds, len(tables))
         pair_table = for_pairs / rounds
-        left = Money(money.law, left.amount - for_pairs)
-    return Purse(
-        law=money.law,
-        tables=split(left.amount, tables, money.law),
+        left -= for_pairs
+    return Amounts(
+        budget=budget,
+        tables=split(left, tables, budget.law),
         set_choice=set_choice,
         pair_choice=pair_choice,
         pair_table=pair_table,
-        unit_rows=schema.unit.max_rows,
-        replaced=schema.neighbours == "replace-one",
     )
 
 
@@ -106,11 +81,11 @@ def pair_share(rounds: int, tables: int) -> Fraction:
     return min(MOST_FOR_PAIRS, Fraction(2 * rounds, 2 * rounds + tables))
 
 
-def default_rounds(money: Money, rows: int | None, columns: int) -> int:
+def default_rounds(budget: BudgetSplit, rows: int | None, columns: int) -> int:
     """How many pairs to choose privately when nobody says: as many as the noise leaves room for."""
     if rows is None or columns < 2:
         return 0
-    epsilon = float(money.amount) if money.law == "laplace" else math.sqrt(2.0 * float(money.amount))
+    epsilon = float(budget.amount) if budget.law == "laplace" else math.sqrt(2.0 * float(budget.amount))
     return int(min(columns * (columns - 1) // 2, 3 * columns, rows * epsilon // _ROWS_A_PAIR))
 
 
@@ -131,18 +106,18 @@ def setting_for(
         normaliser=rows,
         public_rows=public.rows,
         rows_per_unit=schema.unit.max_rows,
-        moved_rows=schema.unit.max_rows * (2 if schema.neighbours == "replace-one" else 1),
+        moved_rows=schema.relation.rows,
         heaviest=heaviest,
         ridge=ridge,
     )
 
 
-def calibrate(variant: str, setting: BalancedSetting, money: Money, release_share: Fraction) -> BalancedCalibration:
+def calibrate(variant: str, setting: BalancedSetting, budget: BudgetSplit, release_share: Fraction) -> BalancedCalibration:
     if variant == "output":
-        return for_output(setting, money.amount)
+        return for_output(setting, budget.amount)
     if variant == "gaussian":
-        return for_gaussian(setting, money.amount)
-    return for_objective(setting, money.amount, release_share=release_share)
+        return for_gaussian(setting, budget.amount)
+    return for_objective(setting, budget.amount, release_share=release_share)
 
 
 @dataclass(frozen=True)
@@ -173,7 +148,7 @@ def forecast(
     *,
     moved: int,
     rows: int,
-    money: Money,
+    budget: BudgetSplit,
     regularizations: Sequence[float],
 ) -> list[Forecast]:
     """Expected noise in the shares of single levels, and what shrinkage does to them, for output noise, at weights near 1.
@@ -188,11 +163,11 @@ def forecast(
     found = []
     for value in regularizations:
         step = features.divisor * moved / (rows * value)
-        if money.law == "laplace":
-            deviation = math.sqrt(dimension + 1) * step / float(money.amount)
-            length = dimension * step / float(money.amount)
+        if budget.law == "laplace":
+            deviation = math.sqrt(dimension + 1) * step / float(budget.amount)
+            length = dimension * step / float(budget.amount)
         else:
-            deviation = step / math.sqrt(2.0 * float(money.amount))
+            deviation = step / math.sqrt(2.0 * float(budget.amount))
             length = math.sqrt(dimension) * deviation
         # a share's slope is a column of the covariance; its mean square over features is the mean of squared eigenvalues
         by_noise = deviation * math.sqrt(float((spread**2).mean()))
@@ -208,15 +183,15 @@ def recommended(forecasts: Sequence[Forecast]) -> float:
     return float(f"{best:.2g}")
 
 
-def error_table(forecasts: Sequence[Forecast], chosen: float, money: Money) -> list[dict[str, Any]]:
-    """Noise and shrinkage around the chosen regularization, at a third of the money, at all of it, and at three times it."""
+def error_table(forecasts: Sequence[Forecast], chosen: float, budget: BudgetSplit) -> list[dict[str, Any]]:
+    """Noise and shrinkage around the chosen regularization, at a third of the budget, at all of it, and at three times it."""
     near = sorted(forecasts, key=lambda one: abs(math.log(one.regularization / chosen)))[:13:3]
     table = []
     for one in sorted(near, key=lambda found: found.regularization):
         for times in (1 / 3, 1.0, 3.0):
-            cheaper = times if money.law == "laplace" else math.sqrt(times)
+            cheaper = times if budget.law == "laplace" else math.sqrt(times)
             entry = one.to_json()
             entry["noise_length"] /= cheaper
             entry["share_error"] /= cheaper
-            table.append({"amount": float(money.amount) * times, **entry})
+            table.append({"amount": float(budget.amount) * times, **entry})
     return table

@@ -10,7 +10,8 @@ from typing import Any
 from dpublish.errors import PlanError
 from dpublish.methods.erm.calibration import Tilt
 from dpublish.methods.importance_weights.balanced import BalancedCalibration
-from dpublish.methods.importance_weights.moments import Pair, Purse
+from dpublish.methods.importance_weights.moments import Amounts, Pair
+from dpublish.privacy.budget_split import BudgetSplit
 
 
 def read_pairs(pairs: Sequence[str], names: Sequence[str]) -> tuple[Pair, ...]:
@@ -32,22 +33,24 @@ def read_pairs(pairs: Sequence[str], names: Sequence[str]) -> tuple[Pair, ...]:
     return tuple(found)
 
 
-def purse_facts(purse: Purse) -> dict[str, Any]:
-    """A purse as JSON; amounts stay exact."""
-    facts = dataclasses.asdict(purse)
-    facts["tables"] = [str(amount) for amount in purse.tables]
-    return {key: str(value) if isinstance(value, Fraction) else value for key, value in facts.items()}
+def amounts_facts(amounts: Amounts) -> dict[str, Any]:
+    """Amounts as JSON; they stay exact."""
+    names = ("set_choice", "pair_choice", "pair_table")
+    return {
+        "law": amounts.budget.law,
+        "tables": [str(amount) for amount in amounts.tables],
+        **{name: str(getattr(amounts, name)) for name in names},
+        "unit_rows": amounts.budget.relation.max_rows,
+        "replaced": amounts.budget.relation.replaces,
+    }
 
 
-def read_purse(facts: dict[str, Any]) -> Purse:
-    return Purse(
-        law=facts["law"],
+def read_amounts(facts: dict[str, Any], budget: BudgetSplit) -> Amounts:
+    names = ("set_choice", "pair_choice", "pair_table")
+    return Amounts(
+        budget=budget,
         tables=tuple(Fraction(amount) for amount in facts["tables"]),
-        set_choice=Fraction(facts["set_choice"]),
-        pair_choice=Fraction(facts["pair_choice"]),
-        pair_table=Fraction(facts["pair_table"]),
-        unit_rows=int(facts["unit_rows"]),
-        replaced=bool(facts["replaced"]),
+        **{name: Fraction(facts[name]) for name in names},
     )
 
 

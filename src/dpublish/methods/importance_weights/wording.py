@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpublish.declare.schema import Schema
-from dpublish.methods.importance_weights.moments import Purse
-from dpublish.methods.importance_weights.planning import Forecast, Money
+from dpublish.methods.importance_weights.moments import Amounts
+from dpublish.methods.importance_weights.planning import Forecast
 from dpublish.methods.importance_weights.public_sets import Loaded
 from dpublish.models.weight_features import WeightFeatures
+from dpublish.privacy.budget_split import BudgetSplit
 from dpublish.privacy.cost import Cost
 
 _KINDS = {
@@ -21,13 +22,13 @@ _KINDS = {
 
 
 def moment_sentences(
-    schema: Schema, cost: Cost, loaded: Loaded, features: WeightFeatures, purse: Purse, facts: Mapping[str, Any]
+    schema: Schema, cost: Cost, loaded: Loaded, features: WeightFeatures, amounts: Amounts, facts: Mapping[str, Any]
 ) -> list[str]:
     deviations = facts["count_deviations"]
     lines = _opening(schema, cost, loaded, features)
     lines.append(
-        f"{len(features.groups)} tables of counts get discrete {purse.law.capitalize()} noise; standard deviation of a count "
-        f"{min(deviations):.3g} to {max(deviations):.3g}."
+        f"{len(features.groups)} tables of counts get discrete {amounts.budget.law.capitalize()} noise; "
+        f"standard deviation of a count {min(deviations):.3g} to {max(deviations):.3g}."
     )
     if facts["share_errors"] is not None:
         lines.append(
@@ -35,7 +36,7 @@ def moment_sentences(
             "by noise."
         )
     if facts["rounds"]:
-        deviation = math.sqrt(purse.variance(purse.pair_table))
+        deviation = math.sqrt(amounts.variance(amounts.pair_table))
         lines.append(
             f"{facts['rounds']} pairs of columns are chosen privately and counted with noise of standard deviation "
             f"{deviation:.3g}."
@@ -49,7 +50,7 @@ def balanced_sentences(
     cost: Cost,
     loaded: Loaded,
     features: WeightFeatures,
-    money: Money,
+    budget: BudgetSplit,
     facts: Mapping[str, Any],
     near: Forecast,
     variant: str,
@@ -63,8 +64,8 @@ def balanced_sentences(
         f"At weights near 1, expect the share of a level to be off by {near.share_error:.2g} by noise and {near.shrinkage:.2g} "
         "by shrinkage.",
     ]
-    if schema.target is not None and money.law == "laplace":
-        direct = 2.0 * features.dimension * features.divisor / (facts["nominal_rows"] * strength * float(money.amount))
+    if schema.target is not None and budget.law == "laplace":
+        direct = 2.0 * features.dimension * features.divisor / (facts["nominal_rows"] * strength * float(budget.amount))
         lines.append(
             f"If all you want is one linear model of '{schema.target}', method private-classifier at the same cost and "
             f"regularization has noise of expected length {direct:.3g}, and answers nothing else."

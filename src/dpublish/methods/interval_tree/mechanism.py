@@ -90,7 +90,7 @@ class IntervalTree(Mechanism):
             "tree": self.tree,
             "positions": math.prod(grid.positions for grid in shape.grids),
             "bits": shape.total_bits,
-            "sensitivity": str(level_sensitivity(schema)),
+            "sensitivity": str(schema.relation.l1),
             "rows": rows,
             "total": rows if schema.neighbours == "replace-one" else None,
         }
@@ -167,7 +167,7 @@ class IntervalTree(Mechanism):
     def _tree_facts(
         self, facts: dict[str, Any], shape: TreeShape, schema: Schema, epsilon: Fraction, share: Fraction, looks: Fraction
     ) -> list[str]:
-        sensitivity, rows = level_sensitivity(schema), facts["rows"]
+        sensitivity, rows = schema.relation.l1, facts["rows"]
         if facts["tree"] == "binary-search":
             return self._search_facts(facts, shape, schema, epsilon, share, rows)
         if facts["tree"] == "dyadic":
@@ -237,7 +237,7 @@ class IntervalTree(Mechanism):
         )
         boxes_guess = min(facts["positions"], 1 + (shape.fanout - 1) * shape.depth * splits, MAX_CELLS)
         spread = typical_spread(shape, boxes_guess, fixed=facts["total"] is not None)
-        error = spread * math.sqrt(laplace_cumulants(level_sensitivity(schema) / (epsilon - structure))[0])
+        error = spread * math.sqrt(laplace_cumulants(schema.relation.l1 / (epsilon - structure))[0])
         facts.update(needed_rows=needed, expected_boxes=boxes_guess, expected_error=error)
         crowded = 3 * float(accuracy) / 8
         lines = [
@@ -368,8 +368,3 @@ def calibration_of(schema: Schema, shape: TreeShape, epsilon: Fraction) -> Calib
     """PrivTree's noise for a schema, when the tree may cost `epsilon`."""
     replaced = schema.neighbours == "replace-one"
     return Calibration.of(epsilon, fanout=shape.fanout, rows=schema.unit.max_rows, replace=replaced)
-
-
-def level_sensitivity(schema: Schema) -> Fraction:
-    """L1 distance of the counts of a partition: c points may appear, and under replace-one c others go."""
-    return Fraction(schema.unit.max_rows * (2 if schema.neighbours == "replace-one" else 1))

@@ -18,11 +18,11 @@ import numpy as np
 
 from dpublish.declare.schema import Schema
 from dpublish.methods.base import CodedRows, Content, Mechanism
-from dpublish.methods.joined_histograms.budget import NoiseName, Purse
+from dpublish.methods.draws import noisy_counts
 from dpublish.methods.joined_histograms.model_error import block_limit, largest_misfit, publish_misfit
 from dpublish.methods.joined_histograms.rounds import FINEST as FINEST_GROUPS
 from dpublish.methods.joined_histograms.rounds import MAX_LOOKED_AT, Columns, Rounds, choose_tables, ladder
-from dpublish.methods.joined_histograms.structure import Edge, LabelledRows, Published, choose_forest, pair_scores
+from dpublish.methods.joined_histograms.structure import Edge, LabelledRows, Published, choose_forest, pair_scores, table_parts
 from dpublish.methods.joined_histograms.workload import pair_weights, table_weights
 from dpublish.models.junction_tree.consistency import Ints
 from dpublish.models.junction_tree.fit import MeasuredColumn, MeasuredTable, fit_column, fit_labels, fit_model, grow_model
@@ -32,6 +32,7 @@ from dpublish.models.junction_tree.model import JunctionModel
 from dpublish.models.junction_tree.model_error import MODEL_VERSION, UNIT
 from dpublish.models.one_thread import on_one_thread
 from dpublish.noise.base import IntArray, Noise
+from dpublish.privacy.budget_split import BudgetSplit, Law
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
 
@@ -40,12 +41,12 @@ FINEST = 3
 
 ROUND_PART = Fraction(1, 2)
 """What rounds get of the budget for choosing and counting pairs, when there are rounds."""
-STEPS_PER_COLUMN: Mapping[NoiseName, float] = {"laplace": 0.5, "gaussian": 0.75}
+STEPS_PER_COLUMN: Mapping[Law, float] = {"laplace": 0.5, "gaussian": 0.75}
 """Pairs that one round may choose, for each column. More tables cost Laplace noise more."""
 MAX_STEPS = 20
 MAX_ROUND_COLUMNS = 64
 """Up to so many columns there are rounds unasked: the time of a round goes with the square of their number."""
-ROUNDS_BY_ROOM: Mapping[NoiseName, Sequence[tuple[float, int]]] = {
+ROUNDS_BY_ROOM: Mapping[Law, Sequence[tuple[float, int]]] = {
     "laplace": ((900.0, 3), (300.0, 2)),
     "gaussian": ((100.0, 2), (30.0, 1)),
 }
@@ -118,36 +119,36 @@ def joined_histograms(noise: Noise, codes: Any, plan: Plan) -> Content:
     assert plan.domain is not None
     facts, domain = plan.facts, plan.domain
     target = None if facts["target"] is None else domain.names.index(facts["target"])
-    purse = Purse.for_schema(purse_noise(facts), Fraction(facts["amount"]), plan.schema)
+    budget = BudgetSplit(budget_law(facts), Fraction(facts["amount"]), plan.schema.relation)
     rows = LabelledRows(codes, domain.shape, target)
     columns = [column for column in range(len(domain.axes)) if column != target]
 
-    shares = column_shares(purse, plan, columns, rows.labels)
+    shares = column_shares(budget, plan, columns, rows.labels)
     singles = {
-        column: purse.count(noise, rows.count_column(column), shares[column], label=f"column {column + 1}")
+        column: noisy_counts(noise, budget, rows.count_column(column), share=shares[column], label=f"column {column + 1}")
         for column in columns
     }
-    known = publish_columns(singles, shares, purse, plan, rows.labels)
-    job = Job(noise, rows, purse, plan, columns, known)
+    known = publish_columns(singles, shares, budget, plan, rows.labels)
+    job = Job(noise, rows, budget, plan, columns, known)
     rounds = round_count(job)
     first_part = 1 - ROUND_PART if rounds else Fraction(1)
     tables = Tables([], [], [])
     if len(columns) > 1:
         edges = choose_edges(job, first_part)
-        groups = pair_groups(known, edges, purse, plan, rows.labels, part=first_part)
+        groups = pair_groups(known, edges, budget, plan, rows.labels, part=first_part)
         tables.extend(job, edges, groups, first_part * Fraction(facts["pair_share"]), name="counts of pair")
-    published = measured_columns(singles, shares, purse, plan, rows.labels)
+    published = measured_columns(singles, shares, budget, plan, rows.labels)
     if rounds:
         run_rounds(job, tables, published, rounds)
     return Content(
         facts={
-            "noise": purse.noise,
+            "noise": budget.law,
             "target": facts["target"],
             "labels": rows.labels,
             "joined": [[domain.names[column] for column in table.columns] for table in tables.measured],
             "rounds": tables.sizes,
-            "column_scales": [str(purse.scale(shares[column])) for column in columns],
-            "joined_scales": [str(purse.scale(part)) for part in tables.parts],
+            "column_scales": [str(budget.scale(shares[column])) for column in columns],
+            "joined_scales": [str(budget.scale(part)) for part in tables.parts],
             "misfit": measure_misfit(job, tables, published),
             "total": {"kind": "public", "value": facts["public_rows"], "scale": None}
             if facts["public_rows"] is not None
@@ -174,7 +175,7 @@ class Job:
 
     noise: Noise
     rows: LabelledRows
-    purse: Purse
+    budget: BudgetSplit
     plan: Plan
     columns: Sequence[int]
     known: Published
@@ -207,13 +208,17 @@ class Tables:
     ) -> None:
         """Count pairs or threes over groups, with noise, for `share` of the budget together."""
         shapes = [tuple(int(side.max()) + 1 for side in sides) for sides in groups]
-        parts = [share * part for part in job.purse.split([math.prod(s) * job.rows.labels for s in shapes])] if chosen else []
+        parts = (
+            [share * part for part in table_parts(job.budget.law, [math.prod(s) * job.rows.labels for s in shapes])]
+            if chosen
+            else []
+        )
         for place, (columns, sides, shape, part) in enumerate(zip(chosen, groups, shapes, parts, strict=True)):
             coded = [job.rows.grouped(column, side) for column, side in zip(columns, sides, strict=True)]
             counted = job.rows.count_together(coded, shape)
-            noisy = job.purse.count(job.noise, counted, part, label=f"{name} {place + 1}")
+            noisy = noisy_counts(job.noise, job.budget, counted, share=part, label=f"{name} {place + 1}")
             counts = noisy.reshape(*shape, job.rows.labels).astype(np.float64)
-            self.measured.append(MeasuredTable(columns, sides, counts, job.purse.variance(part), len(self.sizes)))
+            self.measured.append(MeasuredTable(columns, sides, counts, job.budget.variance(part), len(self.sizes)))
         self.parts += parts
         self.sizes.append(len(chosen))
 
@@ -231,12 +236,12 @@ def round_count(job: Job) -> int:
         return int(facts["rounds"])
     if len(job.columns) > MAX_ROUND_COLUMNS:
         return 0
-    deviation = job.purse.deviation(Fraction(facts["pair_share"]) / (len(job.columns) - 1))
+    deviation = job.budget.deviation(Fraction(facts["pair_share"]) / (len(job.columns) - 1))
     room = job.cells(deviation) / job.rows.labels
-    return next((rounds for least, rounds in ROUNDS_BY_ROOM[job.purse.noise] if room >= least), 0)
+    return next((rounds for least, rounds in ROUNDS_BY_ROOM[job.budget.law] if room >= least), 0)
 
 
-def round_steps(noise: NoiseName, columns: int) -> int:
+def round_steps(noise: Law, columns: int) -> int:
     """How many tables a round may choose at most."""
     return min(MAX_STEPS, max(1, round(STEPS_PER_COLUMN[noise] * columns)))
 
@@ -244,11 +249,11 @@ def round_steps(noise: NoiseName, columns: int) -> int:
 def choose_edges(job: Job, part: Fraction) -> list[Edge]:
     """The first forest, for `part` of what choices may cost."""
     facts = job.plan.facts
-    deviation = job.purse.deviation(part * Fraction(facts["pair_share"]) / (len(job.columns) - 1))
+    deviation = job.budget.deviation(part * Fraction(facts["pair_share"]) / (len(job.columns) - 1))
     weights, heaviest = pair_weights(job.plan, job.columns)
     scores = pair_scores(job.rows, job.known, job.columns, weights, cells=job.cells(deviation), deviation=deviation)
     share = part * Fraction(facts["choice_share"])
-    return choose_forest(job.noise, scores, job.columns, job.purse, weight=heaviest, share=share)
+    return choose_forest(job.noise, scores, job.columns, job.budget, weight=heaviest, share=share)
 
 
 def measure_misfit(job: Job, tables: Tables, columns: Sequence[MeasuredColumn | None]) -> dict[str, Any] | None:
@@ -258,7 +263,7 @@ def measure_misfit(job: Job, tables: Tables, columns: Sequence[MeasuredColumn | 
         return None
     limit = block_limit(len(job.columns), job.rows.labels)
     worst = largest_misfit(job.rows, job.model(tables, columns), job.columns, tables.pairs(), limit)
-    value, scale = publish_misfit(job.noise, job.purse, worst, share)
+    value, scale = publish_misfit(job.noise, job.budget, worst, share)
     return {"value": value, "scale": str(scale), "unit": UNIT, "blocks": limit, "model": MODEL_VERSION}
 
 
@@ -268,20 +273,20 @@ def run_rounds(job: Job, tables: Tables, columns: Sequence[MeasuredColumn | None
     assert domain is not None
     weights, heaviest = table_weights(job.plan, job.columns)
     part = ROUND_PART / rounds
-    steps = round_steps(job.purse.noise, len(job.columns))
+    steps = round_steps(job.budget.law, len(job.columns))
     model = job.model(tables, columns)
     most = min(FINEST_GROUPS, max(4, int(math.sqrt(MAX_LOOKED_AT / job.rows.labels) / len(job.columns))))
     ladders = {c: ladder(model, c, ordered=domain.axes[c].ordered, most=most) for c in job.columns}
     held = Rounds(job.rows, ladders, [columns for columns in weights if len(columns) > 2])
     for number in range(rounds):
-        deviation = job.purse.deviation(part * Fraction(facts["pair_share"]) / steps)
+        deviation = job.budget.deviation(part * Fraction(facts["pair_share"]) / steps)
         done = {tuple(sorted(table.columns)) for table in tables.measured}
         picked = choose_tables(
             job.noise,
             held.scores(model, weights, done, deviation=deviation),
             model.beliefs.tree,
             held.states(model),
-            job.purse,
+            job.budget,
             labels=job.rows.labels,
             steps=steps,
             weight=heaviest,
@@ -300,50 +305,50 @@ def run_rounds(job: Job, tables: Tables, columns: Sequence[MeasuredColumn | None
             model = grow_model(model, tables.measured[known:])
 
 
-def purse_noise(facts: Any) -> NoiseName:
+def budget_law(facts: Any) -> Law:
     return "laplace" if facts["noise"] == "laplace" else "gaussian"
 
 
-def column_shares(purse: Purse, plan: Plan, columns: Sequence[int], labels: int) -> dict[int, Fraction]:
+def column_shares(budget: BudgetSplit, plan: Plan, columns: Sequence[int], labels: int) -> dict[int, Fraction]:
     """The part of the whole budget that each column's histogram gets; depends on public sizes only."""
     assert plan.domain is not None
     share = Fraction(plan.facts["column_share"])
-    parts = purse.split([plan.domain.shape[column] * labels for column in columns])
+    parts = table_parts(budget.law, [plan.domain.shape[column] * labels for column in columns])
     return {column: share * part for column, part in zip(columns, parts, strict=True)}
 
 
 def measured_columns(
-    singles: dict[int, IntArray], shares: dict[int, Fraction], purse: Purse, plan: Plan, labels: int
+    singles: dict[int, IntArray], shares: dict[int, Fraction], budget: BudgetSplit, plan: Plan, labels: int
 ) -> list[MeasuredColumn | None]:
     """The noisy columns as a reader gets them, one a column of the domain; None for the target."""
     assert plan.domain is not None
     out: list[MeasuredColumn | None] = [None] * len(plan.domain.axes)
     for column, counts in singles.items():
         noisy = counts.reshape(-1, labels).astype(np.float64)
-        out[column] = MeasuredColumn(noisy, purse.variance(shares[column]), ordered_widths(plan.domain.axes[column]))
+        out[column] = MeasuredColumn(noisy, budget.variance(shares[column]), ordered_widths(plan.domain.axes[column]))
     return out
 
 
 def publish_columns(
-    singles: dict[int, IntArray], shares: dict[int, Fraction], purse: Purse, plan: Plan, labels: int
+    singles: dict[int, IntArray], shares: dict[int, Fraction], budget: BudgetSplit, plan: Plan, labels: int
 ) -> Published:
     """What a reader of the noisy columns would make of them: the mechanism itself looks at nothing else from here on."""
     assert plan.domain is not None
     measured = {
-        column: one for column, one in enumerate(measured_columns(singles, shares, purse, plan, labels)) if one is not None
+        column: one for column, one in enumerate(measured_columns(singles, shares, budget, plan, labels)) if one is not None
     }
     totals = fit_labels(list(measured.values()), [], plan.facts["public_rows"])
     fitted = {column: fit_column(one, [], totals) for column, one in measured.items()}
     return Published(
         labels=totals,
         singles={column: table for column, (table, _) in fitted.items()},
-        deviations={column: purse.deviation(shares[column]) * math.sqrt(left) for column, (_, left) in fitted.items()},
+        deviations={column: budget.deviation(shares[column]) * math.sqrt(left) for column, (_, left) in fitted.items()},
         ordered=[axis.ordered for axis in plan.domain.axes],
     )
 
 
 def pair_groups(
-    known: Published, chosen: Sequence[Edge], purse: Purse, plan: Plan, labels: int, *, part: Fraction
+    known: Published, chosen: Sequence[Edge], budget: BudgetSplit, plan: Plan, labels: int, *, part: Fraction
 ) -> list[tuple[Ints, Ints]]:
     """The groups of levels that each chosen pair is counted over, from public numbers.
 
@@ -352,7 +357,7 @@ def pair_groups(
     if not chosen:
         return []
     assert plan.domain is not None
-    deviation = purse.deviation(part * Fraction(plan.facts["pair_share"]) / len(chosen))
+    deviation = budget.deviation(part * Fraction(plan.facts["pair_share"]) / len(chosen))
     cells = float(known.labels.sum()) / (float(Fraction(plan.parameters["cell_deviations"])) * deviation)
     out = []
     for place, (first, second) in enumerate(chosen):

@@ -11,12 +11,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpublish.methods.joined_histograms.budget import Purse
 from dpublish.methods.joined_histograms.structure import Edge, LabelledRows
 from dpublish.models.junction_tree.consistency import Floats, Ints
 from dpublish.models.junction_tree.model import JunctionModel
 from dpublish.models.junction_tree.model_error import UNIT, level_blocks
 from dpublish.noise.base import Noise
+from dpublish.privacy.budget_split import BudgetSplit
 
 MAX_BLOCKS = 64
 _WORK = 10**9
@@ -55,16 +55,16 @@ def whole_units(expected: Floats) -> Ints:
     return whole
 
 
-def publish_misfit(noise: Noise, purse: Purse, misfit: int, share: Fraction) -> tuple[int, Fraction]:
+def publish_misfit(noise: Noise, budget: BudgetSplit, misfit: int, share: Fraction) -> tuple[int, Fraction]:
     """The noisy number, in units, and the scale of its noise."""
     # a box gains at most the rows that come and loses at most the rows that go: c, under either relation
-    sensitivity = Fraction(UNIT * purse.rows_per_unit)
+    sensitivity = Fraction(UNIT * budget.relation.max_rows)
     value = np.array([misfit], dtype=np.int64)
-    if purse.noise == "laplace":
-        epsilon = purse.amount * share
+    if budget.law == "laplace":
+        epsilon = budget.amount * share
         noisy = noise.laplace(value, sensitivity=sensitivity, epsilon=epsilon, label="misfit")
         return int(noisy[0]), sensitivity / epsilon
-    rho = purse.amount * share
+    rho = budget.amount * share
     noisy = noise.gaussian(value, sensitivity=sensitivity, rho=rho, label="misfit")
     return int(noisy[0]), sensitivity**2 / (2 * rho)
 

@@ -10,9 +10,10 @@ from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError, did_you_mean
 from dpublish.methods.histogram.mechanism import keeps_every_row
-from dpublish.methods.joined_histograms.budget import NoiseName, Purse
+from dpublish.methods.joined_histograms.structure import table_parts
 from dpublish.methods.joined_histograms.workload import declared_threes
 from dpublish.models.junction_tree.measured import MAX_ROUNDS
+from dpublish.privacy.budget_split import BudgetSplit, Law
 from dpublish.privacy.cost import Cost, exact, largest_rho
 from dpublish.privacy.plan import Plan
 
@@ -64,21 +65,21 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan:
     if count == 1:
         column_share, choice_share, misfit_share = Fraction(1), Fraction(0), Fraction(0)
     pair_share = 1 - column_share - choice_share - misfit_share
-    purse, paid, reason = _purse(method, schema, cost, count)
-    if count > 1 and not purse.can_choose(choice_share / (2 * MAX_ROUNDS * count)):
+    budget, paid, reason = _budget(method, schema, cost, count)
+    if count > 1 and budget.bounded_range_epsilon(choice_share / (2 * MAX_ROUNDS * count)) == 0:
         raise PlanError(
             "The cost is so small that no pair of columns could be chosen for its share. Give a larger rho or epsilon."
         )
-    parts = purse.split([axis.cardinality * labels for axis in domain.axes if axis.name != target])
-    column_deviation = [purse.deviation(column_share * part) for part in parts]
-    pair_deviation = purse.deviation(pair_share / (count - 1)) if count > 1 else None
+    parts = table_parts(budget.law, [axis.cardinality * labels for axis in domain.axes if axis.name != target])
+    column_deviation = [budget.deviation(column_share * part) for part in parts]
+    pair_deviation = budget.deviation(pair_share / (count - 1)) if count > 1 else None
     public_rows = None
     if schema.neighbours == "replace-one" and schema.size and schema.unit.column is None and keeps_every_row(domain):
         public_rows = schema.size
     facts: dict[str, Any] = {
-        "noise": purse.noise,
-        "amount": str(purse.amount),
-        "sensitivity": str(purse.table_sensitivity),
+        "noise": budget.law,
+        "amount": str(budget.amount),
+        "sensitivity": str(budget.sensitivity),
         "target": target,
         "labels": labels,
         "column_share": str(column_share),
@@ -99,7 +100,7 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan:
         f"A count of one level has noise of standard deviation {min(column_deviation):.3g} to {max(column_deviation):.3g}.",
     ]
     if pair_deviation is not None:
-        with_rounds = _deviation_with_rounds(method, purse, pair_share, count)
+        with_rounds = _deviation_with_rounds(method, budget, pair_share, count)
         sentences.append(
             f"Up to {count - 1} pairs of columns are joined"
             + (", and more in rounds where the noisy number of rows justifies them" if with_rounds else "")
@@ -141,24 +142,24 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan:
     )
 
 
-def _purse(method: JoinedHistograms, schema: Schema, cost: Cost, columns: int) -> tuple[Purse, Cost, str]:
+def _budget(method: JoinedHistograms, schema: Schema, cost: Cost, columns: int) -> tuple[BudgetSplit, Cost, str]:
     """Which noise, from how much; what is charged; and why."""
     if method.noise not in ("auto", "laplace", "gaussian"):
         raise PlanError(f"noise must be auto, laplace or gaussian, not '{method.noise}'.")
     if cost.kind == "pure":
         if method.noise == "gaussian":
             raise PlanError("Gaussian noise needs delta = ... beside epsilon, or rho = ... instead of it.")
-        return Purse.for_schema("laplace", cost.epsilon, schema), cost, "Discrete Laplace noise: the cost has no delta."
+        return BudgetSplit("laplace", cost.epsilon, schema.relation), cost, "Discrete Laplace noise: the cost has no delta."
     if cost.kind == "zcdp":
         if method.noise == "laplace":
             raise PlanError("Laplace noise is paid in epsilon: give epsilon = ... instead of rho.")
         if cost.delta:
             raise PlanError("Give rho alone, or epsilon and delta.")
-        return Purse.for_schema("gaussian", cost.rho, schema), cost, "Discrete Gaussian noise: the cost is in rho."
-    laplace = Purse.for_schema("laplace", cost.epsilon, schema)
-    gaussian = Purse.for_schema("gaussian", largest_rho(cost.epsilon, cost.delta), schema)
+        return BudgetSplit("gaussian", cost.rho, schema.relation), cost, "Discrete Gaussian noise: the cost is in rho."
+    laplace = BudgetSplit("laplace", cost.epsilon, schema.relation)
+    gaussian = BudgetSplit("gaussian", largest_rho(cost.epsilon, cost.delta), schema.relation)
     part = Fraction(1, max(1, 2 * columns))
-    name: NoiseName
+    name: Law
     if method.noise == "auto":
         name = "laplace" if laplace.deviation(part) <= gaussian.deviation(part) else "gaussian"
     else:
@@ -172,17 +173,17 @@ def _purse(method: JoinedHistograms, schema: Schema, cost: Cost, columns: int) -
     return gaussian, cost, f"Discrete Gaussian noise: for {columns} columns at this delta it is smaller than Laplace noise."
 
 
-def _deviation_with_rounds(method: JoinedHistograms, purse: Purse, pair_share: Fraction, columns: int) -> float | None:
+def _deviation_with_rounds(method: JoinedHistograms, budget: BudgetSplit, pair_share: Fraction, columns: int) -> float | None:
     """The noise of a cell in a table of usual size if there are rounds, which leave less for the first pairs; None where there
     will be none."""
     from dpublish.methods.joined_histograms.mechanism import MAX_ROUND_COLUMNS, ROUND_PART, ROUNDS_BY_ROOM, round_steps
 
-    unasked = max(number for _, number in ROUNDS_BY_ROOM[purse.noise]) if columns <= MAX_ROUND_COLUMNS else 0
+    unasked = max(number for _, number in ROUNDS_BY_ROOM[budget.law]) if columns <= MAX_ROUND_COLUMNS else 0
     rounds = unasked if method.rounds is None else method.rounds
     if columns < 3 or not rounds:
         return None
-    first = purse.deviation((1 - ROUND_PART) * pair_share / (columns - 1))
-    later = purse.deviation(ROUND_PART / rounds * pair_share / round_steps(purse.noise, columns))
+    first = budget.deviation((1 - ROUND_PART) * pair_share / (columns - 1))
+    later = budget.deviation(ROUND_PART / rounds * pair_share / round_steps(budget.law, columns))
     return max(first, later)
 
 

@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dpublish.methods.joined_histograms.budget import Purse
+from dpublish.methods.draws import choose
 from dpublish.methods.joined_histograms.structure import NOISE_COST, Edge, LabelledRows, rows_apart
 from dpublish.models.junction_tree.cliques import CliqueTree, clique_cells
 from dpublish.models.junction_tree.consistency import Floats, Ints, sum_groups
@@ -24,6 +24,7 @@ from dpublish.models.junction_tree.fit import grouped_table
 from dpublish.models.junction_tree.grouping import group_levels, level_order
 from dpublish.models.junction_tree.model import JunctionModel
 from dpublish.noise.base import IntArray, Noise
+from dpublish.privacy.budget_split import BudgetSplit
 
 Columns = tuple[int, ...]
 
@@ -194,7 +195,7 @@ def choose_tables(
     scores: Mapping[Option, int],
     tree: CliqueTree,
     states: Mapping[int, int],
-    purse: Purse,
+    budget: BudgetSplit,
     *,
     labels: int,
     steps: int,
@@ -208,8 +209,13 @@ def choose_tables(
     for step in range(steps):
         room = _room(tree, states, labels, fresh)
         open_options = [option for option in scores if option.columns in room]
-        picked = purse.choose(
-            noise, [*(scores[option] for option in open_options), 0], weight, share / steps, label=f"{name}, table {step + 1}"
+        picked = choose(
+            noise,
+            budget,
+            [*(scores[option] for option in open_options), 0],
+            weight=weight,
+            share=share / steps,
+            label=f"{name}, table {step + 1}",
         )
         if picked == len(open_options):
             break

@@ -16,13 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.methods.joined_histograms.budget import Purse, zeros
+from dpublish.methods.draws import choose
 from dpublish.models.junction_tree.consistency import Floats, Ints, sum_groups
 from dpublish.models.junction_tree.grouping import group_levels, level_order
 from dpublish.noise.base import IntArray, Noise
+from dpublish.privacy.budget_split import BudgetSplit, Law, in_proportion
 
 Edge = tuple[int, int]
 
+_WEIGHT_GRID = 64
 NOISE_COST = 0.4
 """Rows of error a cell of a measured table costs, in standard deviations of its noise: after the fit, about half of the mean
 absolute value of the noise is left."""
@@ -46,7 +48,7 @@ class LabelledRows:
     def count_column(self, column: int) -> IntArray:
         from dpublish.methods.joined_histograms.kernels import count_column
 
-        out = zeros(self.levels[column] * self.labels)
+        out = np.zeros(self.levels[column] * self.labels, dtype=np.int64)
         count_column(self.codes[column], self.labels_of, self.labels, out)
         return out
 
@@ -60,7 +62,7 @@ class LabelledRows:
     def count_pair(self, first: NDArray[np.uint8], second: NDArray[np.uint8], shape: tuple[int, int]) -> IntArray:
         from dpublish.methods.joined_histograms.kernels import count_pair
 
-        out = zeros(shape[0] * shape[1] * self.labels)
+        out = np.zeros(shape[0] * shape[1] * self.labels, dtype=np.int64)
         count_pair(first, second, self.labels_of, shape[1], self.labels, out)
         return out
 
@@ -70,7 +72,7 @@ class LabelledRows:
 
         if len(coded) == 2:
             return self.count_pair(coded[0], coded[1], (shape[0], shape[1]))
-        out = zeros(math.prod(shape) * self.labels)
+        out = np.zeros(math.prod(shape) * self.labels, dtype=np.int64)
         count_triple(coded[0], coded[1], coded[2], self.labels_of, (shape[1], shape[2]), self.labels, out)
         return out
 
@@ -132,7 +134,7 @@ def pair_scores(
 
 
 def choose_forest(
-    noise: Noise, scores: Mapping[Edge, int], columns: Sequence[int], purse: Purse, *, weight: int, share: Fraction
+    noise: Noise, scores: Mapping[Edge, int], columns: Sequence[int], budget: BudgetSplit, *, weight: int, share: Fraction
 ) -> list[Edge]:
     """Pairs with high scores that close no circle; stopping, at score 0, is one of the choices of every step."""
     tree = {column: column for column in columns}
@@ -140,8 +142,13 @@ def choose_forest(
     steps = len(columns) - 1
     for step in range(steps):
         open_pairs = [edge for edge in scores if tree[edge[0]] != tree[edge[1]]]
-        picked = purse.choose(
-            noise, [*(scores[edge] for edge in open_pairs), 0], weight, share / steps, label=f"pair {step + 1}"
+        picked = choose(
+            noise,
+            budget,
+            [*(scores[edge] for edge in open_pairs), 0],
+            weight=weight,
+            share=share / steps,
+            label=f"pair {step + 1}",
         )
         if picked == len(open_pairs):
             break
@@ -150,3 +157,13 @@ def choose_forest(
         old, new = tree[edge[1]], tree[edge[0]]
         tree = {column: new if root == old else root for column, root in tree.items()}
     return chosen
+
+
+def table_parts(law: Law, cells: Sequence[int]) -> list[Fraction]:
+    """Parts of one, one per table: those that make the sum of absolute errors over all cells smallest.
+
+    Errors add up to sum m_k / e_k (Laplace) or sum m_k / sqrt(r_k) (Gaussian) for tables of m_k cells, so that e_k goes
+    with m_k^(1/2) and r_k with m_k^(2/3). Large tables are mostly empty, hence the cap.
+    """
+    power = 1 / 2 if law == "laplace" else 2 / 3
+    return in_proportion([max(1, round(_WEIGHT_GRID * min(count, 4096) ** power)) for count in cells])

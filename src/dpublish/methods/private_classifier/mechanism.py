@@ -102,7 +102,7 @@ class PrivateClassifier(Mechanism):
             dimension=coding.dimension,
             normaliser=rows,
             rows_per_unit=schema.unit.max_rows,
-            moved_rows=schema.unit.max_rows * (2 if schema.neighbours == "replace-one" else 1),
+            moved_rows=schema.relation.rows,
             loss=self._loss(),
             regularization=self._regularization(coding.dimension, rows, cost.epsilon / models),
         )

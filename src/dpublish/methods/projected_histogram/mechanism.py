@@ -130,25 +130,20 @@ def choose_columns(noise: Noise, table: CodedTable, plan: Plan, rule: ChoiceRule
     )
 
 
-def row_changes(schema: Schema) -> int:
-    """How many rows neighbouring data may differ by, removals and additions together."""
-    return schema.unit.max_rows * (2 if schema.neighbours == "replace-one" else 1)
-
-
 def score_for(plan: Plan, labels: int) -> PairCount | PairsPerRow | Purity:
     """The score that the columns are chosen by, over all rows."""
     schema = plan.schema
     if plan.parameters["score"] == "prediction":
-        return Purity(plan.facts["cell_charge"], row_changes(schema))
+        return Purity(plan.facts["cell_charge"], schema.relation.rows)
     if schema.neighbours == "replace-one":
         assert schema.size is not None
         return PairCount(schema.size, schema.unit.max_rows)
-    return PairsPerRow(labels, row_changes(schema))
+    return PairsPerRow(labels, schema.relation.rows)
 
 
 def part_score_for(plan: Plan, labels: int) -> PairsPerRow | Purity:
     """The score within a part of the rows: the number of rows in a part is never public, and a cell there holds fewer rows."""
-    changes = row_changes(plan.schema)
+    changes = plan.schema.relation.rows
     if plan.parameters["score"] == "prediction":
         return Purity(max(1, plan.facts["cell_charge"] // (len(plan.facts["k_options"]) + 1)), changes)
     return PairsPerRow(labels, changes)

@@ -11,9 +11,9 @@ from typing import Any
 from dpublish.declare.domain import MAX_CELLS, Domain, lei_bins
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
-from dpublish.methods.histogram.mechanism import cell_sensitivity, total_is_public
+from dpublish.methods.histogram.mechanism import total_is_public
 from dpublish.methods.projected_histogram.choose_k import choose_gamma, k_from_public, k_from_simulation
-from dpublish.methods.projected_histogram.mechanism import ProjectedHistogram, part_score_for, row_changes, score_for
+from dpublish.methods.projected_histogram.mechanism import ProjectedHistogram, part_score_for, score_for
 from dpublish.methods.projected_histogram.scores import pair_rate_change
 from dpublish.methods.projected_histogram.settings import (
     candidates_of,
@@ -70,7 +70,7 @@ def plan_projected(method: ProjectedHistogram, schema: Schema, cost: Cost) -> Pl
     domain, bins = published_domain(method, schema, target, candidates, rows, count.most)
     labels = domain.shape[-1]
     share = share_of(method, schema, domain)
-    factor, sensitivity = exact(method.threshold_factor, "threshold_factor"), cell_sensitivity(schema)
+    factor, sensitivity = exact(method.threshold_factor, "threshold_factor"), schema.relation.l1
     gamma, why_gamma = gamma_of(method, schema, count, len(candidates), rows, labels, bins, factor)
 
     count_epsilon = cost.epsilon * share
@@ -224,7 +224,7 @@ def gamma_of(
         return gamma, f"gamma = {float(gamma):g} was given: that share of epsilon goes to counting, the rest to choosing."
     if rows is None:
         return DEFAULT_GAMMA, "gamma = 0.5: without a nominal size, choosing and counting share epsilon equally."
-    changes = row_changes(schema)
+    changes = schema.relation.rows
     if method.score == "prediction":
         blur = Fraction(changes, 4)  # there are n (q-1) / q rows to gain, twice the pairs a row that can be discerned
     elif schema.neighbours == "replace-one":
@@ -238,7 +238,7 @@ def gamma_of(
         labels=labels,
         bins=bins,
         factor=factor,
-        sensitivity=cell_sensitivity(schema),
+        sensitivity=schema.relation.l1,
         blur=blur,
     )
     gain = "discernible pairs" if method.score == "discernibility" else "rows that labels could be told for"

@@ -41,16 +41,11 @@ def described_schema(schema: Schema, basket: str | None) -> Schema:
     return replace(schema, unit=transaction_unit(schema, basket))
 
 
-def record_sensitivity(schema: Schema) -> Fraction:
-    """How many records a unit may bring in or take out: c, and under replace-one c go while c others come."""
-    return Fraction(schema.unit.max_rows * (2 if schema.neighbours == "replace-one" else 1))
-
-
 def base_facts(schema: Schema, cost: Cost, share: Fraction, items: int) -> dict[str, Any]:
     count_epsilon = cost.epsilon * share
     return {
         "items": items,
-        "sensitivity": str(record_sensitivity(schema)),
+        "sensitivity": str(schema.relation.l1),
         "count_epsilon": str(count_epsilon),
         "partition_epsilon": str(cost.epsilon - count_epsilon),
     }

@@ -20,6 +20,7 @@ from dpublish.models.junction_tree.fit import MeasuredColumn, MeasuredTable, com
 from dpublish.models.junction_tree.grouping import MAX_GROUPS
 from dpublish.models.junction_tree.model_error import Misfit, read_misfit
 from dpublish.models.within_limits import believable
+from dpublish.privacy.budget_split import laplace_variance
 from dpublish.releases.bundle.manifest import text, whole
 
 NoiseName = Literal["laplace", "gaussian"]
@@ -168,12 +169,6 @@ def _variances(facts: Mapping[str, Any], key: str, count: int, noise: str) -> li
             raise BundleError(f"facts: '{key}' holds a scale that is not believable.")
         out.append(laplace_variance(scale) if noise == "laplace" else scale)
     return out
-
-
-def laplace_variance(scale: float) -> float:
-    """Of discrete Laplace noise; never 0, so that it can be divided by."""
-    rate = 1.0 / scale
-    return max(1e-12, 2.0 * math.exp(-rate) / math.expm1(-rate) ** 2)
 
 
 def _index(names: list[str], name: Any) -> int:

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.models.junction_tree.fit import MeasuredColumn, MeasuredTable
-from dpublish.models.junction_tree.measured import Measured, NoiseName, laplace_variance
+from dpublish.models.junction_tree.measured import Measured, NoiseName
 from dpublish.models.weight_features import WeightFeatures
+from dpublish.privacy.budget_split import laplace_variance
 
 _BELIEVABLE = 1e24
 
