@@ -47,12 +47,18 @@ def test_a_release_answers_as_it_did(folder: Path, place: int) -> None:
     assert difference(said, asked["says"]) is None
 
 
+def as_it_was(status: Any, held: dict[str, Any]) -> bool:
+    """Every fact that was told of a ledger is told the same way; later code may tell more."""
+    now = status.to_json()
+    return all(now[name] == value for name, value in held["status"].items())
+
+
 @pytest.mark.parametrize(("folder", "place"), LEDGERS, indirect=["folder"])
 def test_a_ledger_has_its_history_and_goes_on(folder: Path, place: int) -> None:
     held = EXPECTED[original(folder)]["ledgers"][place]
     with dp.open_ledger(folder / "ledgers" / held["file"], name=held["name"]) as ledger:
-        assert ledger.status().to_json() == held["status"]
-        assert ledger.verify().to_json() == held["status"]
+        assert as_it_was(ledger.status(), held)
+        assert as_it_was(ledger.verify(), held)
         assert [entry.to_json() for entry in ledger.history()] == held["history"]
         first = next(entry for entry in ledger.history() if entry.kind == "debit")
         what = first.detail["what"]
@@ -77,7 +83,7 @@ def test_a_ledger_is_not_overspent(folder: Path, place: int) -> None:
         make = dp.Cost.zcdp if ledger.status().cap.rho else dp.Cost.pure
         with pytest.raises(dp.BudgetExceeded):
             ledger.debit("too much", make(left + Fraction(1, 10**6)), what)
-        assert ledger.status().to_json() == held["status"]
+        assert as_it_was(ledger.status(), held)
         ledger.debit("all", make(left), what)
         with pytest.raises(dp.BudgetExceeded):
             ledger.debit("more", make(Fraction(1, 1000)), what)
