@@ -33,6 +33,9 @@ PACKAGES = (
     "dpublish.models.lookup_kernels",
     "dpublish.models.one_thread",
     "dpublish.compiled",
+    # what the order and the sums of payments rest on
+    "dpublish.ledger",
+    "dpublish.quiet",
 )
 
 

@@ -1,4 +1,4 @@
-"""Keeps native code and logs quiet while rows, or a file from anywhere, are being read.
+"""Keeps native code, logs and warnings quiet while rows, or a file from anywhere, are being read.
 
 A panic in compiled code is printed by its own runtime straight to the process's standard error, with the value that caused
 it, before Python sees anything. So the descriptor itself is pointed elsewhere, not `sys.stderr`. A program that shows progress
@@ -6,6 +6,9 @@ meanwhile writes to a copy of the descriptor made beforehand.
 
 Logs are the host application's: it may have set any logger of any library to DEBUG, where SQLAlchemy writes every row it
 fetches. So while rows are read nothing is logged in this process, by whatever thread: libraries have threads of their own.
+
+Warnings are held back in the same way, by counting who is inside: Python keeps one list of filters for all threads, and a
+thread that put back what it found would let another's warnings through.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import logging
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -28,6 +32,8 @@ _depth = 0
 _saved = -1
 _log_depth = 0
 _log_level = logging.NOTSET
+_warning_depth = 0
+_warnings = warnings.catch_warnings()
 
 
 @contextlib.contextmanager
@@ -56,6 +62,25 @@ def no_logs() -> Iterator[None]:
             _log_depth -= 1
             if _log_depth == 0 and logging.root.manager.disable == EVERY_LEVEL:  # else the host has set it anew
                 logging.disable(_log_level)
+
+
+@contextlib.contextmanager
+def no_warnings() -> Iterator[None]:
+    """No warning is shown, turned into an exception or recorded while any thread is inside."""
+    global _warning_depth, _warnings
+    with _lock:
+        if _warning_depth == 0:
+            _warnings = warnings.catch_warnings()
+            _warnings.__enter__()
+            warnings.simplefilter("ignore")
+        _warning_depth += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _warning_depth -= 1
+            if _warning_depth == 0:
+                _warnings.__exit__(None, None, None)
 
 
 def unlogged(engine: Engine) -> Engine:

@@ -26,6 +26,16 @@ EXEMPT = {
         "dpublish.methods.solvers.planning.amounts",
     ),
     "reads public rows and earlier releases, never private rows": ("dpublish.methods.importance_weights.public_sets.",),
+    "noise for tests and simulations; what is made with it is marked as not publishable": (
+        "dpublish.noise.source.SeededNoise",
+    ),
+    "keeps the folder of a session; what must hold of it is what sparse_vector.proof.md trusts its caller for": (
+        "dpublish.curator.sessions.session.open_session",
+    ),
+    "opens the ledger whose accounting is proved; which copies are trusted at first use is told in docs/ledger.md": (
+        "dpublish.ledger.open_ledger",
+    ),
+    "a place where tests stop a run; it does nothing in a release": ("dpublish.ledger.crashpoints.",),
     "works on reports that were randomised before they arrived": (
         "dpublish.local.estimates.",
         "dpublish.local.base.Tally",

@@ -53,3 +53,46 @@ def test_an_edit_changes_the_hash_and_a_comment_does_not(tmp_path: Path, monkeyp
         module.write_text(text)
         hashes.append(proofs.hash_of("m.f"))
     assert hashes[0] == hashes[1] != hashes[2]
+
+
+EDITS = {
+    "dpublish.curator.gate.Curator": ("if receipt.fresh:", "if receipt.fresh or True:"),
+    "dpublish.curator.gate.run_private": ("return guarded(run)", "return run()"),
+    "dpublish.curator.guard.guarded": ("else PrivateSideError()", "else known"),
+    "dpublish.curator.guard.stopped": ("else 1)", "else stop.code)"),
+    "dpublish.quiet.no_warnings": ('simplefilter("ignore")', 'simplefilter("default")'),
+    "dpublish.ledger.sql.SqlLedger": ("head.spent != spent.minus(charged)", "head.spent == spent"),
+    "dpublish.ledger.sql._RESERVE": ("ledgers.c.seq + 1", "ledgers.c.seq"),
+    "dpublish.ledger.chain.Record": ('"previous": self.previous', '"previous": ""'),
+    "dpublish.ledger.snapshot.Snapshot": ("record.previous == previous", "record.previous"),
+    "dpublish.ledger.quanta.Quanta": ("math.ceil(cost.epsilon", "math.floor(cost.epsilon"),
+    "dpublish.ledger.tables._TABLES_V1": ("UNIQUE (ledger_id, kind, key)", "UNIQUE (ledger_id, seq)"),
+    "dpublish.ledger.anchor.Anchor": ("current.mark.seq >= mark.seq", "current.mark.seq > mark.seq"),
+    "dpublish.models.junction_tree.fit.fit_model": ("sorted({table.round", "list({table.round"),
+    "dpublish.models.junction_tree.beliefs.HELPS": ("HELPS = 0.7", "HELPS = 0.8"),
+    "dpublish.models.junction_tree.kernels.cliques.sum_cells": ("nogil=True", "nogil=True, parallel=True"),
+    "dpublish.compiled.njit": ("numba.njit(**options)", "numba.njit(fastmath=True, **options)"),
+    "dpublish.methods.generalized_table.split_scores.entropy_step": ("precision = 128", "precision = 53"),
+    "dpublish.curator.sessions.session.require_pure": ('!= "pure"', '== "zcdp"'),
+}
+
+
+@pytest.mark.parametrize(("name", "edit"), EDITS.items(), ids=lambda value: value if isinstance(value, str) else "")
+def test_an_edit_of_code_that_privacy_rests_on_is_noticed(
+    name: str, edit: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both by the test above and by `make proofs`, which names the proof to be read again."""
+    recorded = {cover.name: cover.recorded for path in FILES for cover in proofs.covers(path)}
+    module = Path(*proof_reach.locate(proof_reach.read_modules(proofs.SOURCE), name)[0].split(".")).with_suffix(".py")
+    text = (proofs.SOURCE / module).read_text(encoding="utf-8")
+    copy = tmp_path / "src" / module
+    copy.parent.mkdir(parents=True)
+    copy.with_suffix(".proof.md").write_text(f"Covers: {name} sha256:{recorded[name]}\n", encoding="utf-8")
+    monkeypatch.setattr(proofs, "SOURCE", tmp_path / "src")
+    monkeypatch.setattr(proofs, "ROOT", tmp_path)
+    monkeypatch.setattr("sys.argv", ["proofs"])
+    for changed, status in ((text, 0), (text.replace(*edit), 1)):
+        copy.write_text(changed, encoding="utf-8")
+        assert proofs.main() == status
+    assert text.replace(*edit) != text
+    assert name in capsys.readouterr().out

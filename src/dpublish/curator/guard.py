@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import TypeVar
 
 from dpublish.errors import PrivateSideError, PublishError
-from dpublish.quiet import no_logs, quiet_native_code
+from dpublish.quiet import no_logs, no_warnings, quiet_native_code
 
 T = TypeVar("T")
 
@@ -21,15 +20,20 @@ def guarded(action: Callable[[], T], *, foreseen: tuple[type[PublishError], ...]
     """
     failure: BaseException
     try:
-        with warnings.catch_warnings(), quiet_native_code(), no_logs():
-            warnings.simplefilter("ignore")
+        with no_warnings(), quiet_native_code(), no_logs():
             return action()
     except (KeyboardInterrupt, SystemExit, GeneratorExit) as stop:
-        failure = stop.with_traceback(None)
-        failure.__cause__ = failure.__context__ = None
+        failure = stopped(stop)
     except PublishError as known:
         failure = type(known)(str(known)) if type(known) in foreseen else PrivateSideError()
     except BaseException:  # a panic of native code is not an Exception
         failure = PrivateSideError()
     # raised outside the handler, so that neither __cause__ nor __context__ holds an exception that could quote a row
     raise failure
+
+
+def stopped(stop: KeyboardInterrupt | SystemExit | GeneratorExit) -> BaseException:
+    """The same wish to stop, made anew: texts, notes, causes and frames of the one that was caught may hold anything."""
+    if isinstance(stop, SystemExit):
+        return SystemExit(stop.code if stop.code is None or type(stop.code) is int else 1)
+    return KeyboardInterrupt() if isinstance(stop, KeyboardInterrupt) else GeneratorExit()
