@@ -21,9 +21,8 @@ import pytest
 
 import dpublish as dp
 import every_kind
-from dpublish.catalogue import methods
+from dpublish.catalogue import RELEASES, methods
 from dpublish.cli.app import run
-from dpublish.releases.base import KIND_MODULES
 from dpublish.releases.bundle.bundle import read_bundle
 
 CANARY = "zqx"
@@ -122,7 +121,7 @@ def with_public_file(method: dp.Mechanism, path: str | Path) -> dp.Mechanism:
 
 def test_every_method_and_kind_is_here() -> None:
     assert {*TABLES, *SETS} == set(methods("release"))
-    assert {method.kind for method in (*TABLES.values(), *SETS.values())} | {"solution"} == set(KIND_MODULES)
+    assert {method.kind for method in (*TABLES.values(), *SETS.values())} | {"solution"} == set(RELEASES)
 
 
 @pytest.mark.parametrize("name", [*TABLES, *SETS])

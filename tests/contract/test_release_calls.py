@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpublish.catalogue import RELEASES
 from dpublish.errors import QueryError
-from dpublish.releases.base import CALLS, KIND_MODULES, release_class
+from dpublish.releases.base import CALLS, release_class
 from every_kind import NAMES, every_kind, rows
 
 PAGE = Path(__file__).parents[2] / "docs" / "python-api.md"
@@ -31,11 +32,11 @@ COLUMNS = {"itemsets": "bread", "interval-tree": "income"}
 def table() -> dict[str, list[str]]:
     lines = [re.split(r"\s*\|\s*", line.strip("| \n")) for line in PAGE.read_text().splitlines() if line.startswith("|")]
     start = lines.index(HEADING)
-    body = lines[start + 2 : start + 2 + len(KIND_MODULES)]
+    body = lines[start + 2 : start + 2 + len(RELEASES)]
     return {line[0].strip("`"): [*line[1:], *[""] * (len(HEADING) - len(line))] for line in body}
 
 
-@pytest.mark.parametrize("kind", KIND_MODULES)
+@pytest.mark.parametrize("kind", RELEASES)
 def test_the_table_in_the_docs_is_exact(kind: str) -> None:
     cls = release_class(kind)
     written = table()[kind]
@@ -46,7 +47,7 @@ def test_the_table_in_the_docs_is_exact(kind: str) -> None:
 
 def test_every_kind_is_tried() -> None:
     assert set(every_kind()) == set(NAMES)
-    assert {release.kind for release in every_kind().values()} == set(KIND_MODULES) == set(table())
+    assert {release.kind for release in every_kind().values()} == set(RELEASES) == set(table())
 
 
 def ask(release: Any, call: str, folder: Path) -> object:

@@ -7,7 +7,8 @@ import re
 import pytest
 
 from docs.stand_in import ROOT
-from dpublish.releases.base import KIND_MODULES, Release
+from dpublish.catalogue import RELEASES
+from dpublish.releases.base import Release
 from dpublish.releases.itemsets.release import TABLES
 from dpublish.releases.solution.release import PROBLEMS
 from fuzz.test_kinds import originals  # noqa: F401
@@ -25,10 +26,10 @@ def unnamed(kind: str, words: set[str]) -> list[str]:
 
 
 def test_every_kind_has_a_section() -> None:
-    assert set(SECTIONS) == set(KIND_MODULES)
+    assert set(SECTIONS) == set(RELEASES)
 
 
-@pytest.mark.parametrize("kind", sorted(KIND_MODULES))
+@pytest.mark.parametrize("kind", sorted(RELEASES))
 def test_every_table_column_and_fact_is_named(originals: dict[str, Release], kind: str) -> None:  # noqa: F811
     release = originals[kind]
     # the columns of public rows are those of the public table, whatever it is
@@ -37,7 +38,7 @@ def test_every_table_column_and_fact_is_named(originals: dict[str, Release], kin
     assert unnamed(kind, words) == []
 
 
-@pytest.mark.parametrize("kind", sorted(KIND_MODULES))
+@pytest.mark.parametrize("kind", sorted(RELEASES))
 def test_types_are_those_of_the_tables(originals: dict[str, Release], kind: str) -> None:  # noqa: F811
     """A column that has a line of its own has its type there."""
     lines = re.findall(r"^\|.*\| `(\w+)` \| (\w+) \|", SECTIONS[kind], re.MULTILINE)

@@ -20,8 +20,9 @@ import polars as pl
 import pytest
 
 import dpublish as dp
+from dpublish.catalogue import RELEASES
 from dpublish.errors import BundleError, PublishError
-from dpublish.releases.base import KIND_MODULES, Release, make_release
+from dpublish.releases.base import Release, make_release
 from fuzz.test_bundles import VALUES, places
 
 SCHEMA = """
@@ -124,7 +125,7 @@ def solutions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Release]:
 
 
 def test_every_kind_is_here(originals: dict[str, Release]) -> None:
-    assert set(originals) == set(KIND_MODULES)
+    assert set(originals) == set(RELEASES)
 
 
 def spoilt_manifest(dice: random.Random, manifest: Any) -> Any:
@@ -204,7 +205,7 @@ def run(original: Release, folder: Path, rounds: int, seed: int = 7) -> int:
     return opened
 
 
-@pytest.mark.parametrize("kind", sorted(KIND_MODULES))
+@pytest.mark.parametrize("kind", sorted(RELEASES))
 def test_altered_releases_of_every_kind(originals: dict[str, Release], tmp_path: Path, kind: str) -> None:
     use(originals[kind], tmp_path / "page.html")
     opened = run(originals[kind], tmp_path, rounds=90)
@@ -251,6 +252,6 @@ def test_many_more_altered_solutions(solutions: dict[str, Release], tmp_path: Pa
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("kind", sorted(KIND_MODULES))
+@pytest.mark.parametrize("kind", sorted(RELEASES))
 def test_many_more_altered_releases_of_every_kind(originals: dict[str, Release], tmp_path: Path, kind: str) -> None:
     run(originals[kind], tmp_path, rounds=3000, seed=8)
