@@ -49,13 +49,6 @@ def rounded_down(x: Fraction) -> Fraction:
     return Fraction(math.floor(x * power), power)
 
 
-def rounded_up(x: Fraction) -> Fraction:
-    """A short fraction at least x."""
-    scale = max(1, math.ceil(_SHORT / x)) if x < _SHORT else 1
-    power = 1 << (scale - 1).bit_length()
-    return Fraction(math.ceil(x * power), power)
-
-
 def step_epsilon(epsilon: Fraction, hazard: Fraction) -> Fraction:
     """The largest e' found, rounded down, with (exp(e') - 1) * hazard <= epsilon and e' <= epsilon.
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dpublish.declare.domain import Domain
 from dpublish.estimate import check_level
 from dpublish.models.integer_limits import half_width, quantile, whole_rows
-from dpublish.models.junction_tree.consistency import Floats, GroupSums, Ints, least_squares, solve_precision
+from dpublish.models.junction_tree.consistency import Floats, GroupSums, least_squares, solve_precision
 from dpublish.models.junction_tree.fit import MeasuredColumn, MeasuredTable, label_estimate
 from dpublish.models.junction_tree.measured import Measured
 from dpublish.models.junction_tree.model import JunctionModel
@@ -317,8 +317,3 @@ def _narrower(first: Range, second: Range) -> Range:
         return first
     note = second.note if (second.low, second.high) == (low, high) else first.note
     return Range(low, high, min(first.error, second.error), note)
-
-
-def rank_codes(shape: Sequence[int]) -> list[Ints]:
-    """The codes of all cells of a table, one array an axis."""
-    return [code.astype(np.int64) for code in np.unravel_index(np.arange(math.prod(shape)), tuple(shape))]
