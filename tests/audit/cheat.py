@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from dpublish.noise.base import Noise
+from dpublish.noise.base import Draw, Noise
 from dpublish.noise.source import SeededNoise
 
 
@@ -16,23 +16,8 @@ class CheapNoise(SeededNoise):
         super().__init__(seed)
         self._factor = Fraction(factor)
 
-    def laplace(self, values: Any, *, epsilon: Fraction, **rest: Any) -> Any:
-        return super().laplace(values, epsilon=epsilon * self._factor, **rest)
-
-    def sparse_laplace(self, cells: Any, counts: Any, *, epsilon: Fraction, **rest: Any) -> Any:
-        return super().sparse_laplace(cells, counts, epsilon=epsilon * self._factor, **rest)
-
-    def gaussian(self, values: Any, *, rho: Fraction, **rest: Any) -> Any:
-        return super().gaussian(values, rho=rho * self._factor**2, **rest)
-
-    def choose(self, scores: Any, *, epsilon: Fraction, **rest: Any) -> int:
-        return super().choose(scores, epsilon=epsilon * self._factor, **rest)
-
-    def gamma_norm(self, values: Any, *, epsilon: Fraction, **rest: Any) -> Any:
-        return super().gamma_norm(values, epsilon=epsilon * self._factor, **rest)
-
-    def lattice_gaussian(self, values: Any, *, rho: Fraction, **rest: Any) -> Any:
-        return super().lattice_gaussian(values, rho=rho * self._factor**2, **rest)
+    def answer(self, draw: Draw) -> Any:
+        return super().answer(draw._replace(epsilon=draw.epsilon * self._factor, rho=draw.rho * self._factor**2))
 
 
 def cheap(factor: int) -> Any:

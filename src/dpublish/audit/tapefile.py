@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from dpublish.errors import InputError
-from dpublish.noise.tape import Call, Tap, Tape
+from dpublish.noise.base import Draw
+from dpublish.noise.tape import Tap, Tape
 
 WARNING = "PRIVATE: this tape holds private values in the clear. Do not publish, share or commit it."
-FORMAT = "dpublish-tape-1"
+FORMAT = "dpublish-tape-2"
 
 
 def save_tape(tape: Tape, path: Path) -> None:
@@ -40,17 +41,17 @@ def load_tape(path: Path) -> Tape:
 
 
 def _encode(part: Any) -> Any:
+    if isinstance(part, Fraction):
+        return {"fraction": str(part)}
     if isinstance(part, np.ndarray):
         return {"array": part.dtype.name, "shape": list(part.shape), "items": part.ravel().tolist()}
     if isinstance(part, bytes):
         return {"bytes": part.hex()}
-    if isinstance(part, tuple) and all(isinstance(item, Fraction) for item in part):
-        return {"fractions": [str(item) for item in part]}
     if isinstance(part, tuple):
         return {"tuple": [_encode(item) for item in part]}
     if isinstance(part, list):
         return {"list": [_encode(item) for item in part]}
-    return int(part)
+    return part if isinstance(part, str | bool) else int(part)
 
 
 def _decode(part: Any) -> Any:
@@ -60,33 +61,16 @@ def _decode(part: Any) -> Any:
         return np.array(part["items"], dtype=np.dtype(part["array"])).reshape(part["shape"])
     if "bytes" in part:
         return bytes.fromhex(part["bytes"])
-    if "fractions" in part:
-        return tuple(Fraction(item) for item in part["fractions"])
+    if "fraction" in part:
+        return Fraction(part["fraction"])
     if "list" in part:
         return [_decode(item) for item in part["list"]]
     return tuple(_decode(item) for item in part["tuple"])
 
 
 def _packed(tap: Tap) -> dict[str, Any]:
-    call = tap.call
-    return {
-        "kind": call.kind,
-        "label": call.label,
-        "shape": list(call.shape),
-        "settings": [list(pair) for pair in call.settings],
-        "sensitivity": None if call.sensitivity is None else str(call.sensitivity),
-        "private": [_encode(part) for part in call.private],
-        "answer": _encode(tap.answer),
-    }
+    return {**{name: _encode(part) for name, part in tap.draw._asdict().items()}, "answer": _encode(tap.answer)}
 
 
 def _unpacked(entry: dict[str, Any]) -> Tap:
-    call = Call(
-        kind=entry["kind"],
-        label=entry["label"],
-        shape=tuple(entry["shape"]),
-        settings=tuple((name, value) for name, value in entry["settings"]),
-        sensitivity=None if entry["sensitivity"] is None else Fraction(entry["sensitivity"]),
-        private=tuple(_decode(part) for part in entry["private"]),
-    )
-    return Tap(call, _decode(entry["answer"]))
+    return Tap(Draw(**{name: _decode(entry[name]) for name in Draw._fields}), _decode(entry["answer"]))

@@ -1,8 +1,9 @@
 """The one tap: every private number that leaves dpublish passes through a method of `Noise`.
 
-A method takes the private value itself, not just a noise scale, and returns the noisy answer. That shape is what makes the
-audits cheap: a recorder can note (kind, shape, scale, sensitivity, value), a replayer can hand out the recorded answer while
-it measures how far the new value is from the old one, and an enumerator can explore every answer with its exact probability.
+A method takes the private value itself, not just a noise scale, and returns the noisy answer. It only writes down what is asked
+as a `Draw`; `answer` does the rest. That shape is what makes the audits cheap: a recorder keeps draws and answers, a replayer
+hands out the recorded answer while it measures how far the new value is from the old one, and an enumerator explores every
+answer with its exact probability. Each of them is one `answer`.
 
 Privacy parameters are exact `Fraction`s. `sensitivity` is the distance between neighbouring inputs that the caller has
 proved (L1 for Laplace, L2 for Gaussian and gamma-norm, L-infinity for choices).
@@ -13,7 +14,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,9 @@ from numpy.typing import NDArray
 IntArray = NDArray[np.int64]
 CellArray = NDArray[np.uint64]
 ChoiceRule = Literal["permute-and-flip", "exponential"]
+DrawKind = Literal[
+    "laplace", "sparse-laplace", "gaussian", "choose", "choose-bounded", "gamma-norm", "lattice-gaussian", "integers", "key"
+]  # fmt: skip
 
 
 class BoundedScores(abc.ABC):
@@ -43,19 +47,50 @@ def saturated(multiples: Sequence[int]) -> IntArray:
     return np.array([min(max(multiple, -(1 << 63)), (1 << 63) - 1) for multiple in multiples], dtype=np.int64)
 
 
+class Draw(NamedTuple):
+    """What a mechanism asks of the tap. `private` is the private value; everything else is public.
+
+    A parameter that a kind of draw does not have keeps its default, 0, which no check of an amount lets pass.
+    """
+
+    kind: DrawKind
+    label: str
+    private: tuple[Any, ...] = ()
+    sensitivity: Fraction = Fraction(0)
+    epsilon: Fraction = Fraction(0)
+    rho: Fraction = Fraction(0)
+    grid: Fraction = Fraction(0)
+    domain_size: int = 0
+    threshold: int = 0
+    bound: int = 0
+    size: int = 0
+    monotone: bool = False
+    rule: ChoiceRule = "permute-and-flip"
+
+    def listed(self) -> Draw:
+        """The same draw, a choice from bounded scores as one from the exact scores of all candidates."""
+        if self.kind != "choose-bounded":
+            return self
+        (scores,) = self.private
+        return self._replace(kind="choose", private=(scores.exact(np.arange(int(scores.starts[-1]), dtype=np.int64)),))
+
+
 class Noise(abc.ABC):
     """What a mechanism may ask of randomness. `label` names the step in recordings and error texts (public text only)."""
 
     @property
-    @abc.abstractmethod
     def publishable(self) -> bool:
         """False when draws are seeded, replayed or enumerated: a release made with them must never be published."""
+        return False
 
     @abc.abstractmethod
+    def answer(self, draw: Draw) -> Any:
+        """The answer to a draw, of the law and the type that the method of its kind states."""
+
     def laplace(self, values: IntArray, *, sensitivity: Fraction, epsilon: Fraction, label: str = "") -> IntArray:
         """Integers plus independent discrete Laplace noise of scale sensitivity / epsilon."""
+        return cast(IntArray, self.answer(Draw("laplace", label, (values,), sensitivity, epsilon)))
 
-    @abc.abstractmethod
     def sparse_laplace(
         self,
         cells: CellArray,
@@ -72,12 +107,13 @@ class Noise(abc.ABC):
         `cells` are the sorted distinct occupied cells, `counts` their positive counts; the answer is sorted by cell. The law
         is that of the dense mechanism, at a cost proportional to occupied plus kept cells.
         """
+        draw = Draw("sparse-laplace", label, (cells, counts), sensitivity, epsilon)
+        return cast(tuple[CellArray, IntArray], self.answer(draw._replace(domain_size=domain_size, threshold=threshold)))
 
-    @abc.abstractmethod
     def gaussian(self, values: IntArray, *, sensitivity: Fraction, rho: Fraction, label: str = "") -> IntArray:
         """Integers plus independent discrete Gaussian noise with sigma^2 = sensitivity^2 / (2 rho): rho-zCDP."""
+        return cast(IntArray, self.answer(Draw("gaussian", label, (values,), sensitivity, rho=rho)))
 
-    @abc.abstractmethod
     def choose(
         self,
         scores: Sequence[Fraction] | Sequence[int] | IntArray,
@@ -89,6 +125,7 @@ class Noise(abc.ABC):
         label: str = "",
     ) -> int:
         """Index of a high score, epsilon-DP. `monotone`: one unit moves all scores the same way, which halves the noise."""
+        return cast(int, self.answer(Draw("choose", label, (scores,), sensitivity, epsilon, monotone=monotone, rule=rule)))
 
     def choose_bounded(
         self,
@@ -100,11 +137,11 @@ class Noise(abc.ABC):
         rule: ChoiceRule = "permute-and-flip",
         label: str = "",
     ) -> int:
-        """`choose` from the exact scores of all candidates. A tap may leave out those that cannot win, as here it does not."""
-        every = scores.exact(np.arange(int(scores.starts[-1]), dtype=np.int64))
-        return self.choose(every, sensitivity=sensitivity, epsilon=epsilon, monotone=monotone, rule=rule, label=label)
+        """`choose` from the exact scores of all candidates. A tap may leave out those that cannot win."""
+        return cast(
+            int, self.answer(Draw("choose-bounded", label, (scores,), sensitivity, epsilon, monotone=monotone, rule=rule))
+        )
 
-    @abc.abstractmethod
     def gamma_norm(
         self, values: Sequence[Fraction], *, grid: Fraction, sensitivity: Fraction, epsilon: Fraction, label: str = ""
     ) -> list[int]:
@@ -113,17 +150,18 @@ class Noise(abc.ABC):
         They have any size: a mechanism that goes on to compute with them may rely on the rounding. `saturated` fits them into
         64 bits where they are published.
         """
+        return cast(list[int], self.answer(Draw("gamma-norm", label, (values,), sensitivity, epsilon, grid=grid)))
 
-    @abc.abstractmethod
     def lattice_gaussian(
         self, values: Sequence[Fraction], *, grid: Fraction, sensitivity: Fraction, rho: Fraction, label: str = ""
     ) -> IntArray:
         """Vector plus continuous Gaussian noise (rho-zCDP), rounded to multiples of `grid`: the multiples."""
+        return cast(IntArray, self.answer(Draw("lattice-gaussian", label, (values,), sensitivity, rho=rho, grid=grid)))
 
-    @abc.abstractmethod
     def integers(self, bound: int, *, size: int, label: str = "") -> CellArray:
         """`size` uniform draws from range(bound), 1 <= bound <= 2^64. Both must be public: no private value enters."""
+        return cast(CellArray, self.answer(Draw("integers", label, bound=bound, size=size)))
 
-    @abc.abstractmethod
     def key(self, *, label: str = "") -> bytes:
         """Sixteen fresh random bytes, for keyed choices inside the private side (which rows of a unit to keep)."""
+        return cast(bytes, self.answer(Draw("key", label)))

@@ -21,8 +21,8 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from dpublish.errors import InputError, PublishError
-from dpublish.noise.base import CellArray, ChoiceRule, IntArray, Noise
-from dpublish.noise.tape import TapMisuse, exact_fractions, exact_integers
+from dpublish.noise.base import CellArray, ChoiceRule, Draw, IntArray, Noise
+from dpublish.noise.tape import TapMisuse, exact_draw
 
 Tails = Literal["clip", "apart"]
 Law = dict[Any, Fraction]
@@ -113,10 +113,6 @@ class Enumerator(Noise):
         self._refused: EnumerationError | None = None
 
     @property
-    def publishable(self) -> bool:
-        return False
-
-    @property
     def base(self) -> Fraction:
         """The base of the last law. Laws may be compared only if they were made with the same base."""
         return self._fixed_base if self._fixed_base is not None else Fraction(self._root) ** self._degree
@@ -195,85 +191,59 @@ class Enumerator(Noise):
             raise _LeftWindow
         return answer
 
-    def laplace(self, values: IntArray, *, sensitivity: Fraction, epsilon: Fraction, label: str = "") -> IntArray:
-        exact = exact_integers(values, "laplace")
-        ratio = self.power(-Fraction(epsilon) / sensitivity)
-        low, high = self._window
-        answers = [
-            self._branch(f"laplace {label}", laplace_options(ratio, value, low, high, self._tails))
-            for value in exact.ravel().tolist()
-        ]
-        return np.array(answers, dtype=np.int64).reshape(exact.shape)
+    def answer(self, draw: Draw) -> Any:
+        if draw.kind in _NO_RATIONAL_LAW:
+            raise self._refusal(
+                f"The {_NO_RATIONAL_LAW[draw.kind]} tap has no rational law in any base. Audit this mechanism by replay and by "
+                "sampling."
+            )
+        draw = exact_draw(draw.listed())
+        match draw.kind:
+            case "laplace":
+                return self._laplace(draw)
+            case "sparse-laplace":
+                return self._sparse_laplace(draw)
+            case "choose":
+                best = max(draw.private[0])
+                exponent = Fraction(draw.epsilon) / (draw.sensitivity if draw.monotone else 2 * draw.sensitivity)
+                weights = tuple(self.power(exponent * (score - best)) for score in draw.private[0])
+                return self._branch(f"choose {draw.rule} {draw.label}", choice_options(weights, draw.rule))
+            case "integers":
+                if draw.bound > self._max_branches:
+                    raise self._refusal(f"A uniform draw from {draw.bound} values is too large to enumerate.")
+                options = uniform_options(draw.bound)
+                return np.array([self._branch(f"integers {draw.label}", options) for _ in range(draw.size)], dtype=np.uint64)
+        return self._keys[self._branch(f"key {draw.label}", uniform_options(len(self._keys)))]
 
-    def sparse_laplace(
-        self,
-        cells: CellArray,
-        counts: IntArray,
-        *,
-        domain_size: int,
-        threshold: int,
-        sensitivity: Fraction,
-        epsilon: Fraction,
-        label: str = "",
-    ) -> tuple[CellArray, IntArray]:
-        if domain_size > MAX_CELLS:
-            raise self._refusal(f"A domain of {domain_size} cells is too large to enumerate; the limit is {MAX_CELLS}.")
-        ratio = self.power(-Fraction(epsilon) / sensitivity)
-        held = dict(zip(np.asarray(cells).tolist(), exact_integers(counts, "sparse-laplace").tolist(), strict=True))
-        top = max(self._window[1], threshold + 2)
+    def _laplace(self, draw: Draw) -> IntArray:
+        (values,), (low, high) = draw.private, self._window
+        ratio = self.power(-Fraction(draw.epsilon) / draw.sensitivity)
+        law = (laplace_options(ratio, value, low, high, self._tails) for value in values.ravel().tolist())
+        return np.array([self._branch(f"laplace {draw.label}", options) for options in law], dtype=np.int64).reshape(
+            values.shape
+        )
+
+    def _sparse_laplace(self, draw: Draw) -> tuple[CellArray, IntArray]:
+        if draw.domain_size > MAX_CELLS:
+            raise self._refusal(f"A domain of {draw.domain_size} cells is too large to enumerate; the limit is {MAX_CELLS}.")
+        ratio = self.power(-Fraction(draw.epsilon) / draw.sensitivity)
+        held = dict(zip(*(part.tolist() for part in draw.private), strict=True))
+        top = max(self._window[1], draw.threshold + 2)
         kept: list[tuple[int, int]] = []
-        for cell in range(domain_size):
-            options = kept_options(ratio, held.get(cell, 0), threshold, top, self._tails)
-            answer = self._branch(f"sparse-laplace {label}", options)
+        for cell in range(draw.domain_size):
+            options = kept_options(ratio, held.get(cell, 0), draw.threshold, top, self._tails)
+            answer = self._branch(f"sparse-laplace {draw.label}", options)
             if answer is not None:
                 kept.append((cell, answer))
         return np.array([c for c, _ in kept], dtype=np.uint64), np.array([v for _, v in kept], dtype=np.int64)
-
-    def choose(
-        self,
-        scores: Sequence[Fraction] | Sequence[int] | IntArray,
-        *,
-        sensitivity: Fraction,
-        epsilon: Fraction,
-        monotone: bool = False,
-        rule: ChoiceRule = "permute-and-flip",
-        label: str = "",
-    ) -> int:
-        exact = exact_fractions(scores, "choose")
-        best = max(exact)
-        exponent = Fraction(epsilon) / (sensitivity if monotone else 2 * sensitivity)
-        weights = tuple(self.power(exponent * (score - best)) for score in exact)
-        return self._branch(f"choose {rule} {label}", choice_options(weights, rule))
-
-    def gaussian(self, values: IntArray, *, sensitivity: Fraction, rho: Fraction, label: str = "") -> IntArray:
-        raise self._refusal(_NO_RATIONAL_LAW.format("discrete Gaussian"))
-
-    def gamma_norm(
-        self, values: Sequence[Fraction], *, grid: Fraction, sensitivity: Fraction, epsilon: Fraction, label: str = ""
-    ) -> list[int]:
-        raise self._refusal(_NO_RATIONAL_LAW.format("gamma-norm"))
-
-    def lattice_gaussian(
-        self, values: Sequence[Fraction], *, grid: Fraction, sensitivity: Fraction, rho: Fraction, label: str = ""
-    ) -> IntArray:
-        raise self._refusal(_NO_RATIONAL_LAW.format("lattice Gaussian"))
-
-    def integers(self, bound: int, *, size: int, label: str = "") -> CellArray:
-        if bound > self._max_branches:
-            raise self._refusal(f"A uniform draw from {bound} values is too large to enumerate.")
-        options = uniform_options(bound)
-        return np.array([self._branch(f"integers {label}", options) for _ in range(size)], dtype=np.uint64)
-
-    def key(self, *, label: str = "") -> bytes:
-        share = Fraction(1, len(self._keys))
-        return self._branch(f"key {label}", tuple((key, share) for key in self._keys))
 
 
 _HIDDEN = (
     "The same answers led to different calls: the mechanism keeps state between runs, changes its input or draws randomness "
     "outside the tap. Give the audit a function that starts afresh each time."
 )
-_NO_RATIONAL_LAW = "The {} tap has no rational law in any base. Audit this mechanism by replay and by sampling."
+_NO_RATIONAL_LAW = {"gaussian": "discrete Gaussian", "gamma-norm": "gamma-norm", "lattice-gaussian": "lattice Gaussian"}
+"""Kinds of draw that cannot be enumerated, and what they are called."""
 
 
 @lru_cache(maxsize=4096)

@@ -1,4 +1,4 @@
-"""The production tap: every method of `Noise` on top of a stream of words.
+"""The production tap: every kind of draw on top of a stream of words.
 
 `SystemNoise` is what a release uses. `SeededNoise` repeats itself, for tests, benchmarks and simulations, and says that it
 must not be published.
@@ -9,15 +9,16 @@ post-processing; the samplers saturate at 2^62, so the answer is that of unbound
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any, ClassVar
 
 import numpy as np
 from flint import arb, ctx
 from numpy.typing import NDArray
 
 from dpublish.errors import PlanError, PrivateSideError
-from dpublish.noise.base import BoundedScores, CellArray, ChoiceRule, IntArray, Noise
+from dpublish.noise.base import CellArray, Draw, DrawKind, IntArray, Noise
 from dpublish.noise.gaussian import discrete_gaussian
 from dpublish.noise.geometric import MAX_TRIALS, pass_probability, ranks_to_cells, survivors, tail
 from dpublish.noise.kernels.cells import cells_in_order, clamp_sums, merge_cells
@@ -38,97 +39,71 @@ class StreamNoise(Noise):
     def __init__(self, stream: WordStream) -> None:
         self._stream = stream
 
-    @property
-    def publishable(self) -> bool:
-        return False
+    def answer(self, draw: Draw) -> Any:
+        return self._BY_KIND[draw.kind](self, draw)
 
-    def laplace(self, values: IntArray, *, sensitivity: Fraction, epsilon: Fraction, label: str = "") -> IntArray:
-        scale = _positive("sensitivity", sensitivity) / _positive("epsilon", epsilon)
-        values = _integers(values)
+    def _laplace(self, draw: Draw) -> IntArray:
+        scale, values = _scale(draw), _integers(draw.private[0])
         return add_clamped(values, discrete_laplace(self._stream, scale, values.size).reshape(values.shape))
 
-    def sparse_laplace(
-        self,
-        cells: CellArray,
-        counts: IntArray,
-        *,
-        domain_size: int,
-        threshold: int,
-        sensitivity: Fraction,
-        epsilon: Fraction,
-        label: str = "",
-    ) -> tuple[CellArray, IntArray]:
-        scale = _positive("sensitivity", sensitivity) / _positive("epsilon", epsilon)
-        _check_whole("domain_size", domain_size, 1, MAX_TRIALS)
+    def _sparse_laplace(self, draw: Draw) -> tuple[CellArray, IntArray]:
+        scale, threshold = _scale(draw), draw.threshold
+        _check_whole("domain_size", draw.domain_size, 1, MAX_TRIALS)
         _check_whole("threshold", threshold, 0, LIMIT - 1)
-        _check_expected_survivors(domain_size, scale, threshold)
-        cells, counts = _cells(cells, domain_size), _integers(counts)
+        _check_expected_survivors(draw.domain_size, scale, threshold)
+        cells, counts = _cells(draw.private[0], draw.domain_size), _integers(draw.private[1])
         if counts.shape != cells.shape:
             raise PrivateSideError()
         noisy = add_clamped(counts, discrete_laplace(self._stream, scale, counts.size))
         kept = noisy > threshold
-        ranks = survivors(self._stream, domain_size - cells.size, scale, threshold)
+        ranks = survivors(self._stream, draw.domain_size - cells.size, scale, threshold)
         empty = ranks_to_cells(ranks, cells)
         empty_values = np.minimum(tail(self._stream, scale, threshold + 1, empty.size), LIMIT)
         return _merged(cells[kept], noisy[kept], empty, empty_values)
 
-    def gaussian(self, values: IntArray, *, sensitivity: Fraction, rho: Fraction, label: str = "") -> IntArray:
-        variance = _variance(sensitivity, rho)
-        values = _integers(values)
+    def _gaussian(self, draw: Draw) -> IntArray:
+        variance, values = _variance(draw), _integers(draw.private[0])
         return add_clamped(values, discrete_gaussian(self._stream, variance, values.size).reshape(values.shape))
 
-    def choose(
-        self,
-        scores: Sequence[Fraction] | Sequence[int] | IntArray,
-        *,
-        sensitivity: Fraction,
-        epsilon: Fraction,
-        monotone: bool = False,
-        rule: ChoiceRule = "permute-and-flip",
-        label: str = "",
-    ) -> int:
+    def _choose(self, draw: Draw) -> int:
         from dpublish.noise.select import choose_index
 
-        exponent = _positive("epsilon", epsilon) / _positive("sensitivity", sensitivity)
-        return choose_index(self._stream, scores, exponent=exponent if monotone else exponent / 2, rule=rule)
+        return choose_index(self._stream, draw.private[0], exponent=_exponent(draw), rule=draw.rule)
 
-    def choose_bounded(
-        self,
-        scores: BoundedScores,
-        *,
-        sensitivity: Fraction,
-        epsilon: Fraction,
-        monotone: bool = False,
-        rule: ChoiceRule = "permute-and-flip",
-        label: str = "",
-    ) -> int:
+    def _choose_bounded(self, draw: Draw) -> int:
         from dpublish.noise.bounded import choose_bounded_index
 
-        exponent = _positive("epsilon", epsilon) / _positive("sensitivity", sensitivity)
-        return choose_bounded_index(self._stream, scores, exponent=exponent if monotone else exponent / 2, rule=rule)
+        return choose_bounded_index(self._stream, draw.private[0], exponent=_exponent(draw), rule=draw.rule)
 
-    def gamma_norm(
-        self, values: Sequence[Fraction], *, grid: Fraction, sensitivity: Fraction, epsilon: Fraction, label: str = ""
-    ) -> list[int]:
+    def _gamma_norm(self, draw: Draw) -> list[int]:
         from dpublish.noise.lattice import gamma_norm_multiples
 
-        scale = _positive("sensitivity", sensitivity) / _positive("epsilon", epsilon)
-        return gamma_norm_multiples(self._stream, values, grid=_positive("grid", grid), scale=scale)
+        return gamma_norm_multiples(self._stream, draw.private[0], scale=_scale(draw), grid=_positive("grid", draw.grid))
 
-    def lattice_gaussian(
-        self, values: Sequence[Fraction], *, grid: Fraction, sensitivity: Fraction, rho: Fraction, label: str = ""
-    ) -> IntArray:
+    def _lattice_gaussian(self, draw: Draw) -> IntArray:
         from dpublish.noise.lattice import gaussian_multiples
 
-        return gaussian_multiples(self._stream, values, grid=_positive("grid", grid), variance=_variance(sensitivity, rho))
+        return gaussian_multiples(self._stream, draw.private[0], grid=_positive("grid", draw.grid), variance=_variance(draw))
 
-    def integers(self, bound: int, *, size: int, label: str = "") -> CellArray:
-        _check_whole("bound", bound, 1, MAX_BOUND)
-        _check_whole("size", size, 0, MAX_TRIALS)
-        return uniform_below(self._stream, bound, size)
+    def _integers(self, draw: Draw) -> CellArray:
+        _check_whole("bound", draw.bound, 1, MAX_BOUND)
+        _check_whole("size", draw.size, 0, MAX_TRIALS)
+        return uniform_below(self._stream, draw.bound, draw.size)
 
-    def key(self, *, label: str = "") -> bytes:
+    def _key(self, draw: Draw) -> bytes:
         return self._stream.bits(128).to_bytes(16, "little")
+
+    _BY_KIND: ClassVar[dict[DrawKind, Callable[[StreamNoise, Draw], Any]]] = {
+        "laplace": _laplace,
+        "sparse-laplace": _sparse_laplace,
+        "gaussian": _gaussian,
+        "choose": _choose,
+        "choose-bounded": _choose_bounded,
+        "gamma-norm": _gamma_norm,
+        "lattice-gaussian": _lattice_gaussian,
+        "integers": _integers,
+        "key": _key,
+    }
 
 
 class SystemNoise(StreamNoise):
@@ -174,8 +149,17 @@ def _positive(name: str, value: Fraction) -> Fraction:
     return Fraction(value)
 
 
-def _variance(sensitivity: Fraction, rho: Fraction) -> Fraction:
-    return _positive("sensitivity", sensitivity) ** 2 / (2 * _positive("rho", rho))
+def _scale(draw: Draw) -> Fraction:
+    return _positive("sensitivity", draw.sensitivity) / _positive("epsilon", draw.epsilon)
+
+
+def _exponent(draw: Draw) -> Fraction:
+    exponent = _positive("epsilon", draw.epsilon) / _positive("sensitivity", draw.sensitivity)
+    return exponent if draw.monotone else exponent / 2
+
+
+def _variance(draw: Draw) -> Fraction:
+    return _positive("sensitivity", draw.sensitivity) ** 2 / (2 * _positive("rho", draw.rho))
 
 
 def _check_whole(name: str, value: int, low: int, high: int) -> None:

@@ -1,4 +1,4 @@
-"""Recording and replaying the tap: `Recorder` notes every call, `Replayer` hands the same answers out on other data.
+"""Recording and replaying the tap: `Recorder` notes every draw, `Replayer` hands the same answers out on other data.
 
 Replayed on a neighbouring input, a mechanism must make the same calls in the same order with the same public parameters, and
 its private values may have moved by at most the sensitivity it declared. Everything it does between the calls is then a
@@ -10,22 +10,19 @@ is marked so and must not leave the test.
 
 from __future__ import annotations
 
-import abc
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 
 from dpublish.errors import PublishError
-from dpublish.noise.base import CellArray, ChoiceRule, IntArray, Noise
+from dpublish.noise.base import Draw, DrawKind, IntArray, Noise
 
-TapKind = Literal[
-    "laplace", "sparse-laplace", "gaussian", "choose", "gamma-norm", "lattice-gaussian", "integers", "key"
-]  # fmt: skip
-
+SETTINGS = ("grid", "domain_size", "threshold", "bound", "epsilon", "rho", "monotone", "rule")
+"""The public parameters of a draw, which must be the same in a replayed run."""
 
 Check = Literal["number", "kind", "label", "shape", "settings", "sensitivity", "distance", "monotone", "tap"]
 
@@ -39,22 +36,10 @@ class ReplayMismatch(PublishError):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """What a mechanism asked of the tap. `settings` are the public parameters as exact text, `private` the private value."""
-
-    kind: TapKind
-    label: str
-    shape: tuple[int, ...]
-    settings: tuple[tuple[str, str], ...]
-    sensitivity: Fraction | None
-    private: tuple[Any, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Tap:
-    """One call with the answer it got."""
+    """One draw, with an exact copy of its private value, and the answer it got."""
 
-    call: Call
+    draw: Draw
     answer: Any
 
 
@@ -91,124 +76,23 @@ class Tape:
     taps: list[Tap] = field(default_factory=list)
 
 
-class TapeNoise(Noise):
-    """Turns every tap call into a `Call` and leaves what happens next to `_take`."""
-
-    @property
-    def publishable(self) -> bool:
-        return False
-
-    @abc.abstractmethod
-    def _take(self, call: Call, ask: Callable[[Noise], Any]) -> Any:
-        """The answer to `call`; `ask` puts the same question to another noise source."""
-
-    def laplace(self, values: IntArray, *, sensitivity: Fraction, epsilon: Fraction, label: str = "") -> IntArray:
-        exact = exact_integers(values, "laplace")
-        call = Call("laplace", label, exact.shape, (("epsilon", str(epsilon)),), sensitivity, (exact,))
-        return cast(
-            IntArray, self._take(call, lambda n: n.laplace(values, sensitivity=sensitivity, epsilon=epsilon, label=label))
-        )
-
-    def sparse_laplace(
-        self,
-        cells: CellArray,
-        counts: IntArray,
-        *,
-        domain_size: int,
-        threshold: int,
-        sensitivity: Fraction,
-        epsilon: Fraction,
-        label: str = "",
-    ) -> tuple[CellArray, IntArray]:
-        settings = (("domain_size", str(domain_size)), ("threshold", str(threshold)), ("epsilon", str(epsilon)))
-        private = (np.array(cells, dtype=np.uint64), exact_integers(counts, "sparse-laplace"))
-        # The number of occupied cells is private, so the shape of the call is the domain and nothing else.
-        call = Call("sparse-laplace", label, (domain_size,), settings, sensitivity, private)
-        return cast(
-            tuple[CellArray, IntArray],
-            self._take(
-                call,
-                lambda n: n.sparse_laplace(
-                    cells,
-                    counts,
-                    domain_size=domain_size,
-                    threshold=threshold,
-                    sensitivity=sensitivity,
-                    epsilon=epsilon,
-                    label=label,
-                ),
-            ),
-        )
-
-    def gaussian(self, values: IntArray, *, sensitivity: Fraction, rho: Fraction, label: str = "") -> IntArray:
-        exact = exact_integers(values, "gaussian")
-        call = Call("gaussian", label, exact.shape, (("rho", str(rho)),), sensitivity, (exact,))
-        return cast(IntArray, self._take(call, lambda n: n.gaussian(values, sensitivity=sensitivity, rho=rho, label=label)))
-
-    def choose(
-        self,
-        scores: Sequence[Fraction] | Sequence[int] | IntArray,
-        *,
-        sensitivity: Fraction,
-        epsilon: Fraction,
-        monotone: bool = False,
-        rule: ChoiceRule = "permute-and-flip",
-        label: str = "",
-    ) -> int:
-        exact = exact_fractions(scores, "choose")
-        settings = (("epsilon", str(epsilon)), ("monotone", str(monotone)), ("rule", rule))
-        call = Call("choose", label, (len(exact),), settings, sensitivity, (exact,))
-        return cast(
-            int,
-            self._take(
-                call,
-                lambda n: n.choose(scores, sensitivity=sensitivity, epsilon=epsilon, monotone=monotone, rule=rule, label=label),
-            ),
-        )
-
-    def gamma_norm(
-        self, values: Sequence[Fraction], *, grid: Fraction, sensitivity: Fraction, epsilon: Fraction, label: str = ""
-    ) -> list[int]:
-        exact = exact_fractions(values, "gamma-norm")
-        call = Call("gamma-norm", label, (len(exact),), (("grid", str(grid)), ("epsilon", str(epsilon))), sensitivity, (exact,))
-        return cast(
-            list[int],
-            self._take(call, lambda n: n.gamma_norm(values, grid=grid, sensitivity=sensitivity, epsilon=epsilon, label=label)),
-        )
-
-    def lattice_gaussian(
-        self, values: Sequence[Fraction], *, grid: Fraction, sensitivity: Fraction, rho: Fraction, label: str = ""
-    ) -> IntArray:
-        exact = exact_fractions(values, "lattice-gaussian")
-        call = Call("lattice-gaussian", label, (len(exact),), (("grid", str(grid)), ("rho", str(rho))), sensitivity, (exact,))
-        return cast(
-            IntArray,
-            self._take(call, lambda n: n.lattice_gaussian(values, grid=grid, sensitivity=sensitivity, rho=rho, label=label)),
-        )
-
-    def integers(self, bound: int, *, size: int, label: str = "") -> CellArray:
-        call = Call("integers", label, (size,), (("bound", str(bound)),), None)
-        return cast(CellArray, self._take(call, lambda n: n.integers(bound, size=size, label=label)))
-
-    def key(self, *, label: str = "") -> bytes:
-        return cast(bytes, self._take(Call("key", label, (), (), None), lambda n: n.key(label=label)))
-
-
-class Recorder(TapeNoise):
-    """Passes every call on to `inner` and notes call and answer on `tape`."""
+class Recorder(Noise):
+    """Passes every draw on to `inner` and notes draw and answer on `tape`."""
 
     def __init__(self, inner: Noise) -> None:
         self._inner = inner
         self.tape = Tape()
 
-    def _take(self, call: Call, ask: Callable[[Noise], Any]) -> Any:
-        answer = ask(self._inner)
+    def answer(self, draw: Draw) -> Any:
+        draw = draw.listed()
+        exact = exact_draw(draw)
+        answer = self._inner.answer(draw)
         # A private copy: a mechanism may go on to change the array it was given.
-        self.tape.taps.append(Tap(call, _copied(answer)))
+        self.tape.taps.append(Tap(exact, _copied(answer)))
         return answer
 
 
-class Replayer(TapeNoise):
+class Replayer(Noise):
     """Hands out the answers of `tape` and notes every way in which the run differs from the recorded one.
 
     A call that cannot be given the recorded answer (too many calls, another kind or shape) always raises `ReplayMismatch`.
@@ -223,41 +107,42 @@ class Replayer(TapeNoise):
         self.mismatches: list[Mismatch] = []
         self.shifts: list[Shift] = []
 
-    def _take(self, call: Call, ask: Callable[[Noise], Any]) -> Any:
-        step = self._step
+    def answer(self, draw: Draw) -> Any:
+        draw, step = exact_draw(draw.listed()), self._step
         if step >= len(self._tape.taps):
-            self._note("number", f"{_name(step, call)} has no counterpart in the recorded run", final=True)
+            self._note("number", f"{_name(step, draw)} has no counterpart in the recorded run", final=True)
         tap = self._tape.taps[step]
         self._step += 1
-        self._compare(step, tap.call, call)
+        self._compare(step, tap.draw, draw)
         return _copied(tap.answer)
 
     def finish(self) -> list[Mismatch]:
         """Check that the whole tape was used; all differences found."""
         if self._step < len(self._tape.taps) and not self.mismatches:
-            self._note("number", f"{_name(self._step, self._tape.taps[self._step].call)} of the recorded run was never asked")
+            self._note("number", f"{_name(self._step, self._tape.taps[self._step].draw)} of the recorded run was never asked")
         return self.mismatches
 
     def misuse(self, text: str) -> None:
         """Note that the replayed run gave a tap something it does not take."""
         self.mismatches.append(Mismatch("tap", self._step, text))
 
-    def _compare(self, step: int, recorded: Call, call: Call) -> None:
+    def _compare(self, step: int, recorded: Draw, draw: Draw) -> None:
         name = _name(step, recorded)
-        if recorded.kind != call.kind:
-            self._note("kind", f"{name}: recorded as {recorded.kind}, replayed as {call.kind}", step, final=True)
-        if recorded.label != call.label:
+        if recorded.kind != draw.kind:
+            self._note("kind", f"{name}: recorded as {recorded.kind}, replayed as {draw.kind}", step, final=True)
+        if recorded.label != draw.label:
             self._note("label", f"{name}: the label differs", step)
-        if recorded.shape != call.shape:
+        if _shape(recorded) != _shape(draw):
             self._note("shape", f"{name}: the shape differs", step, final=True)
-        for (key, old), (_, new) in zip(recorded.settings, call.settings, strict=True):
-            if old != new:
-                self._note("settings", f"{name}: {key} differs", step)
-        if recorded.sensitivity != call.sensitivity:
+        for setting in SETTINGS:
+            # as text, which tells a float from an equal fraction
+            if str(getattr(recorded, setting)) != str(getattr(draw, setting)):
+                self._note("settings", f"{name}: {setting} differs", step)
+        if recorded.sensitivity != draw.sensitivity:
             self._note("sensitivity", f"{name}: the declared sensitivity differs", step)
-        if recorded.sensitivity is None:
+        if not recorded.private:
             return
-        shift = shift_between(recorded, call.private)
+        shift = shift_between(recorded, draw.private)
         self.shifts.append(shift)
         if shift.too_far:
             text = f"{name}: the private value moved further than its declared {shift.norm} sensitivity {recorded.sensitivity}"
@@ -273,9 +158,17 @@ class Replayer(TapeNoise):
             raise ReplayMismatch(f"The replay left the recorded run: {text}.")
 
 
-def _name(step: int, call: Call) -> str:
+def _name(step: int, draw: Draw) -> str:
     # Labels are public text by contract, but an audit must not depend on that: a label that differs is never quoted.
-    return f"step {step + 1} ({call.kind})"
+    return f"step {step + 1} ({draw.kind})"
+
+
+def _shape(draw: Draw) -> tuple[int, ...]:
+    """The public size of a draw. The number of occupied cells is private, so that of a sparse one is the domain alone."""
+    if draw.kind == "sparse-laplace" or not draw.private:
+        return (draw.domain_size, draw.size)
+    value = draw.private[0]
+    return value.shape if isinstance(value, np.ndarray) else (len(value),)
 
 
 def _copied(answer: Any) -> Any:
@@ -286,7 +179,19 @@ def _copied(answer: Any) -> Any:
     return answer
 
 
-def exact_integers(values: Any, tap: TapKind) -> IntArray:
+def exact_draw(draw: Draw) -> Draw:
+    """The same draw with a copy of its private value: integers, or else fractions."""
+    match draw.kind:
+        case "laplace" | "gaussian":
+            return draw._replace(private=(exact_integers(draw.private[0], draw.kind),))
+        case "sparse-laplace":
+            cells, counts = draw.private
+            return draw._replace(private=(np.array(cells, dtype=np.uint64), exact_integers(counts, draw.kind)))
+        case _:
+            return draw._replace(private=tuple(exact_fractions(part, draw.kind) for part in draw.private))
+
+
+def exact_integers(values: Any, tap: DrawKind) -> IntArray:
     """A private int64 copy of `values`, which must be integers already: a float here is a privacy bug, not a convenience."""
     array = np.asarray(values)
     if array.dtype.kind not in "iu" and array.size:
@@ -296,7 +201,7 @@ def exact_integers(values: Any, tap: TapKind) -> IntArray:
     return array.astype(np.int64)
 
 
-def exact_fractions(values: Any, tap: TapKind) -> tuple[Fraction, ...]:
+def exact_fractions(values: Any, tap: DrawKind) -> tuple[Fraction, ...]:
     """`values` as Fractions; they must be integers or Fractions already."""
     exact = []
     for value in values:
@@ -306,39 +211,36 @@ def exact_fractions(values: Any, tap: TapKind) -> tuple[Fraction, ...]:
     return tuple(exact)
 
 
-def shift_between(call: Call, private: tuple[Any, ...]) -> Shift:
-    """The move from the private value of `call` to `private`, against the sensitivity that `call` declares."""
-    if call.sensitivity is None:
-        raise TapMisuse(f"The {call.kind} tap takes no private value, so there is no distance to measure.")
-    settings, sensitivity = dict(call.settings), call.sensitivity
-    if call.kind == "choose":
-        return _score_shift(settings, sensitivity, call.private[0], private[0])
-    if call.kind in ("laplace", "sparse-laplace"):
-        if call.kind == "laplace":
-            moves = _moves(call.private[0], private[0])
+def shift_between(draw: Draw, private: tuple[Any, ...]) -> Shift:
+    """The move from the private value of `draw` to `private`, against the sensitivity that `draw` declares."""
+    if not draw.private:
+        raise TapMisuse(f"The {draw.kind} tap takes no private value, so there is no distance to measure.")
+    if draw.kind == "choose":
+        return _score_shift(draw, private[0])
+    if draw.kind in ("laplace", "sparse-laplace"):
+        if draw.kind == "laplace":
+            moves = _moves(draw.private[0], private[0])
         else:
-            old, new = (dict(zip(part[0].tolist(), part[1].tolist(), strict=True)) for part in (call.private, private))
+            old, new = (dict(zip(part[0].tolist(), part[1].tolist(), strict=True)) for part in (draw.private, private))
             moves = [new.get(cell, 0) - old.get(cell, 0) for cell in old.keys() | new.keys()]
         total = Fraction(sum(abs(move) for move in moves))
-        loss = Fraction(settings["epsilon"]) * total / sensitivity
-        return Shift("L1", float(total), total > sensitivity, epsilon=loss)
-    squared = sum((move * move for move in _moves(call.private[0], private[0])), Fraction(0))
-    share = squared / (sensitivity * sensitivity)
+        return Shift("L1", float(total), total > draw.sensitivity, epsilon=draw.epsilon * total / draw.sensitivity)
+    squared = sum((move * move for move in _moves(draw.private[0], private[0])), Fraction(0))
+    share = squared / (draw.sensitivity * draw.sensitivity)
     root = math.sqrt(squared)
-    if call.kind == "gamma-norm":
-        return Shift("L2", root, share > 1, epsilon=Fraction(settings["epsilon"]) * _root_above(share))
-    return Shift("L2", root, share > 1, rho=Fraction(settings["rho"]) * share)
+    if draw.kind == "gamma-norm":
+        return Shift("L2", root, share > 1, epsilon=draw.epsilon * _root_above(share))
+    return Shift("L2", root, share > 1, rho=draw.rho * share)
 
 
-def _score_shift(settings: dict[str, str], sensitivity: Fraction, old: Sequence[Fraction], new: Sequence[Fraction]) -> Shift:
-    moves = [after - before for before, after in zip(old, new, strict=True)] or [Fraction(0)]
+def _score_shift(draw: Draw, new: Sequence[Fraction]) -> Shift:
+    moves = [after - before for before, after in zip(draw.private[0], new, strict=True)] or [Fraction(0)]
     largest = max(abs(move) for move in moves)
-    monotone = settings["monotone"] == "True"
     # Both rules depend on differences of scores only, so a common shift is free and the loss is exponent * (max - min) move.
-    exponent = Fraction(settings["epsilon"]) / (sensitivity if monotone else 2 * sensitivity)
-    two_sided = monotone and min(moves) < 0 < max(moves)
+    exponent = Fraction(draw.epsilon) / (draw.sensitivity if draw.monotone else 2 * draw.sensitivity)
+    two_sided = draw.monotone and min(moves) < 0 < max(moves)
     loss = exponent * (max(moves) - min(moves))
-    return Shift("L-infinity", float(largest), largest > sensitivity, two_sided, epsilon=loss)
+    return Shift("L-infinity", float(largest), largest > draw.sensitivity, two_sided, epsilon=loss)
 
 
 def _moves(old: Any, new: Any) -> list[Any]:

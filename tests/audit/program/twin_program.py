@@ -12,17 +12,17 @@ from pathlib import Path
 
 import numpy as np
 
-from dpublish.noise.tape import TapeNoise
+from dpublish.noise.base import Noise
 
 
-class SteadyNoise(TapeNoise):
+class SteadyNoise(Noise):
     """Draws without a sampler, so that the child starts fast: every answer is the value plus the seed."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
-    def _take(self, call, ask):
-        return call.private[0] + self._seed
+    def answer(self, draw):
+        return draw.private[0] + self._seed
 
 
 def make_noise():

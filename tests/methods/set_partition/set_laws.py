@@ -12,7 +12,7 @@ import numpy as np
 from dpublish.declare.taxonomy import Taxonomy
 from dpublish.methods.set_partition.engine import QUANTA, Partitioning, Rules
 from dpublish.methods.set_partition.transactions import Baskets
-from dpublish.noise.enumerator import Enumerator, exact_integers, tail_mass
+from dpublish.noise.enumerator import Enumerator, tail_mass
 
 Record = frozenset[int]
 Law = dict[Any, Fraction]
@@ -74,7 +74,7 @@ class Indicators(Enumerator):
 
     def sparse_laplace(self, cells, counts, *, domain_size, threshold, sensitivity, epsilon, label=""):  # type: ignore[no-untyped-def]
         ratio = self.power(-Fraction(epsilon) / sensitivity)
-        held = dict(zip(np.asarray(cells).tolist(), exact_integers(counts, "sparse-laplace").tolist(), strict=True))
+        held = dict(zip(np.asarray(cells).tolist(), np.asarray(counts).tolist(), strict=True))
         kept = []
         for cell in range(domain_size):
             passed = tail_mass(ratio, threshold + 1 - held.get(cell, 0))
