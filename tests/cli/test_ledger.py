@@ -122,3 +122,20 @@ def test_a_witness_is_set_shown_and_removed(released: Path, dpublish: Command) -
     assert dpublish("ledger", "witness", "shop.ledger", "nowhere", "--remove").code == 2
     opened = dpublish("ledger", "open", "new.ledger", "--epsilon", "1", "--witness", "marks", "--json")
     assert len(opened.document["witnesses"]) == 1
+
+
+def test_a_ledger_that_a_release_makes_is_said(shop: Path, dpublish: Command) -> None:
+    made = dpublish(*RELEASE[:-1], "typo.ledger", "--budget", "2", "--epsilon", "1", "--out", "a.dpr")
+    assert made.code == 0, made.err
+    assert "A new ledger 'default' was made at typo.ledger" in made.out
+    again = dpublish(*RELEASE[:-1], "typo.ledger", "--budget", "2", "--epsilon", "1", "--out", "b.dpr", "--json")
+    assert again.document["news"] == []
+    named = dpublish(
+        *RELEASE[:-1], "typo.ledger", "--budget", "2", "--name", "More", "--epsilon", "1", "--out", "c.dpr", "--json"
+    )
+    assert len(named.document["news"]) == 1
+    assert dpublish("ledger", "status", "typo.ledger", "--name", "MORE ", "--json").document["name"] == "more"
+    assert dpublish("ledger", "merge", "typo.ledger", "--name", "more").code == 0
+    opened = dpublish("ledger", "open", "other.ledger", "--epsilon", "1", "--json")
+    assert len(opened.document["news"]) == 1
+    assert "it was there before" in dpublish("ledger", "open", "other.ledger", "--epsilon", "1").out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -85,8 +86,12 @@ def _root(
     """Read by `report_failure` from the raw arguments; declared here so that help and parsing know them."""
 
 
+_SAID = logging.NullHandler()  # what the package tells its log, commands say themselves
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code. Nothing escapes: an exception's text could quote a row."""
+    logging.getLogger("dpublish").addHandler(_SAID)
     try:
         code = app(args=list(arguments), prog_name="dpublish", standalone_mode=False)
     except SystemExit as leaving:

@@ -1,4 +1,4 @@
-"""`dpublish ledger open | status | history | verify | witness | recover`: the account that every release is paid from."""
+"""`dpublish ledger open | status | history | verify | witness | merge | recover`: what every release is paid from."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def open_(
     with open_ledger(url, budget=budget, name=name, create=True, witness=witness) as ledger:
         status = ledger.status()
     if json:
-        screen.write_json(status.to_json())
+        screen.write_json({**status.to_json(), "news": list(ledger.news)})
         return
-    screen.say(f"Ledger {url} is open", style="bold green")
+    screen.say(ledger.news[0] if ledger.news else f"Ledger {url} is open; it was there before.", style="bold green")
     _show(status)
 
 
@@ -139,6 +139,23 @@ def witness(
         screen.write_json(balance.to_json())
         return
     screen.say(f"{url}: {place} is {'no longer a' if remove else 'a'} witness.", style="green")
+    _show(balance)
+
+
+@app.command("merge")
+def merge(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> None:
+    """Make one budget of several whose names differ in case and blanks only, as ledgers of earlier versions may have.
+
+    The one with the smallest cap is kept and charged with what the others spent. No budget comes back.
+    """
+    from dpublish.cli import screen
+    from dpublish.ledger import merge_ledgers
+
+    balance = merge_ledgers(url, name=name)
+    if json:
+        screen.write_json(balance.to_json())
+        return
+    screen.say(f"{url}: '{balance.name}' is the only budget of this name.", style="green")
     _show(balance)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -75,7 +76,7 @@ def open_(
         with open_ledger(ledger, budget=allowance, name=name, create=allowance is not None) as account:
             curator = Curator(source, facts, ledger=account, store=session.absolute().parent)
             opened = curator.answer_online(mechanism, epsilon=epsilon, key=key, folder=session, progress=progress)
-    _show(opened, json=json, title=f"Session {session} is open")
+    _show(opened, json=json, title=f"Session {session} is open", news=account.news)
 
 
 @app.command("ask")
@@ -154,7 +155,7 @@ def _promise(sentences: Sequence[str]) -> tuple[list[str], list[str]]:
     return [*sentences[start : start + 1], *hard], list(sentences[start + 1 :])
 
 
-def _show(session: OnlineSession, *, json: bool, title: str | None = None) -> None:
+def _show(session: OnlineSession, *, json: bool, title: str | None = None, news: Sequence[str] = ()) -> None:
     from dpublish.cli import screen
 
     now = session.status()
@@ -162,8 +163,12 @@ def _show(session: OnlineSession, *, json: bool, title: str | None = None) -> No
     promise, compared = _promise(header["sentences"])
     if json:
         words = {"promise": promise, "compared_with": compared, "plan": header["sentences"], "statement": header["statement"]}
-        screen.write_json({"session": session.folder, **now.to_json(), "receipt": header["receipt"], **words})
+        screen.write_json(
+            {"session": session.folder, **now.to_json(), "receipt": header["receipt"], **words, "news": list(news)}
+        )
         return
+    for line in news:
+        screen.say(line, style="bold")
     if title:
         screen.say(title, style="bold green")
     screen.facts(

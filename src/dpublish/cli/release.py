@@ -91,12 +91,15 @@ def release(
         warnings.simplefilter("ignore")
         facts = Schema.read(schema)
         with open_ledger(ledger, budget=allowance, name=name, create=allowance is not None) as account:
-            curator = Curator(source, facts, ledger=account, store=store or store_of(ledger, name), signing_key=signing_key)
+            kept = store or store_of(ledger, account.name)
+            curator = Curator(source, facts, ledger=account, store=kept, signing_key=signing_key)
             made = curator.publish(mechanism, **amounts, key=key, out=out, overwrite=overwrite, progress=progress)
             left = account.status()
     if json:
-        screen.write_json(_document(made, out, left))
+        screen.write_json({**_document(made, out, left), "news": list(account.news)})
         return
+    for line in account.news:
+        screen.say(line, style="bold")
     screen.say(f"Released {out}", style="bold green")
     screen.facts(_lines(made, left))
     if sign_with is not None and not made.signatures:

@@ -122,7 +122,7 @@ def solve(
             with open_ledger(ledger, budget=allowance, name=name, create=allowance is not None) as account:
                 made = publish(
                     mechanism, open_structure(data, shape, names), title or problem.value, ledger=account, out=out, key=key,
-                    store=store_of(ledger, name), overwrite=overwrite, signing_key=signing_key,
+                    store=store_of(ledger, account.name), overwrite=overwrite, signing_key=signing_key,
                     progress=progress, **numbers_of(epsilon=epsilon, delta=delta),
                 )  # fmt: skip
                 left = account.status()
@@ -134,8 +134,11 @@ def solve(
         raise failure
     if json:
         signatures = [one.facts() for one in made.signatures]
-        screen.write_json({"out": out, **made.to_json(), "signatures": signatures, "remaining": left.remaining.to_json()})
+        said = {"signatures": signatures, "remaining": left.remaining.to_json(), "news": list(account.news)}
+        screen.write_json({"out": out, **made.to_json(), **said})
         return
+    for line in account.news:
+        screen.say(line, style="bold")
     screen.say(f"Released {out}", style="bold green")
     signed = [("signed by", one.describe()) for one in made.signatures]
     screen.facts([*made.summary().items(), *_cutting(names, shape), *signed, ("budget left", left.remaining.describe())])

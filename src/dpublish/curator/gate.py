@@ -57,7 +57,7 @@ class Curator:
     data : path, data frame, Arrow table or `SqlSource`; not read before a release is paid for.
     schema : a `Schema` or the path of one.
     ledger : URL or path of the ledger that is debited, or an open `Ledger`.
-    budget : the cap of a new ledger; an existing ledger keeps its own, and must agree with one given here.
+    budget : makes the ledger with this cap when there is none (`news` says so); an existing one must agree with it.
     store : folder that keeps every sealed release, so that the same key gives the same bytes again.
     signing_key : a `SigningKey`, or the path of one without a passphrase; every release is then signed with it.
     """
@@ -82,6 +82,7 @@ class Curator:
             from dpublish.ledger import open_ledger
 
             self.ledger = open_ledger(ledger, budget=budget, create=budget is not None)
+        self.news = self.ledger.news
         self._store = Path(store) if store is not None else default_store(ledger)
 
     def plan(

@@ -9,7 +9,18 @@ from dpublish.ledger.base import Entry, Ledger, Receipt, Sealed, Status
 from dpublish.ledger.protects import Protects
 from dpublish.privacy.cost import Budget
 
-__all__ = ["Entry", "Ledger", "Protects", "Receipt", "Sealed", "Status", "open_ledger", "recover_ledger", "remove_witness"]
+__all__ = [
+    "Entry",
+    "Ledger",
+    "Protects",
+    "Receipt",
+    "Sealed",
+    "Status",
+    "merge_ledgers",
+    "open_ledger",
+    "recover_ledger",
+    "remove_witness",
+]
 
 
 def open_ledger(
@@ -31,8 +42,11 @@ def open_ledger(
         `sqlite:///adult.ledger`, a path, or `postgresql+psycopg://user@host/database`.
     budget
         The budget for life. Needed to make a ledger; when given for an existing one it must be the same.
+    name
+        Which budget of the database. Case and surrounding blanks do not count.
     create
-        Make the ledger when there is none. Without it a mistyped path is an error and not a second budget.
+        Make the ledger when there is none; `news` of the ledger and a line in the log of `dpublish.ledger` say so. Without it a
+        mistyped path is an error and not a second budget.
     patience
         Seconds to wait for locks and lost connections before giving up.
     verify
@@ -69,3 +83,14 @@ def remove_witness(url: str | Path, place: str | Path, *, name: str = "default",
     from dpublish.ledger.opening import remove_witness as remove
 
     return remove(url, place, name=name, patience=patience)
+
+
+def merge_ledgers(url: str | Path, *, name: str = "default", patience: float = 30.0) -> Status:
+    """Make one budget of several whose names differ in case and blanks only, from before such names were one.
+
+    The one with the smallest cap is kept and charged with what the others spent; the others are used up. Keys of the others are
+    forgotten: asking again with one of them pays again.
+    """
+    from dpublish.ledger.opening import merge
+
+    return merge(url, name=name, patience=patience)

@@ -163,6 +163,8 @@ class Ledger(abc.ABC):
     ledger_id: str
     name: str
     budget: Budget
+    news: tuple[str, ...] = ()
+    """What opening it did that should be told: that a ledger was made."""
 
     @abc.abstractmethod
     def debit(self, key: str, cost: Cost, what: Mapping[str, object]) -> Receipt:

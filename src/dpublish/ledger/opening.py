@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sqlalchemy import Connection, insert, select
@@ -12,6 +14,8 @@ from dpublish.ledger.anchor import Anchor
 from dpublish.ledger.base import Ledger, Status
 from dpublish.ledger.chain import Record
 from dpublish.ledger.database import Database, Target, parse_target
+from dpublish.ledger.merging import MERGED, merged
+from dpublish.ledger.names import checked_name, folded, spelled_alike
 from dpublish.ledger.quanta import Quanta
 from dpublish.ledger.snapshot import altered, notes_of
 from dpublish.ledger.sql import SqlLedger, insert_record
@@ -19,6 +23,8 @@ from dpublish.ledger.state import Place, places_of
 from dpublish.ledger.tables import entries, ledgers
 from dpublish.ledger.witness import in_force, place_of, witness_at
 from dpublish.privacy.cost import Budget
+
+_log = logging.getLogger("dpublish.ledger")
 
 
 def open_database_ledger(
@@ -33,20 +39,19 @@ def open_database_ledger(
     head: str | None,
 ) -> Ledger:
     """See `dpublish.ledger.open_ledger`."""
-    if not name or len(name) > 200 or not name.isprintable():
-        raise PlanError(f"A ledger's name is 1 to 200 printable characters; {name!r:.60} was given.")
+    name = checked_name(name)
     if create and budget is None:
         raise PlanError("A new ledger needs a budget: pass budget=Budget(epsilon=...).")
     target = parse_target(url)
     database = _connect(target, name, patience=patience, create=create)
     try:
-        ledger_id, kept = _find_or_make(database, target, name, budget if create else None)
-        if budget is not None and budget != kept:
+        found = _find_or_make(database, target, name, budget if create else None)
+        if budget is not None and budget != found.budget:
             raise BudgetError(
-                f"Ledger '{name}' at {target.shown} was opened with {kept.describe()}; {budget.describe()} was given. "
-                "A budget cannot be changed afterwards. Leave the budget out, or use another name for another budget."
+                f"Ledger '{found.name}' at {target.shown} was opened with {found.budget.describe()}; {budget.describe()} was "
+                "given. A budget cannot be changed afterwards. Leave the budget out, or use another name for another budget."
             )
-        ledger = _opened(database, ledger_id, name, kept)
+        ledger = _opened(database, target, found)
         if witness is not None:
             place_of(witness, target.shown)  # what is wrong with it is said first
         _require_vouched(ledger, target, head)
@@ -54,11 +59,15 @@ def open_database_ledger(
             ledger.verify(head=head)
         else:
             ledger.status()
-        place = Place(target.shown, name)
+        place = Place(target.shown, found.name)
         if not place.known():  # after the anchor: what this machine names, it has a mark of
-            place.remember(ledger_id)
+            place.remember(found.ledger_id)
         if witness is not None:
             ledger.add_witness(witness)
+        if found.made:
+            shown = target.shown if target.path is None else url
+            ledger.news = (f"A new ledger '{found.name}' was made at {shown}, with {found.budget.describe()} for life.",)
+            _log.warning("%s", ledger.news[0])
         return ledger
     except BaseException:
         database.close()
@@ -70,8 +79,7 @@ def recover(url: str | Path, *, name: str, patience: float) -> Status:
     target = parse_target(url)
     database = _connect(target, name, patience=patience, create=False)
     try:
-        ledger_id, kept = _find_or_make(database, target, name, None)
-        ledger = _opened(database, ledger_id, name, kept)
+        ledger = _opened(database, target, _find_or_make(database, target, name, None))
         if all(mark is None for _, mark in ledger.heard()):
             _require_vouched(ledger, target, None)
         ledger.write_off()
@@ -85,9 +93,8 @@ def remove_witness(url: str | Path, place: str | Path, *, name: str, patience: f
     target = parse_target(url)
     database = _connect(target, name, patience=patience, create=False)
     try:
-        ledger_id, kept = _find_or_make(database, target, name, None)
         recorded = place_of(place, target.shown, new=False)
-        ledger = _opened(database, ledger_id, name, kept, without=recorded)
+        ledger = _opened(database, target, _find_or_make(database, target, name, None), without=recorded)
         _require_vouched(ledger, target, None)
         ledger.verify()
         ledger.drop_witness(recorded)
@@ -96,8 +103,31 @@ def remove_witness(url: str | Path, place: str | Path, *, name: str, patience: f
         database.close()
 
 
-def _opened(database: Database, ledger_id: str, name: str, budget: Budget, without: str | None = None) -> SqlLedger:
+def merge(url: str | Path, *, name: str, patience: float) -> Status:
+    """See `dpublish.ledger.merge_ledgers`."""
+    name = checked_name(name)
+    target = parse_target(url)
+    database = _connect(target, name, patience=patience, create=False)
+    try:
+        _find_or_make(database, target, name, None, any_spelling=True)
+
+        def look() -> list[Found]:
+            with database.reading() as connection:
+                alike = _spellings(connection, name)
+                return [_read_budget(connection, target, spelling, ledger_id) for spelling, ledger_id in alike.items()]
+
+        parts = [_opened(database, target, found) for found in database.attempt(look)]
+        for part in parts:
+            _require_vouched(part, target, None)
+            part.verify()
+        return merged(database, parts).verify()
+    finally:
+        database.close()
+
+
+def _opened(database: Database, target: Target, found: Found, without: str | None = None) -> SqlLedger:
     """The ledger with all anchors that must be heard."""
+    ledger_id, name = found.ledger_id, found.name
 
     def look() -> list[str]:
         with database.reading() as connection:
@@ -110,7 +140,11 @@ def _opened(database: Database, ledger_id: str, name: str, budget: Budget, witho
             raise PlanError(f"Ledger '{name}' has no witness at {without}.{known}")
         places.remove(without)
     witnesses = {place: witness_at(place, ledger_id, database.patience) for place in places}
-    return SqlLedger(database, Anchor(ledger_id, patience=database.patience), name=name, budget=budget, witnesses=witnesses)
+    anchor = Anchor(ledger_id, patience=database.patience)
+    ledger = SqlLedger(database, anchor, name=name, budget=found.budget, witnesses=witnesses)
+    if found.alike:
+        ledger.blocked = spelled_alike(name, [name, *found.alike], target.shown)
+    return ledger
 
 
 def _require_vouched(ledger: SqlLedger, target: Target, head: str | None) -> None:
@@ -152,8 +186,8 @@ def _connect(target: Target, name: str, *, patience: float, create: bool) -> Dat
             raise _missing(target, name)
         if not target.path.parent.is_dir():
             raise LedgerUnavailable(f"The folder {target.path.parent} does not exist, so no ledger can be made in it.")
-        place = Place(target.shown, name)
-        if place.known() and not target.path.exists():  # looked at again: a rival may be making it this moment
+        place = Place.like(target.shown, name)
+        if place is not None and not target.path.exists():  # looked at again: a rival may be making it this moment
             raise place.gone()
     database = Database(target, patience=patience, create=create)
     if database.postgres:
@@ -171,10 +205,21 @@ def _missing(target: Target, name: str, others: list[str] | None = None) -> Ledg
     )
 
 
-def _find_or_make(database: Database, target: Target, name: str, budget: Budget | None) -> tuple[str, Budget]:
-    """The id and budget of the ledger; a new one is made when `budget` is given and there is none."""
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """A ledger of a database. `alike` are other spellings of its name, from before names were folded."""
 
-    def look() -> tuple[str, Budget] | None:
+    ledger_id: str
+    name: str
+    budget: Budget
+    alike: tuple[str, ...] = ()
+    made: bool = False
+
+
+def _find_or_make(database: Database, target: Target, name: str, budget: Budget | None, *, any_spelling: bool = False) -> Found:
+    """The ledger of that name, in whatever spelling; a new one is made when `budget` is given and there is none."""
+
+    def look() -> Found | None:
         with database.reading() as connection:
             found = tables.version(connection)
             tables.refuse_newer(found)
@@ -182,45 +227,64 @@ def _find_or_make(database: Database, target: Target, name: str, budget: Budget 
                 if found == 0 and budget is None:
                     raise _missing(target, name)
             else:
-                return _lookup(connection, target, name, budget)
+                return _lookup(connection, target, name, budget, any_spelling)
         with database.writing() as connection:
             tables.migrate(connection)
         with database.reading() as connection:
-            return _lookup(connection, target, name, budget)
+            return _lookup(connection, target, name, budget, any_spelling)
 
     known = database.attempt(look)
     if known is not None:
         return known
     assert budget is not None
-    place = Place(target.shown, name)
 
-    def make() -> tuple[str, Budget]:
+    def make() -> Found:
         with database.writing() as connection:
             tables.migrate(connection)  # on PostgreSQL this also takes the lock that keeps two makers apart
-            rival = _lookup(connection, target, name, budget)
+            rival = _lookup(connection, target, name, budget, any_spelling)
             if rival is not None:
                 return rival
-            if place.known():
+            place = Place.like(target.shown, name)
+            if place is not None:
                 raise place.gone()
-            return _insert(connection, name, budget), budget
+            return Found(ledger_id=_insert(connection, folded(name), budget), name=folded(name), budget=budget, made=True)
 
     return database.attempt(make)
 
 
-def _lookup(connection: Connection, target: Target, name: str, budget: Budget | None) -> tuple[str, Budget] | None:
-    ids = {str(row.name): row.ledger_id for row in connection.execute(select(ledgers.c.name, ledgers.c.ledger_id))}
-    if name not in ids:
+def _spellings(connection: Connection, name: str) -> dict[str, str]:
+    """Name and id of every ledger that is called so, in whatever spelling, without those that were merged into another."""
+    gone = select(entries.c.ledger_id).where(entries.c.kind == "write-off", entries.c.key == MERGED)
+    rows = connection.execute(select(ledgers.c.name, ledgers.c.ledger_id).where(ledgers.c.ledger_id.not_in(gone)))
+    return {str(row.name): row.ledger_id for row in rows if folded(str(row.name)) == folded(name)}
+
+
+def _lookup(connection: Connection, target: Target, name: str, budget: Budget | None, any_spelling: bool) -> Found | None:
+    alike = _spellings(connection, name)
+    if not alike:
         if budget is None:
-            raise _missing(target, name, list(ids))
+            names = [str(row.name) for row in connection.execute(select(ledgers.c.name))]
+            raise _missing(target, name, names)
         return None
+    # with several, the exact spelling can still be looked at
+    spelling = name if name in alike or len(alike) > 1 else next(iter(alike))
+    if spelling not in alike:
+        if not any_spelling:
+            raise spelled_alike(name, list(alike), target.shown)
+        spelling = min(alike)
+    found = _read_budget(connection, target, spelling, alike.pop(spelling))
+    return replace(found, alike=tuple(sorted(alike)))
+
+
+def _read_budget(connection: Connection, target: Target, name: str, ledger_id: str) -> Found:
     first = connection.execute(
-        select(entries.c.record, entries.c.hash).where(entries.c.ledger_id == ids[name], entries.c.seq == 0)
+        select(entries.c.record, entries.c.hash).where(entries.c.ledger_id == ledger_id, entries.c.seq == 0)
     ).one_or_none()
     if first is None:
         raise LedgerUnavailable(f"Ledger '{name}' at {target.shown} has lost its first entry: it was altered or damaged.")
     detail = Record.read(first.record, first.hash).detail
     try:
-        return ids[name], Budget.from_json(detail["budget"])
+        return Found(ledger_id=ledger_id, name=name, budget=Budget.from_json(detail["budget"]))
     except (PublishError, KeyError, TypeError, ValueError, ArithmeticError):
         raise altered() from None
 

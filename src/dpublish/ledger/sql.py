@@ -74,9 +74,12 @@ class SqlLedger(Ledger):
         self.name = name
         self.budget = budget
         self._cap = Quanta.of_cap(budget)
+        self.blocked: LedgerUnavailable | None = None  # why nothing may be paid from it, though it can be looked at
 
     def debit(self, key: str, cost: Cost, what: Mapping[str, object]) -> Receipt:
         key = _checked_key(key)
+        if self.blocked is not None:
+            raise self.blocked
         recorded = chain.plain(dict(what))
         if len(chain.canonical(recorded)) > _LONGEST_WHAT:
             raise PlanError(f"The description of a debit is longer than {_LONGEST_WHAT} characters. Record a hash instead.")
@@ -91,7 +94,7 @@ class SqlLedger(Ledger):
             if found is None:
                 try:
                     with self._writing() as snapshot:
-                        found = self._append(snapshot, "debit", key, charged, detail, protects=words_of(recorded))
+                        found = self.append(snapshot, "debit", key, charged, detail, protects=words_of(recorded))
                 except _AlreadyThere as taken:
                     found = taken.record
             return found
@@ -102,7 +105,7 @@ class SqlLedger(Ledger):
             raise BudgetError(
                 f"The key '{key}' already paid for something else in ledger '{self.name}'. Nothing was spent. Use a new key."
             )
-        self._vouch(record)
+        self.vouch(record)
         crashpoints.reach("debit.anchored")
         return Receipt(
             ledger_id=self.ledger_id,
@@ -129,7 +132,7 @@ class SqlLedger(Ledger):
                 with self._writing() as snapshot:
                     if snapshot.find("debit", key) is None:
                         raise BudgetError(f"The key '{key}' was never paid for, so it cannot have an answer.")
-                    return self._append(snapshot, "seal", key, Quanta(), detail)
+                    return self.append(snapshot, "seal", key, Quanta(), detail)
             except _AlreadyThere as taken:
                 return taken.record
 
@@ -138,7 +141,7 @@ class SqlLedger(Ledger):
         sealed = record.detail
         if (sealed["sha256"], sealed["size"]) != (sha256, size) or manifest not in (None, sealed.get("manifest", manifest)):
             raise BudgetError(f"The key '{key}' already has another answer. One key has one answer; the first one stands.")
-        self._vouch(record)
+        self.vouch(record)
         crashpoints.reach("seal.anchored")
 
     def answer(self, key: str) -> Sealed | None:
@@ -151,7 +154,7 @@ class SqlLedger(Ledger):
         record = self._database.attempt(once)
         if record is None:
             return None
-        self._vouch(record)
+        self.vouch(record)
         detail = record.detail
         return Sealed(
             key=key,
@@ -192,12 +195,12 @@ class SqlLedger(Ledger):
         if place not in self._witnesses:
             record = self._note({WITNESS: place})
             self._witnesses[place] = anchor
-            self._vouch(record)
+            self.vouch(record)
         return place
 
     def drop_witness(self, place: str) -> None:
         """Go on without a witness, which the caller has left out of those to be heard."""
-        self._vouch(self._note({REMOVED: place}))
+        self.vouch(self._note({REMOVED: place}))
 
     def close(self) -> None:
         self._database.close()
@@ -233,7 +236,7 @@ class SqlLedger(Ledger):
                 snapshot.walk(head)
                 return head
 
-        self._vouch(self._database.attempt(once))
+        self.vouch(self._database.attempt(once))
 
     def write_off(self) -> None:
         """Charge what the anchor has seen beyond this copy, then anchor this copy. See `recover_ledger`.
@@ -294,7 +297,7 @@ class SqlLedger(Ledger):
                 detail["overspent"] = list(over)
             try:
                 with self._writing() as snapshot:
-                    return self._append(
+                    return self.append(
                         snapshot, "write-off", mark.hash, lost.minus(over), detail, trusted=head, protects=seen.protects
                     )
             except _AlreadyThere:
@@ -331,7 +334,7 @@ class SqlLedger(Ledger):
         def once() -> Record:
             try:
                 with self._writing() as snapshot:
-                    return self._append(snapshot, "note", key, Quanta(), detail)
+                    return self.append(snapshot, "note", key, Quanta(), detail)
             except _AlreadyThere as taken:
                 return taken.record
 
@@ -339,7 +342,7 @@ class SqlLedger(Ledger):
 
     # -- inside a transaction --------------------------------------------------------------------------------------------
 
-    def _append(
+    def append(
         self,
         snapshot: Snapshot,
         kind: EntryKind,
@@ -436,7 +439,7 @@ class SqlLedger(Ledger):
             marks.append((anchor, mark))
         return marks
 
-    def _vouch(self, record: Record) -> None:
+    def vouch(self, record: Record) -> None:
         """Nothing about an entry leaves this process before the anchor covers it."""
 
         def hash_at(seq: int) -> str | None:

@@ -19,6 +19,7 @@ from typing import Any
 from dpublish.errors import LedgerUnavailable
 from dpublish.ledger import crashpoints
 from dpublish.ledger.file_lock import file_lock
+from dpublish.ledger.names import folded
 from dpublish.owned import open_owned, owned_folder
 
 PATIENCE = 30.0
@@ -125,6 +126,17 @@ class Place:
         digest = hashlib.sha256(f"{location}\n{name}".encode()).hexdigest()
         self._file = JsonFile((directory or state_directory()) / "places" / f"{digest[:32]}.json")
         self._name = name
+
+    @classmethod
+    def like(cls, location: str, name: str) -> Place | None:
+        """The place of a ledger that was here under this name, in whatever spelling."""
+        for path in sorted((state_directory() / "places").glob("*.json")):
+            with suppress(LedgerUnavailable):
+                value = JsonFile(path).read() or {}
+                known = value.get("name")
+                if value.get("location") == location and isinstance(known, str) and folded(known) == folded(name):
+                    return cls(location, known)
+        return None
 
     @property
     def path(self) -> Path:

@@ -103,7 +103,8 @@ _POSTGRES_V1: Final = (
 # Migration n takes a database from version n - 1 to version n: (statements for SQLite, statements for PostgreSQL).
 # Version 2 has the same tables; its entries carry the unit and relation they speak of. A dpublish of version 1 would not check
 # them, and refuses. Version 3 has the same tables; a ledger may have witnesses, which an earlier dpublish would not hear.
-MIGRATIONS: list[tuple[Sequence[str], Sequence[str]]] = [(_SQLITE_V1, _POSTGRES_V1), ((), ()), ((), ())]
+# Version 4 takes names that differ in case and blanks for one.
+MIGRATIONS: list[tuple[Sequence[str], Sequence[str]]] = [(_SQLITE_V1, _POSTGRES_V1), ((), ()), ((), ()), ((), ())]
 
 _MIGRATION_LOCK: Final = 0x6470_7562  # one advisory lock per PostgreSQL database while tables are made
 
