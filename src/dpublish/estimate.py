@@ -20,7 +20,11 @@ from dpublish.models.thresholded_counts import Floats, Suppression, laplace_cumu
 
 @dataclass(frozen=True)
 class Estimate:
-    """An estimated number of rows. The true number lies between `low` and `high` in at least `level` of all releases."""
+    """An estimated number of rows. The true number lies between `low` and `high` in at least `level` of all releases.
+
+    >>> print(Estimate(value=1234.4, standard_error=20.0, low=1195.0, high=1274.0, level=0.95))
+    1,234 (95% interval 1,195 to 1,274)
+    """
 
     value: float
     standard_error: float

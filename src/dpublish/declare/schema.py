@@ -98,6 +98,21 @@ class Schema:
 
     @classmethod
     def from_toml(cls, text: str, *, folder: Path | None = None, where: str = "the schema") -> Schema:
+        """The schema that a text in TOML declares.
+
+        >>> schema = Schema.from_toml('''
+        ... [dataset]
+        ... name = "visits"
+        ... unit = "patient"
+        ... max_rows_per_unit = 3
+        ... [columns.age]
+        ... kind = "integer"
+        ... lower = 0
+        ... upper = 120
+        ... ''')
+        >>> schema.relation
+        Relation(neighbours='replace-one', max_rows=3)
+        """
         if not isinstance(text, str):
             raise SchemaError(f"{where} must be a text in TOML, not {type(text).__name__}.")
         return _read(_toml_of(text, where), folder or Path())

@@ -218,7 +218,13 @@ def largest_rho(epsilon: object, delta: object) -> Fraction:
 
 @dataclass(frozen=True, kw_only=True, init=False)
 class Cost:
-    """What one mechanism, or several together, spend. At most one of `epsilon` and `rho` is above zero."""
+    """What one mechanism, or several together, spend. At most one of `epsilon` and `rho` is above zero.
+
+    >>> (Cost.pure("0.1") + Cost.pure("0.2")).epsilon
+    Fraction(3, 10)
+    >>> (Cost.pure("1/2") + Cost.zcdp("1/8")).describe()
+    'rho = 0.25 (zero-concentrated differential privacy)'
+    """
 
     epsilon: Fraction = ZERO
     delta: Fraction = ZERO
@@ -363,6 +369,11 @@ class Budget:
 
     `delta_share` matters only when an (epsilon, delta) budget pays for a zCDP cost: each such cost is converted with this
     share of the budget's delta.
+
+    >>> Budget(epsilon=3).charge(Cost.pure("1/2")).epsilon
+    Fraction(1, 2)
+    >>> Budget(rho="1/2").charge(Cost.pure("1/2")).rho
+    Fraction(1, 8)
     """
 
     epsilon: Fraction | None = None
