@@ -13,9 +13,9 @@ import polars as pl
 import pytest
 
 from dpublish.counting.graphs import answer_need, open_structure, read_names, read_sets, spelled
-from dpublish.curator.expressible import require_expressible
+from dpublish.curator.expressible import require_expressible, require_readable
 from dpublish.declare.schema import ItemUniverse, Schema
-from dpublish.errors import InputError, PlanError, PrivateSideError
+from dpublish.errors import InputError, PlanError, SchemaError
 from dpublish.methods.base import Need
 from dpublish.methods.set_partition.transactions import Transactions
 from dpublish.methods.solvers.inputs import AgentLists, AgentRows, GraphEdges, Lists, PresentItems, names_of
@@ -61,11 +61,13 @@ def test_lists_that_python_cannot_hold_drop_no_other() -> None:
 
 
 @pytest.mark.parametrize("odd", [None, {"a": None}, {"a": 1}])
-def test_whether_a_structure_can_be_read_is_known_by_its_type(odd: object) -> None:
+def test_a_structure_names_nothing_and_is_refused_by_its_type(odd: object) -> None:
     cells = pl.Series("item", [{"a": 1}, odd], dtype=pl.Struct({"a": pl.Int64}))
     for need in (PresentItems(3), PresentItems(3, LABELS)):
-        with pytest.raises(PrivateSideError):
-            answer_need(need, open_structure(cells.to_frame(), "items"), SCHEMA, key=bytes(16))
+        source = open_structure(cells.to_frame(), "items")
+        assert answer_need(need, source, SCHEMA, key=bytes(16)).tolist() == [0, 0, 0]
+        with pytest.raises(SchemaError, match="Nothing was spent"):
+            require_readable(need, source, SCHEMA, None)
 
 
 @pytest.mark.parametrize("zipped", [False, True])

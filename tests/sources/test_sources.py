@@ -344,7 +344,7 @@ def test_objects_of_all_sorts_become_columns_without_raising() -> None:
         *("1", "2.5", "x", None, "true", "2020-01-02", "2020-01-02 03:00:00", None, None, None),
         "00000000-0000-0000-0000-000000000005",
     ]
-    assert series_from_objects(["\ud800", "é"]).to_list() == ["?", "é"]
+    assert series_from_objects(["\ud800", "é", "\udcff"]).to_list() == ["\ufffd" * 3, "é", "\ufffd"]
     assert series_from_objects([10**5000, -(10**5000)]).to_list() == [str(10**30), str(-(10**30))]
     assert series_from_objects([np.int8(1), np.float64(2.0), -0.0, 1e16, math.nan, pd.NA, pd.NaT]).to_list() == [
         *("1", "2", "0", "1e+16", None, None, None)
@@ -390,7 +390,7 @@ def test_one_cell_of_other_bytes_does_not_end_the_reading_of_sqlite(tmp_path: Pa
         database.execute("insert into t values ('Meier'), (cast(x'4dfc6c6c6572' as text))")
     source = open_source(SqlSource(f"sqlite:///{tmp_path / 'latin.db'}", "select * from t"))
     assert [cell for frame in source.batches(["name"]) for cell in frame.get_column("name")] == ["Meier", "M\ufffdller"]
-    assert source.count_units("name") == 2
+    assert source.count_units("name") == 1, "what cannot be decoded names nobody"
 
 
 @pytest.mark.parametrize("text", [b"bread milk", b"bread milk\n", b"bread milk\nmilk", b"\n\n\n"])

@@ -8,7 +8,6 @@ text is cut into names follows from the public names, and a name that a kind of 
 
 from __future__ import annotations
 
-import gzip
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,8 +21,8 @@ from numpy.typing import NDArray
 
 from dpublish.declare.encode import EXACT_WHOLE, as_text
 from dpublish.declare.schema import Schema
-from dpublish.declare.spelling import BLANKS, MARK, ZERO_FRACTION
-from dpublish.errors import InputError, PlanError, PrivateSideError
+from dpublish.declare.spelling import BLANKS, ZERO_FRACTION
+from dpublish.errors import InputError, PlanError
 from dpublish.methods.solvers.inputs import (
     AgentLists,
     AgentRows,
@@ -39,8 +38,10 @@ from dpublish.methods.solvers.inputs import (
 )
 from dpublish.noise.base import IntArray
 from dpublish.privacy.cost import exact
+from dpublish.sources.files import existing_file, text_lines
 from dpublish.sources.objects import rounded_wholes, series_from_objects, spelled_floats
 from dpublish.sources.sources import Source, open_source
+from dpublish.sources.texts import decoded
 
 Shape = Literal["edges", "items", "lists"]
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?inf")
@@ -63,25 +64,28 @@ def answer_need(
     columns = list(need.columns) if isinstance(need, AgentRows) else list(source.columns())
     if not isinstance(need, AgentRows):
         columns = columns[: 2 if isinstance(need, GraphEdges) else 1]
-    frames = []
-    for frame in source.batches(columns):
-        if progress is not None:
-            progress(0)
-        frames.append(frame)
+    frames = _reported(source.batches(columns), progress)
     if isinstance(need, AgentRows):
         return [row for frame in frames for row in _plain_rows(frame)]
     if isinstance(need, GraphEdges):
         return _edges(frames, columns, need)
     if isinstance(need, PresentItems):
-        parts = [item_numbers(frame.get_column(columns[0]), need.size, need.labels) for frame in frames]
         counts = np.zeros(need.size, dtype=np.int64)
-        for part in parts:
+        for frame in frames:
+            part = item_numbers(frame.get_column(columns[0]), need.size, need.labels)
             counts += np.bincount(part[part >= 0], minlength=need.size)
         return np.minimum(counts, 1) if need.distinct else counts
     return _lists(frames, columns[0], need)
 
 
-def _edges(frames: Sequence[pl.DataFrame], columns: Sequence[str], need: GraphEdges) -> Edges:
+def _reported(frames: Iterable[pl.DataFrame], progress: Callable[[int], None] | None) -> Iterator[pl.DataFrame]:
+    for frame in frames:
+        if progress is not None:
+            progress(0)
+        yield frame
+
+
+def _edges(frames: Iterable[pl.DataFrame], columns: Sequence[str], need: GraphEdges) -> Edges:
     pairs = []
     for frame in frames:
         ends = np.column_stack([item_numbers(frame.get_column(name), need.size, need.labels) for name in columns])
@@ -89,7 +93,7 @@ def _edges(frames: Sequence[pl.DataFrame], columns: Sequence[str], need: GraphEd
     return edges_of(np.concatenate(pairs) if pairs else np.empty((0, 2), dtype=np.int64))
 
 
-def _lists(frames: Sequence[pl.DataFrame], column: str, need: AgentLists) -> Lists:
+def _lists(frames: Iterable[pl.DataFrame], column: str, need: AgentLists) -> Lists:
     sizes, items = [np.zeros(1, dtype=np.int64)], []
     for frame in frames:
         series = frame.get_column(column)
@@ -114,7 +118,7 @@ def spelled(values: pl.Series) -> pl.Series:
     One missing or fractional cell turns a column of integers into floats, so a float that is a whole number is spelled as one.
     """
     if values.dtype == pl.Binary:  # one cell that is no UTF-8 would end the reading of all
-        return pl.Series([None if cell is None else cell.decode("utf-8", "replace") for cell in values], dtype=pl.String)
+        return decoded(values, pl.String())
     if values.dtype in (pl.Duration, pl.Time):  # no name, as in a column of objects
         return pl.Series([None] * len(values), dtype=pl.String)
     return spelled_floats(values) if values.dtype.is_float() else as_text(values)
@@ -162,7 +166,7 @@ def _plain_cell(text: str | None) -> Any:
 def item_numbers(values: pl.Series, size: int, labels: Labels) -> IntArray:
     """The public number of each value, or -1."""
     if values.dtype.is_nested():
-        raise PrivateSideError()  # by the type alone: polars would read structures until one of them is null
+        return np.full(len(values), -1, dtype=np.int64)  # by the type alone: polars would read structures until one is null
     if labels is not None:
         known = pl.DataFrame({"label": list(labels), "number": np.arange(size)})
         text = spelled(values).str.strip_chars()
@@ -194,9 +198,7 @@ class PlainFile(Source):
     texts_only = True
 
     def __init__(self, path: Path, shape: Shape, names: Labels = None) -> None:
-        if not path.is_file():
-            raise InputError(f"There is no file '{path}'.")
-        self._path, self._shape, self._between = path, shape, re.compile(cut_pattern(list_marks(names)))
+        self._path, self._shape, self._between = existing_file(path), shape, re.compile(cut_pattern(list_marks(names)))
 
     def columns(self) -> tuple[str, ...]:
         return _NAMES[self._shape]
@@ -215,18 +217,10 @@ class PlainFile(Source):
 
 def _lines(path: Path) -> Iterator[str]:
     """The lines that hold something, without comments and blanks around them."""
-    for line in _raw_lines(path):
+    for line in text_lines(path):
         text = COMMENT.split(line, maxsplit=1)[0].strip()
         if text:
             yield text
-
-
-def _raw_lines(path: Path) -> Iterator[str]:
-    opener: Callable[..., Any] = gzip.open if path.suffix == ".gz" else open
-    # a line ends with a line feed and nothing else: a carriage return in somebody's line would make rows of its parts
-    with opener(path, "rt", encoding="utf-8", errors="replace", newline="\n") as file:
-        for line in file:
-            yield line.removeprefix(MARK)
 
 
 def _words(path: Path) -> Iterator[list[str]]:
@@ -316,7 +310,7 @@ def _wide_enough(source: Source, shape: Shape) -> Source:
 
 def read_names(path: str | Path) -> list[str]:
     """Public names, one a line. A line that starts with # is a comment; elsewhere it could be meant as part of the name."""
-    names = [" ".join(line.split()) for line in _raw_lines(_existing(path))]
+    names = [" ".join(line.split()) for line in text_lines(existing_file(path))]
     names = [name for name in names if name and not name.startswith("#")]
     unclear = next((name for name in names if COMMENT.search(name)), None)
     if unclear is not None:
@@ -329,7 +323,7 @@ def read_names(path: str | Path) -> list[str]:
 
 def read_lists(path: str | Path) -> list[list[str]]:
     """A public family of sets: one set a line, its elements separated by blanks."""
-    return list(_words(_existing(path)))
+    return list(_words(existing_file(path)))
 
 
 def read_sets(path: str | Path) -> dict[str, list[str]]:
@@ -337,7 +331,7 @@ def read_sets(path: str | Path) -> dict[str, list[str]]:
 
     With colons, names may hold blanks; so may elements, if commas or semicolons separate them.
     """
-    lines = [" ".join(words) for words in _words(_existing(path))]
+    lines = [" ".join(words) for words in _words(existing_file(path))]
     colons = [": " in f"{line} " for line in lines]
     if any(colons) and not all(colons):
         raise InputError(
@@ -412,16 +406,9 @@ def read_scp(path: str | Path) -> tuple[Lists, list[Fraction], int]:
 
 def _numbers(path: str | Path) -> list[float]:
     try:
-        numbers = [float(word) for words in _words(_existing(path)) for word in words]
+        numbers = [float(word) for words in _words(existing_file(path)) for word in words]
     except ValueError:
         numbers = [math.nan]
     if not all(map(math.isfinite, numbers)):
         raise PlanError(f"'{path}' holds something that is not a finite number.")
     return numbers
-
-
-def _existing(path: str | Path) -> Path:
-    path = Path(path)
-    if not path.is_file():
-        raise InputError(f"There is no file '{path}'.")
-    return path

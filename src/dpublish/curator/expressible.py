@@ -1,12 +1,20 @@
-"""Public names that the data cannot write: refused before anything is spent, because no row could ever match them."""
+"""What no row could ever say, by public facts: names that the data cannot write, and columns whose type has no such cells.
+
+Both are refused before anything is spent. A type is a public fact where it stands in the metadata of a file, a table or a
+polars frame (`Source.kind`). Text files, databases and pandas frames have none: there every cell is read by itself.
+"""
 
 from __future__ import annotations
 
+import polars as pl
+
 from dpublish.counting.graphs import COMMENT, PlainFile
+from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
-from dpublish.errors import PlanError
+from dpublish.errors import PlanError, SchemaError
 from dpublish.methods.base import Need
 from dpublish.methods.set_partition.transactions import Transactions
+from dpublish.methods.solvers.inputs import AgentLists, GraphEdges, PresentItems
 from dpublish.sources.sources import Source
 
 
@@ -33,3 +41,37 @@ def require_expressible(need: Need, source: Source, schema: Schema) -> None:
                 "item holds and say so, as with separator = ';' (--set separator=';'), or give the rows as lists (Parquet, "
                 "Arrow, a data frame)."
             )
+
+
+def require_readable(need: Need | None, source: Source, schema: Schema, domain: Domain | None) -> None:
+    """Refuse columns whose type holds nothing that is asked for: each of their rows would be missing, and be paid for."""
+    wanted: list[tuple[str, str]] = [] if schema.unit.column is None else [(schema.unit.column, "a unit")]
+    if domain is not None:
+        wanted += [(axis.name, axis.kind) for axis in domain.axes]
+    if isinstance(need, Transactions):
+        wanted += [(need.column, "a list of items")] + ([] if need.basket is None else [(need.basket, "a basket")])
+    elif isinstance(need, GraphEdges | PresentItems | AgentLists):
+        what = "a list of names" if isinstance(need, AgentLists) else "a name"
+        wanted += [(name, what) for name in source.columns()[: 2 if isinstance(need, GraphEdges) else 1]]
+    for name, what in wanted:
+        kind = source.kind(name)
+        if kind is not None and (isinstance(kind, str) or not _holds(kind, what)):
+            raise SchemaError(
+                f"Column '{name}' holds {str(kind).lower()}, of which nothing can be read as {what}. Store it as "
+                f"{'dates or as ' if what == 'date' else ''}text. Nothing was spent."
+            )
+
+
+def _holds(kind: pl.DataType, what: str) -> bool:
+    """Whether some cell of this type may be read as `what`. A column of nulls may: all of its cells are missing."""
+    if what.startswith("a list") and isinstance(kind, pl.List | pl.Array):
+        kind = kind.inner if isinstance(kind.inner, pl.DataType) else kind.inner()
+    text = kind in (pl.String, pl.Categorical, pl.Enum, pl.Null)
+    number = kind.is_numeric() or kind == pl.Boolean
+    date = kind in (pl.Date, pl.Datetime)
+    if what in ("integer", "real"):
+        return text or number
+    if what == "date":
+        return text or date
+    named = what in ("a unit", "a basket", "a name", "a list of names") and kind == pl.Binary
+    return text or number or date or named

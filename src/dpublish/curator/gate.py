@@ -115,7 +115,7 @@ class Curator:
         stands at `out` is left alone, and nothing is spent, unless it is the release of this very key or `overwrite` is true.
         `seed` is for tests and simulations: such a release is marked as not publishable.
         """
-        from dpublish.curator.expressible import require_expressible
+        from dpublish.curator.expressible import require_expressible, require_readable
 
         say = progress or (lambda step: None)
         cost = as_cost(epsilon, delta, rho)
@@ -132,6 +132,7 @@ class Curator:
         named = plan.domain.names if plan.domain else getattr(need, "columns", ())
         source.require([*unit_columns(schema), *named], schema_name=schema.name)
         require_expressible(need, source, schema)
+        require_readable(need, source, schema, plan.domain)
         require_ending(out)
         noise = make_noise(seed)
         key = key if key is not None else secrets.token_hex(16)

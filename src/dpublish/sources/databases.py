@@ -14,6 +14,7 @@ import polars as pl
 from dpublish.errors import InputError
 from dpublish.quiet import no_logs, unlogged
 from dpublish.sources.objects import series_from_objects
+from dpublish.sources.texts import lossy
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, TextClause
@@ -26,6 +27,10 @@ _BEYOND: dict[str, tuple[Any, Any]] = {
     **dict.fromkeys(("time", "timetz", "interval", "json", "jsonb"), (None, None)),
 }
 """Types of PostgreSQL that hold more than Python does, and what stands for what is too early and too late."""
+
+
+_TEXTS: tuple[int | str, ...] = (0, "text", "varchar", "bpchar", "name")
+"""Types of PostgreSQL that hold text; 0 are those that the driver does not know."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ class SqlReader:
                 asked = _literal(f"SELECT * FROM (\n{self._query}\n) AS dpublish_rows WHERE 1 = ", then=":none")
                 result = connection.execute(asked, {"none": 0})
                 return tuple(str(name) for name in result.keys())  # noqa: SIM118 - rows, not keys, are what it iterates over
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, UnicodeError) as error:
             # the database's own words may quote what it read, so only the kind of error is told
             kind = type(getattr(error, "orig", None) or error).__name__
             raise InputError(
@@ -88,11 +93,10 @@ class SqlReader:
             dialect = self._engine.dialect.name
             if dialect == "postgresql":
                 connection = connection.execution_options(postgresql_readonly=True)
-                _forgive(connection.connection.driver_connection)
             elif dialect == "sqlite":
                 connection.exec_driver_sql("PRAGMA query_only = ON")
                 # SQLite holds text of any bytes; one cell that is no UTF-8 must not end the reading of all
-                connection.connection.driver_connection.text_factory = _lossy  # type: ignore[union-attr]
+                connection.connection.driver_connection.text_factory = lossy  # type: ignore[union-attr]
             elif dialect in ("mysql", "mariadb"):
                 connection.exec_driver_sql("SET TRANSACTION READ ONLY")
             try:
@@ -102,7 +106,7 @@ class SqlReader:
 
 
 def _engine(url: str) -> Engine:
-    from sqlalchemy import create_engine, make_url
+    from sqlalchemy import create_engine, event, make_url
     from sqlalchemy.exc import SQLAlchemyError
     from sqlalchemy.pool import NullPool
 
@@ -119,6 +123,8 @@ def _engine(url: str) -> Engine:
         raise InputError(
             f"The database driver '{error.name}' is not installed (PostgreSQL: install dpublish[postgres])."
         ) from None
+    if parsed.get_backend_name() == "postgresql":
+        event.listen(engine, "connect", _as_stored, insert=True)
     file = parsed.database
     on_disk = parsed.get_backend_name() == "sqlite" and file and file != ":memory:" and not file.startswith("file:")
     if on_disk and not Path(str(file)).is_file():  # SQLite would create it
@@ -126,8 +132,17 @@ def _engine(url: str) -> Engine:
     return engine
 
 
-def _lossy(cell: bytes) -> str:
-    return cell.decode("utf-8", "replace")
+def _as_stored(driver: Any, _: object) -> None:
+    """Text as the database holds it: a server that had to convert, or to check, a cell would end the reading of all.
+
+    A database whose encoding is SQL_ASCII holds text of any bytes.
+    """
+    if hasattr(driver, "adapters"):  # psycopg
+        stored = driver.info.parameter_status("server_encoding")
+        if stored != driver.info.parameter_status("client_encoding"):
+            driver.execute(f"SET client_encoding TO '{stored}'")
+            driver.commit()
+        _forgive(driver)
 
 
 def _literal(query: str, then: str = "") -> TextClause:
@@ -138,9 +153,7 @@ def _literal(query: str, then: str = "") -> TextClause:
 
 
 def _forgive(driver: Any) -> None:
-    """One cell that Python cannot hold (infinity, a year BC, 24:00:00) must not end the reading of all."""
-    if not hasattr(driver, "adapters"):  # a driver other than psycopg
-        return
+    """One cell that Python cannot hold (infinity, a year BC, 24:00:00, any bytes) must not end the reading of all."""
     from psycopg.adapt import Loader
     from psycopg.pq import Format
 
@@ -159,6 +172,14 @@ def _forgive(driver: Any) -> None:
 
         return Forgiving
 
+    encoding = driver.info.encoding
+
+    class Lossy(Loader):
+        def load(self, data: Any) -> str:
+            return lossy(bytes(data), "utf-8" if encoding == "ascii" else encoding)
+
+    for kind in _TEXTS:
+        driver.adapters.register_loader(kind, Lossy)
     for name, ends in _BEYOND.items():
         kind = driver.adapters.get_loader(driver.adapters.types[name].oid, Format.TEXT)
         driver.adapters.register_loader(name, forgiving(kind, *ends))

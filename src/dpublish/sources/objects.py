@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from dpublish.declare.encode import EXACT_WHOLE, spelled_double
+from dpublish.sources.texts import plain_text
 
 _FIRST = dt.datetime(1, 1, 1)
 _LAST = dt.datetime(9999, 12, 31, 23, 59, 59)
@@ -62,8 +63,7 @@ def _text(value: Any) -> str | None:
     elif isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, str):
-        # lone surrogates have no UTF-8 form
-        return str(value) if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+        return plain_text(str(value))
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):

@@ -22,7 +22,9 @@ from dpublish.declare.encode import EXACT_WHOLE, EncodedBatch, Encoder
 from dpublish.errors import InputError, SchemaError, did_you_mean
 from dpublish.sources.csv.delimited import DelimitedFile
 from dpublish.sources.databases import SqlReader, SqlSource
+from dpublish.sources.files import existing_file
 from dpublish.sources.objects import list_from_object, rounded_wholes, series_from_objects
+from dpublish.sources.texts import pieces
 from dpublish.sources.units import join_units, unit_values
 
 __all__ = ["Source", "SqlSource", "open_source"]
@@ -71,19 +73,28 @@ class Source(abc.ABC):
 
     def require(self, names: Iterable[str], *, schema_name: str) -> None:
         """Refuse columns that are not there. The first line of a text file may be a row, so only other sources give a hint."""
-        known = self.columns()
         for name in names:
-            if name not in known:
+            if name not in self.columns():  # kept in no variable: a traceback would show it, and the first line may be a row
                 raise SchemaError(
                     f"Schema '{schema_name}' declares column '{name}', but the data has none of that name."
-                    f"{did_you_mean(name, known) if self.names_are_metadata else ''} Names must agree exactly. A text file "
-                    "names its columns in its first line, with commas between them (.csv) or tabs (.tsv), and is UTF-8."
+                    f"{did_you_mean(name, self.columns()) if self.names_are_metadata else ''} Names must agree exactly. A text "
+                    "file names its columns in its first line, with commas between them (.csv) or tabs (.tsv), and is UTF-8."
                 )
             if self.repeats(name):
                 raise SchemaError(
                     f"Schema '{schema_name}' declares column '{name}', and the data has more than one of that name. Which one "
                     "is meant cannot be told: rename or remove the others."
                 )
+            unknown = self.kind(name)
+            if isinstance(unknown, str):
+                raise SchemaError(
+                    f"Schema '{schema_name}' declares column '{name}', which the data holds as {unknown}. Cells of that type "
+                    "cannot be read: store them as text, or as numbers, truths, dates or times of at most 128 bits."
+                )
+
+    def kind(self, name: str) -> pl.DataType | str | None:
+        """The type that a column has whatever its rows are; a text names one whose cells cannot be read. None: cells decide."""
+        return None
 
     def repeats(self, name: str) -> bool:
         """Whether more than one column has this name."""
@@ -117,7 +128,9 @@ def open_source(data: object) -> Source:
     if library == "pandas" and kind == "DataFrame":
         return _Pandas(data)
     if library == "pyarrow" and kind in ("Table", "RecordBatch"):
-        return _Arrow(data)
+        from dpublish.sources.arrow import ArrowTable
+
+        return ArrowTable(data)
     raise InputError(
         f"Rows cannot be read from a {library}.{kind}. Give the path of a CSV, TSV, Parquet or Arrow file, a polars or pandas "
         "DataFrame, a pyarrow Table, or SqlSource(url, query)."
@@ -130,8 +143,7 @@ def _open_file(path: Path) -> Source:
     if ending not in _DELIMITED and ending not in _COLUMNAR and ending not in _LINES:
         known = ", ".join([*_DELIMITED, *_COLUMNAR, *_LINES])
         raise InputError(f"The format of '{path}' is not known by its ending '{ending}'. Known endings: {known}.")
-    if not path.is_file():
-        raise InputError(f"There is no file '{path}'.")
+    existing_file(path)
     if ending in _LINES:  # one transaction a line
         from dpublish.sources.transactions import TransactionLines
 
@@ -139,16 +151,9 @@ def _open_file(path: Path) -> Source:
     if ending in _DELIMITED:
         separator, zipped = _DELIMITED[ending]
         return _Delimited(DelimitedFile(path, separator=separator, zipped=zipped))
-    try:
-        with path.open("rb") as file:
-            magic = file.read(6)
-        if ending == ".parquet":
-            return _Parquet(path)
-        if magic == b"ARROW1":
-            return _Lazy(pl.scan_ipc(path, glob=False))
-        return _Frame(pl.read_ipc_stream(path))
-    except (OSError, pl.exceptions.PolarsError):
-        raise InputError(f"The file '{path}' cannot be read as {ending.removeprefix('.')}. Is it complete?") from None
+    from dpublish.sources.arrow import open_columnar
+
+    return open_columnar(path)
 
 
 @contextmanager
@@ -187,25 +192,21 @@ class _Lazy(Source):
 
     def __init__(self, frame: pl.LazyFrame) -> None:
         self._frame = frame
-        self._names = tuple(frame.collect_schema().names())
+        self._schema = frame.collect_schema()
 
     def columns(self) -> tuple[str, ...]:
-        return self._names
+        return tuple(self._schema.names())
+
+    def kind(self, name: str) -> pl.DataType | str | None:
+        return self._schema[name]
 
     def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         chosen = self._frame.select(list(columns))
-        yield from chosen.collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True, engine="streaming")
+        for frame in chosen.collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True, engine="streaming"):
+            yield from pieces(frame)
 
     def count_rows(self) -> int:
         return int(self._frame.select(pl.len()).collect(engine="streaming").item())
-
-
-class _Parquet(_Lazy):
-    def __init__(self, path: Path) -> None:
-        super().__init__(pl.scan_parquet(path, glob=False, hive_partitioning=False))
-
-    def rows_hint(self) -> int | None:
-        return self.count_rows()  # from the file's footer
 
 
 class _Frame(Source):
@@ -215,10 +216,13 @@ class _Frame(Source):
     def columns(self) -> tuple[str, ...]:
         return tuple(self._frame.columns)
 
+    def kind(self, name: str) -> pl.DataType | str | None:
+        return self._frame.schema[name]
+
     def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         chosen = self._frame.select(list(columns))
         for start in range(0, chosen.height, _BATCH_ROWS):
-            yield chosen.slice(start, _BATCH_ROWS)
+            yield from pieces(chosen.slice(start, _BATCH_ROWS))
 
     def count_rows(self) -> int:
         return self._frame.height
@@ -244,7 +248,7 @@ class _Pandas(Source):
         places = [self._names.index(name) for name in columns]
         for start in range(0, len(self._frame), _OBJECT_ROWS):
             part = self._frame.iloc[start : start + _OBJECT_ROWS]
-            yield pl.DataFrame([self._column(part, place).alias(self._names[place]) for place in places])
+            yield from pieces(pl.DataFrame([self._column(part, place).alias(self._names[place]) for place in places]))
 
     def _column(self, part: Any, place: int) -> pl.Series:
         cut = self._cuts.get(self._names[place])
@@ -270,7 +274,9 @@ def _from_pandas(column: Any) -> pl.Series:
         if column.dtype != object:
             try:
                 return pl.Series(pl.from_pandas(column.reset_index(drop=True)))
-            except Exception:  # whatever a library says about a column, its cells can still be read one by one
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException:  # a library's panic too: whatever it says about a column, cells can be read one by one
                 pass
         return series_from_objects(rounded_wholes(column.tolist()))
 
@@ -287,35 +293,6 @@ def _from_numpy(values: NDArray[Any]) -> pl.Series:
     fraction = values.dtype.kind == "f"
     beyond = values.dtype.kind in "iu" and values.size and max(int(values.max()), -int(values.min())) >= EXACT_WHOLE
     return pl.Series(values.astype(np.float64) if fraction or beyond else values)
-
-
-class _Arrow(Source):
-    def __init__(self, table: Any) -> None:
-        self._table = table
-        self._names = tuple(str(name) for name in table.schema.names)
-
-    def columns(self) -> tuple[str, ...]:
-        return self._names
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-        places = [self._names.index(name) for name in columns]
-        for start in range(0, self._table.num_rows, _BATCH_ROWS):
-            part = self._table.slice(start, _BATCH_ROWS)
-            yield pl.DataFrame([_from_arrow(part.column(place)).alias(self._names[place]) for place in places])
-
-    def count_rows(self) -> int:
-        return int(self._table.num_rows)
-
-    def rows_hint(self) -> int | None:
-        return int(self._table.num_rows)
-
-
-def _from_arrow(column: Any) -> pl.Series:
-    with _quiet():
-        try:
-            return pl.Series(pl.from_arrow(column))
-        except Exception:  # a type that polars does not know holds nothing that a schema can declare
-            return pl.Series([None] * len(column), dtype=pl.Null)
 
 
 class _Database(Source):

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import gzip
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, cast
 
 import polars as pl
 
-from dpublish.declare.spelling import MARK
 from dpublish.errors import InputError
+from dpublish.sources.files import existing_file, open_plain, text_lines
 from dpublish.sources.sources import Source
 
 LINE_COLUMN = "items"
 """The one column of a file with a transaction a line."""
 
 _CHUNK = 1 << 25
+_LINE_COST = 64  # of an empty line, in bytes
 
 
 class TransactionLines(Source):
@@ -25,41 +25,35 @@ class TransactionLines(Source):
     texts_only = True
 
     def __init__(self, path: str | Path) -> None:
-        self._path = Path(path)
-        if not self._path.is_file():
-            raise InputError(f"There is no file '{self._path}'.")
-        try:
-            with self._open() as file:
-                file.read(1)
-        except (OSError, EOFError):
-            raise InputError(f"The file '{self._path}' cannot be read. Is it complete?") from None
+        self._path = existing_file(path)
+        if not self._opens():  # raised where no handler holds what was read
+            raise InputError(f"The file '{self._path}' cannot be read. Is it complete?")
 
     def columns(self) -> tuple[str, ...]:
         return (LINE_COLUMN,)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-        for chunk in self._chunks():
-            yield pl.DataFrame({LINE_COLUMN: _lines(chunk)}).select(list(columns))
+        lines, size = [], 0
+        for line in text_lines(self._path):
+            lines.append(line)
+            size += len(line) + _LINE_COST
+            if size > _CHUNK:
+                yield _frame(lines, columns)
+                lines, size = [], 0
+        if lines:
+            yield _frame(lines, columns)
 
     def count_rows(self) -> int:
-        return sum(chunk.count(b"\n") for chunk in self._chunks())
+        return sum(1 for _ in text_lines(self._path))
 
-    def _open(self) -> IO[bytes]:
-        return cast(IO[bytes], gzip.open(self._path, "rb")) if self._path.suffix == ".gz" else self._path.open("rb")
-
-    def _chunks(self) -> Iterator[bytes]:
-        """Pieces that end with a line."""
-        held = b""
-        with self._open() as file:
-            while data := file.read(_CHUNK):
-                whole, newline, held = (held + data).rpartition(b"\n")
-                if newline:
-                    yield whole + newline
-        if held:
-            yield held + b"\n"
+    def _opens(self) -> bool:
+        try:
+            with open_plain(self._path) as file:
+                file.read(1)
+        except (OSError, EOFError, zlib.error):
+            return False
+        return True
 
 
-def _lines(chunk: bytes) -> pl.Series:
-    # a line ends with a newline and nothing else: splitlines would also cut at characters that items may hold
-    lines = pl.Series(chunk.decode("utf-8", "replace").split("\n")[:-1], dtype=pl.String)
-    return lines.str.strip_prefix(MARK)
+def _frame(lines: Sequence[str], columns: Sequence[str]) -> pl.DataFrame:
+    return pl.DataFrame({LINE_COLUMN: pl.Series(lines, dtype=pl.String)}).select(list(columns))

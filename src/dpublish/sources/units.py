@@ -1,6 +1,7 @@
 """When two cells name the same unit: text is stripped of surrounding blanks and of a zero fraction ("7.0" is "7").
 
-A double of 2^53 and beyond, also one spelled with an exponent or as inf, names nobody: it may be several ids rounded to one.
+A double of 2^53 and beyond, also one spelled with an exponent or as inf, names nobody: it may be several ids rounded to one. So
+may a text with U+FFFD, which stands for bytes that could not be decoded, and one of more than `LONGEST_ID` bytes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,10 @@ import polars as pl
 from dpublish.declare.encode import EXACT_WHOLE, as_text
 from dpublish.declare.spelling import BLANKS, ZERO_FRACTION
 from dpublish.sources.objects import spelled_floats
+from dpublish.sources.texts import UNREADABLE
+
+LONGEST_ID = 1 << 10
+"""Bytes of the longest text that names a unit: ids of all rows are held at once."""
 
 _ROUNDED = r"^-?([0-9](\.[0-9]+)?e\+[0-9]+|inf)$"
 
@@ -22,8 +27,10 @@ def unit_values(units: pl.Series) -> pl.Series:
     if kind in (pl.Categorical, pl.Enum):
         units = units.cast(pl.String)  # category numbers depend on which other values occur
     if units.dtype == pl.String:
-        stripped = units.str.strip_chars(BLANKS).str.replace(ZERO_FRACTION, "${1}")
-        return stripped.set((stripped.str.len_bytes() == 0) | stripped.str.contains(_ROUNDED), None)
+        short = pl.select(pl.when(units.str.len_bytes() <= LONGEST_ID).then(units)).to_series()
+        stripped = short.str.strip_chars(BLANKS).str.replace(ZERO_FRACTION, "${1}")
+        nobody = (stripped.str.len_bytes() == 0) | stripped.str.contains(_ROUNDED) | stripped.str.contains(UNREADABLE)
+        return stripped.set(nobody, None).alias(units.name)
     if kind.is_float():
         known = units.fill_nan(None)
         return known.set(known.abs() >= EXACT_WHOLE, None)

@@ -241,6 +241,7 @@ def open_session(
     progress: Progress | None,
 ) -> OnlineSession:
     """Pay for a session and set it up; with a key that was paid before, find that session again."""
+    from dpublish.curator.expressible import require_readable
     from dpublish.curator.gate import as_cost, make_noise, prepare_folders, request_of, require_own, unit_columns
 
     say = progress or (lambda step: None)
@@ -256,6 +257,7 @@ def open_session(
     require_pure(plan)
     assert plan.domain is not None
     source.require([*unit_columns(schema), *plan.domain.names], schema_name=schema.name)
+    require_readable(None, source, schema, plan.domain)
     key = key if key is not None else secrets.token_hex(16)
     home = Path(folder) if folder is not None else curator._store / f"online-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
     prepare_folders(home.absolute().parent, None, shared=home.name if folder is not None else None)

@@ -2,15 +2,16 @@
 
 Nothing about the rows decides how they are read: every column is text, and no line, however broken, raises (see
 `kernels.delimited` for the rules). What ends the header ends records: the header is public, so no cell has a say in it. Blank
-lines are left out, unless there is one column: there a blank line is how a missing cell is written. A file is trusted to keep
-its records apart: a stray quote in one record may merge it with its neighbours, and a line end that is not inside quotes cuts
-it in two.
+lines are left out, unless there is one column: there a blank line is how a missing cell is written. A line of more than
+`LONGEST_ROW` bytes is a record of which nothing can be read. A file is trusted to keep its records apart: a stray quote in one
+record may merge it with its neighbours, and a line end that is not inside quotes cuts it in two.
 """
 
 from __future__ import annotations
 
 import gzip
 import os
+import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,11 +24,12 @@ from numpy.typing import NDArray
 from dpublish.declare.encode import EncodedBatch, Encoder
 from dpublish.declare.spelling import BLANKS
 from dpublish.errors import InputError
-from dpublish.sources.csv.kernels.delimited import CARRIAGE_RETURN, FIELD_END, LINE_FEED, RECORD_END, tidy
+from dpublish.sources.csv.kernels.delimited import CARRIAGE_RETURN, FIELD_END, LINE_FEED, QUOTE_LIMIT, RECORD_END, tidy
 from dpublish.sources.csv.text_codes import Bytes, CodedText, TextCoder, parse_tidied
+from dpublish.sources.texts import LONGEST_ROW, UNREADABLE
 
 _CHUNK = 1 << 25
-_HEADER_CHUNK = 1 << 20
+_LONGEST_HEADER = 1 << 20
 _STRETCH = 1 << 16
 _WORKERS = min(4, os.cpu_count() or 1)
 _MARK = b"\xef\xbb\xbf"
@@ -67,23 +69,29 @@ class DelimitedFile:
         with self._open() as file, ThreadPoolExecutor(workers) as pool:
             feed = _Feed(file, chunk, self._separator, self._line_end)
             while feed.more():
-                parts = _stretches(feed.data, workers, self._line_end)
-                while len(coders) < len(parts):
-                    coders.append(TextCoder(encoder, self.names, self._separator, self._line_end, unit))
-                ends = [False] * (len(parts) - 1) + [feed.at_end]
-                running = [pool.submit(coder.code, part, end) for coder, part, end in zip(coders, parts, ends, strict=False)]
-                feed.read_ahead()
-                results = [future.result() for future in running]
-                used = 0
-                for number, (part, result) in enumerate(zip(parts, results, strict=True), start=1):
-                    yield from _rows(result)
-                    used += result.consumed
-                    if result.consumed < part.size and number < len(parts):  # the cut fell into a record
-                        result = coders[0].code(feed.data[used:], feed.at_end)
+                while True:
+                    parts = _stretches(feed.data, workers, self._line_end)
+                    while len(coders) < len(parts):
+                        coders.append(TextCoder(encoder, self.names, self._separator, self._line_end, unit))
+                    ends = [False] * (len(parts) - 1) + [feed.at_end]
+                    jobs = zip(coders, parts, ends, strict=False)
+                    running = [pool.submit(coder.code, part, end) for coder, part, end in jobs]
+                    feed.read_ahead()
+                    results = [future.result() for future in running]
+                    used = 0
+                    for number, (part, result) in enumerate(zip(parts, results, strict=True), start=1):
                         yield from _rows(result)
                         used += result.consumed
+                        if result.consumed < part.size and number < len(parts):  # the cut fell into a record
+                            result = coders[0].code(feed.data[used:], feed.at_end)
+                            yield from _rows(result)
+                            used += result.consumed
+                            break
+                    feed.data = feed.data[used:]
+                    if not feed.skip_long_record():
                         break
-                feed.data = feed.data[used:]
+                    lost = bytes([self._separator]).join([UNREADABLE.encode()] * len(self.names))
+                    yield from _rows(coders[0].code(np.frombuffer(lost, dtype=np.uint8), True))
 
     def count_records(self) -> int:
         nothing = np.zeros(len(self.names), dtype=np.bool_)
@@ -94,20 +102,30 @@ class DelimitedFile:
 
     def _read_header(self) -> tuple[int, tuple[str, ...]]:
         """What ends records, and column names, blanks around them removed; a name that comes twice gets a number."""
+        found = self._header()
+        if isinstance(found, str):  # raised where no variable holds text of the file: its first line may be a row
+            raise InputError(f"The file '{self._path}' {found}")
+        return found
+
+    def _header(self) -> tuple[int, tuple[str, ...]] | str:
         try:
             with self._open() as file:
-                data = file.read(_HEADER_CHUNK).removeprefix(_MARK)
-        except (OSError, EOFError):
-            raise InputError(f"The file '{self._path}' cannot be read. Is it really {_described(self._zipped)}?") from None
+                data = file.read(_LONGEST_HEADER + 1)
+        except (OSError, EOFError, zlib.error):
+            return f"cannot be read. Is it really {_described(self._zipped)}?"
+        at_end = len(data) <= _LONGEST_HEADER
+        data = data.removeprefix(_MARK)
         line_end = _line_end(data, self._separator)
-        fields = max(1, data.count(self._separator) + 1)
         head = np.frombuffer(data, dtype=np.uint8)
+        if not at_end and not _header_size(head, False, self._separator, line_end)[1]:
+            return f"has a first line of more than {_LONGEST_HEADER:,} bytes. Its first line must name the columns."
+        fields = max(1, data.count(self._separator) + 1)
         out = np.empty(head.size + fields + 1, dtype=np.uint8)
         # every field the record could have is wanted; those it has not come out empty, at the end
         wanted = np.ones(fields, dtype=np.bool_)
         _, written, records = tidy(head, True, self._separator, line_end, True, wanted, 1, out)
         if records == 0:
-            raise InputError(f"The file '{self._path}' is empty. Its first line must name the columns.")
+            return "is empty. Its first line must name the columns."
         line = out[: written - 1].tobytes().rstrip(bytes([FIELD_END])).decode("utf-8", "replace")
         names: dict[str, None] = {}
         copies: dict[str, int] = {}
@@ -125,18 +143,22 @@ class DelimitedFile:
         with self._open() as file:
             feed = _Feed(file, chunk, self._separator, self._line_end)
             while feed.more():
-                data = feed.data
-                while data.size:
-                    most = max(1, 2 * data.size // (wanted.size + 1))
-                    out = np.empty(data.size + most * (wanted.size + 1), dtype=np.uint8)
-                    used, written, records = tidy(
-                        data, feed.at_end, self._separator, self._line_end, skip_blank, wanted, most, out
-                    )
-                    if used == 0:
+                while True:
+                    data = feed.data
+                    while data.size:
+                        most = max(1, 2 * data.size // (wanted.size + 1))
+                        out = np.empty(data.size + most * (wanted.size + 1), dtype=np.uint8)
+                        used, written, records = tidy(
+                            data, feed.at_end, self._separator, self._line_end, skip_blank, wanted, most, out
+                        )
+                        if used == 0:
+                            break
+                        yield out[:written].tobytes(), records
+                        data = data[used:]
+                    feed.data = data
+                    if not feed.skip_long_record():
                         break
-                    yield out[:written].tobytes(), records
-                    data = data[used:]
-                feed.data = data
+                    yield _EMPTY_FIELD.join([UNREADABLE.encode()] * int(wanted.sum())) + _END, 1
 
 
 class _Feed:
@@ -164,6 +186,17 @@ class _Feed:
             if not self._in_header:
                 return True
         return False
+
+    def skip_long_record(self) -> bool:
+        """Leave out the record that `data` starts with if it has no end within the limit; whether that was so."""
+        if self.data.size <= LONGEST_ROW + QUOTE_LIMIT + 2:  # inside quotes, an end may be told by what follows
+            return False
+        rest = self.data[LONGEST_ROW:].tobytes()
+        while (end := rest.find(self._line_end)) < 0 and not self.at_end:
+            rest = self.read_ahead()
+            self._ahead, self.at_end = None, len(rest) == 0
+        self.data = np.frombuffer(rest, dtype=np.uint8)[end + 1 if end >= 0 else len(rest) :]
+        return True
 
     def read_ahead(self) -> bytes:
         """Read the next chunk already, while others work on `data`."""

@@ -5,7 +5,8 @@ carriage return directly before a line feed belongs to the line end, and the oth
 that a cell which holds it stays one cell; absent fields are empty and surplus ones are left out; a quoted field may hold
 separators, line ends and doubled quotes; text after a closing quote belongs to the field; an opening quote that is not closed
 within `QUOTE_LIMIT` bytes is plain text, so that one stray quote cannot swallow the file. Where `skip_blank` says so, lines
-without any content are no records.
+without any content are no records. A cell that is too long, and every cell of a record that is, holds one character that stands
+for what cannot be read; a record that is too long ends at the first line end beyond the limit, quoted or not.
 
 The tidied text has one line a record and exactly the wanted fields, separated and ended by control characters that no field
 holds, so nothing needs quotes.
@@ -17,13 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.compiled import njit
+from dpublish.sources.texts import LONGEST_ROW, LONGEST_TEXT
 
 FIELD_END = 0x1F
 RECORD_END = 0x1E
 QUOTE_LIMIT = 1 << 16
 
-# what a field looks like: its bytes as they stand, quotes still to be undone, or cut off by the end of the data
-PLAIN, QUOTED, CUT = 0, 1, 2
+# what a field looks like: its bytes as they stand, quotes still to be undone, cut off by the end of the data, or too long
+PLAIN, QUOTED, CUT, LOST = 0, 1, 2, 3
+LOST_BYTES = 3
 
 LINE_FEED, CARRIAGE_RETURN = 10, 13
 _QUOTE, _BLANK = 34, 32
@@ -54,6 +57,20 @@ def cell_stop(data: NDArray[np.uint8], first: int, after: int, line_end: int) ->
 
 
 @njit(cache=True, nogil=True)
+def looks_plain(first: int, stop: int) -> int:
+    return PLAIN if stop - first <= LONGEST_TEXT else LOST
+
+
+@njit(cache=True, nogil=True)
+def long_record_end(data: NDArray[np.uint8], start: int, line_end: int) -> int:
+    """Where a record that starts at `start` and is too long ends."""
+    place = start + LONGEST_ROW
+    while place < data.size and data[place] != line_end:
+        place += 1
+    return place
+
+
+@njit(cache=True, nogil=True)
 def _quoted_field(
     data: NDArray[np.uint8], place: int, at_end: bool, separator: int, line_end: int
 ) -> tuple[int, int, int, int]:
@@ -68,8 +85,8 @@ def _quoted_field(
     if after == size and not at_end:
         return CUT, place, place, place
     stop = cell_stop(data, place, after, line_end)
-    if close == -1:
-        return PLAIN, place, stop, after
+    if close == -1 or stop - place > LONGEST_TEXT:
+        return looks_plain(place, stop), place, stop, after
     plain = stop == close + 1
     for inside in range(place + 1, close):
         plain &= data[inside] != _QUOTE
@@ -86,7 +103,8 @@ def next_field(data: NDArray[np.uint8], place: int, at_end: bool, separator: int
     content = max(separator, line_end)  # bytes above it, most of them, are neither
     while after < size and (data[after] > content or (data[after] != separator and data[after] != line_end)):
         after += 1
-    return (CUT if after == size and not at_end else PLAIN), place, cell_stop(data, place, after, line_end), after
+    stop = cell_stop(data, place, after, line_end)
+    return (CUT if after == size and not at_end else looks_plain(place, stop)), place, stop, after
 
 
 @njit(cache=True, nogil=True)
@@ -101,6 +119,9 @@ def write_field(
 ) -> int:
     """Write what a field holds to `out` from `end` on; where it ends there."""
     place = first
+    if looks == LOST:
+        out[end], out[end + 1], out[end + 2] = 0xEF, 0xBF, 0xBD
+        return end + LOST_BYTES
     if looks == QUOTED:
         close = _closing_quote(data, first, at_end)
         place += 1
@@ -151,6 +172,7 @@ def tidy(
             consumed = place
             continue
         end = written
+        start = place
         field = emitted = 0
         while True:
             looks, first, stop, place = next_field(data, place, at_end, separator, line_end)
@@ -172,6 +194,14 @@ def tidy(
                     out[end] = FIELD_END
                     end += 1
                 emitted += 1
+        if place - start > LONGEST_ROW:
+            end = written
+            for number in range(emitted):
+                if number > 0:
+                    out[end] = FIELD_END
+                    end += 1
+                end = write_field(data, LOST, start, start, at_end, out, end)
+            place = long_record_end(data, start, line_end)
         out[end] = RECORD_END
         written = end + 1
         records += 1

@@ -13,7 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.compiled import njit
-from dpublish.sources.csv.kernels.delimited import CUT, PLAIN, blank_line, cell_stop, next_field
+from dpublish.sources.csv.kernels.delimited import (
+    CUT,
+    LOST,
+    LOST_BYTES,
+    PLAIN,
+    blank_line,
+    cell_stop,
+    long_record_end,
+    looks_plain,
+    next_field,
+)
+from dpublish.sources.texts import LONGEST_ROW
 
 DROPPED = 0xFFFFFFFF
 """Stands for a code where a cell drops its row."""
@@ -181,6 +192,7 @@ def code_records(
         row = start + records
         keep[row] = True
         in_record = True
+        record_start = place
         for field in range(columns.size):
             looks, first, stop = PLAIN, place, place
             key = np.uint64(0)
@@ -209,6 +221,8 @@ def code_records(
                 elif stop == place and cell_stop(data, first, place, line_end) < place:
                     stop -= 1
                     key >>= _BYTE
+                if looks == PLAIN:
+                    looks = looks_plain(first, stop)
             column = columns[field]
             if column >= 0:
                 length = stop - first
@@ -237,6 +251,20 @@ def code_records(
                 return consumed, records
             in_record = place < size and data[place] == separator
             place += 1 if in_record else 0
+        if place - record_start > LONGEST_ROW:
+            _forget_record(counts, listed, records)
+            keep[row] = True
+            first, stop = record_start, record_start + LOST_BYTES
+            for field in range(columns.size):
+                column = columns[field]
+                if column >= 0:
+                    at = counts[column]
+                    listed[column, at], listed_looks[column, at] = records, LOST
+                    firsts[column, at], stops[column, at] = first, stop
+                    counts[column] = at + 1
+                if field == unit:
+                    unit_looks[records], unit_firsts[records], unit_stops[records] = LOST, first, stop
+            place = long_record_end(data, record_start, line_end)
         records += 1
         place = min(place + 1, size)
         consumed = place

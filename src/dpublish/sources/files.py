@@ -1,0 +1,62 @@
+"""Files that a user names: whether they are there, and their lines."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, cast
+
+from dpublish.declare.spelling import MARK
+from dpublish.errors import InputError
+from dpublish.sources.texts import LONGEST_TEXT, UNREADABLE, lossy
+
+_BLOCK = 1 << 22
+_LINE_FEED = b"\n"
+
+
+def existing_file(path: str | Path) -> Path:
+    """The path, if a file stands there; otherwise what is wrong with it is said in full."""
+    path = Path(path)
+    try:
+        path.stat()
+    except OSError as error:
+        number = error.errno
+    except ValueError:  # a zero byte in the name
+        number = errno.ENOENT
+    else:
+        number = 0
+    if number == errno.ELOOP:
+        raise InputError(f"'{path}' is a symbolic link that leads back to itself.")
+    if number == errno.ENOENT and path.is_symlink():
+        raise InputError(f"'{path}' is a symbolic link to a file that is not there.")
+    if number in (errno.ENOENT, errno.ENOTDIR):
+        raise InputError(f"There is no file '{path}'.")
+    if number:
+        raise InputError(f"'{path}' cannot be opened ({os.strerror(number)}).")
+    if path.is_dir():
+        raise InputError(f"'{path}' is a folder, not a file.")
+    if not path.is_file():
+        raise InputError(f"'{path}' is no ordinary file, and rows may have to be read more than once.")
+    return path
+
+
+def open_plain(path: Path) -> IO[bytes]:
+    """The bytes of a file, unzipped if its name ends in .gz."""
+    return cast(IO[bytes], gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
+
+
+def text_lines(path: Path) -> Iterator[str]:
+    """The lines of a text file, without their ends and a byte order mark; one that is too long is U+FFFD.
+
+    A line ends with a line feed and nothing else: anything else in somebody's line would make rows of its parts.
+    """
+    with open_plain(path) as file:
+        while line := file.readline(LONGEST_TEXT + 2):
+            text = line.removesuffix(_LINE_FEED)
+            if len(text) > LONGEST_TEXT:
+                while line and not line.endswith(_LINE_FEED):
+                    line = file.readline(_BLOCK)
+            yield UNREADABLE if len(text) > LONGEST_TEXT else lossy(text).removeprefix(MARK)
