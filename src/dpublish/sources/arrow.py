@@ -36,6 +36,7 @@ from dpublish.sources.texts import (
 _BATCH_ROWS = 1 << 18
 _FEW_ROWS = 1 << 6
 _MAGIC = b"ARROW1"
+_SHARED = "DELTA_BYTE_ARRAY"
 
 
 class ArrowSource(Source):
@@ -103,6 +104,16 @@ class ArrowTable(ArrowSource):
         return self.count_rows()
 
 
+@dataclass(frozen=True)
+class _Run:
+    """Consecutive row groups of a Parquet file, the columns whose texts are stored as choices, and how much is read at once."""
+
+    groups: list[int]
+    chosen: list[str]
+    rows_at_once: int
+    size: int
+
+
 class ParquetRows(ArrowSource):
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -110,22 +121,40 @@ class ParquetRows(ArrowSource):
             super().__init__(file.schema_arrow)
             self._metadata = file.metadata
             leaves = [file.schema.column(place) for place in range(len(file.schema))]
-        # which text a row has, where the file says it so; other bytes are texts of their own rows
         self._texts = [
-            leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type in ("STRING", "NONE")
+            (place, leaf.path)
+            for place, leaf in enumerate(leaves)
+            if leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type in ("STRING", "NONE")
         ]
 
     def _record_batches(self, places: Sequence[int]) -> Iterator[Any]:
         names = [self._names[place] for place in places]
-        with pq.ParquetFile(self._path, read_dictionary=self._texts, pre_buffer=False) as file:
-            for batch in file.iter_batches(self._rows_at_once(), columns=names):
-                yield batch.select(names)
+        for run in self._runs():
+            with pq.ParquetFile(self._path, metadata=self._metadata, read_dictionary=run.chosen, pre_buffer=False) as file:
+                for batch in file.iter_batches(run.rows_at_once, row_groups=run.groups, columns=names):
+                    yield batch.select(names)
 
-    def _rows_at_once(self) -> int:
-        """As many as take up `PIECE_BYTES` by the sizes that the file states: texts that are stored row by row need room."""
-        groups = [self._metadata.row_group(place) for place in range(self._metadata.num_row_groups)]
-        largest = max((group.total_byte_size for group in groups), default=0)
-        return max(_FEW_ROWS, min(_BATCH_ROWS, _BATCH_ROWS * PIECE_BYTES // max(1, largest)))
+    def _runs(self) -> Iterator[_Run]:
+        """Row groups that are read together, by what the file's footer says of their sizes and of how texts are stored.
+
+        Asked for as choices, texts that are stored row by row would all be held until the run ends. Texts that are stored by
+        what they share with the one before may be of any size, so a few rows at a time are read.
+        """
+        run: _Run | None = None
+        for place in range(self._metadata.num_row_groups):
+            group = self._metadata.row_group(place)
+            stored = [(path, group.column(leaf)) for leaf, path in self._texts]
+            chosen = [path for path, chunk in stored if chunk.has_dictionary_page]
+            shared = any(_SHARED in chunk.encodings for _, chunk in stored)
+            fitting = group.num_rows * PIECE_BYTES // max(1, group.total_byte_size)
+            rows = _FEW_ROWS if shared else max(_FEW_ROWS, min(_BATCH_ROWS, fitting))
+            if run is None or run.chosen != chosen or run.size + group.total_byte_size > PIECE_BYTES:
+                if run is not None:
+                    yield run
+                run = _Run([], chosen, rows, 0)
+            run = _Run([*run.groups, place], chosen, min(run.rows_at_once, rows), run.size + group.total_byte_size)
+        if run is not None:
+            yield run
 
     def count_rows(self) -> int:
         return int(self._metadata.num_rows)
