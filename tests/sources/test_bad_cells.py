@@ -231,6 +231,19 @@ def test_lists_of_items_in_every_format(tmp_path: Path) -> None:
         assert transactions(named, "drop") == [[0], [1], [0, 1]], named
 
 
+def test_a_list_that_is_too_long_is_one_unknown_item(tmp_path: Path) -> None:
+    flat = [b"milk", *[b"bread" + b" " * (LONGEST_TEXT - 5)] * 17, b"bread", *[b"bread" + b" " * (LONGEST_TEXT - 5)] * 16]
+    ends = pa.array([0, 1, 18, 19, 35], type=pa.int32())
+    lists, choices = pa.ListArray.from_arrays(ends, as_text(flat)), pa.ListArray.from_arrays(ends, chosen(flat))
+    for data in (
+        pa.table({"v": lists}),
+        pa.table({"v": choices}),
+        parquet(tmp_path, lists),
+        pl.from_arrow(pa.table({"v": lists})),
+    ):
+        assert transactions(data, "other") == [[0], [2], [1], [1]]
+
+
 def test_structures_with_such_texts_are_missing_by_themselves() -> None:
     parts = pa.StructArray.from_arrays([as_text([b"a", b"\xff", b"c"]), pa.array([1, 2, 3])], names=["t", "n"])
     frame = next(open_source(pa.table({"v": parts})).batches(["v"]))
