@@ -13,6 +13,7 @@ from dpublish.errors import LedgerUnavailable, PlanError
 from dpublish.ledger import Ledger, crashpoints, open_ledger, recover_ledger
 from dpublish.ledger.anchor import Anchor, Mark, Seen
 from dpublish.ledger.quanta import Quanta
+from dpublish.ledger.state import places_of
 from dpublish.privacy.cost import Budget, Cost
 from pg import Postgres
 
@@ -271,4 +272,43 @@ def test_many_may_remember_one_place_at_once(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         for _ in range(20):
             list(pool.map(lambda place: place.remember("id"), places))
-    assert places[0].known()
+    assert places[0].knows("id")
+    assert not places[0].knows("other")
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", "not json", '{"ledger": 1, "location": "", "name": ""}'])
+def test_a_place_that_cannot_be_read_names_every_ledger(folder: Path, ledger: Ledger, content: str) -> None:
+    ledger.close()
+    copy_away(folder)
+    with open_ledger(folder / "a.ledger") as used:
+        used.debit("a", TENTH, {})
+    (place,) = (folder / "state" / "places").glob("*.json")
+    place.write_text(content)
+    anchor_of(ledger).path.unlink()
+    put_back(folder)
+    (folder / "a.ledger").rename(folder / "b.ledger")  # another place, whose own file says nothing
+    with pytest.raises(LedgerUnavailable, match=place.name):
+        open_ledger(folder / "b.ledger")
+    with pytest.raises(LedgerUnavailable, match=place.name):
+        open_ledger(folder / "a.ledger", budget=Budget(epsilon=1), create=True)
+    assert not anchor_of(ledger).path.exists()
+
+
+def test_a_ledger_that_follows_another_at_its_place_is_remembered_too(folder: Path, ledger: Ledger) -> None:
+    ledger.close()
+    path = folder / "a.ledger"
+    with open_ledger(folder / "b.ledger", budget=Budget(epsilon=1), create=True) as other:
+        other.debit("a", TENTH, {})
+    for made in (folder / "state" / "places").glob("*.json"):
+        if "b.ledger" in made.read_text():
+            made.unlink()  # it was made on another machine
+    (folder / "b.ledger").replace(path)
+    with open_ledger(path) as second:
+        assert second.ledger_id == other.ledger_id
+        copy_away(folder)
+        second.debit("b", TENTH, {})
+    anchor_of(second).path.unlink()
+    put_back(folder)
+    with pytest.raises(LedgerUnavailable, match="No anchor vouches"):
+        open_ledger(path)
+    assert len(places_of(ledger.ledger_id)) == len(places_of(second.ledger_id)) == 1

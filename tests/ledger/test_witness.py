@@ -333,3 +333,40 @@ def test_ledgers_of_format_2_go_on(url: str, ledger: Ledger, witness: str) -> No
     with open_ledger(url, witness=witness) as migrated:
         assert migrated.verify().spent == TENTH
     assert execute(url, "SELECT max(version) FROM dpublish_schema")[0][0] >= 3
+
+
+def test_an_old_copy_is_not_rid_of_a_witness_that_contradicts_it(copies: Copies, witness: str, folder: Path) -> None:
+    copies.open(witness=witness).close()
+    copies.keep()
+    copies.spend("b")
+    shutil.rmtree(folder / "state")
+    copies.put_back()
+    with pytest.raises(LedgerUnavailable, match="older copy"):
+        remove_witness(copies.path, witness)
+    with pytest.raises(LedgerUnavailable, match="older copy"):
+        copies.open()
+
+
+def test_a_lost_witness_is_removed_only_if_another_anchor_vouches(copies: Copies, folder: Path) -> None:
+    places = [folder / "disk" / "a", folder / "disk" / "b"]
+    for place in places:
+        copies.open(witness=place).close()
+    shutil.rmtree(folder / "disk")
+    (folder / "disk").write_text("in the way")
+    shutil.copytree(folder / "state", folder / "kept")
+    shutil.rmtree(folder / "state")
+    with pytest.raises(LedgerUnavailable, match="No anchor vouches"):
+        remove_witness(copies.path, places[0])
+    shutil.copytree(folder / "kept", folder / "state")
+    for place in places:
+        remove_witness(copies.path, place)
+    copies.spend("b")
+
+
+def test_a_head_line_is_compared_whatever_else_is(copies: Copies) -> None:
+    line = copies.spend("b")
+    other = line[:-1] + ("0" if line[-1] != "0" else "1")
+    for verify in (True, False):
+        copies.open(head=line, verify=verify).close()
+        with pytest.raises(LedgerUnavailable, match="older copy"):
+            copies.open(head=other, verify=verify)

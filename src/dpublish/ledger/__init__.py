@@ -79,7 +79,7 @@ def recover_ledger(url: str | Path, *, name: str = "default", patience: float = 
 
 
 def remove_witness(url: str | Path, place: str | Path, *, name: str = "default", patience: float = 30.0) -> Status:
-    """Go on without a witness that is lost or no longer wanted. The other anchors must agree with the ledger."""
+    """Go on without a witness that is no longer wanted, or is lost. All that can be heard must agree with the ledger."""
     from dpublish.ledger.opening import remove_witness as remove
 
     return remove(url, place, name=name, patience=patience)

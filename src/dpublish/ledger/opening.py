@@ -54,13 +54,16 @@ def open_database_ledger(
         ledger = _opened(database, target, found)
         if witness is not None:
             place_of(witness, target.shown)  # what is wrong with it is said first
+        if head is not None:
+            ledger.require(head)
+        place = Place(target.shown, found.name)
+        known = place.knows(found.ledger_id)  # one that cannot be read refuses before anything is trusted
         _require_vouched(ledger, target, head)
         if verify:
-            ledger.verify(head=head)
+            ledger.verify()
         else:
             ledger.status()
-        place = Place(target.shown, found.name)
-        if not place.known():  # after the anchor: what this machine names, it has a mark of
+        if not known:  # after the anchor: what this machine names, it has a mark of
             place.remember(found.ledger_id)
         if witness is not None:
             ledger.add_witness(witness)
@@ -94,9 +97,21 @@ def remove_witness(url: str | Path, place: str | Path, *, name: str, patience: f
     database = _connect(target, name, patience=patience, create=False)
     try:
         recorded = place_of(place, target.shown, new=False)
-        ledger = _opened(database, target, _find_or_make(database, target, name, None), without=recorded)
+        found = _find_or_make(database, target, name, None)
+        ledger = _opened(database, target, found)
+        lost = ledger.lost_witnesses()
+        if recorded not in ledger.witnesses:
+            known = f" It has: {', '.join(ledger.witnesses)}." if ledger.witnesses else " It has none."
+            raise PlanError(f"Ledger '{found.name}' has no witness at {recorded}.{known}")
+        ledger.leave_out(lost)
+        heard = ledger.heard()
+        if recorded in lost and all(mark is None for _, mark in heard):
+            # what the lost one has seen nobody knows: something else must have seen the ledger
+            raise _unvouched(
+                ledger.name, target, [recorded, *(anchor.shown for anchor, _ in heard)], places_of(ledger.ledger_id)
+            )
         _require_vouched(ledger, target, None)
-        ledger.verify()
+        ledger.verify()  # also by the witness that goes, if it can be heard: an old copy is not rid of it
         ledger.drop_witness(recorded)
         return ledger.status()
     finally:
@@ -125,7 +140,7 @@ def merge(url: str | Path, *, name: str, patience: float) -> Status:
         database.close()
 
 
-def _opened(database: Database, target: Target, found: Found, without: str | None = None) -> SqlLedger:
+def _opened(database: Database, target: Target, found: Found) -> SqlLedger:
     """The ledger with all anchors that must be heard."""
     ledger_id, name = found.ledger_id, found.name
 
@@ -134,11 +149,6 @@ def _opened(database: Database, target: Target, found: Found, without: str | Non
             return in_force(note.detail for note in notes_of(connection, ledger_id))
 
     places = database.attempt(look)
-    if without is not None:
-        if without not in places:
-            known = f" It has: {', '.join(places)}." if places else " It has none."
-            raise PlanError(f"Ledger '{name}' has no witness at {without}.{known}")
-        places.remove(without)
     witnesses = {place: witness_at(place, ledger_id, database.patience) for place in places}
     anchor = Anchor(ledger_id, patience=database.patience)
     ledger = SqlLedger(database, anchor, name=name, budget=found.budget, witnesses=witnesses)
@@ -155,9 +165,7 @@ def _require_vouched(ledger: SqlLedger, target: Target, head: str | None) -> Non
         return
     if len(missing) == len(heard):
         named = places_of(ledger.ledger_id)
-        if head is not None:
-            ledger.require(head)
-        elif named or len(heard) > 1:
+        if head is None and (named or len(heard) > 1):  # a head line was compared before
             raise _unvouched(ledger.name, target, [anchor.shown for anchor in missing], named)
     else:
         ledger.status()  # first by the marks that are left

@@ -8,7 +8,7 @@ resolved by the key on a new connection: the conditional UPDATE waits for whatev
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -199,7 +199,8 @@ class SqlLedger(Ledger):
         return place
 
     def drop_witness(self, place: str) -> None:
-        """Go on without a witness, which the caller has left out of those to be heard."""
+        """Go on without a witness. The caller has heard it, or has left it out because it is lost."""
+        self.leave_out([place])
         self.vouch(self._note({REMOVED: place}))
 
     def close(self) -> None:
@@ -226,6 +227,26 @@ class SqlLedger(Ledger):
     def heard(self) -> list[tuple[Anchor, Mark | None]]:
         """What every anchor has seen: this machine's first, then the witnesses."""
         return [(anchor, anchor.read()) for anchor in self._anchors]
+
+    @property
+    def witnesses(self) -> tuple[str, ...]:
+        """The places of the witnesses that are heard."""
+        return tuple(self._witnesses)
+
+    def lost_witnesses(self) -> list[str]:
+        """The places of those that are missing or cannot be read."""
+
+        def lost(anchor: Anchor) -> bool:
+            try:
+                return anchor.read() is None
+            except LedgerUnavailable:
+                return True
+
+        return [place for place, anchor in self._witnesses.items() if lost(anchor)]
+
+    def leave_out(self, places: Collection[str]) -> None:
+        """Do not ask these witnesses any more. Only for the removal of one."""
+        self._witnesses = {place: anchor for place, anchor in self._witnesses.items() if place not in places}
 
     def adopt(self) -> None:
         """First use where some anchor has no mark: verify everything, then trust the head from now on."""

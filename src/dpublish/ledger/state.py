@@ -118,32 +118,70 @@ class JsonFile:
             raise self._unwritable(error) from None
 
 
+class _PlaceFile(JsonFile):
+    """Which ledgers this machine has used at one location. One that cannot be read may name any, so it is never passed over."""
+
+    def read(self) -> Value | None:
+        value = super().read()
+        if value is not None:
+            words = [value.get("location"), value.get("name"), *_ledgers(value)]
+            if not all(isinstance(word, str) for word in words):
+                raise self.unreadable()
+        return value
+
+    def unreadable(self) -> LedgerUnavailable:
+        return LedgerUnavailable(
+            f"{self.shown} cannot be read. It names a ledger that this machine has used, perhaps this one, and then an old copy "
+            "must not be taken for a first use. Put the file back as it was. If it is lost and nothing was ever published "
+            "from a ledger whose anchor is missing, delete it and try again."
+        )
+
+
+def _ledgers(value: Value) -> list[Any]:
+    """The ids in a place's file, newest first. Format 1 has one."""
+    earlier = value.get("earlier", [])
+    return [value.get("ledger"), *(earlier if isinstance(earlier, list) else [None])]
+
+
+def _places() -> list[tuple[Path, Value]]:
+    """All that the state folder says of places."""
+    folder = state_directory() / "places"
+    try:  # a glob would take a folder that may not be listed for an empty one
+        paths = sorted(path for path in folder.iterdir() if path.suffix == ".json")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise LedgerUnavailable(
+            f"The folder {folder}, which names the ledgers that this machine has used, cannot be listed "
+            f"({error.strerror or type(error).__name__}). Make it readable, or set DPUBLISH_STATE to where it is."
+        ) from None
+    return [(path, value) for path in paths if (value := _PlaceFile(path).read()) is not None]
+
+
 class Place:
-    """Which ledger this machine made at a location, so that deleting a ledger does not quietly renew its budget."""
+    """Which ledgers this machine used at a location, so that deleting a ledger does not quietly renew its budget."""
 
     def __init__(self, location: str, name: str, *, directory: Path | None = None) -> None:
         self.location = location
         digest = hashlib.sha256(f"{location}\n{name}".encode()).hexdigest()
-        self._file = JsonFile((directory or state_directory()) / "places" / f"{digest[:32]}.json")
+        self._file = _PlaceFile((directory or state_directory()) / "places" / f"{digest[:32]}.json")
         self._name = name
 
     @classmethod
     def like(cls, location: str, name: str) -> Place | None:
         """The place of a ledger that was here under this name, in whatever spelling."""
-        for path in sorted((state_directory() / "places").glob("*.json")):
-            with suppress(LedgerUnavailable):
-                value = JsonFile(path).read() or {}
-                known = value.get("name")
-                if value.get("location") == location and isinstance(known, str) and folded(known) == folded(name):
-                    return cls(location, known)
+        for _, value in _places():
+            if value["location"] == location and folded(value["name"]) == folded(name):
+                return cls(location, value["name"])
         return None
 
     @property
     def path(self) -> Path:
         return self._file.path
 
-    def known(self) -> bool:
-        return self._file.read() is not None
+    def knows(self, ledger_id: str) -> bool:
+        value = self._file.read()
+        return value is not None and ledger_id in _ledgers(value)
 
     def gone(self) -> LedgerUnavailable:
         return LedgerUnavailable(
@@ -153,19 +191,20 @@ class Place:
         )
 
     def remember(self, ledger_id: str) -> None:
-        value = {"format": 1, "location": self.location, "name": self._name, "ledger": ledger_id}
-        self._file.update(lambda current: value)  # several processes may make the same ledger at once
+        """Name the ledger here, beside those that were here before it."""
+
+        def named(current: Value | None) -> Value | None:
+            earlier = [] if current is None else _ledgers(current)
+            if ledger_id in earlier:  # several processes may make the same ledger at once
+                return None
+            return {"format": 2, "location": self.location, "name": self._name, "ledger": ledger_id, "earlier": earlier}
+
+        self._file.update(named)
 
 
 def places_of(ledger_id: str) -> list[Path]:
     """The files in which this machine names a ledger as one that it has used."""
-    found = []
-    for path in sorted((state_directory() / "places").glob("*.json")):
-        with suppress(LedgerUnavailable):
-            value = JsonFile(path).read()
-            if value is not None and value.get("ledger") == ledger_id:
-                found.append(path)
-    return found
+    return [path for path, value in _places() if ledger_id in _ledgers(value)]
 
 
 def sweep_state() -> list[Path]:
