@@ -82,15 +82,22 @@ def temporary(path: Path, *, folder: bool = False, owned: bool = True) -> Iterat
         os.close(descriptor)
 
 
-def sweep(folder: Path, name: str | None = None) -> list[Path]:
-    """Remove temporary files and folders whose writer is gone: all in `folder`, or those beside one `name`."""
+def sweep(folder: Path, names: str | re.Pattern[str]) -> list[Path]:
+    """Remove temporary files and folders in `folder` whose writer is gone, if they stand for one of `names`.
+
+    Never all that look temporary: other programs use such names too.
+    """
     removed: list[Path] = []
     with suppress(OSError):
         for path in sorted(folder.iterdir()):
             found = _TEMPORARY.fullmatch(path.name)
-            if found is not None and name in (None, found[1]) and _remove_abandoned(path):
+            if found is not None and _named(found[1], names) and _remove_abandoned(path):
                 removed.append(path)
     return removed
+
+
+def _named(name: str, names: str | re.Pattern[str]) -> bool:
+    return name == names if isinstance(names, str) else names.fullmatch(name) is not None
 
 
 def _locked_new(path: Path, folder: bool, owned: bool) -> tuple[Path, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -158,10 +159,29 @@ def test_a_copy_beside_the_target_is_removed_and_others_are_not(home: Path) -> N
     assert foreign.exists(), "a folder of the curator's own holds files of other programs"
 
 
+@pytest.mark.parametrize("kind", ["release", "session"])
+def test_a_store_in_a_folder_of_ones_own(home: Path, kind: str) -> None:
+    """Only what a store's own names stand for is removed from it."""
+    owned_folder(home / "kept")
+    foreign = [home / name for name in (".x.deadbeef.tmp", ".film.0123456789abcdef.partial", f".{'a' * 32}.deadbeef.partial")]
+    ours = [home / f".{'a' * 32}.dpr.0123456789abcdef.partial", home / f".online-{'b' * 32}.0123456789abcdef.partial"]
+    for path in (*foreign, *ours):
+        path.write_bytes(b"half")
+    owner = dp.Curator(
+        home / "rows.csv", home / "visits.toml", ledger=home / "kept" / "a.ledger", budget=dp.Budget(epsilon=9), store=home
+    )
+    if kind == "release":
+        owner.publish(dp.Histogram(columns=["place"]), epsilon=1)
+    else:
+        owner.answer_online(dp.OnlineMultiplicativeWeights(max_hard=4), epsilon=1)
+    assert [path for path in foreign if not path.exists()] == []
+    assert [path for path in ours if path.exists()] == []
+
+
 def test_a_writer_that_lives_is_left_alone(tmp_path: Path) -> None:
     for folder in (False, True):
         with temporary(tmp_path / "a.dpr", folder=folder) as fresh:
-            assert sweep(tmp_path) == []
+            assert sweep(tmp_path, "a.dpr") == []
             assert fresh.exists()
         assert not fresh.exists()
 
@@ -175,7 +195,7 @@ def test_a_temporary_name_swept_too_early_is_made_again(tmp_path: Path, monkeypa
     def swept_once(descriptor: int, how: int) -> None:
         if not calls:
             calls.append(how)
-            assert len(sweep(tmp_path)) == 1
+            assert len(sweep(tmp_path, "a.dpr")) == 1
         real(descriptor, how)
 
     monkeypatch.setattr("dpublish.owned.fcntl.flock", swept_once)
@@ -196,7 +216,7 @@ def test_many_writers_and_sweepers(tmp_path: Path) -> None:
                 end = time.monotonic() + 1
                 while time.monotonic() < end:
                     if number % 3 == 0:
-                        sweep(tmp_path)
+                        sweep(tmp_path, re.compile(r"\d\.toml"))
                     else:
                         replace_owned(tmp_path / f"{number}.toml", b"whole")
                 code = 0

@@ -11,20 +11,22 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from dpublish.curator.guard import guarded
 from dpublish.declare.schema import Schema
 from dpublish.errors import BudgetError, BundleError, InputError, PlanError, PrivateSideError, PublishError, SchemaError
-from dpublish.ledger.base import Ledger, Receipt
+from dpublish.ledger.base import Ledger, Receipt, Sealed
 from dpublish.ledger.crashpoints import reach
 from dpublish.methods.base import Content, Mechanism
 from dpublish.noise.base import Noise
+from dpublish.outputs import as_path
 from dpublish.owned import owned_folder, sweep, temporary
 from dpublish.privacy.cost import Budget, Cost, exact, positive
 from dpublish.privacy.plan import Plan
@@ -40,6 +42,9 @@ if TYPE_CHECKING:
 
 Number = Fraction | float | int | str
 Progress = Callable[[str], None]
+
+STORED: Final = re.compile(r"[0-9a-f]{32}\.dpr|online-[0-9a-f]{32}")
+"""What things in a store are called. A store may be a folder of the curator's own, which holds other files too."""
 
 
 def make_noise(seed: int | None) -> Noise:
@@ -70,11 +75,11 @@ class Curator:
         ledger: str | Path | Ledger,
         budget: Budget | None = None,
         store: str | Path | None = None,
-        signing_key: SigningKey | str | Path | None = None,
+        signing_key: SigningKey | str | os.PathLike[str] | None = None,
     ) -> None:
         self._data = data
-        # read and unlocked here, so that nothing is paid for what cannot be signed
-        self._signing_key = SigningKey.read(signing_key) if isinstance(signing_key, str | Path) else signing_key
+        # read, unlocked and tried here, so that nothing is paid for what cannot be signed
+        self._signing_key = None if signing_key is None else usable_key(signing_key)
         self.schema = schema if isinstance(schema, Schema) else Schema.read(schema)
         if isinstance(ledger, Ledger):
             self.ledger = ledger
@@ -226,12 +231,13 @@ class Curator:
     def _recover(self, receipt: Receipt, target: Path) -> None:
         """The key was paid before: hand out the answer it bought, or say that it is lost. Never draw fresh noise."""
         from dpublish.ledger.payment import payment_problems
+        from dpublish.releases.bundle.archive import file_digest
         from dpublish.releases.bundle.bundle import read_bundle
 
         sealed = self.ledger.answer(receipt.key)
         if target.exists():
-            digest = hashlib.sha256(target.read_bytes()).hexdigest()
-            if sealed is not None and sealed.sha256 == digest:
+            digest = file_digest(target)
+            if sealed is not None and (sealed.sha256 == digest or signed_since(target, sealed)):
                 return
             if sealed is None:
                 bundle = read_bundle(target)
@@ -382,7 +388,7 @@ def as_cost(epsilon: Number | None, delta: Number | None, rho: Number | None) ->
 def prepare_folders(store: Path, out: str | Path | None, *, shared: str | None = None) -> None:
     """Find out before the debit whether the release could be written, and remove what killed runs left there.
 
-    `shared` is the one name that is ours in a folder which is no store.
+    `shared` is the one name that is ours in a folder which is no store; in a store, ours are those of `STORED`.
     """
     target = None if out is None else Path(out).absolute()
     for folder in (store, *([] if target is None else [target.parent])):
@@ -395,7 +401,7 @@ def prepare_folders(store: Path, out: str | Path | None, *, shared: str | None =
             raise InputError(f"Cannot write to '{folder}' ({os.strerror(error.errno or 0)}). Nothing was spent.") from None
         if not os.access(folder, os.W_OK):
             raise InputError(f"Cannot write to '{folder}' (permission denied). Nothing was spent.")
-    sweep(store, shared)
+    sweep(store, STORED if shared is None else shared)
     if target is not None:
         sweep(target.parent, target.name)
 
@@ -437,6 +443,40 @@ def same_release(out: Path, target: Path) -> bool:
         return False
 
 
+def usable_key(given: SigningKey | str | os.PathLike[str]) -> SigningKey:
+    """The key that was given, or that is in the file that was named, after it has signed something that reads back."""
+    from dpublish.releases.bundle.signatures import read_signatures, write_signatures
+
+    if not isinstance(given, SigningKey | str | os.PathLike):
+        raise InputError(
+            f"signing_key is a SigningKey or the path of one, not {type(given).__name__}. Read one with SigningKey.read(path)."
+        )
+    key = given if isinstance(given, SigningKey) else SigningKey.read(as_path(given))
+    trial = b"{}"
+    try:
+        works = bool(read_signatures(write_signatures([key.sign(trial)]), trial))
+    except Exception:  # a key put together by hand fails in ways of its own; no row has been read yet
+        works = False
+    if not works:
+        raise InputError("This signing key makes no valid signature. Read one with SigningKey.read(path), or make a new one.")
+    return key
+
+
+def signed_since(target: Path, sealed: Sealed) -> bool:
+    """Whether a stored release is what the ledger sealed but for signatures: every part, and not a byte besides."""
+    from dpublish.ledger.payment import seal_problems
+    from dpublish.releases.bundle.bundle import read_bundle
+    from dpublish.releases.bundle.verify import verify_bundle
+
+    try:
+        bundle = read_bundle(target)
+        if not bundle.signatures or bundle.padded or not verify_bundle(target).ok:
+            return False
+        return not seal_problems(sealed, bundle.manifest_sha256, lambda: bundle.archive_sha256(signed=False))
+    except (OSError, PublishError):
+        return False
+
+
 def unit_columns(schema: Schema) -> list[str]:
     return [schema.unit.column] if schema.unit.column is not None else []
 
@@ -444,7 +484,7 @@ def unit_columns(schema: Schema) -> list[str]:
 def sweep_store(store: Path) -> list[Path]:
     """Remove what killed runs left in a store and in those of named ledgers inside it."""
     named = sorted(path for path in store.glob("[0-9a-f]" * 16) if path.is_dir())
-    return [path for folder in (store, *named) for path in sweep(folder)]
+    return [path for folder in (store, *named) for path in sweep(folder, STORED)]
 
 
 def default_store(ledger: str | Path | Ledger) -> Path:
