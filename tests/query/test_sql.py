@@ -182,3 +182,13 @@ def test_long_queries_within_the_limits_are_run(release: HistogramRelease) -> No
     assert release.sql(f"select count(*) as n from release where {' or '.join(['age > 3'] * 400)}").item() == everyone
     listed = ", ".join(str(age) for age in range(9000))
     assert release.sql(f"select count(*) as n from release where age in ({listed})").height == 1
+
+
+@pytest.mark.parametrize("query", ["explain select 1", "explain analyze select * from release", "vacuum", "call f()"])
+def test_the_parser_says_nothing_of_its_own(
+    release: HistogramRelease, query: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(QueryError, match="Only a SELECT can be run"):
+        release.sql(query)
+    assert caplog.records == []
+    assert capfd.readouterr() == ("", "")

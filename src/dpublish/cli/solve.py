@@ -224,6 +224,7 @@ def _sites(public: str, form: str, cap: str | None) -> dict[str, Any]:
     from dpublish.counting.graphs import read_pmed
     from dpublish.errors import InputError, PlanError
     from dpublish.methods.solvers.k_median.metric import Metric
+    from dpublish.sources.files import existing_file
 
     try:
         most = float(cap) if cap is not None else None
@@ -234,8 +235,7 @@ def _sites(public: str, form: str, cap: str | None) -> dict[str, Any]:
         return {"metric": metric, "labels": _from_one(metric.size)}
     if form not in ("haversine", "euclidean"):
         raise PlanError(f"--form {form}: sites are read as haversine (latitude, longitude), euclidean (x, y) or pmed.")
-    if not Path(public).is_file():
-        raise InputError(f"There is no file '{public}'.")
+    existing_file(public)
     try:
         table = pl.read_csv(public, infer_schema_length=0)
         first, second = (table.to_series(i).str.strip_chars().cast(pl.Float64).to_numpy() for i in (1, 2))

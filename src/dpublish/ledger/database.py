@@ -67,9 +67,16 @@ def parse_target(url: str | Path) -> Target:
 
 def _file_target(path: Path) -> Target:
     try:
-        full = path.expanduser().resolve()
+        home = path.expanduser()
     except RuntimeError:
         raise PlanError(f"The home folder that '{path}' speaks of is not known. Write the whole path of the ledger.") from None
+    try:
+        full = home.resolve()
+        loops = full.is_symlink()  # newer Pythons stop there without a word
+    except RuntimeError:
+        loops = True
+    if loops:
+        raise PlanError(f"'{path}' leads through a symbolic link that leads back to itself.")
     return Target(shown=str(full), path=full)
 
 

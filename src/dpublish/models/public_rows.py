@@ -17,6 +17,7 @@ from dpublish.declare.encode import encode_frame
 from dpublish.errors import InputError, PlanError
 from dpublish.models.linear_features import FloatArray
 from dpublish.releases.frames import column_values, drawn_values
+from dpublish.sources.files import existing_file
 
 UNIFORM = "uniform"
 FEW_BINS = 40
@@ -73,8 +74,7 @@ def read_public(source: object, labels: Iterable[str] | None, *, what: str = "pu
 
 
 def _read_file(path: Path, labels: Sequence[str] | None, what: str) -> pl.DataFrame:
-    if not path.is_file():
-        raise InputError(f"There is no file '{path}' with {what}.")
+    existing_file(path, what)
     name = path.name.lower().removesuffix(".gz")
     try:
         if name.endswith((".csv", ".tsv")):

@@ -9,6 +9,10 @@ carry SQL's three truth values (a missing value makes a comparison unknown, and 
 
 from __future__ import annotations
 
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -79,6 +83,21 @@ def parse_predicate(text: str | Node, domain: Domain) -> Node:
     return _Reader(domain).read(parse_sql(text), negated=False, depth=0)
 
 
+@contextmanager
+def _parser_quiet() -> Iterator[None]:
+    """Of what it does not know, such as EXPLAIN, the parser logs a warning of its own, which quotes the query."""
+    log, thread = logging.getLogger("sqlglot"), threading.get_ident()
+
+    def of_others(record: logging.LogRecord) -> bool:
+        return record.thread != thread
+
+    log.addFilter(of_others)
+    try:
+        yield
+    finally:
+        log.removeFilter(of_others)
+
+
 def parse_sql(text: str, *, example: str = "age >= 40 and income = '>50K'") -> Tree:
     """sqlglot's tree of a text, or a `QueryError` with a caret under the mistake, or with an example where there is none."""
     if not isinstance(text, str):
@@ -88,7 +107,8 @@ def parse_sql(text: str, *, example: str = "age >= 40 and income = '>50K'") -> T
     if len(text) > MAX_TEXT:
         raise QueryError(f"The query has {len(text)} characters; at most {MAX_TEXT} are read.")
     try:
-        trees = sqlglot.parse(text, dialect="postgres")
+        with _parser_quiet():
+            trees = sqlglot.parse(text, dialect="postgres")
     except sqlglot.errors.ParseError as error:
         raise QueryError(_syntax_message(text, error)) from None
     except sqlglot.errors.SqlglotError as error:

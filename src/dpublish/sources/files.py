@@ -17,8 +17,8 @@ _BLOCK = 1 << 22
 _LINE_FEED = b"\n"
 
 
-def existing_file(path: str | Path) -> Path:
-    """The path, if a file stands there; otherwise what is wrong with it is said in full."""
+def existing_file(path: str | Path, what: str = "") -> Path:
+    """The path, if a file (with `what`) stands there; otherwise what is wrong with it is said in full."""
     path = Path(path)
     try:
         path.stat()
@@ -33,7 +33,7 @@ def existing_file(path: str | Path) -> Path:
     if number == errno.ENOENT and path.is_symlink():
         raise InputError(f"'{path}' is a symbolic link to a file that is not there.")
     if number in (errno.ENOENT, errno.ENOTDIR):
-        raise InputError(f"There is no file '{path}'.")
+        raise InputError(f"There is no file '{path}'{f' with {what}' if what else ''}.")
     if number:
         raise InputError(f"'{path}' cannot be opened ({os.strerror(number)}).")
     if path.is_dir():
