@@ -131,8 +131,8 @@ class _PlaceFile(JsonFile):
 
     def unreadable(self) -> LedgerUnavailable:
         return LedgerUnavailable(
-            f"{self.shown} cannot be read. It names a ledger that this machine has used, perhaps this one, and then an old copy "
-            "must not be taken for a first use. Put the file back as it was. If it is lost and nothing was ever published "
+            f"{self.shown} cannot be read. It names a ledger that this machine has used, perhaps this one, and then an old "
+            "copy must not be taken for a first use. Put the file back as it was. If it is lost and nothing was ever published "
             "from a ledger whose anchor is missing, delete it and try again."
         )
 
