@@ -25,8 +25,11 @@ _TEMPORARY: Final = re.compile(r"\.(.+)\.(?:[0-9a-f]{8}|[0-9a-f]{16})\.(?:partia
 
 
 def open_owned(path: Path, flags: int) -> int:
-    """A descriptor of a file that is made when it is not there. Ours are for us alone, also those of earlier runs."""
-    descriptor = os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, FILE)
+    """A descriptor of a file that is made when it is not there. Ours are for us alone, also those of earlier runs.
+
+    A link of that name is not followed: whoever put it there would choose what is written over.
+    """
+    descriptor = os.open(path, flags | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE)
     try:
         found = os.fstat(descriptor)
         if found.st_uid == os.geteuid() and found.st_mode & 0o777 != FILE:
@@ -105,9 +108,12 @@ def _locked_new(path: Path, folder: bool, owned: bool) -> tuple[Path, int]:
         fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
         if folder:
             fresh.mkdir(mode=FOLDER if owned else 0o777)
-            if owned:
-                fresh.chmod(FOLDER)
-            descriptor = os.open(fresh, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                if owned:
+                    fresh.chmod(FOLDER)
+                descriptor = os.open(fresh, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            except FileNotFoundError:  # swept before it was opened; `mkdir` tells when the folder around it is gone
+                continue
         elif owned:
             descriptor = open_owned(fresh, os.O_RDWR | os.O_EXCL)
         else:

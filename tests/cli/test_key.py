@@ -56,6 +56,8 @@ def test_another_key(signed: Path, dpublish: Command, name: str) -> None:
     assert shown.code == 5
     assert shown.document["signed"] is False
     assert "The clinic" in shown.document["problems"][0]
+    asked = dpublish("verify", name, "--signer", "other.key.pub", "--ledger", "shop.ledger", "--json").document
+    assert (asked["ok"], asked["signed"], asked["paid"]) == (False, False, None), "the ledger was not asked"
     assert dpublish("verify", name, "--signer", "other.key.pub", "--signer", "clinic.key.pub").code == 0
     assert dpublish("verify", name, "--signer", "nobody").code == 2
 

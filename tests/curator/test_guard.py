@@ -66,8 +66,24 @@ def test_a_wish_to_stop_carries_nothing_else(failure: BaseException, kind: type[
     assert CANARY not in said(found)
 
 
-@pytest.mark.parametrize(("code", "kept"), [(None, None), (0, 0), (143, 143), (CANARY, 1), (True, 1), ([CANARY], 1)])
-def test_exit_codes_are_numbers(code: Any, kept: int | None) -> None:
+@pytest.mark.parametrize(
+    ("code", "kept"),
+    [
+        (None, None),
+        (0, 0),
+        (1, 1),
+        (143, 143),
+        (CANARY, 1),
+        (True, 1),
+        ([CANARY], 1),
+        (2, 1),
+        (-3, 1),
+        (37, 1),
+        (128, 1),
+        (10**30, 1),
+    ],
+)
+def test_exit_codes_are_those_of_signals(code: Any, kept: int | None) -> None:
     found = caught(SystemExit(code))
     assert isinstance(found, SystemExit)
     assert found.code == kept

@@ -18,7 +18,8 @@ from typer.testing import CliRunner
 import dpublish as dp
 from dpublish.cli.app import app
 from dpublish.ledger import crashpoints, open_ledger
-from dpublish.owned import owned_folder, replace_owned, sweep, temporary
+from dpublish.ledger.state import JsonFile
+from dpublish.owned import open_owned, owned_folder, replace_owned, sweep, temporary
 
 SCHEMA = """
 [dataset]
@@ -203,6 +204,42 @@ def test_a_temporary_name_swept_too_early_is_made_again(tmp_path: Path, monkeypa
         fresh.write_bytes(b"whole")
         fresh.replace(tmp_path / "a.dpr")
     assert (tmp_path / "a.dpr").read_bytes() == b"whole"
+
+
+@pytest.mark.parametrize("step", ["chmod", "open"])
+def test_a_temporary_folder_swept_before_it_is_opened_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    real, calls = getattr(os, step), []
+
+    def swept_once(path: Path, *rest: int, **named: object) -> object:
+        if str(path).endswith(".partial") and not calls:
+            calls.append(path)
+            path.rmdir()
+        return real(path, *rest, **named)
+
+    monkeypatch.setattr(os, step, swept_once)
+    with temporary(tmp_path / "session", folder=True) as fresh:
+        assert fresh.is_dir()
+        assert len(calls) == 1
+        assert fresh not in calls
+    with pytest.raises(FileNotFoundError), temporary(tmp_path / "missing" / "session", folder=True):
+        pass
+
+
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    """Whoever can put a link into a folder must not choose which file is written over, or made ours alone."""
+    victim = tmp_path / "victim"
+    victim.write_text("kept")
+    victim.chmod(0o644)
+    (tmp_path / "a.lock").symlink_to(victim)
+    with pytest.raises(OSError):
+        os.close(open_owned(tmp_path / "a.lock", os.O_RDWR))
+    (tmp_path / ".mark.tmp").symlink_to(victim)
+    JsonFile(tmp_path / "mark.json").update(lambda current: {"spent": 1})
+    assert JsonFile(tmp_path / "mark.json").read() == {"spent": 1}
+    assert not (tmp_path / "mark.json").is_symlink()
+    assert (victim.read_text(), stat.S_IMODE(victim.stat().st_mode)) == ("kept", 0o644)
 
 
 def test_many_writers_and_sweepers(tmp_path: Path) -> None:

@@ -40,12 +40,13 @@ def verify(
         raise InputError(f"There is no release at '{release}'.")
     result = verify_bundle(release, signer=signer or None)
     problems = [str(problem) for problem in result.problems]
-    if ledger is not None and not problems:
-        problems += _unpaid(release, ledger, name)
+    unpaid = _unpaid(release, ledger, name) if ledger is not None and not problems else None
+    problems += unpaid or []
     ok = not problems
     facts: dict[str, Any] = dict(result.facts)
     if json:
-        checked = {"paid": ok if ledger else None, "signed": result.ok if signer else None}
+        # None where nobody asked: neither the caller nor, after another problem, this command
+        checked = {"paid": None if unpaid is None else not unpaid, "signed": result.ok if signer else None}
         screen.write_json({"release": release, "ok": ok, "problems": problems, **checked, "facts": facts})
     elif ok:
         screen.say(f"{release}: {_verdict(ledger is not None, bool(signer))}", style="green")

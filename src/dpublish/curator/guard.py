@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from dpublish.errors import PrivateSideError, PublishError
 from dpublish.quiet import no_logs, no_warnings, quiet_native_code
 
 T = TypeVar("T")
+EXIT_CODES: Final = frozenset({0, 1, *(128 + number for number in signal.valid_signals())})
+"""What signal handlers end a process with. Any other number could be a count."""
 
 
 def guarded(action: Callable[[], T], *, foreseen: tuple[type[PublishError], ...] = ()) -> T:
@@ -35,5 +38,6 @@ def guarded(action: Callable[[], T], *, foreseen: tuple[type[PublishError], ...]
 def stopped(stop: KeyboardInterrupt | SystemExit | GeneratorExit) -> BaseException:
     """The same wish to stop, made anew: texts, notes, causes and frames of the one that was caught may hold anything."""
     if isinstance(stop, SystemExit):
-        return SystemExit(stop.code if stop.code is None or type(stop.code) is int else 1)
+        usual = stop.code is None or (type(stop.code) is int and stop.code in EXIT_CODES)
+        return SystemExit(stop.code if usual else 1)
     return KeyboardInterrupt() if isinstance(stop, KeyboardInterrupt) else GeneratorExit()

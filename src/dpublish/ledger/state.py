@@ -100,7 +100,8 @@ class JsonFile:
         temporary = path.with_name(f".{path.stem}.tmp")
         try:
             owned_folder(path.parent)
-            with os.fdopen(open_owned(temporary, os.O_WRONLY | os.O_TRUNC), "w", encoding="utf-8") as file:
+            temporary.unlink(missing_ok=True)  # what a killed writer left, or somebody's link
+            with os.fdopen(open_owned(temporary, os.O_WRONLY | os.O_EXCL), "w", encoding="utf-8") as file:
                 file.write(json.dumps(value, sort_keys=True) + "\n")
                 file.flush()
                 os.fsync(file.fileno())

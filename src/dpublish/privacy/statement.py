@@ -81,7 +81,8 @@ def guess_of_answers(epsilon: Fraction) -> str:
     """The same for a person in the local model, where nobody is trusted and a report hides which answers were given."""
     return (
         "Guessing a person's answers: somebody who thinks two versions of them equally likely, and then guesses with the help "
-        f"of all reports of this person, {_right(best_guess(Cost.pure(epsilon)))}."
+        f"of one set of reports of this person, {_right(best_guess(Cost.pure(epsilon)))}. A wallet gives out no second set; "
+        "without one, every further set costs as much again."
     )
 
 
@@ -101,7 +102,7 @@ def _results(cost: Cost, neighbours: str) -> list[str]:
         return []
     factor = f"exp({show(cost.epsilon)})"
     if cost.epsilon < LARGEST_FACTOR:
-        factor += f" = {_rounded_up(cost.epsilon)}"
+        factor += f" (at most {_rounded_up(cost.epsilon)})"
     changed = f"{example}If the unit {_CHANGE.get(neighbours, 'had been changed')}"
     if not cost.delta:
         return [f"{changed}, no result could have become more than {factor} times more or less likely."]
@@ -139,7 +140,7 @@ def _cases(bound: Fraction, chance: Fraction) -> tuple[int, int]:
 
 
 def _rounded_up(epsilon: Fraction) -> str:
-    """exp(epsilon) in three digits."""
+    """A bound on exp(epsilon), in three digits."""
     digits = _up(exp_above(epsilon) if epsilon else Fraction(1), 3)
     return f"{digits:f}" if digits < 10**6 else f"{digits:e}"
 
