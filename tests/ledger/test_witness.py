@@ -15,6 +15,7 @@ from raw import execute
 from dpublish.errors import LedgerUnavailable, PlanError
 from dpublish.ledger import Ledger, crashpoints, open_ledger, recover_ledger, remove_witness
 from dpublish.ledger.anchor import Anchor
+from dpublish.ledger.witness import witness_at
 from dpublish.privacy.cost import Budget, Cost
 from pg import Postgres
 
@@ -290,7 +291,16 @@ def test_an_unreadable_witness_refuses(url: str, ledger: Ledger, folder: Path, w
 def test_places_that_are_no_second_witness(url: str, ledger: Ledger, folder: Path) -> None:
     ledger.close()
     (folder / "file").write_text("")
-    for place in (url, folder / "state", folder / "file", "", "mysql://host/name", "postgresql://user:secret@host/name"):
+    inside = (folder / "state" / "anchors", f"sqlite:///{folder / 'state' / 'x.db'}")
+    for place in (
+        *inside,
+        url,
+        folder / "state",
+        folder / "file",
+        "",
+        "mysql://host/name",
+        "postgresql://user:secret@host/name",
+    ):
         with pytest.raises(PlanError) as refused:
             open_ledger(url, witness=place)
         assert "secret" not in str(refused.value)
@@ -370,3 +380,28 @@ def test_a_head_line_is_compared_whatever_else_is(copies: Copies) -> None:
         copies.open(head=line, verify=verify).close()
         with pytest.raises(LedgerUnavailable, match="older copy"):
             copies.open(head=other, verify=verify)
+
+
+def test_an_open_ledger_hears_of_witnesses_that_others_add_and_remove(copies: Copies, witness: str) -> None:
+    with copies.open() as early:
+        copies.open(witness=witness).close()
+        early.debit("b", TENTH, {})
+        newest = early.status()
+        (place,) = newest.witnesses
+        mark = witness_at(place, early.ledger_id, 5.0).read()
+        assert mark is not None
+        assert (mark.seq, mark.hash) == (newest.head_seq, newest.head_hash)
+        remove_witness(copies.path, witness)
+        early.debit("c", TENTH, {})
+        mark = witness_at(place, early.ledger_id, 5.0).read()
+        assert mark is not None
+        assert mark.seq == newest.head_seq
+
+
+def test_a_place_that_cannot_be_written_is_not_noted(url: str, ledger: Ledger, folder: Path) -> None:
+    (folder / "marks").mkdir()
+    (folder / "marks" / f"{ledger.ledger_id}.lock").mkdir()  # stands for a folder that can only be read
+    with pytest.raises(LedgerUnavailable):
+        open_ledger(url, witness=folder / "marks")
+    assert ledger.status().witnesses == ()
+    ledger.debit("a", TENTH, {})

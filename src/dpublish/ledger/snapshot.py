@@ -25,6 +25,7 @@ _BY_KEY = select(entries.c.record, entries.c.hash).where(
 _BY_SEQ = select(entries.c.record, entries.c.hash).where(
     entries.c.ledger_id == bindparam("id"), entries.c.seq == bindparam("seq")
 )
+_NEWEST_NOTE = select(func.max(entries.c.seq)).where(entries.c.ledger_id == bindparam("id"), entries.c.kind == "note")
 
 _LONGEST_TRAIL = 1000  # entries read at once for an anchor that has not followed the ledger
 
@@ -118,6 +119,11 @@ class Snapshot:
     def notes(self) -> list[Record]:
         """What was noted beside the payments, oldest first."""
         return notes_of(self.connection, self.ledger_id)
+
+    def newest_note(self) -> int:
+        """The number of the newest note, or -1."""
+        found = self.connection.execute(_NEWEST_NOTE, {"id": self.ledger_id}).scalar_one_or_none()
+        return -1 if found is None else int(found)
 
     def check_anchor(self, head: Record, mark: Mark, where: str) -> None:
         anchored = chain.digest(head.text()) if mark.seq == head.seq else self.hash_at(mark.seq)

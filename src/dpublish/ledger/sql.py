@@ -25,7 +25,7 @@ from dpublish.ledger.protects import CARRIED, COLUMN, Protects, words_of
 from dpublish.ledger.quanta import Quanta
 from dpublish.ledger.snapshot import Snapshot, altered
 from dpublish.ledger.tables import entries, ledgers
-from dpublish.ledger.witness import REMOVED, WITNESS, place_of, read_head, witness_at
+from dpublish.ledger.witness import REMOVED, WITNESS, in_force, place_of, read_head, witness_at
 from dpublish.privacy.cost import Budget, Cost, show
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -70,6 +70,8 @@ class SqlLedger(Ledger):
         self._database = database
         self._anchor = anchor
         self._witnesses = dict(witnesses or {})
+        self._noted = -1  # the newest note that was looked at for witnesses
+        self._left_out: frozenset[str] = frozenset()
         self.ledger_id = anchor.ledger_id
         self.name = name
         self.budget = budget
@@ -90,6 +92,7 @@ class SqlLedger(Ledger):
 
         def once() -> Record:
             with self._reading() as snapshot:
+                self._take_up(snapshot)
                 found = snapshot.find("debit", key)
             if found is None:
                 try:
@@ -149,6 +152,7 @@ class SqlLedger(Ledger):
 
         def once() -> Record | None:
             with self._reading() as snapshot:
+                self._take_up(snapshot)
                 return snapshot.find("seal", key)
 
         record = self._database.attempt(once)
@@ -184,17 +188,21 @@ class SqlLedger(Ledger):
         """Keep a further anchor at a folder or in a database from now on; the place as it was recorded."""
         place = place_of(place, self._database.target.shown)
         anchor = witness_at(place, self.ledger_id, self._database.patience)
-        known = anchor.read()  # also finds out whether it can be used
-        if known is not None:
+        self.status()  # what this handle vouches with must stand
 
-            def once() -> None:
-                with self._reading() as snapshot:
-                    snapshot.check_anchor(snapshot.head(), known, anchor.shown)
+        def once() -> Record:
+            known = anchor.read()  # before the snapshot, which can only be further on
+            with self._reading() as snapshot:
+                head = snapshot.head()
+                if known is not None:
+                    snapshot.check_anchor(head, known, anchor.shown)
+                return head
 
-            self._database.attempt(once)
+        head = self._database.attempt(once)
         if place not in self._witnesses:
+            self._cover([anchor], head)  # first: a place that cannot be written must not be one that every debit waits for
             record = self._note({WITNESS: place})
-            self._witnesses[place] = anchor
+            self._witnesses = {**self._witnesses, place: anchor}
             self.vouch(record)
         return place
 
@@ -246,6 +254,7 @@ class SqlLedger(Ledger):
 
     def leave_out(self, places: Collection[str]) -> None:
         """Do not ask these witnesses any more. Only for the removal of one."""
+        self._left_out |= set(places)
         self._witnesses = {place: anchor for place, anchor in self._witnesses.items() if place not in places}
 
     def adopt(self) -> None:
@@ -266,6 +275,7 @@ class SqlLedger(Ledger):
         newest entry known to be in both, and from nothing when none is. An entry known is at most the entry where they
         parted, and so the charge is right or too much.
         """
+        self._database.attempt(self._intact)  # with the witnesses it names
         held = [(anchor, anchor.seen()) for anchor in self._anchors]
         memories = [seen for _, seen in held if seen is not None]
         # what one anchor has seen and another too is lost once; what neither shares with the other may have been spent twice
@@ -287,6 +297,7 @@ class SqlLedger(Ledger):
 
     def _intact(self) -> Record:
         with self._reading() as snapshot:
+            self._take_up(snapshot)
             head = snapshot.head()
             snapshot.walk(head)
             return head
@@ -327,6 +338,8 @@ class SqlLedger(Ledger):
         return self._database.attempt(once)
 
     def _checked(self, *, deep: bool) -> Status:
+        with self._reading() as snapshot:
+            self._take_up(snapshot)
         # The mark is read before the snapshot: a ledger that grows meanwhile can only be further on.
         heard = self.heard()
         with self._reading() as snapshot:
@@ -379,6 +392,10 @@ class SqlLedger(Ledger):
         if charged.within(self._cap):  # also keeps the numbers within 64 bits
             amounts = {"epsilon": charged.epsilon, "delta": charged.delta, "rho": charged.rho}
             row = snapshot.connection.execute(_RESERVE, {"id": self.ledger_id, **amounts}).one_or_none()
+        if self._take_up(snapshot) and trusted:
+            raise LedgerUnavailable(
+                "The ledger's witnesses changed while it was being recovered. Nothing was spent. Recover again."
+            )
         found = snapshot.find(kind, key)
         if found is not None:
             raise _AlreadyThere(found)
@@ -449,6 +466,18 @@ class SqlLedger(Ledger):
     def _anchors(self) -> tuple[Anchor, ...]:
         return (self._anchor, *self._witnesses.values())
 
+    def _take_up(self, snapshot: Snapshot) -> bool:
+        """Hear the witnesses that the ledger names by now, whoever added or removed some. Whether there was a change."""
+        newest = snapshot.newest_note()
+        if newest <= self._noted:  # also keeps an older snapshot of another thread from taking one back
+            return False
+        named = [place for place in in_force(note.detail for note in snapshot.notes()) if place not in self._left_out]
+        before = self._witnesses
+        patience = self._database.patience
+        self._witnesses = {place: before.get(place) or witness_at(place, self.ledger_id, patience) for place in named}
+        self._noted = newest
+        return named != list(before)
+
     def _required_marks(self) -> list[tuple[Anchor, Mark]]:
         marks = []
         for anchor, mark in self.heard():
@@ -462,7 +491,9 @@ class SqlLedger(Ledger):
 
     def vouch(self, record: Record) -> None:
         """Nothing about an entry leaves this process before the anchor covers it."""
+        self._cover(self._anchors, record)
 
+    def _cover(self, anchors: Collection[Anchor], record: Record) -> None:
         def hash_at(seq: int) -> str | None:
             if seq == record.seq - 1:
                 return record.previous
@@ -485,7 +516,7 @@ class SqlLedger(Ledger):
             return self._database.attempt(once)
 
         protects = Protects.from_json(record.detail.get(CARRIED))
-        for anchor in self._anchors:
+        for anchor in anchors:
             anchor.advance(_mark(record), hash_at, trail_after=trail_after, protects=protects)
 
 

@@ -54,8 +54,8 @@ def place_of(given: str | Path, ledger: str, *, new: bool = True) -> str:
         if not words.strip():
             raise PlanError("A witness is a folder, or the address of a database; an empty text was given.")
         path = Path(words).expanduser().resolve()
-        if path == state_directory().resolve():
-            raise PlanError(f"{path} holds the anchor already. A second witness lives elsewhere, best on another machine.")
+        if new:
+            _elsewhere(path)
         if new and path.exists() and not path.is_dir():
             raise PlanError(f"{path} is a file. Give a folder, or a database as sqlite:///FILE or postgresql://HOST/NAME.")
         return str(path)
@@ -64,7 +64,19 @@ def place_of(given: str | Path, ledger: str, *, new: bool = True) -> str:
         raise PlanError("The ledger cannot be its own witness: whoever puts an old copy back brings both back.")
     if target.url is not None and target.url.password is not None:
         raise PlanError("Leave the password out: the ledger records the address. PostgreSQL reads PGPASSWORD and ~/.pgpass.")
-    return f"sqlite:///{target.path}" if target.path is not None else target.shown
+    if target.path is None:
+        return target.shown
+    if new:
+        _elsewhere(target.path.resolve())
+    return f"sqlite:///{target.path}"
+
+
+def _elsewhere(path: Path) -> None:
+    """Refuse what is lost together with the anchor, or is the anchor itself."""
+    if path.is_relative_to(state := state_directory().resolve()):
+        raise PlanError(
+            f"{path} is in {state}, which holds the anchor. A second witness lives elsewhere, best on another machine."
+        )
 
 
 def witness_at(place: str, ledger_id: str, patience: float) -> Anchor:
