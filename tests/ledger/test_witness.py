@@ -405,3 +405,17 @@ def test_a_place_that_cannot_be_written_is_not_noted(url: str, ledger: Ledger, f
         open_ledger(url, witness=folder / "marks")
     assert ledger.status().witnesses == ()
     ledger.debit("a", TENTH, {})
+
+
+def test_a_copy_that_does_not_name_the_witness_yet_is_compared_before_it_is_trusted(
+    copies: Copies, witness: str, folder: Path
+) -> None:
+    copies.keep()
+    copies.open(witness=witness).close()
+    copies.spend("b")
+    shutil.rmtree(folder / "state")
+    copies.put_back()
+    for _ in range(2):
+        with pytest.raises(LedgerUnavailable, match="older copy"):
+            copies.open(witness=witness)
+        assert not list((folder / "state").glob("anchors/*.json")), "a refusal vouches for nothing"

@@ -53,7 +53,7 @@ def open_database_ledger(
             )
         ledger = _opened(database, target, found)
         if witness is not None:
-            place_of(witness, target.shown)  # what is wrong with it is said first
+            ledger.compare(witness)  # first: a copy that it contradicts must not be trusted on the way
         if head is not None:
             ledger.require(head)
         place = Place(target.shown, found.name)

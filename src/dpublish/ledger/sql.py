@@ -186,19 +186,8 @@ class SqlLedger(Ledger):
 
     def add_witness(self, place: str | Path) -> str:
         """Keep a further anchor at a folder or in a database from now on; the place as it was recorded."""
-        place = place_of(place, self._database.target.shown)
-        anchor = witness_at(place, self.ledger_id, self._database.patience)
         self.status()  # what this handle vouches with must stand
-
-        def once() -> Record:
-            known = anchor.read()  # before the snapshot, which can only be further on
-            with self._reading() as snapshot:
-                head = snapshot.head()
-                if known is not None:
-                    snapshot.check_anchor(head, known, anchor.shown)
-                return head
-
-        head = self._database.attempt(once)
+        place, anchor, head = self.compare(place)
         if place not in self._witnesses:
             self._cover([anchor], head)  # first: a place that cannot be written must not be one that every debit waits for
             record = self._note({WITNESS: place})
@@ -231,6 +220,21 @@ class SqlLedger(Ledger):
         newest, found = self._database.attempt(once)
         if found != hash:
             raise rolled_back("the head line given", newest, seq)
+
+    def compare(self, place: str | Path) -> tuple[str, Anchor, Record]:
+        """Refuse a ledger that lacks what a witness has seen, also one that it does not name. The witness, and the head."""
+        place = place_of(place, self._database.target.shown)
+        anchor = witness_at(place, self.ledger_id, self._database.patience)
+
+        def once() -> Record:
+            known = anchor.read()  # before the snapshot, which can only be further on
+            with self._reading() as snapshot:
+                head = snapshot.head()
+                if known is not None:
+                    snapshot.check_anchor(head, known, anchor.shown)
+                return head
+
+        return place, anchor, self._database.attempt(once)
 
     def heard(self) -> list[tuple[Anchor, Mark | None]]:
         """What every anchor has seen: this machine's first, then the witnesses."""
