@@ -8,7 +8,8 @@ Logs are the host application's: it may have set any logger of any library to DE
 fetches. So while rows are read nothing is logged in this process, by whatever thread: libraries have threads of their own.
 
 Warnings are held back in the same way, by counting who is inside: Python keeps one list of filters for all threads, and a
-thread that put back what it found would let another's warnings through.
+thread that put back what it found would let another's warnings through, or undo what the host has set meanwhile. So one filter
+of our own is put first, and it alone is taken out; where a copy of the list keeps it, it does nothing once nobody is inside.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -33,7 +34,17 @@ _saved = -1
 _log_depth = 0
 _log_level = logging.NOTSET
 _warning_depth = 0
-_warnings = warnings.catch_warnings()
+_held: list[Any] = []
+
+
+class _WhileInside:
+    """In the place of a pattern for messages: fits every warning while any thread is inside, and none afterwards."""
+
+    def match(self, text: str) -> bool:
+        return _warning_depth > 0
+
+
+_OURS: Final = ("ignore", _WhileInside(), Warning, None, 0)
 
 
 @contextlib.contextmanager
@@ -67,12 +78,13 @@ def no_logs() -> Iterator[None]:
 @contextlib.contextmanager
 def no_warnings() -> Iterator[None]:
     """No warning is shown, turned into an exception or recorded while any thread is inside."""
-    global _warning_depth, _warnings
+    global _warning_depth, _held
     with _lock:
-        if _warning_depth == 0:
-            _warnings = warnings.catch_warnings()
-            _warnings.__enter__()
-            warnings.simplefilter("ignore")
+        filters: Any = warnings.filters
+        if not filters or filters[0] is not _OURS:
+            _take_out(filters)
+            filters.insert(0, _OURS)
+            _held = filters
         _warning_depth += 1
     try:
         yield
@@ -80,7 +92,12 @@ def no_warnings() -> Iterator[None]:
         with _lock:
             _warning_depth -= 1
             if _warning_depth == 0:
-                _warnings.__exit__(None, None, None)
+                _take_out(_held)  # the host may be inside `catch_warnings`, and will put this list back
+                _take_out(warnings.filters)
+
+
+def _take_out(filters: Any) -> None:
+    filters[:] = [one for one in filters if one is not _OURS]
 
 
 def unlogged(engine: Engine) -> Engine:

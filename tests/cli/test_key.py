@@ -129,10 +129,29 @@ def test_signing_afterwards(released: Path, dpublish: Command) -> None:
     assert shown.code == 0
     assert Path("again.dpr").read_bytes() == plain, "the same key gives the same bytes"
     assert "key sign" in shown.out + shown.err
+    assert "key sign" in dpublish(*again, "--json").document["news"][-1]
     assert dpublish("key", "sign", "shop.dpr", "--sign-with", "clinic.key").code == 0
     assert dpublish("verify", "shop.dpr", "--signer", "clinic.key.pub", "--ledger", "shop.ledger").code == 0
     with zipfile.ZipFile("shop.dpr") as archive:
         assert archive.namelist()[-1] == "signatures.json"
+
+
+def test_a_signature_of_another_key_is_not_the_one_asked_for(signed: Path, dpublish: Command) -> None:
+    again = (*RELEASE, "--epsilon", "1", "--key", "first", "--out", "again.dpr", "--json", "--sign-with")
+    assert dpublish(*again, "clinic.key").document["news"] == []
+    (said,) = dpublish(*again, "other.key").document["news"]
+    assert "not signed with the key of The other" in said
+
+
+def test_solutions_say_it_too(shop: Path, dpublish: Command) -> None:
+    dpublish("key", "new", "clinic.key", "--name", "The clinic")
+    Path("edges.csv").write_text("a,b\n1,2\n2,3\n")
+    words = ("solve", "vertex-cover", "edges.csv", "--public", "4", "--ledger", "solve.ledger", "--epsilon", "1", "--key", "k")
+    assert dpublish(*words, "--budget", "2", "--out", "s.dpr").code == 0
+    shown = dpublish(*words, "--out", "again.dpr", "--sign-with", "clinic.key")
+    assert shown.code == 0
+    assert "key sign" in shown.out + shown.err
+    assert "key sign" in dpublish(*words, "--out", "third.dpr", "--sign-with", "clinic.key", "--json").document["news"][-1]
 
 
 def test_a_damaged_release_is_not_signed(signed: Path, dpublish: Command) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from dpublish.curator.guard import guarded
 from dpublish.errors import BudgetExceeded, InputError, PrivateSideError, PublishError
+from dpublish.quiet import no_warnings
 
 CANARY = "canary-9d1e"
 
@@ -88,6 +89,29 @@ def test_exit_codes_are_those_of_signals(code: Any, kept: int | None) -> None:
     assert isinstance(found, SystemExit)
     assert found.code == kept
     assert type(found.code) is type(kept)
+
+
+def test_filters_of_a_host_that_comes_and_goes_meanwhile_are_its_own() -> None:
+    """A thread of the host may enter and leave `catch_warnings` while rows are read, in any order."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        before = list(warnings.filters)
+        ours, host = no_warnings(), warnings.catch_warnings()
+        ours.__enter__()  # ours first, the host leaves last
+        host.__enter__()
+        warnings.warn(CANARY, stacklevel=1)
+        ours.__exit__(None, None, None)
+        host.__exit__(None, None, None)
+        assert warnings.filters == before
+        ours, host = no_warnings(), warnings.catch_warnings()
+        host.__enter__()  # the host first, ours leaves last
+        warnings.simplefilter("ignore")
+        ours.__enter__()
+        host.__exit__(None, None, None)
+        ours.__exit__(None, None, None)
+        assert warnings.filters == before
+        with pytest.raises(UserWarning):
+            warnings.warn("seen again", stacklevel=1)
 
 
 def test_foreseen_texts_are_kept_and_only_those() -> None:

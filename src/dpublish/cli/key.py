@@ -12,6 +12,7 @@ import typer
 from dpublish.cli.options import Json, ReleaseFile
 
 if TYPE_CHECKING:
+    from dpublish.releases.base import Release
     from dpublish.releases.bundle.signing_key import SigningKey
 
 PASSPHRASE = "DPUBLISH_SIGNING_PASSPHRASE"
@@ -92,3 +93,13 @@ def _show(key: SigningKey, *, json: bool) -> None:
         screen.write_json(facts)
     else:
         screen.facts([(name.replace("_", " "), value) for name, value in facts.items()])
+
+
+def not_signed(made: Release, key: SigningKey | None, out: Path) -> list[str]:
+    """What to say when a release was to be signed with a key and is not, since it was made before."""
+    if key is None or any(one.public_key == key.public_key for one in made.signatures):
+        return []
+    return [
+        f"It is not signed with the key of {key.describe()}: it was made before, and one request key gives the same bytes. "
+        f"'dpublish key sign {out}' adds the signature."
+    ]

@@ -74,7 +74,7 @@ def release(
     import warnings
 
     from dpublish.cli import screen
-    from dpublish.cli.key import unlocked
+    from dpublish.cli.key import not_signed, unlocked
     from dpublish.curator.gate import Curator
     from dpublish.declare.schema import Schema
     from dpublish.ledger import open_ledger
@@ -95,15 +95,16 @@ def release(
             curator = Curator(source, facts, ledger=account, store=kept, signing_key=signing_key)
             made = curator.publish(mechanism, **amounts, key=key, out=out, overwrite=overwrite, progress=progress)
             left = account.status()
+    unsigned = not_signed(made, signing_key, out)
     if json:
-        screen.write_json({**_document(made, out, left), "news": list(account.news)})
+        screen.write_json({**_document(made, out, left), "news": [*account.news, *unsigned]})
         return
     for line in account.news:
         screen.say(line, style="bold")
     screen.say(f"Released {out}", style="bold green")
     screen.facts(_lines(made, left))
-    if sign_with is not None and not made.signatures:
-        screen.note(f"It is not signed: it was made before, without a key. 'dpublish key sign {out}' signs it.")
+    for line in unsigned:
+        screen.note(line)
     if not made.manifest["publishable"]:
         screen.note("This release was made with fixed noise, for tests. It protects nobody: do not publish it.")
 

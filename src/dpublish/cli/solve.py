@@ -102,7 +102,7 @@ def solve(
     import warnings
 
     from dpublish.cli import screen
-    from dpublish.cli.key import unlocked
+    from dpublish.cli.key import not_signed, unlocked
     from dpublish.cli.release import store_of
     from dpublish.counting.graphs import open_structure
     from dpublish.errors import PrivateSideError, PublishError
@@ -132,9 +132,10 @@ def solve(
             failure = PrivateSideError()
     if failure is not None:
         raise failure
+    unsigned = not_signed(made, signing_key, out)
     if json:
         signatures = [one.facts() for one in made.signatures]
-        said = {"signatures": signatures, "remaining": left.remaining.to_json(), "news": list(account.news)}
+        said = {"signatures": signatures, "remaining": left.remaining.to_json(), "news": [*account.news, *unsigned]}
         screen.write_json({"out": out, **made.to_json(), **said})
         return
     for line in account.news:
@@ -142,6 +143,8 @@ def solve(
     screen.say(f"Released {out}", style="bold green")
     signed = [("signed by", one.describe()) for one in made.signatures]
     screen.facts([*made.summary().items(), *_cutting(names, shape), *signed, ("budget left", left.remaining.describe())])
+    for line in unsigned:
+        screen.note(line)
 
 
 def _cutting(names: Labels, shape: Shape) -> list[tuple[str, str]]:

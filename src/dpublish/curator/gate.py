@@ -64,7 +64,8 @@ class Curator:
     ledger : URL or path of the ledger that is debited, or an open `Ledger`.
     budget : makes the ledger with this cap when there is none (`news` says so); an existing one must agree with it.
     store : folder that keeps every sealed release, so that the same key gives the same bytes again.
-    signing_key : a `SigningKey`, or the path of one without a passphrase; every release is then signed with it.
+    signing_key : a `SigningKey`, or the path of one without a passphrase. What is made is signed with it; what a key bought
+        before is handed out as it is, signed or not: see `release.signatures`.
     """
 
     def __init__(
