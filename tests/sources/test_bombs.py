@@ -15,13 +15,16 @@ import pyarrow.ipc as ipc
 import pyarrow.parquet as pq
 import pytest
 
+from peak_memory import PEAK
+
 MOST = 1 << 30
 """Bytes of memory that the docs promise not to exceed for these files, everything included."""
 
 CELL, ROWS = 1 << 20, 9_000
 
-READ = """
-import resource, sys
+READ = (
+    PEAK
+    + """
 from dpublish.methods.set_partition.transactions import Transactions
 from dpublish.counting.transactions import answer_need
 from dpublish.counting.cells import count_cells
@@ -37,8 +40,9 @@ if kind in ("lists", "items"):
 else:
     schema = Schema.from_toml(head + unit + column)
     found = int(count_cells(open_source(path), schema, schema.domain(["v"]), key=bytes(16)).counts.sum())
-print(found, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+print(found, peak())
 """
+)
 
 
 def bomb(path: Path, rows: int, *, lists: bool = False) -> None:

@@ -20,6 +20,7 @@ from dpublish.errors import InputError, SchemaError
 from dpublish.sources.csv.delimited import DelimitedFile
 from dpublish.sources.sources import open_source
 from dpublish.sources.texts import LONGEST_ROW, LONGEST_TEXT
+from peak_memory import PEAK
 
 SCHEMA = Schema.from_toml("""
 [dataset]
@@ -83,12 +84,12 @@ def test_a_line_of_gigabytes_takes_bounded_time_and_memory(tmp_path: Path) -> No
             file.write(b"z" * (1 << 24))
         file.write(b"\ny,2\n")
     (tmp_path / "s.toml").write_text(SCHEMA.to_toml())
-    read = (
-        "import resource, sys\nfrom dpublish.counting.cells import count_cells\n"
+    read = PEAK + (
+        "from dpublish.counting.cells import count_cells\n"
         "from dpublish.sources.sources import open_source\n"
         "from dpublish.declare.schema import Schema\nschema = Schema.read(sys.argv[2])\n"
         "counts = count_cells(open_source(sys.argv[1]), schema, schema.domain(['a', 'b']), key=bytes(16)).counts\n"
-        "print(int(counts.sum()), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)\n"
+        "print(int(counts.sum()), peak())\n"
     )
     started = time.monotonic()
     run = subprocess.run(
