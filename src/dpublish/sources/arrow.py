@@ -24,7 +24,6 @@ from dpublish.quiet import quiet_native_code
 from dpublish.sources.sources import Source
 from dpublish.sources.texts import (
     LONGEST_ROW,
-    PIECE_BYTES,
     UNREADABLE,
     Weights,
     decoded,
@@ -34,7 +33,8 @@ from dpublish.sources.texts import (
 )
 
 _BATCH_ROWS = 1 << 18
-_FEW_ROWS = 1 << 6
+_FEW_ROWS = 1 << 4
+_READ_BYTES = 1 << 24  # several copies of what is read at once exist for a moment
 _MAGIC = b"ARROW1"
 _SHARED = "DELTA_BYTE_ARRAY"
 
@@ -146,9 +146,9 @@ class ParquetRows(ArrowSource):
             stored = [(path, group.column(leaf)) for leaf, path in self._texts]
             chosen = [path for path, chunk in stored if chunk.has_dictionary_page]
             shared = any(_SHARED in chunk.encodings for _, chunk in stored)
-            fitting = group.num_rows * PIECE_BYTES // max(1, group.total_byte_size)
+            fitting = group.num_rows * _READ_BYTES // max(1, group.total_byte_size)
             rows = _FEW_ROWS if shared else max(_FEW_ROWS, min(_BATCH_ROWS, fitting))
-            if run is None or run.chosen != chosen or run.size + group.total_byte_size > PIECE_BYTES:
+            if run is None or run.chosen != chosen or run.size + group.total_byte_size > _READ_BYTES:
                 if run is not None:
                     yield run
                 run = _Run([], chosen, rows, 0)
