@@ -1,7 +1,8 @@
-"""Runs every benchmark under benchmarks/scale and keeps its figures: `python benchmarks/run.py --out build/bench`.
+"""Runs every benchmark under benchmarks/scale and keeps its figures: `python benchmarks/run.py
+--out build/bench`.
 
-The benchmarks of papers and of peers need data or packages that are not installed by default; each has a page of its own
-beside it that says how to run it.
+The benchmarks of papers and of peers need data or packages that are not installed by default; each
+has a page of its own beside it that says how to run it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ def main() -> int:
         if script.name in HELPERS or (given.only and given.only not in script.name):
             continue
         print(f"== {script.stem}", flush=True)
-        done = subprocess.run([sys.executable, str(script), "--json", str(given.out / f"{script.stem}.json")], check=False)
+        done = subprocess.run(
+            [sys.executable, str(script), "--json", str(given.out / f"{script.stem}.json")],
+            check=False,
+        )
         if done.returncode:
             failed.append(script.stem)
     print(f"figures in {given.out}" + (f"; failed: {', '.join(failed)}" if failed else ""))

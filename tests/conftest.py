@@ -6,24 +6,35 @@ from pathlib import Path
 
 import pytest
 
-# A run of the whole suite that collects fewer tests than this has lost some: a folder not collected, an import guarded away.
+# A run of the whole suite that collects fewer tests than this has lost some: a folder not
+# collected, an import guarded away.
 FLOOR = 4200
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--nightly", action="store_true", help="run the long audits and fault runs too")
+    parser.addoption(
+        "--nightly", action="store_true", help="run the long audits and fault runs too"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    whole_suite = not config.option.keyword and all(Path(arg.split("::")[0]).name == "tests" for arg in config.args)
+    whole_suite = not config.option.keyword and all(
+        Path(arg.split("::")[0]).name == "tests" for arg in config.args
+    )
     if whole_suite and len(items) < FLOOR:
-        raise pytest.UsageError(f"only {len(items)} tests were collected; the suite has at least {FLOOR}")
+        raise pytest.UsageError(
+            f"only {len(items)} tests were collected; the suite has at least {FLOOR}"
+        )
     if not config.getoption("--nightly"):
-        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("nightly")])
+        config.hook.pytest_deselected(
+            items=[item for item in items if item.get_closest_marker("nightly")]
+        )
         items[:] = [item for item in items if item.get_closest_marker("nightly") is None]
 
 
 @pytest.fixture(autouse=True)
-def _state_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def _state_folder(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Keep the ledger anchors of a test out of the home folder."""
     monkeypatch.setenv("DPUBLISH_STATE", str(tmp_path_factory.mktemp("state")))

@@ -44,7 +44,18 @@ nominal_size = 600
 universe = ["bread", "milk", "beer", "wine"]
 """
 NAMES = (
-    *("histogram", "projected", "joined", "generalized", "weighted", "linear", "tree", "plane", "halfspaces", "synthetic"),
+    *(
+        "histogram",
+        "projected",
+        "joined",
+        "generalized",
+        "weighted",
+        "linear",
+        "tree",
+        "plane",
+        "halfspaces",
+        "synthetic",
+    ),
     *("itemsets", "basic", "solution"),
 )
 
@@ -59,7 +70,8 @@ def rows(number: int = ROWS, seed: int = 1) -> pl.DataFrame:
 
 @functools.cache
 def every_kind() -> dict[str, Any]:
-    """Releases by what they are called here, seeded; every kind of release is there at least once."""
+    """Releases by what they are called here, seeded; every kind of release is there at least
+    once."""
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         return {**_tables(folder), **_sets(folder), "solution": _solution(folder)}
@@ -68,7 +80,9 @@ def every_kind() -> dict[str, Any]:
 def _tables(folder: Path) -> dict[str, Any]:
     budget = dp.Budget(epsilon=1000)
     schema = dp.Schema.from_toml(TABLE)
-    curator = dp.Curator(rows(), schema, ledger=folder / "a.ledger", budget=budget, store=folder / "store")
+    curator = dp.Curator(
+        rows(), schema, ledger=folder / "a.ledger", budget=budget, store=folder / "store"
+    )
     methods = {
         "histogram": dp.Histogram(columns=["a", "b", "income"]),
         "projected": dp.ProjectedHistogram(target="b", k=1),
@@ -92,7 +106,9 @@ def _sets(folder: Path) -> dict[str, Any]:
     baskets = pl.DataFrame({"items": [names[one].tolist() for one in held]})
     schema = dp.Schema.from_toml(BASKETS)
     budget = dp.Budget(epsilon=1000)
-    curator = dp.Curator(baskets, schema, ledger=folder / "b.ledger", budget=budget, store=folder / "store-b")
+    curator = dp.Curator(
+        baskets, schema, ledger=folder / "b.ledger", budget=budget, store=folder / "store-b"
+    )
     methods = {"itemsets": dp.SetPartition(), "basic": dp.BasicItemsets()}
     return {name: curator.publish(method, epsilon=4, seed=1) for name, method in methods.items()}
 
@@ -101,5 +117,11 @@ def _solution(folder: Path) -> Any:
     budget = dp.Budget(epsilon=1000)
     edges = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)]
     return dp.optimize.vertex_cover(
-        edges, vertices=4, epsilon=4, seed=1, ledger=folder / "c.ledger", budget=budget, store=folder / "store-c"
+        edges,
+        vertices=4,
+        epsilon=4,
+        seed=1,
+        ledger=folder / "c.ledger",
+        budget=budget,
+        store=folder / "store-c",
     )

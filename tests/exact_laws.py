@@ -1,4 +1,5 @@
-"""What tests and guesses gain between two discrete laws, worked out from the probabilities themselves (Neyman and Pearson)."""
+"""What tests and guesses gain between two discrete laws, worked out from the probabilities
+themselves (Neyman and Pearson)."""
 
 from __future__ import annotations
 
@@ -17,8 +18,12 @@ def right(one: Law, other: Law) -> Any:
 
 
 def power(one: Law, other: Law, alarm: Any) -> Any:
-    """The largest probability under `one` of a randomised test whose probability under `other` is `alarm`."""
-    pairs = sorted(zip(one, other, strict=True), key=lambda pair: -math.inf if pair[1] == 0 else -pair[0] / pair[1])
+    """The largest probability under `one` of a randomised test whose probability under `other` is
+    `alarm`."""
+    pairs = sorted(
+        zip(one, other, strict=True),
+        key=lambda pair: -math.inf if pair[1] == 0 else -pair[0] / pair[1],
+    )
     found, left = alarm * 0, alarm
     for p, q in pairs:
         if q > left:
@@ -28,8 +33,13 @@ def power(one: Law, other: Law, alarm: Any) -> Any:
 
 
 def revealing(one: Law, other: Law, delta: Any) -> tuple[list[Any], list[Any]]:
-    """The two laws, except that with probability delta an extra outcome gives away which one it was."""
-    return [*((1 - delta) * p for p in one), delta, 0], [*((1 - delta) * q for q in other), 0, delta]
+    """The two laws, except that with probability delta an extra outcome gives away which one it
+    was."""
+    return [*((1 - delta) * p for p in one), delta, 0], [
+        *((1 - delta) * q for q in other),
+        0,
+        delta,
+    ]
 
 
 def discrete_gaussian(variance: float, shift: int, reach: int) -> list[float]:
@@ -38,7 +48,10 @@ def discrete_gaussian(variance: float, shift: int, reach: int) -> list[float]:
 
 
 def geometric(ratio: Fraction, shift: int, reach: int) -> list[Fraction]:
-    """The discrete Laplace law with P(k) proportional to ratio^|k|, cut by clamping to -reach .. reach: exact."""
-    inside = {k: (1 - ratio) / (1 + ratio) * ratio ** abs(k - shift) for k in range(-reach + 1, reach)}
+    """The discrete Laplace law with P(k) proportional to ratio^|k|, cut by clamping to -reach ..
+    reach: exact."""
+    inside = {
+        k: (1 - ratio) / (1 + ratio) * ratio ** abs(k - shift) for k in range(-reach + 1, reach)
+    }
     low = ratio ** (reach + shift) / (1 + ratio)
     return [low, *inside.values(), 1 - low - sum(inside.values())]

@@ -1,4 +1,5 @@
-"""Fixtures: both kinds of ledger, for the contract tests and the fault tests. A conftest imports the names it offers."""
+"""Fixtures: both kinds of ledger, for the contract tests and the fault tests. A conftest imports
+the names it offers."""
 
 from __future__ import annotations
 

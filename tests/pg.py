@@ -1,4 +1,5 @@
-"""A real PostgreSQL server for tests: private data folder, Unix socket only, stopped and deleted at the end."""
+"""A real PostgreSQL server for tests: private data folder, Unix socket only, stopped and deleted at
+the end."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ import psycopg
 
 
 def fast_folder(prefix: str) -> Path:
-    """A short path in memory where there is one: kill -9 keeps the page cache, so flushing to a disk would only cost time."""
+    """A short path in memory where there is one: kill -9 keeps the page cache, so flushing to a
+    disk would only cost time."""
     memory = Path("/dev/shm")
     return Path(tempfile.mkdtemp(prefix=prefix, dir=memory if os.access(memory, os.W_OK) else None))
 
@@ -41,7 +43,9 @@ class Postgres:
         return str(self.server.get_uri()).split("host=")[1]
 
     def admin(self, database: str = "postgres") -> psycopg.Connection[tuple[Any, ...]]:
-        return psycopg.connect(host=self.socket_folder, user="postgres", dbname=database, autocommit=True)
+        return psycopg.connect(
+            host=self.socket_folder, user="postgres", dbname=database, autocommit=True
+        )
 
     def fresh_url(self) -> str:
         """Where a new ledger can be made: an empty schema, which costs far less than a database."""
@@ -54,14 +58,17 @@ class Postgres:
         """The name of a new database, empty or a copy of another."""
         name = f"t{os.getpid()}_{next(self._numbers)}"
         with self.admin() as connection:
-            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template or 'template1'}".encode())
+            connection.execute(
+                f"CREATE DATABASE {name} TEMPLATE {template or 'template1'}".encode()
+            )
         return name
 
     def terminate_backends(self) -> int:
         """Cut every ledger connection; how many there were."""
         with self.admin() as connection:
             rows = connection.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'dpublish-ledger'"
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = "
+                "'dpublish-ledger'"
             ).fetchall()
         return len(rows)
 

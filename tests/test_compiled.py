@@ -44,8 +44,12 @@ def run(folder: Path, before: str = "") -> list[int]:
     if not source.exists():
         source.write_text(KERNEL)
     words = [sys.executable, "-B", "-c", RUN.format(folder=str(folder), before=before)]
-    place = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}  # beside the source
-    done = subprocess.run(words, env=place, capture_output=True, text=True, timeout=120, check=False)
+    place = {
+        name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"
+    }  # beside the source
+    done = subprocess.run(
+        words, env=place, capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stderr
     found: list[int] = json.loads(done.stdout)
     return found
@@ -56,7 +60,9 @@ def test_a_kernel_is_compiled_once_and_found_again(tmp_path: Path) -> None:
     assert run(tmp_path) == [42, 1]
 
 
-@pytest.mark.parametrize("before", [NO_FOLDER, FULL_DISK], ids=["no folder can be written", "the disk is full"])
+@pytest.mark.parametrize(
+    "before", [NO_FOLDER, FULL_DISK], ids=["no folder can be written", "the disk is full"]
+)
 def test_what_cannot_be_kept_is_compiled_for_once(tmp_path: Path, before: str) -> None:
     assert run(tmp_path, before) == [42, 0]
 
@@ -70,5 +76,9 @@ def test_a_file_that_is_damaged_is_not_trusted(tmp_path: Path) -> None:
 
 def test_all_kernels_are_compiled_here() -> None:
     package = Path(__file__).parents[1] / "src" / "dpublish"
-    direct = [path for path in package.rglob("*.py") if "from numba import njit" in path.read_text(encoding="utf-8")]
+    direct = [
+        path
+        for path in package.rglob("*.py")
+        if "from numba import njit" in path.read_text(encoding="utf-8")
+    ]
     assert direct == []

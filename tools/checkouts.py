@@ -14,7 +14,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def source_of(revision: str) -> Path:
-    """A folder with the sources of a commit. It stays in `build`, so that what numba compiled for it is found again."""
+    """A folder with the sources of a commit. It stays in `build`, so that what numba compiled for
+    it is found again."""
     commit = _git("rev-parse", "--short=12", "--verify", f"{revision}^{{commit}}").decode().strip()
     folder = ROOT / "build" / "commits" / commit
     if not folder.exists():
@@ -26,8 +27,11 @@ def source_of(revision: str) -> Path:
     return folder
 
 
-def command_with(source: Path, script: str | Path, arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """A command and its environment that run a script with the package of `source`, whatever is installed."""
+def command_with(
+    source: Path, script: str | Path, arguments: Sequence[str]
+) -> tuple[list[str], dict[str, str]]:
+    """A command and its environment that run a script with the package of `source`, whatever is
+    installed."""
     package = (source / "src").resolve()
     if not (package / "dpublish" / "__init__.py").is_file():
         raise SystemExit(f"'{source}' is no checkout of dpublish: it has no src/dpublish.")

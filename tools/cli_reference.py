@@ -48,17 +48,31 @@ def reference() -> str:
 
 
 def _sections(command: Any, path: str) -> list[str]:
-    """One section a command, built from its parameters: typer's own help text changes from version to version."""
-    shown = [param for param in command.params if not getattr(param, "hidden", False) and param.name not in SKIPPED]
+    """One section a command, built from its parameters: typer's own help text changes from version
+    to version."""
+    shown = [
+        param
+        for param in command.params
+        if not getattr(param, "hidden", False) and param.name not in SKIPPED
+    ]
     arguments = [param for param in shown if param.param_type_name == "argument"]
     options = [param for param in shown if param.param_type_name == "option"]
     children = getattr(command, "commands", {})
-    words = [path, *(["[OPTIONS]"] if options else []), *(["COMMAND ..."] if children else map(_argument_word, arguments))]
-    out = [f"\n## `{path}`\n\n```text\n{' '.join(words)}\n```\n\n{_paragraphs(command.help or '')}\n"]
+    words = [
+        path,
+        *(["[OPTIONS]"] if options else []),
+        *(["COMMAND ..."] if children else map(_argument_word, arguments)),
+    ]
+    out = [
+        f"\n## `{path}`\n\n```text\n{' '.join(words)}\n```\n\n{_paragraphs(command.help or '')}\n"
+    ]
     rows = [(f"`{param.metavar.strip('[].')}`", param.help) for param in arguments]
     rows += [(_option_word(param), _option_help(param)) for param in options]
     if rows:
-        out.append("\n| | |\n| --- | --- |\n" + "".join(f"| {name} | {_cell(text)} |\n" for name, text in rows))
+        out.append(
+            "\n| | |\n| --- | --- |\n"
+            + "".join(f"| {name} | {_cell(text)} |\n" for name, text in rows)
+        )
     for name, child in children.items():
         out += _sections(child, f"{path} {name}")
     return out

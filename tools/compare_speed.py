@@ -2,10 +2,11 @@
 
     python tools/compare_speed.py --before REV [--only joined] [--runs 7]
 
-One process for each state of the code stays up and does the same work in turns (`speed_runs.py`), after one run that is not
-counted: a release of each main method, solvers, sessions, queries, SQL, reports, and the start of `dpublish --help` and
-`dpublish query`. Printed are the medians and their ratio. What is above the bar is measured again with three times as many
-runs before it is believed. Ends with 1 when something stays above.
+One process for each state of the code stays up and does the same work in turns (`speed_runs.py`),
+after one run that is not counted: a release of each main method, solvers, sessions, queries, SQL,
+reports, and the start of `dpublish --help` and `dpublish query`. Printed are the medians and their
+ratio. What is above the bar is measured again with three times as many runs before it is believed.
+Ends with 1 when something stays above.
 """
 
 from __future__ import annotations
@@ -30,7 +31,12 @@ class Side:
         self._folder = tempfile.TemporaryDirectory()
         command, environment = command_with(source, RUNS, [])
         self._process = subprocess.Popen(
-            command, env=environment, cwd=self._folder.name, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            command,
+            env=environment,
+            cwd=self._folder.name,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         self.names = self._line().split("\t")
 
@@ -49,7 +55,12 @@ class Side:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self._process.stdin is not None:
             self._process.stdin.close()
         self._process.wait()
@@ -66,12 +77,28 @@ def medians(before: Side, after: Side, name: str, runs: int) -> tuple[float, flo
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--before", metavar="REV", required=True, help="the commit to compare with")
-    parser.add_argument("--source", metavar="DIR", type=Path, default=ROOT, help="the checkout to run; this one when left out")
-    parser.add_argument("--only", metavar="WORD", action="append", default=[], help="only work with this word; repeatable")
+    parser.add_argument(
+        "--source",
+        metavar="DIR",
+        type=Path,
+        default=ROOT,
+        help="the checkout to run; this one when left out",
+    )
+    parser.add_argument(
+        "--only",
+        metavar="WORD",
+        action="append",
+        default=[],
+        help="only work with this word; repeatable",
+    )
     parser.add_argument("--runs", type=int, default=7)
-    parser.add_argument("--bar", type=float, default=1.05, help="the largest ratio that counts as no slower")
+    parser.add_argument(
+        "--bar", type=float, default=1.05, help="the largest ratio that counts as no slower"
+    )
     given = parser.parse_args()
     slower = []
     with Side(source_of(given.before)) as before, Side(given.source) as after:
@@ -84,7 +111,11 @@ def main() -> None:
             if new > given.bar * old:
                 old, new = medians(before, after, name, 3 * given.runs)
             slower += [name] if new > given.bar * old else []
-            print(f"{name:32} {old:9.4f} {new:9.4f} {new / old:6.3f}{' slower' if new > given.bar * old else ''}", flush=True)
+            print(
+                f"{name:32} {old:9.4f} {new:9.4f} "
+                f"{new / old:6.3f}{' slower' if new > given.bar * old else ''}",
+                flush=True,
+            )
     raise SystemExit(1 if slower else 0)
 
 

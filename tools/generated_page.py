@@ -1,4 +1,5 @@
-"""A page of the docs that a program writes: put it down with --write, or see with --check whether it is current."""
+"""A page of the docs that a program writes: put it down with --write, or see with --check whether
+it is current."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""Make a folder of golden files: small releases of every kind, ledgers, a session and a wallet, and what they answer today.
+"""Make a folder of golden files: small releases of every kind, ledgers, a session and a wallet, and
+what they answer today.
 
     python tools/golden.py tests/golden/NAME
 
-A golden folder is never made again: it stands for what people have from that day on. `tests/golden` opens all of them.
+A golden folder is never made again: it stands for what people have from that day on. `tests/golden`
+opens all of them.
 """
 
 from __future__ import annotations
@@ -69,7 +71,9 @@ def main() -> None:
     for lock in [*folder.rglob("*.lock"), folder / "session" / "lock"]:
         lock.unlink()
     # a line per question keeps the file small, and readable where it differs
-    text = re.sub(r'(?<=[}\]]), (?=\{"(?:release|file|session|wallet)")', ",\n", json.dumps(expected))
+    text = re.sub(
+        r'(?<=[}\]]), (?=\{"(?:release|file|session|wallet)")', ",\n", json.dumps(expected)
+    )
     (folder / "expected.json").write_text(text + "\n", encoding="utf-8")
 
 
@@ -104,10 +108,15 @@ def _questions(case: Case) -> list[list[str]]:
 
 
 def _answered(folder: Path, name: str, words: list[str]) -> dict[str, Any]:
-    """One question and what the command line says to it, as JSON, asked from inside the golden folder."""
+    """One question and what the command line says to it, as JSON, asked from inside the golden
+    folder."""
     verb, *rest = words
     with contextlib.chdir(folder):
-        return {"release": name, "words": words, "says": document(verb, f"releases/{name}", *rest, "--json")}
+        return {
+            "release": name,
+            "words": words,
+            "says": document(verb, f"releases/{name}", *rest, "--json"),
+        }
 
 
 def make_session(folder: Path) -> dict[str, Any]:
@@ -127,25 +136,41 @@ def make_session(folder: Path) -> dict[str, Any]:
 
 
 def make_ledgers(folder: Path) -> list[dict[str, Any]]:
-    """Ledgers of both currencies, one file with two names, and one that went on from an older copy."""
+    """Ledgers of both currencies, one file with two names, and one that went on from an older
+    copy."""
     import dpublish as dp
 
     folder.mkdir()
     kept = []
     one_row = {"neighbours": "add-remove-one", "unit": "one row", "method": "histogram"}
-    people = {"neighbours": "replace-one", "unit": "one value of 'who', at most 2 rows", "unit_column": "who"}
+    people = {
+        "neighbours": "replace-one",
+        "unit": "one value of 'who', at most 2 rows",
+        "unit_column": "who",
+    }
 
     def keep(file: str, name: str = "default") -> None:
         with dp.open_ledger(folder / file, name=name) as ledger:
             history = [entry.to_json() for entry in ledger.history()]
-            kept.append({"file": file, "name": name, "status": ledger.status().to_json(), "history": history})
+            kept.append(
+                {
+                    "file": file,
+                    "name": name,
+                    "status": ledger.status().to_json(),
+                    "history": history,
+                }
+            )
 
-    with dp.open_ledger(folder / "approximate.ledger", budget=dp.Budget(epsilon=3, delta="1e-5"), create=True) as ledger:
+    with dp.open_ledger(
+        folder / "approximate.ledger", budget=dp.Budget(epsilon=3, delta="1e-5"), create=True
+    ) as ledger:
         ledger.debit("first", dp.Cost.pure("1/2"), one_row)
         ledger.seal("first", sha256="a" * 64, size=100, location="first.dpr")
         ledger.debit("second", dp.Cost.approximate("1/3", "1e-6"), one_row)
         ledger.debit("third", dp.Cost.zcdp("1/100"), one_row)
-    with dp.open_ledger(folder / "approximate.ledger", name="other", budget=dp.Budget(epsilon="1/2"), create=True) as ledger:
+    with dp.open_ledger(
+        folder / "approximate.ledger", name="other", budget=dp.Budget(epsilon="1/2"), create=True
+    ) as ledger:
         ledger.debit("first", dp.Cost.pure("1/8"), people)
     keep("approximate.ledger")
     keep("approximate.ledger", "other")

@@ -36,7 +36,8 @@ def reference() -> str:
             HEAD,
             "\n# Releases: `curator.publish(method, epsilon=...)`, `dpublish release --method`\n",
             *map(_section, releases),
-            "\n# Online: `curator.answer_online(method, epsilon=...)`, `dpublish online open --method`\n",
+            "\n# Online: `curator.answer_online(method, epsilon=...)`, `dpublish online open "
+            "--method`\n",
             *map(_section, desks),
             "\n# Decisions: `dp.optimize`, `dpublish solve`\n",
             *map(_section, solvers),
@@ -46,7 +47,10 @@ def reference() -> str:
 
 def _section(method: MethodHelp) -> str:
     lines = "".join(f"- *{heading}:* {text}\n" for heading, text in method.lines.items())
-    rows = "".join(f"| `{s.name}` | {_code(s.default)} | {s.text.replace('|', chr(92) + '|')} |\n" for s in method.settings)
+    rows = "".join(
+        f"| `{s.name}` | {_code(s.default)} | {s.text.replace('|', chr(92) + '|')} |\n"
+        for s in method.settings
+    )
     table = f"\n| setting | when left out | meaning |\n| --- | --- | --- |\n{rows}" if rows else ""
     return f"\n## `{method.name}` (`{method.class_name}`)\n\n{method.summary}\n\n{lines}{table}"
 

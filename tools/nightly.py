@@ -1,8 +1,10 @@
-"""Everything that is ever tested, in parts: the everyday suite, then the long audits, fuzzing, fault runs and laws.
+"""Everything that is ever tested, in parts: the everyday suite, then the long audits, fuzzing,
+fault runs and laws.
 
-`make nightly` runs all parts, one after the other, each on two processes. A part that fails, or that is ended because it
-hangs, does not keep the next from running. At the end a table says how many tests each part ran and what time it took; the exit
-code is 1 when any part failed or any test that can be collected was in no part. Names of parts may be given to run those only.
+`make nightly` runs all parts, one after the other, each on two processes. A part that fails, or
+that is ended because it hangs, does not keep the next from running. At the end a table says how
+many tests each part ran and what time it took; the exit code is 1 when any part failed or any test
+that can be collected was in no part. Names of parts may be given to run those only.
 """
 
 from __future__ import annotations
@@ -34,7 +36,12 @@ NIGHTLY = {
         f"{TRIALS}::test_an_order_with_hardly_any_hallucinated_edges_is_found",
         f"{TRIALS}::test_a_randomiser_that_tells_the_truth_half_of_the_time_is_found",
     ],
-    "tables": ["tests/fuzz/test_inputs.py", "tests/sources", "tests/declare/test_encode.py", "tests/declare/test_schema.py"],
+    "tables": [
+        "tests/fuzz/test_inputs.py",
+        "tests/sources",
+        "tests/declare/test_encode.py",
+        "tests/declare/test_schema.py",
+    ],
     "fuzz": [f"tests/fuzz/test_{what}.py" for what in ("bundles", "kinds", "plans", "queries")],
     "faults": ["tests/fault"],
 }
@@ -50,7 +57,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a part. `cpu` is what its processes used, children that they waited for included."""
+    """What became of a part. `cpu` is what its processes used, children that they waited for
+    included."""
 
     name: str
     tests: int
@@ -66,7 +74,9 @@ class Outcome:
 
 def parts() -> list[Part]:
     """The everyday suite, the families above, and every nightly test that is in none of them."""
-    families = [Part(name, ("--nightly", "-m", "nightly", *places)) for name, places in NIGHTLY.items()]
+    families = [
+        Part(name, ("--nightly", "-m", "nightly", *places)) for name, places in NIGHTLY.items()
+    ]
     elsewhere = [f"--deselect={place}" for places in NIGHTLY.values() for place in places]
     return [
         Part("suite", ("-m", "not nightly")),
@@ -75,13 +85,24 @@ def parts() -> list[Part]:
     ]
 
 
-def run(part: Part, reports: Path = REPORTS, *, processes: int = 2, hangs: float = HANGS) -> Outcome:
+def run(
+    part: Part, reports: Path = REPORTS, *, processes: int = 2, hangs: float = HANGS
+) -> Outcome:
     """Run one part; its output is shown as it comes."""
     reports.mkdir(parents=True, exist_ok=True)
     report = reports / f"{part.name}.xml"
     report.unlink(missing_ok=True)
     print(f"\n== {part.name}", flush=True)
-    command = [sys.executable, "-m", "pytest", "-n", str(processes), "--dist", "worksteal", f"--junitxml={report}"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-n",
+        str(processes),
+        "--dist",
+        "worksteal",
+        f"--junitxml={report}",
+    ]
     start, used = time.monotonic(), _cpu()
     child = subprocess.Popen([*command, *part.arguments], cwd=ROOT, start_new_session=True)
     try:
@@ -100,15 +121,28 @@ def run(part: Part, reports: Path = REPORTS, *, processes: int = 2, hangs: float
 def collected() -> int:
     """How many tests there are."""
     command = [sys.executable, "-m", "pytest", "--nightly", "--collect-only", "-q"]
-    lines = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.splitlines()
+    lines = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.splitlines()
     # one line a file: its path and how many tests it has
-    return sum(int(number) for path, _, number in (line.rpartition(": ") for line in lines) if path.endswith(".py"))
+    return sum(
+        int(number)
+        for path, _, number in (line.rpartition(": ") for line in lines)
+        if path.endswith(".py")
+    )
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
     lines = [f"{'part':<10}{'tests':>8}{'failed':>8}{'wall min':>10}{'CPU min':>10}  "]
     tests, failed = sum(one.tests for one in outcomes), sum(one.failed for one in outcomes)
-    total = Outcome("together", tests, failed, sum(one.wall for one in outcomes), sum(one.cpu for one in outcomes), 0)
+    total = Outcome(
+        "together",
+        tests,
+        failed,
+        sum(one.wall for one in outcomes),
+        sum(one.cpu for one in outcomes),
+        0,
+    )
     for one in (*outcomes, total):
         word = "" if one is total else "passed" if one.passed else "FAILED"
         figures = f"{one.tests:>8,}{one.failed:>8,}{one.wall / 60:>10.1f}{one.cpu / 60:>10.1f}"
@@ -118,8 +152,15 @@ def table(outcomes: Sequence[Outcome]) -> str:
 
 def main(arguments: Iterable[str] | None = None) -> int:
     every = {part.name: part for part in parts()}
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"one or more of {', '.join(every)}; all when none is given")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "parts",
+        nargs="*",
+        metavar="PART",
+        help=f"one or more of {', '.join(every)}; all when none is given",
+    )
     wanted = parser.parse_args(None if arguments is None else list(arguments)).parts
     if unknown := [name for name in wanted if name not in every]:
         parser.error(f"there is no part {unknown[0]!r}; there are {', '.join(every)}")
@@ -138,7 +179,9 @@ def _counts(report: Path) -> tuple[int, int]:
         return 0, 0
     suites = list(ET.parse(report).getroot().iter("testsuite"))
     tests = sum(int(suite.get("tests", 0)) for suite in suites)
-    return tests, sum(int(suite.get(kind, 0)) for suite in suites for kind in ("failures", "errors"))
+    return tests, sum(
+        int(suite.get(kind, 0)) for suite in suites for kind in ("failures", "errors")
+    )
 
 
 def _cpu() -> float:

@@ -1,7 +1,8 @@
 """Draw the pictures of the tutorials, with the tutorials' own code: python tools/pictures.py
 
-Each page is run as a reader would run it, in an empty folder with the made-up stand-in for the Adult table, and the figures
-that it saves are copied to docs/images. Data and noise have fixed seeds, so that a picture changes only when something does.
+Each page is run as a reader would run it, in an empty folder with the made-up stand-in for the
+Adult table, and the figures that it saves are copied to docs/images. Data and noise have fixed
+seeds, so that a picture changes only when something does.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ PICTURES = {
     "tutorial.md": {"education.png": "histogram.png"},
     "tutorial-joined.md": {"structure.png": "joined-structure.png", "age.png": "joined-age.png"},
     "tutorial-weights.md": {"ill.png": "weights.png"},
-    "tutorial-baskets.md": {"items.png": "baskets-items.png", "itemsets.png": "baskets-itemsets.png"},
+    "tutorial-baskets.md": {
+        "items.png": "baskets-items.png",
+        "itemsets.png": "baskets-itemsets.png",
+    },
     "tutorial-intervals.md": {"journeys.png": "intervals.png"},
 }
 """Which files a page saves, and what they are called in docs/images."""

@@ -1,10 +1,12 @@
-"""Names that covered code leans on, found by reading the source: what a proof file may have forgotten to cover.
+"""Names that covered code leans on, found by reading the source: what a proof file may have
+forgotten to cover.
 
-A proof covers a function by its hash. When the function calls a helper, an edit of the helper changes what the function does
-and leaves the hash alone, so helpers have to be covered too. This walks the syntax trees: from each covered function, class or
-constant to the names it uses, in its own module and through imports from the packages that privacy rests on. Annotations are
-left out, since they do nothing when the program runs. What an object's method does is not followed through a variable: it is
-covered with its class, which is reached where it is made or named.
+A proof covers a function by its hash. When the function calls a helper, an edit of the helper
+changes what the function does and leaves the hash alone, so helpers have to be covered too. This
+walks the syntax trees: from each covered function, class or constant to the names it uses, in its
+own module and through imports from the packages that privacy rests on. Annotations are left out,
+since they do nothing when the program runs. What an object's method does is not followed through a
+variable: it is covered with its class, which is reached where it is made or named.
 """
 
 from __future__ import annotations
@@ -67,7 +69,9 @@ def _module(tree: ast.Module) -> Module:
             for alias in node.names:
                 module.imported[alias.asname or alias.name] = (node.module, alias.name)
         elif isinstance(node, ast.Import):
-            module.whole.update({alias.asname or alias.name: alias.name for alias in node.names if alias.asname})
+            module.whole.update(
+                {alias.asname or alias.name: alias.name for alias in node.names if alias.asname}
+            )
     for statement in tree.body:
         for name in defined_names(statement):
             module.defined.setdefault(name, statement)
@@ -109,12 +113,17 @@ class _Uses(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         # the first argument of cast() is an annotation in other clothes
         cast = isinstance(node.func, ast.Name) and node.func.id == "cast"
-        for part in (node.func, *(node.args[1:] if cast else node.args), *(word.value for word in node.keywords)):
+        for part in (
+            node.func,
+            *(node.args[1:] if cast else node.args),
+            *(word.value for word in node.keywords),
+        ):
             self.visit(part)
 
 
 def uses(modules: dict[str, Module], dotted: str) -> set[str]:
-    """The full names that the code of `dotted` uses and that are defined in its module or in one of the packages."""
+    """The full names that the code of `dotted` uses and that are defined in its module or in one of
+    the packages."""
     home, name = locate(modules, dotted)
     visitor = _Uses()
     visitor.visit(modules[home].defined[name])
@@ -163,10 +172,13 @@ def _module_named(modules: dict[str, Module], home: str, name: str) -> str | Non
     return None
 
 
-def uncovered(modules: dict[str, Module], covered: Iterable[str], exempt: Iterable[str] = ()) -> dict[str, set[str]]:
+def uncovered(
+    modules: dict[str, Module], covered: Iterable[str], exempt: Iterable[str] = ()
+) -> dict[str, set[str]]:
     """Names that covered code uses and no proof covers, each with the covered names that use it.
 
-    A name that some proof covers in part (one method of a class) counts as reached and covered only by the whole.
+    A name that some proof covers in part (one method of a class) counts as reached and covered only
+    by the whole.
     """
     held, spared = set(covered), set(exempt)
     missing: dict[str, set[str]] = defaultdict(set)
@@ -183,7 +195,11 @@ def subclasses(modules: dict[str, Module], root: str) -> set[str]:
     for home, module in modules.items():
         for name, node in module.defined.items():
             if isinstance(node, ast.ClassDef):
-                bases = {_resolve(modules, home, base.id) for base in node.bases if isinstance(base, ast.Name)}
+                bases = {
+                    _resolve(modules, home, base.id)
+                    for base in node.bases
+                    if isinstance(base, ast.Name)
+                }
                 parents[f"{home}.{name}"] = {base for base in bases if base is not None}
     found: set[str] = set()
     while new := {name for name, bases in parents.items() if bases & (found | {root})} - found:

@@ -1,12 +1,14 @@
 """Proof files and the code they cover.
 
-A proof file `<name>.proof.md` ends with lines `Covers: <dotted name> sha256:<hash>`. The hash is taken over the normalised
-source of the function, class or constant (its syntax tree without docstrings), so comments and layout may change freely,
-while an edit of the code asks for the proof to be read again. Statements of the module that do something with the name, such as
-registering it somewhere, are hashed with it. `make proofs` rewrites the hashes.
+A proof file `<name>.proof.md` ends with lines `Covers: <dotted name> sha256:<hash>`. The hash is
+taken over the normalised source of the function, class or constant (its syntax tree without
+docstrings), so comments and layout may change freely, while an edit of the code asks for the proof
+to be read again. Statements of the module that do something with the name, such as registering it
+somewhere, are hashed with it. `make proofs` rewrites the hashes.
 
-A move or a rename is no edit. `--renamed MAP.json --before REV` rewrites a hash only if the code of that revision, with the map
-applied, is the code of today: {"modules": {old: new}, "names": {old: new}}, dotted names of modules, and identifiers.
+A move or a rename is no edit. `--renamed MAP.json --before REV` rewrites a hash only if the code of
+that revision, with the map applied, is the code of today: {"modules": {old: new}, "names": {old:
+new}}, dotted names of modules, and identifiers.
 """
 
 from __future__ import annotations
@@ -53,12 +55,14 @@ def hash_of(dotted: str) -> str:
 
 
 def normalised_source(dotted: str) -> str:
-    """The syntax tree of a function, class, method or module constant given by its full dotted name, docstrings left out."""
+    """The syntax tree of a function, class, method or module constant given by its full dotted
+    name, docstrings left out."""
     return "".join(ast.dump(part) for part in covered_code(dotted, _on_disk))
 
 
 def covered_code(dotted: str, read: Callable[[str], str | None]) -> list[ast.AST]:
-    """The covered statements, docstrings left out; `read` gives the text of a module, or None where there is no such module."""
+    """The covered statements, docstrings left out; `read` gives the text of a module, or None where
+    there is no such module."""
     parts = dotted.split(".")
     for cut in range(len(parts) - 1, 0, -1):
         text = read("/".join(parts[:cut]) + ".py")
@@ -78,7 +82,13 @@ def _on_disk(path: str) -> str | None:
 
 def _at_revision(revision: str) -> Callable[[str], str | None]:
     def read(path: str) -> str | None:
-        done = subprocess.run(["git", "show", f"{revision}:src/{path}"], cwd=ROOT, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["git", "show", f"{revision}:src/{path}"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         return done.stdout if done.returncode == 0 else None
 
     return read
@@ -99,7 +109,8 @@ class Renaming:
         return ".".join(self.names.get(part, part) for part in parts)
 
     def before(self, dotted: str, read: Callable[[str], str | None]) -> str | None:
-        """The code that is called `dotted` today, as it was, with the map applied; None if it was not there."""
+        """The code that is called `dotted` today, as it was, with the map applied; None if it was
+        not there."""
         back = {new: old for old, new in self.modules.items()}
         names = {new: old for old, new in self.names.items()}
         was = Renaming(back, names).dotted(dotted)
@@ -110,14 +121,17 @@ class Renaming:
 
 
 def _plain_imports(tree: ast.AST, renaming: Renaming) -> ast.AST:
-    """The tree with the map applied, and each import written as `import whole.name as bound`, however it was spelled."""
+    """The tree with the map applied, and each import written as `import whole.name as bound`,
+    however it was spelled."""
 
     class Apply(ast.NodeTransformer):
         def visit_ImportFrom(self, node: ast.ImportFrom) -> list[ast.stmt]:
             found = []
             for alias in node.names:
                 bound = renaming.names.get(alias.asname or alias.name, alias.asname or alias.name)
-                found.append(ast.Import([ast.alias(renaming.dotted(f"{node.module}.{alias.name}"), bound)]))
+                found.append(
+                    ast.Import([ast.alias(renaming.dotted(f"{node.module}.{alias.name}"), bound)])
+                )
             return found
 
         def generic_visit(self, node: ast.AST) -> ast.AST:
@@ -125,21 +139,40 @@ def _plain_imports(tree: ast.AST, renaming: Renaming) -> ast.AST:
                 value = getattr(node, field, None)
                 if isinstance(value, str):
                     setattr(node, field, renaming.names.get(value, value))
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("dpublish."):
+            if (
+                isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                and node.value.startswith("dpublish.")
+            ):
                 module, _, attribute = node.value.partition(":")
                 node.value = renaming.dotted(module) + (f":{attribute}" if attribute else "")
             super().generic_visit(node)
-            for field in ("body", "orelse"):  # a sorter of imports puts moved modules elsewhere in their block
+            for field in (
+                "body",
+                "orelse",
+            ):  # a sorter of imports puts moved modules elsewhere in their block
                 if isinstance(block := getattr(node, field, None), list):
-                    runs = itertools.groupby(block, key=lambda statement: isinstance(statement, ast.Import))
-                    setattr(node, field, [s for imports, run in runs for s in (sorted(run, key=ast.dump) if imports else run)])
+                    runs = itertools.groupby(
+                        block, key=lambda statement: isinstance(statement, ast.Import)
+                    )
+                    setattr(
+                        node,
+                        field,
+                        [
+                            s
+                            for imports, run in runs
+                            for s in (sorted(run, key=ast.dump) if imports else run)
+                        ],
+                    )
             return node
 
     return Apply().visit(tree)
 
 
 def only_renamed(dotted: str, renaming: Renaming, revision: str) -> bool:
-    today = "".join(ast.dump(_plain_imports(part, Renaming({}, {}))) for part in covered_code(dotted, _on_disk))
+    today = "".join(
+        ast.dump(_plain_imports(part, Renaming({}, {}))) for part in covered_code(dotted, _on_disk)
+    )
     return renaming.before(dotted, _at_revision(revision)) == today
 
 
@@ -151,7 +184,11 @@ def defined_names(statement: ast.AST) -> list[str]:
         targets = statement.targets
     else:
         targets = [statement.target] if isinstance(statement, ast.AnnAssign) else []
-    parts = [part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])]
+    parts = [
+        part
+        for target in targets
+        for part in (target.elts if isinstance(target, ast.Tuple) else [target])
+    ]
     return [part.id for part in parts if isinstance(part, ast.Name)]
 
 
@@ -165,12 +202,19 @@ def _child(node: ast.AST, name: str, dotted: str) -> ast.AST:
 def _mentions(tree: ast.Module, name: str) -> list[ast.stmt]:
     """Statements that run when the module is loaded, define nothing, and use the name."""
     loose = [statement for statement in tree.body if not defined_names(statement)]
-    return [statement for statement in loose if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(statement))]
+    return [
+        statement
+        for statement in loose
+        if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(statement))
+    ]
 
 
 def _without_docstrings(node: ast.AST) -> ast.AST:
     for child in ast.walk(node):
-        if isinstance(child, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef) and ast.get_docstring(child) is not None:
+        if (
+            isinstance(child, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef)
+            and ast.get_docstring(child) is not None
+        ):
             child.body = child.body[1:] or [ast.Pass()]
     return node
 
@@ -178,10 +222,20 @@ def _without_docstrings(node: ast.AST) -> ast.AST:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="rewrite stale hashes")
-    parser.add_argument("--renamed", type=Path, help="a map of renames: rewrite hashes of code that only changed its names")
-    parser.add_argument("--before", default="HEAD", help="with --renamed: the revision that the hashes were written for")
+    parser.add_argument(
+        "--renamed",
+        type=Path,
+        help="a map of renames: rewrite hashes of code that only changed its names",
+    )
+    parser.add_argument(
+        "--before",
+        default="HEAD",
+        help="with --renamed: the revision that the hashes were written for",
+    )
     asked = parser.parse_args()
-    renaming = Renaming(**json.loads(asked.renamed.read_text(encoding="utf-8"))) if asked.renamed else None
+    renaming = (
+        Renaming(**json.loads(asked.renamed.read_text(encoding="utf-8"))) if asked.renamed else None
+    )
     stale = refused = 0
     for proof in proof_files():
         text = proof.read_text(encoding="utf-8")
@@ -189,11 +243,16 @@ def main() -> int:
             if cover.actual != cover.recorded:
                 if renaming is not None and not only_renamed(cover.name, renaming, asked.before):
                     refused += 1
-                    print(f"{proof.relative_to(ROOT)}: {cover.name} is other code than it was: read the proof again")
+                    print(
+                        f"{proof.relative_to(ROOT)}: {cover.name} is other code than it was: read "
+                        f"the proof again"
+                    )
                     continue
                 stale += 1
                 print(f"{proof.relative_to(ROOT)}: {cover.name}")
-                line = re.compile(rf"^(Covers:\s+`?{re.escape(cover.name)}`?\s+sha256:)\w+", re.MULTILINE)
+                line = re.compile(
+                    rf"^(Covers:\s+`?{re.escape(cover.name)}`?\s+sha256:)\w+", re.MULTILINE
+                )
                 text = line.sub(rf"\g<1>{cover.actual}", text)
         if asked.write or renaming is not None:
             proof.write_text(text, encoding="utf-8")

@@ -1,10 +1,11 @@
-"""Make every release of `release_cases` with seeded noise, and write down all that can be seen of it, one file per part.
+"""Make every release of `release_cases` with seeded noise, and write down all that can be seen of
+it, one file per part.
 
     python tools/release_texts.py FOLDER [CASE ...]
 
-What is random or a date by design (receipt, time, key, versions, hashes of code) is replaced by a constant word. Everything
-else, to the last byte of a table, is a function of the code. It is run by `compare_releases.py` with whichever `dpublish` is
-first on the path.
+What is random or a date by design (receipt, time, key, versions, hashes of code) is replaced by a
+constant word. Everything else, to the last byte of a table, is a function of the code. It is run by
+`compare_releases.py` with whichever `dpublish` is first on the path.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from release_cases import SURVEY, Case, Session, Solver, cases, sessions, solver
 
 SEED = 7
 VOLATILE = ("receipt", "created", "versions", "code", "session", "private_digest")
-"""Fields of a manifest or of a session that change from run to run, or with every edit of the code."""
+"""Fields of a manifest or of a session that change from run to run, or with every edit of the
+code."""
 
 
 def main() -> None:
@@ -57,7 +59,10 @@ def every_case() -> Iterator[tuple[str, Callable[[Path], dict[str, str]]]]:
     for solver in solvers():
         yield f"solve {solver.name}", lambda folder, solver=solver: solver_parts(solver, folder)
     for session in sessions():
-        yield f"online {session.name}", lambda folder, session=session: session_parts(session, folder)
+        yield (
+            f"online {session.name}",
+            lambda folder, session=session: session_parts(session, folder),
+        )
     yield "local survey", survey_parts
 
 
@@ -79,13 +84,20 @@ def _published(case: Case, folder: Path, schema: Path) -> dict[str, str]:
     parts = {
         **seen_of(release, file),
         "query": command("query", file, *case.asked),
-        "query-json": "".join(command("query", file, one, "--level", "0.9", "--json") for one in case.asked),
+        "query-json": "".join(
+            command("query", file, one, "--level", "0.9", "--json") for one in case.asked
+        ),
         "query-wrong": command("query", file, "nothing = 'here'"),
         "by": command("query", file, "--by", case.by),
-        "sql": "".join(command("sql", file, text) + command("sql", file, text, "--level", "0.9") for text in case.sql),
+        "sql": "".join(
+            command("sql", file, text) + command("sql", file, text, "--level", "0.9")
+            for text in case.sql
+        ),
     }
     if hasattr(release, "predict"):
-        parts["predict"] = command("predict", file, "guests.csv", "--out", str(folder / "guests.csv"))
+        parts["predict"] = command(
+            "predict", file, "guests.csv", "--out", str(folder / "guests.csv")
+        )
         parts["predictions"] = (folder / "guests.csv").read_text()
     return scrubbed(parts, release.manifest, folder)
 
@@ -93,7 +105,13 @@ def _published(case: Case, folder: Path, schema: Path) -> dict[str, str]:
 def publish(case: Case, folder: Path, schema: Path) -> Any:
     import dpublish as dp
 
-    curator = dp.Curator(case.table, schema, ledger=folder / "paid.ledger", budget=budget_of(case.cost), store=folder / "store")
+    curator = dp.Curator(
+        case.table,
+        schema,
+        ledger=folder / "paid.ledger",
+        budget=budget_of(case.cost),
+        store=folder / "store",
+    )
     return curator.publish(case.mechanism(), **case.cost, seed=SEED, key="one")
 
 
@@ -122,8 +140,14 @@ def solve_case(solver: Solver, folder: Path) -> Any:
     public = dict(solver.public)
     if "metric" in public:
         public["metric"] = dp.optimize.Metric.euclidean(public["metric"])
-    paid = {"ledger": folder / "paid.ledger", "budget": budget_of(solver.cost), "store": folder / "store"}
-    return getattr(dp.optimize, solver.problem)(solver.rows, **public, **solver.cost, **paid, seed=SEED, key="one")
+    paid = {
+        "ledger": folder / "paid.ledger",
+        "budget": budget_of(solver.cost),
+        "store": folder / "store",
+    }
+    return getattr(dp.optimize, solver.problem)(
+        solver.rows, **public, **solver.cost, **paid, seed=SEED, key="one"
+    )
 
 
 def session_parts(session: Session, folder: Path) -> dict[str, str]:
@@ -132,10 +156,15 @@ def session_parts(session: Session, folder: Path) -> dict[str, str]:
 
     def talk() -> dict[str, str]:
         opened = open_session(session, folder)
-        lines = [json.dumps(opened.ask(asked, key=f"question {n}").to_json()) for n, asked in enumerate(session.questions)]
+        lines = [
+            json.dumps(opened.ask(asked, key=f"question {n}").to_json())
+            for n, asked in enumerate(session.questions)
+        ]
         words = ["online", "status", str(folder / "desk")]
         parts = {
-            "header": canonical({key: value for key, value in opened.header.items() if key not in VOLATILE}),
+            "header": canonical(
+                {key: value for key, value in opened.header.items() if key not in VOLATILE}
+            ),
             "answers": "\n".join(lines),
             "transcript": canonical([answer.to_json() for answer in opened.transcript()]),
             "status": command(*words) + command(*words, "--json"),
@@ -152,7 +181,13 @@ def open_session(session: Session, folder: Path) -> Any:
     name = "".join(part.capitalize() for part in session.method.split("-"))
     schema = dp.Schema.from_toml(session.schema)
     cost = {"epsilon": "16"}
-    curator = dp.Curator(session.table, schema, ledger=folder / "paid.ledger", budget=budget_of(cost), store=folder / "store")
+    curator = dp.Curator(
+        session.table,
+        schema,
+        ledger=folder / "paid.ledger",
+        budget=budget_of(cost),
+        store=folder / "store",
+    )
     mechanism = getattr(dp, name)(**session.settings)
     return curator.answer_online(mechanism, **cost, key="one", folder=folder / "desk", seed=SEED)
 
@@ -168,7 +203,10 @@ def survey_parts(folder: Path) -> dict[str, str]:
     answers = [{**row, "likes": row["b"]} for row in rows]
     read = dp.local.Survey.read(survey)
     reports = read.randomize(answers, coins=Coins())
-    lines = [",".join(("survey", *read.questions)), *(",".join((read.digest, *report)) for report in reports)]
+    lines = [
+        ",".join(("survey", *read.questions)),
+        *(",".join((read.digest, *report)) for report in reports),
+    ]
     (folder / "reports.csv").write_text("\n".join(lines) + "\n")
     words = ["local", "aggregate", str(folder / "reports.csv"), "--survey", str(survey)]
     return {
@@ -195,12 +233,16 @@ def seen_of(release: Any, file: str) -> dict[str, str]:
     page = f"{file}.html"
     return {
         # `files` holds the hash of every table, so equal manifests mean equal bytes
-        "manifest": canonical({key: value for key, value in release.manifest.items() if key not in VOLATILE}),
+        "manifest": canonical(
+            {key: value for key, value in release.manifest.items() if key not in VOLATILE}
+        ),
         "show": command("show", file),
         "verify": command("verify", file),
         "report": command("report", file, "--out", page) + _text(page),
         "export": command("export", file, "--out", f"{file}.csv") + _text(f"{file}.csv"),
-        "export-synthetic": command("export", file, "--synthetic", "--number", "5", "--out", f"{file}.syn.csv")
+        "export-synthetic": command(
+            "export", file, "--synthetic", "--number", "5", "--out", f"{file}.syn.csv"
+        )
         if not hasattr(release, "sample")
         else canonical(failing_is_told(lambda: {"rows": release.sample(20, seed=SEED).to_dicts()})),
     }
@@ -225,14 +267,22 @@ def command(*words: str) -> str:
 def document(*words: str) -> Any:
     """The JSON document that a command writes, or its error."""
     out, err, code = run(*words)
-    return json.loads(out if code == 0 else err) if (out if code == 0 else err).lstrip().startswith("{") else err
+    return (
+        json.loads(out if code == 0 else err)
+        if (out if code == 0 else err).lstrip().startswith("{")
+        else err
+    )
 
 
 def run(*words: str) -> tuple[str, str, object]:
     """Standard output, standard error and exit code of one command."""
     out, err = io.StringIO(), io.StringIO()
     code: object = 0
-    with mock.patch.object(sys, "argv", ["dpublish", *words]), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with (
+        mock.patch.object(sys, "argv", ["dpublish", *words]),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
         try:
             runpy.run_module("dpublish", run_name="__main__")
         except SystemExit as leaving:
@@ -248,7 +298,10 @@ def scrubbed(parts: Mapping[str, str], manifest: Mapping[str, Any], folder: Path
     """Parts without what a run cannot repeat: who paid, when, and where."""
     receipt = manifest["receipt"]
     words = {str(receipt[name]): f"<{name}>" for name in ("ledger_id", "head_hash")}
-    words |= {str(manifest.get("created", receipt.get("created"))): "<created>", str(folder.absolute()): "<folder>"}
+    words |= {
+        str(manifest.get("created", receipt.get("created"))): "<created>",
+        str(folder.absolute()): "<folder>",
+    }
     made = folder / "made.dpr"
     if made.exists():
         words[hashlib.sha256(made.read_bytes()).hexdigest()] = "<release sha256>"

@@ -23,14 +23,22 @@ EDGES = [(a, b) for a, b in itertools.combinations(range(60), 2) if (a * 7 + b *
 PLACES = [(x * 3 % 17, x * 5 % 23) for x in range(60)]
 NEAR = {"epsilon": "4", "delta": "1e-6"}
 STARTS = {"start: --help": ["--help"], "start: query": ["query", "histogram.dpr", "a = 'x'"]}
-QUESTIONS = ("a = 'x' and b = 'yes'", "income >= 300 and a = 'y'", "income between 100 and 700", "grade >= 'middle'")
+QUESTIONS = (
+    "a = 'x' and b = 'yes'",
+    "income >= 300 and a = 'y'",
+    "income between 100 and 700",
+    "grade >= 'middle'",
+)
 
 
 def releases() -> list[Case]:
     """One of each main method."""
     text, goal = people("add-remove-one", rows=ROWS), people("replace-one", target="b", rows=ROWS)
     few = {"columns": ["a", "b", "grade", "income"]}
-    several, sets = people("replace-one", per_unit=2, rows=ROWS), baskets("add-remove-one", rows=ROWS)
+    several, sets = (
+        people("replace-one", per_unit=2, rows=ROWS),
+        baskets("add-remove-one", rows=ROWS),
+    )
     return [
         Case("histogram", "histogram", text, "people.csv", few),
         Case("histogram units", "histogram", several, "visits.csv", few),
@@ -39,8 +47,16 @@ def releases() -> list[Case]:
         Case("joined", "joined-histograms", goal, "people.csv"),
         Case("joined delta", "joined-histograms", goal, "people.csv", {"rounds": 2}, NEAR),
         Case("generalized", "generalized-table", goal, "people.csv"),
-        Case("weights", "importance-weights", text, "people.csv", {**few, "public": "volunteers.csv"}),
-        Case("weights output", "importance-weights", text, "people.csv", {"public": "volunteers.csv", "variant": "output"}),
+        Case(
+            "weights", "importance-weights", text, "people.csv", {**few, "public": "volunteers.csv"}
+        ),
+        Case(
+            "weights output",
+            "importance-weights",
+            text,
+            "people.csv",
+            {"public": "volunteers.csv", "variant": "output"},
+        ),
         Case("classifier", "private-classifier", text, "people.csv", {"target": "b"}),
         Case("set partition", "set-partition", sets, "baskets.csv", {"separator": " "}),
         Case("basic itemsets", "basic-itemsets", sets, "baskets.csv", {"separator": " "}),
@@ -48,7 +64,13 @@ def releases() -> list[Case]:
         Case("plane", "interval-tree", text, "people.csv", {"columns": ["income", "height"]}),
         Case("halfspaces", "halfspaces", text, "people.csv", {"columns": ["income", "height"]}),
         Case("mwem", "multiplicative-weights", text, "people.csv", few),
-        Case("net", "net", bits("replace-one", rows=ROWS), "bits.csv", {"queries": "marginals:1", "points": 12}),
+        Case(
+            "net",
+            "net",
+            bits("replace-one", rows=ROWS),
+            "bits.csv",
+            {"queries": "marginals:1", "points": 12},
+        ),
     ]
 
 
@@ -59,7 +81,12 @@ def problems() -> list[Solver]:
         Solver("k-median", "k_median", sites, {"k": 4, "metric": PLACES}),
         Solver("vertex-cover", "vertex_cover", EDGES, {"vertices": 60}),
         Solver("set-cover", "set_cover", ["e0", "e3"], {"sets": SUBSETS, "rule": "greedy"}, NEAR),
-        Solver("public-projects", "public_projects", [[n % 40, n % 7] for n in range(2000)], {"k": 8, "resources": 40}),
+        Solver(
+            "public-projects",
+            "public_projects",
+            [[n % 40, n % 7] for n in range(2000)],
+            {"k": 8, "resources": 40},
+        ),
     ]
 
 
@@ -93,7 +120,9 @@ def release(case: Case, folder: Path) -> Any:
 def start(words: list[str]) -> None:
     """A whole command, from the start of Python to its end."""
     opened("histogram")
-    subprocess.run([sys.executable, "-m", "dpublish", *words], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, "-m", "dpublish", *words], check=True, stdout=subprocess.DEVNULL
+    )
 
 
 def talk(session: Session, folder: Path) -> None:
@@ -124,7 +153,9 @@ def ask(kind: str) -> None:
 
 def select(kind: str) -> None:
     for _ in range(5):
-        opened(kind).sql("select a, grade, count(*), avg(income) from release where b = 'yes' group by a, grade")
+        opened(kind).sql(
+            "select a, grade, count(*), avg(income) from release where b = 'yes' group by a, grade"
+        )
 
 
 def report(kind: str, folder: Path) -> None:

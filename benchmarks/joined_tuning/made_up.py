@@ -1,7 +1,9 @@
-"""Tables with known structure for tuning joined histograms, so that figures on real tables stay honest.
+"""Tables with known structure for tuning joined histograms, so that figures on real tables stay
+honest.
 
-Random Bayesian networks (two or three parents a column), chains through hidden classes (mixtures), and grids of numbers with
-smooth dependence; columns of 2 to 40 levels, some skewed, some ordered, and a target of two labels.
+Random Bayesian networks (two or three parents a column), chains through hidden classes (mixtures),
+and grids of numbers with smooth dependence; columns of 2 to 40 levels, some skewed, some ordered,
+and a target of two labels.
 """
 
 from __future__ import annotations
@@ -29,13 +31,16 @@ class MadeUp:
 
 
 def network(seed: int, *, rows: int, columns: int, parents: int) -> MadeUp:
-    """Every column is a noisy function of up to `parents` earlier ones; how strongly differs from column to column."""
+    """Every column is a noisy function of up to `parents` earlier ones; how strongly differs from
+    column to column."""
     rng = np.random.default_rng([1, seed])
     levels, ordered = _kinds(rng, columns)
     codes = np.zeros((rows, columns), dtype=np.int64)
     places = np.zeros((rows, columns))  # where a code lies within its column, 0 to 1
     for column in range(columns):
-        above = rng.choice(column, size=min(column, int(rng.integers(1, parents + 1))), replace=False)
+        above = rng.choice(
+            column, size=min(column, int(rng.integers(1, parents + 1))), replace=False
+        )
         drift = np.zeros(rows)
         for i, one in enumerate(above):
             if ordered[one]:
@@ -47,7 +52,10 @@ def network(seed: int, *, rows: int, columns: int, parents: int) -> MadeUp:
                 before = above[i - 1]
                 drift += rng.uniform(0, 1) * effect * np.where(places[:, before] > 0.5, 1.0, -1.0)
         codes[:, column] = _codes_of(
-            rng, drift + rng.normal(scale=rng.uniform(0.4, 1.5), size=rows), levels[column], ordered[column]
+            rng,
+            drift + rng.normal(scale=rng.uniform(0.4, 1.5), size=rows),
+            levels[column],
+            ordered[column],
         )
         places[:, column] = codes[:, column] / max(1, levels[column] - 1)
     return MadeUp(f"network-{parents}-{seed}", tuple(levels), tuple(ordered), codes)
@@ -61,7 +69,9 @@ def mixture(seed: int, *, rows: int, columns: int, classes: int) -> MadeUp:
     codes = np.zeros((rows, columns), dtype=np.int64)
     for column in range(columns):
         centre = rng.normal(scale=rng.uniform(0.3, 1.5), size=classes)
-        codes[:, column] = _codes_of(rng, centre[hidden] + rng.normal(size=rows), levels[column], ordered[column])
+        codes[:, column] = _codes_of(
+            rng, centre[hidden] + rng.normal(size=rows), levels[column], ordered[column]
+        )
     return MadeUp(f"mixture-{classes}-{seed}", tuple(levels), tuple(ordered), codes)
 
 
@@ -83,14 +93,23 @@ def _kinds(rng: np.random.Generator, columns: int) -> tuple[list[int], list[bool
     return levels, ordered
 
 
-def _codes_of(rng: np.random.Generator, drift: NDArray[np.float64], levels: int, ordered: bool) -> Codes:
+def _codes_of(
+    rng: np.random.Generator, drift: NDArray[np.float64], levels: int, ordered: bool
+) -> Codes:
     """A hidden number cut into levels of uneven size; levels of unordered columns are shuffled."""
-    shares = np.sort(rng.dirichlet(np.full(levels, rng.choice([0.3, 1.0, 5.0]))))[::-1] if not ordered else None
+    shares = (
+        np.sort(rng.dirichlet(np.full(levels, rng.choice([0.3, 1.0, 5.0]))))[::-1]
+        if not ordered
+        else None
+    )
     if shares is None:
-        # numbers pile up as real ones do: evenly cut in range, with a long tail for half of the columns
+        # numbers pile up as real ones do: evenly cut in range, with a long tail for half of the
+        # columns
         value = np.exp(drift / 1.5) if rng.random() < 0.5 else drift
         low, high = np.quantile(value, [0.001, 0.999])
-        return np.clip((value - low) / max(1e-9, high - low) * levels, 0, levels - 1).astype(np.int64)
+        return np.clip((value - low) / max(1e-9, high - low) * levels, 0, levels - 1).astype(
+            np.int64
+        )
     cuts = np.quantile(drift, np.cumsum(rng.permutation(shares))[:-1])
     codes = np.searchsorted(cuts, drift)
     return rng.permutation(levels)[codes].astype(np.int64)

@@ -1,10 +1,11 @@
 """Measures settings of joined histograms on made-up tables (made_up.py).
 
-    python benchmarks/joined_tuning/tune.py --epsilon 1 --epsilon 3 --set rounds=0 --set rounds=2 --out tuning.jsonl
+    python benchmarks/joined_tuning/tune.py --epsilon 1 --epsilon 3 --set rounds=0 --set rounds=2
+    --out tuning.jsonl
 
-Each --set is one setting to compare (name=value, several with commas; module.NAME=value changes a constant). Figures: total
-variation of all two-way marginals and of 60 three-way ones, seconds of CPU time, and the room that a table has (see
-`round_count` in joined_histograms.py).
+Each --set is one setting to compare (name=value, several with commas; module.NAME=value changes a
+constant). Figures: total variation of all two-way marginals and of 60 three-way ones, seconds of
+CPU time, and the room that a table has (see `round_count` in joined_histograms.py).
 """
 
 from __future__ import annotations
@@ -23,14 +24,25 @@ from made_up import Codes, MadeUp, all_tables
 
 
 def schema_of(table: MadeUp) -> str:
-    lines = ["[dataset]", f'name = "{table.name}"', 'neighbours = "add-remove-one"', f'target = "{table.columns[-1]}"']
+    lines = [
+        "[dataset]",
+        f'name = "{table.name}"',
+        'neighbours = "add-remove-one"',
+        f'target = "{table.columns[-1]}"',
+    ]
     for name, count, ordered in zip(table.columns, table.levels, table.ordered, strict=True):
-        lines += [f"[columns.{name}]", f'kind = "{"ordinal" if ordered else "categorical"}"', 'outside = "drop"']
+        lines += [
+            f"[columns.{name}]",
+            f'kind = "{"ordinal" if ordered else "categorical"}"',
+            'outside = "drop"',
+        ]
         lines.append(f"levels = [{', '.join(str(code) for code in range(count))}]")
     return "\n".join(lines) + "\n"
 
 
-def publish(table: MadeUp, epsilon: str, seed: int, settings: dict[str, Any], *, pure: bool) -> tuple[Codes, dict[str, Any]]:
+def publish(
+    table: MadeUp, epsilon: str, seed: int, settings: dict[str, Any], *, pure: bool
+) -> tuple[Codes, dict[str, Any]]:
     """The mechanism and the reader, without files."""
     import dpublish as dp
     from dpublish.methods.joined_histograms.mechanism import budget_law
@@ -45,15 +57,27 @@ def publish(table: MadeUp, epsilon: str, seed: int, settings: dict[str, Any], *,
     plan = method.plan(dp.Schema.from_toml(schema_of(table)), cost)
     assert plan.domain is not None
     start = time.process_time()
-    content = method.run(SeededNoise(seed), [table.codes[:, i] for i in range(len(table.levels))], plan)
-    measured = read_measured(plan.domain, content.facts, content.tables)
-    model = fit_model(measured.columns, measured.tables, target=measured.target, total=measured.total)
-    codes = np.stack(model.sample_codes(len(table.codes), np.random.default_rng(seed)), axis=1)
-    deviation = BudgetSplit(budget_law(plan.facts), Fraction(plan.facts["amount"]), plan.schema.relation).deviation(
-        Fraction(plan.facts["pair_share"]) / max(1, len(table.levels) - 2)
+    content = method.run(
+        SeededNoise(seed), [table.codes[:, i] for i in range(len(table.levels))], plan
     )
-    room = len(table.codes) / (float(Fraction(plan.parameters["cell_deviations"])) * deviation) / table.levels[-1]
-    return codes, {"cpu": round(time.process_time() - start, 2), "room": round(room), "tables": content.facts["rounds"]}
+    measured = read_measured(plan.domain, content.facts, content.tables)
+    model = fit_model(
+        measured.columns, measured.tables, target=measured.target, total=measured.total
+    )
+    codes = np.stack(model.sample_codes(len(table.codes), np.random.default_rng(seed)), axis=1)
+    deviation = BudgetSplit(
+        budget_law(plan.facts), Fraction(plan.facts["amount"]), plan.schema.relation
+    ).deviation(Fraction(plan.facts["pair_share"]) / max(1, len(table.levels) - 2))
+    room = (
+        len(table.codes)
+        / (float(Fraction(plan.parameters["cell_deviations"])) * deviation)
+        / table.levels[-1]
+    )
+    return codes, {
+        "cpu": round(time.process_time() - start, 2),
+        "room": round(room),
+        "tables": content.facts["rounds"],
+    }
 
 
 def variation(table: MadeUp, codes: Codes, columns: tuple[int, ...]) -> float:
@@ -71,7 +95,11 @@ def measure(table: MadeUp, codes: Codes) -> dict[str, float]:
     every = list(itertools.combinations(columns, 3))
     some = np.random.default_rng(7).choice(len(every), size=min(60, len(every)), replace=False)
     triples = [variation(table, codes, every[i]) for i in some]
-    return {"tv2": float(np.mean(pairs)), "tv2_worst": float(np.max(pairs)), "tv3": float(np.mean(triples))}
+    return {
+        "tv2": float(np.mean(pairs)),
+        "tv2_worst": float(np.max(pairs)),
+        "tv3": float(np.mean(triples)),
+    }
 
 
 def parsed(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -91,7 +119,11 @@ def main() -> None:
     parser.add_argument("--set", action="append", dest="settings")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--tables", type=int, default=0, help="seed of the made-up tables")
-    parser.add_argument("--approximate", action="store_true", help="epsilon with delta = 1e-9 instead of pure epsilon")
+    parser.add_argument(
+        "--approximate",
+        action="store_true",
+        help="epsilon with delta = 1e-9 instead of pure epsilon",
+    )
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     for epsilon in given.epsilon or ["1"]:
@@ -105,7 +137,9 @@ def main() -> None:
             lines = []
             for table in all_tables(given.tables):
                 for seed in range(given.seeds):
-                    codes, facts = publish(table, epsilon, seed, settings, pure=not given.approximate)
+                    codes, facts = publish(
+                        table, epsilon, seed, settings, pure=not given.approximate
+                    )
                     line = {
                         "table": table.name,
                         "epsilon": epsilon,
@@ -119,10 +153,22 @@ def main() -> None:
                         with given.out.open("a") as file:
                             file.write(json.dumps(line) + "\n")
             for name, value in before.items():
-                setattr(importlib.import_module("dpublish." + name.rpartition(".")[0]), name.rpartition(".")[2], value)
-            means = {key: round(float(np.mean([line[key] for line in lines])), 4) for key in ("tv2", "tv3", "tv2_worst", "cpu")}
+                setattr(
+                    importlib.import_module("dpublish." + name.rpartition(".")[0]),
+                    name.rpartition(".")[2],
+                    value,
+                )
+            means = {
+                key: round(float(np.mean([line[key] for line in lines])), 4)
+                for key in ("tv2", "tv3", "tv2_worst", "cpu")
+            }
             print(
-                epsilon, text, means, [round(line["tv2"], 4) for line in lines], [line["tables"] for line in lines], flush=True
+                epsilon,
+                text,
+                means,
+                [round(line["tv2"], 4) for line in lines],
+                [line["tables"] for line in lines],
+                flush=True,
             )
 
 

@@ -1,9 +1,11 @@
-"""How fast rows become an exact sparse histogram, beside what others take for the same answer in the same run.
+"""How fast rows become an exact sparse histogram, beside what others take for the same answer in
+the same run.
 
     python benchmarks/scale/histogram_counts.py --rows 10000000 --columns 15 --json counts.json
 
-Prints, and writes as JSON: the time to read the same bytes once (the floor), dpublish, polars and duckdb in memory; the time
-and the peak memory from file to counts in a process of its own; time against rows, and against the size of the domain.
+Prints, and writes as JSON: the time to read the same bytes once (the floor), dpublish, polars and
+duckdb in memory; the time and the peak memory from file to counts in a process of its own; time
+against rows, and against the size of the domain.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ def schema_for(shape: list[int]) -> tuple[Schema, Domain]:
 
 
 def best(action: Callable[[], Any], *, repeats: int) -> tuple[float, float]:
-    """The least wall time, and the least processor time of all threads, of a few repeats after one to warm up.
+    """The least wall time, and the least processor time of all threads, of a few repeats after one
+    to warm up.
 
     The machine may be shared: wall time then suffers from others, processor time hardly.
     """
@@ -72,19 +75,24 @@ def count(data: object, shape: list[int]) -> Any:
 
 
 def from_file(path: Path, shape: list[int]) -> dict[str, float]:
-    """Time and peak memory of a fresh process that goes from the file to counts, compiled code already cached."""
+    """Time and peak memory of a fresh process that goes from the file to counts, compiled code
+    already cached."""
     command = [sys.executable, __file__, "--child", str(path), "--shape", ",".join(map(str, shape))]
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return dict(json.loads(out))
 
 
 def child(path: str, shape: list[int]) -> None:
-    count(pl.DataFrame({f"c{i}": pl.Series([0], dtype=pl.UInt8) for i in range(len(shape))}), shape)  # loads compiled code
+    count(
+        pl.DataFrame({f"c{i}": pl.Series([0], dtype=pl.UInt8) for i in range(len(shape))}), shape
+    )  # loads compiled code
     before = peak_mb()
     wall, work = time.perf_counter(), time.process_time()
     counts = count(path, shape)
     out = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - work}
-    print(json.dumps({**out, "peak_mb": peak_mb(), "start_mb": before, "occupied": counts.cells.size}))
+    print(
+        json.dumps({**out, "peak_mb": peak_mb(), "start_mb": before, "occupied": counts.cells.size})
+    )
 
 
 def peak_mb() -> float:
@@ -95,8 +103,13 @@ def peak_mb() -> float:
 
 def compare(path: Path, shape: list[int], *, peers: bool) -> dict[str, Any]:
     frame = pl.read_parquet(path).rechunk()
-    words = [column.to_numpy()[: len(column) // 8 * 8].view(np.uint64) for column in frame.get_columns()]
-    out: dict[str, Any] = {"rows": frame.height, "domain_bits": round(math.log2(math.prod(shape)), 2)}
+    words = [
+        column.to_numpy()[: len(column) // 8 * 8].view(np.uint64) for column in frame.get_columns()
+    ]
+    out: dict[str, Any] = {
+        "rows": frame.height,
+        "domain_bits": round(math.log2(math.prod(shape)), 2),
+    }
     note(out, "read_floor", best(lambda: [word.sum() for word in words], repeats=5))
     note(out, "dpublish", best(lambda: count(frame, shape), repeats=5))
     counts = count(frame, shape)
@@ -115,7 +128,9 @@ def compare(path: Path, shape: list[int], *, peers: bool) -> dict[str, Any]:
         for peer in ("polars", "duckdb"):
             if f"{peer}_seconds" in out:
                 out[f"times_faster_than_{peer}"] = out[f"{peer}_seconds"] / out["dpublish_seconds"]
-                out[f"times_less_cpu_than_{peer}"] = out[f"{peer}_cpu_seconds"] / out["dpublish_cpu_seconds"]
+                out[f"times_less_cpu_than_{peer}"] = (
+                    out[f"{peer}_cpu_seconds"] / out["dpublish_cpu_seconds"]
+                )
     return out
 
 
@@ -129,7 +144,10 @@ def duckdb_times(frame: pl.DataFrame) -> tuple[float, float] | None:
     connection.register("source_rows", table)
     connection.execute("CREATE TABLE data AS SELECT * FROM source_rows")
     names = ", ".join(frame.columns)
-    query = f"CREATE OR REPLACE TABLE answer AS SELECT {names}, count(*) AS n FROM data GROUP BY {names}"
+    query = (
+        f"CREATE OR REPLACE TABLE answer AS SELECT {names}, count(*) AS n FROM data GROUP BY "
+        f"{names}"
+    )
     return best(lambda: connection.execute(query), repeats=2)
 
 
@@ -145,7 +163,11 @@ def main() -> None:
     if given.child:
         child(given.child, [int(part) for part in given.shape.split(",")])
         return
-    report: dict[str, Any] = {"cpus": os.cpu_count(), "load": os.getloadavg()[0], "polars": pl.__version__}
+    report: dict[str, Any] = {
+        "cpus": os.cpu_count(),
+        "load": os.getloadavg()[0],
+        "polars": pl.__version__,
+    }
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder) / "table.parquet"
         shape = write_table(table, rows=given.rows, columns=given.columns, bits=40)
@@ -160,7 +182,9 @@ def main() -> None:
         report["by_domain"] = []
         for bits in (20, 40, 60):
             write_table(table, rows=given.rows, columns=given.columns, bits=bits)
-            report["by_domain"].append(compare(table, cardinalities(given.columns, bits), peers=False))
+            report["by_domain"].append(
+                compare(table, cardinalities(given.columns, bits), peers=False)
+            )
     print(json.dumps(report, indent=2))
     if given.json:
         given.json.write_text(json.dumps(report, indent=2) + "\n")

@@ -2,8 +2,9 @@
 
     python benchmarks/scale/interval_tree.py [--rows 10000000] [--queries 100000] [--json FILE]
 
-Times are those of one process: the whole release from a data frame in memory (plan, debit, read, sort, cut, count, seal), its
-parts, and the queries with error bars. The load of the machine is written beside them.
+Times are those of one process: the whole release from a data frame in memory (plan, debit, read,
+sort, cut, count, seal), its parts, and the queries with error bars. The load of the machine is
+written beside them.
 """
 
 from __future__ import annotations
@@ -37,12 +38,17 @@ def timed(rows: int, queries: int, tree: str) -> dict[str, Any]:
     frame = pl.DataFrame({"x": values})
     with tempfile.TemporaryDirectory() as folder:
         curator = dp.Curator(
-            frame, dp.Schema.from_toml(SCHEMA), ledger=Path(folder) / "ledger.db", budget=dp.Budget(epsilon=1000)
+            frame,
+            dp.Schema.from_toml(SCHEMA),
+            ledger=Path(folder) / "ledger.db",
+            budget=dp.Budget(epsilon=1000),
         )
         steps: list[tuple[str, float]] = []
         began, worked = time.perf_counter(), time.process_time()
         release: Any = curator.publish(
-            dp.IntervalTree(tree=tree), epsilon=1, progress=lambda step: steps.append((step, time.perf_counter()))
+            dp.IntervalTree(tree=tree),
+            epsilon=1,
+            progress=lambda step: steps.append((step, time.perf_counter())),
         )
         released, processor = time.perf_counter() - began, time.process_time() - worked
     ends = np.sort(rng.integers(0, 2**30, (queries, 2)), axis=1).astype(np.float64)
@@ -50,7 +56,9 @@ def timed(rows: int, queries: int, tree: str) -> dict[str, Any]:
     answers = release.ranges(ends[:, 0], ends[:, 1])
     asked = time.perf_counter() - start
     ordered = np.sort(values)
-    truth = np.searchsorted(ordered, ends[:, 1], side="right") - np.searchsorted(ordered, ends[:, 0])
+    truth = np.searchsorted(ordered, ends[:, 1], side="right") - np.searchsorted(
+        ordered, ends[:, 0]
+    )
     return {
         "tree": tree,
         "rows": rows,
@@ -65,7 +73,9 @@ def timed(rows: int, queries: int, tree: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--queries", type=int, default=100_000)
     parser.add_argument("--json", type=Path)
@@ -75,8 +85,10 @@ def main() -> None:
     for result in found["results"]:
         print(
             f"{result['tree']}: {result['rows']:,} points in {result['release_seconds']:.2f} s "
-            f"({result['release_processor_seconds']:.2f} s of processor), {result['boxes']:,} boxes; "
-            f"{result['queries']:,} ranges in {result['query_seconds']:.2f} s, mean error {result['mean_error_rows']:.1f} rows "
+            f"({result['release_processor_seconds']:.2f} s of processor), {result['boxes']:,} "
+            f"boxes; "
+            f"{result['queries']:,} ranges in {result['query_seconds']:.2f} s, mean error "
+            f"{result['mean_error_rows']:.1f} rows "
             f"(load {found['load']:.1f})"
         )
     if args.json:

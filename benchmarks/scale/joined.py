@@ -2,7 +2,8 @@
 
     python benchmarks/scale/joined.py --json build/bench/joined.json
 
-Tables are made up (skewed and correlated codes): rows x 15 columns for several numbers of rows, and 100,000 rows x 100 columns.
+Tables are made up (skewed and correlated codes): rows x 15 columns for several numbers of rows, and
+100,000 rows x 100 columns.
 """
 
 from __future__ import annotations
@@ -24,7 +25,13 @@ from make_table import write_table
 def write_schema(path: Path, shape: list[int]) -> None:
     lines = ["[dataset]", 'name = "scale"', 'neighbours = "add-remove-one"', 'target = "c7"']
     for i, levels in enumerate(shape):
-        lines += [f"[columns.c{i}]", 'kind = "integer"', "lower = 0", f"upper = {levels - 1}", f"bins = {levels}"]
+        lines += [
+            f"[columns.c{i}]",
+            'kind = "integer"',
+            "lower = 0",
+            f"upper = {levels - 1}",
+            f"bins = {levels}",
+        ]
     path.write_text("\n".join(lines) + "\n")
 
 
@@ -45,10 +52,22 @@ def release(folder: Path, *, rows: int, columns: int, bits: int, run: int) -> di
     shape = write_table(table, rows=rows, columns=columns, bits=bits)
     write_schema(schema, shape)
     command = [
-        str(Path(sys.executable).with_name("dpublish")), "release", str(table), "--schema", str(schema),
-        "--method", "joined-histograms", "--epsilon", "1", "--ledger", f"sqlite:///{folder / 'bench.ledger'}",
-        "--budget", "1000", "--out", str(folder / f"release-{run}.dpr"),
-    ]  # fmt: skip
+        str(Path(sys.executable).with_name("dpublish")),
+        "release",
+        str(table),
+        "--schema",
+        str(schema),
+        "--method",
+        "joined-histograms",
+        "--epsilon",
+        "1",
+        "--ledger",
+        f"sqlite:///{folder / 'bench.ledger'}",
+        "--budget",
+        "1000",
+        "--out",
+        str(folder / f"release-{run}.dpr"),
+    ]
     return {
         "rows": rows,
         "columns": columns,

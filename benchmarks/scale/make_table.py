@@ -32,13 +32,16 @@ def cardinalities(columns: int, bits: int) -> list[int]:
 
 
 def chunk(rows: int, shape: list[int], generator: np.random.Generator) -> pl.DataFrame:
-    """Each row belongs to one of many classes of Zipf-like size; two cells in three are the usual ones of its class."""
+    """Each row belongs to one of many classes of Zipf-like size; two cells in three are the usual
+    ones of its class."""
     kind = _zipf(_CLASSES, 1.1)[generator.integers(0, 1 << 16, rows, dtype=np.uint16)]
     columns = {}
     for i, cardinality in enumerate(shape):
         usual = (np.arange(_CLASSES) * (2 * i + 3) // 7 % cardinality).astype(np.uint8)
         free = _zipf(cardinality, 1.2)[generator.integers(0, 1 << 16, rows, dtype=np.uint16)]
-        columns[f"c{i}"] = np.where(generator.integers(0, 3, rows, dtype=np.uint8) > 0, usual[kind], free)
+        columns[f"c{i}"] = np.where(
+            generator.integers(0, 3, rows, dtype=np.uint8) > 0, usual[kind], free
+        )
     return pl.DataFrame(columns)
 
 
@@ -71,8 +74,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
-    shape = write_table(given.out, rows=given.rows, columns=given.columns, bits=given.bits, seed=given.seed)
-    print(f"{given.out}: {given.rows} rows, cardinalities {shape}, domain 2^{math.log2(math.prod(shape)):.1f}")
+    shape = write_table(
+        given.out, rows=given.rows, columns=given.columns, bits=given.bits, seed=given.seed
+    )
+    print(
+        f"{given.out}: {given.rows} rows, cardinalities {shape}, domain "
+        f"2^{math.log2(math.prod(shape)):.1f}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""How long an online query takes: hit-and-run over 1,024 cells with 50 hard answers, and a whole durable query on disk.
+"""How long an online query takes: hit-and-run over 1,024 cells with 50 hard answers, and a whole
+durable query on disk.
 
     python benchmarks/scale/online.py --json online.json
 
-Wall and processor time are both given: the machine may be shared. The goal is an answer in under 50 ms.
+Wall and processor time are both given: the machine may be shared. The goal is an answer in under 50
+ms.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from dpublish.privacy.cost import Cost
 
 CELLS, HARD, ROWS = 1024, 50, 1_000_000
 SCHEMA = (
-    f'[dataset]\nname = "bench"\nsize = {ROWS}\n[columns.v]\nkind = "integer"\nlower = 0\nupper = {CELLS - 2}\n'
+    f'[dataset]\nname = "bench"\nsize = {ROWS}\n[columns.v]\nkind = "integer"\nlower = 0\nupper = '
+    f"{CELLS - 2}\n"
     f"bins = {CELLS - 1}\nmissing = true\n"
 )
 
@@ -56,7 +59,10 @@ def learnt(mechanism: OnlineMechanism, counts: np.ndarray, rng: np.random.Genera
     for _ in range(HARD):
         query = predicate(rng, desk.resolution)
         noisy = int(counts @ query.weights)
-        desk.learn(query, Reply(label="hard", value=0, standard_error=0, low=0, high=0, level=0.95, noisy=noisy))
+        desk.learn(
+            query,
+            Reply(label="hard", value=0, standard_error=0, low=0, high=0, level=0.95, noisy=noisy),
+        )
     return noise, opening, desk
 
 
@@ -70,10 +76,20 @@ def main() -> None:
     given = parser.parse_args()
     rng = np.random.default_rng(1)
     counts = rng.multinomial(ROWS, rng.dirichlet(np.ones(CELLS)))
-    report: dict[str, Any] = {"cpus": os.cpu_count(), "load": os.getloadavg()[0], "cells": CELLS, "hard_answers": HARD}
-    for mechanism in (dp.MedianMechanism(max_hard=HARD + 1), dp.OnlineMultiplicativeWeights(max_hard=HARD + 1)):
+    report: dict[str, Any] = {
+        "cpus": os.cpu_count(),
+        "load": os.getloadavg()[0],
+        "cells": CELLS,
+        "hard_answers": HARD,
+    }
+    for mechanism in (
+        dp.MedianMechanism(max_hard=HARD + 1),
+        dp.OnlineMultiplicativeWeights(max_hard=HARD + 1),
+    ):
         noise, opening, desk = learnt(mechanism, counts, rng)
-        desk.answer(noise, counts, opening.threshold, predicate(rng, desk.resolution))  # draws hypotheses, loads compiled code
+        desk.answer(
+            noise, counts, opening.threshold, predicate(rng, desk.resolution)
+        )  # draws hypotheses, loads compiled code
 
         def ask(noise: Any = noise, opening: Any = opening, desk: Any = desk) -> None:
             desk.answer(noise, counts, opening.threshold, predicate(rng, desk.resolution))
@@ -82,7 +98,9 @@ def main() -> None:
         if isinstance(mechanism, dp.MedianMechanism):
             made: SampledHypotheses = desk._hypotheses
 
-            def ask_after_hard(made: SampledHypotheses = made, ask: Callable[[], None] = ask) -> None:
+            def ask_after_hard(
+                made: SampledHypotheses = made, ask: Callable[[], None] = ask
+            ) -> None:
                 made._table = None
                 ask()
 

@@ -1,8 +1,9 @@
-"""How long the solvers take at the sizes that the product promises: `python benchmarks/scale/optimize.py --json optimize.json`.
+"""How long the solvers take at the sizes that the product promises: `python
+benchmarks/scale/optimize.py --json optimize.json`.
 
-Inputs are made up: a random graph of 10^6 edges, 10^4 sets over 10^5 elements, a graph of 5,000 vertices and 90,000 edges, and
-N random places on the earth (or, with --data, real cities) with 10^5 demand points. Wall and processor time of plan and run,
-without the ledger.
+Inputs are made up: a random graph of 10^6 edges, 10^4 sets over 10^5 elements, a graph of 5,000
+vertices and 90,000 edges, and N random places on the earth (or, with --data, real cities) with 10^5
+demand points. Wall and processor time of plan and run, without the ledger.
 """
 
 from __future__ import annotations
@@ -51,7 +52,11 @@ def set_cover(draw: np.random.Generator) -> dict[str, float]:
     starts = np.zeros(sets + 1, dtype=np.int64)
     np.cumsum(np.bincount(codes // elements, minlength=sets), out=starts[1:])
     present = draw.integers(0, 2, elements)
-    return timed(SetCover(sets=Lists(starts, codes % elements), elements=elements), present, Cost.approximate(1, "1e-6"))
+    return timed(
+        SetCover(sets=Lists(starts, codes % elements), elements=elements),
+        present,
+        Cost.approximate(1, "1e-6"),
+    )
 
 
 def min_cut(draw: np.random.Generator) -> dict[str, float]:
@@ -64,21 +69,32 @@ def k_median(draw: np.random.Generator, given: argparse.Namespace) -> dict[str, 
         table = pl.read_csv(given.data / "cities15000.csv.gz", columns=["latitude", "longitude"])
         metric = Metric.haversine(table["latitude"].to_numpy(), table["longitude"].to_numpy())
     else:
-        up, along = np.degrees(np.arcsin(draw.uniform(-1, 1, given.sites))), draw.uniform(-180, 180, given.sites)
+        up, along = (
+            np.degrees(np.arcsin(draw.uniform(-1, 1, given.sites))),
+            draw.uniform(-180, 180, given.sites),
+        )
         metric = Metric.haversine(up, along)
-    demand = np.bincount(draw.integers(0, metric.size, 100_000), minlength=metric.size).astype(np.int64)
+    demand = np.bincount(draw.integers(0, metric.size, 100_000), minlength=metric.size).astype(
+        np.int64
+    )
     small = Metric.haversine([0.0, 1.0, 2.0], [0.0, 1.0, 2.0])
     timed(KMedian(k=2, metric=small), np.array([1, 1, 1]), Cost.pure(1))  # compiles
-    return timed(KMedian(k=10, metric=metric, steps=given.steps), demand, Cost.pure(given.epsilon)) | {"sites": metric.size}
+    return timed(
+        KMedian(k=10, metric=metric, steps=given.steps), demand, Cost.pure(given.epsilon)
+    ) | {"sites": metric.size}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--sites", type=int, default=34_006)
-    parser.add_argument("--data", type=Path, help="a folder with cities15000.csv.gz: its cities are the sites")
+    parser.add_argument(
+        "--data", type=Path, help="a folder with cities15000.csv.gz: its cities are the sites"
+    )
     parser.add_argument("--epsilon", default="1", help="of the k-median")
-    parser.add_argument("--steps", type=int, help="swaps of the k-median search; 6 k ln n when left out")
+    parser.add_argument(
+        "--steps", type=int, help="swaps of the k-median search; 6 k ln n when left out"
+    )
     parser.add_argument("--only", help="one of vertex_cover, set_cover, min_cut, k_median")
     given = parser.parse_args()
     draw = np.random.default_rng(1)

@@ -1,10 +1,13 @@
-"""Choosing columns privately: PrivateKD beside the same greedy choice with numpy's bincount on combined codes, in one run.
+"""Choosing columns privately: PrivateKD beside the same greedy choice with numpy's bincount on
+combined codes, in one run.
 
-    python benchmarks/scale/private_kd.py [--rows 1000000] [--columns 40] [--k 5] [--json FILE] [--release-rows 10000000]
+    python benchmarks/scale/private_kd.py [--rows 1000000] [--columns 40] [--k 5] [--json FILE]
+    [--release-rows 10000000]
 
-Then a whole projected histogram (read, code, choose k = 4, count, noise) from files of `--release-rows` rows and 15 columns,
-beside polars reading the same files. Rounds of all contestants are interleaved, after one that does not count; each figure is
-the best round, `first_seconds` the first.
+Then a whole projected histogram (read, code, choose k = 4, count, noise) from files of
+`--release-rows` rows and 15 columns, beside polars reading the same files. Rounds of all
+contestants are interleaved, after one that does not count; each figure is the best round,
+`first_seconds` the first.
 """
 
 from __future__ import annotations
@@ -50,7 +53,8 @@ def made_table(rows: int, columns: int) -> CodedTable:
 
 
 def numpy_kd(table: CodedTable, k: int) -> tuple[int, ...]:
-    """The usual way: one bincount of combined codes a candidate, classes renumbered by np.unique."""
+    """The usual way: one bincount of combined codes a candidate, classes renumbered by
+    np.unique."""
     group, classes = np.zeros(table.rows, dtype=np.int64), 1
     left, chosen = list(range(len(table.columns))), []
     for _ in range(k):
@@ -58,18 +62,24 @@ def numpy_kd(table: CodedTable, k: int) -> tuple[int, ...]:
         undiscerned = []
         for column in left:
             levels = table.levels[column]
-            counts = np.bincount(base * levels + table.columns[column], minlength=classes * table.labels * levels)
+            counts = np.bincount(
+                base * levels + table.columns[column], minlength=classes * table.labels * levels
+            )
             counts = counts.reshape(classes, table.labels, levels)
             undiscerned.append(int((counts.sum(1) ** 2 - (counts**2).sum(1)).sum()) // 2)
         best = left[int(np.argmin(undiscerned))]
         left.remove(best)
         chosen.append(best)
-        distinct, group = np.unique(group * table.levels[best] + table.columns[best], return_inverse=True)
+        distinct, group = np.unique(
+            group * table.levels[best] + table.columns[best], return_inverse=True
+        )
         classes = distinct.size
     return tuple(chosen)
 
 
-def best_times(contestants: dict[str, Callable[[], object]], rounds: int) -> dict[str, dict[str, float]]:
+def best_times(
+    contestants: dict[str, Callable[[], object]], rounds: int
+) -> dict[str, dict[str, float]]:
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in contestants}
     for run in contestants.values():
         run()
@@ -79,7 +89,11 @@ def best_times(contestants: dict[str, Callable[[], object]], rounds: int) -> dic
             run()
             times[name].append((time.perf_counter() - wall, time.process_time() - cpu))
     return {
-        name: {"seconds": min(w for w, _ in t), "first_seconds": t[0][0], "cpu_seconds": min(c for _, c in t)}
+        name: {
+            "seconds": min(w for w, _ in t),
+            "first_seconds": t[0][0],
+            "cpu_seconds": min(c for _, c in t),
+        }
         for name, t in times.items()
     }
 
@@ -91,13 +105,19 @@ def choosing(rows: int, columns: int, k: int) -> dict[str, Any]:
     figures: dict[str, Any] = best_times(
         {
             "private_kd": lambda: private_kd(noise, table, k, epsilon=Fraction(1), score=pairs),
-            "private_kd_prediction": lambda: private_kd(noise, table, k, epsilon=Fraction(1), score=purity),
+            "private_kd_prediction": lambda: private_kd(
+                noise, table, k, epsilon=Fraction(1), score=purity
+            ),
             "numpy_bincount": lambda: numpy_kd(table, k),
-            "read_codes_k_times": lambda: [column.view(np.uint8).sum() for _ in range(k) for column in table.columns],
+            "read_codes_k_times": lambda: [
+                column.view(np.uint8).sum() for _ in range(k) for column in table.columns
+            ],
         },
         ROUNDS,
     )
-    figures["times_faster_than_numpy"] = figures["numpy_bincount"]["seconds"] / figures["private_kd"]["seconds"]
+    figures["times_faster_than_numpy"] = (
+        figures["numpy_bincount"]["seconds"] / figures["private_kd"]["seconds"]
+    )
     return {"rows": rows, "columns": columns, "k": k, **figures}
 
 
@@ -110,33 +130,53 @@ def releasing(rows: int) -> dict[str, Any]:
         pl.scan_parquet(parquet).sink_csv(csv)
         lines = ["[dataset]", 'name = "bench"', f"size = {rows}", 'target = "c14"']
         for i, levels in enumerate(shape):
-            lines += [f"[columns.c{i}]", 'kind = "integer"', "lower = 0", f"upper = {levels - 1}", f"bins = {levels}"]
+            lines += [
+                f"[columns.c{i}]",
+                'kind = "integer"',
+                "lower = 0",
+                f"upper = {levels - 1}",
+                f"bins = {levels}",
+            ]
         schema = Schema.from_toml("\n".join(lines))
         plan = method.plan(schema, Cost.pure(1))
         assert plan.domain is not None
         domain = plan.domain
 
         def release(path: Path) -> object:
-            return method.run(SystemNoise(), coded_rows(open_source(path), schema, domain, key=bytes(16)), plan)
+            return method.run(
+                SystemNoise(), coded_rows(open_source(path), schema, domain, key=bytes(16)), plan
+            )
 
-        # reading Parquet takes a tenth of a second, so that one round says little; CSV takes seconds
-        quick = {"release_parquet": lambda: release(parquet), "read_parquet": lambda: pl.read_parquet(parquet)}
+        # reading Parquet takes a tenth of a second, so that one round says little; CSV takes
+        # seconds
+        quick = {
+            "release_parquet": lambda: release(parquet),
+            "read_parquet": lambda: pl.read_parquet(parquet),
+        }
         slow = {"release_csv": lambda: release(csv), "read_csv": lambda: pl.read_csv(csv)}
         figures: dict[str, Any] = best_times(quick, 9) | best_times(slow, 2)
     for kind in ("parquet", "csv"):
         release_times, read_times = figures[f"release_{kind}"], figures[f"read_{kind}"]
         figures[f"times_reading_{kind}"] = release_times["seconds"] / read_times["seconds"]
-        figures[f"times_reading_{kind}_first"] = release_times["first_seconds"] / read_times["first_seconds"]
-        figures[f"times_reading_{kind}_cpu"] = release_times["cpu_seconds"] / read_times["cpu_seconds"]
+        figures[f"times_reading_{kind}_first"] = (
+            release_times["first_seconds"] / read_times["first_seconds"]
+        )
+        figures[f"times_reading_{kind}_cpu"] = (
+            release_times["cpu_seconds"] / read_times["cpu_seconds"]
+        )
     return {"rows": rows, "columns": 15, "k": 4, **figures}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--columns", type=int, default=40)
     parser.add_argument("--k", type=int, default=5)
-    parser.add_argument("--release-rows", type=int, default=10_000_000, help="0 leaves the whole release out")
+    parser.add_argument(
+        "--release-rows", type=int, default=10_000_000, help="0 leaves the whole release out"
+    )
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     given = parser.parse_args()
     report: dict[str, Any] = {"cpus": os.cpu_count(), "load": os.getloadavg()[0]}

@@ -2,8 +2,9 @@
 
     python benchmarks/scale/set_partition.py --records 1200000 --items 1012 --json sets.json
 
-Prints, and writes as JSON: the time of one pass over the item array (the floor) and of the mechanism in memory (processor time,
-noise tables warm and cold), and the time and peak memory from a Parquet file to a release in a process of its own.
+Prints, and writes as JSON: the time of one pass over the item array (the floor) and of the
+mechanism in memory (processor time, noise tables warm and cold), and the time and peak memory from
+a Parquet file to a release in a process of its own.
 """
 
 from __future__ import annotations
@@ -63,7 +64,11 @@ def in_memory(data: DataSet) -> dict[str, float]:
 
 def write_parquet(data: DataSet, path: Path) -> None:
     rows = np.repeat(np.arange(data.baskets.records), np.diff(data.baskets.offsets))
-    frame = pl.DataFrame({"row": rows, "items": data.baskets.items}).group_by("row", maintain_order=True).agg("items")
+    frame = (
+        pl.DataFrame({"row": rows, "items": data.baskets.items})
+        .group_by("row", maintain_order=True)
+        .agg("items")
+    )
     frame.select("items").write_parquet(path)
 
 
@@ -86,14 +91,23 @@ print(*marks[0], *marks[1], int(peak.split()[1]) / 1024)
 
 
 def end_to_end(data: DataSet) -> dict[str, float]:
-    """From Parquet to a sealed release; the second of two in one process, so that kernels are loaded and compiled."""
+    """From Parquet to a sealed release; the second of two in one process, so that kernels are
+    loaded and compiled."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_parquet(data, folder / "data.parquet")
         (folder / "s.toml").write_text(data.schema.to_toml())
-        done = subprocess.run([sys.executable, "-c", CHILD, name], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", CHILD, name], capture_output=True, text=True, check=True
+        )
     first, first_cpu, second, second_cpu, memory = map(float, done.stdout.split())
-    return {"first_wall_s": first, "first_cpu_s": first_cpu, "wall_s": second, "cpu_s": second_cpu, "peak_mb": memory}
+    return {
+        "first_wall_s": first,
+        "first_cpu_s": first_cpu,
+        "wall_s": second,
+        "cpu_s": second_cpu,
+        "peak_mb": memory,
+    }
 
 
 def main() -> None:

@@ -1,10 +1,12 @@
-"""dpublish: publish private data once, with a proved privacy guarantee, and let anyone analyse the result for ever.
+"""dpublish: publish private data once, with a proved privacy guarantee, and let anyone analyse the
+result for ever.
 
     import dpublish as dp
 
-Curators use `Schema`, `Budget`, `Curator` and the release methods; analysts need only `open_release`; auditors `audit`.
-Names are loaded when they are first used, so that importing dpublish, and the command line's help, stay fast, and so that an
-analyst's installation never loads private code.
+Curators use `Schema`, `Budget`, `Curator` and the release methods; analysts need only
+`open_release`; auditors `audit`. Names are loaded when they are first used, so that importing
+dpublish, and the command line's help, stay fast, and so that an analyst's installation never loads
+private code.
 """
 
 from __future__ import annotations
@@ -45,14 +47,18 @@ if TYPE_CHECKING:
     from dpublish.methods.importance_weights.mechanism import ImportanceWeights as ImportanceWeights
     from dpublish.methods.interval_tree.mechanism import IntervalTree as IntervalTree
     from dpublish.methods.joined_histograms.mechanism import JoinedHistograms as JoinedHistograms
-    from dpublish.methods.multiplicative_weights.mechanism import MultiplicativeWeights as MultiplicativeWeights
+    from dpublish.methods.multiplicative_weights.mechanism import (
+        MultiplicativeWeights as MultiplicativeWeights,
+    )
     from dpublish.methods.net.mechanism import Net as Net
     from dpublish.methods.online.median.mechanism import MedianMechanism as MedianMechanism
     from dpublish.methods.online.multiplicative_weights.mechanism import (
         OnlineMultiplicativeWeights as OnlineMultiplicativeWeights,
     )
     from dpublish.methods.private_classifier.mechanism import PrivateClassifier as PrivateClassifier
-    from dpublish.methods.projected_histogram.mechanism import ProjectedHistogram as ProjectedHistogram
+    from dpublish.methods.projected_histogram.mechanism import (
+        ProjectedHistogram as ProjectedHistogram,
+    )
     from dpublish.methods.set_partition.mechanism import SetPartition as SetPartition
     from dpublish.privacy.cost import Budget as Budget
     from dpublish.privacy.cost import Cost as Cost
@@ -71,9 +77,20 @@ if TYPE_CHECKING:
     from dpublish.workloads.query_classes import Predicates as Predicates
     from dpublish.workloads.query_classes import RandomSubsets as RandomSubsets
 
-_QUERIES = ("HalfspaceQueries", "Intervals", "LinearQueries", "Marginals", "Parities", "Predicates", "RandomSubsets")
+_QUERIES = (
+    "HalfspaceQueries",
+    "Intervals",
+    "LinearQueries",
+    "Marginals",
+    "Parities",
+    "Predicates",
+    "RandomSubsets",
+)
 _CURATOR = {
-    **{method.class_name: method.mechanism.partition(":")[0] for method in methods("release", "online").values()},
+    **{
+        method.class_name: method.mechanism.partition(":")[0]
+        for method in methods("release", "online").values()
+    },
     **dict.fromkeys(_QUERIES, "dpublish.workloads.query_classes"),
     "Budget": "dpublish.privacy.cost",
     "Cost": "dpublish.privacy.cost",

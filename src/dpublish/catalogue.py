@@ -1,14 +1,15 @@
 """The catalogue: everything that dpublish can run on private data, one record per method.
 
     name        what people type, and what manifests say
-    door        how it is reached: `release`, `online`, `solve`, or `local` for the model without a curator
+    door        how it is reached: `release`, `online`, `solve`, or `local` for the model without a
+                curator
     mechanism   the class that plans and runs it
     kind        the kind of release that it makes, if it makes one
     trial       the built-in audit
 
-Records hold dotted names and nothing else, and this module imports nothing of dpublish, so both sides of the wall may read it.
-Adding a method is a folder under `methods/` and a line here: the public names, `dpublish methods`, `--set`, the audits and the
-reference page follow from the table.
+Records hold dotted names and nothing else, and this module imports nothing of dpublish, so both
+sides of the wall may read it. Adding a method is a folder under `methods/` and a line here: the
+public names, `dpublish methods`, `--set`, the audits and the reference page follow from the table.
 """
 
 from __future__ import annotations
@@ -34,14 +35,20 @@ class Method(NamedTuple):
         return self.mechanism.partition(":")[2]
 
 
-def _release(name: str, class_name: str, kind: str, trials: str, folder: str | None = None) -> Method:
+def _release(
+    name: str, class_name: str, kind: str, trials: str, folder: str | None = None
+) -> Method:
     home = f"dpublish.methods.{folder or name.replace('-', '_')}.mechanism:{class_name}"
-    return Method(name, "release", home, kind, f"dpublish.audit.trials.{trials}:{name.replace('-', '_')}")
+    return Method(
+        name, "release", home, kind, f"dpublish.audit.trials.{trials}:{name.replace('-', '_')}"
+    )
 
 
 def _online(name: str, class_name: str, folder: str) -> Method:
     home = f"dpublish.methods.online.{folder}.mechanism:{class_name}"
-    return Method(name, "online", home, None, f"dpublish.audit.trials.online:{name.replace('-', '_')}")
+    return Method(
+        name, "online", home, None, f"dpublish.audit.trials.online:{name.replace('-', '_')}"
+    )
 
 
 def _solve(name: str, class_name: str) -> Method:
@@ -51,7 +58,13 @@ def _solve(name: str, class_name: str) -> Method:
 
 
 def _local(name: str, home: str) -> Method:
-    return Method(name, "local", f"dpublish.local.{home}", None, f"dpublish.audit.trials.local:{name.replace('-', '_')}")
+    return Method(
+        name,
+        "local",
+        f"dpublish.local.{home}",
+        None,
+        f"dpublish.audit.trials.local:{name.replace('-', '_')}",
+    )
 
 
 CATALOGUE: tuple[Method, ...] = (
@@ -68,7 +81,9 @@ CATALOGUE: tuple[Method, ...] = (
     _release("net", "Net", "synthetic", "queries"),
     _release("multiplicative-weights", "MultiplicativeWeights", "synthetic", "queries"),
     _online("median-mechanism", "MedianMechanism", "median"),
-    _online("online-multiplicative-weights", "OnlineMultiplicativeWeights", "multiplicative_weights"),
+    _online(
+        "online-multiplicative-weights", "OnlineMultiplicativeWeights", "multiplicative_weights"
+    ),
     _solve("min-cut", "MinCut"),
     _solve("k-median", "KMedian"),
     _solve("vertex-cover", "VertexCover"),
@@ -95,7 +110,8 @@ ALIASES: Mapping[str, str] = {"mwem": "multiplicative-weights"}
 
 
 def methods(*doors: Door) -> dict[str, Method]:
-    """The methods behind some doors, by name, in alphabetical order; of all doors if none is named."""
+    """The methods behind some doors, by name, in alphabetical order; of all doors if none is
+    named."""
     found = {method.name: method for method in CATALOGUE if not doors or method.door in doors}
     return dict(sorted(found.items()))
 

@@ -1,9 +1,10 @@
 """Kernels compiled by numba, kept on disk where that is possible.
 
-Compiling takes seconds, so numba keeps what it made: beside the source, or in the user's cache folder, or in
-`$NUMBA_CACHE_DIR`. None of them need be there. A package that root installed and a service account uses has no folder to write
-to, and a disk may be full; numba then raises, and a release that was just paid for would be lost over a file that is there only
-to save time. So here a kernel that cannot be kept or found again is compiled for the process at hand.
+Compiling takes seconds, so numba keeps what it made: beside the source, or in the user's cache
+folder, or in `$NUMBA_CACHE_DIR`. None of them need be there. A package that root installed and a
+service account uses has no folder to write to, and a disk may be full; numba then raises, and a
+release that was just paid for would be lost over a file that is there only to save time. So here a
+kernel that cannot be kept or found again is compiled for the process at hand.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ class _Kept(FunctionCache):
     """What numba keeps of one function; whatever is wrong with it is no reason to fail."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        with suppress(Exception):  # an unreadable file, or one that a loss of power left half written
+        with suppress(
+            Exception
+        ):  # an unreadable file, or one that a loss of power left half written
             return super().load_overload(sig, target_context)
         return None
 

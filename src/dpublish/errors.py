@@ -11,8 +11,9 @@
       BundleError           corrupt, altered or newer bundle        shown in full
       PrivateSideError      anything after rows were read           constant text + incident id
 
-Messages say what was wrong, what was given and what to do, from public facts only. No message or attribute may carry a
-value, a count or a row of the private data: that is why `PrivateSideError` takes no text at all.
+Messages say what was wrong, what was given and what to do, from public facts only. No message or
+attribute may carry a value, a count or a row of the private data: that is why `PrivateSideError`
+takes no text at all.
 """
 
 from __future__ import annotations
@@ -71,8 +72,8 @@ class BundleError(PublishError):
 class PrivateSideError(PublishError):
     """Something failed after rows were read. The text is constant on purpose.
 
-    The incident id lets a curator match the message with a report they make themselves; the original exception is never
-    chained, because its text or traceback could quote a row.
+    The incident id lets a curator match the message with a report they make themselves; the
+    original exception is never chained, because its text or traceback could quote a row.
     """
 
     exit_code = 6

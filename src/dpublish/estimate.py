@@ -1,6 +1,7 @@
 """Counts with error bars from a thresholded histogram. The derivation is in docs/estimates.md.
 
-Everything works on many sets of cells at once, so that a marginal table costs one pass over the release.
+Everything works on many sets of cells at once, so that a marginal table costs one pass over the
+release.
 """
 
 from __future__ import annotations
@@ -15,12 +16,19 @@ import numpy as np
 
 from dpublish.errors import QueryError
 from dpublish.models.integer_limits import whole_rows
-from dpublish.models.thresholded_counts import Floats, Suppression, laplace_cumulants, noise_sum_quantile, spread_quantile
+from dpublish.models.thresholded_counts import (
+    Floats,
+    Suppression,
+    laplace_cumulants,
+    noise_sum_quantile,
+    spread_quantile,
+)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """An estimated number of rows. The true number lies between `low` and `high` in at least `level` of all releases.
+    """An estimated number of rows. The true number lies between `low` and `high` in at least
+    `level` of all releases.
 
     >>> print(Estimate(value=1234.4, standard_error=20.0, low=1195.0, high=1274.0, level=0.95))
     1,234 (95% interval 1,195 to 1,274)
@@ -33,12 +41,17 @@ class Estimate:
     level: float
 
     def __str__(self) -> str:
-        return f"{self.value:,.0f} ({100 * self.level:.4g}% interval {self.low:,.0f} to {self.high:,.0f})"
+        return (
+            f"{self.value:,.0f} ({100 * self.level:.4g}% interval {self.low:,.0f} to "
+            f"{self.high:,.0f})"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """All that the estimate says, under the names of its attributes."""
         said = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in said.items()}
+        return {
+            name: list(value) if isinstance(value, tuple) else value for name, value in said.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -54,7 +67,12 @@ class Total:
     def from_facts(cls, facts: Mapping[str, Any]) -> Total:
         total = facts["total"]
         scale = Fraction(total["scale"]) if total.get("scale") is not None else None
-        return cls(kind=total["kind"], value=int(total.get("value") or 0), scale=scale, bound=facts.get("max_total"))
+        return cls(
+            kind=total["kind"],
+            value=int(total.get("value") or 0),
+            scale=scale,
+            bound=facts.get("max_total"),
+        )
 
     @property
     def known(self) -> bool:
@@ -62,7 +80,11 @@ class Total:
 
     @property
     def cumulants(self) -> tuple[float, float]:
-        return laplace_cumulants(self.scale) if self.kind == "noisy" and self.scale is not None else (0.0, 0.0)
+        return (
+            laplace_cumulants(self.scale)
+            if self.kind == "noisy" and self.scale is not None
+            else (0.0, 0.0)
+        )
 
     @property
     def ceiling(self) -> float:
@@ -74,7 +96,8 @@ class Total:
 
 @dataclass(frozen=True)
 class CellSums:
-    """Sums over sets of cells, one entry a set: released counts and their cumulant estimates, and how many cells there are."""
+    """Sums over sets of cells, one entry a set: released counts and their cumulant estimates, and
+    how many cells there are."""
 
     counts: Floats
     released: Floats
@@ -105,8 +128,9 @@ class CellSums:
 
 @dataclass(frozen=True)
 class Question:
-    """Sets of cells to estimate. `inside` holds the cells wholly in the set, `touched` also those cut by it; `weighted` sums
-    the cells in proportion to how much of each is in the set. They are the same when no bin is cut."""
+    """Sets of cells to estimate. `inside` holds the cells wholly in the set, `touched` also those
+    cut by it; `weighted` sums the cells in proportion to how much of each is in the set. They are
+    the same when no bin is cut."""
 
     inside: CellSums
     touched: CellSums
@@ -134,11 +158,15 @@ class Answers:
 def check_level(level: float) -> float:
     """How sure an interval is to be."""
     if isinstance(level, bool) or not isinstance(level, Real) or not 0.5 <= level <= 0.9999:
-        raise QueryError(f"level must lie between 0.5 and 0.9999, not {level!r}. The usual choice is 0.95.")
+        raise QueryError(
+            f"level must lie between 0.5 and 0.9999, not {level!r}. The usual choice is 0.95."
+        )
     return float(level)
 
 
-def answer(law: Suppression, everything: CellSums, total: Total, question: Question, level: float) -> Answers:
+def answer(
+    law: Suppression, everything: CellSums, total: Total, question: Question, level: float
+) -> Answers:
     """Estimates and intervals for every set of the question."""
     alpha = 1.0 - check_level(level)
     low = _low(law, everything, total, question.inside, alpha / 2)
@@ -151,18 +179,24 @@ def answer(law: Suppression, everything: CellSums, total: Total, question: Quest
     if total.kind == "public":  # the whole domain holds exactly the public total
         low = np.where(question.inside.cells >= everything.cells, float(total.value), low)
         high = np.where(question.touched.cells >= everything.cells, float(total.value), high)
-    # both ends are valid on their own; when noise makes them cross, the interval shrinks to the point between them
+    # both ends are valid on their own; when noise makes them cross, the interval shrinks to the
+    # point between them
     crossed = low > high
     middle = (low + high) / 2
     low, high = np.where(crossed, middle, low), np.where(crossed, middle, high)
     value, error = _value(law, everything, total, question)
-    return Answers(value=np.clip(value, low, high), standard_error=error, low=low, high=high, level=level)
+    return Answers(
+        value=np.clip(value, low, high), standard_error=error, low=low, high=high, level=level
+    )
 
 
-def _low(law: Suppression, everything: CellSums, total: Total, inside: CellSums, alpha: float) -> Floats:
+def _low(
+    law: Suppression, everything: CellSums, total: Total, inside: CellSums, alpha: float
+) -> Floats:
     rest = everything.minus(inside)
     score = inside.score(law)
-    # the second bound is looked at only where it can win: a rule on public facts, so that the choice costs no confidence
+    # the second bound is looked at only where it can win: a rule on public facts, so that the
+    # choice costs no confidence
     second = (rest.cells < inside.cells) if total.known else np.zeros(score.shape, dtype=bool)
     plain = inside.counts - noise_sum_quantile(alpha, inside.released, law.scale)
     one = score - spread_quantile(alpha, inside.k2, inside.k3, inside.k4)
@@ -170,10 +204,14 @@ def _low(law: Suppression, everything: CellSums, total: Total, inside: CellSums,
     other = total.value - _cap_of(law, total, rest, alpha / 2)
     other = np.where(rest.cells == 0, total.value - _total_spread(total, alpha / 2), other)
     low = np.where(second, np.maximum(half, other), one)
-    return np.where(inside.suppressed == 0, np.maximum(plain, np.where(rest.cells == 0, low, -np.inf)), low)
+    return np.where(
+        inside.suppressed == 0, np.maximum(plain, np.where(rest.cells == 0, low, -np.inf)), low
+    )
 
 
-def _high(law: Suppression, everything: CellSums, total: Total, touched: CellSums, alpha: float) -> Floats:
+def _high(
+    law: Suppression, everything: CellSums, total: Total, touched: CellSums, alpha: float
+) -> Floats:
     rest = everything.minus(touched)
     plain = touched.counts + noise_sum_quantile(alpha, touched.released, law.scale)
     unknown = Total(kind="unknown", value=0)
@@ -183,21 +221,28 @@ def _high(law: Suppression, everything: CellSums, total: Total, touched: CellSum
         above = spread_quantile(alpha / 2, rest.k2 + second, rest.k3, rest.k4 + fourth)
         by_total = total.value - rest.score(law) + above
     elif total.bound is not None:
-        by_total = total.bound - rest.score(law) + spread_quantile(alpha / 2, rest.k2, rest.k3, rest.k4)
+        by_total = (
+            total.bound - rest.score(law) + spread_quantile(alpha / 2, rest.k2, rest.k3, rest.k4)
+        )
     else:
         return np.where(touched.suppressed == 0, plain, alone)
     both = np.minimum(by_total, _cap_of(law, unknown, touched, alpha / 2))
-    return np.where(touched.suppressed == 0, np.where(rest.cells == 0, np.minimum(plain, by_total), plain), both)
+    return np.where(
+        touched.suppressed == 0, np.where(rest.cells == 0, np.minimum(plain, by_total), plain), both
+    )
 
 
 def _cap_of(law: Suppression, total: Total, cells: CellSums, alpha: float) -> Floats:
-    """At least the true count of these cells (less the noise of the total): a suppressed cell's X is at most tau."""
+    """At least the true count of these cells (less the noise of the total): a suppressed cell's X
+    is at most tau."""
     top = cells.counts + law.threshold * cells.suppressed
     if total.kind != "noisy":
         return top + noise_sum_quantile(alpha, cells.cells, law.scale)
     second, fourth = law.noise_cumulants
     extra2, extra4 = total.cumulants
-    return top + spread_quantile(alpha, cells.cells * second + extra2, np.zeros_like(top), cells.cells * fourth + extra4)
+    return top + spread_quantile(
+        alpha, cells.cells * second + extra2, np.zeros_like(top), cells.cells * fourth + extra4
+    )
 
 
 def _total_spread(total: Total, alpha: float) -> float:
@@ -206,7 +251,9 @@ def _total_spread(total: Total, alpha: float) -> float:
     return float(noise_sum_quantile(alpha, np.ones(1), total.scale)[0])
 
 
-def _value(law: Suppression, everything: CellSums, total: Total, question: Question) -> tuple[Floats, Floats]:
+def _value(
+    law: Suppression, everything: CellSums, total: Total, question: Question
+) -> tuple[Floats, Floats]:
     weighted = question.weighted
     share = np.divide(
         weighted.suppressed,

@@ -1,11 +1,14 @@
-"""Private combinatorial optimisation: a public structure and private rows in, a publishable solution out.
+"""Private combinatorial optimisation: a public structure and private rows in, a publishable
+solution out.
 
     import dpublish as dp
-    release = dp.optimize.k_median("patients.csv", k=3, metric=dp.optimize.Metric.haversine(latitudes, longitudes), epsilon=1,
+    release = dp.optimize.k_median("patients.csv", k=3,
+    metric=dp.optimize.Metric.haversine(latitudes, longitudes), epsilon=1,
                                    ledger="sqlite:///clinic.ledger", budget=dp.Budget(epsilon=3))
 
-Every function goes through the same gate and ledger as `Curator.publish`: the request is checked, the ledger debited, and only
-then are rows read. `ledger`, `budget`, `key`, `out`, `overwrite`, `store`, `signing_key` and `seed` mean what they mean there.
+Every function goes through the same gate and ledger as `Curator.publish`: the request is checked,
+the ledger debited, and only then are rows read. `ledger`, `budget`, `key`, `out`, `overwrite`,
+`store`, `signing_key` and `seed` mean what they mean there.
 """
 
 from __future__ import annotations
@@ -17,7 +20,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
 import numpy as np
 
-from dpublish.counting.graphs import open_structure, read_lists, read_names, read_pmed, read_scp, read_sets
+from dpublish.counting.graphs import (
+    open_structure,
+    read_lists,
+    read_names,
+    read_pmed,
+    read_scp,
+    read_sets,
+)
 from dpublish.curator.gate import Curator, Number, Progress
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
@@ -57,8 +67,10 @@ __all__ = [
 
 
 NO_FACILITY_LOCATION = (
-    "There is no facility location: a private list of opened sites costs about sqrt(n) times the best (corollary 48 of the "
-    "thesis). Fix the number of sites and use k-median, or public projects with worth = 'facility'; where a site serves some "
+    "There is no facility location: a private list of opened sites costs about sqrt(n) times the "
+    "best (corollary 48 of the "
+    "thesis). Fix the number of sites and use k-median, or public projects with worth = "
+    "'facility'; where a site serves some "
     "places only, the order of set cover tells everyone where to go."
 )
 
@@ -72,7 +84,8 @@ if not TYPE_CHECKING:  # a type checker would take every name for granted
 
 
 class Payment(TypedDict, total=False):
-    """What every solver takes besides its problem: who pays, how much, and where the release goes."""
+    """What every solver takes besides its problem: who pays, how much, and where the release
+    goes."""
 
     epsilon: Number
     delta: Number | None
@@ -98,10 +111,13 @@ def min_cut(
 ) -> SolutionRelease:
     """Split public vertices in two so that few private edges run across (thesis, section 7.3).
 
-    `edges` may be a networkx graph. Its nodes are not taken as public by themselves: say `vertices=graph.nodes` if they are.
+    `edges` may be a networkx graph. Its nodes are not taken as public by themselves: say
+    `vertices=graph.nodes` if they are.
     """
     mechanism = MinCut(vertices=_vertices(vertices), rule=rule, cuts=cuts)
-    return publish(mechanism, open_structure(edges, "edges", row_names(mechanism)), "min-cut", **payment)
+    return publish(
+        mechanism, open_structure(edges, "edges", row_names(mechanism)), "min-cut", **payment
+    )
 
 
 def k_median(
@@ -116,7 +132,9 @@ def k_median(
     **payment: Unpack[Payment],
 ) -> SolutionRelease:
     """Open k of the public sites so that private demand points are close to one (section 7.4)."""
-    mechanism = KMedian(k=k, metric=metric, labels=labels, positions=positions, rule=rule, steps=steps)
+    mechanism = KMedian(
+        k=k, metric=metric, labels=labels, positions=positions, rule=rule, steps=steps
+    )
     return publish(mechanism, open_structure(demand, "items"), "k-median", **payment)
 
 
@@ -130,12 +148,17 @@ def vertex_cover(
     size_share: Number = 0,
     **payment: Unpack[Payment],
 ) -> SolutionRelease:
-    """Order public vertices so that the earlier ends of private edges are few (sections 7.5 and 7.6).
+    """Order public vertices so that the earlier ends of private edges are few (sections 7.5 and
+    7.6).
 
     `edges` may be a networkx graph, as for `min_cut`.
     """
-    mechanism = VertexCover(vertices=_vertices(vertices), weights=weights, rule=rule, phase=phase, size_share=size_share)
-    return publish(mechanism, open_structure(edges, "edges", row_names(mechanism)), "vertex-cover", **payment)
+    mechanism = VertexCover(
+        vertices=_vertices(vertices), weights=weights, rule=rule, phase=phase, size_share=size_share
+    )
+    return publish(
+        mechanism, open_structure(edges, "edges", row_names(mechanism)), "vertex-cover", **payment
+    )
 
 
 def set_cover(
@@ -147,10 +170,11 @@ def set_cover(
     rule: Literal["greedy", "weighted", "any-weights", "exact", "classes"] | None = None,
     **payment: Unpack[Payment],
 ) -> SolutionRelease:
-    """Order public sets so that the first sets to hold the private elements are few or cheap (section 7.7).
+    """Order public sets so that the first sets to hold the private elements are few or cheap
+    (section 7.7).
 
-    `sets` are rows of elements, by name when `universe` lists names (or is left out: then it is all elements of the sets), by
-    number when it is a number; a mapping also names the sets.
+    `sets` are rows of elements, by name when `universe` lists names (or is left out: then it is all
+    elements of the sets), by number when it is a number; a mapping also names the sets.
     """
     lists, names, listed = _family(sets, universe)
     mechanism = SetCover(sets=lists, elements=listed, costs=costs, set_names=names, rule=rule)
@@ -168,9 +192,15 @@ def public_projects(
     examples: Sequence[Mapping[str, Any]] = (),
     **payment: Unpack[Payment],
 ) -> SolutionRelease:
-    """Choose k public resources that are worth much to agents whose valuations are private (section 7.8)."""
+    """Choose k public resources that are worth much to agents whose valuations are private (section
+    7.8)."""
     mechanism = PublicProjects(
-        k=k, resources=resources, worth=worth, metric=metric, columns=tuple(columns), examples=tuple(examples)
+        k=k,
+        resources=resources,
+        worth=worth,
+        metric=metric,
+        columns=tuple(columns),
+        examples=tuple(examples),
     )
     source: object = agents
     if worth == "coverage":
@@ -189,18 +219,24 @@ def row_names(mechanism: Mechanism) -> Labels:
     return None
 
 
-def plan(mechanism: Mechanism, *, epsilon: Number, delta: Number | None = None, name: str = "solution") -> Plan:
+def plan(
+    mechanism: Mechanism, *, epsilon: Number, delta: Number | None = None, name: str = "solution"
+) -> Plan:
     """What a solver would cost and guarantee. Reads nothing and spends nothing."""
     from dpublish.curator.gate import as_cost
 
     return mechanism.plan(_schema(name), as_cost(epsilon, delta, None))
 
 
-def publish(mechanism: Mechanism, source: object, default_name: str, **payment: Unpack[Payment]) -> SolutionRelease:
+def publish(
+    mechanism: Mechanism, source: object, default_name: str, **payment: Unpack[Payment]
+) -> SolutionRelease:
     """Plan, debit, read, solve and seal, as `Curator.publish` does."""
     given = dict(payment)
     if "ledger" not in given:
-        raise PlanError("Give ledger = ..., the URL or path of the ledger that pays for the release.")
+        raise PlanError(
+            "Give ledger = ..., the URL or path of the ledger that pays for the release."
+        )
     curator = Curator(
         source,
         _schema(str(given.pop("name", None) or default_name)),
@@ -215,7 +251,8 @@ def publish(mechanism: Mechanism, source: object, default_name: str, **payment: 
 
 
 def _schema(name: str) -> Schema:
-    """Public facts of a problem are the solver's own parameters; the schema only names the data and the relation."""
+    """Public facts of a problem are the solver's own parameters; the schema only names the data and
+    the relation."""
     return Schema(name=name, neighbours="add-remove-one")
 
 
@@ -223,8 +260,10 @@ def _vertices(vertices: int | Iterable[object] | None) -> int | Sequence[object]
     if vertices is None:
         # a graph that was built from its edges has exactly the vertices that touch one
         raise PlanError(
-            "Give vertices = ..., their number or their public names: they cannot be taken from private edges. For a networkx "
-            "graph, vertices = graph.nodes says that its nodes are public, also those without an edge."
+            "Give vertices = ..., their number or their public names: they cannot be taken from "
+            "private edges. For a networkx "
+            "graph, vertices = graph.nodes says that its nodes are public, also those without an "
+            "edge."
         )
     if isinstance(vertices, int | np.integer):
         return int(vertices)
@@ -237,12 +276,16 @@ def _number(element: object) -> int:
     """An element of a universe that is a number."""
     (text,) = names_of([element])
     if not re.fullmatch(r"[+-]?[0-9]{1,18}", text, re.ASCII):
-        raise PlanError(f"A set holds '{text[:80]}'. Where universe is a number, elements are whole numbers from 0 on.")
+        raise PlanError(
+            f"A set holds '{text[:80]}'. Where universe is a number, elements are whole numbers "
+            f"from 0 on."
+        )
     return int(text)
 
 
 def _family(
-    sets: Lists | Sequence[Sequence[object]] | Mapping[str, Sequence[object]], universe: int | Sequence[object] | None
+    sets: Lists | Sequence[Sequence[object]] | Mapping[str, Sequence[object]],
+    universe: int | Sequence[object] | None,
 ) -> tuple[Lists, list[str] | None, int | Sequence[object]]:
     names = [str(name) for name in sets] if isinstance(sets, Mapping) else None
     if isinstance(sets, Lists):
@@ -253,9 +296,17 @@ def _family(
     if any(isinstance(row, str) or not isinstance(row, Iterable) for row in rows):
         raise PlanError("A set is a list of elements, such as sets = [['a', 'b'], ['c']].")
     if isinstance(universe, int | np.integer):
-        return lists_of([[_number(element) for element in row] for row in rows]), names, int(universe)
+        return (
+            lists_of([[_number(element) for element in row] for row in rows]),
+            names,
+            int(universe),
+        )
     named = [names_of(row) for row in rows]
-    listed = names_of(universe) if universe is not None else sorted({element for row in named for element in row})
+    listed = (
+        names_of(universe)
+        if universe is not None
+        else sorted({element for row in named for element in row})
+    )
     number = {element: index for index, element in enumerate(listed)}
     unknown = next((element for row in named for element in row if element not in number), None)
     if unknown is not None:

@@ -9,24 +9,30 @@ from dpublish.errors import InputError
 
 
 def as_path(given: object) -> Path:
-    """The path that was given. Bytes and open files are none: what is in them has no name to check or to write beside."""
+    """The path that was given. Bytes and open files are none: what is in them has no name to check
+    or to write beside."""
     name = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(name, str):
-        raise InputError(f"Give the path of a file or folder as text or as a Path, not {type(given).__name__}.")
+        raise InputError(
+            f"Give the path of a file or folder as text or as a Path, not {type(given).__name__}."
+        )
     return Path(name)
 
 
 def keep_apart(out: str | Path, *given: str | Path | None) -> None:
-    """Refuse to write to `out` if that is one of the files in use, under whatever name. Looks at names, opens nothing."""
+    """Refuse to write to `out` if that is one of the files in use, under whatever name. Looks at
+    names, opens nothing."""
     for name in given:
         if name is not None and same_file(out, name):
             raise InputError(
-                f"'{out}', where the result is to go, is the same file as '{name}', which would be lost. Give another name."
+                f"'{out}', where the result is to go, is the same file as '{name}', which would "
+                f"be lost. Give another name."
             )
 
 
 def same_file(one: str | Path, other: str | Path) -> bool:
-    """Whether two names mean one file, through links too; a file that is not there yet has its name only."""
+    """Whether two names mean one file, through links too; a file that is not there yet has its name
+    only."""
     try:
         return os.path.realpath(one) == os.path.realpath(other) or Path(one).samefile(other)
     except (OSError, ValueError):  # one of them is not there

@@ -1,10 +1,11 @@
-"""Files and folders that only their owner may read, and names that a file has only while it is written.
+"""Files and folders that only their owner may read, and names that a file has only while it is
+written.
 
-What the private side keeps is nobody else's, whatever the umask: 0600 for files, 0700 for folders that are made. A folder that
-was there already is left as it is.
+What the private side keeps is nobody else's, whatever the umask: 0600 for files, 0700 for folders
+that are made. A folder that was there already is left as it is.
 
-A temporary name holds a lock for as long as its writer lives. What a killed run left is therefore told from what another run is
-writing this moment, and can be removed by anybody who comes by.
+A temporary name holds a lock for as long as its writer lives. What a killed run left is therefore
+told from what another run is writing this moment, and can be removed by anybody who comes by.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _TEMPORARY: Final = re.compile(r"\.(.+)\.(?:[0-9a-f]{8}|[0-9a-f]{16})\.(?:partia
 
 
 def open_owned(path: Path, flags: int) -> int:
-    """A descriptor of a file that is made when it is not there. Ours are for us alone, also those of earlier runs.
+    """A descriptor of a file that is made when it is not there. Ours are for us alone, also those
+    of earlier runs.
 
     A link of that name is not followed: whoever put it there would choose what is written over.
     """
@@ -61,7 +63,8 @@ def owned_folder(path: Path) -> None:
 
 
 def replace_owned(path: Path, content: bytes) -> None:
-    """Write a file for its owner alone; it appears whole, and in place of one of the same name. Pipes are written to."""
+    """Write a file for its owner alone; it appears whole, and in place of one of the same name.
+    Pipes are written to."""
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
         path.write_bytes(content)
@@ -73,9 +76,11 @@ def replace_owned(path: Path, content: bytes) -> None:
 
 @contextmanager
 def temporary(path: Path, *, folder: bool = False, owned: bool = True) -> Iterator[Path]:
-    """An empty file (or folder) beside `path`, under a name that nobody else uses. It is removed unless it was renamed.
+    """An empty file (or folder) beside `path`, under a name that nobody else uses. It is removed
+    unless it was renamed.
 
-    With `owned=False` it has the permissions that the umask gives: what is published is for others to read.
+    With `owned=False` it has the permissions that the umask gives: what is published is for others
+    to read.
     """
     fresh, descriptor = _locked_new(path, folder, owned)
     try:
@@ -86,7 +91,8 @@ def temporary(path: Path, *, folder: bool = False, owned: bool = True) -> Iterat
 
 
 def sweep(folder: Path, names: str | re.Pattern[str]) -> list[Path]:
-    """Remove temporary files and folders in `folder` whose writer is gone, if they stand for one of `names`.
+    """Remove temporary files and folders in `folder` whose writer is gone, if they stand for one of
+    `names`.
 
     Never all that look temporary: other programs use such names too.
     """
@@ -112,7 +118,9 @@ def _locked_new(path: Path, folder: bool, owned: bool) -> tuple[Path, int]:
                 if owned:
                     fresh.chmod(FOLDER)
                 descriptor = os.open(fresh, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-            except FileNotFoundError:  # swept before it was opened; `mkdir` tells when the folder around it is gone
+            except (
+                FileNotFoundError
+            ):  # swept before it was opened; `mkdir` tells when the folder around it is gone
                 continue
         elif owned:
             descriptor = open_owned(fresh, os.O_RDWR | os.O_EXCL)

@@ -1,15 +1,18 @@
 """Keeps native code, logs and warnings quiet while rows, or a file from anywhere, are being read.
 
-A panic in compiled code is printed by its own runtime straight to the process's standard error, with the value that caused
-it, before Python sees anything. So the descriptor itself is pointed elsewhere, not `sys.stderr`. A program that shows progress
-meanwhile writes to a copy of the descriptor made beforehand.
+A panic in compiled code is printed by its own runtime straight to the process's standard error,
+with the value that caused it, before Python sees anything. So the descriptor itself is pointed
+elsewhere, not `sys.stderr`. A program that shows progress meanwhile writes to a copy of the
+descriptor made beforehand.
 
-Logs are the host application's: it may have set any logger of any library to DEBUG, where SQLAlchemy writes every row it
-fetches. So while rows are read nothing is logged in this process, by whatever thread: libraries have threads of their own.
+Logs are the host application's: it may have set any logger of any library to DEBUG, where
+SQLAlchemy writes every row it fetches. So while rows are read nothing is logged in this process, by
+whatever thread: libraries have threads of their own.
 
-Warnings are held back in the same way, by counting who is inside: Python keeps one list of filters for all threads, and a
-thread that put back what it found would let another's warnings through, or undo what the host has set meanwhile. So one filter
-of our own is put first, and it alone is taken out; where a copy of the list keeps it, it does nothing once nobody is inside.
+Warnings are held back in the same way, by counting who is inside: Python keeps one list of filters
+for all threads, and a thread that put back what it found would let another's warnings through, or
+undo what the host has set meanwhile. So one filter of our own is put first, and it alone is taken
+out; where a copy of the list keeps it, it does nothing once nobody is inside.
 """
 
 from __future__ import annotations
@@ -38,7 +41,8 @@ _held: list[Any] = []
 
 
 class _WhileInside:
-    """In the place of a pattern for messages: fits every warning while any thread is inside, and none afterwards."""
+    """In the place of a pattern for messages: fits every warning while any thread is inside, and
+    none afterwards."""
 
     def match(self, text: str) -> bool:
         return _warning_depth > 0
@@ -71,7 +75,9 @@ def no_logs() -> Iterator[None]:
     finally:
         with _lock:
             _log_depth -= 1
-            if _log_depth == 0 and logging.root.manager.disable == EVERY_LEVEL:  # else the host has set it anew
+            if (
+                _log_depth == 0 and logging.root.manager.disable == EVERY_LEVEL
+            ):  # else the host has set it anew
                 logging.disable(_log_level)
 
 
@@ -92,7 +98,9 @@ def no_warnings() -> Iterator[None]:
         with _lock:
             _warning_depth -= 1
             if _warning_depth == 0:
-                _take_out(_held)  # the host may be inside `catch_warnings`, and will put this list back
+                _take_out(
+                    _held
+                )  # the host may be inside `catch_warnings`, and will put this list back
                 _take_out(warnings.filters)
 
 
@@ -101,7 +109,8 @@ def _take_out(filters: Any) -> None:
 
 
 def unlogged(engine: Engine) -> Engine:
-    """The engine, with loggers that pass nothing on: statements, parameters and rows are nobody else's, whatever the level."""
+    """The engine, with loggers that pass nothing on: statements, parameters and rows are nobody
+    else's, whatever the level."""
     silent = logging.Logger("silent")  # in no hierarchy: no setting of the host's reaches it
     silent.disabled = True
     for part in (engine, engine.pool):

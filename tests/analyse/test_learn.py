@@ -26,7 +26,10 @@ def test_a_model_learns_what_the_rows_would_teach() -> None:
     rows = truth.sample(4000, seed=1)
     private = release.fit(LogisticRegression(max_iter=500))
     exact = truth.fit(LogisticRegression(max_iter=500), target="income")
-    scores = [roc_auc_score(rows["income"].to_numpy(), model.predict_proba(rows)[:, 1]) for model in (private, exact)]
+    scores = [
+        roc_auc_score(rows["income"].to_numpy(), model.predict_proba(rows)[:, 1])
+        for model in (private, exact)
+    ]
     assert scores[0] > scores[1] - 0.03
     assert scores[0] > 0.6
 
@@ -38,7 +41,10 @@ def test_prediction_takes_any_frame_and_any_value() -> None:
     assert np.array_equal(answers, model.predict(rows.to_pandas()))
     assert np.array_equal(answers, model.predict(rows.to_dict(as_series=False)))
     assert np.array_equal(answers, model.predict(rows.lazy()))
-    strange = pl.DataFrame({"age": [None, 500, -3], "sex": ["?", None, "Male"], "education-num": ["x", "2", ""]}, strict=False)
+    strange = pl.DataFrame(
+        {"age": [None, 500, -3], "sex": ["?", None, "Male"], "education-num": ["x", "2", ""]},
+        strict=False,
+    )
     assert len(model.predict(strange)) == 3
     with pytest.raises(QueryError, match="lack the columns sex"):
         model.predict(rows.drop("sex"))
@@ -46,11 +52,22 @@ def test_prediction_takes_any_frame_and_any_value() -> None:
 
 def test_features_targets_and_pipelines() -> None:
     release = people_release()
-    model = release.fit(make_pipeline(StandardScaler(), LogisticRegression()), target="sex", features=["age", "income"])
+    model = release.fit(
+        make_pipeline(StandardScaler(), LogisticRegression()),
+        target="sex",
+        features=["age", "income"],
+    )
     assert set(model.classes_) <= {"Female", "Male", "(other)"}
     ages = release.fit(LinearRegression(), target="age").predict(release.sample(20, seed=1))
     assert np.all((ages > 0) & (ages < 120))
-    assert len(varied_release().fit(LinearRegression(), target="price").predict(varied_release().sample(9, seed=1))) == 9
+    assert (
+        len(
+            varied_release()
+            .fit(LinearRegression(), target="price")
+            .predict(varied_release().sample(9, seed=1))
+        )
+        == 9
+    )
 
 
 def test_weights_reach_the_estimator() -> None:
@@ -101,12 +118,16 @@ def test_encoder_layout() -> None:
         "education-num",
         "education-num=(missing)",
     ]
-    matrix = encoder.transform(pl.DataFrame({"age": [17], "sex": ["Male"], "education-num": [None]}))
+    matrix = encoder.transform(
+        pl.DataFrame({"age": [17], "sex": ["Male"], "education-num": [None]})
+    )
     assert matrix[0, 1:].tolist() == [0, 1, 0, 0.5, 1]
 
 
 def test_wide_columns_become_sparse() -> None:
-    axis = Axis("x", "categorical", levels=tuple(str(i) for i in range(3000)), other=True, outside="other")
+    axis = Axis(
+        "x", "categorical", levels=tuple(str(i) for i in range(3000)), other=True, outside="other"
+    )
     matrix = CellEncoder([axis]).transform(pl.DataFrame({"x": ["7", "nothing"]}))
     assert matrix.shape == (2, 3001)
     assert matrix.nnz == 2
@@ -114,14 +135,16 @@ def test_wide_columns_become_sparse() -> None:
 
 def test_missing_extra_is_named() -> None:
     code = (
-        "import sys; sys.modules['sklearn.base'] = None\ntry:\n import dpublish.analyse.learn\nexcept Exception as e: print(e)"
+        "import sys; sys.modules['sklearn.base'] = None\ntry:\n import "
+        "dpublish.analyse.learn\nexcept Exception as e: print(e)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "dpublish[learn]" in done.stdout
 
 
 def test_out_of_bounds_numbers_are_clipped_at_prediction() -> None:
-    """A column that clips has its extreme bins at prediction too, also when the domain has no code for other values."""
+    """A column that clips has its extreme bins at prediction too, also when the domain has no code
+    for other values."""
     from dpublish.analyse.raw_rows import row_codes
     from dpublish.declare.domain import Axis
 

@@ -11,7 +11,9 @@ from dpublish.errors import InputError
 
 def by_pairs(positive: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> float:
     up, down = positive, ~positive
-    wins = (scores[up][:, None] > scores[down][None, :]) + 0.5 * (scores[up][:, None] == scores[down][None, :])
+    wins = (scores[up][:, None] > scores[down][None, :]) + 0.5 * (
+        scores[up][:, None] == scores[down][None, :]
+    )
     pairs = weights[up][:, None] * weights[down][None, :]
     return float((wins * pairs).sum() / pairs.sum())
 
@@ -21,7 +23,11 @@ def some_scores(seed: int, rows: int, classes: int) -> tuple[np.ndarray, np.ndar
     labels = rng.integers(0, classes, rows)
     # few distinct values, so that ties are common
     scores = rng.integers(1, 6, (rows, classes)) + 2.0 * (labels[:, None] == np.arange(classes))
-    return labels, scores / scores.sum(axis=1, keepdims=True), rng.integers(0, 4, rows).astype(float)
+    return (
+        labels,
+        scores / scores.sum(axis=1, keepdims=True),
+        rng.integers(0, 4, rows).astype(float),
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -29,7 +35,9 @@ def test_binary_area_is_scikit_learns(seed: int) -> None:
     from sklearn.metrics import roc_auc_score
 
     labels, scores, weights = some_scores(seed, 80, 2)
-    assert binary_auc(labels == 1, scores[:, 1]) == pytest.approx(roc_auc_score(labels, scores[:, 1]))
+    assert binary_auc(labels == 1, scores[:, 1]) == pytest.approx(
+        roc_auc_score(labels, scores[:, 1])
+    )
     weighted = roc_auc_score(labels, scores[:, 1], sample_weight=weights)
     assert binary_auc(labels == 1, scores[:, 1], weights=weights) == pytest.approx(weighted)
     assert weighted == pytest.approx(by_pairs(labels == 1, scores[:, 1], weights))
@@ -61,7 +69,9 @@ def test_two_classes_agree_with_the_binary_area() -> None:
 def test_names_of_classes_and_their_order() -> None:
     labels, scores, _ = some_scores(3, 40, 3)
     names = np.array(["zebra", "ant", "mole"])
-    assert hand_till_auc(names[labels], scores, classes=names.tolist()) == pytest.approx(hand_till_auc(labels, scores))
+    assert hand_till_auc(names[labels], scores, classes=names.tolist()) == pytest.approx(
+        hand_till_auc(labels, scores)
+    )
 
 
 def test_a_class_without_rows_is_left_out() -> None:
@@ -91,7 +101,10 @@ def test_perfect_reversed_and_constant_scores() -> None:
         (lambda: binary_auc([True, False], [1, 2, 3]), "as long as each other"),
         (lambda: binary_auc([True, False], [1, float("nan")]), "must be numbers"),
         (lambda: binary_auc([True, False], [1, 2], weights=[1, -1]), "not negative"),
-        (lambda: hand_till_auc([0, 1], [[1, 0, 0], [0, 1, 0]], classes=[0, 1]), "2 rows and 2 columns"),
+        (
+            lambda: hand_till_auc([0, 1], [[1, 0, 0], [0, 1, 0]], classes=[0, 1]),
+            "2 rows and 2 columns",
+        ),
         (lambda: hand_till_auc([0, 5], [[1, 0], [0, 1]], classes=[0, 1]), "not in classes"),
         (lambda: hand_till_auc([0, 0], [[1, 0], [0, 1]], classes=[0, 1]), "at least two classes"),
     ],

@@ -1,4 +1,5 @@
-"""Distributional privacy: the thesis's counter-example is caught, a mechanism with enough noise survives."""
+"""Distributional privacy: the thesis's counter-example is caught, a mechanism with enough noise
+survives."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ def mirrored(noise: Noise, rows: Any) -> int:
 
 
 def careful(noise: Noise, rows: Any) -> int:
-    """A count whose noise covers what samples of 24 rows differ by: six standard deviations of the difference, about 18."""
+    """A count whose noise covers what samples of 24 rows differ by: six standard deviations of the
+    difference, about 18."""
     count = np.array([sum(rows)], dtype=np.int64)
     return int(noise.laplace(count, sensitivity=Fraction(1), epsilon=Fraction(1, 36))[0])
 
@@ -43,8 +45,11 @@ def test_the_planted_counter_example_is_private_for_neighbours_and_refuted_for_s
 
 
 def test_enough_noise_survives() -> None:
-    """No chance is involved: the pairs are fixed, and none is beyond alpha unless counts differ by more than 18."""
-    report = audit.distributional(careful, POPULATION, rows=ROWS, alpha=Fraction(1, 2), window=(-5, 30))
+    """No chance is involved: the pairs are fixed, and none is beyond alpha unless counts differ by
+    more than 18."""
+    report = audit.distributional(
+        careful, POPULATION, rows=ROWS, alpha=Fraction(1, 2), window=(-5, 30)
+    )
     assert report.passed
     assert report.beyond == 0
     assert 0 < report.loss <= 0.5
@@ -70,7 +75,16 @@ def test_samples_are_drawn_without_replacement() -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [{"rows": 0}, {"rows": 81}, {"alpha": 0}, {"beta": 1}, {"beta": -0.1}, {"pairs": 0}, {"false_alarm": 0}]
+    "settings",
+    [
+        {"rows": 0},
+        {"rows": 81},
+        {"alpha": 0},
+        {"beta": 1},
+        {"beta": -0.1},
+        {"pairs": 0},
+        {"false_alarm": 0},
+    ],
 )
 def test_bad_settings(settings: dict[str, Any]) -> None:
     with pytest.raises(InputError):

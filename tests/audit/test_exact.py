@@ -44,7 +44,8 @@ def test_a_claim_just_below_the_loss_is_refuted_in_every_base() -> None:
 
 
 def test_delta_is_the_hockey_stick() -> None:
-    """Randomised response with truth 3/4 in base 2: P = 3/4, 1/4; at epsilon 1 the excess is 3/4 - 2/4 = 1/4."""
+    """Randomised response with truth 3/4 in base 2: P = 3/4, 1/4; at epsilon 1 the excess is 3/4 -
+    2/4 = 1/4."""
 
     def response(noise: Noise, rows: tuple[int]) -> int:
         return rows[0] if noise.integers(4, size=1)[0] < 3 else 1 - rows[0]
@@ -70,18 +71,24 @@ def test_tails_apart_only_certify() -> None:
     assert 0.48 < wide.loss <= 0.5
     assert not audit.exact(counts, ADD, epsilon="1/4", window=(-9, 11), tails="apart").passed
     narrow = audit.exact(counts, ADD, epsilon="1/4", window=(0, 1), tails="apart")
-    assert narrow.passed  # almost everything is outside: nothing can be certified, and nothing is claimed
+    assert (
+        narrow.passed
+    )  # almost everything is outside: nothing can be certified, and nothing is claimed
     assert narrow.loss < 0.25
 
 
 def test_clipped_tails_can_accuse_a_private_sparse_vector_and_tails_apart_do_not() -> None:
-    """The known limit of clipping (docs/audits.md): comparing two clamped noisy values is not post-processing of either."""
+    """The known limit of clipping (docs/audits.md): comparing two clamped noisy values is not
+    post-processing of either."""
 
     def above(noise: Noise, answers: tuple[int, ...]) -> tuple[bool, ...]:
         shift = int(noise.laplace(np.array([0]), sensitivity=ONE, epsilon=Fraction(1, 4))[0])
         shown: list[bool] = []
         for answer in answers:
-            shown.append(int(noise.laplace(np.array([answer]), sensitivity=ONE, epsilon=Fraction(3, 8))[0]) >= shift)
+            shown.append(
+                int(noise.laplace(np.array([answer]), sensitivity=ONE, epsilon=Fraction(3, 8))[0])
+                >= shift
+            )
             if shown[-1]:
                 break
         return tuple(shown)
@@ -93,7 +100,11 @@ def test_clipped_tails_can_accuse_a_private_sparse_vector_and_tails_apart_do_not
 
 def test_inputs_that_enlarge_the_base_late_are_compared_in_one_base() -> None:
     def uneven(noise: Noise, rows: tuple[int, ...]) -> int:
-        return int(noise.laplace(np.array([len(rows)]), sensitivity=ONE, epsilon=Fraction(1, 1 + len(rows)))[0])
+        return int(
+            noise.laplace(
+                np.array([len(rows)]), sensitivity=ONE, epsilon=Fraction(1, 1 + len(rows))
+            )[0]
+        )
 
     report = audit.exact(uneven, ADD, epsilon=1)
     assert report.base == 2**6
@@ -106,7 +117,9 @@ def test_a_mechanism_that_always_raises_is_not_audited() -> None:
 
 
 def test_floats_at_the_tap_and_empty_pairs() -> None:
-    report = audit.exact(lambda n, rows: n.laplace(np.array([0.5]), sensitivity=ONE, epsilon=ONE), ADD, epsilon=1)
+    report = audit.exact(
+        lambda n, rows: n.laplace(np.array([0.5]), sensitivity=ONE, epsilon=ONE), ADD, epsilon=1
+    )
     assert [finding.check for finding in report.findings] == ["tap"]
     with pytest.raises(InputError, match="no pair"):
         audit.exact(counts, [], epsilon=1)
@@ -114,7 +127,10 @@ def test_floats_at_the_tap_and_empty_pairs() -> None:
 
 def test_neighbours() -> None:
     assert list(neighbours.add_remove("ab", max_rows=1)) == [((), ("a",)), ((), ("b",))]
-    assert list(neighbours.replace_one("ab", rows=2)) == [(("a", "a"), ("a", "b")), (("a", "b"), ("b", "b"))]
+    assert list(neighbours.replace_one("ab", rows=2)) == [
+        (("a", "a"), ("a", "b")),
+        (("a", "b"), ("b", "b")),
+    ]
     assert len(list(neighbours.replace_one("ab", rows=2, ordered=True))) == 2
     assert len(list(neighbours.add_remove("ab", max_rows=3))) == 2 * (1 + 2 + 3)
     for one, other in neighbours.add_remove_unit("ab", units=2, max_rows_per_unit=2):

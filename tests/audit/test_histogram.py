@@ -1,4 +1,5 @@
-"""The shipped histogram under the audits: exact on all tiny tables, replayed, and (nightly) sampled in many settings."""
+"""The shipped histogram under the audits: exact on all tiny tables, replayed, and (nightly) sampled
+in many settings."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def schema_of(relation: str, extra: str = "") -> Schema:
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("extra", ["", UNIT], ids=["one row", "two rows"])
 def test_exact_privacy_is_the_claim_on_all_tiny_tables(relation: str, extra: str) -> None:
-    """Every neighbouring pair, every outcome: the worst log-ratio is at most epsilon, and close to it: noise is not wasted."""
+    """Every neighbouring pair, every outcome: the worst log-ratio is at most epsilon, and close to
+    it: noise is not wasted."""
     mechanism = Histogram(threshold=1, count_share=0)
     tried = audit.subject(mechanism, schema_of(relation, extra), Cost.pure(1))
     report = audit.exact(tried, list(tried.pairs(rows=2)), epsilon=1, window=(-2, 5))
@@ -47,7 +49,9 @@ def test_the_paid_total_is_part_of_the_claim() -> None:
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_replay_in_many_settings(relation: str) -> None:
     for threshold, epsilon in itertools.product((None, 0, 3), ("1/10", 1, 4)):
-        tried = audit.subject(Histogram(threshold=threshold), schema_of(relation), Cost.pure(epsilon))
+        tried = audit.subject(
+            Histogram(threshold=threshold), schema_of(relation), Cost.pure(epsilon)
+        )
         report = audit.replay(tried, list(tried.pairs(rows=2)), epsilon=epsilon)
         assert report.passed, report.summary()
 
@@ -57,9 +61,20 @@ SETTINGS = list(itertools.product(RELATIONS, ("", UNIT), (0, 2), ("1/2", 1, 3)))
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("relation", "extra", "threshold", "epsilon"), SETTINGS)
-def test_sampled_bound_never_exceeds_the_claim(relation: str, extra: str, threshold: int, epsilon: str | int) -> None:
+def test_sampled_bound_never_exceeds_the_claim(
+    relation: str, extra: str, threshold: int, epsilon: str | int
+) -> None:
     """24 settings x 10 pairs x 25 events; family-wise false-alarm rate 1e-3 over the whole test."""
-    tried = audit.subject(Histogram(threshold=threshold), schema_of(relation, extra), Cost.pure(epsilon))
+    tried = audit.subject(
+        Histogram(threshold=threshold), schema_of(relation, extra), Cost.pure(epsilon)
+    )
     pairs = list(tried.pairs(rows=3))[:10]
-    report = audit.sampled(tried, pairs, epsilon=epsilon, samples=20_000, max_events=25, false_alarm=1e-3 / len(SETTINGS))
+    report = audit.sampled(
+        tried,
+        pairs,
+        epsilon=epsilon,
+        samples=20_000,
+        max_events=25,
+        false_alarm=1e-3 / len(SETTINGS),
+    )
     assert report.passed, report.summary()

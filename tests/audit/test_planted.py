@@ -1,4 +1,5 @@
-"""Every planted bug is caught by the tier that must catch it, for the stated reason; its correct twin survives."""
+"""Every planted bug is caught by the tier that must catch it, for the stated reason; its correct
+twin survives."""
 
 from __future__ import annotations
 

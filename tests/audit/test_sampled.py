@@ -26,8 +26,12 @@ def response(noise: Noise, bit: int, truth: int) -> int:
 def test_clopper_pearson_inverts_the_binomial_tail() -> None:
     for hits, runs, alpha in ((0, 50, 1e-3), (7, 50, 1e-3), (49, 50, 1e-6), (50, 50, 1e-6)):
         low, high = clopper_pearson(hits, runs, alpha)
-        at_least = sum(math.comb(runs, k) * low**k * (1 - low) ** (runs - k) for k in range(hits, runs + 1))
-        at_most = sum(math.comb(runs, k) * high**k * (1 - high) ** (runs - k) for k in range(hits + 1))
+        at_least = sum(
+            math.comb(runs, k) * low**k * (1 - low) ** (runs - k) for k in range(hits, runs + 1)
+        )
+        at_most = sum(
+            math.comb(runs, k) * high**k * (1 - high) ** (runs - k) for k in range(hits + 1)
+        )
         assert low == 0 if hits == 0 else math.isclose(at_least, alpha, rel_tol=1e-6)
         assert high == 1 if hits == runs else math.isclose(at_most, alpha, rel_tol=1e-6)
 
@@ -116,7 +120,9 @@ def test_an_input_of_several_pairs_is_run_once() -> None:
         calls[repr(data)] += 1
         return int(noise.integers(2, size=1)[0])
 
-    report = audit.sampled(counted, [((1,), (2,)), ((2,), (3,)), ((True,), (2,)), ((1,), (3,))], epsilon=1, samples=20)
+    report = audit.sampled(
+        counted, [((1,), (2,)), ((2,), (3,)), ((True,), (2,)), ((1,), (3,))], epsilon=1, samples=20
+    )
     assert calls == {"(1,)": 20, "(2,)": 20, "(3,)": 20, "(True,)": 20}
     assert report.passed
 

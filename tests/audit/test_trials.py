@@ -1,8 +1,10 @@
-"""The built-in audits. Every day: replay of each on a few pairs, and one exact law a family. Nightly: all tiers of all.
+"""The built-in audits. Every day: replay of each on a few pairs, and one exact law a family.
+Nightly: all tiers of all.
 
-The nightly sampled tier has a family-wise false-alarm rate of 1e-3 over all trials together: each gets an equal part, and
-within one the rate is divided over ten pairs and twenty-five events. The same audit with a tap that gives a sixteenth of the
-noise must fail: that is the planted bug of every trial, and shows that its events can see a leak.
+The nightly sampled tier has a family-wise false-alarm rate of 1e-3 over all trials together: each
+gets an equal part, and within one the rate is divided over ten pairs and twenty-five events. The
+same audit with a tap that gives a sixteenth of the noise must fail: that is the planted bug of
+every trial, and shows that its events can see a leak.
 """
 
 from __future__ import annotations
@@ -29,13 +31,30 @@ cached_trials = functools.cache(trials_of)
 
 
 def counts() -> dict[str, int]:
-    """How many trials each name has, stated so that collecting the tests plans nothing; a test holds it to the truth."""
+    """How many trials each name has, stated so that collecting the tests plans nothing; a test
+    holds it to the truth."""
     several = {
-        "histogram": 4, "projected-histogram": 2, "joined-histograms": 4, "importance-weights": 5, "generalized-table": 3,
-        "private-classifier": 4, "set-partition": 2, "basic-itemsets": 2, "multiplicative-weights": 3, "net": 3,
-        "interval-tree": 8, "halfspaces": 3, "k-median": 2, "set-cover": 3, "hadamard": 2, "min-cut": 3, "vertex-cover": 4,
-        "public-projects": 4, "median-mechanism": 3, "online-multiplicative-weights": 3,
-    }  # fmt: skip
+        "histogram": 4,
+        "projected-histogram": 2,
+        "joined-histograms": 4,
+        "importance-weights": 5,
+        "generalized-table": 3,
+        "private-classifier": 4,
+        "set-partition": 2,
+        "basic-itemsets": 2,
+        "multiplicative-weights": 3,
+        "net": 3,
+        "interval-tree": 8,
+        "halfspaces": 3,
+        "k-median": 2,
+        "set-cover": 3,
+        "hadamard": 2,
+        "min-cut": 3,
+        "vertex-cover": 4,
+        "public-projects": 4,
+        "median-mechanism": 3,
+        "online-multiplicative-weights": 3,
+    }
     return {name: several.get(name, 1) for name in TRIALS}
 
 
@@ -61,7 +80,9 @@ def test_replay_on_a_few_pairs(name: str) -> None:
         survived(trial, "replay", pairs=2)
 
 
-@pytest.mark.parametrize("name", ["importance-weights", "basic-itemsets", "net", "public-projects", "kary"])
+@pytest.mark.parametrize(
+    "name", ["importance-weights", "basic-itemsets", "net", "public-projects", "kary"]
+)
 def test_exact_law_of_one_method_a_family(name: str) -> None:
     survived(cached_trials(name)[0], "exact", pairs=2)
 
@@ -88,29 +109,41 @@ def test_replay(name: str, place: int) -> None:
 @each_trial
 def test_sampled(name: str, place: int) -> None:
     """Up to 10 pairs x 25 events each, family-wise error 1e-3 over all."""
-    survived(cached_trials(name)[place], "sampled", false_alarm=FAMILY_WISE / len(EACH), first_seed=1000)
+    survived(
+        cached_trials(name)[place], "sampled", false_alarm=FAMILY_WISE / len(EACH), first_seed=1000
+    )
 
 
 @pytest.mark.nightly
 @each_trial
 def test_twin(name: str, place: int) -> None:
-    """The whole command line. Sessions and solvers too: what is asked, shown and written is compared byte by byte."""
+    """The whole command line. Sessions and solvers too: what is asked, shown and written is
+    compared byte by byte."""
     report = survived(cached_trials(name)[place], "twin")
     if not isinstance(report, Declined):
-        assert report.to_json()["exit_codes"] == [0] * len(report.to_json()["commands"]), report.summary()
+        assert report.to_json()["exit_codes"] == [0] * len(report.to_json()["commands"]), (
+            report.summary()
+        )
 
 
-# Draws that take no epsilon: the randomisers of the local model, and vertex orders, whose weights the mechanism makes itself.
+# Draws that take no epsilon: the randomisers of the local model, and vertex orders, whose weights
+# the mechanism makes itself.
 WITHOUT_EPSILON = {"vertex-cover", *methods("local")}
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(("name", "place"), [entry for entry in EACH if entry[0] not in WITHOUT_EPSILON], ids=str)
+@pytest.mark.parametrize(
+    ("name", "place"), [entry for entry in EACH if entry[0] not in WITHOUT_EPSILON], ids=str
+)
 def test_a_sixteenth_of_the_noise_is_found(name: str, place: int) -> None:
     """The planted bug of every trial that draws its noise from a tap with an epsilon."""
     trial = cached_trials(name)[place]
-    # weights fitted to Gaussian moments, or to a moved objective, hardly ever repeat: few runs see only a coarser cheat
-    coarse = {("importance-weights", "Gaussian noise"), ("private-classifier", "noise in the objective")}
+    # weights fitted to Gaussian moments, or to a moved objective, hardly ever repeat: few runs see
+    # only a coarser cheat
+    coarse = {
+        ("importance-weights", "Gaussian noise"),
+        ("private-classifier", "noise in the objective"),
+    }
     found(trial, draws=cheap(64 if (name, trial.case.rpartition(", ")[2]) in coarse else 16))
 
 
@@ -121,7 +154,12 @@ def test_an_order_with_hardly_any_hallucinated_edges_is_found(place: int) -> Non
     trial = cached_trials("vertex-cover")[place]
     mechanism = trial.call.mechanism  # type: ignore[attr-defined]
     plan = mechanism.plan(Schema(name="planted", neighbours="add-remove-one"), Cost.pure(1000))
-    found(replace(trial, call=lambda noise, content: mechanism.run(noise, trial.call.numbers(content), plan)))  # type: ignore[attr-defined]
+    found(
+        replace(
+            trial,
+            call=lambda noise, content: mechanism.run(noise, trial.call.numbers(content), plan),
+        )
+    )  # type: ignore[attr-defined]
 
 
 def found(trial: Trial, **keywords: Any) -> None:
@@ -136,7 +174,9 @@ def found(trial: Trial, **keywords: Any) -> None:
 
 def half_wrong(report: Callable[[Noise, Any], Any]) -> Callable[[Noise, Any], Any]:
     """Half of the reports are the value itself."""
-    return lambda noise, value: report(noise, value) if int(noise.integers(2, size=1)[0]) else ("true", repr(value))
+    return lambda noise, value: (
+        report(noise, value) if int(noise.integers(2, size=1)[0]) else ("true", repr(value))
+    )
 
 
 @pytest.mark.nightly

@@ -1,4 +1,5 @@
-"""Tier D: the harness itself, on the small program of `program/` (its planted leaks are in `planted/programs.py`)."""
+"""Tier D: the harness itself, on the small program of `program/` (its planted leaks are in
+`planted/programs.py`)."""
 
 from __future__ import annotations
 
@@ -53,8 +54,12 @@ outside = "drop"
 
 
 def test_the_command_line_is_caught_when_inputs_are_no_neighbours() -> None:
-    """Two rows apart: the gate, the counting and the mechanism in between do not hide it from the replayer."""
-    release = "release rows.csv --schema tiny.toml --method histogram --epsilon 1 --ledger tiny.ledger --out tiny.dpr --key k"
+    """Two rows apart: the gate, the counting and the mechanism in between do not hide it from the
+    replayer."""
+    release = (
+        "release rows.csv --schema tiny.toml --method histogram --epsilon 1 --ledger "
+        "tiny.ledger --out tiny.dpr --key k"
+    )
     commands = [["ledger", "open", "tiny.ledger", "--epsilon", "2"], release.split()]
     first, second = {"rows.csv": b"colour\nred\n"}, {"rows.csv": b"colour\nred\nred\nblue\n"}
     report = audit.twin(commands, first, second, public={"tiny.toml": SCHEMA})

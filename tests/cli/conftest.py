@@ -98,7 +98,9 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def released(shop: Path, dpublish: Command) -> Path:
     """The working folder after one release of 1 out of 2."""
-    shown = dpublish(*RELEASE, "--epsilon", "1", "--budget", "2", "--key", "first", "--out", "shop.dpr")
+    shown = dpublish(
+        *RELEASE, "--epsilon", "1", "--budget", "2", "--key", "first", "--out", "shop.dpr"
+    )
     assert shown.code == 0, shown.err
     return shop
 

@@ -19,7 +19,9 @@ def test_show(released: Path, dpublish: Command) -> None:
     shown = dpublish("show", "shop.dpr")
     assert shown.code == 0
     assert "This release satisfies epsilon = 1 (pure differential privacy)" in shown.out
-    assert "is right in at most 74 of 100 cases on average, instead of 50" in " ".join(shown.out.split())
+    assert "is right in at most 74 of 100 cases on average, instead of 50" in " ".join(
+        shown.out.split()
+    )
     assert "Correction" not in shown.out
     assert "Bern, Graz, Lyon" in shown.out
     document = dpublish("show", "shop.dpr", "--json").document
@@ -59,8 +61,12 @@ def altered(path: Path, **changes: Any) -> None:
             archive.writestr(name, data)
 
 
-@pytest.mark.parametrize("steering", ["\x1b[31m", "\x07", "\x9b31m", "\x7f", "\r", "\u202e", "\u2066"])
-def test_a_release_cannot_steer_the_terminal(released: Path, dpublish: Command, steering: str) -> None:
+@pytest.mark.parametrize(
+    "steering", ["\x1b[31m", "\x07", "\x9b31m", "\x7f", "\r", "\u202e", "\u2066"]
+)
+def test_a_release_cannot_steer_the_terminal(
+    released: Path, dpublish: Command, steering: str
+) -> None:
     def rename(domain: list[dict[str, Any]]) -> list[dict[str, Any]]:
         city = next(axis for axis in domain if axis["name"] == "city")
         city["levels"][0] = f"Be{steering}rn"
@@ -68,7 +74,11 @@ def test_a_release_cannot_steer_the_terminal(released: Path, dpublish: Command, 
 
     altered(released / "shop.dpr", dataset=f"[b]sh{steering}op", domain=rename)
     written = steering.encode("unicode_escape").decode().replace("\\r", "\\x0d")
-    for words in (("show", "shop.dpr"), ("verify", "shop.dpr"), ("query", "shop.dpr", "--by", "city")):
+    for words in (
+        ("show", "shop.dpr"),
+        ("verify", "shop.dpr"),
+        ("query", "shop.dpr", "--by", "city"),
+    ):
         shown = dpublish(*words)
         assert shown.code == 0, shown.err
         assert steering[0] not in shown.out + shown.err
@@ -114,9 +124,9 @@ def test_query(released: Path, dpublish: Command) -> None:
     shown = dpublish("query", "shop.dpr", "city = 'Bern'", "age >= 38 and member = true")
     assert shown.code == 0
     assert "city = 'Bern'" in shown.out
-    first, second = dpublish("query", "shop.dpr", "city = 'Bern'", "age is null", "--level", "0.9", "--json").document[
-        "estimates"
-    ]
+    first, second = dpublish(
+        "query", "shop.dpr", "city = 'Bern'", "age is null", "--level", "0.9", "--json"
+    ).document["estimates"]
     assert first["predicate"] == "city = 'Bern'"
     assert set(first) == {"predicate", "measure", "value", "standard_error", "low", "high", "level"}
     assert first["measure"] == "count"
@@ -126,18 +136,26 @@ def test_query(released: Path, dpublish: Command) -> None:
 
 def test_a_condition_may_start_with_a_minus(released: Path, dpublish: Command) -> None:
     shown = dpublish("query", "shop.dpr", "-1 < age", "--json", "-5.5 <= age")
-    assert [entry["predicate"] for entry in shown.document["estimates"]] == ["-1 < age", "-5.5 <= age"]
+    assert [entry["predicate"] for entry in shown.document["estimates"]] == [
+        "-1 < age",
+        "-5.5 <= age",
+    ]
     assert dpublish("query", "shop.dpr", "-x").code == 2
 
 
-def test_query_shows_what_an_interval_rests_on(monkeypatch: pytest.MonkeyPatch, released: Path, dpublish: Command) -> None:
+def test_query_shows_what_an_interval_rests_on(
+    monkeypatch: pytest.MonkeyPatch, released: Path, dpublish: Command
+) -> None:
     from dpublish.releases.histogram.release import HistogramRelease
     from dpublish.releases.joined_histograms.release import JoinedEstimate
 
     told = JoinedEstimate(5.0, 1.0, 3.0, 7.0, 0.95, "not counted")
     monkeypatch.setattr(HistogramRelease, "estimate", lambda self, predicate, level: told)
     assert "city = 'Bern': not counted" in dpublish("query", "shop.dpr", "city = 'Bern'").out
-    assert dpublish("query", "shop.dpr", "city = 'Bern'", "--json").document["estimates"][0]["note"] == "not counted"
+    assert (
+        dpublish("query", "shop.dpr", "city = 'Bern'", "--json").document["estimates"][0]["note"]
+        == "not counted"
+    )
 
 
 def test_query_by_column(released: Path, dpublish: Command) -> None:
@@ -184,21 +202,29 @@ def test_sql(released: Path, dpublish: Command) -> None:
 def test_export(released: Path, dpublish: Command) -> None:
     assert dpublish("export", "shop.dpr", "--to", "csv", "--out", "cells.csv").code == 0
     assert "weight" in pl.read_csv("cells.csv").columns
-    document = dpublish("export", "shop.dpr", "--out", "rows.parquet", "--synthetic", "--number", "50", "--json").document
+    document = dpublish(
+        "export", "shop.dpr", "--out", "rows.parquet", "--synthetic", "--number", "50", "--json"
+    ).document
     assert document["format"] == "parquet"
     assert pl.read_parquet("rows.parquet").height == 50
     assert "--to" in dpublish("export", "shop.dpr", "--out", "rows.xyz").err
     assert dpublish("export", "shop.dpr", "--out", "rows.csv", "--number", "5").code == 2
     assert dpublish("export", "shop.dpr", "--out", "rows.csv", "--where", "age < 3").code == 2
-    refused = dpublish("export", "shop.dpr", "--out", "rows.csv", "--synthetic", "--where", "age < 3")
+    refused = dpublish(
+        "export", "shop.dpr", "--out", "rows.csv", "--synthetic", "--where", "age < 3"
+    )
     assert "draws no rows under a condition" in refused.err
     assert CANARY not in Path("cells.csv").read_text()
 
 
-def test_export_under_a_condition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dpublish: Command) -> None:
+def test_export_under_a_condition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dpublish: Command
+) -> None:
     monkeypatch.chdir(tmp_path)
     numbers = "kind = 'integer'\nlower = 0\nupper = 9\nbins = 2\n"
-    Path("s.toml").write_text(f'[dataset]\nname = "s"\n[columns.a]\n{numbers}[columns.b]\n{numbers}')
+    Path("s.toml").write_text(
+        f'[dataset]\nname = "s"\n[columns.a]\n{numbers}[columns.b]\n{numbers}'
+    )
     Path("d.csv").write_text("a,b\n" + "3,4\n" * 50)
     pay = ("--method", "joined-histograms", "--ledger", "l", "--budget", "9", "--epsilon", "9")
     assert dpublish("release", "d.csv", "--schema", "s.toml", *pay, "--out", "r.dpr").code == 0
@@ -209,10 +235,14 @@ def test_export_under_a_condition(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "too rare" in dpublish(*drawn, "a < 1 and a > 2", "--number", "7").err
 
 
-def test_answers_from_drawn_rows_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dpublish: Command) -> None:
+def test_answers_from_drawn_rows_say_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dpublish: Command
+) -> None:
     monkeypatch.chdir(tmp_path)
     names = "abcdefg"
-    columns = "".join(f"[columns.{name}]\nkind = 'integer'\nlower = 0\nupper = 99\n" for name in names)
+    columns = "".join(
+        f"[columns.{name}]\nkind = 'integer'\nlower = 0\nupper = 99\n" for name in names
+    )
     Path("s.toml").write_text(f'[dataset]\nname = "s"\n{columns}')
     Path("d.csv").write_text(",".join(names) + "\n" + "3,4,5,6,7,8,9\n" * 50)
     pay = ("--method", "joined-histograms", "--ledger", "l", "--budget", "9", "--epsilon", "9")
@@ -224,21 +254,32 @@ def test_answers_from_drawn_rows_say_so(tmp_path: Path, monkeypatch: pytest.Monk
     assert "rows drawn from the model" in document["note"]
 
 
-def test_export_names_the_column_of_the_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dpublish: Command) -> None:
+def test_export_names_the_column_of_the_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dpublish: Command
+) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("s.toml").write_text('[dataset]\nname = "s"\n[columns.weight]\nkind = "integer"\nlower = 0\nupper = 9\n')
+    Path("s.toml").write_text(
+        '[dataset]\nname = "s"\n[columns.weight]\nkind = "integer"\nlower = 0\nupper = 9\n'
+    )
     Path("d.csv").write_text("weight\n" + "3\n" * 50)
     pay = ("--ledger", "l", "--budget", "1", "--epsilon", "1")
     assert dpublish("release", "d.csv", "--schema", "s.toml", *pay, "--out", "r.dpr").code == 0
     assert "(column 'weight_')" in dpublish("export", "r.dpr", "--out", "r.csv").out
     assert dpublish("export", "r.dpr", "--out", "r.csv", "--json").document["weight"] == "weight_"
     assert pl.read_csv("r.csv").columns == ["weight", "weight_"]
-    assert dpublish("export", "r.dpr", "--out", "r.csv", "--synthetic", "--json").document["weight"] is None
+    assert (
+        dpublish("export", "r.dpr", "--out", "r.csv", "--synthetic", "--json").document["weight"]
+        is None
+    )
 
 
 def test_nothing_is_written_over_a_release(released: Path, dpublish: Command) -> None:
     before = Path("shop.dpr").read_bytes()
-    for words in (("export", "--to", "csv"), ("export", "--to", "parquet", "--synthetic"), ("report",)):
+    for words in (
+        ("export", "--to", "csv"),
+        ("export", "--to", "parquet", "--synthetic"),
+        ("report",),
+    ):
         shown = dpublish(words[0], "shop.dpr", *words[1:], "--out", "./shop.dpr")
         assert shown.code == 2
         assert "which would be lost" in shown.err
@@ -267,24 +308,48 @@ def test_verify_a_folder_and_a_replaced_file(released: Path, dpublish: Command) 
     assert dpublish(*RELEASE, "--epsilon", "1", "--key", "first", "--out", "folder").code == 0
     assert dpublish("verify", "folder", "--ledger", "shop.ledger").code == 0
     # the same key paid from another ledger of the same name and budget is another release
-    words = ("release", "shop.csv", "--schema", "shop.toml", "--ledger", "twin.ledger", "--budget", "2")
+    words = (
+        "release",
+        "shop.csv",
+        "--schema",
+        "shop.toml",
+        "--ledger",
+        "twin.ledger",
+        "--budget",
+        "2",
+    )
     assert dpublish(*words, "--epsilon", "1", "--key", "first", "--out", "twin.dpr").code == 0
     assert dpublish("verify", "twin.dpr", "--ledger", "shop.ledger").code == 5
 
 
-def test_a_release_of_a_kind_that_does_not_serve(released: Path, dpublish: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_release_of_a_kind_that_does_not_serve(
+    released: Path, dpublish: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delattr("dpublish.releases.histogram.release.HistogramRelease.sql")
     shown = dpublish("sql", "shop.dpr", "select 1 from release", "--json")
     assert (shown.code, shown.error["type"]) == (2, "QueryError")
-    assert "does not offer SQL ('sql'). It offers conditions with error bars ('query')" in shown.error["message"]
+    assert (
+        "does not offer SQL ('sql'). It offers conditions with error bars ('query')"
+        in shown.error["message"]
+    )
 
 
 def test_weighted_rows_answer_with_shares_and_means(shop: Path, dpublish: Command) -> None:
     (shop / "public.csv").write_text("age,city\n" + "19,Bern\n33,Graz\n58,Bern\n77,Lyon\n" * 50)
-    words = (*RELEASE, "--method", "importance-weights", "--set", "public=public.csv", "--set", "columns=age,city")
+    words = (
+        *RELEASE,
+        "--method",
+        "importance-weights",
+        "--set",
+        "public=public.csv",
+        "--set",
+        "columns=age,city",
+    )
     assert dpublish(*words, "--epsilon", "2", "--budget", "2", "--out", "weights.dpr").code == 0
     assert "share" in dpublish("query", "weights.dpr", "city = 'Bern'").out
     assert "share or mean" in dpublish("query", "weights.dpr", "city = 'Bern'", "age").out
-    first, second = dpublish("query", "weights.dpr", "city = 'Bern'", "age", "--json").document["estimates"]
+    first, second = dpublish("query", "weights.dpr", "city = 'Bern'", "age", "--json").document[
+        "estimates"
+    ]
     assert (first["measure"], second["measure"]) == ("share", "mean")
     assert 0 <= first["value"] <= 1 < second["value"]

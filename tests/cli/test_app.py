@@ -30,8 +30,13 @@ HEAVY = {
 
 
 def test_help_loads_nothing_heavy() -> None:
-    script = "import sys\nfrom dpublish.cli.app import run\ncode = run(['--help'])\nprint(code, *sys.modules, file=sys.stderr)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    script = (
+        "import sys\nfrom dpublish.cli.app import run\ncode = run(['--help'])\nprint(code, "
+        "*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     code, *modules = done.stderr.split()
     assert code == "0"
     assert not HEAVY & set(modules)
@@ -40,7 +45,20 @@ def test_help_loads_nothing_heavy() -> None:
 
 def test_help_names_every_verb(dpublish: Command) -> None:
     shown = dpublish("--help")
-    verbs = ["demo", "plan", "release", "schema", "ledger", "show", "query", "sql", "export", "report", "verify", "audit"]
+    verbs = [
+        "demo",
+        "plan",
+        "release",
+        "schema",
+        "ledger",
+        "show",
+        "query",
+        "sql",
+        "export",
+        "report",
+        "verify",
+        "audit",
+    ]
     assert shown.code == 0
     for verb in verbs:
         assert f"\n  {verb} " in shown.out
@@ -52,7 +70,15 @@ def test_version(dpublish: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["relase"], ["plan"], ["query"], ["ledger", "opne"], ["plan", "--epsilonn", "1"], ["sql", "x"]]
+    "words",
+    [
+        ["relase"],
+        ["plan"],
+        ["query"],
+        ["ledger", "opne"],
+        ["plan", "--epsilonn", "1"],
+        ["sql", "x"],
+    ],
 )
 def test_usage_errors(dpublish: Command, words: list[str]) -> None:
     shown = dpublish(*words)
@@ -88,7 +114,9 @@ def test_a_group_without_verb_shows_its_help(dpublish: Command) -> None:
         (MemoryError(CANARY), 70),
     ],
 )
-def test_exit_codes(dpublish: Command, monkeypatch: pytest.MonkeyPatch, shop: Path, error: BaseException, code: int) -> None:
+def test_exit_codes(
+    dpublish: Command, monkeypatch: pytest.MonkeyPatch, shop: Path, error: BaseException, code: int
+) -> None:
     def fail(*_: object, **__: object) -> None:
         raise error
 
@@ -121,7 +149,9 @@ def test_debug_never_explains_a_command_that_reads_rows(
         assert type(error).__name__ not in shown.err
 
 
-def test_debug_explains_the_others(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_debug_explains_the_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("a bug")
 
@@ -135,25 +165,47 @@ def test_debug_explains_the_others(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 def test_the_console_script_returns_the_exit_code(tmp_path: Path) -> None:
     script = Path(sys.executable).with_name("dpublish")
     (tmp_path / "torn.dpr").write_text("no release")
-    done = subprocess.run([script, "show", "torn.dpr", "--json"], capture_output=True, text=True, check=False, cwd=tmp_path)
+    done = subprocess.run(
+        [script, "show", "torn.dpr", "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
     assert done.returncode == 5
     assert json.loads(done.stderr)["error"]["type"] == "BundleError"
 
 
 def test_the_package_can_be_run() -> None:
-    done = subprocess.run([sys.executable, "-m", "dpublish", "--version"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "dpublish", "--version"], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout.split()[0]) == (0, "dpublish"), done.stderr
 
 
 @pytest.mark.parametrize("json_too", [True, False])
 @pytest.mark.parametrize("unbuffered", ["1", ""])
-def test_output_that_cannot_be_written_is_not_a_failed_command(released: Path, json_too: bool, unbuffered: str) -> None:
-    words = [sys.executable, "-m", "dpublish", "show", "shop.dpr", *(["--json"] if json_too else [])]
+def test_output_that_cannot_be_written_is_not_a_failed_command(
+    released: Path, json_too: bool, unbuffered: str
+) -> None:
+    words = [
+        sys.executable,
+        "-m",
+        "dpublish",
+        "show",
+        "shop.dpr",
+        *(["--json"] if json_too else []),
+    ]
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            words, stdout=full, stderr=subprocess.PIPE, text=True, check=False, cwd=released,
+            words,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            cwd=released,
             env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
-        )  # fmt: skip
+        )
     assert done.returncode == 1, done.stderr
     assert "Standard output cannot be written (No space left on device)" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

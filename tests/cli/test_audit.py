@@ -13,12 +13,16 @@ def test_the_histogram_survives(shop: Path, dpublish: Command) -> None:
     tiers = [word for tier in ("exact", "replay", "sampled") for word in ("--tier", tier)]
     shown = dpublish("audit", "histogram", *tiers, "--samples", "200")
     assert shown.code == 0, shown.out
-    assert shown.out.count("survived") == 12, "three tiers, two relations, one row and several a person"
+    assert shown.out.count("survived") == 12, (
+        "three tiers, two relations, one row and several a person"
+    )
     assert "Survived is not verified" in shown.out
 
 
 def test_the_command_line_survives_a_twin_run(shop: Path, dpublish: Command) -> None:
-    shown = dpublish("audit", "histogram", "--tier", "twin", "--neighbours", "add-remove-one", "--json")
+    shown = dpublish(
+        "audit", "histogram", "--tier", "twin", "--neighbours", "add-remove-one", "--json"
+    )
     assert shown.code == 0, shown.out
     assert len(shown.document["reports"]) == 2, "one row and several a person"
     for report in shown.document["reports"]:
@@ -29,10 +33,15 @@ def test_the_command_line_survives_a_twin_run(shop: Path, dpublish: Command) -> 
 def test_json(shop: Path, dpublish: Command) -> None:
     document = dpublish("audit", "histogram", "--tier", "replay", "--json").document
     assert document["survived"] is True
-    assert sorted(report["neighbours"] for report in document["reports"]) == ["add-remove-one"] * 2 + ["replace-one"] * 2
+    assert (
+        sorted(report["neighbours"] for report in document["reports"])
+        == ["add-remove-one"] * 2 + ["replace-one"] * 2
+    )
 
 
-def test_a_broken_histogram_is_found(shop: Path, dpublish: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_histogram_is_found(
+    shop: Path, dpublish: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Half the noise that is due: the exact tier must see it, and the command must fail."""
     from fractions import Fraction
 
@@ -72,7 +81,8 @@ def test_solvers_and_online_methods(shop: Path, dpublish: Command) -> None:
 
 
 def test_distributional_privacy_and_its_counter_example(shop: Path, dpublish: Command) -> None:
-    """Private for neighbours, refuted for samples; a release, which never promised it, is not run."""
+    """Private for neighbours, refuted for samples; a release, which never promised it, is not
+    run."""
     shown = dpublish("audit", "mirrored-mod", "--samples", "200")
     assert shown.code == 1
     assert shown.out.count("FAILED") == 1

@@ -20,18 +20,29 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dpublish: Command
     assert shown.code == 0, shown.out + shown.err
     assert "truth (demo only)" in shown.out
     assert "refused with exit code 3" in shown.out
-    for name in ("hospital.dpr", "months.dpr", "report.html", "wards.png", "age-ward.png", "synthetic.csv"):
+    for name in (
+        "hospital.dpr",
+        "months.dpr",
+        "report.html",
+        "wards.png",
+        "age-ward.png",
+        "synthetic.csv",
+    ):
         assert (tmp_path / "tour" / name).stat().st_size > 1000, name
     assert (tmp_path / "tour" / "mine.txt").read_text() == "keep me"
     document = dpublish("demo", "--out", "tour", "--json").document
     assert document["refused"] is True
-    # the demo draws real noise: with four intervals of 95%, none inside has probability 7e-6 (and more of them agree in part)
+    # the demo draws real noise: with four intervals of 95%, none inside has probability 7e-6 (and
+    # more of them agree in part)
     assert document["covered"] >= 1
-    # far better than chance and close to the model that saw the rows; 0.05 is five times the loss seen at this epsilon
+    # far better than chance and close to the model that saw the rows; 0.05 is five times the loss
+    # seen at this epsilon
     assert document["auc"]["release"] > document["auc"]["private_rows"] - 0.05 > 0.6
 
 
-def test_an_interrupted_command_ends_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dpublish: Command) -> None:
+def test_an_interrupted_command_ends_the_demo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dpublish: Command
+) -> None:
     def interrupt(*args: object, **kwargs: object) -> None:
         raise KeyboardInterrupt
 

@@ -1,4 +1,5 @@
-"""`verify --ledger` against whoever has a real release and writes another one around its receipt, in a file or a folder."""
+"""`verify --ledger` against whoever has a real release and writes another one around its receipt,
+in a file or a folder."""
 
 from __future__ import annotations
 
@@ -22,18 +23,23 @@ Change = Callable[[dict[str, Any]], None]
 
 
 def forge(release: Path, out: Path, change: Change, counts: int = 0) -> None:
-    """Another release with the receipt of a real one: counts raised, the manifest changed, all hashes written anew."""
+    """Another release with the receipt of a real one: counts raised, the manifest changed, all
+    hashes written anew."""
     with zipfile.ZipFile(release) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     manifest = json.loads(members["manifest.json"])
     for name, entry in manifest["files"].items():
         table = io.BytesIO()
         frame = pl.read_parquet(members[name])
-        frame.with_columns(pl.col("count") + counts).write_parquet(table, compression="zstd", statistics=False)
+        frame.with_columns(pl.col("count") + counts).write_parquet(
+            table, compression="zstd", statistics=False
+        )
         members[name] = table.getvalue()
         entry |= {"sha256": hashlib.sha256(members[name]).hexdigest(), "bytes": len(members[name])}
     change(manifest)
-    members["manifest.json"] = (json.dumps(manifest, sort_keys=True, ensure_ascii=False, indent=1) + "\n").encode()
+    members["manifest.json"] = (
+        json.dumps(manifest, sort_keys=True, ensure_ascii=False, indent=1) + "\n"
+    ).encode()
     if out.suffix == ".dpr":
         with zipfile.ZipFile(out, "w") as archive:
             for name, content in members.items():
@@ -56,7 +62,10 @@ def cheaper(manifest: dict[str, Any]) -> None:
 LIES: dict[str, tuple[Change, str]] = {
     "cost": (cheaper, "epsilon = 0.01"),
     "relation": (lambda m: m["privacy"].update(neighbours="add-remove-one"), "add-remove-one"),
-    "unit": (lambda m: m["privacy"].update(unit="all rows that share one value of 'family'"), "family"),
+    "unit": (
+        lambda m: m["privacy"].update(unit="all rows that share one value of 'family'"),
+        "family",
+    ),
     "method": (lambda m: m.update(method="projected-histogram"), "projected-histogram"),
     "data set": (lambda m: m.update(dataset="another shop"), "another shop"),
     "settings": (lambda m: m["parameters"].update(bins=3), "other settings"),
@@ -77,7 +86,15 @@ def old(monkeypatch: pytest.MonkeyPatch) -> None:
     """A ledger of an older version, whose seals know the file only."""
     seal = SqlLedger.seal
 
-    def older(self: SqlLedger, key: str, *, sha256: str, size: int, location: str, manifest: str | None = None) -> None:
+    def older(
+        self: SqlLedger,
+        key: str,
+        *,
+        sha256: str,
+        size: int,
+        location: str,
+        manifest: str | None = None,
+    ) -> None:
         seal(self, key, sha256=sha256, size=size, location=location)
 
     monkeypatch.setattr(SqlLedger, "seal", older)
@@ -85,7 +102,9 @@ def old(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", ["forged", "forged.dpr"])
 @pytest.mark.parametrize("change", [nothing, cheaper])
-def test_other_counts_with_a_real_receipt(released: Path, dpublish: Command, name: str, change: Change) -> None:
+def test_other_counts_with_a_real_receipt(
+    released: Path, dpublish: Command, name: str, change: Change
+) -> None:
     forge(released / "shop.dpr", released / name, change, counts=1000)
     assert dpublish("verify", name).code == 0, "as far as its own hashes go it is whole"
     shown = dpublish("verify", name, "--ledger", "shop.ledger", "--json")
@@ -99,7 +118,9 @@ def test_every_lie_about_the_payment_is_named(released: Path, dpublish: Command,
     forge(released / "shop.dpr", released / "forged", change)
     shown = dpublish("verify", "forged", "--ledger", "shop.ledger", "--json")
     assert shown.code == 5
-    assert any(word in problem for problem in shown.document["problems"]), shown.document["problems"]
+    assert any(word in problem for problem in shown.document["problems"]), shown.document[
+        "problems"
+    ]
 
 
 def test_the_seal_holds_the_manifest(released: Path, dpublish: Command) -> None:
@@ -108,7 +129,11 @@ def test_the_seal_holds_the_manifest(released: Path, dpublish: Command) -> None:
     with open_ledger("shop.ledger") as ledger:
         sealed = ledger.answer("first")
     assert sealed is not None
-    assert sealed.manifest == digest == dpublish("verify", "shop.dpr", "--json").document["facts"]["manifest_sha256"]
+    assert (
+        sealed.manifest
+        == digest
+        == dpublish("verify", "shop.dpr", "--json").document["facts"]["manifest_sha256"]
+    )
 
 
 def test_the_same_content_in_both_containers(released: Path, dpublish: Command) -> None:
@@ -120,7 +145,8 @@ def test_the_same_content_in_both_containers(released: Path, dpublish: Command) 
 
 
 def test_a_folder_has_the_very_bytes_of_the_file(released: Path, dpublish: Command) -> None:
-    """Not tables written once more, which another version of a library would write in another way."""
+    """Not tables written once more, which another version of a library would write in another
+    way."""
     assert dpublish(*RELEASE, "--epsilon", "1", "--key", "first", "--out", "folder").code == 0
     with zipfile.ZipFile("shop.dpr") as archive:
         assert {path.name: path.read_bytes() for path in Path("folder").iterdir()} == {
@@ -131,7 +157,9 @@ def test_a_folder_has_the_very_bytes_of_the_file(released: Path, dpublish: Comma
 @pytest.mark.parametrize("where", ["before", "after"])
 def test_bytes_that_belong_to_no_part(released: Path, dpublish: Command, where: str) -> None:
     content = Path("shop.dpr").read_bytes()
-    Path("more.dpr").write_bytes(b"more" + content if where == "before" else content[:-2] + b"\x04\x00more")
+    Path("more.dpr").write_bytes(
+        b"more" + content if where == "before" else content[:-2] + b"\x04\x00more"
+    )
     assert dpublish("verify", "more.dpr", "--ledger", "shop.ledger").code == 5
 
 

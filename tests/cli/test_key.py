@@ -18,10 +18,21 @@ from .conftest import RELEASE, Command
 
 @pytest.fixture
 def signed(shop: Path, dpublish: Command) -> Path:
-    """The working folder with two keys, and a release that is signed with the first, as a file and as a folder."""
+    """The working folder with two keys, and a release that is signed with the first, as a file and
+    as a folder."""
     for name in ("clinic", "other"):
         assert dpublish("key", "new", f"{name}.key", "--name", f"The {name}").code == 0
-    paid = (*RELEASE, "--epsilon", "1", "--budget", "2", "--key", "first", "--sign-with", "clinic.key")
+    paid = (
+        *RELEASE,
+        "--epsilon",
+        "1",
+        "--budget",
+        "2",
+        "--key",
+        "first",
+        "--sign-with",
+        "clinic.key",
+    )
     assert dpublish(*paid, "--out", "shop.dpr").code == 0
     assert dpublish(*paid, "--out", "folder").code == 0
     return shop
@@ -37,7 +48,10 @@ def test_who_signed(signed: Path, dpublish: Command, name: str) -> None:
     fingerprint = dpublish("key", "show", "clinic.key", "--json").document["fingerprint"]
     shown = dpublish("verify", name, "--signer", "clinic.key.pub", "--ledger", "shop.ledger")
     assert shown.code == 0
-    assert "whole and unaltered. The key that you named signed it. The ledger holds its payment." in " ".join(shown.out.split())
+    assert (
+        "whole and unaltered. The key that you named signed it. The ledger holds its payment."
+        in " ".join(shown.out.split())
+    )
     for words in (("show", name), ("verify", name)):
         assert f"The clinic ({fingerprint})" in " ".join(dpublish(*words).out.split())
     assert dpublish("show", name, "--json").document["signatures"][0]["name"] == "The clinic"
@@ -56,9 +70,16 @@ def test_another_key(signed: Path, dpublish: Command, name: str) -> None:
     assert shown.code == 5
     assert shown.document["signed"] is False
     assert "The clinic" in shown.document["problems"][0]
-    asked = dpublish("verify", name, "--signer", "other.key.pub", "--ledger", "shop.ledger", "--json").document
-    assert (asked["ok"], asked["signed"], asked["paid"]) == (False, False, None), "the ledger was not asked"
-    assert dpublish("verify", name, "--signer", "other.key.pub", "--signer", "clinic.key.pub").code == 0
+    asked = dpublish(
+        "verify", name, "--signer", "other.key.pub", "--ledger", "shop.ledger", "--json"
+    ).document
+    assert (asked["ok"], asked["signed"], asked["paid"]) == (False, False, None), (
+        "the ledger was not asked"
+    )
+    assert (
+        dpublish("verify", name, "--signer", "other.key.pub", "--signer", "clinic.key.pub").code
+        == 0
+    )
     assert dpublish("verify", name, "--signer", "nobody").code == 2
 
 
@@ -74,7 +95,9 @@ def test_every_changed_byte_of_a_file(signed: Path, dpublish: Command) -> None:
     """Also those of the archive that no member holds: time stamps, attributes, lengths."""
     content = Path("shop.dpr").read_bytes()
     for place in range(0, len(content), 7):
-        Path("bad.dpr").write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        Path("bad.dpr").write_bytes(
+            content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+        )
         assert not dp.verify_bundle("bad.dpr", signer="clinic.key.pub"), place
     for more in (b"more" + content, content + b"more"):
         Path("bad.dpr").write_bytes(more)
@@ -82,7 +105,8 @@ def test_every_changed_byte_of_a_file(signed: Path, dpublish: Command) -> None:
 
 
 def test_a_swapped_manifest(signed: Path, dpublish: Command) -> None:
-    """The signature of one release beside the content of another, and a manifest that was written anew."""
+    """The signature of one release beside the content of another, and a manifest that was written
+    anew."""
     assert dpublish(*RELEASE, "--epsilon", "1", "--key", "second", "--out", "second").code == 0
     shutil.copy("folder/signatures.json", "second/signatures.json")
     shown = dpublish("verify", "second", "--signer", "clinic.key.pub", "--json")
@@ -92,7 +116,9 @@ def test_a_swapped_manifest(signed: Path, dpublish: Command) -> None:
         dp.open_release("second")
     manifest = json.loads(Path("folder/manifest.json").read_text())
     manifest["privacy"]["cost"]["epsilon"] = "1/100"
-    Path("folder/manifest.json").write_text(json.dumps(manifest, sort_keys=True, ensure_ascii=False, indent=1) + "\n")
+    Path("folder/manifest.json").write_text(
+        json.dumps(manifest, sort_keys=True, ensure_ascii=False, indent=1) + "\n"
+    )
     assert dpublish("verify", "folder").code == 5
     assert dpublish("show", "folder").code == 5
 
@@ -107,13 +133,19 @@ def test_a_changed_table(signed: Path, dpublish: Command) -> None:
 
 @pytest.mark.parametrize("name", ["shop.dpr", "folder"])
 def test_a_second_signature(signed: Path, dpublish: Command, name: str) -> None:
-    """As when a key is replaced: the old signature stays, and the ledger still knows the content."""
+    """As when a key is replaced: the old signature stays, and the ledger still knows the
+    content."""
     before = dpublish("verify", name, "--json").document["facts"]["manifest_sha256"]
     for _ in range(2):  # a second time changes nothing
         assert dpublish("key", "sign", name, "--sign-with", "other.key").code == 0
-        document = dpublish("verify", name, "--signer", "other.key.pub", "--ledger", "shop.ledger", "--json").document
+        document = dpublish(
+            "verify", name, "--signer", "other.key.pub", "--ledger", "shop.ledger", "--json"
+        ).document
         assert document["ok"] is True
-        assert {one["name"] for one in document["facts"]["signatures"]} == {"The clinic", "The other"}
+        assert {one["name"] for one in document["facts"]["signatures"]} == {
+            "The clinic",
+            "The other",
+        }
         assert document["facts"]["manifest_sha256"] == before
     assert dpublish("verify", name, "--signer", "clinic.key.pub").code == 0
     again = (*RELEASE, "--epsilon", "1", "--key", "first", "--out", name)
@@ -124,20 +156,45 @@ def test_a_second_signature(signed: Path, dpublish: Command, name: str) -> None:
 def test_signing_afterwards(released: Path, dpublish: Command) -> None:
     dpublish("key", "new", "clinic.key", "--name", "The clinic")
     plain = Path("shop.dpr").read_bytes()
-    again = (*RELEASE, "--epsilon", "1", "--key", "first", "--sign-with", "clinic.key", "--out", "again.dpr")
+    again = (
+        *RELEASE,
+        "--epsilon",
+        "1",
+        "--key",
+        "first",
+        "--sign-with",
+        "clinic.key",
+        "--out",
+        "again.dpr",
+    )
     shown = dpublish(*again)
     assert shown.code == 0
     assert Path("again.dpr").read_bytes() == plain, "the same key gives the same bytes"
     assert "key sign" in shown.out + shown.err
     assert "key sign" in dpublish(*again, "--json").document["news"][-1]
     assert dpublish("key", "sign", "shop.dpr", "--sign-with", "clinic.key").code == 0
-    assert dpublish("verify", "shop.dpr", "--signer", "clinic.key.pub", "--ledger", "shop.ledger").code == 0
+    assert (
+        dpublish("verify", "shop.dpr", "--signer", "clinic.key.pub", "--ledger", "shop.ledger").code
+        == 0
+    )
     with zipfile.ZipFile("shop.dpr") as archive:
         assert archive.namelist()[-1] == "signatures.json"
 
 
-def test_a_signature_of_another_key_is_not_the_one_asked_for(signed: Path, dpublish: Command) -> None:
-    again = (*RELEASE, "--epsilon", "1", "--key", "first", "--out", "again.dpr", "--json", "--sign-with")
+def test_a_signature_of_another_key_is_not_the_one_asked_for(
+    signed: Path, dpublish: Command
+) -> None:
+    again = (
+        *RELEASE,
+        "--epsilon",
+        "1",
+        "--key",
+        "first",
+        "--out",
+        "again.dpr",
+        "--json",
+        "--sign-with",
+    )
     assert dpublish(*again, "clinic.key").document["news"] == []
     (said,) = dpublish(*again, "other.key").document["news"]
     assert "not signed with the key of The other" in said
@@ -146,12 +203,29 @@ def test_a_signature_of_another_key_is_not_the_one_asked_for(signed: Path, dpubl
 def test_solutions_say_it_too(shop: Path, dpublish: Command) -> None:
     dpublish("key", "new", "clinic.key", "--name", "The clinic")
     Path("edges.csv").write_text("a,b\n1,2\n2,3\n")
-    words = ("solve", "vertex-cover", "edges.csv", "--public", "4", "--ledger", "solve.ledger", "--epsilon", "1", "--key", "k")
+    words = (
+        "solve",
+        "vertex-cover",
+        "edges.csv",
+        "--public",
+        "4",
+        "--ledger",
+        "solve.ledger",
+        "--epsilon",
+        "1",
+        "--key",
+        "k",
+    )
     assert dpublish(*words, "--budget", "2", "--out", "s.dpr").code == 0
     shown = dpublish(*words, "--out", "again.dpr", "--sign-with", "clinic.key")
     assert shown.code == 0
     assert "key sign" in shown.out + shown.err
-    assert "key sign" in dpublish(*words, "--out", "third.dpr", "--sign-with", "clinic.key", "--json").document["news"][-1]
+    assert (
+        "key sign"
+        in dpublish(*words, "--out", "third.dpr", "--sign-with", "clinic.key", "--json").document[
+            "news"
+        ][-1]
+    )
 
 
 def test_a_damaged_release_is_not_signed(signed: Path, dpublish: Command) -> None:
@@ -173,7 +247,9 @@ def another_file(path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [Path.unlink, open_to_others, another_file])
-def test_a_key_that_cannot_be_used_costs_nothing(signed: Path, dpublish: Command, harm: Callable[[Path], None]) -> None:
+def test_a_key_that_cannot_be_used_costs_nothing(
+    signed: Path, dpublish: Command, harm: Callable[[Path], None]
+) -> None:
     before = spent()
     harm(Path("clinic.key"))
     shown = dpublish(*RELEASE, "--epsilon", "1", "--sign-with", "clinic.key", "--out", "x.dpr")
@@ -202,9 +278,23 @@ def test_a_passphrase(signed: Path, dpublish: Command, monkeypatch: pytest.Monke
 
 def test_a_solution_is_signed(signed: Path, dpublish: Command) -> None:
     Path("edges.txt").write_text("0 1\n1 2\n2 3\n")
-    paid = ("--ledger", "s.ledger", "--budget", "9", "--epsilon", "1", "--out", "cover.dpr", "--sign-with", "clinic.key")
+    paid = (
+        "--ledger",
+        "s.ledger",
+        "--budget",
+        "9",
+        "--epsilon",
+        "1",
+        "--out",
+        "cover.dpr",
+        "--sign-with",
+        "clinic.key",
+    )
     assert dpublish("solve", "vertex-cover", "edges.txt", "--public", "4", *paid).code == 0
-    assert dpublish("verify", "cover.dpr", "--signer", "clinic.key.pub", "--ledger", "s.ledger").code == 0
+    assert (
+        dpublish("verify", "cover.dpr", "--signer", "clinic.key.pub", "--ledger", "s.ledger").code
+        == 0
+    )
 
 
 def test_in_python(signed: Path) -> None:
@@ -221,6 +311,11 @@ def test_in_python(signed: Path) -> None:
     changed.save("changed.dpr")
     assert dp.open_release("changed.dpr").signatures == (), "another content has no signature"
     first = dp.open_release("python.dpr")
-    again = curator.publish(dp.Histogram(columns=["age"]), epsilon="1/2", key=first.manifest["receipt"]["key"], out="again.dpr")
+    again = curator.publish(
+        dp.Histogram(columns=["age"]),
+        epsilon="1/2",
+        key=first.manifest["receipt"]["key"],
+        out="again.dpr",
+    )
     assert Path("again.dpr").read_bytes() == Path("python.dpr").read_bytes()
     assert again.signatures == first.signatures

@@ -15,10 +15,16 @@ def test_plan_in_words_and_numbers(shop: Path, dpublish: Command) -> None:
     shown = dpublish(*PLAN, "--epsilon", "1/2", "--set", "columns=city,member")
     assert shown.code == 0
     assert "Counts over city x member: 8 cells." in shown.out
-    assert "is right in at most 63 of 100 cases on average, instead of 50" in " ".join(shown.out.split())
-    document = dpublish(*PLAN, "--epsilon", "0.5", "--set", "columns=city,member", "--json").document
+    assert "is right in at most 63 of 100 cases on average, instead of 50" in " ".join(
+        shown.out.split()
+    )
+    document = dpublish(
+        *PLAN, "--epsilon", "0.5", "--set", "columns=city,member", "--json"
+    ).document
     assert document["cost"]["epsilon"] == "1/2"
-    assert document["facts"]["scale"] == "80/19"  # 1/20 of the cost buys a noisy total, since rows may drop out
+    assert (
+        document["facts"]["scale"] == "80/19"
+    )  # 1/20 of the cost buys a noisy total, since rows may drop out
     assert document["parameters"]["columns"] == ["city", "member"]
 
 
@@ -62,7 +68,10 @@ def test_missing_bounds(shop: Path, dpublish: Command) -> None:
     (shop / "shop.toml").write_text(SCHEMA.replace("upper = 97\n", ""))
     shown = dpublish(*PLAN, "--epsilon", "1")
     assert shown.code == 2
-    assert "Column 'age' has no upper bound in schema 'shop'. Add upper = ...; it cannot be taken from the data." in shown.err
+    assert (
+        "Column 'age' has no upper bound in schema 'shop'. Add upper = ...; it cannot be taken "
+        "from the data." in shown.err
+    )
 
 
 def test_missing_size(shop: Path, dpublish: Command) -> None:
@@ -72,12 +81,25 @@ def test_missing_size(shop: Path, dpublish: Command) -> None:
 
 
 def test_domain_too_large(shop: Path, dpublish: Command) -> None:
-    columns = "".join(f'[columns.c{i}]\nkind = "integer"\nlower = 0\nupper = 999999\nbins = 1000000\n' for i in range(4))
+    columns = "".join(
+        f'[columns.c{i}]\nkind = "integer"\nlower = 0\nupper = 999999\nbins = 1000000\n'
+        for i in range(4)
+    )
     (shop / "wide.toml").write_text(f'[dataset]\nname = "wide"\n{columns}')
     shown = dpublish("plan", "--schema", "wide.toml", "--size", "1000", "--epsilon", "1")
     assert shown.code == 2
     assert "at most 2^63 can be published. Choose fewer columns" in shown.err
-    some = dpublish("plan", "--schema", "wide.toml", "--size", "1000", "--epsilon", "1", "--set", "columns=c0,c1")
+    some = dpublish(
+        "plan",
+        "--schema",
+        "wide.toml",
+        "--size",
+        "1000",
+        "--epsilon",
+        "1",
+        "--set",
+        "columns=c0,c1",
+    )
     assert some.code == 2
     assert "threshold_factor = " in some.err
 

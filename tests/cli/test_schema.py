@@ -37,7 +37,14 @@ def test_check_lists_every_problem_at_once(shop: Path, dpublish: Command) -> Non
     shown = dpublish("schema", "check", "bad.toml", "--json")
     assert shown.code == 2
     found = shown.document["problems"]
-    wanted = ("[datset]", "unknown key 'sise'", "name must be text, not 3", "'a'", "'b' has no levels", "size must be")
+    wanted = (
+        "[datset]",
+        "unknown key 'sise'",
+        "name must be text, not 3",
+        "'a'",
+        "'b' has no levels",
+        "size must be",
+    )
     assert len(found) == len(wanted)
     assert all(text in problem for text, problem in zip(wanted, found, strict=True)), found
 
@@ -49,16 +56,31 @@ def test_check_compares_with_the_columns_of_the_data(shop: Path, dpublish: Comma
     assert "no column named exactly 'cty'." in shown.out
 
 
-def test_a_column_that_comes_twice_is_refused_where_it_is_used(shop: Path, dpublish: Command) -> None:
+def test_a_column_that_comes_twice_is_refused_where_it_is_used(
+    shop: Path, dpublish: Command
+) -> None:
     (shop / "twice.csv").write_text("age,city,member,city,note,note\n33,Bern,yes,Graz,a,b\n")
     shown = dpublish("schema", "check", "shop.toml", "--data", "twice.csv")
     assert shown.code == 2
     assert "more than one column named 'city'" in shown.out
-    release = ("release", "twice.csv", "--schema", "shop.toml", "--ledger", "t.ledger", "--budget", "1", "--epsilon", "1")
+    release = (
+        "release",
+        "twice.csv",
+        "--schema",
+        "shop.toml",
+        "--ledger",
+        "t.ledger",
+        "--budget",
+        "1",
+        "--epsilon",
+        "1",
+    )
     refused = dpublish(*release, "--out", "x.dpr")
     assert refused.code == 2
     assert "declares column 'city', and the data has more than one of that name" in refused.err
-    assert dpublish(*release, "--set", "columns=age,member", "--out", "x.dpr").code == 0, "the other is not used"
+    assert dpublish(*release, "--set", "columns=age,member", "--out", "x.dpr").code == 0, (
+        "the other is not used"
+    )
 
 
 def test_a_file_without_a_header_is_not_quoted(shop: Path, dpublish: Command) -> None:
@@ -101,7 +123,9 @@ def test_draft_is_stamped_and_refused(shop: Path, dpublish: Command) -> None:
     assert shown.code == 0
     assert "keep it private" in shown.err
     assert "derived_from_rows" in tomllib.loads((shop / "draft.toml").read_text())["draft"]
-    (shop / "draft.toml").write_text(edited := "# gone through by a person\n" + (shop / "draft.toml").read_text())
+    (shop / "draft.toml").write_text(
+        edited := "# gone through by a person\n" + (shop / "draft.toml").read_text()
+    )
     again = dpublish("schema", "draft", "plain.csv", "--out", "draft.toml")
     assert (again.code, (shop / "draft.toml").read_text()) == (2, edited)
     assert dpublish("schema", "draft", "plain.csv", "--out", "draft.toml", "--overwrite").code == 0
@@ -110,7 +134,16 @@ def test_draft_is_stamped_and_refused(shop: Path, dpublish: Command) -> None:
     assert tomllib.loads(printed.out)["dataset"]["name"] == "people"
     assert dpublish("schema", "draft", "plain.csv", "--json").document["draft"] is True
     refused = dpublish(
-        *("release", "plain.csv", "--schema", "draft.toml", "--ledger", "shop.ledger", "--budget", "1"),
+        *(
+            "release",
+            "plain.csv",
+            "--schema",
+            "draft.toml",
+            "--ledger",
+            "shop.ledger",
+            "--budget",
+            "1",
+        ),
         *("--epsilon", "1", "--out", "x.dpr"),
     )
     assert refused.code == 2

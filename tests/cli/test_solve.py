@@ -50,7 +50,19 @@ CASES = {
 @pytest.mark.parametrize("problem", CASES)
 def test_every_problem(folder: Path, dpublish: Command, problem: str) -> None:
     data, public, *more = CASES[problem]
-    words = ("solve", problem, data, "--public", public, *more, *PAY, "--out", "x.dpr", "--key", "one")
+    words = (
+        "solve",
+        problem,
+        data,
+        "--public",
+        public,
+        *more,
+        *PAY,
+        "--out",
+        "x.dpr",
+        "--key",
+        "one",
+    )
     shown = dpublish(*words)
     assert shown.code == 0, shown.err
     release = dp.open_release("x.dpr")
@@ -73,11 +85,32 @@ def test_every_problem(folder: Path, dpublish: Command, problem: str) -> None:
 
 
 def test_projects_by_distance_and_contracted_cuts(folder: Path, dpublish: Command) -> None:
-    words = ("solve", "public-projects", "demand.txt", "-p", "sites.csv", "--form", "haversine", "-k", "1")
+    words = (
+        "solve",
+        "public-projects",
+        "demand.txt",
+        "-p",
+        "sites.csv",
+        "--form",
+        "haversine",
+        "-k",
+        "1",
+    )
     shown = dpublish(*words, "--set", "worth=facility", "--set", "cap=500", *PAY, "-o", "f.dpr")
     assert shown.code == 0, shown.err
     shown = dpublish(
-        "solve", "min-cut", "edges.csv", "-p", "30", "--set", "cuts=karger-stein", "--delta", "1e-6", *PAY, "-o", "c.dpr"
+        "solve",
+        "min-cut",
+        "edges.csv",
+        "-p",
+        "30",
+        "--set",
+        "cuts=karger-stein",
+        "--delta",
+        "1e-6",
+        *PAY,
+        "-o",
+        "c.dpr",
     )
     assert shown.code == 0, shown.err
 
@@ -85,14 +118,45 @@ def test_projects_by_distance_and_contracted_cuts(folder: Path, dpublish: Comman
 def test_or_library_files(folder: Path, dpublish: Command) -> None:
     """Places, elements and sets go by the numbers of the file, which start at 1."""
     (folder / "places.txt").write_text("3\n" * 300 + "0\n")
-    pay = ("--epsilon", "400", "--budget", "999", "--ledger", "large.ledger")  # hardly any noise: the answer is certain
-    shown = dpublish("solve", "k-median", "places.txt", "-p", "two.pmed", "--form", "pmed", "-k", "1", *pay, "-o", "m.dpr")
+    pay = (
+        "--epsilon",
+        "400",
+        "--budget",
+        "999",
+        "--ledger",
+        "large.ledger",
+    )  # hardly any noise: the answer is certain
+    shown = dpublish(
+        "solve",
+        "k-median",
+        "places.txt",
+        "-p",
+        "two.pmed",
+        "--form",
+        "pmed",
+        "-k",
+        "1",
+        *pay,
+        "-o",
+        "m.dpr",
+    )
     assert shown.code == 0, shown.err
     sites = dp.open_release("m.dpr")
     assert isinstance(sites, dp.optimize.SolutionRelease)
     assert sites.chosen == ["3"]
     shown = dpublish(
-        "solve", "set-cover", "places.txt", "-p", "tiny.scp", "--form", "scp", "--delta", "1e-6", *PAY, "-o", "s.dpr"
+        "solve",
+        "set-cover",
+        "places.txt",
+        "-p",
+        "tiny.scp",
+        "--form",
+        "scp",
+        "--delta",
+        "1e-6",
+        *PAY,
+        "-o",
+        "s.dpr",
     )
     assert shown.code == 0, shown.err
     release = dp.open_release("s.dpr")
@@ -102,7 +166,9 @@ def test_or_library_files(folder: Path, dpublish: Command) -> None:
 
 
 def test_json_holds_the_whole_solution(folder: Path, dpublish: Command) -> None:
-    shown = dpublish("solve", "vertex-cover", "edges.csv", "-p", "2500", "--json", *PAY, "-o", "v.dpr")
+    shown = dpublish(
+        "solve", "vertex-cover", "edges.csv", "-p", "2500", "--json", *PAY, "-o", "v.dpr"
+    )
     assert sorted(json.loads(shown.out)["solution"]["vertex"]) == list(range(2500))
 
 
@@ -116,7 +182,18 @@ def test_costs_of_or_library_files(folder: Path, dpublish: Command) -> None:
     (folder / "odd.scp").write_text("2 3\n1.5 2 1\n2 1 2\n2 2 3\n")
     assert dp.optimize.read_scp("odd.scp")[1] == [Fraction(3, 2), 2, 1]
     (folder / "same.txt").write_text("3\n3\n3\n")
-    words = ("solve", "set-cover", "elements.txt", "-p", "odd.scp", "--form", "scp", "--delta", "1e-6", *PAY)
+    words = (
+        "solve",
+        "set-cover",
+        "elements.txt",
+        "-p",
+        "odd.scp",
+        "--form",
+        "scp",
+        "--delta",
+        "1e-6",
+        *PAY,
+    )
     shown = dpublish(*words, "--set", "rule=greedy", "-o", "s.dpr")
     assert "sets of equal cost" in shown.err
     shown = dpublish(*words, "--set", "rule=greedy", "--set", "costs=same.txt", "-o", "s.dpr")
@@ -136,50 +213,156 @@ def test_costs_of_or_library_files(folder: Path, dpublish: Command) -> None:
     ("words", "text"),
     [
         (("k-median", "demand.txt", "-p", "sites.csv", "--form", "haversine"), "needs --k"),
-        (("k-median", "demand.txt", "-p", "sites.csv", "--form", "haversine", "-k", "9"), "number of sites, 3"),
+        (
+            ("k-median", "demand.txt", "-p", "sites.csv", "--form", "haversine", "-k", "9"),
+            "number of sites, 3",
+        ),
         (("k-median", "demand.txt", "-p", "sites.csv", "-k", "1"), "--form plain"),
         (("vertex-cover", "edges.csv", "-p", "nowhere.txt"), "no file"),
-        (("k-median", "demand.txt", "-p", "nosites.csv", "--form", "haversine", "-k", "1"), "no file 'nosites.csv'"),
-        (("k-median", "demand.txt", "-p", "hashed.csv", "--form", "haversine", "-k", "1"), "'P #1'"),
-        (("set-cover", "elements.txt", "-p", "twice.txt", "--delta", "1e-6"), "names the set; 's1' names two"),
-        (("vertex-cover", "edges.csv", "-p", "names.txt", "--set", "wieghts=x"), "Did you mean 'weights'"),
+        (
+            ("k-median", "demand.txt", "-p", "nosites.csv", "--form", "haversine", "-k", "1"),
+            "no file 'nosites.csv'",
+        ),
+        (
+            ("k-median", "demand.txt", "-p", "hashed.csv", "--form", "haversine", "-k", "1"),
+            "'P #1'",
+        ),
+        (
+            ("set-cover", "elements.txt", "-p", "twice.txt", "--delta", "1e-6"),
+            "names the set; 's1' names two",
+        ),
+        (
+            ("vertex-cover", "edges.csv", "-p", "names.txt", "--set", "wieghts=x"),
+            "Did you mean 'weights'",
+        ),
         (("min-cut", "nothing.csv", "-p", "names.txt"), "no file"),
-        (("min-cut", "edges.csv", "-p", "names.txt", "--set", "cuts=contract"), "Use listed or karger-stein"),
-        (("min-cut", "edges.csv", "-p", "names.txt", "--set", "rule=fast"), "rule = 'fast' is not known"),
+        (
+            ("min-cut", "edges.csv", "-p", "names.txt", "--set", "cuts=contract"),
+            "Use listed or karger-stein",
+        ),
+        (
+            ("min-cut", "edges.csv", "-p", "names.txt", "--set", "rule=fast"),
+            "rule = 'fast' is not known",
+        ),
         (("min-cut", "edges.csv", "-p", "40"), "delta between 0 and 1"),
-        (("k-median", "demand.txt", "-p", "apart.pmed", "--form", "pmed", "-k", "1"), "disconnected"),
-        (("k-median", "demand.txt", "-p", "short.pmed", "--form", "pmed", "-k", "1"), "ends too early"),
-        (("k-median", "demand.txt", "-p", "minus.pmed", "--form", "pmed", "-k", "1"), "length of at least 0"),
         (
-            ("k-median", "demand.txt", "-p", "sites.csv", "--form", "haversine", "-k", "1", "--set", "cap=-3"),
+            ("k-median", "demand.txt", "-p", "apart.pmed", "--form", "pmed", "-k", "1"),
+            "disconnected",
+        ),
+        (
+            ("k-median", "demand.txt", "-p", "short.pmed", "--form", "pmed", "-k", "1"),
+            "ends too early",
+        ),
+        (
+            ("k-median", "demand.txt", "-p", "minus.pmed", "--form", "pmed", "-k", "1"),
+            "length of at least 0",
+        ),
+        (
+            (
+                "k-median",
+                "demand.txt",
+                "-p",
+                "sites.csv",
+                "--form",
+                "haversine",
+                "-k",
+                "1",
+                "--set",
+                "cap=-3",
+            ),
             "positive distance",
         ),
         (
-            ("k-median", "demand.txt", "-p", "sites.csv", "--form", "haversine", "-k", "1", "--set", "cap=far"),
+            (
+                "k-median",
+                "demand.txt",
+                "-p",
+                "sites.csv",
+                "--form",
+                "haversine",
+                "-k",
+                "1",
+                "--set",
+                "cap=far",
+            ),
             "positive distance",
         ),
         (
-            ("k-median", "demand.txt", "-p", "sites.csv", "--form", "haversine", "-k", "1", "--set", "steps=many"),
+            (
+                "k-median",
+                "demand.txt",
+                "-p",
+                "sites.csv",
+                "--form",
+                "haversine",
+                "-k",
+                "1",
+                "--set",
+                "steps=many",
+            ),
             "whole number",
         ),
-        (("k-median", "demand.txt", "-p", "names.txt", "--form", "haversine", "-k", "1"), "not a CSV of sites"),
+        (
+            ("k-median", "demand.txt", "-p", "names.txt", "--form", "haversine", "-k", "1"),
+            "not a CSV of sites",
+        ),
         (("vertex-cover", "edges.csv", "-p", "names.txt", "--set", "weights=minus.txt"), "above 0"),
         (("vertex-cover", "edges.csv", "-p", "names.txt", "--set", "weights=sets.txt"), "weight"),
         (("vertex-cover", "edges.csv", "-p", "1"), "at least 2"),
-        (("set-cover", "elements.txt", "-p", "lonely.scp", "--form", "scp", "--delta", "1e-6"), "is in no set"),
-        (("set-cover", "elements.txt", "-p", "wrong.scp", "--form", "scp", "--delta", "1e-6"), "sets from 1 to 2"),
-        (("set-cover", "elements.txt", "-p", "sets.txt", "--set", "costs=minus3.txt", "--delta", "1e-6"), "above 0"),
-        (("set-cover", "elements.txt", "-p", "sets.txt", "--set", "rule=exact", "--delta", "1e-6"), "delta"),
+        (
+            ("set-cover", "elements.txt", "-p", "lonely.scp", "--form", "scp", "--delta", "1e-6"),
+            "is in no set",
+        ),
+        (
+            ("set-cover", "elements.txt", "-p", "wrong.scp", "--form", "scp", "--delta", "1e-6"),
+            "sets from 1 to 2",
+        ),
+        (
+            (
+                "set-cover",
+                "elements.txt",
+                "-p",
+                "sets.txt",
+                "--set",
+                "costs=minus3.txt",
+                "--delta",
+                "1e-6",
+            ),
+            "above 0",
+        ),
+        (
+            (
+                "set-cover",
+                "elements.txt",
+                "-p",
+                "sets.txt",
+                "--set",
+                "rule=exact",
+                "--delta",
+                "1e-6",
+            ),
+            "delta",
+        ),
         (("public-projects", "agents.txt", "-p", "names.txt", "-k", "9"), "number of resources, 5"),
-        (("public-projects", "agents.txt", "-p", "names.txt", "-k", "1", "--set", "worth=joy"), "not known"),
-        (("public-projects", "agents.txt", "-p", "names.txt", "-k", "1", "--set", "cap=3"), "worth=facility"),
+        (
+            ("public-projects", "agents.txt", "-p", "names.txt", "-k", "1", "--set", "worth=joy"),
+            "not known",
+        ),
+        (
+            ("public-projects", "agents.txt", "-p", "names.txt", "-k", "1", "--set", "cap=3"),
+            "worth=facility",
+        ),
     ],
 )
-def test_wrong_requests_cost_nothing(folder: Path, dpublish: Command, words: tuple[str, ...], text: str) -> None:
+def test_wrong_requests_cost_nothing(
+    folder: Path, dpublish: Command, words: tuple[str, ...], text: str
+) -> None:
     shown = dpublish("solve", *words, *PAY, "-o", "x.dpr")
     assert shown.code == 2
     assert text in shown.err
-    with dp.open_ledger("a.ledger", budget=dp.Budget(epsilon=20, delta="0.01"), create=True) as ledger:
+    with dp.open_ledger(
+        "a.ledger", budget=dp.Budget(epsilon=20, delta="0.01"), create=True
+    ) as ledger:
         assert ledger.status().spent.epsilon == 0
 
 
@@ -197,7 +380,9 @@ def test_names_with_blanks_decide(folder: Path, dpublish: Command) -> None:
         ("public-projects", "wishes.txt", "goods.txt", "whole milk, tea"),
     ):
         form = ("--form", "euclidean", "-k", "1") if problem == "k-median" else ("-k", "2")
-        shown = dpublish("solve", problem, data, "-p", public, *form, *pay, "-o", "n.dpr", "--overwrite")
+        shown = dpublish(
+            "solve", problem, data, "-p", public, *form, *pay, "-o", "n.dpr", "--overwrite"
+        )
         assert shown.code == 0, shown.err
         release = dp.open_release("n.dpr")
         assert isinstance(release, dp.optimize.SolutionRelease)
@@ -207,11 +392,19 @@ def test_names_with_blanks_decide(folder: Path, dpublish: Command) -> None:
 
 
 def test_facility_location_is_explained(folder: Path, dpublish: Command) -> None:
-    shown = dpublish("solve", "facility-location", "demand.txt", "--public", "sites.csv", *PAY, "--out", "x.dpr")
+    shown = dpublish(
+        "solve", "facility-location", "demand.txt", "--public", "sites.csv", *PAY, "--out", "x.dpr"
+    )
     assert shown.code == 2
     assert "corollary 48" in shown.err
     assert "k-median" in shown.err
-    for name, text in (("facility_location", "corollary 48"), ("max_cut", "has no attribute 'max_cut'")):
+    for name, text in (
+        ("facility_location", "corollary 48"),
+        ("max_cut", "has no attribute 'max_cut'"),
+    ):
         with pytest.raises(AttributeError, match=text):
             getattr(dp.optimize, name)
-    assert "Did you mean 'k-median'" in dpublish("solve", "kmedian", "d", "--public", "s", *PAY, "--out", "x.dpr").err
+    assert (
+        "Did you mean 'k-median'"
+        in dpublish("solve", "kmedian", "d", "--public", "s", *PAY, "--out", "x.dpr").err
+    )

@@ -1,4 +1,5 @@
-"""What covered code uses and no proof needs to cover, with the reason. A name that ends in a dot stands for all of a module."""
+"""What covered code uses and no proof needs to cover, with the reason. A name that ends in a dot
+stands for all of a module."""
 
 from __future__ import annotations
 
@@ -25,17 +26,19 @@ EXEMPT = {
         "dpublish.methods.solvers.k_median.mechanism._is_map",
         "dpublish.methods.solvers.planning.amounts",
     ),
-    "reads public rows and earlier releases, never private rows": ("dpublish.methods.importance_weights.public_sets.",),
+    "reads public rows and earlier releases, never private rows": (
+        "dpublish.methods.importance_weights.public_sets.",
+    ),
     "noise for tests and simulations; what is made with it is marked as not publishable": (
         "dpublish.noise.source.SeededNoise",
     ),
-    "keeps the folder of a session; what must hold of it is what sparse_vector.proof.md trusts its caller for": (
-        "dpublish.curator.sessions.session.open_session",
+    "keeps the folder of a session; what must hold of it is what sparse_vector.proof.md trusts "
+    "its caller for": ("dpublish.curator.sessions.session.open_session",),
+    "opens the ledger whose accounting is proved; which copies are trusted at first use is told "
+    "in docs/ledger.md": ("dpublish.ledger.open_ledger",),
+    "a place where tests stop a run; it does nothing in a release": (
+        "dpublish.ledger.crashpoints.",
     ),
-    "opens the ledger whose accounting is proved; which copies are trusted at first use is told in docs/ledger.md": (
-        "dpublish.ledger.open_ledger",
-    ),
-    "a place where tests stop a run; it does nothing in a release": ("dpublish.ledger.crashpoints.",),
     "works on reports that were randomised before they arrived": (
         "dpublish.local.estimates.",
         "dpublish.local.base.Tally",

@@ -1,4 +1,5 @@
-"""Adding a method is a folder and a line in the catalogue: a toy method in a copy of the package is found at every door."""
+"""Adding a method is a folder and a line in the catalogue: a toy method in a copy of the package is
+found at every door."""
 
 from __future__ import annotations
 
@@ -72,7 +73,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The command line of a copy of the package that has one folder and one line more."""
     home = tmp_path_factory.mktemp("toy")
     copy = home / "dpublish"
-    shutil.copytree(PACKAGE, copy)  # with dates and compiled kernels, so that nothing is compiled again
+    shutil.copytree(
+        PACKAGE, copy
+    )  # with dates and compiled kernels, so that nothing is compiled again
     (copy / "methods" / "toy_counts").mkdir()
     (copy / "methods" / "toy_counts" / "__init__.py").touch()
     (copy / "methods" / "toy_counts" / "mechanism.py").write_text(MECHANISM)
@@ -80,12 +83,23 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     catalogue = (copy / "catalogue.py").read_text(encoding="utf-8")
     assert LAST in catalogue
     (copy / "catalogue.py").write_text(catalogue.replace(LAST, LINE), encoding="utf-8")
-    return [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(home)!r}); from dpublish.cli.app import main; main()"]
+    return [
+        sys.executable,
+        "-c",
+        f"import sys; sys.path.insert(0, {str(home)!r}); from dpublish.cli.app import main; main()",
+    ]
 
 
 def run(program: list[str], folder: Path, *arguments: str) -> str:
     settings = {**os.environ, "DPUBLISH_STATE": str(folder / "state")}
-    done = subprocess.run([*program, *arguments], cwd=folder, env=settings, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*program, *arguments],
+        cwd=folder,
+        env=settings,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -96,13 +110,41 @@ def test_a_folder_and_a_line_are_enough(program: list[str], tmp_path: Path) -> N
     assert "toy-counts" in run(program, tmp_path, "methods")
     assert "as the histogram" in run(program, tmp_path, "methods", "toy-counts")
     plan = json.loads(
-        run(program, tmp_path, "plan", "--schema", "toys.toml", "--method", "toy-counts", "--epsilon", "1",
-            "--set", "columns=colour", "--json")
-    )  # fmt: skip
+        run(
+            program,
+            tmp_path,
+            "plan",
+            "--schema",
+            "toys.toml",
+            "--method",
+            "toy-counts",
+            "--epsilon",
+            "1",
+            "--set",
+            "columns=colour",
+            "--json",
+        )
+    )
     assert plan["method"] == "toy-counts"
     run(program, tmp_path, "ledger", "open", "toys.ledger", "--epsilon", "1")
-    run(program, tmp_path, "release", "toys.csv", "--schema", "toys.toml", "--method", "toy-counts", "--epsilon", "1",
-        "--set", "columns=colour", "--ledger", "toys.ledger", "--out", "toys.dpr")  # fmt: skip
+    run(
+        program,
+        tmp_path,
+        "release",
+        "toys.csv",
+        "--schema",
+        "toys.toml",
+        "--method",
+        "toy-counts",
+        "--epsilon",
+        "1",
+        "--set",
+        "columns=colour",
+        "--ledger",
+        "toys.ledger",
+        "--out",
+        "toys.dpr",
+    )
     shown = json.loads(run(program, tmp_path, "show", "toys.dpr", "--json"))
     assert shown["method"] == "toy-counts"
     answers = json.loads(run(program, tmp_path, "query", "toys.dpr", "colour = 'red'", "--json"))

@@ -1,7 +1,9 @@
-"""Nothing that is given away tells where, on which machine or by whom it was made: titles that were declared, and no path.
+"""Nothing that is given away tells where, on which machine or by whom it was made: titles that were
+declared, and no path.
 
-Every method publishes from files in folders with names that stand nowhere else, on a machine and for a user with such names,
-and all bytes of bundles, pages, exports, session headers and requests are searched for them.
+Every method publishes from files in folders with names that stand nowhere else, on a machine and
+for a user with such names, and all bytes of bundles, pages, exports, session headers and requests
+are searched for them.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from dpublish.cli.app import run
 from dpublish.releases.bundle.bundle import read_bundle
 
 CANARY = "zqx"
-"""In the name of every folder, file, machine and user of the curator, and in no text of the product."""
+"""In the name of every folder, file, machine and user of the curator, and in no text of the
+product."""
 
 TABLES: dict[str, dp.Mechanism] = {
     "histogram": dp.Histogram(columns=["a", "b", "income"]),
@@ -40,7 +43,10 @@ TABLES: dict[str, dp.Mechanism] = {
     "multiplicative-weights": dp.MultiplicativeWeights(columns=["a", "b"]),
     "net": dp.Net(columns=["a", "b"]),
 }
-SETS: dict[str, dp.Mechanism] = {"set-partition": dp.SetPartition(), "basic-itemsets": dp.BasicItemsets()}
+SETS: dict[str, dp.Mechanism] = {
+    "set-partition": dp.SetPartition(),
+    "basic-itemsets": dp.BasicItemsets(),
+}
 
 
 def bytes_of(path: Path) -> bytes:
@@ -84,7 +90,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("HOME", "TMPDIR", "DPUBLISH_STATE"):
         monkeypatch.setenv(name, str(folder / f"{CANARY}-temp"))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    for module, name in ((socket, "gethostname"), (socket, "getfqdn"), (platform, "node"), (getpass, "getuser")):
+    for module, name in (
+        (socket, "gethostname"),
+        (socket, "getfqdn"),
+        (platform, "node"),
+        (getpass, "getuser"),
+    ):
         monkeypatch.setattr(module, name, lambda *given: f"{CANARY}-machine")
     every_kind.rows().write_csv(folder / f"{CANARY}-rows.csv")
     every_kind.rows(400, seed=2).write_csv(folder / f"{CANARY}-public.csv")
@@ -108,7 +119,9 @@ def curator(home: Path, data: str, schema: str) -> dp.Curator:
 
 def requests(owner: dp.Curator) -> bytes:
     """What the ledger holds of each request, which the same key is compared with."""
-    return json.dumps([entry.detail["what"] for entry in owner.ledger.history() if entry.kind == "debit"]).encode()
+    return json.dumps(
+        [entry.detail["what"] for entry in owner.ledger.history() if entry.kind == "debit"]
+    ).encode()
 
 
 def with_public_file(method: dp.Mechanism, path: str | Path) -> dp.Mechanism:
@@ -121,27 +134,38 @@ def with_public_file(method: dp.Mechanism, path: str | Path) -> dp.Mechanism:
 
 def test_every_method_and_kind_is_here() -> None:
     assert {*TABLES, *SETS} == set(methods("release"))
-    assert {method.kind for method in (*TABLES.values(), *SETS.values())} | {"solution"} == set(RELEASES)
+    assert {method.kind for method in (*TABLES.values(), *SETS.values())} | {"solution"} == set(
+        RELEASES
+    )
 
 
 @pytest.mark.parametrize("name", [*TABLES, *SETS])
 def test_releases(home: Path, name: str) -> None:
     method = {**TABLES, **SETS}[name]
-    owner = curator(home, "rows.csv", "table") if name in TABLES else curator(home, "baskets.txt", "sets")
+    owner = (
+        curator(home, "rows.csv", "table")
+        if name in TABLES
+        else curator(home, "baskets.txt", "sets")
+    )
     out = home / "published.dpr"
-    owner.publish(with_public_file(method, f"{home}/{CANARY}-public.csv"), epsilon=4, seed=1, out=out)
+    owner.publish(
+        with_public_file(method, f"{home}/{CANARY}-public.csv"), epsilon=4, seed=1, out=out
+    )
     for what, content in given_away(out):
         require_clean(f"{name}: {what}", content)
     require_clean(f"{name}: request", requests(owner))
 
 
 def test_weights_from_a_release_and_without_rows(home: Path) -> None:
-    """The rows of another release are public rows too, and a release may name its rows without holding them."""
+    """The rows of another release are public rows too, and a release may name its rows without
+    holding them."""
     owner = curator(home, "rows.csv", "table")
     first = home / f"{CANARY}-first.dpr"
     owner.publish(dp.Histogram(columns=["a", "b"]), epsilon=4, seed=1, out=first)
     out = home / "published.dpr"
-    owner.publish(dp.ImportanceWeights(public=str(first), publish="hash"), epsilon=4, seed=1, out=out)
+    owner.publish(
+        dp.ImportanceWeights(public=str(first), publish="hash"), epsilon=4, seed=1, out=out
+    )
     require_clean("weights", bytes_of(out))
     with pytest.raises(dp.QueryError) as refused:
         _ = dp.open_release(out).rows  # type: ignore[attr-defined]
@@ -151,14 +175,36 @@ def test_weights_from_a_release_and_without_rows(home: Path) -> None:
 def test_a_solution(home: Path) -> None:
     (home / f"{CANARY}-edges.txt").write_text("0 1\n1 2\n2 3\n")
     (home / f"{CANARY}-vertices.txt").write_text("0\n1\n2\n3\n")
-    given = [f"{home}/{CANARY}-edges.txt", "--public", f"{home}/{CANARY}-vertices.txt", "--ledger", f"{CANARY}.ledger"]
-    assert run(["solve", "vertex-cover", *given, "--budget", "9", "--epsilon", "1", "--out", f"{home}/published.dpr"]) == 0
+    given = [
+        f"{home}/{CANARY}-edges.txt",
+        "--public",
+        f"{home}/{CANARY}-vertices.txt",
+        "--ledger",
+        f"{CANARY}.ledger",
+    ]
+    assert (
+        run(
+            [
+                "solve",
+                "vertex-cover",
+                *given,
+                "--budget",
+                "9",
+                "--epsilon",
+                "1",
+                "--out",
+                f"{home}/published.dpr",
+            ]
+        )
+        == 0
+    )
     for what, content in given_away(home / "published.dpr"):
         require_clean(f"solution: {what}", content)
 
 
 def test_an_online_session(home: Path) -> None:
-    """The header of a session and its transcript are public; the session's own folder is not, but tells nothing either."""
+    """The header of a session and its transcript are public; the session's own folder is not, but
+    tells nothing either."""
     owner = curator(home, "rows.csv", "table")
     method = dp.MedianMechanism(columns=["a", "b"], max_queries=20)
     session = owner.answer_online(method, epsilon=400, folder=home / f"{CANARY}-desk", seed=1)
@@ -171,10 +217,15 @@ def test_an_online_session(home: Path) -> None:
 def test_titles_are_published(home: Path) -> None:
     owner = curator(home, "rows.csv", "table")
     path = home / f"{CANARY}-public.csv"
-    method = dp.ImportanceWeights(public=path, alternatives=["uniform"], titles=["Volunteers 2013", "no rows at all"])
+    method = dp.ImportanceWeights(
+        public=path, alternatives=["uniform"], titles=["Volunteers 2013", "no rows at all"]
+    )
     owner.publish(method, epsilon=4, seed=1, out=home / "published.dpr")
     manifest = dp.open_release(home / "published.dpr").manifest
-    assert [one["name"] for one in manifest["parameters"]["public"]] == ["Volunteers 2013", "no rows at all"]
+    assert [one["name"] for one in manifest["parameters"]["public"]] == [
+        "Volunteers 2013",
+        "no rows at all",
+    ]
     assert "'Volunteers 2013'" in " ".join(manifest["plan"]["sentences"])
 
 

@@ -10,8 +10,21 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "src"
-PRIVATE = tuple(f"dpublish.{room}" for room in ("counting", "noise", "methods", "ledger", "curator", "audit", "local"))
-OPEN = ("declare", "privacy", "workloads", "sources", "models", "releases", "query", "analyse", "present")
+PRIVATE = tuple(
+    f"dpublish.{room}"
+    for room in ("counting", "noise", "methods", "ledger", "curator", "audit", "local")
+)
+OPEN = (
+    "declare",
+    "privacy",
+    "workloads",
+    "sources",
+    "models",
+    "releases",
+    "query",
+    "analyse",
+    "present",
+)
 """Rooms on the analyst's side of the wall, and what both sides share."""
 DOORS = ("__init__", "__main__", "optimize")
 """Modules beside the rooms are shared too, but for these."""
@@ -45,7 +58,8 @@ MODULES = {module_name(path): path for path in SOURCE.rglob("*.py")}
 
 
 def reach(start: str) -> set[str]:
-    """Modules reachable from `start` through import statements (the package root only lists names lazily, so it is a leaf)."""
+    """Modules reachable from `start` through import statements (the package root only lists names
+    lazily, so it is a leaf)."""
     seen, todo = set(), [start]
     while todo:
         name = todo.pop()
@@ -60,18 +74,24 @@ def crosses(names: set[str]) -> list[str]:
     return sorted(name for name in names if name.startswith(PRIVATE))
 
 
-@pytest.mark.parametrize("name", sorted(name for name, path in MODULES.items() if is_open(name, path)))
+@pytest.mark.parametrize(
+    "name", sorted(name for name, path in MODULES.items() if is_open(name, path))
+)
 def test_public_code_cannot_reach_private_code(name: str) -> None:
     assert crosses(reach(name)) == []
 
 
 def test_the_walk_would_notice_a_breach() -> None:
     planted = "def f():\n    from dpublish.curator.gate import Curator\n"
-    assert crosses(imports_of(planted)) == ["dpublish.curator.gate", "dpublish.curator.gate.Curator"]
+    assert crosses(imports_of(planted)) == [
+        "dpublish.curator.gate",
+        "dpublish.curator.gate.Curator",
+    ]
 
 
 def test_public_tables_are_not_read_through_the_private_side() -> None:
-    """Methods read public tables with the neutral readers; rows that reach them otherwise come from the gate."""
+    """Methods read public tables with the neutral readers; rows that reach them otherwise come from
+    the gate."""
     for name, path in MODULES.items():
         if name.startswith("dpublish.methods"):
             found = {
@@ -83,12 +103,35 @@ def test_public_tables_are_not_read_through_the_private_side() -> None:
 
 
 TAP = ("dpublish.noise.words", "dpublish.local.coins")
-"""The two modules that ask the operating system for randomness: on the curator's side, and on a person's own device."""
-WORLD = {"datetime", "glob", "io", "logging", "os", "pathlib", "polars", "requests", "shutil", "socket", "sqlalchemy"}
+"""The two modules that ask the operating system for randomness: on the curator's side, and on a
+person's own device."""
+WORLD = {
+    "datetime",
+    "glob",
+    "io",
+    "logging",
+    "os",
+    "pathlib",
+    "polars",
+    "requests",
+    "shutil",
+    "socket",
+    "sqlalchemy",
+}
 WORLD |= {"sqlite3", "subprocess", "tempfile", "time", "urllib"}
 RANDOM_MODULES = {"cryptography", "random", "secrets", "ssl", "uuid", "numpy.random", "scipy.stats"}
-RANDOM_NAMES = {"random", "urandom", "getrandom", "default_rng", "RandomState", "rvs", "shuffle", "sample"}
-"""Attributes that lead to randomness: np.random, os.urandom, and the methods of generators and of data frames."""
+RANDOM_NAMES = {
+    "random",
+    "urandom",
+    "getrandom",
+    "default_rng",
+    "RandomState",
+    "rvs",
+    "shuffle",
+    "sample",
+}
+"""Attributes that lead to randomness: np.random, os.urandom, and the methods of generators and of
+data frames."""
 NAMING = {"secrets", "secrets.token_hex"}
 """What private code may use for keys of requests and names of files, which are no noise."""
 PUBLIC_DRAWS = {"dpublish.methods.importance_weights.public_sets": {"release.sample"}}
@@ -109,16 +152,29 @@ def imported_by(tree: ast.AST) -> set[str]:
 def world_of(text: str) -> set[str]:
     """Ways to files, clocks and networks in a source text."""
     tree = ast.parse(text)
-    calls = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    calls = {
+        node.func.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
     return {name.split(".")[0] for name in imported_by(tree)} & WORLD | calls & {"open", "input"}
 
 
 def randomness_of(text: str) -> set[str]:
-    """Sources of randomness in a source text: modules that are imported, and attributes by which they are reached."""
+    """Sources of randomness in a source text: modules that are imported, and attributes by which
+    they are reached."""
     tree = ast.parse(text)
     imported = imported_by(tree)
-    found = {name for name in imported if any(name == m or name.startswith(f"{m}.") for m in RANDOM_MODULES)}
-    found |= {name for name in imported if name.split(".")[0] in ("os", "numpy") and name.split(".")[-1] in RANDOM_NAMES}
+    found = {
+        name
+        for name in imported
+        if any(name == m or name.startswith(f"{m}.") for m in RANDOM_MODULES)
+    }
+    found |= {
+        name
+        for name in imported
+        if name.split(".")[0] in ("os", "numpy") and name.split(".")[-1] in RANDOM_NAMES
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             whole = ast.unparse(node)
@@ -130,12 +186,15 @@ def randomness_of(text: str) -> set[str]:
 def side(*packages: str) -> dict[str, str]:
     """The source of every module of these packages, outside the tap."""
     homes = tuple(f"dpublish.{package}" for package in packages)
-    chosen = {name: path for name, path in MODULES.items() if name.startswith(homes) and name not in TAP}
+    chosen = {
+        name: path for name, path in MODULES.items() if name.startswith(homes) and name not in TAP
+    }
     return {name: path.read_text(encoding="utf-8") for name, path in chosen.items()}
 
 
 def test_noise_and_mechanisms_never_read_files_or_clocks() -> None:
-    """The mechanism side is pure: no module there has a way to touch the world, except that the tap asks for randomness."""
+    """The mechanism side is pure: no module there has a way to touch the world, except that the tap
+    asks for randomness."""
     found = {name: world_of(text) for name, text in side("noise", "methods").items()}
     assert {name: ways for name, ways in found.items() if ways} == {}
     assert world_of(MODULES[TAP[0]].read_text(encoding="utf-8")) == {"os"}
@@ -143,7 +202,10 @@ def test_noise_and_mechanisms_never_read_files_or_clocks() -> None:
 
 def test_all_privacy_noise_comes_from_one_tap() -> None:
     found = {name: randomness_of(text) for name, text in side("noise", "methods", "local").items()}
-    found |= {name: randomness_of(text) - NAMING for name, text in side("counting", "curator", "declare.encode").items()}
+    found |= {
+        name: randomness_of(text) - NAMING
+        for name, text in side("counting", "curator", "declare.encode").items()
+    }
     assert {name: sources for name, sources in found.items() if sources} == PUBLIC_DRAWS
     assert len(found) > 100
     for name in TAP:
@@ -174,13 +236,22 @@ def test_a_second_tap_would_be_noticed(planted: str) -> None:
 
 
 def test_a_way_into_the_world_would_be_noticed() -> None:
-    for planted in ("import time", "def f():\n    from datetime import date", "import os.path", "text = open('x').read()"):
+    for planted in (
+        "import time",
+        "def f():\n    from datetime import date",
+        "import os.path",
+        "text = open('x').read()",
+    ):
         assert world_of(planted)
-    assert not world_of("import math") | randomness_of("import secrets\nkey = secrets.token_hex(16)") - NAMING
+    assert (
+        not world_of("import math")
+        | randomness_of("import secrets\nkey = secrets.token_hex(16)") - NAMING
+    )
 
 
 def test_an_analyst_needs_no_private_code() -> None:
-    """With the private packages made unimportable, a release still opens: only the public names are loaded."""
+    """With the private packages made unimportable, a release still opens: only the public names are
+    loaded."""
     blocker = (
         "import sys\n"
         f"blocked = {PRIVATE!r}\n"
@@ -190,9 +261,12 @@ def test_an_analyst_needs_no_private_code() -> None:
         "sys.meta_path.insert(0, Wall())\n"
         "import dpublish as dp\n"
         "dp.open_release, dp.verify_bundle, dp.Estimate, dp.Schema, dp.Cost\n"
-        "import dpublish.releases.histogram.release, dpublish.query.sql, dpublish.analyse.learn, dpublish.present.report\n"
+        "import dpublish.releases.histogram.release, dpublish.query.sql, dpublish.analyse.learn, "
+        "dpublish.present.report\n"
         "try:\n    dp.Curator\nexcept ImportError as error:\n    assert 'wall' in str(error)\n"
         "else:\n    raise SystemExit('no wall')\n"
     )
-    done = subprocess.run([sys.executable, "-c", blocker], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", blocker], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr

@@ -1,7 +1,7 @@
 """The lowest versions that may be installed are ones that work.
 
-Found by installing the lowest of everything: with python-flint 0.6 a release was paid for and lost, because no noise could be
-drawn, and with typer 0.12 no command started.
+Found by installing the lowest of everything: with python-flint 0.6 a release was paid for and lost,
+because no noise could be drawn, and with typer 0.12 no command started.
 """
 
 from __future__ import annotations
@@ -12,8 +12,12 @@ from pathlib import Path
 
 import pytest
 
-PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-FLOORS = dict(re.fullmatch(r"([a-z-]+)>=([0-9.]+)", line).groups() for line in PROJECT["dependencies"])  # type: ignore[union-attr]
+PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))[
+    "project"
+]
+FLOORS = dict(
+    re.fullmatch(r"([a-z-]+)>=([0-9.]+)", line).groups() for line in PROJECT["dependencies"]
+)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(("name", "lowest"), [("python-flint", (0, 7)), ("typer", (0, 24))])

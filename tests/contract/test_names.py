@@ -1,4 +1,5 @@
-"""The public names: all of them load, none is missing, and heavy packages stay unloaded until they are used."""
+"""The public names: all of them load, none is missing, and heavy packages stay unloaded until they
+are used."""
 
 from __future__ import annotations
 

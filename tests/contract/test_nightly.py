@@ -26,7 +26,9 @@ def part(folder: Path, name: str, text: str) -> nightly.Part:
     (folder / name / "pytest.ini").write_text("[pytest]\n")
     (folder / name / "test_it.py").write_text(text)
     place = str(folder / name)
-    return nightly.Part(name, ("-p", "no:cacheprovider", "-c", f"{place}/pytest.ini", f"--rootdir={place}", place))
+    return nightly.Part(
+        name, ("-p", "no:cacheprovider", "-c", f"{place}/pytest.ini", f"--rootdir={place}", place)
+    )
 
 
 def test_a_failing_part_fails_the_whole_and_keeps_no_other_from_running(
@@ -40,10 +42,14 @@ def test_a_failing_part_fails_the_whole_and_keeps_no_other_from_running(
     ]
     monkeypatch.setattr(nightly, "parts", lambda: made)
     monkeypatch.setattr(nightly, "collected", lambda: 4)
-    monkeypatch.setattr(nightly, "run", functools.partial(nightly.run, reports=tmp_path / "reports", processes=0))
+    monkeypatch.setattr(
+        nightly, "run", functools.partial(nightly.run, reports=tmp_path / "reports", processes=0)
+    )
     assert nightly.main([]) == 1
     shown = capfd.readouterr().out
-    rows = {line.split()[0]: line.split()[1:] for line in shown[shown.rindex("part ") :].splitlines()}
+    rows = {
+        line.split()[0]: line.split()[1:] for line in shown[shown.rindex("part ") :].splitlines()
+    }
     assert [*rows] == ["part", "wrong", "broken", "fine", "together"]
     assert (rows["wrong"][:2], rows["wrong"][-1]) == (["2", "1"], "FAILED")
     assert rows["broken"][-1] == "FAILED"
@@ -54,7 +60,8 @@ def test_a_failing_part_fails_the_whole_and_keeps_no_other_from_running(
 
 
 def test_the_time_of_the_worker_processes_counts(tmp_path: Path) -> None:
-    """A worker and the process that minds it start alike, so that the second alone would not reach what the first used."""
+    """A worker and the process that minds it start alike, so that the second alone would not reach
+    what the first used."""
     done = nightly.run(part(tmp_path, "busy", BUSY), tmp_path / "reports", processes=1)
     assert done.passed
     assert done.cpu > float((tmp_path / "busy" / "used").read_text())
@@ -67,7 +74,9 @@ def test_a_part_that_hangs_is_ended(tmp_path: Path) -> None:
     assert done.wall < 60
 
 
-def test_a_test_in_no_part_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_test_in_no_part_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(nightly, "parts", lambda: [nightly.Part("one", ())])
     monkeypatch.setattr(nightly, "run", lambda part: nightly.Outcome(part.name, 8, 0, 1.0, 1.0, 0))
     for there, code in ((8, 0), (9, 1)):

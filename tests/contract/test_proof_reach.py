@@ -18,7 +18,8 @@ ROOTS = (
     "dpublish.local.base.Randomizer",
     "dpublish.noise.base.Noise",
 )
-# draws for audits, tests and simulations; a release made with them is marked as not publishable, or cannot be made
+# draws for audits, tests and simulations; a release made with them is marked as not publishable, or
+# cannot be made
 NOT_FOR_RELEASES = (
     "dpublish.audit.",
     "dpublish.noise.source.SeededNoise",
@@ -28,10 +29,17 @@ NOT_FOR_RELEASES = (
 
 
 def test_what_covered_code_uses_is_covered() -> None:
-    missing = {name: users for name, users in proof_reach.uncovered(MODULES, COVERED).items() if not is_exempt(name)}
-    shown = "\n".join(f"  {name}, used by {', '.join(sorted(users))}" for name, users in sorted(missing.items()))
+    missing = {
+        name: users
+        for name, users in proof_reach.uncovered(MODULES, COVERED).items()
+        if not is_exempt(name)
+    }
+    shown = "\n".join(
+        f"  {name}, used by {', '.join(sorted(users))}" for name, users in sorted(missing.items())
+    )
     assert not missing, (
-        "Covered code uses names that no proof covers. Add 'Covers:' lines to the proofs that rely on them, with a "
+        "Covered code uses names that no proof covers. Add 'Covers:' lines to the proofs that "
+        "rely on them, with a "
         f"sentence that says so, or an exemption with its reason:\n{shown}"
     )
 
@@ -39,12 +47,18 @@ def test_what_covered_code_uses_is_covered() -> None:
 def test_every_exemption_is_needed() -> None:
     used = proof_reach.uncovered(MODULES, COVERED)
     for entry in (entry for entries in EXEMPT.values() for entry in entries):
-        assert any(name == entry or (entry.endswith(".") and name.startswith(entry)) for name in used), entry
+        assert any(
+            name == entry or (entry.endswith(".") and name.startswith(entry)) for name in used
+        ), entry
 
 
 @pytest.mark.parametrize("root", ROOTS)
 def test_every_class_that_meets_private_values_is_covered(root: str) -> None:
-    found = {name for name in proof_reach.subclasses(MODULES, root) if not name.startswith(NOT_FOR_RELEASES)}
+    found = {
+        name
+        for name in proof_reach.subclasses(MODULES, root)
+        if not name.startswith(NOT_FOR_RELEASES)
+    }
     assert found
     assert not found - COVERED
 
@@ -103,8 +117,13 @@ def test_a_new_helper_is_noticed(planted: dict[str, proof_reach.Module]) -> None
     assert proof_reach.uncovered(planted, {run}) == {name: {run} for name in used | abroad}
     # a covered helper brings what it uses itself, and a variable the functions that set it
     held = {run} | used | abroad
-    assert set(proof_reach.uncovered(planted, held)) == {"dpublish.noise.helper.deeper", f"{home}.raised"}
-    assert not proof_reach.uncovered(planted, held | {"dpublish.noise.helper.deeper", f"{home}.raised"})
+    assert set(proof_reach.uncovered(planted, held)) == {
+        "dpublish.noise.helper.deeper",
+        f"{home}.raised",
+    }
+    assert not proof_reach.uncovered(
+        planted, held | {"dpublish.noise.helper.deeper", f"{home}.raised"}
+    )
 
 
 def test_inheritance_is_followed(planted: dict[str, proof_reach.Module]) -> None:
@@ -113,7 +132,9 @@ def test_inheritance_is_followed(planted: dict[str, proof_reach.Module]) -> None
     assert proof_reach.subclasses(planted, f"{home}.Base") == {f"{home}.Annotated"}
 
 
-def test_a_registration_belongs_to_what_it_registers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_registration_belongs_to_what_it_registers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(proofs, "SOURCE", tmp_path)
     text = "def f():\n    pass\n\n_A, _B = 1, 2\n"
     hashes = []

@@ -1,4 +1,5 @@
-"""Proof files: each mechanism has one, it has the agreed parts, and its hashes are those of the code."""
+"""Proof files: each mechanism has one, it has the agreed parts, and its hashes are those of the
+code."""
 
 from __future__ import annotations
 
@@ -19,15 +20,23 @@ def test_a_proof_has_its_parts_and_current_hashes(path: Path) -> None:
     listed = list(proofs.covers(path))
     assert listed, f"{path.name} covers no code"
     stale = [cover.name for cover in listed if cover.actual != cover.recorded]
-    assert not stale, f"{path.name} was written for other code: read it again, then `make proofs` ({', '.join(stale)})"
+    assert not stale, (
+        f"{path.name} was written for other code: read it again, then `make proofs` "
+        f"({', '.join(stale)})"
+    )
 
 
 def mechanism_modules() -> list[Path]:
-    """Modules of all mechanisms, offline and online, also of those that inherit from another mechanism."""
+    """Modules of all mechanisms, offline and online, also of those that inherit from another
+    mechanism."""
     modules = proof_reach.read_modules(proofs.SOURCE)
     roots = ("dpublish.methods.base.Mechanism", "dpublish.methods.online.base.OnlineMechanism")
     names = {name for root in roots for name in proof_reach.subclasses(modules, root)}
-    homes = {proof_reach.locate(modules, name)[0] for name in names if name.startswith("dpublish.methods.")}
+    homes = {
+        proof_reach.locate(modules, name)[0]
+        for name in names
+        if name.startswith("dpublish.methods.")
+    }
     return [proofs.SOURCE.joinpath(*home.split(".")).with_suffix(".py") for home in sorted(homes)]
 
 
@@ -38,10 +47,14 @@ def test_every_mechanism_has_a_proof_that_covers_it() -> None:
         proof = path.parent / f"{path.parent.name}.proof.md"
         assert proof.exists(), f"{path.parent.name} has no proof file"
         home = ".".join(path.relative_to(proofs.SOURCE).with_suffix("").parts)
-        assert any(cover.name.startswith(home) for cover in proofs.covers(proof)), f"{proof.name} does not cover {home}"
+        assert any(cover.name.startswith(home) for cover in proofs.covers(proof)), (
+            f"{proof.name} does not cover {home}"
+        )
 
 
-def test_an_edit_changes_the_hash_and_a_comment_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_edit_changes_the_hash_and_a_comment_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(proofs, "SOURCE", tmp_path)
     module = tmp_path / "m.py"
     hashes = []
@@ -67,28 +80,50 @@ EDITS = {
     "dpublish.ledger.chain.Record": ('"previous": self.previous', '"previous": ""'),
     "dpublish.ledger.snapshot.Snapshot": ("record.previous == previous", "record.previous"),
     "dpublish.ledger.quanta.Quanta": ("math.ceil(cost.epsilon", "math.floor(cost.epsilon"),
-    "dpublish.ledger.tables._TABLES_V1": ("UNIQUE (ledger_id, kind, key)", "UNIQUE (ledger_id, seq)"),
-    "dpublish.ledger.anchor.Anchor": ("current.mark.seq >= mark.seq", "current.mark.seq > mark.seq"),
+    "dpublish.ledger.tables._TABLES_V1": (
+        "UNIQUE (ledger_id, kind, key)",
+        "UNIQUE (ledger_id, seq)",
+    ),
+    "dpublish.ledger.anchor.Anchor": (
+        "current.mark.seq >= mark.seq",
+        "current.mark.seq > mark.seq",
+    ),
     "dpublish.models.junction_tree.fit.fit_model": ("sorted({table.round", "list({table.round"),
     "dpublish.models.junction_tree.beliefs.HELPS": ("HELPS = 0.7", "HELPS = 0.8"),
-    "dpublish.models.junction_tree.kernels.cliques.sum_cells": ("nogil=True", "nogil=True, parallel=True"),
+    "dpublish.models.junction_tree.kernels.cliques.sum_cells": (
+        "nogil=True",
+        "nogil=True, parallel=True",
+    ),
     "dpublish.compiled.njit": ("numba.njit(**options)", "numba.njit(fastmath=True, **options)"),
-    "dpublish.methods.generalized_table.split_scores.entropy_step": ("precision = 128", "precision = 53"),
+    "dpublish.methods.generalized_table.split_scores.entropy_step": (
+        "precision = 128",
+        "precision = 53",
+    ),
     "dpublish.curator.sessions.session.require_pure": ('!= "pure"', '== "zcdp"'),
 }
 
 
-@pytest.mark.parametrize(("name", "edit"), EDITS.items(), ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("name", "edit"), EDITS.items(), ids=lambda value: value if isinstance(value, str) else ""
+)
 def test_an_edit_of_code_that_privacy_rests_on_is_noticed(
-    name: str, edit: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str,
+    edit: tuple[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Both by the test above and by `make proofs`, which names the proof to be read again."""
     recorded = {cover.name: cover.recorded for path in FILES for cover in proofs.covers(path)}
-    module = Path(*proof_reach.locate(proof_reach.read_modules(proofs.SOURCE), name)[0].split(".")).with_suffix(".py")
+    module = Path(
+        *proof_reach.locate(proof_reach.read_modules(proofs.SOURCE), name)[0].split(".")
+    ).with_suffix(".py")
     text = (proofs.SOURCE / module).read_text(encoding="utf-8")
     copy = tmp_path / "src" / module
     copy.parent.mkdir(parents=True)
-    copy.with_suffix(".proof.md").write_text(f"Covers: {name} sha256:{recorded[name]}\n", encoding="utf-8")
+    copy.with_suffix(".proof.md").write_text(
+        f"Covers: {name} sha256:{recorded[name]}\n", encoding="utf-8"
+    )
     monkeypatch.setattr(proofs, "SOURCE", tmp_path / "src")
     monkeypatch.setattr(proofs, "ROOT", tmp_path)
     monkeypatch.setattr("sys.argv", ["proofs"])

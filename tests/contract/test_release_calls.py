@@ -1,4 +1,5 @@
-"""What each kind of release can be asked: the table in the docs is the truth, and the rest is refused in words."""
+"""What each kind of release can be asked: the table in the docs is the truth, and the rest is
+refused in words."""
 
 from __future__ import annotations
 
@@ -30,7 +31,11 @@ COLUMNS = {"itemsets": "bread", "interval-tree": "income"}
 
 
 def table() -> dict[str, list[str]]:
-    lines = [re.split(r"\s*\|\s*", line.strip("| \n")) for line in PAGE.read_text().splitlines() if line.startswith("|")]
+    lines = [
+        re.split(r"\s*\|\s*", line.strip("| \n"))
+        for line in PAGE.read_text().splitlines()
+        if line.startswith("|")
+    ]
     start = lines.index(HEADING)
     body = lines[start + 2 : start + 2 + len(RELEASES)]
     return {line[0].strip("`"): [*line[1:], *[""] * (len(HEADING) - len(line))] for line in body}
@@ -73,7 +78,11 @@ def ask(release: Any, call: str, folder: Path) -> object:
                 return True
             return release.fit(LinearRegression(), target="income").predict(rows(5)).shape
         case "fit":
-            return set(release.fit(LogisticRegression(), target="b").predict(rows(50))) <= {"no", "yes", "(other)"}
+            return set(release.fit(LogisticRegression(), target="b").predict(rows(50))) <= {
+                "no",
+                "yes",
+                "(other)",
+            }
         case "predict":
             return set(release.predict(rows(50))) <= {"no", "yes"}
         case "plot":
@@ -84,13 +93,17 @@ def ask(release: Any, call: str, folder: Path) -> object:
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_offered_works_and_the_rest_says_what_does(name: str, call: str, tmp_path: Path) -> None:
+def test_what_is_offered_works_and_the_rest_says_what_does(
+    name: str, call: str, tmp_path: Path
+) -> None:
     release = every_kind()[name]
     if call in release.offers():
         assert ask(release, call, tmp_path)
         return
     assert not hasattr(release, call)
-    with pytest.raises(QueryError, match=f"'{release.kind}' does not offer {call}. It offers .*report") as refused:
+    with pytest.raises(
+        QueryError, match=f"'{release.kind}' does not offer {call}. It offers .*report"
+    ) as refused:
         getattr(release, call)
     assert isinstance(refused.value, AttributeError)
 
@@ -110,7 +123,9 @@ EXAMPLES = {"itemsets": "bread and not milk", "halfspaces": "2 * age"}
 def test_an_empty_question_is_met_with_an_example_of_the_kind(name: str) -> None:
     release = every_kind()[name]
     if "estimate" in release.offers():
-        with pytest.raises(QueryError, match=re.escape(f"for example: {EXAMPLES.get(release.kind, 'age >= 40')}")):
+        with pytest.raises(
+            QueryError, match=re.escape(f"for example: {EXAMPLES.get(release.kind, 'age >= 40')}")
+        ):
             release.estimate("  ")
     if "sql" in release.offers():
         with pytest.raises(QueryError, match="for example: select income"):
@@ -124,7 +139,8 @@ def test_sql_limits_are_a_sentence_where_there_are_none() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_copies_and_pickles_answer_alike(name: str) -> None:
-    """After use, too: what was worked out on the way is not part of them, and some of it cannot be pickled."""
+    """After use, too: what was worked out on the way is not part of them, and some of it cannot be
+    pickled."""
     release = every_kind()[name]
     copies = [copy.copy(release), copy.deepcopy(release), pickle.loads(pickle.dumps(release))]
     if "estimate" in release.offers():
@@ -159,12 +175,16 @@ def test_numbers_of_numpy_are_numbers_and_wrong_ones_are_sentences(name: str) ->
         with pytest.raises(QueryError, match="n must be a whole number"):
             release.sample(number)
     condition = CONDITIONS.get(release.kind, "b = 'yes'")
-    assert release.estimate(condition, level=np.float32(0.5)) == release.estimate(condition, level=0.5)
+    assert release.estimate(condition, level=np.float32(0.5)) == release.estimate(
+        condition, level=0.5
+    )
 
 
 def test_numpy_says_how_many_itemsets() -> None:
     release = every_kind()["basic"]
-    assert release.top_itemsets(np.int32(2)).height == release.item_counts(top=np.int16(2)).height == 2
+    assert (
+        release.top_itemsets(np.int32(2)).height == release.item_counts(top=np.int16(2)).height == 2
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -178,15 +198,23 @@ def test_one_feature_is_a_name(name: str) -> None:
     if name == "projected":
         feature = "income"
     model = DecisionTreeRegressor() if name == "plane" else DecisionTreeClassifier()
-    one, many = (release.fit(model, target=target, features=given) for given in (feature, [feature]))
+    one, many = (
+        release.fit(model, target=target, features=given) for given in (feature, [feature])
+    )
     assert one.predict(rows(20)).tolist() == many.predict(rows(20)).tolist()
-    for wrong, message in (([], "at least one"), (target, "cannot be a feature"), ("nothing", "'nothing'")):
+    for wrong, message in (
+        ([], "at least one"),
+        (target, "cannot be a feature"),
+        ("nothing", "'nothing'"),
+    ):
         with pytest.raises(QueryError, match=message):
             release.fit(model, target=target, features=wrong)
 
 
 @pytest.mark.parametrize("name", ["joined", "weighted", "plane"])
-def test_every_kind_says_how_to_get_scikit_learn(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_kind_says_how_to_get_scikit_learn(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delitem(sys.modules, "dpublish.analyse.learn", raising=False)
     for module in [one for one in sys.modules if one.split(".")[0] == "sklearn"]:
         monkeypatch.delitem(sys.modules, module)

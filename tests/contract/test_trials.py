@@ -1,4 +1,5 @@
-"""Everything that runs on private data has a built-in audit: a method added without one fails here."""
+"""Everything that runs on private data has a built-in audit: a method added without one fails
+here."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ def test_every_kind_has_a_class_that_reads_it(kind: str) -> None:
 
 @pytest.mark.parametrize("name", TRIALS)
 def test_trials_are_complete(name: str) -> None:
-    """Both relations where a method has both, unique names, a sampled tier always, and reasons where a tier is left out."""
+    """Both relations where a method has both, unique names, a sampled tier always, and reasons
+    where a tier is left out."""
     made = trials_of(name)
     assert len({trial.name for trial in made}) == len(made)
     assert all(trial.method == name for trial in made)

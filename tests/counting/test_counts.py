@@ -22,9 +22,13 @@ from dpublish.sources.sources import open_source
 KEY = bytes(range(16))
 
 
-def make(cardinalities: list[int], *, outside: str = "drop", unit: PrivacyUnit | None = None) -> tuple[Schema, Domain]:
+def make(
+    cardinalities: list[int], *, outside: str = "drop", unit: PrivacyUnit | None = None
+) -> tuple[Schema, Domain]:
     columns = {
-        f"c{i}": Column(name=f"c{i}", kind="integer", lower=0, upper=cardinality - 1, outside=outside)  # type: ignore[arg-type]
+        f"c{i}": Column(
+            name=f"c{i}", kind="integer", lower=0, upper=cardinality - 1, outside=outside
+        )  # type: ignore[arg-type]
         for i, cardinality in enumerate(cardinalities)
     }
     schema = Schema(name="t", columns=columns, unit=unit or PrivacyUnit())
@@ -37,7 +41,9 @@ def table(cardinalities: list[int], rows: int, seed: int) -> pl.DataFrame:
     data: dict[str, Any] = {}
     for i, cardinality in enumerate(cardinalities):
         values = (generator.zipf(1.4, rows) - 1) % (cardinality + max(1, cardinality // 8))
-        data[f"c{i}"] = values.astype([np.int64, np.uint8, np.int32][i % 3] if cardinality < 200 else np.int64)
+        data[f"c{i}"] = values.astype(
+            [np.int64, np.uint8, np.int32][i % 3] if cardinality < 200 else np.int64
+        )
     data["who"] = generator.integers(0, max(1, rows // 3), rows)
     return pl.DataFrame(data)
 
@@ -46,9 +52,14 @@ def by_hand(frame: pl.DataFrame, domain: Domain) -> SparseCounts:
     counter: Counter[int] = Counter()
     for row in frame.select(domain.names).iter_rows():
         if all(value < size for value, size in zip(row, domain.shape, strict=True)):
-            counter[sum(value * stride for value, stride in zip(row, domain.strides, strict=True))] += 1
+            counter[
+                sum(value * stride for value, stride in zip(row, domain.strides, strict=True))
+            ] += 1
     cells = sorted(counter)
-    return SparseCounts(np.array(cells, dtype=np.uint64), np.array([counter[cell] for cell in cells], dtype=np.int64))
+    return SparseCounts(
+        np.array(cells, dtype=np.uint64),
+        np.array([counter[cell] for cell in cells], dtype=np.int64),
+    )
 
 
 def assert_same(found: SparseCounts, expected: SparseCounts) -> None:
@@ -79,7 +90,9 @@ def test_counts_equal_a_plain_counter(shape: list[int], rows: int) -> None:
 
 
 @pytest.mark.parametrize("shape", [[74, 9], [100, 42, 300, 1000]], ids=str)
-def test_small_pieces_blocks_and_threads_change_nothing(shape: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_pieces_blocks_and_threads_change_nothing(
+    shape: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     schema, domain = make(shape)
     frame = table(shape, 20_000, seed=9)
     expected = by_hand(frame, domain)
@@ -117,13 +130,17 @@ def test_cell_numbers_near_two_to_the_63_are_exact() -> None:
 def test_a_domain_beyond_two_to_the_63_is_refused() -> None:
     schema, domain = make([2**21, 2**21, 2**21, 2])
     with pytest.raises(SchemaError, match="2\\^63"):
-        count_cells(open_source(pl.DataFrame({n: [0] for n in domain.names})), schema, domain, key=KEY)
+        count_cells(
+            open_source(pl.DataFrame({n: [0] for n in domain.names})), schema, domain, key=KEY
+        )
     with pytest.raises(SchemaError, match="at least one column"):
         count_cells(open_source(pl.DataFrame({"x": [0]})), schema, Domain(()), key=KEY)
 
 
 @pytest.mark.parametrize("shape", [[74, 9], [100, 42, 300, 1000]], ids=str)
-def test_units_are_bounded_before_rows_are_dropped(shape: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_units_are_bounded_before_rows_are_dropped(
+    shape: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("dpublish.sources.sources._BATCH_ROWS", 777)
     schema, domain = make(shape, unit=PrivacyUnit(column="who", max_rows=2))
     frame = table(shape, 5_000, seed=4)
@@ -131,8 +148,15 @@ def test_units_are_bounded_before_rows_are_dropped(shape: list[int], monkeypatch
     assert kept.height < frame.height
     assert_same(count_cells(open_source(frame), schema, domain, key=KEY), by_hand(kept, domain))
     rows = coded_rows(open_source(frame), schema, domain, key=KEY)
-    inside = kept.filter(pl.all_horizontal(pl.col(n) < size for n, size in zip(domain.names, domain.shape, strict=True)))
-    assert all(np.array_equal(codes, inside[name].to_numpy()) for name, codes in zip(domain.names, rows, strict=True))
+    inside = kept.filter(
+        pl.all_horizontal(
+            pl.col(n) < size for n, size in zip(domain.names, domain.shape, strict=True)
+        )
+    )
+    assert all(
+        np.array_equal(codes, inside[name].to_numpy())
+        for name, codes in zip(domain.names, rows, strict=True)
+    )
 
 
 def test_a_unit_column_can_also_be_counted() -> None:
@@ -157,10 +181,14 @@ def test_needs_are_answered_and_progress_says_nothing(monkeypatch: pytest.Monkey
     schema, domain = make([3])
     frame = pl.DataFrame({"c0": [0, 1, 1] * 100})
     pulses: list[int] = []
-    counts = answer_need(CellCounts(domain), open_source(frame), schema, key=KEY, progress=pulses.append)
+    counts = answer_need(
+        CellCounts(domain), open_source(frame), schema, key=KEY, progress=pulses.append
+    )
     assert isinstance(counts, SparseCounts)
     assert counts.counts.tolist() == [100, 200]
-    rows = answer_need(CodedRows(domain), open_source(frame), schema, key=KEY, progress=pulses.append)
+    rows = answer_need(
+        CodedRows(domain), open_source(frame), schema, key=KEY, progress=pulses.append
+    )
     assert isinstance(rows, list)
     assert rows[0].size == 300
     assert set(pulses) == {0}

@@ -1,4 +1,5 @@
-"""Edges, items and lists: each row is read by itself, whatever type the other rows give its column."""
+"""Edges, items and lists: each row is read by itself, whatever type the other rows give its
+column."""
 
 from __future__ import annotations
 
@@ -18,7 +19,14 @@ from dpublish.declare.schema import ItemUniverse, Schema
 from dpublish.errors import InputError, PlanError, SchemaError
 from dpublish.methods.base import Need
 from dpublish.methods.set_partition.transactions import Transactions
-from dpublish.methods.solvers.inputs import AgentLists, AgentRows, GraphEdges, Lists, PresentItems, names_of
+from dpublish.methods.solvers.inputs import (
+    AgentLists,
+    AgentRows,
+    GraphEdges,
+    Lists,
+    PresentItems,
+    names_of,
+)
 from dpublish.methods.solvers.k_median.metric import Metric
 from dpublish.methods.solvers.planning import numbered
 from dpublish.methods.solvers.set_cover.mechanism import SetCover
@@ -45,9 +53,13 @@ def test_bytes_that_are_no_text_drop_no_other() -> None:
     """Parquet files of some programs hold texts as bytes."""
     column = pl.Series("item", [b"5", b" 6 ", b"\xff\xfe", None], dtype=pl.Binary)
     assert items(column.to_frame()) == [1, 1, 0]
-    lists = answer_need(AgentLists(3, LABELS), open_structure(column.to_frame(), "lists"), SCHEMA, key=bytes(16))
+    lists = answer_need(
+        AgentLists(3, LABELS), open_structure(column.to_frame(), "lists"), SCHEMA, key=bytes(16)
+    )
     assert lists.items.tolist() == [0, 1]
-    whole = answer_need(PresentItems(8), open_structure(column.to_frame(), "items"), SCHEMA, key=bytes(16))
+    whole = answer_need(
+        PresentItems(8), open_structure(column.to_frame(), "items"), SCHEMA, key=bytes(16)
+    )
     assert whole.tolist() == [0, 0, 0, 0, 0, 1, 1, 0]
     rows = answer_need(AgentRows(("item",)), open_source(column.to_frame()), SCHEMA, key=bytes(16))
     assert [row["item"] for row in rows] == [5, 6, "\ufffd\ufffd", None]
@@ -99,15 +111,23 @@ def test_an_array_that_holds_no_pairs_is_refused_without_its_size(shape: tuple[i
 
 def test_lists_of_numbers_are_read_cell_by_cell() -> None:
     need = AgentLists(size=3, labels=LABELS)
-    plain = answer_need(need, open_structure(pd.DataFrame({"items": [5, 6]}), "lists"), SCHEMA, key=bytes(16))
-    mixed = answer_need(need, open_structure(pd.DataFrame({"items": [5, 6, None]}), "lists"), SCHEMA, key=bytes(16))
+    plain = answer_need(
+        need, open_structure(pd.DataFrame({"items": [5, 6]}), "lists"), SCHEMA, key=bytes(16)
+    )
+    mixed = answer_need(
+        need, open_structure(pd.DataFrame({"items": [5, 6, None]}), "lists"), SCHEMA, key=bytes(16)
+    )
     assert plain.items.tolist() == mixed.items.tolist() == [0, 1]
 
 
 def test_a_valuation_sees_the_same_row_whatever_the_others_are() -> None:
     need = AgentRows(columns=("a",))
-    alone = answer_need(need, open_structure(pd.DataFrame({"a": [5]}), "items"), SCHEMA, key=bytes(16))
-    joined = answer_need(need, open_structure(pd.DataFrame({"a": [5, None]}), "items"), SCHEMA, key=bytes(16))
+    alone = answer_need(
+        need, open_structure(pd.DataFrame({"a": [5]}), "items"), SCHEMA, key=bytes(16)
+    )
+    joined = answer_need(
+        need, open_structure(pd.DataFrame({"a": [5, None]}), "items"), SCHEMA, key=bytes(16)
+    )
     assert repr(alone[0]) == repr(joined[0])
 
 
@@ -115,12 +135,16 @@ NAMES = ("whole milk", "tea", "C#")
 
 
 def lists(data: object, names: tuple[str, ...] = NAMES) -> list[list[int]]:
-    found = answer_need(AgentLists(len(names), names), open_structure(data, "lists", names), SCHEMA, key=bytes(16))
+    found = answer_need(
+        AgentLists(len(names), names), open_structure(data, "lists", names), SCHEMA, key=bytes(16)
+    )
     return [found.items[start:end].tolist() for start, end in itertools.pairwise(found.starts)]
 
 
 def test_names_with_blanks_are_found_in_every_kind_of_data(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("# who wants what\nwhole milk, tea\nwhole  milk;C#  # a regular\ntea\n")
+    (tmp_path / "a.txt").write_text(
+        "# who wants what\nwhole milk, tea\nwhole  milk;C#  # a regular\ntea\n"
+    )
     (tmp_path / "a.csv").write_text('items\n"whole milk, tea"\nwhole  milk;C#\ntea\n')
     rows = [["whole milk", "tea"], "whole  milk;C#", ("tea",)]
     for data in (tmp_path / "a.txt", tmp_path / "a.csv", rows, pd.DataFrame({"items": rows})):
@@ -128,10 +152,17 @@ def test_names_with_blanks_are_found_in_every_kind_of_data(tmp_path: Path) -> No
     for line in ("New  York\n", "New York # one of them\n"):
         (tmp_path / "b.txt").write_text(line)
         need = PresentItems(size=2, labels=("York", "New York"))
-        assert list(answer_need(need, open_structure(tmp_path / "b.txt", "items"), SCHEMA, key=bytes(16))) == [0, 1]
+        assert list(
+            answer_need(need, open_structure(tmp_path / "b.txt", "items"), SCHEMA, key=bytes(16))
+        ) == [0, 1]
     (tmp_path / "c.txt").write_text("New York, Boston\nBoston\tNew York\nYork,Boston\n")
     towns = ("New York", "Boston", "York")
-    edges = answer_need(GraphEdges(3, towns), open_structure(tmp_path / "c.txt", "edges", towns), SCHEMA, key=bytes(16))
+    edges = answer_need(
+        GraphEdges(3, towns),
+        open_structure(tmp_path / "c.txt", "edges", towns),
+        SCHEMA,
+        key=bytes(16),
+    )
     assert (edges.heads.tolist(), edges.tails.tolist()) == ([0, 1], [1, 2])
 
 
@@ -143,7 +174,15 @@ def test_public_names_alone_decide_where_texts_are_cut() -> None:
 
 
 def test_public_names_are_stripped_and_spelled_as_rows_are() -> None:
-    assert names_of([" a ", "b\tc", 5, 5.0, np.float64(6), 2.5, ("x", 1)]) == ["a", "b c", "5", "5", "6", "2.5", "('x', 1)"]
+    assert names_of([" a ", "b\tc", 5, 5.0, np.float64(6), 2.5, ("x", 1)]) == [
+        "a",
+        "b c",
+        "5",
+        "5",
+        "6",
+        "2.5",
+        "('x', 1)",
+    ]
     with pytest.raises(PlanError, match="'a' is listed twice"):
         numbered(["a", "b", "a "], "vertices")
     with pytest.raises(PlanError, match="a name is empty"):
@@ -159,11 +198,19 @@ def test_public_names_are_stripped_and_spelled_as_rows_are() -> None:
         (Transactions("items", separator="l"), "a.csv", "cut into items at 'l'"),
     ],
 )
-def test_names_that_no_row_could_write_are_refused(need: Need, name: str, text: str, tmp_path: Path) -> None:
+def test_names_that_no_row_could_write_are_refused(
+    need: Need, name: str, text: str, tmp_path: Path
+) -> None:
     path = tmp_path / name
     path.write_text("items\n")
-    items = Schema(name="t", items=ItemUniverse(items=("tea", "whole milk")), neighbours="add-remove-one")
-    for fine in (PresentItems(2, ("a", "b#")), Transactions("items", separator=","), Transactions("items", basket="b")):
+    items = Schema(
+        name="t", items=ItemUniverse(items=("tea", "whole milk")), neighbours="add-remove-one"
+    )
+    for fine in (
+        PresentItems(2, ("a", "b#")),
+        Transactions("items", separator=","),
+        Transactions("items", basket="b"),
+    ):
         require_expressible(fine, open_structure(path, "items"), items)
     frame = open_structure(pl.DataFrame({"items": [["x"]]}), "items")
     require_expressible(need, frame, items)

@@ -1,4 +1,5 @@
-"""Guessing a schema from rows: readable back, stamped, and with a second look asked for where it is due."""
+"""Guessing a schema from rows: readable back, stamped, and with a second look asked for where it is
+due."""
 
 from __future__ import annotations
 
@@ -63,7 +64,9 @@ def test_text_files_give_the_same_guess(tmp_path: Path) -> None:
     frame = FRAME.drop("tags")
     frame.write_csv(tmp_path / "d.csv")
     frame.write_parquet(tmp_path / "d.parquet")
-    assert draft_schema(tmp_path / "d.csv", name="d") == draft_schema(tmp_path / "d.parquet", name="d")
+    assert draft_schema(tmp_path / "d.csv", name="d") == draft_schema(
+        tmp_path / "d.parquet", name="d"
+    )
 
 
 def test_the_text_is_valid_stamped_and_keeps_every_row() -> None:
@@ -121,8 +124,13 @@ def test_kinds_that_change_between_batches(monkeypatch: pytest.MonkeyPatch) -> N
         ["2020-01-01", "2020-01-02", "3", "4"],
         ["3", "4", "2020-01-01", "2020-01-02"],
     ):
-        assert draft_schema(pl.DataFrame({"x": values}), name="d").columns["x"].levels == tuple(sorted(values))
-    assert draft_schema(pl.DataFrame({"x": [1.0, 2.0, 0.5, 3.0]}), name="d").columns["x"].kind == "real"
+        assert draft_schema(pl.DataFrame({"x": values}), name="d").columns["x"].levels == tuple(
+            sorted(values)
+        )
+    assert (
+        draft_schema(pl.DataFrame({"x": [1.0, 2.0, 0.5, 3.0]}), name="d").columns["x"].kind
+        == "real"
+    )
 
 
 def test_nothing_to_draft_from() -> None:

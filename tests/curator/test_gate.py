@@ -1,4 +1,5 @@
-"""The gate: pay first, then read; refuse before paying; one answer a key; nothing private in an error."""
+"""The gate: pay first, then read; refuse before paying; one answer a key; nothing private in an
+error."""
 
 from __future__ import annotations
 
@@ -39,12 +40,19 @@ bins = 5
 
 @pytest.fixture
 def frame() -> pl.DataFrame:
-    return pl.DataFrame({"ward": ["north", "south", CANARY, None] * 250, "age": [1, 50, 500, None] * 250})
+    return pl.DataFrame(
+        {"ward": ["north", "south", CANARY, None] * 250, "age": [1, 50, 500, None] * 250}
+    )
 
 
 @pytest.fixture
 def curator(frame: pl.DataFrame, tmp_path: Path) -> dp.Curator:
-    return dp.Curator(frame, dp.Schema.from_toml(SCHEMA), ledger=tmp_path / "c.ledger", budget=dp.Budget(epsilon=3))
+    return dp.Curator(
+        frame,
+        dp.Schema.from_toml(SCHEMA),
+        ledger=tmp_path / "c.ledger",
+        budget=dp.Budget(epsilon=3),
+    )
 
 
 def spent(curator: dp.Curator) -> Fraction:
@@ -68,7 +76,9 @@ def test_a_release_states_the_digest_of_the_schema_as_declared(
     curator: dp.Curator, frame: pl.DataFrame, tmp_path: Path
 ) -> None:
     declared = dp.Schema.from_toml(SCHEMA)
-    first = curator.publish(dp.Histogram(columns=["ward"]), epsilon=1, key="k", out=tmp_path / "r.dpr")
+    first = curator.publish(
+        dp.Histogram(columns=["ward"]), epsilon=1, key="k", out=tmp_path / "r.dpr"
+    )
     assert first.manifest["schema_digest"] == declared.digest
     assert first.manifest["privacy"]["size"] == 1000
     assert dp.verify_bundle(tmp_path / "r.dpr").facts["schema_digest"] == declared.digest
@@ -84,7 +94,9 @@ def test_a_release_states_the_digest_of_the_schema_as_declared(
         fewer.publish(dp.Histogram(columns=["ward"]), epsilon=1, key="k")
 
 
-def test_the_ledger_is_debited_before_rows_are_read(curator: dp.Curator, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ledger_is_debited_before_rows_are_read(
+    curator: dp.Curator, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[Fraction] = []
     opened = curator._open_source()
 
@@ -104,7 +116,9 @@ def test_the_ledger_is_debited_before_rows_are_read(curator: dp.Curator, monkeyp
     assert seen == [Fraction(1)]
 
 
-@pytest.mark.parametrize("epsilon", [0, -1, "nan", float("nan"), float("inf"), "0", "-1/2", "soon", None])
+@pytest.mark.parametrize(
+    "epsilon", [0, -1, "nan", float("nan"), float("inf"), "0", "-1/2", "soon", None]
+)
 def test_bad_epsilon_is_refused_unspent(curator: dp.Curator, epsilon: Any) -> None:
     with pytest.raises(dp.PlanError, match="epsilon"):
         curator.publish(dp.Histogram(), epsilon=epsilon)
@@ -128,7 +142,11 @@ def test_refusals_before_the_debit(frame: pl.DataFrame, tmp_path: Path) -> None:
             {"schema": SCHEMA, "data": frame.rename({"ward": "wards"})},
         ),
         (dp.SchemaError, "has no upper bound", {"schema": SCHEMA.replace("upper = 99\n", "")}),
-        (dp.SchemaError, "declares size = 7", {"schema": SCHEMA.replace("[columns.ward]", "size = 7\n[columns.ward]")}),
+        (
+            dp.SchemaError,
+            "declares size = 7",
+            {"schema": SCHEMA.replace("[columns.ward]", "size = 7\n[columns.ward]")},
+        ),
         (dp.InputError, "no rows", {"schema": SCHEMA, "data": frame.clear()}),
     ]
     for error, words, arguments in cases:
@@ -146,31 +164,40 @@ def test_budget_is_a_cap(curator: dp.Curator) -> None:
 
 
 UNITS = {
-    "persons": 'neighbours = "add-remove-one"\nnominal_size = 100\nunit = "who"\nmax_rows_per_unit = 10',
-    "fewer rows of persons": 'neighbours = "add-remove-one"\nnominal_size = 100\nunit = "who"\nmax_rows_per_unit = 3',
+    "persons": 'neighbours = "add-remove-one"\nnominal_size = 100\nunit = '
+    '"who"\nmax_rows_per_unit = 10',
+    "fewer rows of persons": 'neighbours = "add-remove-one"\nnominal_size = 100\nunit = '
+    '"who"\nmax_rows_per_unit = 3',
     "rows": 'neighbours = "add-remove-one"\nnominal_size = 1000',
     "rows, replaced": 'neighbours = "replace-one"',
 }
 
 
 def test_a_ledger_speaks_of_one_unit_and_one_relation(frame: pl.DataFrame, tmp_path: Path) -> None:
-    """Epsilon 1 for a row is epsilon 10 for a person with ten rows: their sum would mean nothing."""
+    """Epsilon 1 for a row is epsilon 10 for a person with ten rows: their sum would mean
+    nothing."""
     rows = frame.with_columns(who=pl.int_range(pl.len()) // 10)
 
     def publish(unit: str, ledger: str = "c.ledger") -> dp.Curator:
-        schema = dp.Schema.from_toml(SCHEMA.replace('name = "clinic"', f'name = "clinic"\n{UNITS[unit]}'))
+        schema = dp.Schema.from_toml(
+            SCHEMA.replace('name = "clinic"', f'name = "clinic"\n{UNITS[unit]}')
+        )
         curator = dp.Curator(rows, schema, ledger=tmp_path / ledger, budget=dp.Budget(epsilon=3))
         curator.publish(dp.Histogram(columns=["ward"]), epsilon=1)
         return curator
 
     publish("persons")
     for unit in ("rows", "rows, replaced"):
-        with pytest.raises(dp.BudgetError, match=r"'who' \(add-remove-one\); this release protects one row"):
+        with pytest.raises(
+            dp.BudgetError, match=r"'who' \(add-remove-one\); this release protects one row"
+        ):
             publish(unit)
         publish(unit, ledger=f"{unit}.ledger")
     edges = [("a", "b"), ("b", "c")]
     with pytest.raises(dp.BudgetError, match=r"protects one row \(add-remove-one\)"):
-        dp.optimize.vertex_cover(edges, vertices=["a", "b", "c"], epsilon=1, ledger=tmp_path / "c.ledger")
+        dp.optimize.vertex_cover(
+            edges, vertices=["a", "b", "c"], epsilon=1, ledger=tmp_path / "c.ledger"
+        )
     status = publish("fewer rows of persons").ledger.verify()
     assert status.spent == dp.Cost.pure(2), "a refused release cost nothing"
     assert status.protects is not None
@@ -201,7 +228,9 @@ def test_what_stands_at_out_is_left_alone(curator: dp.Curator, tmp_path: Path, n
             curator.publish(dp.Histogram(), epsilon="1/2", out=tmp_path / name, overwrite=True)
         assert spent(curator) == 1
     else:
-        curator.publish(dp.Histogram(), epsilon="1/2", key="other", out=tmp_path / name, overwrite=True)
+        curator.publish(
+            dp.Histogram(), epsilon="1/2", key="other", out=tmp_path / name, overwrite=True
+        )
         assert dp.open_release(tmp_path / name).manifest["receipt"]["key"] == "other"
 
 
@@ -219,7 +248,9 @@ def test_a_file_that_appears_after_the_debit_is_left_alone(
     assert spent(curator) == 1, "it was paid once and kept"
 
 
-def test_a_failure_after_reading_says_nothing(curator: dp.Curator, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_after_reading_says_nothing(
+    curator: dp.Curator, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def explode(*args: object, **kwargs: object) -> None:
         raise ValueError(f"bad cell {CANARY}")
 
@@ -237,16 +268,24 @@ def test_a_failure_after_reading_says_nothing(curator: dp.Curator, monkeypatch: 
 
 def frames_of(error: BaseException) -> str:
     """All local variables of the library that a traceback with variables would print."""
-    found = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename != __file__]
+    found = [
+        frame
+        for frame, _ in traceback.walk_tb(error.__traceback__)
+        if frame.f_code.co_filename != __file__
+    ]
     assert found
     return "".join(repr(frame.f_locals) for frame in found)
 
 
 @pytest.mark.parametrize(
-    ("cause", "seen"), [(ZeroDivisionError(), dp.PrivateSideError), (KeyboardInterrupt(), KeyboardInterrupt)]
+    ("cause", "seen"),
+    [(ZeroDivisionError(), dp.PrivateSideError), (KeyboardInterrupt(), KeyboardInterrupt)],
 )
 def test_what_is_raised_holds_no_rows(
-    cause: BaseException, seen: type[BaseException], curator: dp.Curator, monkeypatch: pytest.MonkeyPatch
+    cause: BaseException,
+    seen: type[BaseException],
+    curator: dp.Curator,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     secret = np.array([424_242])
 
@@ -265,7 +304,8 @@ def test_what_is_raised_holds_no_rows(
 def test_counting_units_before_the_debit_says_nothing_either(
     kind: str, unit: str, frame: pl.DataFrame, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Under replace-one the number of units is public, and a query that stumbles over a row would quote it."""
+    """Under replace-one the number of units is public, and a query that stumbles over a row would
+    quote it."""
     import sqlite3
 
     data: Any = frame.lazy().filter(pl.col("ward").cast(pl.Int64) > 0)
@@ -273,21 +313,30 @@ def test_counting_units_before_the_debit_says_nothing_either(
         with sqlite3.connect(tmp_path / "c.db") as database:
             database.execute("create table t (ward, age)")
             database.execute("insert into t values (?, 1)", [CANARY])
-        data = dp.SqlSource(f"sqlite:///{tmp_path / 'c.db'}", "select * from t where json_extract(ward, '$.x') is null")
+        data = dp.SqlSource(
+            f"sqlite:///{tmp_path / 'c.db'}",
+            "select * from t where json_extract(ward, '$.x') is null",
+        )
     schema = dp.Schema.from_toml(
-        SCHEMA.replace('"clinic"', f'"clinic"\nunit = "{unit}"\n' + "max_rows_per_unit = 1\n" * (unit != "row"))
+        SCHEMA.replace(
+            '"clinic"', f'"clinic"\nunit = "{unit}"\n' + "max_rows_per_unit = 1\n" * (unit != "row")
+        )
     )
     curator = dp.Curator(data, schema, ledger=tmp_path / "c.ledger", budget=dp.Budget(epsilon=3))
     for ask in (curator.plan, curator.publish):
         with pytest.raises(dp.InputError, match="could not be counted") as caught:
             ask(dp.Histogram(columns=["age"]), epsilon=1)
-        assert CANARY not in "".join(traceback.format_exception(caught.value)) + frames_of(caught.value)
+        assert CANARY not in "".join(traceback.format_exception(caught.value)) + frames_of(
+            caught.value
+        )
         assert (caught.value.__cause__, caught.value.__context__) == (None, None)
     assert CANARY not in capfd.readouterr().err
     assert spent(curator) == 0
 
 
-def test_an_epsilon_whose_release_could_not_be_opened_is_refused_unspent(curator: dp.Curator) -> None:
+def test_an_epsilon_whose_release_could_not_be_opened_is_refused_unspent(
+    curator: dp.Curator,
+) -> None:
     with pytest.raises(dp.PlanError, match="so small"):
         curator.publish(dp.Histogram(), epsilon="1e-7")
     assert spent(curator) == 0
@@ -305,16 +354,26 @@ def test_a_full_disk_at_the_end_says_where_the_paid_release_is(
         curator.publish(dp.Histogram(), epsilon=1, key="k", out=tmp_path / "out.dpr")
     assert not list(tmp_path.glob("*.dpr")) + list(tmp_path.glob(".*.partial"))
     monkeypatch.undo()
-    assert curator.publish(dp.Histogram(), epsilon=1, key="k", out=tmp_path / "out.dpr").path == tmp_path / "out.dpr"
+    assert (
+        curator.publish(dp.Histogram(), epsilon=1, key="k", out=tmp_path / "out.dpr").path
+        == tmp_path / "out.dpr"
+    )
     assert spent(curator) == 1
 
 
 def test_what_is_too_little_follows_from_the_rows_of_a_unit() -> None:
-    """Noise grows with them: a thousandth of a millionth a row cannot be opened, however it is written."""
-    text = '[dataset]\nname = "v"\nneighbours = "add-remove-one"\nunit = "who"\nmax_rows_per_unit = 1000\n'
+    """Noise grows with them: a thousandth of a millionth a row cannot be opened, however it is
+    written."""
+    text = (
+        '[dataset]\nname = "v"\nneighbours = "add-remove-one"\nunit = "who"\n'
+        "max_rows_per_unit = 1000\n"
+    )
     schema = dp.Schema.from_toml(text + '[columns.x]\nkind = "boolean"\n')
     for cost in (dp.Cost.pure("1/2000"), dp.Cost.zcdp("1e-7")):
-        with pytest.raises(dp.PlanError, match="so small that nothing can be planned with it for units of up to 1,000 rows"):
+        with pytest.raises(
+            dp.PlanError,
+            match="so small that nothing can be planned with it for units of up to 1,000 rows",
+        ):
             dp.JoinedHistograms().plan(schema, cost)
     assert dp.JoinedHistograms().plan(schema, dp.Cost.pure("1/1000")).cost == dp.Cost.pure("1/1000")
 
@@ -328,7 +387,8 @@ def test_a_panic_of_native_code_says_nothing_either(
     curator: dp.Curator, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     class Panic(BaseException):
-        """What pyo3 raises for a Rust panic; the runtime has printed the message to descriptor 2 by then."""
+        """What pyo3 raises for a Rust panic; the runtime has printed the message to descriptor 2 by
+        then."""
 
     def panic(*args: object, **kwargs: object) -> None:
         os.write(2, f"thread panicked at {CANARY}".encode())
@@ -391,7 +451,9 @@ def test_a_stored_answer_that_was_signed_is_not_lost(curator: dp.Curator, tmp_pa
     assert not curator.publish(dp.Histogram(), epsilon=1, key="k").signatures
 
 
-def test_a_table_altered_in_a_signed_answer_is_not_what_was_paid_for(curator: dp.Curator, tmp_path: Path) -> None:
+def test_a_table_altered_in_a_signed_answer_is_not_what_was_paid_for(
+    curator: dp.Curator, tmp_path: Path
+) -> None:
     """The manifest alone is not the release: every table is held against it."""
     curator.publish(dp.Histogram(), epsilon=1, key="k")
     (stored,) = (tmp_path / "c.ledger.d").glob("*.dpr")
@@ -415,13 +477,27 @@ class Halfway(dp.SigningKey):
 
 @pytest.mark.parametrize(
     "key",
-    [b"clinic.key", bytearray(32), 7, dp.SigningKey, Path, dp.SigningKey("me", None), Halfway.new("me")],  # type: ignore[arg-type]
+    [
+        b"clinic.key",
+        bytearray(32),
+        7,
+        dp.SigningKey,
+        Path,
+        dp.SigningKey("me", None),
+        Halfway.new("me"),
+    ],  # type: ignore[arg-type]
     ids=["bytes", "bytearray", "number", "class", "Path", "empty", "other"],
 )
-def test_what_cannot_sign_is_refused_before_anything_is_made(frame: pl.DataFrame, tmp_path: Path, key: Any) -> None:
+def test_what_cannot_sign_is_refused_before_anything_is_made(
+    frame: pl.DataFrame, tmp_path: Path, key: Any
+) -> None:
     with pytest.raises(dp.InputError, match=r"signing.key"):
         dp.Curator(
-            frame, dp.Schema.from_toml(SCHEMA), ledger=tmp_path / "c.ledger", budget=dp.Budget(epsilon=3), signing_key=key
+            frame,
+            dp.Schema.from_toml(SCHEMA),
+            ledger=tmp_path / "c.ledger",
+            budget=dp.Budget(epsilon=3),
+            signing_key=key,
         )
     assert list(tmp_path.iterdir()) == []
 
@@ -430,7 +506,13 @@ def test_a_key_is_named_by_any_path(frame: pl.DataFrame, tmp_path: Path) -> None
     dp.SigningKey.new("me").save(tmp_path / "a.key")
     (entry,) = (one for one in os.scandir(tmp_path) if one.name == "a.key")
     budget = dp.Budget(epsilon=3)
-    owner = dp.Curator(frame, dp.Schema.from_toml(SCHEMA), ledger=tmp_path / "c.ledger", budget=budget, signing_key=entry)
+    owner = dp.Curator(
+        frame,
+        dp.Schema.from_toml(SCHEMA),
+        ledger=tmp_path / "c.ledger",
+        budget=budget,
+        signing_key=entry,
+    )
     assert [one.name for one in owner.publish(dp.Histogram(), epsilon=1).signatures] == ["me"]
 
 
@@ -451,11 +533,22 @@ def test_plan_reads_no_rows(curator: dp.Curator, monkeypatch: pytest.MonkeyPatch
 
 
 def test_units_with_several_rows_end_to_end(tmp_path: Path) -> None:
-    schema = SCHEMA.replace("[columns.ward]", 'unit = "person"\nmax_rows_per_unit = 2\n[columns.ward]', 1)
-    rows = pl.DataFrame(
-        {"person": [1] * 400 + list(range(2, 202)), "ward": ["north"] * 400 + ["south"] * 200, "age": [5] * 600}
+    schema = SCHEMA.replace(
+        "[columns.ward]", 'unit = "person"\nmax_rows_per_unit = 2\n[columns.ward]', 1
     )
-    curator = dp.Curator(rows, dp.Schema.from_toml(schema), ledger=tmp_path / "u.ledger", budget=dp.Budget(epsilon=1000))
+    rows = pl.DataFrame(
+        {
+            "person": [1] * 400 + list(range(2, 202)),
+            "ward": ["north"] * 400 + ["south"] * 200,
+            "age": [5] * 600,
+        }
+    )
+    curator = dp.Curator(
+        rows,
+        dp.Schema.from_toml(schema),
+        ledger=tmp_path / "u.ledger",
+        budget=dp.Budget(epsilon=1000),
+    )
     release = curator.publish(dp.Histogram(columns=["ward"]), epsilon=1000)
     counts = {row["ward"]: row["weight"] for row in release.to_frame().to_dicts()}  # type: ignore[attr-defined]
     assert counts.get("south") == 200
@@ -476,7 +569,9 @@ def test_an_answer_of_another_ledger_is_found_before_the_debit(
     store = tmp_path / "c.ledger.d"
     paid = curator.publish(dp.Histogram(columns=["ward"]), epsilon=1, key="2024").path
     schema = dp.Schema.from_toml(SCHEMA)
-    other = dp.Curator(frame, schema, ledger=tmp_path / "d.ledger", budget=dp.Budget(epsilon=3), store=store)
+    other = dp.Curator(
+        frame, schema, ledger=tmp_path / "d.ledger", budget=dp.Budget(epsilon=3), store=store
+    )
     with pytest.raises(dp.InputError, match=r"another ledger.*Nothing was spent"):
         other.publish(dp.Histogram(columns=["ward"]), epsilon=1, key="2024")
     assert spent(other) == 0
@@ -499,7 +594,9 @@ def test_releases_are_kept_beside_a_ledger_in_the_home_folder(
     here.mkdir()
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.chdir(here)
-    curator = dp.Curator(frame, dp.Schema.from_toml(SCHEMA), ledger=ledger, budget=dp.Budget(epsilon=3))
+    curator = dp.Curator(
+        frame, dp.Schema.from_toml(SCHEMA), ledger=ledger, budget=dp.Budget(epsilon=3)
+    )
     curator.publish(dp.Histogram(columns=["ward"]), epsilon=1)
     assert list(here.iterdir()) == []
     assert len(list((home / "c.ledger.d").iterdir())) == 1

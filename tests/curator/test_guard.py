@@ -1,4 +1,5 @@
-"""The guard: whatever happens inside, what comes out is a result, a constant text, or the wish to stop."""
+"""The guard: whatever happens inside, what comes out is a result, a constant text, or the wish to
+stop."""
 
 from __future__ import annotations
 
@@ -35,8 +36,14 @@ def caught(failure: BaseException, **options: Any) -> BaseException:
 
 
 def said(error: BaseException) -> str:
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code.co_name not in ("caught", "said")]
-    private = [repr(frame.f_locals) for frame in frames if "test_guard" not in frame.f_code.co_filename]
+    frames = [
+        frame
+        for frame, _ in traceback.walk_tb(error.__traceback__)
+        if frame.f_code.co_name not in ("caught", "said")
+    ]
+    private = [
+        repr(frame.f_locals) for frame in frames if "test_guard" not in frame.f_code.co_filename
+    ]
     links = [repr(link) for link in (error.__cause__, error.__context__) if link is not None]
     return " ".join([repr(error), repr(error.args), repr(vars(error)), *private, *links])
 
@@ -47,7 +54,14 @@ class Panic(BaseException):
 
 @pytest.mark.parametrize(
     "failure",
-    [ValueError(CANARY), MemoryError(CANARY), Panic(CANARY), InputError(CANARY), PublishError(CANARY), RecursionError(CANARY)],
+    [
+        ValueError(CANARY),
+        MemoryError(CANARY),
+        Panic(CANARY),
+        InputError(CANARY),
+        PublishError(CANARY),
+        RecursionError(CANARY),
+    ],
     ids=lambda failure: type(failure).__name__,
 )
 def test_failures_have_one_constant_text(failure: BaseException) -> None:
@@ -58,10 +72,16 @@ def test_failures_have_one_constant_text(failure: BaseException) -> None:
 
 @pytest.mark.parametrize(
     ("failure", "kind"),
-    [(KeyboardInterrupt(CANARY), KeyboardInterrupt), (SystemExit(CANARY), SystemExit), (GeneratorExit(CANARY), GeneratorExit)],
+    [
+        (KeyboardInterrupt(CANARY), KeyboardInterrupt),
+        (SystemExit(CANARY), SystemExit),
+        (GeneratorExit(CANARY), GeneratorExit),
+    ],
     ids=lambda one: "",
 )
-def test_a_wish_to_stop_carries_nothing_else(failure: BaseException, kind: type[BaseException]) -> None:
+def test_a_wish_to_stop_carries_nothing_else(
+    failure: BaseException, kind: type[BaseException]
+) -> None:
     found = caught(failure)
     assert type(found) is kind
     assert CANARY not in said(found)
@@ -92,7 +112,8 @@ def test_exit_codes_are_those_of_signals(code: Any, kept: int | None) -> None:
 
 
 def test_filters_of_a_host_that_comes_and_goes_meanwhile_are_its_own() -> None:
-    """A thread of the host may enter and leave `catch_warnings` while rows are read, in any order."""
+    """A thread of the host may enter and leave `catch_warnings` while rows are read, in any
+    order."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         before = list(warnings.filters)

@@ -1,4 +1,5 @@
-"""Whatever loggers and levels the host application sets: none of its handlers sees rows, parameters or results."""
+"""Whatever loggers and levels the host application sets: none of its handlers sees rows, parameters
+or results."""
 
 from __future__ import annotations
 
@@ -37,12 +38,22 @@ class Heard(logging.Handler):
         self.texts: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.texts.append(f"{record.name} {record.getMessage()} {record.args!r} {record.exc_info!r}")
+        self.texts.append(
+            f"{record.name} {record.getMessage()} {record.args!r} {record.exc_info!r}"
+        )
 
 
 @pytest.fixture
 def heard() -> Iterator[Heard]:
-    names = ("", "sqlalchemy.engine", "sqlalchemy.engine.Engine", "sqlalchemy.pool", "psycopg", "polars", "pyarrow")
+    names = (
+        "",
+        "sqlalchemy.engine",
+        "sqlalchemy.engine.Engine",
+        "sqlalchemy.pool",
+        "psycopg",
+        "polars",
+        "pyarrow",
+    )
     loggers = [logging.getLogger(name) for name in names]
     levels = [logger.level for logger in loggers]
     handler = Heard()
@@ -88,14 +99,18 @@ def publish(source: SqlSource, folder: Path, neighbours: str) -> None:
 
 
 USES: dict[str, Callable[[SqlSource, Path], object]] = {
-    "a release under add-remove-one": lambda source, folder: publish(source, folder, "add-remove-one"),
+    "a release under add-remove-one": lambda source, folder: publish(
+        source, folder, "add-remove-one"
+    ),
     "a release under replace-one": lambda source, folder: publish(source, folder, "replace-one"),
     "a draft": lambda source, folder: draft_schema(source, name="visits"),
 }
 
 
 @pytest.mark.parametrize("use", USES)
-def test_no_handler_sees_rows_or_queries(use: str, source: SqlSource, tmp_path: Path, heard: Heard) -> None:
+def test_no_handler_sees_rows_or_queries(
+    use: str, source: SqlSource, tmp_path: Path, heard: Heard
+) -> None:
     USES[use](source, tmp_path)
     logging.getLogger("host").debug("still listening")
     assert heard.texts, "the handler must hear what the host itself says"
@@ -107,7 +122,11 @@ def test_engines_are_silent_even_where_logging_is_not_off(source: SqlSource, hea
 
     frames = list(open_source(source).batches(["place"]))
     assert sum(frame.height for frame in frames) == 40
-    assert not [text for text in heard.texts if CANARY in text or FLAG in text or text.startswith("sqlalchemy")]
+    assert not [
+        text
+        for text in heard.texts
+        if CANARY in text or FLAG in text or text.startswith("sqlalchemy")
+    ]
 
 
 def test_nothing_logged_by_any_library_leaves_the_guard(heard: Heard) -> None:

@@ -1,4 +1,5 @@
-"""What the private side keeps is for its owner alone, whatever the umask, and killed runs leave nothing that stays."""
+"""What the private side keeps is for its owner alone, whatever the umask, and killed runs leave
+nothing that stays."""
 
 from __future__ import annotations
 
@@ -50,17 +51,29 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def modes(folder: Path) -> dict[str, int]:
     """Permissions of everything below, by path."""
-    return {str(path.relative_to(folder)): stat.S_IMODE(path.lstat().st_mode) for path in sorted(folder.rglob("*"))}
+    return {
+        str(path.relative_to(folder)): stat.S_IMODE(path.lstat().st_mode)
+        for path in sorted(folder.rglob("*"))
+    }
 
 
 def curator(home: Path) -> dp.Curator:
-    return dp.Curator(home / "rows.csv", home / "visits.toml", ledger=home / "kept" / "a.ledger", budget=dp.Budget(epsilon=9))
+    return dp.Curator(
+        home / "rows.csv",
+        home / "visits.toml",
+        ledger=home / "kept" / "a.ledger",
+        budget=dp.Budget(epsilon=9),
+    )
 
 
 def require_owned(folder: Path) -> None:
     found = modes(folder)
     assert found
-    wrong = {name: oct(mode) for name, mode in found.items() if mode != (0o700 if (folder / name).is_dir() else 0o600)}
+    wrong = {
+        name: oct(mode)
+        for name, mode in found.items()
+        if mode != (0o700 if (folder / name).is_dir() else 0o600)
+    }
     assert not wrong
 
 
@@ -80,11 +93,15 @@ def test_ledgers_anchors_stores_and_sessions(home: Path, umask: int) -> None:
 
 def test_drafts(home: Path, umask: int) -> None:
     draft = home / "draft.toml"
-    result = CliRunner().invoke(app, ["schema", "draft", str(home / "rows.csv"), "--out", str(draft)])
+    result = CliRunner().invoke(
+        app, ["schema", "draft", str(home / "rows.csv"), "--out", str(draft)]
+    )
     assert result.exit_code == 0, result.output
     assert stat.S_IMODE(draft.stat().st_mode) == 0o600
     draft.chmod(0o644)
-    result = CliRunner().invoke(app, ["schema", "draft", str(home / "rows.csv"), "--out", str(draft), "--overwrite"])
+    result = CliRunner().invoke(
+        app, ["schema", "draft", str(home / "rows.csv"), "--out", str(draft), "--overwrite"]
+    )
     assert result.exit_code == 0, result.output
     assert stat.S_IMODE(draft.stat().st_mode) == 0o600
     assert not list(home.glob(".draft*"))
@@ -164,12 +181,26 @@ def test_a_copy_beside_the_target_is_removed_and_others_are_not(home: Path) -> N
 def test_a_store_in_a_folder_of_ones_own(home: Path, kind: str) -> None:
     """Only what a store's own names stand for is removed from it."""
     owned_folder(home / "kept")
-    foreign = [home / name for name in (".x.deadbeef.tmp", ".film.0123456789abcdef.partial", f".{'a' * 32}.deadbeef.partial")]
-    ours = [home / f".{'a' * 32}.dpr.0123456789abcdef.partial", home / f".online-{'b' * 32}.0123456789abcdef.partial"]
+    foreign = [
+        home / name
+        for name in (
+            ".x.deadbeef.tmp",
+            ".film.0123456789abcdef.partial",
+            f".{'a' * 32}.deadbeef.partial",
+        )
+    ]
+    ours = [
+        home / f".{'a' * 32}.dpr.0123456789abcdef.partial",
+        home / f".online-{'b' * 32}.0123456789abcdef.partial",
+    ]
     for path in (*foreign, *ours):
         path.write_bytes(b"half")
     owner = dp.Curator(
-        home / "rows.csv", home / "visits.toml", ledger=home / "kept" / "a.ledger", budget=dp.Budget(epsilon=9), store=home
+        home / "rows.csv",
+        home / "visits.toml",
+        ledger=home / "kept" / "a.ledger",
+        budget=dp.Budget(epsilon=9),
+        store=home,
     )
     if kind == "release":
         owner.publish(dp.Histogram(columns=["place"]), epsilon=1)
@@ -187,7 +218,9 @@ def test_a_writer_that_lives_is_left_alone(tmp_path: Path) -> None:
         assert not fresh.exists()
 
 
-def test_a_temporary_name_swept_too_early_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_temporary_name_swept_too_early_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A sweeper may come between making and locking."""
     import fcntl
 
@@ -228,7 +261,8 @@ def test_a_temporary_folder_swept_before_it_is_opened_is_made_again(
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:
-    """Whoever can put a link into a folder must not choose which file is written over, or made ours alone."""
+    """Whoever can put a link into a folder must not choose which file is written over, or made ours
+    alone."""
     victim = tmp_path / "victim"
     victim.write_text("kept")
     victim.chmod(0o644)
@@ -261,7 +295,12 @@ def test_many_writers_and_sweepers(tmp_path: Path) -> None:
                 os._exit(code)
         children.append(child)
     assert [os.waitpid(child, 0)[1] for child in children] == [0] * 6
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["1.toml", "2.toml", "4.toml", "5.toml"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "1.toml",
+        "2.toml",
+        "4.toml",
+        "5.toml",
+    ]
 
 
 def test_a_ledger_that_others_can_read_is_told(home: Path) -> None:

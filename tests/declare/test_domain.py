@@ -16,7 +16,9 @@ def domain_of(text: str, *names: str, rows: int | None = None, bins: int | None 
 
 
 def test_codes_are_values_then_other_then_missing() -> None:
-    (axis,) = domain_of('[columns.a]\nkind = "categorical"\nlevels = ["x", "y"]\nmissing = true\n', "a").axes
+    (axis,) = domain_of(
+        '[columns.a]\nkind = "categorical"\nlevels = ["x", "y"]\nmissing = true\n', "a"
+    ).axes
     assert axis.labels == ("x", "y", "(other)", "(missing)")
     assert (axis.other_code, axis.missing_code, axis.cardinality) == (2, 3, 4)
 
@@ -28,7 +30,9 @@ def test_integers_without_bins_are_values_of_their_own() -> None:
 
 
 def test_integer_bins_cover_every_integer_once() -> None:
-    (axis,) = domain_of('[columns.a]\nkind = "integer"\nlower = 17\nupper = 90\nbins = 8\n', "a").axes
+    (axis,) = domain_of(
+        '[columns.a]\nkind = "integer"\nlower = 17\nupper = 90\nbins = 8\n', "a"
+    ).axes
     widths = [b - a for a, b in zip(axis.edges, axis.edges[1:], strict=False)]
     assert sum(widths) == 74
     assert max(widths) - min(widths) <= 1
@@ -37,19 +41,25 @@ def test_integer_bins_cover_every_integer_once() -> None:
 
 
 def test_more_bins_than_integers_gives_the_integers() -> None:
-    (axis,) = domain_of('[columns.a]\nkind = "integer"\nlower = 1\nupper = 3\nbins = 99\n', "a").axes
+    (axis,) = domain_of(
+        '[columns.a]\nkind = "integer"\nlower = 1\nupper = 3\nbins = 99\n', "a"
+    ).axes
     assert axis.cardinality == 3
 
 
 def test_precision_counts_in_decimals() -> None:
-    (axis,) = domain_of('[columns.a]\nkind = "real"\nlower = 0.0\nupper = 1.0\nprecision = 0.1\n', "a").axes
+    (axis,) = domain_of(
+        '[columns.a]\nkind = "real"\nlower = 0.0\nupper = 1.0\nprecision = 0.1\n', "a"
+    ).axes
     assert axis.cardinality == 10
     assert axis.label(9) == "[0.9, 1]"
     assert axis.midpoint(0) == pytest.approx(0.05)
 
 
 def test_dates() -> None:
-    (axis,) = domain_of('[columns.d]\nkind = "date"\nlower = 1969-12-31\nupper = 1970-01-02\n', "d").axes
+    (axis,) = domain_of(
+        '[columns.d]\nkind = "date"\nlower = 1969-12-31\nupper = 1970-01-02\n', "d"
+    ).axes
     assert axis.labels == ("1969-12-31", "1970-01-01", "1970-01-02")
 
 
@@ -66,14 +76,19 @@ def test_lei_bins_follow_the_formula() -> None:
 
 
 def test_declared_bins_win_over_defaults() -> None:
-    text = '[columns.a]\nkind = "real"\nlower = 0\nupper = 1\nbins = 4\n[columns.b]\nkind = "real"\nlower = 0\nupper = 1\n'
+    text = (
+        '[columns.a]\nkind = "real"\nlower = 0\nupper = 1\nbins = 4\n[columns.b]\nkind = '
+        '"real"\nlower = 0\nupper = 1\n'
+    )
     assert domain_of(text, "a", "b", bins=7).shape == (4, 7)
     assert domain_of(text, "a", "b", rows=10_000).shape == (4, lei_bins(10_000, 2))
 
 
 def test_bins_finer_than_floats_are_refused() -> None:
     with pytest.raises(SchemaError, match="finer than the numbers"):
-        domain_of('[columns.a]\nkind = "real"\nlower = 1.0\nupper = 1.0000000000000004\nbins = 64\n', "a")
+        domain_of(
+            '[columns.a]\nkind = "real"\nlower = 1.0\nupper = 1.0000000000000004\nbins = 64\n', "a"
+        )
 
 
 def test_too_many_bins_are_refused() -> None:
@@ -82,7 +97,12 @@ def test_too_many_bins_are_refused() -> None:
 
 
 def test_strides_number_cells_in_mixed_radix() -> None:
-    domain = Domain(tuple(Axis(name, "categorical", levels=tuple("abcdef"[:n])) for name, n in (("p", 2), ("q", 3), ("r", 4))))
+    domain = Domain(
+        tuple(
+            Axis(name, "categorical", levels=tuple("abcdef"[:n]))
+            for name, n in (("p", 2), ("q", 3), ("r", 4))
+        )
+    )
     assert domain.size == 24
     assert domain.strides == (12, 4, 1)
     assert domain.shape == (2, 3, 4)

@@ -71,7 +71,9 @@ def test_reads_every_kind() -> None:
     assert schema.unit.describe() == "one row"
 
 
-@pytest.mark.parametrize("text", [GOOD, GOOD.replace("lower = 0\nupper = 120\nbins = 12", "edges = [0, 18, 65, 120]")])
+@pytest.mark.parametrize(
+    "text", [GOOD, GOOD.replace("lower = 0\nupper = 120\nbins = 12", "edges = [0, 18, 65, 120]")]
+)
 def test_round_trip_keeps_the_digest(text: str) -> None:
     schema = Schema.from_toml(text)
     again = Schema.from_toml(schema.to_toml())
@@ -85,10 +87,16 @@ def test_a_size_that_was_not_declared_is_not_in_the_digest(neighbours: str) -> N
     sized = plain.with_size(1000)
     assert sized.size_or_nominal == 1000
     assert sized.digest == sized.with_size(1000).digest == plain.digest
-    # the ledger still tells sizes apart, and one that is declared from the start counts as the same request
+    # the ledger still tells sizes apart, and one that is declared from the start counts as the same
+    # request
     assert sized.sized_digest != plain.sized_digest
     declared = Schema.from_toml(sized.to_toml())
-    assert declared.sized_digest == sized.sized_digest == declared.digest == declared.with_size(1000).digest
+    assert (
+        declared.sized_digest
+        == sized.sized_digest
+        == declared.digest
+        == declared.with_size(1000).digest
+    )
     assert declared.digest != plain.digest
 
 
@@ -100,8 +108,14 @@ def test_a_size_that_was_not_declared_is_not_in_the_digest(neighbours: str) -> N
         ("x = [", ["not valid TOML"]),
         (broken("[columns.age]", "[colums.age]"), ["[colums]", "Did you mean 'columns'?"]),
         (broken("neighbours =", "neigbours ="), ["'neigbours'", "Did you mean 'neighbours'?"]),
-        (broken('"replace-one"', '"replace_one"'), ["'replace_one'", "Did you mean 'replace-one'?"]),
-        (broken('kind = "integer"', 'kind = "interger"'), ["'interger'", "Did you mean 'integer'?"]),
+        (
+            broken('"replace-one"', '"replace_one"'),
+            ["'replace_one'", "Did you mean 'replace-one'?"],
+        ),
+        (
+            broken('kind = "integer"', 'kind = "interger"'),
+            ["'interger'", "Did you mean 'integer'?"],
+        ),
         (broken('kind = "integer"', ""), ["'age' has no kind"]),
         (broken("upper = 120", "uper = 120"), ["'uper'", "Did you mean 'upper'?"]),
         (broken("upper = 120", "upper = -1"), ["'age'", "lower = 0 must be below upper = -1"]),
@@ -113,10 +127,22 @@ def test_a_size_that_was_not_declared_is_not_in_the_digest(neighbours: str) -> N
         (broken("lower = 2020-01-01", "lower = 2020"), ["must be a date"]),
         (broken('levels = ["a", "b", 3]', ""), ["no levels", "cannot be taken from the data"]),
         (broken('levels = ["a", "b", 3]', 'levels = ["a", "a"]'), ["'a' is listed twice"]),
-        (broken('levels = ["a", "b", 3]', 'levels = ["a", "a "]'), ["'a' is listed twice", "blanks"]),
-        (broken('levels = ["a", "b", 3]', 'levels = ["a", " "]'), ["a level is blank", "missing = true"]),
-        (broken('levels = ["a", "b", 3]', 'levels = ["a", "(other)"]'), ["'(other)'", "not listed"]),
-        (broken('levels = ["a", "b", 3]', 'missing = true\nlevels = ["a", "(missing)"]'), ["'(missing)'", "missing values"]),
+        (
+            broken('levels = ["a", "b", 3]', 'levels = ["a", "a "]'),
+            ["'a' is listed twice", "blanks"],
+        ),
+        (
+            broken('levels = ["a", "b", 3]', 'levels = ["a", " "]'),
+            ["a level is blank", "missing = true"],
+        ),
+        (
+            broken('levels = ["a", "b", 3]', 'levels = ["a", "(other)"]'),
+            ["'(other)'", "not listed"],
+        ),
+        (
+            broken('levels = ["a", "b", 3]', 'missing = true\nlevels = ["a", "(missing)"]'),
+            ["'(missing)'", "missing values"],
+        ),
         (broken('levels = ["a", "b", 3]', "levels = []"), ["at least one"]),
         (broken('outside = "drop"', 'outside = "clip"'), ["needs a numeric column"]),
         (broken('outside = "drop"', 'outside = "dropp"'), ["Did you mean 'drop'?"]),
@@ -143,7 +169,9 @@ def test_says_what_is_wrong(text: str, words: list[str]) -> None:
 def test_missing_bounds_are_named_when_they_are_needed() -> None:
     schema = Schema.from_toml(broken("upper = 120\n", ""))
     with pytest.raises(
-        SchemaError, match=r"'age' has no upper bound in schema 'clinic'\. Add upper = \.\.\.; it cannot be taken"
+        SchemaError,
+        match=r"'age' has no upper bound in schema 'clinic'\. Add upper = \.\.\.; it cannot be "
+        r"taken",
     ):
         schema.domain(["age"])
 
@@ -163,7 +191,9 @@ def test_missing_and_unreadable_files(tmp_path: Path) -> None:
 
 def test_items_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "items.txt").write_text("bread\nmilk\n\n")
-    (tmp_path / "s.toml").write_text('[dataset]\nname = "shop"\n[items]\nuniverse_file = "items.txt"\n')
+    (tmp_path / "s.toml").write_text(
+        '[dataset]\nname = "shop"\n[items]\nuniverse_file = "items.txt"\n'
+    )
     schema = Schema.read(tmp_path / "s.toml")
     assert schema.items is not None
     assert schema.items.items == ("bread", "milk")
@@ -171,7 +201,9 @@ def test_items_from_a_file(tmp_path: Path) -> None:
 
 
 def test_units_with_several_rows() -> None:
-    schema = Schema.from_toml(broken("size = 1000", 'size = 10\nunit = "person"\nmax_rows_per_unit = 3'))
+    schema = Schema.from_toml(
+        broken("size = 1000", 'size = 10\nunit = "person"\nmax_rows_per_unit = 3')
+    )
     assert schema.unit.max_rows == 3
     assert "at most 3" in schema.unit.describe()
 
@@ -191,11 +223,29 @@ def test_any_text_is_a_schema_or_a_schema_error(text: str) -> None:
 
 
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.floats() | st.text(max_size=8) | st.dates(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**20), 10**20)
+    | st.floats()
+    | st.text(max_size=8)
+    | st.dates(),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
     max_leaves=6,
 )
-COLUMN_KEYS = ["kind", "levels", "lower", "upper", "bins", "edges", "precision", "missing", "outside", "name"]
+COLUMN_KEYS = [
+    "kind",
+    "levels",
+    "lower",
+    "upper",
+    "bins",
+    "edges",
+    "precision",
+    "missing",
+    "outside",
+    "name",
+]
 DATASET_KEYS = ["name", "neighbours", "unit", "max_rows_per_unit", "target", "size"]
 KINDS = ["integer", "real", "categorical", "date", "boolean"]
 
@@ -205,7 +255,9 @@ KINDS = ["integer", "real", "categorical", "date", "boolean"]
     st.dictionaries(st.sampled_from(DATASET_KEYS), VALUES, max_size=4),
     st.dictionaries(st.sampled_from(COLUMN_KEYS), VALUES | st.sampled_from(KINDS), max_size=5),
 )
-def test_any_tables_are_a_schema_or_a_schema_error(dataset: dict[str, object], column: dict[str, object]) -> None:
+def test_any_tables_are_a_schema_or_a_schema_error(
+    dataset: dict[str, object], column: dict[str, object]
+) -> None:
     """Schemas come from people; 2,000 mangled ones must each be read or refused in words."""
     read_or_refuse(dataset, column)
 
@@ -225,8 +277,34 @@ WORDS = [
     "add-remove-one",
     "replace-one",
 ]
-NUMBERS = [0, 1, -1, 2, 3, 1 << 31, -(1 << 63), 1 << 63, 10**20, 0.0, -0.0, 0.5, 1e-320, 1e308, float("inf"), float("nan")]
-OTHERS = [None, True, False, dt.date(1, 1, 1), dt.date(9999, 12, 31), dt.datetime(2020, 1, 1), dt.time(1), b"\xff"]
+NUMBERS = [
+    0,
+    1,
+    -1,
+    2,
+    3,
+    1 << 31,
+    -(1 << 63),
+    1 << 63,
+    10**20,
+    0.0,
+    -0.0,
+    0.5,
+    1e-320,
+    1e308,
+    float("inf"),
+    float("nan"),
+]
+OTHERS = [
+    None,
+    True,
+    False,
+    dt.date(1, 1, 1),
+    dt.date(9999, 12, 31),
+    dt.datetime(2020, 1, 1),
+    dt.time(1),
+    b"\xff",
+]
 PLAIN = [*WORDS, *NUMBERS, *OTHERS]
 
 
@@ -248,8 +326,11 @@ RIGHT: list[dict[str, object]] = [
 
 
 def odd_tables(dice: random.Random) -> tuple[dict[str, object], dict[str, object]]:
-    """Settings that there are, some with values that do not belong there; half of the columns were right once."""
-    dataset = {key: odd_value(dice) for key in dice.sample(DATASET_KEYS, dice.choice([0, 0, 0, 1, 2, 4]))}
+    """Settings that there are, some with values that do not belong there; half of the columns were
+    right once."""
+    dataset = {
+        key: odd_value(dice) for key in dice.sample(DATASET_KEYS, dice.choice([0, 0, 0, 1, 2, 4]))
+    }
     if dice.random() < 0.5:
         column = dict(dice.choice(RIGHT))
         altered = dice.sample([*column, dice.choice(COLUMN_KEYS)], dice.randrange(3))
@@ -284,7 +365,10 @@ def test_items_of_a_universe_are_stripped_as_those_of_rows_are() -> None:
     read = Schema.from_toml(text % '" whole milk ", "tea", 5')
     assert read.items is not None
     assert read.items.items == ("whole milk", "tea", "5")
-    for listed, message in (('"tea", "tea "', "lists an item twice"), ('"tea", " "', "lists a blank item")):
+    for listed, message in (
+        ('"tea", "tea "', "lists an item twice"),
+        ('"tea", " "', "lists a blank item"),
+    ):
         with pytest.raises(SchemaError, match=message):
             Schema.from_toml(text % listed)
 
@@ -292,7 +376,9 @@ def test_items_of_a_universe_are_stripped_as_those_of_rows_are() -> None:
 def test_a_mark_that_an_editor_put_before_the_text_is_not_part_of_it(tmp_path: Path) -> None:
     (tmp_path / "items.txt").write_bytes(b"\xef\xbb\xbfbread\r\nmilk\r\n")
     file = tmp_path / "shop.toml"
-    file.write_bytes(b"\xef\xbb\xbf[dataset]\nname = 'shop'\n[items]\nuniverse_file = 'items.txt'\n")
+    file.write_bytes(
+        b"\xef\xbb\xbf[dataset]\nname = 'shop'\n[items]\nuniverse_file = 'items.txt'\n"
+    )
     items = Schema.read(file).items
     assert items is not None
     assert items.items == ("bread", "milk")

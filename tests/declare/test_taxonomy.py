@@ -12,11 +12,16 @@ from dpublish.errors import PlanError
 
 
 def check(tree: Taxonomy) -> None:
-    """Children cover their node side by side; counts and ordinals agree with a walk over the tree."""
+    """Children cover their node side by side; counts and ordinals agree with a walk over the
+    tree."""
     for node in range(tree.nodes):
         at, inside = int(tree.start[node]), 1
         for place, child in enumerate(tree.children(node)):
-            low, high = (child, child + 1) if child >= 0 else (int(tree.start[~child]), int(tree.stop[~child]))
+            low, high = (
+                (child, child + 1)
+                if child >= 0
+                else (int(tree.start[~child]), int(tree.stop[~child]))
+            )
             assert low == at
             assert (tree.ordinal[tree.depth[node], low:high] == place).all()
             if child < 0:
@@ -31,7 +36,8 @@ def check(tree: Taxonomy) -> None:
 
 
 @pytest.mark.parametrize(
-    ("items", "fanout"), [(1, 2), (2, 2), (4, 2), (5, 2), (17, 10), (101, 10), (1012, 10), (1012, MAX_FANOUT)]
+    ("items", "fanout"),
+    [(1, 2), (2, 2), (4, 2), (5, 2), (17, 10), (101, 10), (1012, 10), (1012, MAX_FANOUT)],
 )
 def test_context_free_taxonomies_are_trees(items: int, fanout: int) -> None:
     check(context_free(items, fanout))

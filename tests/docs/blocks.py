@@ -1,7 +1,8 @@
 """Fenced blocks of a Markdown page, and how to run them.
 
-```python blocks of a page share one namespace. In ```bash blocks every line that starts with `dpublish` (or `$ dpublish`)
-is run; a trailing `# exit N` says which exit code it must have. ```text blocks are not run.
+```python blocks of a page share one namespace. In ```bash blocks every line that starts with
+`dpublish` (or `$ dpublish`) is run; a trailing `# exit N` says which exit code it must have.
+```text blocks are not run.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ class Block:
 
 def blocks_of(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
-    return [Block(match[1], match[2], text.count("\n", 0, match.start()) + 1) for match in FENCE.finditer(text)]
+    return [
+        Block(match[1], match[2], text.count("\n", 0, match.start()) + 1)
+        for match in FENCE.finditer(text)
+    ]
 
 
 def commands_of(block: Block) -> Iterator[tuple[list[str], int]]:

@@ -1,4 +1,5 @@
-"""A made-up table with the columns of Adult, so that the documentation can be run without the real one."""
+"""A made-up table with the columns of Adult, so that the documentation can be run without the real
+one."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ ROWS = 3000
 
 
 def write_adult(path: Path) -> None:
-    """Columns that the examples condition on are related to income; the rest is uniform over the schema's values."""
+    """Columns that the examples condition on are related to income; the rest is uniform over the
+    schema's values."""
     schema = Schema.read(ROOT / "examples" / "adult.toml")
     draw = random.Random(1994)
     text = io.StringIO()
@@ -33,8 +35,12 @@ def write_adult(path: Path) -> None:
                 row[name] = draw.randint(column.lower, column.upper)
         row["income"] = ">50K" if rich else "<=50K"
         row["age"] = min(90, max(17, round(draw.gauss(46 if rich else 36, 12))))
-        row["hours-per-week"] = draw.choice([40, 40, 40, 45, 50, 65] if rich else [20, 30, 40, 40, 40])
-        row["education"] = draw.choice(["Bachelors", "Masters", "HS-grad"] if rich else ["HS-grad", "HS-grad", "Some-college"])
+        row["hours-per-week"] = draw.choice(
+            [40, 40, 40, 45, 50, 65] if rich else [20, 30, 40, 40, 40]
+        )
+        row["education"] = draw.choice(
+            ["Bachelors", "Masters", "HS-grad"] if rich else ["HS-grad", "HS-grad", "Some-college"]
+        )
         row["capital-gain"] = 0
         table.writerow(row[name] for name in schema.columns)
     with gzip.open(path, "wt", encoding="utf-8") as out:

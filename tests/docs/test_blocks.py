@@ -56,5 +56,7 @@ def test_every_block_says_what_it_is(page: Path) -> None:
 
 
 def test_the_runner_reads_continued_lines_and_exit_codes() -> None:
-    block = Block("bash", "$ dpublish plan --set \\\n   a=b  # exit 2\nls\ndpublish show 'a b'\n", 1)
+    block = Block(
+        "bash", "$ dpublish plan --set \\\n   a=b  # exit 2\nls\ndpublish show 'a b'\n", 1
+    )
     assert list(commands_of(block)) == [(["plan", "--set", "a=b"], 2), (["show", "a b"], 0)]

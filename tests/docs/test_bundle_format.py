@@ -18,7 +18,8 @@ SECTIONS = dict(re.findall(r"^## Kind `([\w-]+)`\n(.*?)(?=^## )", PAGE, re.MULTI
 
 
 def unnamed(kind: str, words: set[str]) -> list[str]:
-    """Which of some tables, columns and facts a section does not name. Numbered ones are written with an i."""
+    """Which of some tables, columns and facts a section does not name. Numbered ones are written
+    with an i."""
     # code as a whole, or a key of the JSON example; programs do not count
     prose = re.sub(r"^```python\n.*?^```", "", SECTIONS[kind], flags=re.MULTILINE | re.DOTALL)
     named = set(re.findall(r"`([^`\n]+)`", prose)) | set(re.findall(r'"(\w+)":', prose))
@@ -33,8 +34,14 @@ def test_every_kind_has_a_section() -> None:
 def test_every_table_column_and_fact_is_named(originals: dict[str, Release], kind: str) -> None:  # noqa: F811
     release = originals[kind]
     # the columns of public rows are those of the public table, whatever it is
-    tables = [table for name, table in release.tables.items() if (kind, name) != ("weighted-rows", "rows")]
-    words = {*release.tables, *release.manifest["facts"], *(column for table in tables for column in table.columns)}
+    tables = [
+        table for name, table in release.tables.items() if (kind, name) != ("weighted-rows", "rows")
+    ]
+    words = {
+        *release.tables,
+        *release.manifest["facts"],
+        *(column for table in tables for column in table.columns),
+    }
     assert unnamed(kind, words) == []
 
 
@@ -42,7 +49,11 @@ def test_every_table_column_and_fact_is_named(originals: dict[str, Release], kin
 def test_types_are_those_of_the_tables(originals: dict[str, Release], kind: str) -> None:  # noqa: F811
     """A column that has a line of its own has its type there."""
     lines = re.findall(r"^\|.*\| `(\w+)` \| (\w+) \|", SECTIONS[kind], re.MULTILINE)
-    found = {(column.name, str(column.dtype)) for table in originals[kind].tables.values() for column in table}
+    found = {
+        (column.name, str(column.dtype))
+        for table in originals[kind].tables.values()
+        for column in table
+    }
     shown = {name: {kind for other, kind in lines if other == name} for name, _ in lines}
     for name, dtype in found:
         assert dtype in shown.get(name, {dtype}), name
@@ -52,5 +63,10 @@ def test_tables_that_the_fixtures_do_not_have() -> None:
     words = {word for table, column, size in PROBLEMS.values() for word in (table, column, size)}
     words |= {"members", "universe", "costs", "element", "part", "cost", "label"}
     assert unnamed("solution", words) == []
-    assert unnamed("itemsets", {*TABLES, *(column for columns in TABLES.values() for column in columns)}) == []
+    assert (
+        unnamed(
+            "itemsets", {*TABLES, *(column for columns in TABLES.values() for column in columns)}
+        )
+        == []
+    )
     assert unnamed("histogram", {"cells", "no such column"}) == ["no such column"]

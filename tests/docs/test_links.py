@@ -16,11 +16,15 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 def anchors_of(text: str) -> set[str]:
     """The anchors that code hosts make of headings."""
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings
+    }
 
 
 def links_of(page: Path) -> list[str]:
-    prose = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    prose = re.sub(
+        r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
     return LINK.findall(prose)
 
 
@@ -35,7 +39,9 @@ def test_links_resolve(page: Path) -> None:
         assert target.is_relative_to(ROOT), f"{page.name}: {link} leaves the repository"
         assert target.exists(), f"{page.name}: {link} leads nowhere"
         if anchor:
-            assert anchor in anchors_of(target.read_text(encoding="utf-8")), f"{page.name}: no heading for {link}"
+            assert anchor in anchors_of(target.read_text(encoding="utf-8")), (
+                f"{page.name}: no heading for {link}"
+            )
 
 
 def test_every_page_is_reached_from_the_index() -> None:
@@ -45,5 +51,9 @@ def test_every_page_is_reached_from_the_index() -> None:
         page = todo.pop()
         if page not in seen and page.suffix == ".md":
             seen.add(page)
-            todo += [(page.parent / link.partition("#")[0]).resolve() for link in links_of(page) if "://" not in link]
+            todo += [
+                (page.parent / link.partition("#")[0]).resolve()
+                for link in links_of(page)
+                if "://" not in link
+            ]
     assert set((ROOT / "docs").glob("*.md")) <= seen

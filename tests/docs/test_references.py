@@ -29,7 +29,10 @@ def test_the_reference_has_every_method() -> None:
 
 
 def test_a_method_must_explain_its_settings_and_its_privacy() -> None:
-    lines = "\n".join(f"    {heading}: words" for heading in ("Input", "Output", "Relies on", "Shows / hides", "Accuracy"))
+    lines = "\n".join(
+        f"    {heading}: words"
+        for heading in ("Input", "Output", "Relies on", "Shows / hides", "Accuracy")
+    )
     silent = type("Silent", (), {"__doc__": f"Nothing.\n\n{lines}\n"})
     with pytest.raises(ValueError, match="says nothing under Privacy"):
         describe("silent", silent)

@@ -1,7 +1,8 @@
 """Processes that use a ledger and may be killed.
 
-Run as a program it is a nursery: it imports the ledger once, reads jobs as JSON lines and forks one light child per job, so
-that fifty kills do not cost fifty interpreter starts. Each child appends what it showed to a log, as a reader would see it.
+Run as a program it is a nursery: it imports the ledger once, reads jobs as JSON lines and forks one
+light child per job, so that fifty kills do not cost fifty interpreter starts. Each child appends
+what it showed to a log, as a reader would see it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def show(log: str, *words: object) -> None:
 
 
 def answer(ledger: Ledger, folder: Path, log: str, key: str, cost: Cost, store: str) -> None:
-    """What a careful curator does for one key: pay, draw, store, seal, show; or show the stored answer; or admit the loss."""
+    """What a careful curator does for one key: pay, draw, store, seal, show; or show the stored
+    answer; or admit the loss."""
     receipt = ledger.debit(key, cost, {"key": key})
     path = folder / f"{key}.answer"
     if receipt.fresh:

@@ -16,12 +16,17 @@ from dpublish.privacy.cost import Cost, sequential
 
 
 class Nursery:
-    """Starts children, waits for them. Use as a context manager: leaving it ends the program that forks them."""
+    """Starts children, waits for them. Use as a context manager: leaving it ends the program that
+    forks them."""
 
     def __enter__(self) -> Nursery:
         program = Path(__file__).with_name("ledger_child.py")
         self._program = subprocess.Popen(
-            [sys.executable, str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+            [sys.executable, str(program)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
         )
         return self
 
@@ -41,7 +46,9 @@ class Nursery:
 
     def start(self, **job: Any) -> int:
         """The process id of a new child."""
-        return self._ask({key: str(value) if isinstance(value, Path) else value for key, value in job.items()})
+        return self._ask(
+            {key: str(value) if isinstance(value, Path) else value for key, value in job.items()}
+        )
 
     def wait(self, child: int) -> int:
         """Its exit code; minus the signal when it was killed."""
@@ -52,7 +59,11 @@ def lines(log: Path, first: str) -> list[list[str]]:
     """The words after `first` on every line of the log that starts with it."""
     if not log.exists():
         return []
-    return [words[1:] for words in map(str.split, log.read_text().splitlines()) if words and words[0] == first]
+    return [
+        words[1:]
+        for words in map(str.split, log.read_text().splitlines())
+        if words and words[0] == first
+    ]
 
 
 def wait_for(log: Path, first: str, count: int, seconds: float = 30) -> None:
@@ -70,7 +81,9 @@ def check_invariants(ledger: Ledger, log: Path, folder: Path, cost: Cost) -> Non
     debits = [entry for entry in history if entry.kind == "debit"]
     paid = {entry.key for entry in debits}
     assert len(paid) == len(debits), "I3: one key, one debit"
-    assert status.spent == sequential(entry.charged for entry in history) == cost.scaled(len(debits)), "I2"
+    assert (
+        status.spent == sequential(entry.charged for entry in history) == cost.scaled(len(debits))
+    ), "I2"
     assert status.cap.covers(status.spent), "I2"
     answers = defaultdict(set)
     for key, digest in lines(log, "shown"):

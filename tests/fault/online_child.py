@@ -1,7 +1,8 @@
 """A curator's process that opens an online session and is killed: `online_child.py FOLDER`.
 
-Reads scenarios, one JSON list [name, crash point, how many times it may be passed] a line, and runs each in a fork of its own,
-so that imports and compiled code are loaded once. Every answer is noted in FOLDER/NAME.shown at the moment it is shown.
+Reads scenarios, one JSON list [name, crash point, how many times it may be passed] a line, and runs
+each in a fork of its own, so that imports and compiled code are loaded once. Every answer is noted
+in FOLDER/NAME.shown at the moment it is shown.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from dpublish.ledger import crashpoints
 from dpublish.methods.online.kernels import reweight
 from dpublish.noise.source import SeededNoise
 
-SCHEMA = '[dataset]\nname = "t"\n[columns.a]\nkind = "integer"\nlower = 0\nupper = 14\nbins = 15\nmissing = true\n'
+SCHEMA = (
+    '[dataset]\nname = "t"\n[columns.a]\nkind = "integer"\nlower = 0\nupper = 14\nbins = '
+    "15\nmissing = true\n"
+)
 QUERIES = ("a < 3", "a < 8", "a >= 12", "a = 5 or a = 6")
 
 
@@ -38,8 +42,15 @@ def session(folder: Path, name: str, point: str, passes: int) -> None:
 
     rows = pl.DataFrame({"a": [i * i % 15 for i in range(20_000)]})
     with crashpoints.armed(hook):
-        curator = dp.Curator(rows, dp.Schema.from_toml(SCHEMA), ledger=folder / f"{name}.ledger", budget=dp.Budget(epsilon=9))
-        desk = curator.answer_online(dp.OnlineMultiplicativeWeights(max_hard=4), epsilon=1, key="desk", folder=folder / name)
+        curator = dp.Curator(
+            rows,
+            dp.Schema.from_toml(SCHEMA),
+            ledger=folder / f"{name}.ledger",
+            budget=dp.Budget(epsilon=9),
+        )
+        desk = curator.answer_online(
+            dp.OnlineMultiplicativeWeights(max_hard=4), epsilon=1, key="desk", folder=folder / name
+        )
         for query in QUERIES:
             try:
                 shown = desk.ask(query, key=query).to_bytes()
@@ -50,12 +61,17 @@ def session(folder: Path, name: str, point: str, passes: int) -> None:
 
 
 def warm_up(folder: Path) -> None:
-    """Load what every session loads; no frame is touched, because its thread pool would not survive a fork."""
+    """Load what every session loads; no frame is touched, because its thread pool would not survive
+    a fork."""
     domain = dp.Schema.from_toml(SCHEMA).domain(["a"])
     online_queries.predicate_flags(QUERIES[0], domain)
     reweight(np.full(2, 0.5), np.ones((1, 2)), np.ones(1), 1)
     noise = SeededNoise(1)
-    noise.laplace(np.zeros(1, dtype=np.int64), sensitivity=dp.Cost.pure(1).epsilon, epsilon=dp.Cost.pure("1/7").epsilon)
+    noise.laplace(
+        np.zeros(1, dtype=np.int64),
+        sensitivity=dp.Cost.pure(1).epsilon,
+        epsilon=dp.Cost.pure("1/7").epsilon,
+    )
     dp.open_ledger(folder / "warm.ledger", budget=dp.Budget(epsilon=1), create=True).close()
 
 

@@ -22,7 +22,9 @@ def main(folder: Path, key: str, crashpoint: str) -> None:
 
     gate.reach = reach  # type: ignore[attr-defined]
     rows = pl.DataFrame({"a": ["x", "y", "y"] * 100})
-    curator = dp.Curator(rows, dp.Schema.from_toml(SCHEMA), ledger=folder / "t.ledger", budget=dp.Budget(epsilon=100))
+    curator = dp.Curator(
+        rows, dp.Schema.from_toml(SCHEMA), ledger=folder / "t.ledger", budget=dp.Budget(epsilon=100)
+    )
     curator.publish(dp.Histogram(), epsilon=1, key=key, out=folder / f"{key}.dpr")
 
 

@@ -1,7 +1,8 @@
-"""A curator whose files may not grow beyond a limit: `release_full_disk_child.py FOLDER LIMITS FIRST STEP`.
+"""A curator whose files may not grow beyond a limit: `release_full_disk_child.py FOLDER LIMITS
+FIRST STEP`.
 
-LIMITS releases, each at another limit, from FIRST parts of a thousand of the largest file on, STEP parts apart. What became of
-each, and of the same key when there was room again, is printed as JSON.
+LIMITS releases, each at another limit, from FIRST parts of a thousand of the largest file on, STEP
+parts apart. What became of each, and of the same key when there was room again, is printed as JSON.
 """
 
 from __future__ import annotations
@@ -17,16 +18,23 @@ import polars as pl
 
 import dpublish as dp
 
-SCHEMA = '[dataset]\nname = "t"\n[columns.a]\nkind = "integer"\nlower = 0\nupper = 29999\nbins = 30000\n'
+SCHEMA = (
+    '[dataset]\nname = "t"\n[columns.a]\nkind = "integer"\nlower = 0\nupper = 29999\nbins = 30000\n'
+)
 
 
 def attempt(folder: Path, key: str) -> str:
     """`released` and a hash, `lost`, or `refused` and the kind of error."""
     rows = pl.DataFrame({"a": [place % 30_000 for place in range(60_000)]})
     try:
-        with dp.open_ledger(folder / "t.ledger", budget=dp.Budget(epsilon=1000), create=True) as ledger:
-            curator = dp.Curator(rows, dp.Schema.from_toml(SCHEMA), ledger=ledger, store=folder / "store")
-            # so many cells that the bundle is larger than the ledger: some limits stop only the one, some only the other
+        with dp.open_ledger(
+            folder / "t.ledger", budget=dp.Budget(epsilon=1000), create=True
+        ) as ledger:
+            curator = dp.Curator(
+                rows, dp.Schema.from_toml(SCHEMA), ledger=ledger, store=folder / "store"
+            )
+            # so many cells that the bundle is larger than the ledger: some limits stop only the
+            # one, some only the other
             release = curator.publish(dp.Histogram(threshold=1), epsilon=1, key=key)
     except dp.PublishError as error:
         return "lost" if "new key" in str(error) else f"refused {type(error).__name__}"
@@ -40,7 +48,9 @@ def held(folder: Path) -> dict[str, str]:
     for path in folder.rglob("*.dpr"):
         if not path.name.startswith("."):
             assert dp.verify_bundle(path).ok, "a bundle is absent or verifies; it is never torn"
-            found[dp.open_release(path).manifest["receipt"]["key"]] = hashlib.sha256(path.read_bytes()).hexdigest()
+            found[dp.open_release(path).manifest["receipt"]["key"]] = hashlib.sha256(
+                path.read_bytes()
+            ).hexdigest()
     return found
 
 
@@ -59,8 +69,15 @@ def main(folder: Path, limits: int, first: int, step: int) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
         outcome = attempt(folder, key)
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        state = {"limit": limit, "outcome": outcome, "paid": key in paid(folder), "held": held(folder).get(key)}
-        print(json.dumps({**state, "again": attempt(folder, key), "once more": attempt(folder, key)}))
+        state = {
+            "limit": limit,
+            "outcome": outcome,
+            "paid": key in paid(folder),
+            "held": held(folder).get(key),
+        }
+        print(
+            json.dumps({**state, "again": attempt(folder, key), "once more": attempt(folder, key)})
+        )
     assert len(set(paid(folder))) == len(paid(folder)), "a key is paid once"
 
 

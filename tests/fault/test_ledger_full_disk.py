@@ -1,4 +1,5 @@
-"""A full disk while debiting or sealing: the ledger refuses, stays intact and works again when there is room."""
+"""A full disk while debiting or sealing: the ledger refuses, stays intact and works again when
+there is room."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ SIZE = 2**20
 
 
 class SmallDisk:
-    """A file system of one megabyte or, without the right to mount one, a limit of one megabyte per file."""
+    """A file system of one megabyte or, without the right to mount one, a limit of one megabyte per
+    file."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -38,7 +40,9 @@ class SmallDisk:
         """Take all room but a few pages."""
         if self.mounted:
             room = os.statvfs(self.folder)
-            (self.folder / "filler").write_bytes(b"x" * max(0, room.f_bavail * room.f_frsize - 4096 * pages))
+            (self.folder / "filler").write_bytes(
+                b"x" * max(0, room.f_bavail * room.f_frsize - 4096 * pages)
+            )
         else:
             largest = max(path.stat().st_size for path in self.folder.glob("*.ledger*"))
             resource.setrlimit(resource.RLIMIT_FSIZE, (largest + 4096 * pages, self._limit[1]))
@@ -87,7 +91,8 @@ def check_intact(ledger: Ledger, paid: list[str]) -> None:
 
 
 def test_max_page_count(tmp_path: Path) -> None:
-    """SQLITE_FULL undoes the transaction by itself; the real error must come through, and nothing half done stay."""
+    """SQLITE_FULL undoes the transaction by itself; the real error must come through, and nothing
+    half done stay."""
     ledger = open_ledger(tmp_path / "a.ledger", budget=Budget(epsilon=9), create=True)
     ledger.debit("first", COST, {})
     assert isinstance(ledger, SqlLedger)
@@ -126,8 +131,11 @@ def test_ledger_on_a_full_disk(disk: SmallDisk) -> None:
         check_intact(again, paid)
 
 
-def test_the_anchor_cannot_be_written(disk: SmallDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The debit is committed but cannot be vouched for: no receipt, budget spent, and the old mark still stands."""
+def test_the_anchor_cannot_be_written(
+    disk: SmallDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The debit is committed but cannot be vouched for: no receipt, budget spent, and the old mark
+    still stands."""
     monkeypatch.setenv("DPUBLISH_STATE", str(disk.folder / "state"))
     ledger = open_ledger(tmp_path / "a.ledger", budget=Budget(epsilon=9), create=True)
     ledger.debit("a", COST, {})

@@ -1,4 +1,5 @@
-"""kill -9 at named points and at random moments around debit and seal. Fifty kills here, a thousand nightly."""
+"""kill -9 at named points and at random moments around debit and seal. Fifty kills here, a thousand
+nightly."""
 
 from __future__ import annotations
 
@@ -19,8 +20,11 @@ KEYS = [f"k{i}" for i in range(60)]
 POINTS = [point for point in crashpoints.POINTS if not point.startswith("write-off")]
 
 
-def kill_runs(url: str, folder: Path, *, named: list[str], at_random: int, seed: int, budget: Budget) -> int:
-    """Children work through keys in changing order and are killed; afterwards one child works in peace. The kills made."""
+def kill_runs(
+    url: str, folder: Path, *, named: list[str], at_random: int, seed: int, budget: Budget
+) -> int:
+    """Children work through keys in changing order and are killed; afterwards one child works in
+    peace. The kills made."""
     rng = random.Random(seed)
     log = folder / "log"
     open_ledger(url, budget=budget, create=True).close()
@@ -30,11 +34,23 @@ def kill_runs(url: str, folder: Path, *, named: list[str], at_random: int, seed:
         def start(point: str | None, keys: list[str]) -> int:
             count = rng.randrange(1, 3)
             return nursery.start(
-                kind="work", url=url, folder=folder, log=log, cost="1/100", point=point, count=count, keys=keys
+                kind="work",
+                url=url,
+                folder=folder,
+                log=log,
+                cost="1/100",
+                point=point,
+                count=count,
+                keys=keys,
             )
 
-        for i, point in enumerate(named):  # two new keys, so that the point is surely reached, then old ones
-            killed += nursery.wait(start(point, [f"n{i}", f"m{i}", *rng.sample(KEYS, 3)])) == -signal.SIGKILL
+        for i, point in enumerate(
+            named
+        ):  # two new keys, so that the point is surely reached, then old ones
+            killed += (
+                nursery.wait(start(point, [f"n{i}", f"m{i}", *rng.sample(KEYS, 3)]))
+                == -signal.SIGKILL
+            )
         for _ in range(at_random):
             ready = len(lines(log, "ready"))
             rivals = [
@@ -48,7 +64,14 @@ def kill_runs(url: str, folder: Path, *, named: list[str], at_random: int, seed:
             assert nursery.wait(rivals[1]) == 0
         shown = len(lines(log, "shown"))
         peaceful = nursery.start(
-            kind="work", url=url, folder=folder, log=log, cost="1/100", point=None, count=1, keys=KEYS[:30]
+            kind="work",
+            url=url,
+            folder=folder,
+            log=log,
+            cost="1/100",
+            point=None,
+            count=1,
+            keys=KEYS[:30],
         )
         assert nursery.wait(peaceful) == 0
         assert len(lines(log, "shown")) > shown, "after the faults the ledger answers again"
@@ -61,8 +84,12 @@ def kill_runs(url: str, folder: Path, *, named: list[str], at_random: int, seed:
 def test_kills(url: str, folder: Path) -> None:
     sqlite = url.startswith("sqlite")
     named, at_random = (POINTS * 2, 14) if sqlite else (POINTS, 11)
-    killed = kill_runs(url, folder, named=named, at_random=at_random, seed=11, budget=Budget(epsilon=5))
-    assert killed >= (30 if sqlite else 20), f"{killed} kills; both ledgers together must make fifty"
+    killed = kill_runs(
+        url, folder, named=named, at_random=at_random, seed=11, budget=Budget(epsilon=5)
+    )
+    assert killed >= (30 if sqlite else 20), (
+        f"{killed} kills; both ledgers together must make fifty"
+    )
 
 
 def test_kills_near_the_cap(url: str, folder: Path) -> None:
@@ -76,4 +103,9 @@ def test_kills_near_the_cap(url: str, folder: Path) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(20))
 def test_many_kills(url: str, folder: Path, seed: int) -> None:
-    assert kill_runs(url, folder, named=POINTS, at_random=20, seed=100 + seed, budget=Budget(epsilon=5)) >= 26
+    assert (
+        kill_runs(
+            url, folder, named=POINTS, at_random=20, seed=100 + seed, budget=Budget(epsilon=5)
+        )
+        >= 26
+    )

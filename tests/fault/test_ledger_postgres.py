@@ -1,4 +1,5 @@
-"""PostgreSQL goes away: backends terminated, answers to COMMIT lost, the server crashed under load."""
+"""PostgreSQL goes away: backends terminated, answers to COMMIT lost, the server crashed under
+load."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ BUDGET = Budget(epsilon=5)
 
 
 class LosesCommits:
-    """A proxy that can cut the client off after its next COMMIT went through, or keep all replies to itself."""
+    """A proxy that can cut the client off after its next COMMIT went through, or keep all replies
+    to itself."""
 
     def __init__(self, folder: Path, server: str) -> None:
         self.armed = False
@@ -78,8 +80,11 @@ def proxy(folder: Path, postgres: Postgres) -> Iterator[LosesCommits]:
     proxy.close()
 
 
-def test_the_answer_to_a_commit_is_lost(folder: Path, postgres: Postgres, proxy: LosesCommits) -> None:
-    """The server committed, the client was cut off before it heard: paid once, and recognised as this call's own debit."""
+def test_the_answer_to_a_commit_is_lost(
+    folder: Path, postgres: Postgres, proxy: LosesCommits
+) -> None:
+    """The server committed, the client was cut off before it heard: paid once, and recognised as
+    this call's own debit."""
     url = postgres.fresh_url().replace(f"host={postgres.socket_folder}", f"host={folder}")
     committed: list[int] = []
     with open_ledger(url, budget=BUDGET, create=True) as ledger:
@@ -90,8 +95,12 @@ def test_the_answer_to_a_commit_is_lost(folder: Path, postgres: Postgres, proxy:
                 proxy.armed = True
 
         with crashpoints.armed(arm):
-            assert ledger.debit("k", COST, {}).fresh, "made by this call, even if the news of it came late"
-            assert (proxy.lost, len(committed)) == (1, 1), "the key resolves the doubt; nothing is inserted twice"
+            assert ledger.debit("k", COST, {}).fresh, (
+                "made by this call, even if the news of it came late"
+            )
+            assert (proxy.lost, len(committed)) == (1, 1), (
+                "the key resolves the doubt; nothing is inserted twice"
+            )
             ledger.seal("k", sha256="0" * 64, size=1, location="x")
             assert proxy.lost == 2
         assert not ledger.debit("k", COST, {}).fresh
@@ -99,7 +108,9 @@ def test_the_answer_to_a_commit_is_lost(folder: Path, postgres: Postgres, proxy:
         assert (status.debits, status.sealed, status.entries) == (1, 1, 3)
 
 
-def test_a_connection_cut_before_the_debit_is_repeated(folder: Path, postgres: Postgres, proxy: LosesCommits) -> None:
+def test_a_connection_cut_before_the_debit_is_repeated(
+    folder: Path, postgres: Postgres, proxy: LosesCommits
+) -> None:
     url = postgres.fresh_url().replace(f"host={postgres.socket_folder}", f"host={folder}")
     with open_ledger(url, budget=BUDGET, create=True) as ledger:
         for i in range(5):
@@ -112,7 +123,9 @@ def test_a_connection_cut_before_the_debit_is_repeated(folder: Path, postgres: P
 def test_backends_terminated_at_every_step(folder: Path, postgres: Postgres) -> None:
     url = postgres.fresh_url()
     with open_ledger(url, budget=BUDGET, create=True) as ledger:
-        for i, point in enumerate(("debit.locked", "debit.inserted", "debit.committed", "seal.locked", "seal.inserted")):
+        for i, point in enumerate(
+            ("debit.locked", "debit.inserted", "debit.committed", "seal.locked", "seal.inserted")
+        ):
             cuts = 0
 
             def cut(name: str, point: str = point) -> None:
@@ -128,7 +141,9 @@ def test_backends_terminated_at_every_step(folder: Path, postgres: Postgres) -> 
         assert (status.debits, status.sealed) == (5, 5)
 
 
-def test_backends_terminated_and_server_crashed_under_load(folder: Path, postgres: Postgres) -> None:
+def test_backends_terminated_and_server_crashed_under_load(
+    folder: Path, postgres: Postgres
+) -> None:
     """Every answer paid, every debit accounted for, and the children come through by themselves."""
     url, log = postgres.fresh_url(), folder / "log"
     open_ledger(url, budget=BUDGET, create=True).close()
@@ -159,12 +174,17 @@ def test_backends_terminated_and_server_crashed_under_load(folder: Path, postgre
     with open_ledger(url) as ledger:
         check_invariants(ledger, log, folder, COST)
         assert ledger.status().debits == 100
-        # Nothing died here, so nothing may be lost: a key shared by children is answered, or still under way elsewhere.
-        assert {key for key, _ in lines(log, "shown")} == {entry.key for entry in ledger.history() if entry.kind == "debit"}
+        # Nothing died here, so nothing may be lost: a key shared by children is answered, or still
+        # under way elsewhere.
+        assert {key for key, _ in lines(log, "shown")} == {
+            entry.key for entry in ledger.history() if entry.kind == "debit"
+        }
     assert not lines(log, "unavailable")
 
 
-def test_a_server_that_stays_away_refuses(folder: Path, proxy: LosesCommits, postgres: Postgres) -> None:
+def test_a_server_that_stays_away_refuses(
+    folder: Path, proxy: LosesCommits, postgres: Postgres
+) -> None:
     url = postgres.fresh_url().replace(f"host={postgres.socket_folder}", f"host={folder}")
     ledger = open_ledger(url, budget=BUDGET, create=True, patience=0.5)
     proxy.close()
@@ -186,9 +206,14 @@ def test_a_server_that_never_replies_refuses_and_the_key_decides_later(
                 proxy.stalled = name == point
 
             started = time.monotonic()
-            with crashpoints.armed(stall), pytest.raises(LedgerUnavailable, match="same key is safe"):
+            with (
+                crashpoints.armed(stall),
+                pytest.raises(LedgerUnavailable, match="same key is safe"),
+            ):
                 ledger.debit(point, COST, {})
             assert time.monotonic() - started < 10
             proxy.stalled = False
-            assert ledger.debit(point, COST, {}).fresh == fresh, "a commit that nobody heard of is paid, and not fresh"
+            assert ledger.debit(point, COST, {}).fresh == fresh, (
+                "a commit that nobody heard of is paid, and not fresh"
+            )
         assert ledger.verify().debits == 2

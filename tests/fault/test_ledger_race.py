@@ -19,7 +19,10 @@ def race(folder: Path, **job: Any) -> int:
     log, gate = folder / "log", folder / "gate"
     with Nursery() as nursery:
         children = [
-            nursery.start(kind="race", name=f"p{i}", cost="1/10", cap=CAP, log=log, gate=gate, **job) for i in range(PROCESSES)
+            nursery.start(
+                kind="race", name=f"p{i}", cost="1/10", cap=CAP, log=log, gate=gate, **job
+            )
+            for i in range(PROCESSES)
         ]
         wait_for(log, "ready", PROCESSES)
         gate.touch()
@@ -43,7 +46,10 @@ def test_the_race_catches_a_ledger_that_checks_then_spends(folder: Path) -> None
 def test_sixteen_processes_make_one_ledger(url: str, folder: Path) -> None:
     log = folder / "log"
     with Nursery() as nursery:
-        children = [nursery.start(kind="create", url=url, name=f"p{i}", cost="1/16", log=log) for i in range(PROCESSES)]
+        children = [
+            nursery.start(kind="create", url=url, name=f"p{i}", cost="1/16", log=log)
+            for i in range(PROCESSES)
+        ]
         assert [nursery.wait(child) for child in children] == [0] * PROCESSES, log.read_text()
     assert len({words[0] for words in lines(log, "created")}) == 1
     assert open_ledger(url).verify().remaining == Cost()

@@ -1,4 +1,5 @@
-"""kill -9 anywhere in an online session: paid once, nothing shown twice differently, nothing shown that is not on disk."""
+"""kill -9 anywhere in an online session: paid once, nothing shown twice differently, nothing shown
+that is not on disk."""
 
 from __future__ import annotations
 
@@ -25,8 +26,16 @@ OPENING = (
     "seal.committed",
 )
 LOSING = ("online:begun", "online:drawn", "online:torn")
-"""Between the note that a query is begun and the end of its line: the query counts as a hard one."""
-ASKING = (*LOSING, "online:uncut", "online:written", "online:marked", "anchor.written", "anchor.renamed")
+"""Between the note that a query is begun and the end of its line: the query counts as a hard
+one."""
+ASKING = (
+    *LOSING,
+    "online:uncut",
+    "online:written",
+    "online:marked",
+    "anchor.written",
+    "anchor.renamed",
+)
 CASES = [(point, 0) for point in OPENING] + [(point, 2) for point in ASKING]
 
 
@@ -34,7 +43,10 @@ class Nursery:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.process = subprocess.Popen(
-            [sys.executable, str(CHILD), str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, str(CHILD), str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
 
     def run(self, name: str, point: str = "none", passes: int = 0) -> int:
@@ -57,7 +69,9 @@ def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
     assert made.process.stdin is not None
     made.process.stdin.close()
     made.process.wait()
-    os.environ.pop("DPUBLISH_STATE") if before is None else os.environ.__setitem__("DPUBLISH_STATE", before)
+    os.environ.pop("DPUBLISH_STATE") if before is None else os.environ.__setitem__(
+        "DPUBLISH_STATE", before
+    )
 
 
 def answers(folder: Path, name: str) -> dict[str, set[str]]:
@@ -80,7 +94,9 @@ def check(nursery: Nursery, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     desk = dp.OnlineSession(folder / name)
     on_disk = {answer.query: answer.to_bytes().decode() for answer in desk.transcript()}
     for query, texts in answers(folder, name).items():
-        assert query == "halted" or texts == {on_disk[query]}, "an answer was shown that is not in the transcript"
+        assert query == "halted" or texts == {on_disk[query]}, (
+            "an answer was shown that is not in the transcript"
+        )
     assert desk.status().hard <= 4
 
 
@@ -90,7 +106,9 @@ def lost(nursery: Nursery, name: str) -> int:
 
 
 @pytest.mark.parametrize(("point", "passes"), CASES)
-def test_a_killed_session_resumes(nursery: Nursery, point: str, passes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_session_resumes(
+    nursery: Nursery, point: str, passes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = f"{point}-{passes}".replace(":", "-").replace(".", "-")
     assert nursery.run(name, point, passes) == -9
     assert nursery.run(name) == 0, "it opens again with the same key and goes on"
@@ -98,8 +116,15 @@ def test_a_killed_session_resumes(nursery: Nursery, point: str, passes: int, mon
     assert lost(nursery, name) == (point in LOSING)
 
 
-def test_killed_again_while_the_loss_is_written(nursery: Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
-    for point, passes in (("online:drawn", 1), ("online:torn", 0), ("online:torn", 0), ("online:uncut", 0)):
+def test_killed_again_while_the_loss_is_written(
+    nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for point, passes in (
+        ("online:drawn", 1),
+        ("online:torn", 0),
+        ("online:torn", 0),
+        ("online:uncut", 0),
+    ):
         assert nursery.run("again", point, passes) == -9
     assert nursery.run("again") == 0
     check(nursery, "again", monkeypatch)

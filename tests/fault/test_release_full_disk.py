@@ -1,7 +1,8 @@
-"""`Curator.publish` on a full disk: no release or one that verifies, the ledger intact, and never two answers for one key.
+"""`Curator.publish` on a full disk: no release or one that verifies, the ledger intact, and never
+two answers for one key.
 
-A limit on the size of files in a child process stands for the full disk: the ledger, its journal, the anchor and the bundle
-stop growing at it, each at another moment.
+A limit on the size of files in a child process stands for the full disk: the ledger, its journal,
+the anchor and the bundle stop growing at it, each at another moment.
 """
 
 from __future__ import annotations
@@ -18,7 +19,12 @@ CHILD = Path(__file__).with_name("release_full_disk_child.py")
 
 def fill_and_check(folder: Path, *, limits: int, first: int, step: int) -> set[str]:
     """Returns what became of the releases at their limits."""
-    command = [sys.executable, str(CHILD), str(folder), *(str(number) for number in (limits, first, step))]
+    command = [
+        sys.executable,
+        str(CHILD),
+        str(folder),
+        *(str(number) for number in (limits, first, step)),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     seen = set()
@@ -26,7 +32,9 @@ def fill_and_check(folder: Path, *, limits: int, first: int, step: int) -> set[s
         found = json.loads(line)
         seen.add(found["outcome"].split()[0])
         if found["outcome"].startswith("released"):
-            assert found["again"] == found["outcome"] == f"released {found['held']}", "the same key gives the same bytes"
+            assert found["again"] == found["outcome"] == f"released {found['held']}", (
+                "the same key gives the same bytes"
+            )
         elif not found["paid"]:
             assert found["held"] is None, "nothing is stored that was not paid"
             assert found["again"].startswith("released"), "what was not paid may be bought now"

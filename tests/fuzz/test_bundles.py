@@ -1,4 +1,5 @@
-"""2,000 altered bundles a run, 200,000 nightly: each opens and answers, or is refused with a clear `BundleError`."""
+"""2,000 altered bundles a run, 200,000 nightly: each opens and answers, or is refused with a clear
+`BundleError`."""
 
 from __future__ import annotations
 
@@ -21,8 +22,34 @@ from releases.simulated import people_release
 
 VALUES: list[Any] = [
     *(None, True, False, 0, -1, 1, 7, 1 << 31, 1 << 53, 1 << 63, 1 << 64, 10**30, 0.5, -0.0, 1e308),
-    *("", "x", "1", "1/2", "1/0", "-3", "a" * 5000, "\x00", "<b>", "../x", "public", "noisy", "unknown", "histogram"),
-    *([], {}, [[]], [1, 2], ["a", "a"], {"kind": "public"}, [None], [0.5, 0.25], list(range(300)), {"": {}}),
+    *(
+        "",
+        "x",
+        "1",
+        "1/2",
+        "1/0",
+        "-3",
+        "a" * 5000,
+        "\x00",
+        "<b>",
+        "../x",
+        "public",
+        "noisy",
+        "unknown",
+        "histogram",
+    ),
+    *(
+        [],
+        {},
+        [[]],
+        [1, 2],
+        ["a", "a"],
+        {"kind": "public"},
+        [None],
+        [0.5, 0.25],
+        list(range(300)),
+        {"": {}},
+    ),
 ]
 
 
@@ -41,7 +68,13 @@ def members(path: Path) -> dict[str, bytes]:
 def places(value: Any, parent: Any = None, key: Any = None) -> Iterator[tuple[Any, Any]]:
     if parent is not None:
         yield parent, key
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for inner, item in list(items):
         yield from places(item, value, inner)
 
@@ -57,7 +90,9 @@ def spoil_bytes(dice: random.Random, data: bytes) -> bytes:
         elif change < 0.8:
             content[at:at] = bytes(dice.randrange(256) for _ in range(dice.randint(1, 20)))
         elif change < 0.9:
-            content[at : at + 4] = dice.choice([b"\xff\xff\xff\xff", b"\x00\x00\x00\x00", b"\xff\xff\xff\x7f"])
+            content[at : at + 4] = dice.choice(
+                [b"\xff\xff\xff\xff", b"\x00\x00\x00\x00", b"\xff\xff\xff\x7f"]
+            )
         else:
             del content[at:]
         if not content:
@@ -90,7 +125,9 @@ def attempt(path: Path) -> bool:
 def use(release: Release, path: Path) -> bool:
     assert isinstance(release, HistogramRelease)
     first = release.domain.axes[0].name
-    got = release.marginal(first) if release.domain.axes[0].cardinality < 1000 else release.to_frame()
+    got = (
+        release.marginal(first) if release.domain.axes[0].cardinality < 1000 else release.to_frame()
+    )
     assert got.height >= 0
     assert verify_bundle(path).ok
     return True
@@ -125,7 +162,13 @@ def run(original: Path, folder: Path, seed: int, rounds: int) -> int:
             table = spoil_bytes(dice, parts["cells.parquet"])
             entry = {"sha256": hashlib.sha256(table).hexdigest(), "bytes": len(table)}
             files = {"cells.parquet": {**manifest["files"]["cells.parquet"], **entry}}
-            rezip(path, {"manifest.json": json.dumps({**manifest, "files": files}).encode(), "cells.parquet": table})
+            rezip(
+                path,
+                {
+                    "manifest.json": json.dumps({**manifest, "files": files}).encode(),
+                    "cells.parquet": table,
+                },
+            )
         opened += attempt(path)
     return opened
 
@@ -143,13 +186,16 @@ def test_many_more(original: Path, tmp_path: Path, part: int) -> None:
 
 
 def test_a_member_without_a_name_is_refused(original: Path, tmp_path: Path) -> None:
-    """Found by the long run: the archive library raises IndexError when asked whether such a member is a folder."""
+    """Found by the long run: the archive library raises IndexError when asked whether such a member
+    is a folder."""
     data = bytearray(original.read_bytes())
     header = data.index(b"PK\x01\x02")
     length = int.from_bytes(data[header + 28 : header + 30], "little")
     extra = int.from_bytes(data[header + 30 : header + 32], "little")
     # the bytes of the name become an extra field: the directory stays readable
-    data[header + 28 : header + 32] = (0).to_bytes(2, "little") + (extra + length).to_bytes(2, "little")
+    data[header + 28 : header + 32] = (0).to_bytes(2, "little") + (extra + length).to_bytes(
+        2, "little"
+    )
     data[header + 46 : header + 50] = b"\xff\xff" + (extra + length - 4).to_bytes(2, "little")
     path = tmp_path / "nameless.dpr"
     path.write_bytes(data)

@@ -1,6 +1,8 @@
-"""2,000 hostile tables a run, 200,000 nightly: each is counted, or refused with a text that quotes none of its cells.
+"""2,000 hostile tables a run, 200,000 nightly: each is counted, or refused with a text that quotes
+none of its cells.
 
-A canary is planted in the cells of every input. It must show up in no exception, log line, warning or output.
+A canary is planted in the cells of every input. It must show up in no exception, log line, warning
+or output.
 """
 
 from __future__ import annotations
@@ -51,7 +53,22 @@ PIECES = [
     " ",
     "?",
 ]
-NUMBERS = [0, -0.0, 1, 0.5, math.nan, math.inf, -math.inf, 5e-324, 1e308, 2**31, 2**32, 2**53 + 1, 2**63 - 1, -(2**63)]
+NUMBERS = [
+    0,
+    -0.0,
+    1,
+    0.5,
+    math.nan,
+    math.inf,
+    -math.inf,
+    5e-324,
+    1e308,
+    2**31,
+    2**32,
+    2**53 + 1,
+    2**63 - 1,
+    -(2**63),
+]
 
 
 def random_schema(rng: random.Random) -> Schema:
@@ -60,11 +77,17 @@ def random_schema(rng: random.Random) -> Schema:
         kind: Any = rng.choice(["categorical", "ordinal", "boolean", "integer", "real", "date"])
         facts: dict[str, Any] = {"missing": rng.random() < 0.5}
         if kind in ("categorical", "ordinal"):
-            facts["levels"] = tuple(rng.sample(["x", "1", "0.5", "?", "é", "true", "NA"], rng.randint(1, 5)))
+            facts["levels"] = tuple(
+                rng.sample(["x", "1", "0.5", "?", "é", "true", "NA"], rng.randint(1, 5))
+            )
         elif kind == "boolean":
             facts["levels"] = ("false", "true")
         elif kind == "date":
-            facts.update(lower=dt.date(rng.randint(1, 1970), 1, 1), upper=dt.date(rng.randint(1971, 9999), 12, 31), bins=7)
+            facts.update(
+                lower=dt.date(rng.randint(1, 1970), 1, 1),
+                upper=dt.date(rng.randint(1971, 9999), 12, 31),
+                bins=7,
+            )
         elif kind == "integer":
             facts.update(
                 lower=-rng.choice([0, 5, 2**40, 2**62 - 1]),
@@ -72,9 +95,17 @@ def random_schema(rng: random.Random) -> Schema:
                 bins=rng.randint(1, 3000),
             )
         else:
-            facts.update(lower=-rng.choice([0.0, 1e-300, 1e300]), upper=rng.choice([5e-324, 1.0, 1e300]), bins=1)
+            facts.update(
+                lower=-rng.choice([0.0, 1e-300, 1e300]),
+                upper=rng.choice([5e-324, 1.0, 1e300]),
+                bins=1,
+            )
         columns[name] = Column(name=name, kind=kind, outside=rng.choice(["other", "drop"]), **facts)
-    unit = PrivacyUnit(column="who", max_rows=rng.randint(1, 3)) if rng.random() < 0.4 else PrivacyUnit()
+    unit = (
+        PrivacyUnit(column="who", max_rows=rng.randint(1, 3))
+        if rng.random() < 0.4
+        else PrivacyUnit()
+    )
     return Schema(name="fuzz", columns=columns, unit=unit)
 
 
@@ -82,7 +113,10 @@ def random_text(rng: random.Random) -> bytes:
     """A text file that starts as a table and is then damaged."""
     separator = rng.choice([",", ",", ",", "\t", ";"])
     header = separator.join(NAMES if rng.random() < 0.95 else rng.sample(NAMES, 2))
-    cells = ["".join(rng.choices(PIECES, k=rng.choice([1, 1, 1, 2, 5]))) for _ in range(rng.randint(0, 30))]
+    cells = [
+        "".join(rng.choices(PIECES, k=rng.choice([1, 1, 1, 2, 5])))
+        for _ in range(rng.randint(0, 30))
+    ]
     body = "".join(cell + rng.choice([separator, separator, "\n"]) for cell in cells)
     data = bytearray((header + "\n" + body).encode())
     for _ in range(rng.choice([0, 0, 1, 5])):
@@ -99,12 +133,18 @@ def random_column(rng: random.Random, rows: int) -> pl.Series:
         return pl.Series([None if hole else make() for hole in holes], dtype=dtype, strict=False)
 
     if kind == 0:
-        return fill(lambda: "".join(rng.choices(PIECES, k=rng.randint(0, 3))), rng.choice([pl.String, pl.Categorical]))
+        return fill(
+            lambda: "".join(rng.choices(PIECES, k=rng.randint(0, 3))),
+            rng.choice([pl.String, pl.Categorical]),
+        )
     if kind == 1:
         return fill(lambda: float(rng.choice(NUMBERS)), rng.choice([pl.Float64, pl.Float32]))
     if kind == 2:
         bits = rng.choice([8, 16, 32, 64, 128])
-        return fill(lambda: rng.choice([-1, 0, 1, 2 ** (bits - 1) - 1, -(2 ** (bits - 1))]), getattr(pl, f"Int{bits}"))
+        return fill(
+            lambda: rng.choice([-1, 0, 1, 2 ** (bits - 1) - 1, -(2 ** (bits - 1))]),
+            getattr(pl, f"Int{bits}"),
+        )
     if kind == 3:
         bits = rng.choice([8, 16, 32, 64])
         return fill(lambda: rng.choice([0, 1, 2**bits - 1]), getattr(pl, f"UInt{bits}"))
@@ -115,7 +155,9 @@ def random_column(rng: random.Random, rows: int) -> pl.Series:
     if kind == 6:
         unit: Any = rng.choice(["ms", "us", "ns"])
         zone = rng.choice([None, "Pacific/Kiritimati"])
-        return fill(lambda: rng.choice([-(2**63) + 1, -1, 0, 2**63 - 1]), pl.Int64).cast(pl.Datetime(unit, zone))
+        return fill(lambda: rng.choice([-(2**63) + 1, -1, 0, 2**63 - 1]), pl.Int64).cast(
+            pl.Datetime(unit, zone)
+        )
     if kind == 7:
         return fill(lambda: [CANARY], pl.List(pl.String))
     if kind == 8:
@@ -188,10 +230,14 @@ def random_input(rng: random.Random, folder: Path) -> object:
 
 
 def use(data: object, schema: Schema, *, also_rows: bool) -> None:
-    """Count the cells; code the rows too if asked, which asks the same reader for the same columns once more."""
+    """Count the cells; code the rows too if asked, which asks the same reader for the same columns
+    once more."""
     domain = schema.domain(["a", "b"])
     source = open_source(data)
-    source.require([*domain.names, *([schema.unit.column] if schema.unit.column else [])], schema_name=schema.name)
+    source.require(
+        [*domain.names, *([schema.unit.column] if schema.unit.column else [])],
+        schema_name=schema.name,
+    )
     counts = count_cells(source, schema, domain, key=bytes(16))
     assert bool((counts.counts > 0).all())
     assert bool((counts.cells[1:] > counts.cells[:-1]).all())
@@ -199,13 +245,25 @@ def use(data: object, schema: Schema, *, also_rows: bool) -> None:
         return
     rows = coded_rows(source, schema, domain, key=bytes(16))
     assert counts.total == rows[0].size == rows[1].size <= source.count_units(None)
-    assert all(codes.size == 0 or int(codes.max()) < axis.cardinality for codes, axis in zip(rows, domain.axes, strict=True))
+    assert all(
+        codes.size == 0 or int(codes.max()) < axis.cardinality
+        for codes, axis in zip(rows, domain.axes, strict=True)
+    )
 
 
 @pytest.mark.parametrize(
-    "part", [*range(CHUNKS), *(pytest.param(part, marks=pytest.mark.nightly) for part in range(CHUNKS, MANY * CHUNKS // CASES))]
+    "part",
+    [
+        *range(CHUNKS),
+        *(
+            pytest.param(part, marks=pytest.mark.nightly)
+            for part in range(CHUNKS, MANY * CHUNKS // CASES)
+        ),
+    ],
 )
-def test_hostile_tables(part: int, tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
+def test_hostile_tables(
+    part: int, tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
     refused: list[PublishError] = []
     drafts: list[PublishError] = []
@@ -228,9 +286,13 @@ def test_hostile_tables(part: int, tmp_path: Path, capfd: pytest.CaptureFixture[
         assert isinstance(error, InputError)
         assert CANARY not in f"{error} {error.args} {vars(error)} {error.__cause__!r}"
     out, err = capfd.readouterr()
-    assert CANARY not in out + err + caplog.text + " ".join(str(warning.message) for warning in heard)
+    assert CANARY not in out + err + caplog.text + " ".join(
+        str(warning.message) for warning in heard
+    )
     assert (out, err) == ("", "")
-    assert len(refused) < CASES // CHUNKS / 2, "most inputs should be read, or the test looks at little"
+    assert len(refused) < CASES // CHUNKS / 2, (
+        "most inputs should be read, or the test looks at little"
+    )
 
 
 def test_the_canary_is_really_planted() -> None:

@@ -1,7 +1,8 @@
-"""Altered releases of every kind, with hashes that agree: each is refused with a `BundleError`, or answers and has a page.
+"""Altered releases of every kind, with hashes that agree: each is refused with a `BundleError`, or
+answers and has a page.
 
-Whoever gets a release file from a stranger opens it. What is wrong with it must show as a clear error of this library, never as
-a failure from deep inside.
+Whoever gets a release file from a stranger opens it. What is wrong with it must show as a clear
+error of this library, never as a failure from deep inside.
 """
 
 from __future__ import annotations
@@ -47,8 +48,18 @@ kind = "categorical"
 levels = ["north", "south", "west"]
 outside = "other"
 """
-BASKETS = '[dataset]\nname = "b"\nneighbours = "add-remove-one"\nnominal_size = 300\n[items]\nuniverse = ["x", "y", "z"]\n'
-PREDICATES = ("age >= 40", "age + weight >= 100", "ill", "town = 'north'", "x", "weight between 50 and 60")
+BASKETS = (
+    '[dataset]\nname = "b"\nneighbours = "add-remove-one"\nnominal_size = 300\n[items]\n'
+    'universe = ["x", "y", "z"]\n'
+)
+PREDICATES = (
+    "age >= 40",
+    "age + weight >= 100",
+    "ill",
+    "town = 'north'",
+    "x",
+    "weight between 50 and 60",
+)
 LINE = np.array([[0.0, 0], [0, 1], [0, 2], [0, 9]])
 APART = np.abs(np.subtract.outer(LINE[:, 1], LINE[:, 1]))
 ABILITIES: tuple[Callable[[Any], Any], ...] = (
@@ -72,7 +83,12 @@ def people(rows: int, seed: int) -> pl.DataFrame:
     age = rng.integers(0, 99, rows)
     town = rng.choice(["north", "south", "west"], rows)
     return pl.DataFrame(
-        {"age": age, "weight": rng.normal(70, 12, rows).round(1), "ill": rng.random(rows) < age / 120, "town": town}
+        {
+            "age": age,
+            "weight": rng.normal(70, 12, rows).round(1),
+            "ill": rng.random(rows) < age / 120,
+            "town": town,
+        }
     )
 
 
@@ -84,8 +100,12 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Release]:
     (path / "baskets.txt").write_text("x y\nx\nx z\n" * 100)
     people(200, 2).write_csv(path / "public.csv")
     budget = dp.Budget(epsilon=99)
-    rows = dp.Curator(people(300, 1), path / "s.toml", ledger=f"sqlite:///{path}/a.ledger", budget=budget)
-    baskets = dp.Curator(path / "baskets.txt", path / "b.toml", ledger=f"sqlite:///{path}/b.ledger", budget=budget)
+    rows = dp.Curator(
+        people(300, 1), path / "s.toml", ledger=f"sqlite:///{path}/a.ledger", budget=budget
+    )
+    baskets = dp.Curator(
+        path / "baskets.txt", path / "b.toml", ledger=f"sqlite:///{path}/b.ledger", budget=budget
+    )
     made = [
         rows.publish(method, epsilon=3, seed=1)
         for method in (
@@ -103,7 +123,14 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Release]:
     names = ["p", "q", "r", "s"]
     ledger = f"sqlite:///{path}/c.ledger"
     made.append(
-        dp.optimize.min_cut([("p", "q"), ("r", "s")], vertices=names, epsilon=3, ledger=ledger, budget=budget, name="g")
+        dp.optimize.min_cut(
+            [("p", "q"), ("r", "s")],
+            vertices=names,
+            epsilon=3,
+            ledger=ledger,
+            budget=budget,
+            name="g",
+        )
     )
     return {release.kind: release for release in made}
 
@@ -112,15 +139,27 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Release]:
 def solutions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Release]:
     """One release of every problem: they are one kind, with tables and facts of their own."""
     path = tmp_path_factory.mktemp("solutions")
-    pay: dict[str, Any] = {"epsilon": 3, "ledger": f"sqlite:///{path}/a.ledger", "budget": dp.Budget(epsilon=99, delta=0.1)}
+    pay: dict[str, Any] = {
+        "epsilon": 3,
+        "ledger": f"sqlite:///{path}/a.ledger",
+        "budget": dp.Budget(epsilon=99, delta=0.1),
+    }
     metric = dp.optimize.Metric.euclidean(LINE)
     names, sets = list("pqrs"), {"one": ["p", "q"], "two": ["q", "r", "s"]}
     return {
         "min-cut": dp.optimize.min_cut([("p", "q")], vertices=4, **pay),
-        "vertex-cover": dp.optimize.vertex_cover([("p", "q")], vertices=names, weights=[1, 9, 2, 2], size_share=0.1, **pay),
-        "set-cover": dp.optimize.set_cover(["p", "r"], sets=sets, costs=[1, 2], rule="any-weights", delta=0.001, **pay),
-        "k-median": dp.optimize.k_median(["p"], k=2, metric=metric, labels=names, positions=LINE, **pay),
-        "public-projects": dp.optimize.public_projects(["p"], k=2, resources=names, worth="facility", metric=metric, **pay),
+        "vertex-cover": dp.optimize.vertex_cover(
+            [("p", "q")], vertices=names, weights=[1, 9, 2, 2], size_share=0.1, **pay
+        ),
+        "set-cover": dp.optimize.set_cover(
+            ["p", "r"], sets=sets, costs=[1, 2], rule="any-weights", delta=0.001, **pay
+        ),
+        "k-median": dp.optimize.k_median(
+            ["p"], k=2, metric=metric, labels=names, positions=LINE, **pay
+        ),
+        "public-projects": dp.optimize.public_projects(
+            ["p"], k=2, resources=names, worth="facility", metric=metric, **pay
+        ),
     }
 
 
@@ -139,7 +178,11 @@ def spoilt_manifest(dice: random.Random, manifest: Any) -> Any:
         parent, key = dice.choice(found)
         if dice.random() < 0.2:
             del parent[key]
-        elif isinstance(parent[key], int | float) and not isinstance(parent[key], bool) and dice.random() < 0.5:
+        elif (
+            isinstance(parent[key], int | float)
+            and not isinstance(parent[key], bool)
+            and dice.random() < 0.5
+        ):
             parent[key] = dice.choice([parent[key] + 1, -parent[key], parent[key] * 1000, 0, 0.5])
         else:
             parent[key] = copy.deepcopy(dice.choice(VALUES))
@@ -147,7 +190,8 @@ def spoilt_manifest(dice: random.Random, manifest: Any) -> Any:
 
 
 def spoilt_tables(dice: random.Random, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """One table with rows lost, doubled or in another order, a column lost, of another type, or with odd numbers in it."""
+    """One table with rows lost, doubled or in another order, a column lost, of another type, or
+    with odd numbers in it."""
     name = dice.choice(sorted(tables))
     frame = tables[name]
     column = dice.choice(frame.columns)
@@ -161,17 +205,22 @@ def spoilt_tables(dice: random.Random, tables: dict[str, pl.DataFrame]) -> dict[
     elif kind == 3:
         frame = frame.drop(column)
     elif kind == 4:
-        frame = frame.with_columns(pl.col(column).cast(dice.choice([pl.String, pl.Float64, pl.Int32]), strict=False))
+        frame = frame.with_columns(
+            pl.col(column).cast(dice.choice([pl.String, pl.Float64, pl.Int32]), strict=False)
+        )
     elif frame.height and frame.schema[column].is_numeric():
         odd = dice.choice([0, 1, 255, 1 << 31, 1 << 52, -5, float("nan"), float("inf"), 1e300])
         place = pl.int_range(pl.len()) == dice.randrange(frame.height)
         value = pl.lit(odd).cast(frame.schema[column], strict=False)
-        frame = frame.with_columns(pl.when(place).then(value).otherwise(pl.col(column)).alias(column))
+        frame = frame.with_columns(
+            pl.when(place).then(value).otherwise(pl.col(column)).alias(column)
+        )
     return {**tables, name: frame}
 
 
 def use(release: Release, page: Path) -> None:
-    """Everything that an analyst may do. An `AttributeError` that names the class is a kind without that ability."""
+    """Everything that an analyst may do. An `AttributeError` that names the class is a kind without
+    that ability."""
     release.summary()
     release._repr_html_()
     for ability in (*ABILITIES, lambda given: given.report(page)):
@@ -206,7 +255,9 @@ def run(original: Release, folder: Path, rounds: int, seed: int = 7) -> int:
 
 
 @pytest.mark.parametrize("kind", sorted(RELEASES))
-def test_altered_releases_of_every_kind(originals: dict[str, Release], tmp_path: Path, kind: str) -> None:
+def test_altered_releases_of_every_kind(
+    originals: dict[str, Release], tmp_path: Path, kind: str
+) -> None:
     use(originals[kind], tmp_path / "page.html")
     opened = run(originals[kind], tmp_path, rounds=90)
     assert 0 < opened < 90
@@ -222,12 +273,16 @@ def test_altered_releases_of_every_kind(originals: dict[str, Release], tmp_path:
         ("joined-histograms", "columns", "count"),
     ],
 )
-def test_the_lowest_whole_number_is_no_count(originals: dict[str, Release], kind: str, table: str, column: str) -> None:
+def test_the_lowest_whole_number_is_no_count(
+    originals: dict[str, Release], kind: str, table: str, column: str
+) -> None:
     """It is its own absolute value, so that a limit on absolute values lets it pass."""
     tables, odd = originals[kind].tables, [-(1 << 63)]
     numbers = pl.Series(column, odd + tables[table][column].to_list()[1:], dtype=pl.Int64)
     with pytest.raises(BundleError, match="not believable"):
-        make_release(originals[kind].manifest, {**tables, table: tables[table].with_columns(numbers)})
+        make_release(
+            originals[kind].manifest, {**tables, table: tables[table].with_columns(numbers)}
+        )
 
 
 def test_altered_solutions_of_every_problem(solutions: dict[str, Release], tmp_path: Path) -> None:
@@ -238,7 +293,8 @@ def test_altered_solutions_of_every_problem(solutions: dict[str, Release], tmp_p
 
 @pytest.mark.parametrize("problem", ["k-median", "public-projects"])
 def test_a_solution_without_sites_is_refused(solutions: dict[str, Release], problem: str) -> None:
-    """Found by a long run: there is no nearest of no sites, which `cost_of` came to only when it was asked."""
+    """Found by a long run: there is no nearest of no sites, which `cost_of` came to only when it
+    was asked."""
     release = solutions[problem]
     manifest = {**release.manifest, "facts": {**release.manifest["facts"], "k": 0}}
     with pytest.raises(BundleError, match="'k' must be a whole number from 1"):
@@ -254,5 +310,7 @@ def test_many_more_altered_solutions(solutions: dict[str, Release], tmp_path: Pa
 @pytest.mark.nightly
 @pytest.mark.parametrize("part", range(3))
 @pytest.mark.parametrize("kind", sorted(RELEASES))
-def test_many_more_altered_releases_of_every_kind(originals: dict[str, Release], tmp_path: Path, kind: str, part: int) -> None:
+def test_many_more_altered_releases_of_every_kind(
+    originals: dict[str, Release], tmp_path: Path, kind: str, part: int
+) -> None:
     run(originals[kind], tmp_path, rounds=1000, seed=8 + 10 * part)

@@ -1,6 +1,8 @@
-"""2,000 odd requests a run: random settings of every method, random schemas and costs, without any data.
+"""2,000 odd requests a run: random settings of every method, random schemas and costs, without any
+data.
 
-Each is a plan that costs at most what was asked and survives JSON, or is refused with a clear error of this library.
+Each is a plan that costs at most what was asked and survives JSON, or is refused with a clear error
+of this library.
 """
 
 from __future__ import annotations
@@ -45,14 +47,93 @@ ONLINE: tuple[Any, ...] = (MedianMechanism, OnlineMultiplicativeWeights)
 EVERY: tuple[Any, ...] = (*(method_named(name) for name in methods("release")), *ONLINE, *SOLVERS)
 NAMES = ["a", "b", "c", "who", "nobody"]
 ODD: list[Any] = [
-    *(None, True, False, 0, -1, 1, 2, 7, 1 << 31, 1 << 63, 1 << 70, 10**30, -0.0, 0.5, 1.5, 1e308, -1e308, 5e-324),
-    *(float("nan"), float("inf"), Decimal("0.5"), Decimal("NaN"), Fraction(1, 3), Fraction(-1, 3), Fraction(10**40)),
-    *("", "x", "1", "1/2", "1/0", "-3", "1e400", "1e-400", "\x00", "é", "a" * 500, b"x", np.int64(3), np.float64(0.5), 1j),
-    *([], {}, (), [[]], [1, 2], ["a", "a"], ["a", 1], [None], {"a": 1}, {1: "a"}, {"a", "b"}, object(), len, range(3)),
+    *(
+        None,
+        True,
+        False,
+        0,
+        -1,
+        1,
+        2,
+        7,
+        1 << 31,
+        1 << 63,
+        1 << 70,
+        10**30,
+        -0.0,
+        0.5,
+        1.5,
+        1e308,
+        -1e308,
+        5e-324,
+    ),
+    *(
+        float("nan"),
+        float("inf"),
+        Decimal("0.5"),
+        Decimal("NaN"),
+        Fraction(1, 3),
+        Fraction(-1, 3),
+        Fraction(10**40),
+    ),
+    *(
+        "",
+        "x",
+        "1",
+        "1/2",
+        "1/0",
+        "-3",
+        "1e400",
+        "1e-400",
+        "\x00",
+        "é",
+        "a" * 500,
+        b"x",
+        np.int64(3),
+        np.float64(0.5),
+        1j,
+    ),
+    *(
+        [],
+        {},
+        (),
+        [[]],
+        [1, 2],
+        ["a", "a"],
+        ["a", 1],
+        [None],
+        {"a": 1},
+        {1: "a"},
+        {"a", "b"},
+        object(),
+        len,
+        range(3),
+    ),
 ]
-AMOUNTS: list[Any] = ["1/2", "1/10", 0.25, 0.01, Fraction(1, 20), 1, 2, "1/1000", "0.9", 3.0, Decimal("0.1")]
+AMOUNTS: list[Any] = [
+    "1/2",
+    "1/10",
+    0.25,
+    0.01,
+    Fraction(1, 20),
+    1,
+    2,
+    "1/1000",
+    "0.9",
+    3.0,
+    Decimal("0.1"),
+]
 WHOLE: list[Any] = [1, 2, 3, 4, 8, 16, 100, 1000]
-QUERIES = ["marginals:1", "marginals:2", "ranges", "prefixes", "marginals:9", "halfspaces", "marginals:x", "marginals"]
+QUERIES = [
+    "marginals:1",
+    "marginals:2",
+    "ranges",
+    "prefixes",
+    "marginals:9",
+    "halfspaces",
+    "marginals:x",
+    "marginals",
+]
 FRAME = pl.DataFrame({"a": [True, False, True], "b": [1, 2, 3], "c": [0.5, 1.0, 2.0]})
 METRIC = Metric.matrix(np.abs(np.subtract.outer(np.arange(5), np.arange(5))))
 
@@ -68,15 +149,23 @@ def random_schema(dice: random.Random) -> Schema:
         elif kind == "boolean":
             facts["levels"] = ("false", "true")
         elif kind == "date":
-            facts.update(lower=dt.date(1900, 1, 1), upper=dt.date(dice.choice([1900, 2020]), 12, 31))
+            facts.update(
+                lower=dt.date(1900, 1, 1), upper=dt.date(dice.choice([1900, 2020]), 12, 31)
+            )
         elif kind == "integer":
             facts.update(lower=-dice.choice([0, 5, 2**40]), upper=dice.choice([0, 9, 2**31]))
         else:
             facts.update(lower=-dice.choice([0.0, 1e-9, 1e300]), upper=dice.choice([1.0, 1e300]))
         if kind in ("date", "integer", "real") and dice.random() < 0.5:
             facts["bins"] = dice.choice([1, 2, 5, 1000])
-        columns[name] = Column(name=name, kind=kind, outside=dice.choice(["other", "drop"]), **facts)
-    unit = PrivacyUnit(column="who", max_rows=dice.choice([1, 2, 50])) if dice.random() < 0.25 else PrivacyUnit()
+        columns[name] = Column(
+            name=name, kind=kind, outside=dice.choice(["other", "drop"]), **facts
+        )
+    unit = (
+        PrivacyUnit(column="who", max_rows=dice.choice([1, 2, 50]))
+        if dice.random() < 0.25
+        else PrivacyUnit()
+    )
     size = dice.choice([None, 1, 2, 10, 1000, 10**6, 10**12])
     neighbours: Any = dice.choice(["replace-one", "add-remove-one"])
     return Schema(
@@ -94,8 +183,12 @@ def friendly_schema(dice: random.Random, *, baskets: bool) -> Schema:
     """Public facts with which most methods can work."""
     columns = {
         "a": Column(name="a", kind="boolean", levels=("false", "true"), outside="drop"),
-        "b": Column(name="b", kind="integer", lower=0, upper=9, bins=dice.choice([2, 5]), outside="drop"),
-        "c": Column(name="c", kind="real", lower=0.0, upper=2.0, bins=dice.choice([2, 4]), outside="drop"),
+        "b": Column(
+            name="b", kind="integer", lower=0, upper=9, bins=dice.choice([2, 5]), outside="drop"
+        ),
+        "c": Column(
+            name="c", kind="real", lower=0.0, upper=2.0, bins=dice.choice([2, 4]), outside="drop"
+        ),
     }
     size = dice.choice([10, 1000, 100_000])
     added = dice.random() < 0.5
@@ -111,11 +204,17 @@ def friendly_schema(dice: random.Random, *, baskets: bool) -> Schema:
 
 
 def random_cost(dice: random.Random) -> Cost:
-    amount = dice.choice(["1", "1/2", "3", "1", "2", "1/1000", "50", "1e-9", "1e9", "1e-200", "1e200"])
+    amount = dice.choice(
+        ["1", "1/2", "3", "1", "2", "1/1000", "50", "1e-9", "1e9", "1e-200", "1e200"]
+    )
     kind = dice.randrange(5)
     if kind < 3:
         return Cost.pure(amount)
-    return Cost.zcdp(amount) if kind == 3 else Cost.approximate(amount, dice.choice(["1e-6", "1/2", "1e-30", "1e-300"]))
+    return (
+        Cost.zcdp(amount)
+        if kind == 3
+        else Cost.approximate(amount, dice.choice(["1e-6", "1/2", "1e-30", "1e-300"]))
+    )
 
 
 def right(dice: random.Random, name: str, hint: Any) -> Any:
@@ -126,7 +225,13 @@ def right(dice: random.Random, name: str, hint: Any) -> Any:
     if name == "queries":
         return dice.choice(QUERIES)
     if name in ("public", "public_data", "alternatives"):
-        return [FRAME] if name == "alternatives" and dice.random() < 0.5 else () if name == "alternatives" else FRAME
+        return (
+            [FRAME]
+            if name == "alternatives" and dice.random() < 0.5
+            else ()
+            if name == "alternatives"
+            else FRAME
+        )
     if choice is type(None):
         return None
     if origin is Literal:
@@ -152,7 +257,9 @@ def right(dice: random.Random, name: str, hint: Any) -> Any:
                 return dice.sample(["a", "b", "c"], dice.randint(1, 3))
             return dice.sample([*NAMES, "a*b", "a:b"], dice.randint(0, 4))
         if inner is int or Fraction in get_args(inner):
-            return [dice.choice(WHOLE if inner is int else AMOUNTS) for _ in range(dice.randint(0, 4))]
+            return [
+                dice.choice(WHOLE if inner is int else AMOUNTS) for _ in range(dice.randint(0, 4))
+            ]
         return dice.sample(["p", "q", "r", "s"], dice.randint(1, 4))
     return dice.choice(ODD)
 
@@ -162,10 +269,14 @@ def random_settings(dice: random.Random, method: Any) -> dict[str, Any]:
     given: dict[str, Any] = {}
     wrong, often = dice.random() < 0.4, dice.choice([0.1, 0.35])
     for field in dataclasses.fields(method):
-        needed = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        needed = (
+            field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        )
         if needed or dice.random() < often:
             odd = wrong and dice.random() < 0.4
-            given[field.name] = dice.choice(ODD) if odd else right(dice, field.name, hints[field.name])
+            given[field.name] = (
+                dice.choice(ODD) if odd else right(dice, field.name, hints[field.name])
+            )
     return given
 
 
@@ -186,9 +297,13 @@ def attempt(method: Any, settings: dict[str, Any], schema: Schema, cost: Cost) -
 def check(plan: Plan, method: Any, cost: Cost) -> None:
     assert plan.method == method.method
     for amount in ("epsilon", "delta", "rho"):
-        assert getattr(plan.cost, amount) <= getattr(cost, amount), "a plan never costs more than was asked for"
+        assert getattr(plan.cost, amount) <= getattr(cost, amount), (
+            "a plan never costs more than was asked for"
+        )
     written = json.dumps(plan.to_json(), allow_nan=False)
-    assert json.dumps(json.loads(written)) == written, "what a manifest would quote is what was planned"
+    assert json.dumps(json.loads(written)) == written, (
+        "what a manifest would quote is what was planned"
+    )
     assert plan.text()
 
 
@@ -213,12 +328,18 @@ def request(dice: random.Random, method: Any) -> tuple[dict[str, Any], Schema, C
         return settings, random_schema(dice), cost
     if method in SOLVERS:
         return settings, Schema(name="fuzz", neighbours="add-remove-one"), cost
-    return settings, friendly_schema(dice, baskets=method.method in ("set-partition", "basic-itemsets")), cost
+    return (
+        settings,
+        friendly_schema(dice, baskets=method.method in ("set-partition", "basic-itemsets")),
+        cost,
+    )
 
 
 def test_odd_requests_are_planned_or_refused() -> None:
     made = run(seed=50, rounds=CASES)
-    assert all(made.values()), f"some methods were never planned, so little of them was looked at: {made}"
+    assert all(made.values()), (
+        f"some methods were never planned, so little of them was looked at: {made}"
+    )
 
 
 @pytest.mark.nightly

@@ -1,4 +1,5 @@
-"""2,000 odd predicates and SQL texts a run, 200,000 nightly: each is answered or refused with a clear `QueryError`."""
+"""2,000 odd predicates and SQL texts a run, 200,000 nightly: each is answered or refused with a
+clear `QueryError`."""
 
 from __future__ import annotations
 
@@ -13,8 +14,37 @@ from dpublish.releases.histogram.release import HistogramRelease
 from releases.simulated import people_release, varied_release
 
 WORDS = [
-    *("age", "sex", '"education-num"', "income", "agee", "release", "weight", "row_weight", "day", "price", "size", "code"),
-    *("and", "or", "not", "in", "between", "is", "null", "like", "true", "false", "case", "when", "then", "else", "end"),
+    *(
+        "age",
+        "sex",
+        '"education-num"',
+        "income",
+        "agee",
+        "release",
+        "weight",
+        "row_weight",
+        "day",
+        "price",
+        "size",
+        "code",
+    ),
+    *(
+        "and",
+        "or",
+        "not",
+        "in",
+        "between",
+        "is",
+        "null",
+        "like",
+        "true",
+        "false",
+        "case",
+        "when",
+        "then",
+        "else",
+        "end",
+    ),
     *(
         "=",
         "!=",
@@ -57,9 +87,42 @@ WORDS = [
         "'\x00'",
         "'ü🙂'",
     ),
-    *("select", "count(*)", "sum(age)", "avg(price)", "from release", "where", "group by", "having", "order by", "limit 3"),
-    *("distinct", "with t as (select * from release)", "union", "over ()", "join release b on true", "date '2020-01-05'"),
-    *("read_csv('/etc/passwd')", "exists", "any", "all", "[1]", "{", "}", "$1", "?", "@", "\\", "\n", "\t", "\u202e"),
+    *(
+        "select",
+        "count(*)",
+        "sum(age)",
+        "avg(price)",
+        "from release",
+        "where",
+        "group by",
+        "having",
+        "order by",
+        "limit 3",
+    ),
+    *(
+        "distinct",
+        "with t as (select * from release)",
+        "union",
+        "over ()",
+        "join release b on true",
+        "date '2020-01-05'",
+    ),
+    *(
+        "read_csv('/etc/passwd')",
+        "exists",
+        "any",
+        "all",
+        "[1]",
+        "{",
+        "}",
+        "$1",
+        "?",
+        "@",
+        "\\",
+        "\n",
+        "\t",
+        "\u202e",
+    ),
 ]
 PREDICATES = [
     "age >= 40 and income",
@@ -69,7 +132,8 @@ PREDICATES = [
 ]
 QUERIES = [
     "select income, count(*) from release group by income order by count(*) desc",
-    "select sex, avg(age) as m from release where age > 30 group by sex having count(*) > 10 order by m limit 2",
+    "select sex, avg(age) as m from release where age > 30 group by sex having count(*) > 10 "
+    "order by m limit 2",
     "with t as (select age from release where sex = 'Male') select count(*) from t",
 ]
 
@@ -83,7 +147,11 @@ def mutate(dice: random.Random, text: str) -> str:
         elif change < 0.6:
             text = text[:at] + dice.choice(WORDS) + text[at:]
         elif change < 0.8:
-            text = text[:at] + chr(dice.choice([0, 10, 39, 34, 92, 233, 0x202E, 0x1F600, dice.randint(32, 126)])) + text[at:]
+            text = (
+                text[:at]
+                + chr(dice.choice([0, 10, 39, 34, 92, 233, 0x202E, 0x1F600, dice.randint(32, 126)]))
+                + text[at:]
+            )
         else:
             text = text[:at] + text[at:end] * dice.randint(1, 3) + text[end:]
     return text
@@ -106,7 +174,8 @@ SWAPS = {
 
 
 def swap(dice: random.Random, text: str) -> str:
-    """Replace a word or two by another that could stand there, so that many texts get past the parser."""
+    """Replace a word or two by another that could stand there, so that many texts get past the
+    parser."""
     words = text.split(" ")
     for _ in range(dice.randint(1, 3)):
         at = dice.randrange(len(words))
@@ -150,7 +219,9 @@ def test_predicates(releases: list[HistogramRelease]) -> None:
             continue
         answered += 1
         assert isinstance(got, Estimate)
-        assert all(math.isfinite(number) for number in (got.value, got.standard_error, got.low, got.high))
+        assert all(
+            math.isfinite(number) for number in (got.value, got.standard_error, got.low, got.high)
+        )
         assert 0 <= got.low <= got.value <= got.high
     assert answered > 100  # the texts must reach the engine, not only the parser
 

@@ -1,4 +1,5 @@
-"""Releases, ledgers, sessions and wallets that were made earlier still open, answer as they did, and cannot be overspent."""
+"""Releases, ledgers, sessions and wallets that were made earlier still open, answer as they did,
+and cannot be overspent."""
 
 from __future__ import annotations
 
@@ -16,13 +17,24 @@ import dpublish as dp
 
 HERE = Path(__file__).parent
 FOLDERS = sorted(path.parent for path in HERE.glob("*/expected.json"))
-EXPECTED = {folder.name: json.loads((folder / "expected.json").read_text(encoding="utf-8")) for folder in FOLDERS}
-QUESTIONS = [(folder, place) for folder, held in EXPECTED.items() for place in range(len(held["releases"]))]
-LEDGERS = [(folder, place) for folder, held in EXPECTED.items() for place in range(len(held["ledgers"]))]
+EXPECTED = {
+    folder.name: json.loads((folder / "expected.json").read_text(encoding="utf-8"))
+    for folder in FOLDERS
+}
+QUESTIONS = [
+    (folder, place) for folder, held in EXPECTED.items() for place in range(len(held["releases"]))
+]
+LEDGERS = [
+    (folder, place) for folder, held in EXPECTED.items() for place in range(len(held["ledgers"]))
+]
 
 
 def test_there_are_golden_files_of_every_kind() -> None:
-    documented = re.findall(r"^## Kind `([a-z-]+)`", (HERE.parents[1] / "docs" / "bundle-format.md").read_text(), re.MULTILINE)
+    documented = re.findall(
+        r"^## Kind `([a-z-]+)`",
+        (HERE.parents[1] / "docs" / "bundle-format.md").read_text(),
+        re.MULTILINE,
+    )
     kinds = {dp.open_release(file).kind for file in HERE.glob("*/releases/*.dpr")}
     assert kinds == set(documented)
 
@@ -70,7 +82,9 @@ def test_a_ledger_has_its_history_and_goes_on(folder: Path, place: int) -> None:
         assert paid.fresh
         after = ledger.verify()
         assert after.debits == before.debits + 1
-        assert _amount(after.spent) - _amount(before.spent) == _amount(paid.charged) >= _amount(small)
+        assert (
+            _amount(after.spent) - _amount(before.spent) == _amount(paid.charged) >= _amount(small)
+        )
         assert _amount(after.spent) + _amount(after.remaining) == _amount(after.cap)
 
 
@@ -114,7 +128,9 @@ def test_a_session_goes_on_where_it_stopped(folder: Path) -> None:
         if not known["query"].startswith("("):
             assert session.ask(known["query"], key=known["key"]).to_json() == known
     answers = [session.ask(query) for query in held["next"]]
-    assert dp.OnlineSession(folder / "session").status().asked == held["status"]["asked"] + len(answers)
+    assert dp.OnlineSession(folder / "session").status().asked == held["status"]["asked"] + len(
+        answers
+    )
     session.close()
     with pytest.raises(dp.BudgetExceeded):
         session.ask(held["next"][0])
@@ -138,13 +154,21 @@ def original(folder: Path) -> str:
 
 
 def difference(said: Any, expected: Any, where: str = "") -> str | None:
-    """Where two documents first differ; numbers may differ in the last digits, which are the machine's."""
+    """Where two documents first differ; numbers may differ in the last digits, which are the
+    machine's."""
     if isinstance(said, dict) and isinstance(expected, dict) and said.keys() == expected.keys():
         found = (difference(said[key], expected[key], f"{where}.{key}") for key in expected)
     elif isinstance(said, list) and isinstance(expected, list) and len(said) == len(expected):
-        found = (difference(one, other, f"{where}[{n}]") for n, (one, other) in enumerate(zip(said, expected, strict=True)))
+        found = (
+            difference(one, other, f"{where}[{n}]")
+            for n, (one, other) in enumerate(zip(said, expected, strict=True))
+        )
     elif isinstance(said, float) and isinstance(expected, float):
-        return None if said == pytest.approx(expected, rel=1e-6, abs=1e-9) else f"{where}: {said} instead of {expected}"
+        return (
+            None
+            if said == pytest.approx(expected, rel=1e-6, abs=1e-9)
+            else f"{where}: {said} instead of {expected}"
+        )
     else:
         return None if said == expected else f"{where}: {said!r} instead of {expected!r}"
     return next((text for text in found if text is not None), None)

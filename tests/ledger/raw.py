@@ -7,7 +7,12 @@ from typing import Any
 from sqlalchemy import create_engine, text
 
 TRIGGERS = {
-    "sqlite": ["dpublish_entries_update", "dpublish_entries_delete", "dpublish_ledgers_update", "dpublish_ledgers_delete"],
+    "sqlite": [
+        "dpublish_entries_update",
+        "dpublish_entries_delete",
+        "dpublish_ledgers_update",
+        "dpublish_ledgers_delete",
+    ],
     "postgresql": ["dpublish_entries", "dpublish_ledgers"],
 }
 

@@ -54,7 +54,9 @@ def put_back(folder: Path) -> None:
             shutil.copy(folder / f"{name}.old", folder / name)
 
 
-def test_an_old_sqlite_copy_is_refused_and_the_newest_is_taken(folder: Path, ledger: Ledger) -> None:
+def test_an_old_sqlite_copy_is_refused_and_the_newest_is_taken(
+    folder: Path, ledger: Ledger
+) -> None:
     ledger.debit("a", TENTH, {})
     ledger.close()
     copy_away(folder)
@@ -108,7 +110,8 @@ def test_two_copies_cannot_take_turns(folder: Path, ledger: Ledger) -> None:
 
 
 def test_copies_that_diverged_before_the_anchor_saw_it(folder: Path, ledger: Ledger) -> None:
-    """Both copies commit entry 2 unseen; whichever anchors first wins, and the other never returns a receipt."""
+    """Both copies commit entry 2 unseen; whichever anchors first wins, and the other never returns
+    a receipt."""
     ledger.debit("a", TENTH, {})
     ledger.close()
     shutil.copy(folder / "a.ledger", folder / "b.ledger")
@@ -122,8 +125,13 @@ def test_copies_that_diverged_before_the_anchor_saw_it(folder: Path, ledger: Led
             first.debit(key, TENTH, {})
 
 
-@pytest.mark.parametrize("point", ["debit.locked", "debit.inserted", "debit.committed", "anchor.written", "anchor.renamed"])
-def test_a_stop_anywhere_does_not_lock_out_an_honest_ledger(folder: Path, ledger: Ledger, point: str) -> None:
+@pytest.mark.parametrize(
+    "point",
+    ["debit.locked", "debit.inserted", "debit.committed", "anchor.written", "anchor.renamed"],
+)
+def test_a_stop_anywhere_does_not_lock_out_an_honest_ledger(
+    folder: Path, ledger: Ledger, point: str
+) -> None:
     ledger.debit("a", TENTH, {})
     with crashpoints.armed(stop_at(point)), pytest.raises(Stopped):
         ledger.debit("b", TENTH, {})
@@ -134,7 +142,8 @@ def test_a_stop_anywhere_does_not_lock_out_an_honest_ledger(folder: Path, ledger
 
 
 def test_an_old_copy_may_only_forget_what_nobody_saw(folder: Path, ledger: Ledger) -> None:
-    """A copy that lacks a debit whose receipt was never returned is accepted: nothing was shown for it."""
+    """A copy that lacks a debit whose receipt was never returned is accepted: nothing was shown for
+    it."""
     ledger.debit("a", TENTH, {})
     ledger.close()
     copy_away(folder)
@@ -171,7 +180,9 @@ def test_recovery_writes_off_what_was_seen(folder: Path, ledger: Ledger) -> None
     with open_ledger(folder / "a.ledger") as recovered:
         assert [entry.kind for entry in recovered.history()] == ["open", "debit", "write-off"]
         recovered.debit("e", TENTH, {})
-    assert recover_ledger(folder / "a.ledger").spent == TENTH.scaled(5), "an honest ledger is left as it is"
+    assert recover_ledger(folder / "a.ledger").spent == TENTH.scaled(5), (
+        "an honest ledger is left as it is"
+    )
 
 
 def test_a_deleted_ledger_does_not_come_back_full(folder: Path, ledger: Ledger) -> None:
@@ -199,7 +210,15 @@ def test_a_new_machine_adopts_after_full_verification(folder: Path, ledger: Ledg
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[]", "{}", '{"seq": 1}', "not json", '{"ledger": "x", "seq": 0, "hash": "", "spent": [0]}']
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"seq": 1}',
+        "not json",
+        '{"ledger": "x", "seq": 0, "hash": "", "spent": [0]}',
+    ],
 )
 def test_an_unreadable_anchor_refuses(folder: Path, ledger: Ledger, content: str) -> None:
     anchor_of(ledger).path.write_text(content)
@@ -216,7 +235,9 @@ def test_an_unusable_state_folder_refuses(folder: Path, monkeypatch: pytest.Monk
         open_ledger(folder / "a.ledger", budget=Budget(epsilon=1), create=True)
 
 
-def test_an_account_without_a_home_folder_is_told_what_to_set(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_account_without_a_home_folder_is_told_what_to_set(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def unknown(number: int) -> None:
         raise KeyError(number)
 
@@ -257,13 +278,16 @@ def test_a_held_lock_ends_in_words(folder: Path) -> None:
 def test_nothing_in_the_package_arms_a_crash_point() -> None:
     source = Path(crashpoints.__file__).parent.parent
     users = [
-        path.name for path in source.rglob("*.py") if "armed(" in path.read_text() or "crashpoints._hook" in path.read_text()
+        path.name
+        for path in source.rglob("*.py")
+        if "armed(" in path.read_text() or "crashpoints._hook" in path.read_text()
     ]
     assert users == ["crashpoints.py"]
 
 
 def test_many_may_remember_one_place_at_once(tmp_path: Path) -> None:
-    """Writers share one temporary name, so without a lock one would rename the file of another away."""
+    """Writers share one temporary name, so without a lock one would rename the file of another
+    away."""
     from concurrent.futures import ThreadPoolExecutor
 
     from dpublish.ledger.state import Place
@@ -276,8 +300,12 @@ def test_many_may_remember_one_place_at_once(tmp_path: Path) -> None:
     assert not places[0].knows("other")
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", "not json", '{"ledger": 1, "location": "", "name": ""}'])
-def test_a_place_that_cannot_be_read_names_every_ledger(folder: Path, ledger: Ledger, content: str) -> None:
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", "not json", '{"ledger": 1, "location": "", "name": ""}']
+)
+def test_a_place_that_cannot_be_read_names_every_ledger(
+    folder: Path, ledger: Ledger, content: str
+) -> None:
     ledger.close()
     copy_away(folder)
     with open_ledger(folder / "a.ledger") as used:
@@ -294,7 +322,9 @@ def test_a_place_that_cannot_be_read_names_every_ledger(folder: Path, ledger: Le
     assert not anchor_of(ledger).path.exists()
 
 
-def test_a_ledger_that_follows_another_at_its_place_is_remembered_too(folder: Path, ledger: Ledger) -> None:
+def test_a_ledger_that_follows_another_at_its_place_is_remembered_too(
+    folder: Path, ledger: Ledger
+) -> None:
     ledger.close()
     path = folder / "a.ledger"
     with open_ledger(folder / "b.ledger", budget=Budget(epsilon=1), create=True) as other:

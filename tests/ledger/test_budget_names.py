@@ -41,7 +41,8 @@ def old_ledger(url: str, name: str, budget: Budget) -> None:
     execute(
         url,
         f"INSERT INTO dpublish_ledgers VALUES ('{ledger_id}', '{name}', {caps}, 0, 0, 0, 0)",
-        f"INSERT INTO dpublish_entries VALUES ('{ledger_id}', 0, 'open', 'open', 0, 0, 0, '{text}', "
+        f"INSERT INTO dpublish_entries VALUES ('{ledger_id}', 0, 'open', 'open', 0, 0, 0, "
+        f"'{text}', "
         f"'{chain.digest(record.text())}')",
         "DELETE FROM dpublish_schema WHERE version > 3",
     )
@@ -65,7 +66,8 @@ def two(url: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "spelling", ["default", "Default", "DEFAULT", " default", "default ", "\uff44efault", "ｄｅｆａｕｌｔ"]
+    "spelling",
+    ["default", "Default", "DEFAULT", " default", "default ", "\uff44efault", "ｄｅｆａｕｌｔ"],
 )
 def test_spellings_of_one_name_are_one_budget(url: str, spelling: str) -> None:
     with open_ledger(url, budget=Budget(epsilon=1), create=True) as ledger:
@@ -121,7 +123,9 @@ def test_merging_adds_up_and_takes_the_smaller_cap(two: str) -> None:
         with pytest.raises(BudgetError):
             ledger.debit("d", TENTH, PEOPLE)
     assert merge_ledgers(two, name="census").spent == Cost.pure(1), "it is not merged twice"
-    spent = execute(two, "SELECT spent_epsilon = cap_epsilon FROM dpublish_ledgers WHERE name LIKE '_ensus%'")
+    spent = execute(
+        two, "SELECT spent_epsilon = cap_epsilon FROM dpublish_ledgers WHERE name LIKE '_ensus%'"
+    )
     assert [bool(row[0]) for row in spent] == [True, True], "the other is used up"
 
 
@@ -172,8 +176,15 @@ def test_making_a_ledger_is_always_said(url: str, caplog: pytest.LogCaptureFixtu
 
 def test_a_curator_says_it_too(folder: Path) -> None:
     schema = dp.Schema.from_toml('[dataset]\nname = "t"\n[columns.a]\nkind = "boolean"\n')
-    made = dp.Curator(folder / "none.csv", schema, ledger=folder / "typo.ledger", budget=Budget(epsilon=1))
+    made = dp.Curator(
+        folder / "none.csv", schema, ledger=folder / "typo.ledger", budget=Budget(epsilon=1)
+    )
     assert "typo.ledger" in made.news[0]
-    assert dp.Curator(folder / "none.csv", schema, ledger=folder / "typo.ledger", budget=Budget(epsilon=1)).news == ()
+    assert (
+        dp.Curator(
+            folder / "none.csv", schema, ledger=folder / "typo.ledger", budget=Budget(epsilon=1)
+        ).news
+        == ()
+    )
     ledger: Ledger = made.ledger
     assert ledger.news == made.news

@@ -73,7 +73,10 @@ def test_a_forgetful_ledger_is_caught(url: str) -> None:
             check_idempotent(ledger)
 
 
-@pytest.mark.parametrize(("cost", "what"), [(Cost.pure("1/3"), WHAT), (HALF, {"method": "other"}), (HALF, {**WHAT, "x": True})])
+@pytest.mark.parametrize(
+    ("cost", "what"),
+    [(Cost.pure("1/3"), WHAT), (HALF, {"method": "other"}), (HALF, {**WHAT, "x": True})],
+)
 def test_a_key_cannot_pay_for_something_else(url: str, cost: Cost, what: Any) -> None:
     with made(url) as ledger:
         ledger.debit("k", HALF, {**WHAT, "x": 1} if "x" in what else WHAT)
@@ -93,7 +96,9 @@ def test_thirds_are_rounded_up_and_the_message_helps(url: str) -> None:
 
 
 def test_currencies(url: str) -> None:
-    with open_ledger(url, budget=Budget(epsilon=5, delta="1e-6"), name="approximate", create=True) as ledger:
+    with open_ledger(
+        url, budget=Budget(epsilon=5, delta="1e-6"), name="approximate", create=True
+    ) as ledger:
         receipt = ledger.debit("g", Cost.zcdp("0.01"), {})
         assert receipt.cost == Cost.zcdp("0.01")
         assert receipt.charged.delta == Fraction(1, 10**8)
@@ -138,7 +143,9 @@ def test_bad_keys(url: str, key: str) -> None:
         ledger.debit(key, HALF, WHAT)
 
 
-@pytest.mark.parametrize("what", [{"a": object()}, {"a": float("nan")}, {1: 2}, {"a": "x" * 200_000}])
+@pytest.mark.parametrize(
+    "what", [{"a": object()}, {"a": float("nan")}, {1: 2}, {"a": "x" * 200_000}]
+)
 def test_what_must_be_recordable(url: str, what: Any) -> None:
     with made(url) as ledger:
         with pytest.raises(PlanError):
@@ -149,14 +156,18 @@ def test_what_must_be_recordable(url: str, what: Any) -> None:
 def test_everything_goes_to_json_and_receipts_come_back(url: str) -> None:
     with made(url) as ledger:
         receipt = ledger.debit("k\u00e9y", HALF, {"nested": {"x": (1, 2.5, None, Fraction(1, 3))}})
-        assert Receipt.from_json(json.loads(json.dumps(receipt.to_json()))).to_json() == receipt.to_json()
+        assert (
+            Receipt.from_json(json.loads(json.dumps(receipt.to_json()))).to_json()
+            == receipt.to_json()
+        )
         json.dumps([entry.to_json() for entry in ledger.history()] + [ledger.status().to_json()])
         assert not ledger.debit("k\u00e9y", HALF, {"nested": {"x": [1, 2.5, None, "1/3"]}}).fresh
     with pytest.raises(PlanError):
         Receipt.from_json({})
 
 
-# -- opening -------------------------------------------------------------------------------------------------------------
+# -- opening
+# ------------------------------------------------------------------------------------------
 
 
 def test_a_missing_ledger_is_not_made_by_accident(url: str) -> None:
@@ -210,7 +221,9 @@ def test_a_closed_ledger_refuses(url: str) -> None:
         ledger.debit("k", HALF, WHAT)
 
 
-def test_a_newer_format_is_refused_and_an_older_one_is_migrated(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_newer_format_is_refused_and_an_older_one_is_migrated(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made(url).close()
     step = ["CREATE TABLE dpublish_later (x INTEGER)"]
     with monkeypatch.context() as patch:
@@ -218,12 +231,15 @@ def test_a_newer_format_is_refused_and_an_older_one_is_migrated(url: str, monkey
         with open_ledger(url) as ledger:
             ledger.debit("k", HALF, WHAT)
         open_ledger(url).close()
-    assert execute(url, "SELECT max(version) FROM dpublish_schema") == [(len(tables.MIGRATIONS) + 1,)]
+    assert execute(url, "SELECT max(version) FROM dpublish_schema") == [
+        (len(tables.MIGRATIONS) + 1,)
+    ]
     with pytest.raises(LedgerUnavailable, match="newer dpublish"):
         open_ledger(url)
 
 
-# -- threads and forks ---------------------------------------------------------------------------------------------------
+# -- threads and forks
+# ------------------------------------------------------------------------------------------
 
 
 def test_threads_share_one_ledger(url: str) -> None:
@@ -250,7 +266,10 @@ def test_threads_share_one_ledger(url: str) -> None:
 def test_one_key_raced_by_threads_is_paid_once(url: str) -> None:
     receipts: list[Receipt] = []
     with made(url) as ledger:
-        threads = [threading.Thread(target=lambda: receipts.append(ledger.debit("k", HALF, WHAT))) for _ in range(6)]
+        threads = [
+            threading.Thread(target=lambda: receipts.append(ledger.debit("k", HALF, WHAT)))
+            for _ in range(6)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -273,7 +292,8 @@ def test_a_forked_child_uses_its_own_connection(url: str) -> None:
         assert ledger.verify().spent == HALF.scaled(3)
 
 
-# -- tampering -----------------------------------------------------------------------------------------------------------
+# -- tampering
+# ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -299,12 +319,18 @@ def test_rows_are_append_only(url: str, statement: str) -> None:
     "statements",
     [
         ["UPDATE dpublish_entries SET charged_epsilon = 1 WHERE seq = 1"],
-        ["UPDATE dpublish_entries SET record = replace(record, '500000000000000', '400000000000000') WHERE seq = 1"],
+        [
+            "UPDATE dpublish_entries SET record = replace(record, '500000000000000', "
+            "'400000000000000') WHERE seq = 1"
+        ],
         ["UPDATE dpublish_entries SET key = 'c' WHERE seq = 1"],
         ["DELETE FROM dpublish_entries WHERE seq = 1"],
         ["DELETE FROM dpublish_entries WHERE seq = 2"],
         ["DELETE FROM dpublish_entries WHERE seq = 0"],
-        ["DELETE FROM dpublish_entries WHERE seq = 2", "UPDATE dpublish_ledgers SET seq = 1, spent_epsilon = 500000000000000"],
+        [
+            "DELETE FROM dpublish_entries WHERE seq = 2",
+            "UPDATE dpublish_ledgers SET seq = 1, spent_epsilon = 500000000000000",
+        ],
         ["UPDATE dpublish_ledgers SET spent_epsilon = 0"],
         ["UPDATE dpublish_ledgers SET cap_epsilon = 9000000000000000"],
     ],
@@ -324,7 +350,10 @@ def test_tampering_is_refused(url: str, statements: list[str]) -> None:
 @pytest.mark.parametrize(
     "statements",
     [
-        ["DELETE FROM dpublish_entries WHERE seq = 2", "UPDATE dpublish_ledgers SET seq = 1, spent_epsilon = 500000000000000"],
+        [
+            "DELETE FROM dpublish_entries WHERE seq = 2",
+            "UPDATE dpublish_ledgers SET seq = 1, spent_epsilon = 500000000000000",
+        ],
         ["DELETE FROM dpublish_entries WHERE seq = 2"],
         ["UPDATE dpublish_ledgers SET spent_epsilon = 0"],
         ["UPDATE dpublish_ledgers SET seq = 1"],
@@ -347,14 +376,23 @@ def test_a_forged_entry_gives_nothing_back(url: str) -> None:
         ledger.debit("b", HALF, WHAT)
         text, digest = execute(url, "SELECT record, hash FROM dpublish_entries WHERE seq = 2")[0]
         forged = chain.canonical(
-            {**json.loads(text), "seq": 3, "key": "z", "previous": digest, "charged": [0] * 3, "spent": [0] * 3}
+            {
+                **json.loads(text),
+                "seq": 3,
+                "key": "z",
+                "previous": digest,
+                "charged": [0] * 3,
+                "spent": [0] * 3,
+            }
         )
         # a colon would name a parameter
         entry = (
             "INSERT INTO dpublish_entries SELECT ledger_id, 3, kind, 'z', 0, 0, 0, "
             f"'{forged}', '{chain.digest(forged)}' FROM dpublish_entries WHERE seq = 2"
         ).replace(":", r"\:")
-        execute(url, entry, "UPDATE dpublish_ledgers SET seq = 3, spent_epsilon = 0", unprotected=True)
+        execute(
+            url, entry, "UPDATE dpublish_ledgers SET seq = 3, spent_epsilon = 0", unprotected=True
+        )
         with pytest.raises(LedgerUnavailable):
             ledger.status()
         with pytest.raises(LedgerUnavailable):

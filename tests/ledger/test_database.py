@@ -30,8 +30,12 @@ def refused(url: str | Path, match: str) -> None:
 
 
 @pytest.mark.parametrize("odd", ["'x'", "x'6161'", "1.5", "'[]'"])
-@pytest.mark.parametrize("column", ["ledgers.name", "ledgers.seq", "ledgers.cap_rho", "ledgers.spent_delta"])
-def test_columns_of_another_type_are_refused_in_words(tmp_path: Path, column: str, odd: str) -> None:
+@pytest.mark.parametrize(
+    "column", ["ledgers.name", "ledgers.seq", "ledgers.cap_rho", "ledgers.spent_delta"]
+)
+def test_columns_of_another_type_are_refused_in_words(
+    tmp_path: Path, column: str, odd: str
+) -> None:
     """SQLite keeps whatever is put into a column of whole numbers."""
     path = tmp_path / "a.ledger"
     open_ledger(path, budget=BUDGET, create=True).close()
@@ -55,7 +59,9 @@ def test_columns_of_another_type_are_refused_in_words(tmp_path: Path, column: st
     ],
     ids=str,
 )
-def test_records_of_another_form_are_refused_in_words(tmp_path: Path, change: dict[str, object]) -> None:
+def test_records_of_another_form_are_refused_in_words(
+    tmp_path: Path, change: dict[str, object]
+) -> None:
     """Their hashes may be right: whoever alters a record can hash it anew."""
     path = tmp_path / "a.ledger"
     open_ledger(path, budget=BUDGET, create=True).close()
@@ -63,8 +69,12 @@ def test_records_of_another_form_are_refused_in_words(tmp_path: Path, change: di
     record = json.loads(execute(url, "SELECT record FROM dpublish_entries")[0][0])
     text = chain.canonical({**record, **change})
     # a colon would name a parameter
-    written, digest = (f"cast(x'{one.encode().hex()}' AS TEXT)" for one in (text, chain.digest(text)))
-    execute(url, f"UPDATE dpublish_entries SET record = {written}, hash = {digest}", unprotected=True)
+    written, digest = (
+        f"cast(x'{one.encode().hex()}' AS TEXT)" for one in (text, chain.digest(text))
+    )
+    execute(
+        url, f"UPDATE dpublish_entries SET record = {written}, hash = {digest}", unprotected=True
+    )
     refused(path, "altered")
 
 
@@ -88,7 +98,12 @@ def test_urls_that_cannot_hold_a_ledger(url: str) -> None:
 
 def test_urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for text in ("a.ledger", "sqlite:///a.ledger", f"sqlite:///{tmp_path}/a.ledger", str(tmp_path / "a.ledger")):
+    for text in (
+        "a.ledger",
+        "sqlite:///a.ledger",
+        f"sqlite:///{tmp_path}/a.ledger",
+        str(tmp_path / "a.ledger"),
+    ):
         assert parse_target(text).path == tmp_path / "a.ledger"
     target = parse_target("postgresql://me:secret@db/d")
     assert target.url is not None
@@ -147,7 +162,10 @@ def test_sqlite_settings_are_durable(folder: Path) -> None:
     open_ledger(folder / "a.ledger", budget=BUDGET, create=True).close()
     database = Database(parse_target(folder / "a.ledger"), patience=1)
     with database.reading() as connection:
-        pragma = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous")}
+        pragma = {
+            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+            for name in ("journal_mode", "synchronous")
+        }
     assert pragma == {"journal_mode": "wal", "synchronous": 2}
 
 
@@ -168,17 +186,23 @@ def test_postgresql_settings_are_durable(folder: Path, postgres: Postgres) -> No
     name = postgres.fresh_database()
     with postgres.admin() as connection:
         connection.execute(f"ALTER DATABASE {name} SET synchronous_commit = off".encode())
-        connection.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'".encode())
+        connection.execute(
+            f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'".encode()
+        )
     database = Database(parse_target(postgres.url(name)), patience=5)
     with database.writing() as connection:
         assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
         assert connection.exec_driver_sql("SHOW transaction_isolation").scalar() == "read committed"
     with database.reading() as connection:
-        assert connection.exec_driver_sql("SHOW transaction_isolation").scalar() == "repeatable read"
+        assert (
+            connection.exec_driver_sql("SHOW transaction_isolation").scalar() == "repeatable read"
+        )
     database.close()
 
 
-def test_a_forgetful_server_is_refused(folder: Path, postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forgetful_server_is_refused(
+    folder: Path, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = psycopg.Cursor.fetchone
 
     def fetchone(cursor: psycopg.Cursor[tuple[object, ...]]) -> tuple[object, ...] | None:

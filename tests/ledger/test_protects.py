@@ -1,4 +1,5 @@
-"""A ledger adds up what is spent on one privacy unit under one neighbour relation, and refuses any other."""
+"""A ledger adds up what is spent on one privacy unit under one neighbour relation, and refuses any
+other."""
 
 from __future__ import annotations
 
@@ -19,12 +20,16 @@ from dpublish.privacy.cost import Budget, Cost
 HALF = Cost.pure("1/2")
 
 
-def said(column: str | None, neighbours: str = "add-remove-one", rows: int = 1, **more: Any) -> dict[str, Any]:
+def said(
+    column: str | None, neighbours: str = "add-remove-one", rows: int = 1, **more: Any
+) -> dict[str, Any]:
     unit = PrivacyUnit(column=column, max_rows=rows)
     return {"neighbours": neighbours, "unit": unit.describe(), "unit_column": column, **more}
 
 
-def in_words(column: str | None, neighbours: str = "add-remove-one", rows: int = 1) -> dict[str, Any]:
+def in_words(
+    column: str | None, neighbours: str = "add-remove-one", rows: int = 1
+) -> dict[str, Any]:
     """A request as it was written before the column was named in it."""
     request = said(column, neighbours, rows)
     del request["unit_column"]
@@ -61,13 +66,24 @@ def test_the_first_debit_pins_unit_and_relation(url: str, first: dict[str, Any])
         status = ledger.verify()
         assert status.spent == HALF.scaled(3)
         assert status.protects == Protects(neighbours="add-remove-one", column="who")
-        assert [entry.kind for entry in ledger.history()] == ["open", "debit", "debit", "debit", "seal"]
+        assert [entry.kind for entry in ledger.history()] == [
+            "open",
+            "debit",
+            "debit",
+            "debit",
+            "seal",
+        ]
     with open_ledger(url) as again, pytest.raises(BudgetError, match="of its own"):
         again.debit("other", HALF, said(None))
 
 
 def test_requests_that_do_not_say_pin_nothing_and_are_not_checked(url: str) -> None:
-    silent: list[dict[str, Any]] = [{}, {"unit": "one row"}, {"neighbours": "replace-one"}, {"neighbours": "x", "unit": 3}]
+    silent: list[dict[str, Any]] = [
+        {},
+        {"unit": "one row"},
+        {"neighbours": "replace-one"},
+        {"neighbours": "x", "unit": 3},
+    ]
     with made(url, epsilon=9) as ledger:
         for number, what in enumerate(silent):
             ledger.debit(f"before {number}", HALF, what)
@@ -129,7 +145,14 @@ def test_a_paid_key_with_another_unit_is_refused_as_another_request(url: str) ->
         with pytest.raises(BudgetError, match="already paid for something else"):
             ledger.debit("a", HALF, said(None))
         with pytest.raises(BudgetError, match="already paid for something else"):
-            ledger.debit("a", HALF, said("who", unit="all rows that share one value of 'who' (at most 2 of them are used)"))
+            ledger.debit(
+                "a",
+                HALF,
+                said(
+                    "who",
+                    unit="all rows that share one value of 'who' (at most 2 of them are used)",
+                ),
+            )
 
 
 def test_status_as_json(url: str) -> None:
@@ -137,10 +160,16 @@ def test_status_as_json(url: str) -> None:
         assert ledger.status().to_json()["protects"] is None
         ledger.debit("a", HALF, said("who"))
         shown = json.loads(json.dumps(ledger.status().to_json()))["protects"]
-    assert shown == {"neighbours": "add-remove-one", "column": "who", "unit": "all rows that share one value of 'who'"}
+    assert shown == {
+        "neighbours": "add-remove-one",
+        "column": "who",
+        "unit": "all rows that share one value of 'who'",
+    }
 
 
-def test_a_pin_that_changes_along_the_chain_is_noticed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pin_that_changes_along_the_chain_is_noticed(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ledger = made(url)
     ledger.debit("a", HALF, said("who"))
     with monkeypatch.context() as patch:
@@ -151,7 +180,8 @@ def test_a_pin_that_changes_along_the_chain_is_noticed(url: str, monkeypatch: py
     ledger.close()
 
 
-# -- what was written before format 2 ------------------------------------------------------------------------------------
+# -- what was written before format 2
+# ------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -164,7 +194,9 @@ def old(url: str, monkeypatch: pytest.MonkeyPatch) -> str:
         fields = {name: getattr(record, name) for name in record.__dataclass_fields__}
         plain = chain.Record(**{**fields, "detail": detail})
         write(connection, plain)
-        object.__setattr__(record, "detail", detail)  # the anchor is to see the entry as it was stored
+        object.__setattr__(
+            record, "detail", detail
+        )  # the anchor is to see the entry as it was stored
 
     write = sql.insert_record
     with monkeypatch.context() as patch:
@@ -184,7 +216,9 @@ def test_a_ledger_of_format_1_is_pinned_by_what_it_paid_for(old: str) -> None:
         assert ledger.status().protects == Protects(neighbours="add-remove-one", column="who")
         with pytest.raises(BudgetError, match="of its own"):
             ledger.debit("b", HALF, said(None))
-        assert not ledger.debit("a", HALF, said("who", rows=10)).fresh, "the same request, now with its column named"
+        assert not ledger.debit("a", HALF, said("who", rows=10)).fresh, (
+            "the same request, now with its column named"
+        )
         with pytest.raises(BudgetError, match="something else"):
             ledger.debit("a", HALF, said("who", rows=9))
         ledger.debit("c", HALF, {})
@@ -199,20 +233,31 @@ def test_format_1_would_not_check_and_refuses(url: str, monkeypatch: pytest.Monk
         open_ledger(url)
 
 
-# -- words ---------------------------------------------------------------------------------------------------------------
+# -- words
+# ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [PrivacyUnit, TransactionUnit])
-@pytest.mark.parametrize("column", [None, "who", "it's", "a' (at most 3 of them are used)", "two\nlines", ""])
+@pytest.mark.parametrize(
+    "column", [None, "who", "it's", "a' (at most 3 of them are used)", "two\nlines", ""]
+)
 @pytest.mark.parametrize("rows", [1, 10])
-def test_every_description_of_a_unit_is_understood(kind: type[PrivacyUnit], column: str | None, rows: int) -> None:
+def test_every_description_of_a_unit_is_understood(
+    kind: type[PrivacyUnit], column: str | None, rows: int
+) -> None:
     """Descriptions that no longer fit would give old ledgers another pin."""
     text = kind(column=column, max_rows=rows).describe()
-    assert words_of({"neighbours": "replace-one", "unit": text}) == Protects(neighbours="replace-one", column=column)
+    assert words_of({"neighbours": "replace-one", "unit": text}) == Protects(
+        neighbours="replace-one", column=column
+    )
 
 
 def test_words_of_a_user() -> None:
-    assert words_of({"neighbours": "n", "unit": "patient"}) == Protects(neighbours="n", column="patient")
+    assert words_of({"neighbours": "n", "unit": "patient"}) == Protects(
+        neighbours="n", column="patient"
+    )
     assert words_of({"neighbours": "n", "unit": "row"}) == Protects(neighbours="n", column=None)
-    assert words_of({"neighbours": "n", "unit_column": "row"}) == Protects(neighbours="n", column="row")
+    assert words_of({"neighbours": "n", "unit_column": "row"}) == Protects(
+        neighbours="n", column="row"
+    )
     assert words_of({"neighbours": "n", "unit_column": 3, "unit": "row"}) is None

@@ -39,7 +39,9 @@ class Machines:
         budget = None if epsilon is None else Budget(epsilon=epsilon)
         return open_ledger(self.path(machine), budget=budget, create=epsilon is not None)
 
-    def spend(self, machine: int, key: str, cost: Cost = ONE, what: dict[str, Any] | None = None) -> None:
+    def spend(
+        self, machine: int, key: str, cost: Cost = ONE, what: dict[str, Any] | None = None
+    ) -> None:
         with self.open(machine) as ledger:
             ledger.debit(key, cost, what or {})
 
@@ -56,7 +58,11 @@ class Machines:
         """Anchors as format 1 wrote them."""
         for path in self.folder.glob("state*/anchors/*.json"):
             value = json.loads(path.read_text())
-            path.write_text(json.dumps({**{k: value[k] for k in ("ledger", "seq", "hash", "spent")}, "format": 1}))
+            path.write_text(
+                json.dumps(
+                    {**{k: value[k] for k in ("ledger", "seq", "hash", "spent")}, "format": 1}
+                )
+            )
 
 
 @pytest.fixture
@@ -96,7 +102,8 @@ def test_a_copy_of_what_was_seen_costs_nothing_extra(machines: Machines) -> None
 
 
 def test_a_copy_of_what_others_did_between(machines: Machines) -> None:
-    """The anchor jumps over entries of another machine, and still knows them as part of the chain."""
+    """The anchor jumps over entries of another machine, and still knows them as part of the
+    chain."""
     with machines.open(2) as ledger:
         for key in "abcd":
             ledger.debit(key, ONE, {})
@@ -113,7 +120,9 @@ def test_an_anchor_without_a_trail_counts_everything_it_has_seen(machines: Machi
     machines.spend(2, "b")
     machines.copy(2, 1)
     machines.forget_trail()
-    assert machines.recover(1).spent == Cost.pure("3.0"), "1.5 at hand and 1.5 seen: too much, but not too little"
+    assert machines.recover(1).spent == Cost.pure("3.0"), (
+        "1.5 at hand and 1.5 seen: too much, but not too little"
+    )
     with machines.open(1) as ledger:
         assert ledger.history()[-1].detail["common_seq"] is None
         ledger.debit("c", ONE, {})
@@ -155,7 +164,11 @@ def test_more_than_the_cap_was_spent(folder: Path, monkeypatch: pytest.MonkeyPat
     machines.spend(2, "b", Cost.pure("1.2"))
     machines.copy(2, 1)
     status = machines.recover(1)
-    assert (status.spent, status.remaining, status.overspent) == (Cost.pure(2), Cost(), Cost.pure("0.7"))
+    assert (status.spent, status.remaining, status.overspent) == (
+        Cost.pure(2),
+        Cost(),
+        Cost.pure("0.7"),
+    )
     with machines.open(1) as ledger:
         assert ledger.verify().overspent == Cost.pure("0.7")
         assert ledger.status().to_json()["overspent"]["epsilon"] == "7/10"
@@ -163,7 +176,9 @@ def test_more_than_the_cap_was_spent(folder: Path, monkeypatch: pytest.MonkeyPat
             ledger.debit("c", TENTH, {})
 
 
-def test_postgresql_copies_that_diverged(folder: Path, postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_postgresql_copies_that_diverged(
+    folder: Path, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = postgres.fresh_database()
     with open_ledger(postgres.url(first), budget=Budget(epsilon=9), create=True) as ledger:
         ledger.debit("common", HALF, {})
@@ -177,7 +192,8 @@ def test_postgresql_copies_that_diverged(folder: Path, postgres: Postgres, monke
     assert recover_ledger(postgres.url(second)).spent == Cost.pure("2.5")
 
 
-# -- the unit of what was lost -------------------------------------------------------------------------------------------
+# -- the unit of what was lost
+# ------------------------------------------------------------------------------------------
 
 
 def test_the_unit_of_what_was_lost_stays_pinned(machines: Machines) -> None:
@@ -198,10 +214,13 @@ def test_copies_that_speak_of_different_units_are_not_added_up(machines: Machine
         machines.open(1)
 
 
-# -- the anchor ----------------------------------------------------------------------------------------------------------
+# -- the anchor
+# ------------------------------------------------------------------------------------------
 
 
-def test_an_anchor_that_moves_meanwhile_is_not_overwritten(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_anchor_that_moves_meanwhile_is_not_overwritten(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
     machines.spend(1, "a")
     shutil.copy(machines.path(1), machines.folder / "real.ledger")
     machines.copy(2, 1)
@@ -221,7 +240,8 @@ def test_an_anchor_that_moves_meanwhile_is_not_overwritten(machines: Machines, m
 
 
 def test_trails_stay_short_and_dense(folder: Path) -> None:
-    """However long the ledger, an entry of the trail lies at most a hundredth of the distance before any other."""
+    """However long the ledger, an entry of the trail lies at most a hundredth of the distance
+    before any other."""
     trail: tuple[Mark, ...] = ()
     last = 20_000
     for seq in range(last):
@@ -241,7 +261,9 @@ def test_a_trail_is_written_and_read(machines: Machines) -> None:
     with machines.open(1) as ledger:
         seen = Anchor(ledger.ledger_id).seen()
         assert seen is not None
-        assert [(mark.seq, mark.hash) for mark in seen.trail] == [(e.seq, e.hash) for e in ledger.history()[:-1]]
+        assert [(mark.seq, mark.hash) for mark in seen.trail] == [
+            (e.seq, e.hash) for e in ledger.history()[:-1]
+        ]
         assert seen.mark.hash == ledger.history()[-1].hash
         value = json.loads(Anchor(ledger.ledger_id).path.read_text())
         Anchor(ledger.ledger_id).path.write_text(json.dumps({**value, "trail": [[0, 1]]}))

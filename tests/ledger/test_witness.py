@@ -1,4 +1,5 @@
-"""A ledger whose anchor is lost is not trusted, and a second witness refuses old copies when the first is gone."""
+"""A ledger whose anchor is lost is not trusted, and a second witness refuses old copies when the
+first is gone."""
 
 from __future__ import annotations
 
@@ -94,10 +95,14 @@ def test_a_lost_anchor_does_not_bring_budget_back(copies: Copies, lose: Callable
         recover_ledger(copies.path)
     with pytest.raises(LedgerUnavailable, match="older copy"):
         copies.open(head=newest)
-    assert not list((copies.path.parent / "state" / "anchors").glob("*.json")), "a refusal vouches for nothing"
+    assert not list((copies.path.parent / "state" / "anchors").glob("*.json")), (
+        "a refusal vouches for nothing"
+    )
 
 
-def test_a_head_line_stands_in_for_a_lost_anchor(url: str, ledger: Ledger, lose: Callable[[], None]) -> None:
+def test_a_head_line_stands_in_for_a_lost_anchor(
+    url: str, ledger: Ledger, lose: Callable[[], None]
+) -> None:
     ledger.debit("a", TENTH, {})
     line = ledger.status().head_line
     ledger.debit("b", TENTH, {})
@@ -112,7 +117,9 @@ def test_a_head_line_stands_in_for_a_lost_anchor(url: str, ledger: Ledger, lose:
         assert again.verify(head=line).spent == TENTH.scaled(3)
 
 
-def test_the_place_that_names_the_ledger_can_be_deleted_on_purpose(url: str, folder: Path, ledger: Ledger) -> None:
+def test_the_place_that_names_the_ledger_can_be_deleted_on_purpose(
+    url: str, folder: Path, ledger: Ledger
+) -> None:
     ledger.close()
     (anchor,) = (folder / "state" / "anchors").glob("*.json")
     anchor.unlink()
@@ -172,7 +179,9 @@ def test_a_witness_follows_and_is_shown(url: str, ledger: Ledger, witness: str) 
     assert shown.split("://")[0] == witness.split("://")[0] or "/elsewhere/" in shown
 
 
-def test_a_witness_refuses_an_old_copy_when_the_state_folder_is_gone(copies: Copies, witness: str, folder: Path) -> None:
+def test_a_witness_refuses_an_old_copy_when_the_state_folder_is_gone(
+    copies: Copies, witness: str, folder: Path
+) -> None:
     copies.open(witness=witness).close()
     copies.keep()
     copies.spend("b")
@@ -191,7 +200,9 @@ def test_a_witness_refuses_an_old_copy_when_the_state_folder_is_gone(copies: Cop
         copies.open()
 
 
-def test_a_witness_vouches_for_the_newest_on_another_machine(url: str, ledger: Ledger, witness: str, folder: Path) -> None:
+def test_a_witness_vouches_for_the_newest_on_another_machine(
+    url: str, ledger: Ledger, witness: str, folder: Path
+) -> None:
     ledger.close()
     with open_ledger(url, witness=witness) as watched:
         watched.debit("a", TENTH, {})
@@ -211,7 +222,9 @@ def test_what_two_anchors_have_seen_is_written_off_once(copies: Copies, witness:
     assert recover_ledger(copies.path).spent == TENTH.scaled(3)
 
 
-def test_an_anchor_that_lags_behind_the_witness_counts_once_too(copies: Copies, witness: str, folder: Path) -> None:
+def test_an_anchor_that_lags_behind_the_witness_counts_once_too(
+    copies: Copies, witness: str, folder: Path
+) -> None:
     copies.open(witness=witness).close()
     copies.keep()
     copies.spend("b")
@@ -243,7 +256,9 @@ def test_what_anchors_do_not_share_is_added_up(copies: Copies, witness: str, fol
     assert recover_ledger(copies.path).spent.epsilon >= TENTH.scaled(3).epsilon
 
 
-def test_a_witness_that_cannot_be_used_is_found_before_the_debit(url: str, ledger: Ledger, folder: Path) -> None:
+def test_a_witness_that_cannot_be_used_is_found_before_the_debit(
+    url: str, ledger: Ledger, folder: Path
+) -> None:
     ledger.close()
     place = folder / "disk"
     with open_ledger(url, witness=place) as watched:
@@ -255,7 +270,9 @@ def test_a_witness_that_cannot_be_used_is_found_before_the_debit(url: str, ledge
         with pytest.raises(LedgerUnavailable, match="witness"):
             watched.debit("b", TENTH, {})
         place.unlink()
-    with open_ledger(url) as watched:  # the anchor of this machine vouches, and the witness is made again
+    with open_ledger(
+        url
+    ) as watched:  # the anchor of this machine vouches, and the witness is made again
         assert watched.status().spent == TENTH
         watched.debit("b", TENTH, {})
     assert list(place.glob("*.json"))
@@ -276,7 +293,9 @@ def test_a_lost_witness_can_be_removed(url: str, ledger: Ledger, folder: Path) -
         again.debit("a", TENTH, {})
 
 
-def test_an_unreadable_witness_refuses(url: str, ledger: Ledger, folder: Path, witness: str) -> None:
+def test_an_unreadable_witness_refuses(
+    url: str, ledger: Ledger, folder: Path, witness: str
+) -> None:
     ledger.close()
     open_ledger(url, witness=witness).close()
     if "://" in witness:
@@ -345,7 +364,9 @@ def test_ledgers_of_format_2_go_on(url: str, ledger: Ledger, witness: str) -> No
     assert execute(url, "SELECT max(version) FROM dpublish_schema")[0][0] >= 3
 
 
-def test_an_old_copy_is_not_rid_of_a_witness_that_contradicts_it(copies: Copies, witness: str, folder: Path) -> None:
+def test_an_old_copy_is_not_rid_of_a_witness_that_contradicts_it(
+    copies: Copies, witness: str, folder: Path
+) -> None:
     copies.open(witness=witness).close()
     copies.keep()
     copies.spend("b")
@@ -357,7 +378,9 @@ def test_an_old_copy_is_not_rid_of_a_witness_that_contradicts_it(copies: Copies,
         copies.open()
 
 
-def test_a_lost_witness_is_removed_only_if_another_anchor_vouches(copies: Copies, folder: Path) -> None:
+def test_a_lost_witness_is_removed_only_if_another_anchor_vouches(
+    copies: Copies, folder: Path
+) -> None:
     places = [folder / "disk" / "a", folder / "disk" / "b"]
     for place in places:
         copies.open(witness=place).close()
@@ -382,7 +405,9 @@ def test_a_head_line_is_compared_whatever_else_is(copies: Copies) -> None:
             copies.open(head=other, verify=verify)
 
 
-def test_an_open_ledger_hears_of_witnesses_that_others_add_and_remove(copies: Copies, witness: str) -> None:
+def test_an_open_ledger_hears_of_witnesses_that_others_add_and_remove(
+    copies: Copies, witness: str
+) -> None:
     with copies.open() as early:
         copies.open(witness=witness).close()
         early.debit("b", TENTH, {})
@@ -398,9 +423,13 @@ def test_an_open_ledger_hears_of_witnesses_that_others_add_and_remove(copies: Co
         assert mark.seq == newest.head_seq
 
 
-def test_a_place_that_cannot_be_written_is_not_noted(url: str, ledger: Ledger, folder: Path) -> None:
+def test_a_place_that_cannot_be_written_is_not_noted(
+    url: str, ledger: Ledger, folder: Path
+) -> None:
     (folder / "marks").mkdir()
-    (folder / "marks" / f"{ledger.ledger_id}.lock").mkdir()  # stands for a folder that can only be read
+    (
+        folder / "marks" / f"{ledger.ledger_id}.lock"
+    ).mkdir()  # stands for a folder that can only be read
     with pytest.raises(LedgerUnavailable):
         open_ledger(url, witness=folder / "marks")
     assert ledger.status().witnesses == ()

@@ -22,13 +22,15 @@ from dpublish.local import (
 )
 from dpublish.noise.base import Noise
 
-# 1.6487^2 < e < 1.6488^2: a rational below e whose square root is rational, so that claims of 1/2, 1, 3/2, 2 are exact
+# 1.6487^2 < e < 1.6488^2: a rational below e whose square root is rational, so that claims of 1/2,
+# 1, 3/2, 2 are exact
 BELOW_E = Fraction(16487, 10000) ** 2
 
 
 @dataclass(frozen=True)
 class Case:
-    """`make(bits)` builds the randomizer with coins of so many bits; `values` are all the values worth comparing."""
+    """`make(bits)` builds the randomizer with coins of so many bits; `values` are all the values
+    worth comparing."""
 
     name: str
     make: Callable[[int], Randomizer]
@@ -50,12 +52,31 @@ CASES = [
     Case("kary 3 levels", lambda b: KaryResponse(3, 1, bits=b), (0, 1, 2)),
     Case("kary 5 levels", lambda b: KaryResponse(5, 2, bits=b), (0, 1, 2, 3, 4)),
     Case("unary 3 levels", lambda b: UnaryEncoding(3, 1, bits=b), (0, 1, 2), small_bits=4),
-    Case("hashing 3 levels", lambda b: LocalHashing(3, "1/2", buckets=2, bits=b), (0, 1, 2), small_bits=5),
-    Case("hashing 5 levels", lambda b: LocalHashing(5, 1, buckets=3, bits=b), (0, 1, 4), small_bits=5),
+    Case(
+        "hashing 3 levels",
+        lambda b: LocalHashing(3, "1/2", buckets=2, bits=b),
+        (0, 1, 2),
+        small_bits=5,
+    ),
+    Case(
+        "hashing 5 levels", lambda b: LocalHashing(5, 1, buckets=3, bits=b), (0, 1, 4), small_bits=5
+    ),
     Case("hadamard 3 levels", lambda b: HadamardResponse(3, 1, bits=b), (0, 1, 2)),
-    Case("hadamard 5 levels, 2 blocks", lambda b: HadamardResponse(5, 2, blocks=2, bits=b), (0, 1, 2, 3, 4)),
-    Case("hadamard 6 levels, 4 blocks", lambda b: HadamardResponse(6, 2, blocks=4, bits=b), (0, 2, 3, 5)),
-    Case("mean", lambda b: MeanResponse(-1, 3, 1, grid_bits=2, bits=b), (-1, 0, 0.4, 1, 2, 3, 9, float("nan"))),
+    Case(
+        "hadamard 5 levels, 2 blocks",
+        lambda b: HadamardResponse(5, 2, blocks=2, bits=b),
+        (0, 1, 2, 3, 4),
+    ),
+    Case(
+        "hadamard 6 levels, 4 blocks",
+        lambda b: HadamardResponse(6, 2, blocks=4, bits=b),
+        (0, 2, 3, 5),
+    ),
+    Case(
+        "mean",
+        lambda b: MeanResponse(-1, 3, 1, grid_bits=2, bits=b),
+        (-1, 0, 0.4, 1, 2, 3, 9, float("nan")),
+    ),
     Case("conjunctions", lambda b: Conjunctions(3, 2, 1, bits=b), tuple(range(8))),
     Case("heavy hitters", lambda b: HeavyHitters(5, 1, bits=b), (0, 1, 2, 3, 4)),
 ]

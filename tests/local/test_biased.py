@@ -1,4 +1,5 @@
-"""Bits eight at a time: the exact law at every stage of settling, compiled and plain versions alike, counting."""
+"""Bits eight at a time: the exact law at every stage of settling, compiled and plain versions
+alike, counting."""
 
 from __future__ import annotations
 
@@ -20,22 +21,35 @@ from local.subjects import FixedCoins
 
 @pytest.mark.parametrize(
     ("ones", "bits", "width", "stages"),
-    [(5, 4, 3, (12, 48)), (7, 5, 3, (6, 48)), (3, 4, 4, (4, 5)), (1, 6, 2, (3, 4)), (31, 6, 2, (2, 2)), (9, 5, 2, (16, 48))],
+    [
+        (5, 4, 3, (12, 48)),
+        (7, 5, 3, (6, 48)),
+        (3, 4, 4, (4, 5)),
+        (1, 6, 2, (3, 4)),
+        (31, 6, 2, (2, 2)),
+        (9, 5, 2, (16, 48)),
+    ],
 )
 def test_every_bit_is_independent_and_has_its_exact_probability(
     ones: int, bits: int, width: int, stages: tuple[int, int]
 ) -> None:
-    """Enumerated, with so few first and second bits that draws are settled at the first, second and last stage."""
+    """Enumerated, with so few first and second bits that draws are settled at the first, second and
+    last stage."""
     drawn = BiasedBits(ones, bits, width=width, first_bits=stages[0], second_bits=stages[1])
-    found = Enumerator(max_branches=200_000).law(lambda noise, _: int(drawn.draw(noise, 1)[0]), None)
+    found = Enumerator(max_branches=200_000).law(
+        lambda noise, _: int(drawn.draw(noise, 1)[0]), None
+    )
     one = Fraction(ones, 1 << bits)
-    stated = {b: one ** b.bit_count() * (1 - one) ** (width - b.bit_count()) for b in range(1 << width)}
+    stated = {
+        b: one ** b.bit_count() * (1 - one) ** (width - b.bit_count()) for b in range(1 << width)
+    }
     assert {int(outcome[1]): mass for outcome, mass in found.items()} == stated
 
 
 @pytest.mark.parametrize("ones", [1, 1155120417, (1 << 31) - 1])
 def test_the_edges_of_full_sized_draws(ones: int) -> None:
-    """Just below and at the beginning of every pattern, with all 256 bits given: the pattern changes exactly there."""
+    """Just below and at the beginning of every pattern, with all 256 bits given: the pattern
+    changes exactly there."""
     bits = BiasedBits(ones, 32)
     for pattern, start in list(enumerate(bits._starts))[1::23]:
         for value, wanted in ((start - 1, pattern - 1), (start, pattern)):
@@ -60,11 +74,15 @@ def test_compiled_and_plain_versions_agree(monkeypatch: pytest.MonkeyPatch) -> N
     put_bits(again, places, values)
     assert (again == changed).all()
     assert (count_set_bits(changed, 91) == counts).all()
-    assert (((changed[np.arange(len(rows)), places // np.uint64(8)] >> (places % np.uint64(8))) & 1) == values).all()
+    assert (
+        ((changed[np.arange(len(rows)), places // np.uint64(8)] >> (places % np.uint64(8))) & 1)
+        == values
+    ).all()
 
 
 def test_bytes_of_a_long_draw_follow_the_law() -> None:
-    """Chi-square over the 256 patterns of 500,000 bytes, false alarm 1e-6, fixed seed; a bit 1 % too likely is caught."""
+    """Chi-square over the 256 patterns of 500,000 bytes, false alarm 1e-6, fixed seed; a bit 1 %
+    too likely is caught."""
     people, ones = 500_000, 1155120417
     counts = np.bincount(BiasedBits(ones, 32).draw(SeededNoise(9), people), minlength=256)
 
@@ -79,7 +97,8 @@ def test_bytes_of_a_long_draw_follow_the_law() -> None:
 
 @pytest.mark.parametrize("levels", [3, 8, 9, 64, 1000])
 def test_reports_of_many_people(levels: int) -> None:
-    """Spare bits are never set; the shares of set bits are those stated (5 standard errors: false alarm below 1e-6 each)."""
+    """Spare bits are never set; the shares of set bits are those stated (5 standard errors: false
+    alarm below 1e-6 each)."""
     randomizer = UnaryEncoding(levels, 1)
     people = 20_000
     reports = randomizer.randomize(np.full(people, levels - 1), coins=SeededNoise(levels))
@@ -90,7 +109,8 @@ def test_reports_of_many_people(levels: int) -> None:
 
 
 def test_large_draws_of_a_device_are_fresh_and_uniform() -> None:
-    """A cipher fills in: two draws differ, and bytes are uniform (chi-square, false alarm 1e-9, not seeded)."""
+    """A cipher fills in: two draws differ, and bytes are uniform (chi-square, false alarm 1e-9, not
+    seeded)."""
     one, other = (DeviceCoins().integers(1 << 64, size=1 << 17) for _ in range(2))
     assert not (one == other).any()
     counts = np.bincount(one.view(np.uint8), minlength=256)

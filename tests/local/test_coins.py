@@ -20,7 +20,9 @@ def test_every_word_lands_where_the_law_says(categories: int, bits: int) -> None
     coin = Coin(categories, Fraction(1), bits)
     steps = coin.draw(FixedCoins(list(range(1 << bits))), 1 << bits)
     counts = np.bincount(steps.astype(np.int64), minlength=categories)
-    assert [Fraction(int(count), 1 << bits) for count in counts] == [coin.truth] + [coin.other] * (categories - 1)
+    assert [Fraction(int(count), 1 << bits) for count in counts] == [coin.truth] + [coin.other] * (
+        categories - 1
+    )
 
 
 @pytest.mark.parametrize("categories", [2, 3, 1024])
@@ -34,7 +36,9 @@ def test_the_edges_of_a_64_bit_coin(categories: int) -> None:
         assert coin.draw(FixedCoins([start + other]), 1).tolist() == [second]
 
 
-@pytest.mark.parametrize("source", [DeviceCoins(), SystemNoise(), SeededNoise(3)], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize(
+    "source", [DeviceCoins(), SystemNoise(), SeededNoise(3)], ids=lambda s: type(s).__name__
+)
 def test_any_noise_and_the_device_are_coins(source: Coins) -> None:
     for bound in (1, 2, 3, 10, 256, 1031**2, 1 << 32, (1 << 63) + 5, 1 << 64):
         drawn = source.integers(bound, size=200, label="test")
@@ -47,7 +51,8 @@ def test_any_noise_and_the_device_are_coins(source: Coins) -> None:
 
 @pytest.mark.parametrize("bound", [3, 7, 16, 100])
 def test_device_integers_are_uniform(bound: int) -> None:
-    """Chi-square, false alarm 1e-9 a run (not seeded); a value 10 % too likely among 16 would be caught."""
+    """Chi-square, false alarm 1e-9 a run (not seeded); a value 10 % too likely among 16 would be
+    caught."""
     drawn = DeviceCoins().integers(bound, size=200_000)
     counts = np.bincount(drawn.astype(np.int64), minlength=bound)
     expected = 200_000 / bound

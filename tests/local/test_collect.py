@@ -1,4 +1,5 @@
-"""A survey run with files, as people run it: on devices, by the collector, and from the command line."""
+"""A survey run with files, as people run it: on devices, by the collector, and from the command
+line."""
 
 from __future__ import annotations
 
@@ -57,10 +58,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         table.writerow(["id", "transport", "hours", "smokes", "runs", "drink", "note"])
         for person in range(PEOPLE):
             transport = ["bus", "car", "car", CANARY][person % 4]
-            row = [person, transport, rng.integers(0, 10), "yes" if person % 2 else "no", "yes", "tea", CANARY]
+            row = [
+                person,
+                transport,
+                rng.integers(0, 10),
+                "yes" if person % 2 else "no",
+                "yes",
+                "tea",
+                CANARY,
+            ]
             table.writerow(row)
     with Path("me.csv").open("w", newline="") as out:
-        csv.writer(out).writerows([["transport", "hours", "smokes", "runs", "drink"], ["bus", "5", "yes", "no", "tea"]])
+        csv.writer(out).writerows(
+            [["transport", "hours", "smokes", "runs", "drink"], ["bus", "5", "yes", "no", "tea"]]
+        )
     return tmp_path
 
 
@@ -85,7 +96,11 @@ def test_files_there_and_back(folder: Path) -> None:
     collector.read(Path("reports.csv"))
     assert collector.people == PEOPLE
     results = collector.results()
-    car, mean, both = results["transport"].of("car"), results["hours"], results["habits"].conjunction(["smokes", "runs"])
+    car, mean, both = (
+        results["transport"].of("car"),
+        results["hours"],
+        results["habits"].conjunction(["smokes", "runs"]),
+    )
     assert car.low <= PEOPLE / 2 <= car.high
     assert mean.low <= 4.5 <= mean.high
     assert both.low <= 0.5 <= both.high
@@ -131,7 +146,9 @@ def test_reports_outside_the_protocol_are_named(folder: Path) -> None:
         Collector(survey).read(Path("bad.csv"))
 
 
-@pytest.mark.parametrize("odd", [b"\xff\xfe", b"\xed\xa0\x80", b"x" * 200_000, b'"' + b"x," * 100_000 + b'"', b"\x00"])
+@pytest.mark.parametrize(
+    "odd", [b"\xff\xfe", b"\xed\xa0\x80", b"x" * 200_000, b'"' + b"x," * 100_000 + b'"', b"\x00"]
+)
 def test_an_odd_answer_leads_to_a_report(odd: bytes, folder: Path) -> None:
     """No report at all, for one person or for all in the file, would be an answer too."""
     survey = Survey.read("survey.toml")
@@ -215,18 +232,29 @@ def test_a_person_has_one_budget_in_every_spelling(folder: Path) -> None:
 
 
 def test_the_command_line(folder: Path, dpublish: Callable[..., tuple[int, str, str]]) -> None:
-    code, out, _ = dpublish("local", "plan", "--survey", "survey.toml", "--people", "3000", "--json")
+    code, out, _ = dpublish(
+        "local", "plan", "--survey", "survey.toml", "--people", "3000", "--json"
+    )
     assert code == 0
     assert json.loads(out)["cost"] == "4"
-    assert "is right in at most 99 of 100 cases on average, instead of 50" in json.loads(out)["meaning"]
+    assert (
+        "is right in at most 99 of 100 cases on average, instead of 50"
+        in json.loads(out)["meaning"]
+    )
     code, out, _ = dpublish("local", "plan", "--survey", "survey.toml")
     assert code == 0
     assert "Guessing a person's answers" in out
-    code, out, err = dpublish("local", "randomize", "answers.csv", "-s", "survey.toml", "-o", "reports.csv")
+    code, out, err = dpublish(
+        "local", "randomize", "answers.csv", "-s", "survey.toml", "-o", "reports.csv"
+    )
     assert (code, err) == (0, "")
-    code, out, _ = dpublish("local", "randomize", "answers.csv", "-s", "survey.toml", "-o", "more.csv", "--json")
+    code, out, _ = dpublish(
+        "local", "randomize", "answers.csv", "-s", "survey.toml", "-o", "more.csv", "--json"
+    )
     assert json.loads(out)["cost"] == "4"
-    code, out, _ = dpublish("local", "aggregate", "reports.csv", "more.csv", "-s", "survey.toml", "--out", "all.json")
+    code, out, _ = dpublish(
+        "local", "aggregate", "reports.csv", "more.csv", "-s", "survey.toml", "--out", "all.json"
+    )
     assert code == 0
     assert "6,000 people" in out
     assert "smokes and runs" in out
@@ -235,11 +263,18 @@ def test_the_command_line(folder: Path, dpublish: Callable[..., tuple[int, str, 
     assert json.loads(Path("all.json").read_text())["people"] == 6000
 
 
-def test_the_level_is_that_of_every_question(folder: Path, dpublish: Callable[..., tuple[int, str, str]]) -> None:
-    assert dpublish("local", "randomize", "answers.csv", "-s", "survey.toml", "-o", "reports.csv")[0] == 0
+def test_the_level_is_that_of_every_question(
+    folder: Path, dpublish: Callable[..., tuple[int, str, str]]
+) -> None:
+    assert (
+        dpublish("local", "randomize", "answers.csv", "-s", "survey.toml", "-o", "reports.csv")[0]
+        == 0
+    )
     widths: dict[str, dict[str, float]] = {}
     for level in ("0.5", "0.99"):
-        code, out, _ = dpublish("local", "aggregate", "reports.csv", "-s", "survey.toml", "--level", level, "--json")
+        code, out, _ = dpublish(
+            "local", "aggregate", "reports.csv", "-s", "survey.toml", "--level", level, "--json"
+        )
         questions = json.loads(out)["questions"]
         assert code == 0
         assert questions["hours"]["level"] == questions["transport"]["confidence"] == float(level)
@@ -249,7 +284,9 @@ def test_the_level_is_that_of_every_question(folder: Path, dpublish: Callable[..
     assert all(widths["0.5"][name] < widths["0.99"][name] for name in widths["0.5"])
 
 
-def test_nothing_is_written_over_what_is_read(folder: Path, dpublish: Callable[..., tuple[int, str, str]]) -> None:
+def test_nothing_is_written_over_what_is_read(
+    folder: Path, dpublish: Callable[..., tuple[int, str, str]]
+) -> None:
     randomize = ("local", "randomize", "answers.csv", "-s", "survey.toml", "-o")
     assert dpublish(*randomize, "reports.csv")[0] == 0
     Path("link.csv").symlink_to("answers.csv")
@@ -269,12 +306,16 @@ def test_nothing_is_written_over_what_is_read(folder: Path, dpublish: Callable[.
     with pytest.raises(InputError, match="which would be lost"):
         randomize_file(Survey.read("survey.toml"), Path("answers.csv"), Path("answers.csv"))
     assert {path: path.read_bytes() for path in Path().iterdir() if path.is_file()} == before
-    code, _, err = dpublish("local", "aggregate", "reports.csv", "./reports.csv", "-s", "survey.toml")
+    code, _, err = dpublish(
+        "local", "aggregate", "reports.csv", "./reports.csv", "-s", "survey.toml"
+    )
     assert code == 2
     assert "is given twice" in err
 
 
-def test_the_command_line_says_what_is_wrong(folder: Path, dpublish: Callable[..., tuple[int, str, str]]) -> None:
+def test_the_command_line_says_what_is_wrong(
+    folder: Path, dpublish: Callable[..., tuple[int, str, str]]
+) -> None:
     randomize = ("local", "randomize", "answers.csv", "-s", "survey.toml", "-o", "r.csv")
     assert dpublish(*randomize, "--budget", "3")[0] == 2
     assert dpublish(*randomize, "--person", "id")[0] == 2
@@ -284,11 +325,16 @@ def test_the_command_line_says_what_is_wrong(folder: Path, dpublish: Callable[..
     assert "no column 'nobody', which is to say who each row is (--person)" in err
     assert dpublish("local", "randomize", "none.csv", "-s", "survey.toml", "-o", "r.csv")[0] == 2
     assert dpublish("local", "randomize", "answers.csv", "-s", "none.toml", "-o", "r.csv")[0] == 2
-    assert dpublish("local", "randomize", "answers.csv", "-s", "survey.toml", "-o", "none/r.csv")[0] == 2
+    assert (
+        dpublish("local", "randomize", "answers.csv", "-s", "survey.toml", "-o", "none/r.csv")[0]
+        == 2
+    )
     assert dpublish("local", "aggregate", "answers.csv", "-s", "survey.toml")[0] == 2
     Path("broken.csv").write_bytes(b"transport,hours,smokes,runs,drink\n\xff" + CANARY.encode())
     # a refusal would tell about an answer
-    assert dpublish("local", "randomize", "broken.csv", "-s", "survey.toml", "-o", "odd.csv")[0] == 0
+    assert (
+        dpublish("local", "randomize", "broken.csv", "-s", "survey.toml", "-o", "odd.csv")[0] == 0
+    )
     Path("survey.toml").write_text(TEXT.replace("epsilon = 4", "epsilon = 2"))
     assert dpublish(*randomize)[0] == 3
     assert not Path("r.csv").exists()
@@ -301,19 +347,23 @@ def test_an_unforeseen_failure_shows_nothing(
         raise ValueError(CANARY)
 
     monkeypatch.setattr(Survey, "randomize", fail)
-    code, _, err = dpublish("--debug", "local", "randomize", "answers.csv", "-s", "survey.toml", "-o", "r.csv")
+    code, _, err = dpublish(
+        "--debug", "local", "randomize", "answers.csv", "-s", "survey.toml", "-o", "r.csv"
+    )
     assert code == 6
     assert "Traceback" not in err
 
 
 def test_a_device_needs_numpy_alone(folder: Path) -> None:
-    """With every other package made unimportable, answers are randomised, paid for from a wallet, and aggregated."""
+    """With every other package made unimportable, answers are randomised, paid for from a wallet,
+    and aggregated."""
     code = (
         "import sys\n"
         "class Bare:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
         "        top = name.split('.')[0]\n"
-        "        if top in {'numba', 'polars', 'scipy', 'sqlalchemy', 'flint', 'cryptography', 'typer', 'rich', 'sqlglot',\n"
+        "        if top in {'numba', 'polars', 'scipy', 'sqlalchemy', 'flint', 'cryptography', "
+        "'typer', 'rich', 'sqlglot',\n"
         "                   'sklearn', 'matplotlib', 'pandas', 'pyarrow'}:\n"
         "            raise ImportError('bare device: ' + name)\n"
         "sys.meta_path.insert(0, Bare())\n"
@@ -321,11 +371,13 @@ def test_a_device_needs_numpy_alone(folder: Path) -> None:
         "import dpublish as dp\n"
         "from dpublish.local.collect import Collector, randomize_file\n"
         "survey = dp.local.Survey.read('survey.toml')\n"
-        "randomize_file(survey, Path('me.csv'), Path('r.csv'), wallet=dp.local.Wallet('w.json', epsilon=4))\n"
+        "randomize_file(survey, Path('me.csv'), Path('r.csv'), wallet=dp.local.Wallet('w.json', "
+        "epsilon=4))\n"
         "collector = Collector(survey)\n"
         "collector.read(Path('r.csv'))\n"
         "assert set(collector.results()) == set(survey.questions)\n"
-        "for r in (dp.local.HadamardResponse(9, 1), dp.local.LocalHashing(9, 1), dp.local.UnaryEncoding(9, 1)):\n"
+        "for r in (dp.local.HadamardResponse(9, 1), dp.local.LocalHashing(9, 1), "
+        "dp.local.UnaryEncoding(9, 1)):\n"
         "    r.aggregate(r.randomize([1, 2, 3]))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -343,14 +395,24 @@ def test_a_byte_order_mark_is_no_part_of_the_first_name(folder: Path) -> None:
     assert collector.people == len(reports.splitlines()) - 1
 
 
-def test_as_many_common_values_are_shown_as_asked_for(folder: Path, dpublish: Callable[..., tuple[int, str, str]]) -> None:
+def test_as_many_common_values_are_shown_as_asked_for(
+    folder: Path, dpublish: Callable[..., tuple[int, str, str]]
+) -> None:
     names = [f"v{number}" for number in range(30)]
     Path("many.toml").write_text(
-        f'[survey]\nname = "many"\nepsilon = 8\n[questions.drink]\nmethod = "heavy-hitters"\nlevels = {names}\nepsilon = 8\n'
+        f'[survey]\nname = "many"\nepsilon = 8\n[questions.drink]\nmethod = '
+        f'"heavy-hitters"\nlevels = {names}\nepsilon = 8\n'
     )
     Path("many.csv").write_text("drink\n" + "\n".join(names * 2000) + "\n")
-    assert dpublish("local", "randomize", "many.csv", "--survey", "many.toml", "--out", "reports.csv")[0] == 0
+    assert (
+        dpublish("local", "randomize", "many.csv", "--survey", "many.toml", "--out", "reports.csv")[
+            0
+        ]
+        == 0
+    )
     for most in ("7", "30"):
-        code, out, _ = dpublish("local", "aggregate", "reports.csv", "--survey", "many.toml", "--rows", most, "--json")
+        code, out, _ = dpublish(
+            "local", "aggregate", "reports.csv", "--survey", "many.toml", "--rows", most, "--json"
+        )
         assert code == 0
         assert len(json.loads(out)["questions"]["drink"]) == int(most)

@@ -1,4 +1,5 @@
-"""What docs and docstrings say about one randomizer against another, held to the variances that the code itself states."""
+"""What docs and docstrings say about one randomizer against another, held to the variances that the
+code itself states."""
 
 from __future__ import annotations
 
@@ -11,11 +12,27 @@ from typing import Any
 
 import pytest
 
-from dpublish.local import HadamardResponse, KaryResponse, LocalHashing, UnaryEncoding, hadamard, unary
+from dpublish.local import (
+    HadamardResponse,
+    KaryResponse,
+    LocalHashing,
+    UnaryEncoding,
+    hadamard,
+    unary,
+)
 from dpublish.local.survey import best_method
 
 TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial-local.md"
-EPSILONS = [Fraction(1, 20), Fraction(1, 2), Fraction(1), Fraction(3, 2), Fraction(2), Fraction(3), Fraction(4), Fraction(6)]
+EPSILONS = [
+    Fraction(1, 20),
+    Fraction(1, 2),
+    Fraction(1),
+    Fraction(3, 2),
+    Fraction(2),
+    Fraction(3),
+    Fraction(4),
+    Fraction(6),
+]
 
 
 def above(one: Any, other: Any, epsilon: Fraction, levels: int = 64) -> float:
@@ -30,7 +47,11 @@ def stated(text: str) -> dict[Fraction, int]:
 
 
 def row(method: str) -> str:
-    return next(line for line in TUTORIAL.read_text(encoding="utf-8").splitlines() if line.startswith(f"| `{method}` |"))
+    return next(
+        line
+        for line in TUTORIAL.read_text(encoding="utf-8").splitlines()
+        if line.startswith(f"| `{method}` |")
+    )
 
 
 def test_what_is_said_of_hadamard_against_unary() -> None:
@@ -40,7 +61,10 @@ def test_what_is_said_of_hadamard_against_unary() -> None:
         assert len(numbers) >= 4, place
         assert {Fraction(1, 2), Fraction(1), Fraction(2), Fraction(3)} <= set(numbers), place
         for epsilon, percent in numbers.items():
-            assert round(above(HadamardResponse, UnaryEncoding, epsilon)) == percent, (place, epsilon)
+            assert round(above(HadamardResponse, UnaryEncoding, epsilon)) == percent, (
+                place,
+                epsilon,
+            )
         assert "never" in text
 
 
@@ -55,14 +79,17 @@ def test_what_is_said_of_unary_against_hashing() -> None:
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_hadamard_is_never_more_accurate_than_unary(epsilon: Fraction) -> None:
-    """By the formulas 4 e / (e - 1)^2 and (e + 2 B - 1)^2 / (B (e - 1)^2), e = exp(epsilon), and by the code."""
+    """By the formulas 4 e / (e - 1)^2 and (e + 2 B - 1)^2 / (B (e - 1)^2), e = exp(epsilon), and by
+    the code."""
     ratio = math.exp(epsilon)
     for levels in (2, 3, 5, 16, 64, 1000):
         one, other = HadamardResponse(levels, epsilon), UnaryEncoding(levels, epsilon)
         assert one.variance >= other.variance
         assert other.variance == pytest.approx(4 * ratio / (ratio - 1) ** 2, rel=1e-4)
         blocks = one.blocks
-        assert one.variance == pytest.approx((ratio + 2 * blocks - 1) ** 2 / (blocks * (ratio - 1) ** 2), rel=1e-9)
+        assert one.variance == pytest.approx(
+            (ratio + 2 * blocks - 1) ** 2 / (blocks * (ratio - 1) ** 2), rel=1e-9
+        )
 
 
 def test_the_example_of_64_levels_at_epsilon_3() -> None:
@@ -75,5 +102,7 @@ def test_the_method_that_is_taken_has_the_least_error_of_those_with_short_report
     makers = {"kary": KaryResponse, "hadamard": HadamardResponse, "hashing": LocalHashing}
     for epsilon, levels in itertools.product(EPSILONS[1:6], (3, 16, 64, 300)):
         chosen = makers[best_method(levels, epsilon)](levels, epsilon)
-        assert chosen.variance <= min(KaryResponse(levels, epsilon).variance, HadamardResponse(levels, epsilon).variance)
+        assert chosen.variance <= min(
+            KaryResponse(levels, epsilon).variance, HadamardResponse(levels, epsilon).variance
+        )
     assert "never less accurate" in " ".join(str(hadamard.HadamardResponse.__doc__).split())

@@ -1,4 +1,5 @@
-"""Estimates are unbiased, to the last digit; intervals cover; consistent counts are the nearest ones."""
+"""Estimates are unbiased, to the last digit; intervals cover; consistent counts are the nearest
+ones."""
 
 from __future__ import annotations
 
@@ -12,7 +13,15 @@ from scipy.optimize import minimize
 from scipy.stats import binom
 
 from dpublish.errors import InputError, QueryError
-from dpublish.local import BinaryResponse, HadamardResponse, KaryResponse, LocalHashing, MeanResponse, Randomizer, UnaryEncoding
+from dpublish.local import (
+    BinaryResponse,
+    HadamardResponse,
+    KaryResponse,
+    LocalHashing,
+    MeanResponse,
+    Randomizer,
+    UnaryEncoding,
+)
 from dpublish.local.estimates import frequencies, indicator_sums, normal_quantile, onto_simplex
 from dpublish.noise.source import SeededNoise
 
@@ -27,7 +36,9 @@ BY_LEVEL: list[Any] = [
     HadamardResponse(6, 2, blocks=2),
     HadamardResponse(9, 3, blocks=4, bits=12),
 ]
-named = pytest.mark.parametrize("randomizer", BY_LEVEL, ids=lambda r: f"{r.method} {len(r.levels)} {r.epsilon}")
+named = pytest.mark.parametrize(
+    "randomizer", BY_LEVEL, ids=lambda r: f"{r.method} {len(r.levels)} {r.epsilon}"
+)
 
 
 def one_report(randomizer: Randomizer, code: int) -> np.ndarray:
@@ -38,10 +49,14 @@ def one_report(randomizer: Randomizer, code: int) -> np.ndarray:
 
 @named
 def test_the_expected_estimate_is_the_truth(randomizer: Any) -> None:
-    """Exactly: the estimate is linear in the reports, so the law of one report settles it. Also with coarse coins."""
+    """Exactly: the estimate is linear in the reports, so the law of one report settles it. Also
+    with coarse coins."""
     for value in range(len(randomizer.levels)):
         law = randomizer.law(value)
-        expected = sum(float(mass) * randomizer.aggregate(one_report(randomizer, y)).counts for y, mass in law.items())
+        expected = sum(
+            float(mass) * randomizer.aggregate(one_report(randomizer, y)).counts
+            for y, mass in law.items()
+        )
         assert expected == pytest.approx(np.eye(len(randomizer.levels))[value], abs=1e-9)
 
 
@@ -55,15 +70,16 @@ def test_the_stated_variance_is_that_of_the_law(randomizer: Any) -> None:
         seen = np.array([randomizer.aggregate(one_report(randomizer, y)).counts for y in law])
         mass = np.array([float(p) for p in law.values()])
         variance += mass @ seen**2 - (mass @ seen) ** 2
-    # strangers have `variance`, the holder may differ by less than the square of what one report can say
+    # strangers have `variance`, the holder may differ by less than the square of what one report
+    # can say
     assert variance == pytest.approx(np.full(size, size * randomizer.variance), rel=0.6)
 
 
 @named
 def test_intervals_cover(randomizer: Any) -> None:
-    """60 surveys of 2,000 people, 95 % intervals. Levels of one survey are dependent, so the bound is on surveys and level 0:
-    57 are expected to cover; below 48 has probability 1.6e-4 at true coverage 95 %, and coverage of 70 % is caught 94 times
-    in 100."""
+    """60 surveys of 2,000 people, 95 % intervals. Levels of one survey are dependent, so the bound
+    is on surveys and level 0: 57 are expected to cover; below 48 has probability 1.6e-4 at true
+    coverage 95 %, and coverage of 70 % is caught 94 times in 100."""
     size = len(randomizer.levels)
     people = np.minimum(np.arange(2000) % (2 * size), size - 1)
     true = np.bincount(people, minlength=size)
@@ -88,7 +104,11 @@ def test_intervals_that_hold_together_are_wider() -> None:
 def test_tallies_add_up_and_keep_to_their_protocol() -> None:
     randomizer = HadamardResponse(10, 1)
     reports = randomizer.randomize(np.arange(1000) % 10, coins=SeededNoise(1))
-    whole, first, second = randomizer.tally(reports), randomizer.tally(reports[:300]), randomizer.tally(reports[300:])
+    whole, first, second = (
+        randomizer.tally(reports),
+        randomizer.tally(reports[:300]),
+        randomizer.tally(reports[300:]),
+    )
     before = second.counts.copy()
     first.merge(second)
     first.merge(randomizer.tally())
@@ -145,7 +165,8 @@ def test_the_mean_is_unbiased_on_its_grid() -> None:
 
 
 def test_the_interval_of_a_mean_covers() -> None:
-    """100 surveys of 500 people at 95 %: fewer than 85 has probability 4e-5 at true coverage 95 %; 70 % is always caught."""
+    """100 surveys of 500 people at 95 %: fewer than 85 has probability 4e-5 at true coverage 95 %;
+    70 % is always caught."""
     randomizer = MeanResponse(0, 10, 1)
     values = np.linspace(1, 6, 500)
     hits = 0
@@ -157,7 +178,12 @@ def test_the_interval_of_a_mean_covers() -> None:
 
 @pytest.mark.parametrize("values", [[0, 5], [-1], [0.5], ["a"], [[0]], None])
 def test_bad_values_are_refused_without_being_quoted(values: Any) -> None:
-    for randomizer in (KaryResponse(5, 1), HadamardResponse(5, 1), UnaryEncoding(5, 1), LocalHashing(5, 1)):
+    for randomizer in (
+        KaryResponse(5, 1),
+        HadamardResponse(5, 1),
+        UnaryEncoding(5, 1),
+        LocalHashing(5, 1),
+    ):
         with pytest.raises(InputError) as caught:
             randomizer.randomize(values)
         assert "0.5" not in str(caught.value)
@@ -181,32 +207,52 @@ def test_reports_survive_a_file() -> None:
         reports = randomizer.randomize(np.arange(50) % len(randomizer.levels), coins=SeededNoise(8))
         texts = [str(report) for report in randomizer.written(reports)]
         assert (randomizer.read(texts) == reports).all()
-        assert str(randomizer.randomize_one(1, coins=SeededNoise(8))) in {str(code) for code in randomizer.law(1)} | {
-            f"{code:02x}" for code in range(256)
-        }
+        assert str(randomizer.randomize_one(1, coins=SeededNoise(8))) in {
+            str(code) for code in randomizer.law(1)
+        } | {f"{code:02x}" for code in range(256)}
         for text in ("", "-1", "1.0", "zz", "9" * 30, "\u0661"):
             with pytest.raises(InputError):
                 randomizer.read([text])
 
 
 def test_protocols_are_told_apart() -> None:
-    more = [KaryResponse(5, 2), KaryResponse(6, 1), KaryResponse(5, 1, bits=32), MeanResponse(0, 1, 1), MeanResponse(0, 2, 1)]
+    more = [
+        KaryResponse(5, 2),
+        KaryResponse(6, 1),
+        KaryResponse(5, 1, bits=32),
+        MeanResponse(0, 1, 1),
+        MeanResponse(0, 2, 1),
+    ]
     digests = [randomizer.digest for randomizer in (*BY_LEVEL, *more)]
     assert len(set(digests)) == len(digests)
 
 
 @pytest.mark.parametrize("people", [60, 150])
-@pytest.mark.parametrize("levels", [0, 2, 50], ids=lambda levels: f"{levels} levels" if levels else "unary")
+@pytest.mark.parametrize(
+    "levels", [0, 2, 50], ids=lambda levels: f"{levels} levels" if levels else "unary"
+)
 def test_intervals_hold_at_any_epsilon(levels: int, people: int) -> None:
-    """By the exact law of the sum. Where hardly anybody lies, limits that stop between whole numbers held 80% of the time."""
+    """By the exact law of the sum. Where hardly anybody lies, limits that stop between whole
+    numbers held 80% of the time."""
     for epsilon in (0.25, 0.75, 2.0, 4.0, 6.0, 8.0, 12.0):
         ratio = math.exp(epsilon)
-        rates = (ratio / (ratio + levels - 1), 1 / (ratio + levels - 1)) if levels else (0.5, 1 / (ratio + 1))
+        rates = (
+            (ratio / (ratio + levels - 1), 1 / (ratio + levels - 1))
+            if levels
+            else (0.5, 1 / (ratio + 1))
+        )
         holder, stranger = (Fraction(rate) for rate in rates)
         sums = indicator_sums(np.arange(people + 1.0), people, holder, stranger)
-        every = tuple(str(hits) for hits in range(people + 1))  # what each number of hits would lead to
-        found = frequencies(sums, levels=every, people=people, epsilon=Fraction(epsilon), level=0.95, together=False)
+        every = tuple(
+            str(hits) for hits in range(people + 1)
+        )  # what each number of hits would lead to
+        found = frequencies(
+            sums, levels=every, people=people, epsilon=Fraction(epsilon), level=0.95, together=False
+        )
         for held in range(0, people + 1, people // 15):
-            truths, lies = (binom.pmf(np.arange(n + 1), n, rate) for n, rate in zip((held, people - held), rates, strict=True))
+            truths, lies = (
+                binom.pmf(np.arange(n + 1), n, rate)
+                for n, rate in zip((held, people - held), rates, strict=True)
+            )
             law = np.convolve(truths, lies)
             assert law[(found.low <= held) & (held <= found.high)].sum() >= 0.93, (epsilon, held)

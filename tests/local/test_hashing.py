@@ -16,7 +16,10 @@ from dpublish.noise.source import SeededNoise
 def test_collisions_have_the_stated_probability_for_every_pair(levels: int, buckets: int) -> None:
     randomizer = LocalHashing(levels, 1, buckets=buckets)
     functions = np.arange(randomizer.functions, dtype=np.uint64)
-    hashed = [randomizer._bucket(functions, np.full(functions.size, v, dtype=np.uint64)) for v in range(levels)]
+    hashed = [
+        randomizer._bucket(functions, np.full(functions.size, v, dtype=np.uint64))
+        for v in range(levels)
+    ]
     for one in range(levels):
         for other in range(one):
             same = int((hashed[one] == hashed[other]).sum())
@@ -26,8 +29,18 @@ def test_collisions_have_the_stated_probability_for_every_pair(levels: int, buck
 def test_the_fast_count_is_the_slow_one() -> None:
     randomizer = LocalHashing(30, 1)
     reports = randomizer.randomize(np.arange(3000) % 30, coins=SeededNoise(1))
-    function, bucket = reports // np.uint64(randomizer.buckets), reports % np.uint64(randomizer.buckets)
-    slow = [int((randomizer._bucket(function, np.full(function.size, v, dtype=np.uint64)) == bucket).sum()) for v in range(30)]
+    function, bucket = (
+        reports // np.uint64(randomizer.buckets),
+        reports % np.uint64(randomizer.buckets),
+    )
+    slow = [
+        int(
+            (
+                randomizer._bucket(function, np.full(function.size, v, dtype=np.uint64)) == bucket
+            ).sum()
+        )
+        for v in range(30)
+    ]
     assert randomizer._support(randomizer.tally(reports).counts).tolist() == slow
 
 

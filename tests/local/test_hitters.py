@@ -1,4 +1,5 @@
-"""Heavy hitters: the planted ones are found with honest intervals, and nothing is found where nothing is."""
+"""Heavy hitters: the planted ones are found with honest intervals, and nothing is found where
+nothing is."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from dpublish.noise.source import SeededNoise
 
 
 def test_common_values_of_a_huge_domain_are_found() -> None:
-    """Intervals hold together at 95 %; the two values are 15 and 9 standard errors from 0 (fixed seed)."""
+    """Intervals hold together at 95 %; the two values are 15 and 9 standard errors from 0 (fixed
+    seed)."""
     domain = (1 << 30) + 12345
     values = np.random.default_rng(1).integers(0, domain, 60_000)
     values[:18_000], values[18_000:29_000] = domain - 1, 7
@@ -30,12 +32,15 @@ def test_common_values_of_a_huge_domain_are_found() -> None:
 
 def test_a_small_domain_is_counted_and_named() -> None:
     randomizer = HeavyHitters(["tea", "coffee", "water"], 2)
-    found = randomizer.aggregate(randomizer.randomize([1] * 3000 + [2] * 2000, coins=SeededNoise(2)), most=2)
+    found = randomizer.aggregate(
+        randomizer.randomize([1] * 3000 + [2] * 2000, coins=SeededNoise(2)), most=2
+    )
     assert [hitter.name for hitter in found] == ["coffee", "water"]
 
 
 def test_nothing_is_found_where_nothing_is_common() -> None:
-    """20 surveys; each may err with probability at most 5 % one-sidedly 2.5 %: 5 or more has probability below 4e-4."""
+    """20 surveys; each may err with probability at most 5 % one-sidedly 2.5 %: 5 or more has
+    probability below 4e-4."""
     false = 0
     randomizer = HeavyHitters(1 << 20, 1)
     for seed in range(20):

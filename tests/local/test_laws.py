@@ -1,4 +1,5 @@
-"""Every randomizer against its stated law and its claim: enumerated, in closed form, by the calls it makes, and by sampling."""
+"""Every randomizer against its stated law and its claim: enumerated, in closed form, by the calls
+it makes, and by sampling."""
 
 from __future__ import annotations
 
@@ -23,12 +24,19 @@ each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 
 def worst_ratio(laws: list[Law]) -> Fraction:
-    return max(one[report] / other[report] for one, other in itertools.permutations(laws, 2) for report in one)
+    return max(
+        one[report] / other[report]
+        for one, other in itertools.permutations(laws, 2)
+        for report in one
+    )
 
 
 def within(ratio: Fraction, epsilon: Fraction) -> bool:
     with ctx.workprec(400):
-        return bool(arb(fmpq(ratio.numerator, ratio.denominator)) <= arb(fmpq(epsilon.numerator, epsilon.denominator)).exp())
+        return bool(
+            arb(fmpq(ratio.numerator, ratio.denominator))
+            <= arb(fmpq(epsilon.numerator, epsilon.denominator)).exp()
+        )
 
 
 @each_case
@@ -45,7 +53,13 @@ def test_the_code_has_the_stated_law(case: Case) -> None:
 def test_tier_a_every_pair_of_values(case: Case) -> None:
     randomizer = case.small
     pairs = list(itertools.combinations(case.values, 2))
-    report = audit.exact(mechanism_of(randomizer), pairs, epsilon=randomizer.epsilon, base=BELOW_E, max_branches=2_000_000)
+    report = audit.exact(
+        mechanism_of(randomizer),
+        pairs,
+        epsilon=randomizer.epsilon,
+        base=BELOW_E,
+        max_branches=2_000_000,
+    )
     assert report.passed, report.summary()
 
 
@@ -55,13 +69,15 @@ def test_the_law_of_full_coins_is_within_epsilon(case: Case) -> None:
     laws = [randomizer.law(value) for value in case.values]
     ratio = worst_ratio(laws)
     assert within(ratio, randomizer.epsilon)
-    # and the claim is not wasted: the loss is within 1e-6 of it (the mean's grid cannot reach its ends exactly)
+    # and the claim is not wasted: the loss is within 1e-6 of it (the mean's grid cannot reach its
+    # ends exactly)
     assert not within(ratio, randomizer.epsilon * (1 - Fraction(1, 10**6)))
 
 
 @each_case
 def test_tier_b_the_calls_never_depend_on_the_value(case: Case) -> None:
-    """The taps here take no private value, so equal calls (kind, bound, shape, order) for all values are what replay asks."""
+    """The taps here take no private value, so equal calls (kind, bound, shape, order) for all
+    values are what replay asks."""
     tapes = []
     for value in case.values:
         recorder = Recorder(SeededNoise(5))
@@ -72,10 +88,15 @@ def test_tier_b_the_calls_never_depend_on_the_value(case: Case) -> None:
 
 @each_case
 def test_tier_c_sampled(case: Case) -> None:
-    """False alarm at most 1e-6 a case; an epsilon twice the claim would be caught (see the planted bugs)."""
+    """False alarm at most 1e-6 a case; an epsilon twice the claim would be caught (see the planted
+    bugs)."""
     randomizer = case.usual if "unary" not in case.name else case.make(32)
     report = audit.sampled(
-        mechanism_of(randomizer), [(case.values[0], case.values[-2])], epsilon=randomizer.epsilon, samples=2000, first_seed=11
+        mechanism_of(randomizer),
+        [(case.values[0], case.values[-2])],
+        epsilon=randomizer.epsilon,
+        samples=2000,
+        first_seed=11,
     )
     assert report.passed, report.summary()
 
@@ -83,16 +104,20 @@ def test_tier_c_sampled(case: Case) -> None:
 @pytest.mark.nightly
 @each_case
 def test_tier_c_sampled_at_length(case: Case) -> None:
-    """Every pair of values; false alarm at most 1e-6 a case. The smallest epsilon caught is in the report (`detectable`)."""
+    """Every pair of values; false alarm at most 1e-6 a case. The smallest epsilon caught is in the
+    report (`detectable`)."""
     randomizer = case.usual if "unary" not in case.name else case.make(32)
     pairs = list(itertools.combinations(case.values, 2))[:10]
-    report = audit.sampled(mechanism_of(randomizer), pairs, epsilon=randomizer.epsilon, samples=10_000, first_seed=101)
+    report = audit.sampled(
+        mechanism_of(randomizer), pairs, epsilon=randomizer.epsilon, samples=10_000, first_seed=101
+    )
     assert report.passed, report.summary()
 
 
 @each_case
 def test_many_at_once_is_one_by_one(case: Case) -> None:
-    """A batch has the law of single reports: chi-square, false alarm 1e-6, fixed seed; catches 10 % on a common report."""
+    """A batch has the law of single reports: chi-square, false alarm 1e-6, fixed seed; catches 10 %
+    on a common report."""
     randomizer = case.usual if "unary" not in case.name else case.make(32)
     value = case.values[1]
     people = 20_000
@@ -102,7 +127,11 @@ def test_many_at_once_is_one_by_one(case: Case) -> None:
         code = written(randomizer, reports[place : place + 1])
         counts[code] = counts.get(code, 0) + 1
     law = randomizer.law(value)
-    statistic = sum((counts.get(y, 0) - people * float(p)) ** 2 / (people * float(p)) for y, p in law.items() if p)
+    statistic = sum(
+        (counts.get(y, 0) - people * float(p)) ** 2 / (people * float(p))
+        for y, p in law.items()
+        if p
+    )
     assert chi2.sf(statistic, len(law) - 1) > 1e-6
 
 
@@ -138,7 +167,9 @@ def _unary_full_hit(randomizer: Any) -> None:
 
     def reports(values: Any, coins: Any) -> Any:
         out = original(values, coins)
-        out[np.arange(len(values)), values.astype(np.int64) // 8] |= (1 << (values.astype(np.int64) % 8)).astype(np.uint8)
+        out[np.arange(len(values)), values.astype(np.int64) // 8] |= (
+            1 << (values.astype(np.int64) % 8)
+        ).astype(np.uint8)
         return out
 
     randomizer._reports = reports
@@ -218,10 +249,14 @@ def test_planted_bugs_are_found(planted: Planted) -> None:
     pairs = list(itertools.combinations(case.values, 2))
     mechanism = mechanism_of(randomizer)
     if planted.tier == "exact":
-        found = audit.exact(mechanism, pairs, epsilon=randomizer.epsilon, base=BELOW_E, max_branches=2_000_000)
+        found = audit.exact(
+            mechanism, pairs, epsilon=randomizer.epsilon, base=BELOW_E, max_branches=2_000_000
+        )
         assert not found.passed
     elif planted.tier == "sampled":
-        assert not audit.sampled(mechanism, pairs[:1], epsilon=randomizer.epsilon, samples=4000, first_seed=3).passed
+        assert not audit.sampled(
+            mechanism, pairs[:1], epsilon=randomizer.epsilon, samples=4000, first_seed=3
+        ).passed
     else:
         lengths = set()
         for value in case.values:

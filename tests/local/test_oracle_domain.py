@@ -22,7 +22,9 @@ def test_no_choice_of_domain_tells_a_record(levels: int) -> None:
 
 def test_only_the_record_itself_is_replaced() -> None:
     oracle = local.LocalOracle(np.array([1, 7, 0, 1]), epsilon=40)
-    reports = oracle.ask_many(local.KaryResponse(2, 24))  # epsilon 24 reports the truth, as good as always
+    reports = oracle.ask_many(
+        local.KaryResponse(2, 24)
+    )  # epsilon 24 reports the truth, as good as always
     assert np.asarray(reports).tolist() == [1, 0, 0, 1]
 
 
@@ -40,7 +42,9 @@ def test_records_are_numbers() -> None:
             local.LocalOracle(records, epsilon=1)
 
 
-@pytest.mark.parametrize(("lower", "upper"), [(0, 10**400), (-(10**400), 0), (0, Fraction(5e-324)), (1, 1)])
+@pytest.mark.parametrize(
+    ("lower", "upper"), [(0, 10**400), (-(10**400), 0), (0, Fraction(5e-324)), (1, 1)]
+)
 def test_bounds_that_floating_point_cannot_hold_are_refused(lower: Any, upper: Any) -> None:
     with pytest.raises(PlanError):
         local.MeanResponse(lower, upper, 1)

@@ -40,11 +40,14 @@ def test_exp_below_is_below_and_close(epsilon: Fraction) -> None:
 @pytest.mark.parametrize("categories", [2, 3, 10, 1024, 1 << 20])
 @pytest.mark.parametrize("epsilon", EPSILONS, ids=str)
 @pytest.mark.parametrize("bits", [16, 32, 64])
-def test_the_ratio_is_within_epsilon_and_the_next_number_is_not(epsilon: Fraction, categories: int, bits: int) -> None:
+def test_the_ratio_is_within_epsilon_and_the_next_number_is_not(
+    epsilon: Fraction, categories: int, bits: int
+) -> None:
     try:
         other = other_words(epsilon, categories, bits)
     except PlanError:
-        # refused: with the least number of words that is private, the truth would not be likelier than another level
+        # refused: with the least number of words that is private, the truth would not be likelier
+        # than another level
         least = math.ceil(Fraction(1 << bits) / (exp_below(epsilon) + categories - 1))
         assert categories * least >= 1 << bits
         return
@@ -74,7 +77,9 @@ def test_bad_epsilons_are_refused(epsilon: object) -> None:
         checked_epsilon(epsilon)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("categories", "bits"), [(1, 64), (0, 64), (True, 64), (2, 0), (2, 65), (2, True), (300, 8)])
+@pytest.mark.parametrize(
+    ("categories", "bits"), [(1, 64), (0, 64), (True, 64), (2, 0), (2, 65), (2, True), (300, 8)]
+)
 def test_bad_coins_are_refused(categories: int, bits: int) -> None:
     with pytest.raises(PlanError):
         Coin(categories, Fraction(1), bits)

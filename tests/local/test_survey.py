@@ -69,7 +69,16 @@ def test_a_survey_is_read(survey: Survey) -> None:
     assert survey.questions["transport"].randomizer.method == "kary"
     assert survey.questions["home"].randomizer.levels == ("Bern", "Graz", "Lyon", OTHER)  # type: ignore[attr-defined]
     assert isinstance(survey.questions["word"].randomizer, HeavyHitters)
-    assert survey.columns == ("transport", "town", "word", "hours", "happy", "sizes", "smokes", "runs")
+    assert survey.columns == (
+        "transport",
+        "town",
+        "word",
+        "hours",
+        "happy",
+        "sizes",
+        "smokes",
+        "runs",
+    )
     assert len(survey.digest) == 16
 
 
@@ -109,7 +118,11 @@ def test_the_better_method_is_chosen() -> None:
 
 def test_questions_above_the_promise_are_refused() -> None:
     with pytest.raises(BudgetExceeded, match="cost 6 together"):
-        Survey.from_toml(TEXT.replace("epsilon = 6", "epsilon = 5").replace('levels_file = "towns.txt"', 'levels = ["x"]'))
+        Survey.from_toml(
+            TEXT.replace("epsilon = 6", "epsilon = 5").replace(
+                'levels_file = "towns.txt"', 'levels = ["x"]'
+            )
+        )
 
 
 @pytest.mark.parametrize(
@@ -144,7 +157,10 @@ def test_mistakes_are_explained(tmp_path: Path, old: str, new: str, message: str
         Survey.from_toml(TEXT.replace(old, new, 1), folder=tmp_path)
 
 
-@pytest.mark.parametrize("text", ["", "[survey]\nname='x'\nepsilon=1\n", "[survey]\nname='x'\nepsilon=1\n[questions]\na=3\n"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "[survey]\nname='x'\nepsilon=1\n", "[survey]\nname='x'\nepsilon=1\n[questions]\na=3\n"],
+)
 def test_half_a_survey_is_refused(text: str) -> None:
     with pytest.raises(SchemaError):
         Survey.from_toml(text)
@@ -153,6 +169,9 @@ def test_half_a_survey_is_refused(text: str) -> None:
 def test_a_mark_that_an_editor_put_before_the_text_is_not_part_of_it(tmp_path: Path) -> None:
     (tmp_path / "towns.txt").write_bytes(b"\xef\xbb\xbfOslo\nRome\n")
     file = tmp_path / "survey.toml"
-    text = "[survey]\nname = 'towns'\nepsilon = 1\n[questions.town]\nmethod = 'kary'\nepsilon = 1\nlevels_file = 'towns.txt'\n"
+    text = (
+        "[survey]\nname = 'towns'\nepsilon = 1\n[questions.town]\nmethod = 'kary'\nepsilon = "
+        "1\nlevels_file = 'towns.txt'\n"
+    )
     file.write_bytes(b"\xef\xbb\xbf" + text.encode())
     assert list(Survey.read(file).questions["town"].randomizer.levels)[:2] == ["Oslo", "Rome"]

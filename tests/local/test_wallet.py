@@ -57,7 +57,13 @@ def test_a_lost_report_is_not_made_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", '{"format": "other"}', '{"format": "dpublish-wallet-1", "epsilon": "1", "people": {"me": {"answers": 3}}}'],
+    [
+        "",
+        "{",
+        "[]",
+        '{"format": "other"}',
+        '{"format": "dpublish-wallet-1", "epsilon": "1", "people": {"me": {"answers": 3}}}',
+    ],
 )
 def test_a_wallet_that_cannot_be_read_answers_nothing(tmp_path: Path, text: str) -> None:
     path = tmp_path / "w.json"
@@ -86,12 +92,16 @@ def test_processes_cannot_overspend(tmp_path: Path) -> None:
         "from dpublish.local import Wallet\nfrom dpublish.errors import BudgetExceeded\n"
         "done = 0\n"
         "for i in range(6):\n"
-        "    try:\n        Wallet(sys.argv[1], epsilon=1).debit(['me'], sys.argv[2] + str(i), Fraction(1, 7)); done += 1\n"
+        "    try:\n        Wallet(sys.argv[1], epsilon=1).debit(['me'], sys.argv[2] + str(i), "
+        "Fraction(1, 7)); done += 1\n"
         "    except BudgetExceeded: pass\n"
         "print(done)\n"
     )
     children = [
-        subprocess.Popen([sys.executable, "-c", code, str(path), name], stdout=subprocess.PIPE, text=True) for name in "abc"
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(path), name], stdout=subprocess.PIPE, text=True
+        )
+        for name in "abc"
     ]
     assert sum(int(child.communicate()[0]) for child in children) == 7
     assert len(json.loads(path.read_text())["people"]["me"]["answers"]) == 7

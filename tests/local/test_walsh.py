@@ -25,6 +25,11 @@ def test_half_member_is_a_bijection_onto_the_half() -> None:
         for row in range(1, size):
             for odd in (0, 1):
                 places = np.arange(size // 2, dtype=np.uint64)
-                rows, wanted = np.full(size // 2, row, dtype=np.uint64), np.full(size // 2, odd, dtype=np.uint64)
+                rows, wanted = (
+                    np.full(size // 2, row, dtype=np.uint64),
+                    np.full(size // 2, odd, dtype=np.uint64),
+                )
                 found = half_member(rows, places, wanted)
-                assert sorted(found.tolist()) == [y for y in range(size) if bin(y & row).count("1") % 2 == odd]
+                assert sorted(found.tolist()) == [
+                    y for y in range(size) if bin(y & row).count("1") % 2 == odd
+                ]

@@ -1,4 +1,5 @@
-"""Settings of the wrong type or beyond all measure are refused by name; numbers of numpy are numbers."""
+"""Settings of the wrong type or beyond all measure are refused by name; numbers of numpy are
+numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ import dpublish as dp
 from dpublish.errors import PlanError
 
 SCHEMA = dp.Schema.from_toml(
-    '[dataset]\nname = "s"\nneighbours = "replace-one"\nsize = 100\n[columns.a]\nkind = "integer"\nlower = 0\nupper = 9\n'
+    '[dataset]\nname = "s"\nneighbours = "replace-one"\nsize = 100\n[columns.a]\nkind = '
+    '"integer"\nlower = 0\nupper = 9\n'
 )
 BASKETS = dp.Schema.from_toml('[dataset]\nname = "b"\n[items]\nuniverse = ["x", "y", "z"]\n')
 
@@ -28,7 +30,9 @@ BASKETS = dp.Schema.from_toml('[dataset]\nname = "b"\n[items]\nuniverse = ["x", 
         (dp.Histogram, {"threshold_factor": [1]}, "threshold_factor must be a number"),
     ],
 )
-def test_amounts_beyond_all_measure_are_refused_by_name(method: Any, settings: dict[str, Any], text: str) -> None:
+def test_amounts_beyond_all_measure_are_refused_by_name(
+    method: Any, settings: dict[str, Any], text: str
+) -> None:
     with pytest.raises(PlanError, match=text):
         method(**settings)
 

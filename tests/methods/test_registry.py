@@ -31,9 +31,17 @@ def test_a_method_is_found_by_its_name_in_the_literature() -> None:
 
 def test_settings_get_the_types_of_the_fields() -> None:
     method = method_from_settings(
-        "histogram", {"columns": "age, education-num", "bins": "8", "threshold-factor": "1/3", "threshold": "none"}
+        "histogram",
+        {
+            "columns": "age, education-num",
+            "bins": "8",
+            "threshold-factor": "1/3",
+            "threshold": "none",
+        },
     )
-    assert method == Histogram(columns=("age", "education-num"), bins=8, threshold_factor="1/3", threshold=None)
+    assert method == Histogram(
+        columns=("age", "education-num"), bins=8, threshold_factor="1/3", threshold=None
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +82,14 @@ def test_every_type_of_field() -> None:
     }
     made = method_from_settings("everything", given)
     assert made == Everything(
-        names=("a", "b"), share="0.1", loud=True, rule="second", where="x=y", times=3, tries=(1, 2), separator=" "
+        names=("a", "b"),
+        share="0.1",
+        loud=True,
+        rule="second",
+        where="x=y",
+        times=3,
+        tries=(1, 2),
+        separator=" ",
     )
 
 

@@ -1,4 +1,5 @@
-"""The coding of rows as vectors: values, names, and the length bound that the privacy proof rests on."""
+"""The coding of rows as vectors: values, names, and the length bound that the privacy proof rests
+on."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ def test_no_row_is_longer_than_one_exactly() -> None:
 
 @pytest.mark.parametrize("columns", [1, 2, 3, 14, 36, 100, 1000])
 def test_the_bound_holds_for_any_number_of_columns(columns: int) -> None:
-    flags = LinearFeatures(tuple(Axis(f"c{i}", "categorical", levels=("a", "b", "c")) for i in range(columns)))
+    flags = LinearFeatures(
+        tuple(Axis(f"c{i}", "categorical", levels=("a", "b", "c")) for i in range(columns))
+    )
     assert Fraction(999, 1000) < flags.longest_square() <= 1
     assert flags.divisor == pytest.approx(math.sqrt(columns + 1))
 
@@ -49,7 +52,10 @@ def test_values_and_names() -> None:
     features = LinearFeatures(AXES)
     tables = dict(zip([axis.name for axis in AXES], features.tables, strict=True))
     scale = features.divisor
-    assert np.allclose(tables["age"] * scale, [[4.5 / 29, 0, 0], [14.5 / 29, 0, 0], [24.5 / 29, 0, 0], [0, 1, 0], [0, 0, 1]])
+    assert np.allclose(
+        tables["age"] * scale,
+        [[4.5 / 29, 0, 0], [14.5 / 29, 0, 0], [24.5 / 29, 0, 0], [0, 1, 0], [0, 0, 1]],
+    )
     assert np.allclose(tables["size"] * scale, [[0, 0], [0.5, 0], [1, 0], [0, 1]])
     assert np.allclose(tables["ward"] * scale, [[0, 0], [1, 0], [0, 1]])
     assert np.allclose(tables["ok"] * scale, [[0], [1]])
@@ -57,8 +63,13 @@ def test_values_and_names() -> None:
     assert np.allclose(tables["day"] * scale, [[0]])
     assert np.allclose(tables["temperature"] * scale, [[0.25], [0.75]])
     assert features.names[:6] == (
-        ("(constant)", ""), ("age", ""), ("age", "(other)"), ("age", "(missing)"), ("size", ""), ("size", "(missing)"),
-    )  # fmt: skip
+        ("(constant)", ""),
+        ("age", ""),
+        ("age", "(other)"),
+        ("age", "(missing)"),
+        ("size", ""),
+        ("size", "(missing)"),
+    )
     assert len(features.names) == features.dimension
     assert features.dimension == 1 + sum(table.shape[1] for table in features.tables)
 

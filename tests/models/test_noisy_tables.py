@@ -1,4 +1,5 @@
-"""Noisy tables: cells without public rows, what several tables say about a column, and what a pair says beyond its columns."""
+"""Noisy tables: cells without public rows, what several tables say about a column, and what a pair
+says beyond its columns."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ def pair_of(shares: np.ndarray, noise: float, codes: np.ndarray | None = None) -
 
 
 def column_of(place: int, shares: np.ndarray, noise: float) -> TableTarget:
-    return TableTarget(np.arange(len(shares)), shares, np.full(len(shares), noise), (place,), (len(shares),))
+    return TableTarget(
+        np.arange(len(shares)), shares, np.full(len(shares), noise), (place,), (len(shares),)
+    )
 
 
 def test_a_table_without_empty_cells_is_left_alone() -> None:
@@ -25,8 +28,11 @@ def test_a_table_without_empty_cells_is_left_alone() -> None:
 
 
 def test_noise_in_cells_without_public_rows_is_taken_for_noise() -> None:
-    """Cells 2 and 3 hold 0.03 together, as noise of deviation 0.05 would: the others are corrected alike, not scaled up."""
-    target = TableTarget(np.array([0, 1, 1, 4]), np.array([0.5, 0.3, 0.02, 0.01, 0.17]), np.full(5, 0.05**2))
+    """Cells 2 and 3 hold 0.03 together, as noise of deviation 0.05 would: the others are corrected
+    alike, not scaled up."""
+    target = TableTarget(
+        np.array([0, 1, 1, 4]), np.array([0.5, 0.3, 0.02, 0.01, 0.17]), np.full(5, 0.05**2)
+    )
     found = supported(target)
     assert found.places.tolist() == [0, 1, 4]
     assert found.target.codes.tolist() == [0, 1, 1, 2]
@@ -40,7 +46,8 @@ def test_people_whom_no_public_row_is_like_are_shared_out_in_proportion() -> Non
 
 
 def test_columns_are_read_from_all_tables_by_their_precision() -> None:
-    """The combined shares have the variance that they state, 10% off at most: 4 deviations of 2,000 draws."""
+    """The combined shares have the variance that they state, 10% off at most: 4 deviations of 2,000
+    draws."""
     rng = np.random.default_rng(3)
     truth = np.outer([0.5, 0.3, 0.2], [0.1, 0.2, 0.3, 0.4])
     misses, stated = [], 0.0
@@ -48,7 +55,9 @@ def test_columns_are_read_from_all_tables_by_their_precision() -> None:
         alone = truth.sum(axis=1) + rng.normal(0, 0.02, 3)
         joint = truth + rng.normal(0, 0.01, truth.shape)
         alone, joint = alone - (alone.sum() - 1) / 3, joint - (joint.sum() - 1) / 12
-        found = combined([column_of(0, alone, 0.02**2 * 2 / 3)], [pair_of(joint, 0.01**2 * 11 / 12)])[0]
+        found = combined(
+            [column_of(0, alone, 0.02**2 * 2 / 3)], [pair_of(joint, 0.01**2 * 11 / 12)]
+        )[0]
         stated = float(found.variances[0])
         misses.append(found.shares - truth.sum(axis=1))
     assert np.mean(np.square(misses)) == pytest.approx(stated, rel=0.1)
@@ -80,7 +89,9 @@ def test_the_variance_of_an_interaction_is_stated() -> None:
     misses, stated = [], 0.0
     for _ in range(2000):
         joint = truth + rng.normal(0, 0.01, truth.shape)
-        found = centred(supported(pair_of(joint - (joint.sum() - 1) / 12, 0.01**2 * 11 / 12, codes)), sides)
+        found = centred(
+            supported(pair_of(joint - (joint.sum() - 1) / 12, 0.01**2 * 11 / 12, codes)), sides
+        )
         stated = float(found.variances[0])
         misses.append(found.shares - truth.ravel()[codes])
     assert np.mean(np.square(misses)) == pytest.approx(stated, rel=0.1)

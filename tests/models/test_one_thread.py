@@ -9,7 +9,9 @@ from dpublish.models.one_thread import on_one_thread
 
 
 def threads() -> list[int]:
-    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+    return [
+        library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
+    ]
 
 
 def fails() -> None:

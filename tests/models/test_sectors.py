@@ -10,7 +10,8 @@ from dpublish.models.sectors import by_rows
 
 @pytest.mark.parametrize("width", [2, 9, 33])
 def test_a_row_is_computed_alike_in_any_company(width: int) -> None:
-    """Bit for bit: a difference in the last place can move a row into another cell when a row is added elsewhere."""
+    """Bit for bit: a difference in the last place can move a row into another cell when a row is
+    added elsewhere."""
     rng = np.random.default_rng(1)
     points, matrix = rng.normal(size=(1030, width)), rng.normal(size=(width, 3))
     whole = by_rows(points, matrix)

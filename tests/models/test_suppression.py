@@ -6,9 +6,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpublish.models.thresholded_counts import Suppression, laplace_cumulants, noise_sum_quantile, spread_quantile
+from dpublish.models.thresholded_counts import (
+    Suppression,
+    laplace_cumulants,
+    noise_sum_quantile,
+    spread_quantile,
+)
 
-LAWS = [(tau, Fraction(scale)) for scale in ("1/2", "1", "2", "7/3", "20") for tau in (0, 1, 3, 12, 60)]
+LAWS = [
+    (tau, Fraction(scale)) for scale in ("1/2", "1", "2", "7/3", "20") for tau in (0, 1, 3, 12, 60)
+]
 
 
 def pmf(scale: Fraction, reach: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -23,7 +30,9 @@ def score_law(law: Suppression, count: int) -> tuple[NDArray[np.float64], NDArra
     return np.where(noisy > law.threshold, noisy, -law.shortfall), chance
 
 
-def cumulants(values: NDArray[np.float64], chance: NDArray[np.float64]) -> tuple[float, float, float, float]:
+def cumulants(
+    values: NDArray[np.float64], chance: NDArray[np.float64]
+) -> tuple[float, float, float, float]:
     mean = float(chance @ values)
     centred = values - mean
     second = float(chance @ centred**2)
@@ -36,7 +45,9 @@ def test_constants_match_the_summed_law(tau: int, scale: Fraction) -> None:
     values, chance = pmf(scale, int(60 * scale) + 60 + tau)
     above = values > tau
     assert law.pass_rate == pytest.approx(chance[above].sum(), rel=1e-9)
-    assert -law.shortfall == pytest.approx((values * chance)[~above].sum() / chance[~above].sum(), rel=1e-8)
+    assert -law.shortfall == pytest.approx(
+        (values * chance)[~above].sum() / chance[~above].sum(), rel=1e-8
+    )
 
 
 @pytest.mark.parametrize(("tau", "scale"), LAWS)
@@ -64,8 +75,12 @@ def test_cumulant_estimates_are_conservative_for_every_count(tau: int, scale: Fr
             assert mean >= kappa - 1e-6 * (1 + abs(kappa))
 
 
-@pytest.mark.parametrize(("tau", "scale"), [(3, Fraction(1)), (12, Fraction(2)), (60, Fraction(20))])
-def test_variance_estimate_is_tight_for_empty_and_for_large_cells(tau: int, scale: Fraction) -> None:
+@pytest.mark.parametrize(
+    ("tau", "scale"), [(3, Fraction(1)), (12, Fraction(2)), (60, Fraction(20))]
+)
+def test_variance_estimate_is_tight_for_empty_and_for_large_cells(
+    tau: int, scale: Fraction
+) -> None:
     law = Suppression(tau, scale)
     values, chance = score_law(law, 0)
     shown = values > tau
@@ -76,7 +91,12 @@ def test_variance_estimate_is_tight_for_empty_and_for_large_cells(tau: int, scal
 
 
 def test_huge_and_tiny_parameters_stay_finite() -> None:
-    for tau, scale in ((10**6, Fraction(2 * 10**5)), (0, Fraction(1, 50)), (5, Fraction(1, 20)), (10**9, Fraction(1))):
+    for tau, scale in (
+        (10**6, Fraction(2 * 10**5)),
+        (0, Fraction(1, 50)),
+        (5, Fraction(1, 20)),
+        (10**9, Fraction(1)),
+    ):
         law = Suppression(tau, scale)
         for part in law.cell_cumulants(np.array([tau + 1, tau + 50, 10**12])):
             assert np.all(np.isfinite(part))

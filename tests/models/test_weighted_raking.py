@@ -1,4 +1,5 @@
-"""Raking: the fitted weights solve the equations they are meant to solve, with and without noise."""
+"""Raking: the fitted weights solve the equations they are meant to solve, with and without
+noise."""
 
 from __future__ import annotations
 
@@ -18,7 +19,10 @@ def rows(number: int = 3000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 def targets(noise: float = 1e-8, seed: int = 0) -> list[TableTarget]:
     first, second = rows(seed=seed)
     wanted = (np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.25, 0.3, 0.2, 0.15, 0.1]))
-    return [TableTarget(codes, want, np.full(len(want), noise)) for codes, want in zip((first, second), wanted, strict=True)]
+    return [
+        TableTarget(codes, want, np.full(len(want), noise))
+        for codes, want in zip((first, second), wanted, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("dense", [True, False])
@@ -28,7 +32,9 @@ def test_exact_tables_are_matched(dense: bool, monkeypatch: pytest.MonkeyPatch) 
     given = targets()
     found = rake(given, np.ones(3000), sweeps=3000)
     for target in given:
-        assert np.bincount(target.codes, weights=found.masses) == pytest.approx(target.shares, abs=2e-4)
+        assert np.bincount(target.codes, weights=found.masses) == pytest.approx(
+            target.shares, abs=2e-4
+        )
     assert found.masses.sum() == pytest.approx(1.0)
 
 
@@ -53,13 +59,16 @@ def test_the_solution_is_stationary() -> None:
 
 
 def test_noise_alone_moves_little() -> None:
-    """Tables that differ from the public rows by noise only: public rows say nearly as much as a sample of their size."""
+    """Tables that differ from the public rows by noise only: public rows say nearly as much as a
+    sample of their size."""
     first, second = rows()
     rng = np.random.default_rng(5)
     given = []
     for codes, cells in ((first, 4), (second, 5)):
         share = np.bincount(codes, minlength=cells) / 3000
-        given.append(TableTarget(codes, share + rng.normal(0, 0.05, cells), np.full(cells, 0.05**2)))
+        given.append(
+            TableTarget(codes, share + rng.normal(0, 0.05, cells), np.full(cells, 0.05**2))
+        )
     weights = rake(given, np.ones(3000)).masses * 3000
     free = rake(given, np.ones(3000), precision=1e-9).masses * 3000
     assert weights.std() < 0.6 * free.std()
@@ -68,7 +77,8 @@ def test_noise_alone_moves_little() -> None:
 
 
 def test_public_rows_lose_their_say_where_tables_contradict_them() -> None:
-    """50,000 rows that are evenly spread, against 500 people who are not: a table of standard error 0.02 must win."""
+    """50,000 rows that are evenly spread, against 500 people who are not: a table of standard error
+    0.02 must win."""
     codes = np.tile(np.arange(4), 12_500)
     wanted = np.array([0.6, 0.2, 0.1, 0.1])
     found = rake([TableTarget(codes, wanted, np.full(4, 0.02**2))], np.ones(50_000))
@@ -95,7 +105,9 @@ def test_a_fit_goes_on_from_an_earlier_one() -> None:
     begun = rake(given[:1], np.ones(3000))
     on = rake(given, np.ones(3000), start=begun)
     for target in given:
-        assert np.bincount(target.codes, weights=on.masses) == pytest.approx(target.shares, abs=1e-3)
+        assert np.bincount(target.codes, weights=on.masses) == pytest.approx(
+            target.shares, abs=1e-3
+        )
     again = rake(given, np.ones(3000), start=on)
     assert again.sweeps <= rake(given, np.ones(3000)).sweeps
     assert again.masses == pytest.approx(on.masses, rel=1e-2)
@@ -107,15 +119,20 @@ def test_shares_add_up() -> None:
     assert variances == pytest.approx([12 / 1e4 * 2 / 3] * 3)
 
 
-def tables_of_tilted_rows(column_noise: float, pair_noise: float, seed: int = 6) -> tuple[list[TableTarget], np.ndarray]:
-    """4,000 public rows that lack high values of the first column; a table of each column and one of both. And the truth."""
+def tables_of_tilted_rows(
+    column_noise: float, pair_noise: float, seed: int = 6
+) -> tuple[list[TableTarget], np.ndarray]:
+    """4,000 public rows that lack high values of the first column; a table of each column and one
+    of both. And the truth."""
     rng = np.random.default_rng(seed)
     joint = np.array([[0.05, 0.1, 0.05], [0.1, 0.2, 0.1], [0.05, 0.15, 0.2]])
     public = joint * np.array([[2.0], [1.0], [0.4]])
     codes = rng.choice(9, 4000, p=(public / public.sum()).ravel())
     sides = (codes // 3, codes % 3, codes)
     found = []
-    for place, (truth, noise) in enumerate(((joint.sum(1), column_noise), (joint.sum(0), column_noise), (joint, pair_noise))):
+    for place, (truth, noise) in enumerate(
+        ((joint.sum(1), column_noise), (joint.sum(0), column_noise), (joint, pair_noise))
+    ):
         shares, variances = consistent_shares(
             truth.ravel() * 1e4 + rng.normal(0, 1e4 * noise, truth.size), (1e4 * noise) ** 2, 1e4
         )
@@ -127,7 +144,9 @@ def tables_of_tilted_rows(column_noise: float, pair_noise: float, seed: int = 6)
 def test_rows_are_tilted_by_columns_and_then_fitted_to_everything() -> None:
     given, joint = tables_of_tilted_rows(0.01, 0.01)
     found = rake(given, np.ones(4000))
-    assert np.bincount(given[2].codes, weights=found.masses).reshape(3, 3) == pytest.approx(joint, abs=0.03)
+    assert np.bincount(given[2].codes, weights=found.masses).reshape(3, 3) == pytest.approx(
+        joint, abs=0.03
+    )
     assert [len(tilt) for tilt in found.tilts] == [3, 3]
     assert np.abs(found.tilts[0]).max() > 0.3
     scores = sum(beta[target.codes] for target, beta in zip(given, found.coefficients, strict=True))
@@ -136,12 +155,15 @@ def test_rows_are_tilted_by_columns_and_then_fitted_to_everything() -> None:
 
 
 def test_a_precise_pair_corrects_a_noisy_column() -> None:
-    """A column's own table has noise of 0.1, the pair's 0.005: fitted to the former alone, shares would be off by about 0.1."""
+    """A column's own table has noise of 0.1, the pair's 0.005: fitted to the former alone, shares
+    would be off by about 0.1."""
     misses = []
     for seed in range(5):
         given, joint = tables_of_tilted_rows(0.1, 0.005, seed)
         found = rake(given, np.ones(4000))
-        misses.append(np.abs(np.bincount(given[0].codes, weights=found.masses) - joint.sum(axis=1)).max())
+        misses.append(
+            np.abs(np.bincount(given[0].codes, weights=found.masses) - joint.sum(axis=1)).max()
+        )
         assert found.variances[0][0] < given[0].variances[0] / 50
     assert max(misses) < 0.03
 

@@ -13,7 +13,27 @@ from dpublish.models.integer_limits import counts_between, half_width, quantile,
 from dpublish.models.thresholded_counts import laplace_cumulants, spread_quantile
 from dpublish.privacy.budget_split import laplace_variance
 
-SCALES = (0.05, 0.1, 0.18, 0.21, 0.22, 0.27, 0.3, 0.36, 0.4, 0.47, 0.51, 0.6, 0.78, 1.0, 1.48, 2.5, 4.0, 7.0, 8.25)
+SCALES = (
+    0.05,
+    0.1,
+    0.18,
+    0.21,
+    0.22,
+    0.27,
+    0.3,
+    0.36,
+    0.4,
+    0.47,
+    0.51,
+    0.6,
+    0.78,
+    1.0,
+    1.48,
+    2.5,
+    4.0,
+    7.0,
+    8.25,
+)
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.9999)
 
 
@@ -22,7 +42,11 @@ def laws(noise: str) -> Iterator[tuple[float, int, np.ndarray, np.ndarray]]:
     for scale in SCALES:
         reach = math.ceil(60 * scale + 60)
         each = np.arange(-reach, reach + 1)
-        one = np.exp(-np.abs(each) / scale) if noise == "laplace" else np.exp(-(each**2) / (2 * scale**2))
+        one = (
+            np.exp(-np.abs(each) / scale)
+            if noise == "laplace"
+            else np.exp(-(each**2) / (2 * scale**2))
+        )
         one /= one.sum()
         law = np.ones(1)
         for terms in range(1, 11):
@@ -43,7 +67,9 @@ def test_sums_of_noise_stay_within(noise: str, level: float) -> None:
         assert law[(values >= low) & (values <= high)].sum() >= level
         plain = quantile((1 - level) / 2, noise) * math.sqrt(variance)
         short = min(short, law[np.abs(values) <= plain].sum() - level)
-    assert short < -0.0005, "the plain rule must fail somewhere, or this test tries the wrong scales"
+    assert short < -0.0005, (
+        "the plain rule must fail somewhere, or this test tries the wrong scales"
+    )
 
 
 @pytest.mark.parametrize("level", [0.8, 0.95, 0.99])
@@ -52,7 +78,9 @@ def test_sums_by_their_cumulants_stay_within(level: float) -> None:
     short = 1.0
     for scale, terms, values, law in laws("laplace"):
         second, fourth = laplace_cumulants(Fraction(scale))
-        width = spread_quantile((1 - level) / 2, np.array([second * terms]), np.zeros(1), np.array([fourth * terms]))
+        width = spread_quantile(
+            (1 - level) / 2, np.array([second * terms]), np.zeros(1), np.array([fourth * terms])
+        )
         low, high = whole_rows(-width, width)
         assert law[(values >= low[0]) & (values <= high[0])].sum() >= level
         short = min(short, law[np.abs(values) <= width[0]].sum() - level)
@@ -68,6 +96,11 @@ def test_dust_makes_no_row() -> None:
 
 def test_proved_bounds_are_moved_in() -> None:
     low, high = counts_between(np.array([0.0, 2.2, 3.0, 4.1]), np.array([0.9, 5.7, 3.0, 4.8]))
-    assert low.tolist() == [0.0, 3.0, 3.0, 4.1]  # no count lies between the last two, so they stay as they are
+    assert low.tolist() == [
+        0.0,
+        3.0,
+        3.0,
+        4.1,
+    ]  # no count lies between the last two, so they stay as they are
     assert high.tolist() == [0.0, 5.0, 3.0, 4.8]
     assert counts_between(0.0, np.inf)[1] == np.inf

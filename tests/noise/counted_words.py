@@ -1,4 +1,5 @@
-"""What the tests of choices and lattice noise share: a stream that counts its words, and a chi-square test."""
+"""What the tests of choices and lattice noise share: a stream that counts its words, and a
+chi-square test."""
 
 from __future__ import annotations
 

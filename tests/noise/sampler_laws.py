@@ -1,6 +1,7 @@
 """What the sampler tests share: exact laws, a chi-square test and streams that lie.
 
-Every statistical test uses `ALPHA` as its false-alarm rate. Seeds are fixed, so a test that passes once passes always.
+Every statistical test uses `ALPHA` as its false-alarm rate. Seeds are fixed, so a test that passes
+once passes always.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ Cdf = Callable[[int], float]
 
 
 class RiggedStream(WordStream):
-    """Hands out planned words first and those of a seeded stream afterwards; single bits always come from the latter."""
+    """Hands out planned words first and those of a seeded stream afterwards; single bits always
+    come from the latter."""
 
     def __init__(self, planned: Iterable[int], seed: int = 0) -> None:
         self.planned = list(planned)
@@ -77,7 +79,8 @@ def chi_square(observed: np.ndarray, expected: np.ndarray) -> float:
 
 
 def fit(draws: np.ndarray, cdf: Cdf, *, bins: int = 60, least: float = 20.0) -> float:
-    """P-value of integer draws against a law, in about `bins` bins of at least `least` expected draws each."""
+    """P-value of integer draws against a law, in about `bins` bins of at least `least` expected
+    draws each."""
     ordered = np.sort(draws)
     n = len(ordered)
     edges, expected, last = [], [], 0.0
@@ -107,7 +110,9 @@ def _quantile(cdf: Cdf, level: float) -> int:
     return high
 
 
-def fit_outcomes(outcomes: Iterable[Hashable], law: Mapping[Hashable, float], *, least: float = 8.0) -> float:
+def fit_outcomes(
+    outcomes: Iterable[Hashable], law: Mapping[Hashable, float], *, least: float = 8.0
+) -> float:
     """P-value of outcomes against a finite law; rare outcomes are pooled."""
     counts = Counter(outcomes)
     assert set(counts) <= set(law)
@@ -122,7 +127,8 @@ def fit_outcomes(outcomes: Iterable[Hashable], law: Mapping[Hashable, float], *,
 
 
 def two_sample(first: np.ndarray, second: np.ndarray, *, least: int = 20) -> float:
-    """P-value of two equally large samples having one law; values are pooled in order until both hold `least` together."""
+    """P-value of two equally large samples having one law; values are pooled in order until both
+    hold `least` together."""
     values, counts = np.unique(np.concatenate([first, second]), return_counts=True)
     groups, group, total = [], 0, 0
     for count in counts:

@@ -25,7 +25,9 @@ def mass_in_words(table: AliasTable, symbol: int) -> int:
     capacity = 1 << (64 - table.columns_log2)
     total = 0
     for column, (threshold, alias) in enumerate(zip(table.thresholds, table.aliases, strict=True)):
-        total += int(threshold) * (column == symbol) + (capacity - int(threshold)) * (int(alias) == symbol)
+        total += int(threshold) * (column == symbol) + (capacity - int(threshold)) * (
+            int(alias) == symbol
+        )
     return total
 
 
@@ -42,7 +44,8 @@ def test_the_table_holds_the_floors_and_the_residual_the_rest(bits: int) -> None
 
 @pytest.mark.parametrize("bits", [3, 5, 8, 64])
 def test_the_law_is_exact_however_coarse_the_table(bits: int) -> None:
-    # At 3 bits the residual takes a quarter of all words. 40,000 draws catch a probability of 1/3 that is off by 4 percent.
+    # At 3 bits the residual takes a quarter of all words. 40,000 draws catch a probability of 1/3
+    # that is off by 4 percent.
     draws = table_of(LAW, bits).symbols(SeededStream(bits), 40_000)
     expected = np.array([float(p) for p in LAW]) * draws.size
     counts = np.bincount(draws, minlength=len(LAW))
@@ -78,7 +81,11 @@ def test_a_residual_word_follows_the_exact_remainders() -> None:
 def _chosen(table: AliasTable, word: int) -> int:
     shift = 64 - table.columns_log2
     column = word >> shift
-    return column if word & ((1 << shift) - 1) < int(table.thresholds[column]) else int(table.aliases[column])
+    return (
+        column
+        if word & ((1 << shift) - 1) < int(table.thresholds[column])
+        else int(table.aliases[column])
+    )
 
 
 class Scripted(SeededStream):
@@ -94,7 +101,8 @@ class Scripted(SeededStream):
 
 @pytest.mark.parametrize(("last", "symbol"), [(0, 0), ((1 << 64) - 1, 1)])
 def test_a_place_on_an_edge_asks_for_more_bits_of_the_same_number(last: int, symbol: int) -> None:
-    # Two bits of 1/3 and 2/3: masses 1 and 2, remainders 1/3 and 2/3. The first 64 bits are those of 1/3 itself.
+    # Two bits of 1/3 and 2/3: masses 1 and 2, remainders 1/3 and 2/3. The first 64 bits are those
+    # of 1/3 itself.
     table = table_of([Fraction(1, 3), Fraction(2, 3)], 2)
     assert table.masses == [1, 2]
     third = (1 << 64) // 3
@@ -145,7 +153,8 @@ def test_a_uniform_is_compared_exactly() -> None:
 
 
 def test_an_undecided_prefix_has_the_remaining_probability() -> None:
-    # One bit of 1/3 leaves 2/3 of [0, 1/2). 20,000 decisions catch an error of 2.5 percentage points.
+    # One bit of 1/3 leaves 2/3 of [0, 1/2). 20,000 decisions catch an error of 2.5 percentage
+    # points.
     stream = SeededStream(5)
     below = sum(uniform_is_below(stream, 0, 1, lambda: arb(1) / 3) for _ in range(20_000))
     assert chi_square(np.array([below, 20_000 - below]), np.array([40_000 / 3, 20_000 / 3])) > ALPHA

@@ -1,4 +1,5 @@
-"""Exact coins. Statistical tests: false-alarm rate 1e-6 each, fixed seeds, so no run-to-run change."""
+"""Exact coins. Statistical tests: false-alarm rate 1e-6 each, fixed seeds, so no run-to-run
+change."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ def two_sided(heads: int, p: float) -> float:
     return 2 * min(binom.cdf(heads, DRAWS, p), binom.sf(heads - 1, DRAWS, p))
 
 
-@pytest.mark.parametrize("p", [Fraction(1, 3), Fraction(1, 2), Fraction(99, 100), Fraction(10**40 + 1, 3 * 10**40)])
+@pytest.mark.parametrize(
+    "p", [Fraction(1, 3), Fraction(1, 2), Fraction(99, 100), Fraction(10**40 + 1, 3 * 10**40)]
+)
 def test_a_rational_coin_has_its_probability(p: Fraction) -> None:
     # At 20,000 flips the test also catches a probability wrong by 2.5 percentage points.
     stream = SeededStream(11)
@@ -41,7 +44,9 @@ def test_a_rational_coin_has_its_probability(p: Fraction) -> None:
     assert two_sided(heads, float(p) - 0.025) < ALPHA
 
 
-@pytest.mark.parametrize("x", [Fraction(1, 7), Fraction(1), Fraction(5, 2), Fraction(10**50 + 1, 10**50)])
+@pytest.mark.parametrize(
+    "x", [Fraction(1, 7), Fraction(1), Fraction(5, 2), Fraction(10**50 + 1, 10**50)]
+)
 def test_an_exponential_coin_has_its_probability(x: Fraction) -> None:
     # Catches an x that is 0.25 too large.
     stream = SeededStream(12)
@@ -60,7 +65,8 @@ def test_certain_coins_are_certain() -> None:
 
 
 def test_a_word_on_the_boundary_is_settled_by_the_next_one() -> None:
-    # 1/3 = 0.0101...b: the word 0x5555555555555555 leaves the comparison open, and so does the next one.
+    # 1/3 = 0.0101...b: the word 0x5555555555555555 leaves the comparison open, and so does the next
+    # one.
     tie = 0x5555555555555555
     assert bernoulli_fraction(RiggedStream([tie, tie, tie - 1]), Fraction(1, 3))
     assert not bernoulli_fraction(RiggedStream([tie, tie, tie + 1]), Fraction(1, 3))
@@ -72,7 +78,8 @@ def test_a_word_on_the_boundary_is_settled_by_the_next_one() -> None:
 def test_the_exponential_coin_is_the_parity_of_the_series() -> None:
     low, high = 0, (1 << 64) - 1
     half = Fraction(1, 2)
-    # The first k coins have probabilities x/1, x/2, ...; the answer is heads when the first failure comes at an odd place.
+    # The first k coins have probabilities x/1, x/2, ...; the answer is heads when the first failure
+    # comes at an odd place.
     assert bernoulli_exp(RiggedStream([high]), half)
     assert not bernoulli_exp(RiggedStream([low, high]), half)
     assert bernoulli_exp(RiggedStream([low, low, high]), half)

@@ -1,4 +1,5 @@
-"""The enumerator's laws: exact, summing to one, and equal to what the definitions and the production samplers give."""
+"""The enumerator's laws: exact, summing to one, and equal to what the definitions and the
+production samplers give."""
 
 from __future__ import annotations
 
@@ -66,7 +67,13 @@ def test_laplace_law_and_the_base_found_for_it() -> None:
     law = enumerator.law(count, 0)
     assert enumerator.base == 4
     third = Fraction(1, 3)
-    expected = {-2: third / 2, -1: third / 2, 0: third, 1: third / 2, 2: third / 2}  # 1/3 * 2^-|k|, and the tails 1/6
+    expected = {
+        -2: third / 2,
+        -1: third / 2,
+        0: third,
+        1: third / 2,
+        2: third / 2,
+    }  # 1/3 * 2^-|k|, and the tails 1/6
     assert law == {freeze(k): mass for k, mass in expected.items()}
     apart = Enumerator(window=(-2, 2), tails="apart").law(count, 0)
     assert apart[OUTSIDE] == Fraction(1, 6)
@@ -75,14 +82,17 @@ def test_laplace_law_and_the_base_found_for_it() -> None:
 
 
 def test_law_matches_the_production_sampler_when_base_is_near_e() -> None:
-    """Base 19/7 = e within 0.2 %. 20,000 fixed draws; 5-sigma bound a cell: false alarm 6e-7 each; finds errors of 0.02."""
+    """Base 19/7 = e within 0.2 %. 20,000 fixed draws; 5-sigma bound a cell: false alarm 6e-7 each;
+    finds errors of 0.02."""
 
     def answer(noise: Noise, value: int) -> int:
         return max(-3, min(4, int(noise.laplace(whole(value), sensitivity=ONE, epsilon=ONE)[0])))
 
     law = Enumerator(base=Fraction(19, 7), window=(-3, 4)).law(answer, 1)
     noise, runs = SeededNoise(11), 20_000
-    noisy = np.clip(noise.laplace(np.full(runs, 1, dtype=np.int64), sensitivity=ONE, epsilon=ONE), -3, 4)
+    noisy = np.clip(
+        noise.laplace(np.full(runs, 1, dtype=np.int64), sensitivity=ONE, epsilon=ONE), -3, 4
+    )
     seen = Counter(noisy.tolist())
     for value in range(-3, 5):
         p = float(law[freeze(value)])
@@ -102,13 +112,17 @@ def sparse(noise: Noise, counts: dict[int, int]) -> tuple[tuple[int, int], ...]:
 
 
 def dense(noise: Noise, counts: dict[int, int]) -> tuple[tuple[int, int], ...]:
-    noisy = noise.laplace(whole(*(counts.get(cell, 0) for cell in range(3))), sensitivity=ONE, epsilon=ONE).tolist()
+    noisy = noise.laplace(
+        whole(*(counts.get(cell, 0) for cell in range(3))), sensitivity=ONE, epsilon=ONE
+    ).tolist()
     return tuple((cell, count) for cell, count in enumerate(noisy) if count > 1)
 
 
 def test_sparse_histogram_has_the_law_of_the_dense_one() -> None:
     for counts in ({}, {1: 2}, {0: 1, 2: 4}):
-        assert Enumerator(window=(0, 4)).law(sparse, counts) == Enumerator(window=(0, 4)).law(dense, counts)
+        assert Enumerator(window=(0, 4)).law(sparse, counts) == Enumerator(window=(0, 4)).law(
+            dense, counts
+        )
     assert sum(Enumerator(window=(0, 4), tails="apart").law(sparse, {1: 2}).values()) == 1
 
 
@@ -133,13 +147,19 @@ def permute_and_flip_by_definition(weights: tuple[Fraction, ...]) -> dict[int, F
     ],
 )
 def test_choice_laws(weights: tuple[Fraction, ...]) -> None:
-    assert dict(choice_options(weights, "permute-and-flip")) == permute_and_flip_by_definition(weights)
-    assert dict(choice_options(weights, "exponential")) == {i: w / sum(weights) for i, w in enumerate(weights)}
+    assert dict(choice_options(weights, "permute-and-flip")) == permute_and_flip_by_definition(
+        weights
+    )
+    assert dict(choice_options(weights, "exponential")) == {
+        i: w / sum(weights) for i, w in enumerate(weights)
+    }
 
 
 def test_choice_uses_half_the_exponent_unless_monotone() -> None:
     def pick(noise: Noise, monotone: bool) -> int:
-        return noise.choose([0, 2], sensitivity=ONE, epsilon=ONE, monotone=monotone, rule="exponential")
+        return noise.choose(
+            [0, 2], sensitivity=ONE, epsilon=ONE, monotone=monotone, rule="exponential"
+        )
 
     assert Enumerator(base=4).law(pick, False)[freeze(0)] == Fraction(1, 5)
     assert Enumerator(base=4).law(pick, True)[freeze(0)] == Fraction(1, 17)
@@ -209,7 +229,9 @@ def test_hidden_state_is_found() -> None:
 
 def test_refusals() -> None:
     with pytest.raises(EnumerationError, match="More than 10 branches"):
-        Enumerator(max_branches=10).law(lambda n, d: n.laplace(whole(0, 0), sensitivity=ONE, epsilon=ONE), None)
+        Enumerator(max_branches=10).law(
+            lambda n, d: n.laplace(whole(0, 0), sensitivity=ONE, epsilon=ONE), None
+        )
     with pytest.raises(EnumerationError, match="is not rational"):
         Enumerator(base=3).law(count, 0)
     with pytest.raises(InputError, match="above 1"):
@@ -219,20 +241,31 @@ def test_refusals() -> None:
     with pytest.raises(EnumerationError, match="no rational law"):
         Enumerator().law(lambda n, d: n.gaussian(whole(0), sensitivity=ONE, rho=ONE), None)
     with pytest.raises(EnumerationError, match="no rational law"):
-        Enumerator().law(lambda n, d: n.gamma_norm([ONE], grid=ONE, sensitivity=ONE, epsilon=ONE), None)
+        Enumerator().law(
+            lambda n, d: n.gamma_norm([ONE], grid=ONE, sensitivity=ONE, epsilon=ONE), None
+        )
     with pytest.raises(EnumerationError, match="no rational law"):
-        Enumerator().law(lambda n, d: n.lattice_gaussian([ONE], grid=ONE, sensitivity=ONE, rho=ONE), None)
+        Enumerator().law(
+            lambda n, d: n.lattice_gaussian([ONE], grid=ONE, sensitivity=ONE, rho=ONE), None
+        )
     with pytest.raises(EnumerationError, match="too large"):
         Enumerator().law(lambda n, d: n.integers(2**40, size=1), None)
     with pytest.raises(EnumerationError, match="too large"):
         Enumerator().law(
             lambda n, d: n.sparse_laplace(
-                np.array([], dtype=np.uint64), whole(), domain_size=99, threshold=1, sensitivity=ONE, epsilon=ONE
+                np.array([], dtype=np.uint64),
+                whole(),
+                domain_size=99,
+                threshold=1,
+                sensitivity=ONE,
+                epsilon=ONE,
             ),
             None,
         )
     with pytest.raises(TapMisuse):
-        Enumerator().law(lambda n, d: n.laplace(np.array([0.5]), sensitivity=ONE, epsilon=ONE), None)
+        Enumerator().law(
+            lambda n, d: n.laplace(np.array([0.5]), sensitivity=ONE, epsilon=ONE), None
+        )
     with pytest.raises(EnumerationError, match="cannot be compared"):
         Enumerator().law(lambda n, d: object(), None)
     assert not Enumerator().publishable
@@ -248,4 +281,6 @@ def test_frozen_outputs_differ_when_a_reader_could_tell() -> None:
 
 
 def test_outcomes_are_readable() -> None:
-    assert readable(freeze({"a": [1, whole(2, 3)], "b": np.int64(4)})) == "{'a': [1, [2, 3]], 'b': 4}"
+    assert (
+        readable(freeze({"a": [1, whole(2, 3)], "b": np.int64(4)})) == "{'a': [1, [2, 3]], 'b': 4}"
+    )

@@ -1,4 +1,5 @@
-"""Geometric draws, tails, survivors. Statistical tests: false-alarm rate 1e-6, fixed seeds; each also rejects a wrong law."""
+"""Geometric draws, tails, survivors. Statistical tests: false-alarm rate 1e-6, fixed seeds; each
+also rejects a wrong law."""
 
 from __future__ import annotations
 
@@ -27,7 +28,15 @@ from dpublish.noise.geometric import (
 from dpublish.noise.kernels.geometric import ACCEPT_BITS, GUARD, REDRAW, exp_near_zero
 from dpublish.noise.words import SeededStream
 
-RATES = [Fraction(3), Fraction(1, 2), Fraction(3, 7), Fraction(1, 63), Fraction(1, 64), Fraction(1, 65), Fraction(1, 10**6)]
+RATES = [
+    Fraction(3),
+    Fraction(1, 2),
+    Fraction(3, 7),
+    Fraction(1, 63),
+    Fraction(1, 64),
+    Fraction(1, 65),
+    Fraction(1, 10**6),
+]
 
 
 @pytest.mark.parametrize("rate", RATES)
@@ -42,7 +51,8 @@ def test_the_law_is_geometric(rate: Fraction) -> None:
 @pytest.mark.parametrize("rate", [Fraction(3, 7), Fraction(1, 40), Fraction(1, 1000)])
 @pytest.mark.parametrize("bits", [9, 11])
 def test_the_law_is_exact_when_the_residual_is_common(rate: Fraction, bits: int) -> None:
-    # With so few bits up to half of the words need the exact path. 6,000 draws catch a rate that is off by 10 percent.
+    # With so few bits up to half of the words need the exact path. 6,000 draws catch a rate that is
+    # off by 10 percent.
     sampler = GeometricSampler(lambda: fraction_ball(rate), table_bits=bits)
     assert sampler.table.residual_mass > 1
     draws = sampler.draw(SeededStream(bits), 6000)
@@ -52,11 +62,15 @@ def test_the_law_is_exact_when_the_residual_is_common(rate: Fraction, bits: int)
 
 @pytest.mark.parametrize("rate", [Fraction(1, 50), Fraction(1, 1_000_003)])
 def test_low_digits_are_those_of_the_law(rate: Fraction) -> None:
-    # The low part comes from its own bits; 300,000 draws catch a residue class that is off by 10 percent.
+    # The low part comes from its own bits; 300,000 draws catch a residue class that is off by 10
+    # percent.
     draws = geometric_sampler(rate).draw(SeededStream(2), 300_000)
     r = math.exp(-float(rate))
     expected = np.array([r**j * (1 - r) / (1 - r**64) for j in range(64)]) * draws.size
-    assert chi_square(np.bincount((draws % np.uint64(64)).astype(np.int64), minlength=64), expected) > ALPHA
+    assert (
+        chi_square(np.bincount((draws % np.uint64(64)).astype(np.int64), minlength=64), expected)
+        > ALPHA
+    )
 
 
 def test_beyond_the_table_the_law_goes_on() -> None:
@@ -66,7 +80,10 @@ def test_beyond_the_table_the_law_goes_on() -> None:
     draws = sampler.draw(SeededStream(3), 2_000_000)
     beyond = draws[draws >= 510] - np.uint64(510)
     expected = 2_000_000 * math.exp(-510 / 63)
-    assert chi_square(np.array([beyond.size, 2e6 - beyond.size]), np.array([expected, 2e6 - expected])) > ALPHA
+    assert (
+        chi_square(np.array([beyond.size, 2e6 - beyond.size]), np.array([expected, 2e6 - expected]))
+        > ALPHA
+    )
     assert fit(beyond, geometric_cdf(1 / 63), bins=12) > ALPHA
     assert fit(beyond, geometric_cdf(1 / 40), bins=12) < ALPHA
 
@@ -78,7 +95,11 @@ def test_an_overflow_adds_exactly_the_length_of_the_table(rate: Fraction) -> Non
     length = 510 << shift
     width = 64 - table.columns_log2
     # Accept bits of zero accept every low part.
-    aims = [w for c in range(1 << table.columns_log2) for w in (c << width, ((c + 1) << width) - (1 << ACCEPT_BITS))]
+    aims = [
+        w
+        for c in range(1 << table.columns_log2)
+        for w in (c << width, ((c + 1) << width) - (1 << ACCEPT_BITS))
+    ]
     (over, *_) = (w for w in aims if table.symbol(SeededStream(0), w) == 510)
     (plain, *_) = (w for w in aims if table.symbol(SeededStream(0), w) == 7)
     low = (1 << shift) * 3 // 4
@@ -115,7 +136,8 @@ def test_the_polynomial_keeps_its_error_bound() -> None:
 
 @pytest.mark.parametrize("rate", [Fraction(1, 1000), Fraction(1, 10**9)])
 def test_an_undecided_word_is_decided_by_further_bits(rate: Fraction) -> None:
-    """Plant accept bits that hold exp(-x) itself: what is left to decide has the probability of the fraction that follows."""
+    """Plant accept bits that hold exp(-x) itself: what is left to decide has the probability of the
+    fraction that follows."""
     sampler = geometric_sampler(rate)
     low = (1 << sampler.shift) * 5 // 7
     with ctx.workprec(200):
@@ -128,7 +150,10 @@ def test_an_undecided_word_is_decided_by_further_bits(rate: Fraction) -> None:
     values, places, outcomes = sampler._attempt(stream, 5000)
     accepted = 5000 - places.size
     assert set(outcomes.tolist()) <= {REDRAW}
-    assert chi_square(np.array([accepted, 5000 - accepted]), 5000 * np.array([chance, 1 - chance])) > ALPHA
+    assert (
+        chi_square(np.array([accepted, 5000 - accepted]), 5000 * np.array([chance, 1 - chance]))
+        > ALPHA
+    )
     assert set((np.delete(values, places) & np.uint64((1 << sampler.shift) - 1)).tolist()) == {low}
 
 
@@ -142,7 +167,9 @@ def test_neighbouring_words_are_decided_at_once() -> None:
         assert sampler._attempt(stream, 1)[1].size == rejected
 
 
-@pytest.mark.parametrize(("scale", "start"), [(Fraction(7, 3), 1), (Fraction(1, 2), 5), (Fraction(1000), 12345)])
+@pytest.mark.parametrize(
+    ("scale", "start"), [(Fraction(7, 3), 1), (Fraction(1, 2), 5), (Fraction(1000), 12345)]
+)
 def test_a_tail_is_the_start_plus_a_geometric(scale: Fraction, start: int) -> None:
     draws = tail(SeededStream(7), scale, start, 100_000)
     assert int(draws.min()) == start
@@ -172,11 +199,14 @@ def subsets(trials: int, p: float) -> dict[tuple[int, ...], float]:
 
 @pytest.mark.parametrize(("scale", "threshold"), [(Fraction(2), 0), (Fraction(7, 3), 1)])
 def test_every_set_of_survivors_has_its_probability(scale: Fraction, threshold: int) -> None:
-    # 12,000 runs over the 16 subsets of four trials: catches a probability that is off by 10 percent.
+    # 12,000 runs over the 16 subsets of four trials: catches a probability that is off by 10
+    # percent.
     stream = SeededStream(8)
     found = [tuple(survivors(stream, 4, scale, threshold).tolist()) for _ in range(12_000)]
     assert fit_outcomes(found, subsets(4, chance_above(scale, threshold))) > ALPHA
-    assert fit_outcomes(found, subsets(4, chance_above(scale * Fraction(13, 10), threshold))) < ALPHA
+    assert (
+        fit_outcomes(found, subsets(4, chance_above(scale * Fraction(13, 10), threshold))) < ALPHA
+    )
 
 
 def test_the_number_of_survivors_is_binomial() -> None:
@@ -189,12 +219,14 @@ def test_the_number_of_survivors_is_binomial() -> None:
 
 @pytest.mark.parametrize(("log_trials", "threshold"), [(20, 25), (40, 165), (63, 325)])
 def test_survivors_of_huge_domains_are_uniform(log_trials: int, threshold: int) -> None:
-    """Count within the normal band of the binomial, ranks uniform in 64 equal parts and in their lowest six bits."""
+    """Count within the normal band of the binomial, ranks uniform in 64 equal parts and in their
+    lowest six bits."""
     scale = Fraction(10)
     expected = 2.0**log_trials * chance_above(scale, threshold)
     assert 3e4 < expected < 3e5
     ranks = survivors(SeededStream(10), 1 << log_trials, scale, threshold)
-    # Five standard deviations: false alarm below 1e-6, catches a probability that is off by 3 percent.
+    # Five standard deviations: false alarm below 1e-6, catches a probability that is off by 3
+    # percent.
     assert abs(ranks.size - expected) < 5 * math.sqrt(expected)
     assert np.all(ranks[1:] > ranks[:-1])
     assert int(ranks[-1]) < 1 << log_trials
@@ -219,7 +251,9 @@ def test_few_or_hopeless_trials() -> None:
     assert survivors(SeededStream(1), 0, Fraction(1), 0).size == 0
     assert survivors(SeededStream(1), 1 << 63, Fraction(1, 50), 1000).size == 0
     assert survivors(SeededStream(1), 1 << 63, Fraction(1), 10**30).size == 0
-    assert survivors(SeededStream(2), 10**6, Fraction(10**30), 0).size == pytest.approx(5e5, rel=0.01)
+    assert survivors(SeededStream(2), 10**6, Fraction(10**30), 0).size == pytest.approx(
+        5e5, rel=0.01
+    )
     for trials, threshold in ((-1, 0), ((1 << 63) + 1, 0), (5, -1)):
         with pytest.raises(InputError):
             survivors(SeededStream(1), trials, Fraction(1), threshold)
@@ -227,7 +261,9 @@ def test_few_or_hopeless_trials() -> None:
 
 def test_the_gap_rate_encloses_the_closed_form() -> None:
     with ctx.workprec(64):
-        assert float(pass_probability(Fraction(3), 4)) == pytest.approx(chance_above(Fraction(3), 4), rel=1e-12)
+        assert float(pass_probability(Fraction(3), 4)) == pytest.approx(
+            chance_above(Fraction(3), 4), rel=1e-12
+        )
         rate = float(gap_sampler(Fraction(3), 4).rate())
     assert rate == pytest.approx(-math.log1p(-chance_above(Fraction(3), 4)), rel=1e-12)
 

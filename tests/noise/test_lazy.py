@@ -11,7 +11,21 @@ from flint import arb, ctx, fmpq
 from dpublish.noise import lazy
 from dpublish.noise.words import SeededStream
 
-EDGES = [0, 1, 2, 2047, 2048, 4095, 1 << 11, (1 << 56) - 1, 1 << 56, 1 << 63, (1 << 63) - 1, (1 << 64) - 2048, (1 << 64) - 1]
+EDGES = [
+    0,
+    1,
+    2,
+    2047,
+    2048,
+    4095,
+    1 << 11,
+    (1 << 56) - 1,
+    1 << 56,
+    1 << 63,
+    (1 << 63) - 1,
+    (1 << 64) - 2048,
+    (1 << 64) - 1,
+]
 
 
 def some_words(seed: int, n: int) -> np.ndarray:
@@ -64,7 +78,9 @@ def test_exponential_bounds_enclose() -> None:
             assert arb(least) <= (-top.log()).upper()
             assert most == np.inf or arb(most) >= -bottom.log()
             assert word != 0 or most == np.inf
-    assert np.median((high - low)[:8000]) < 2.0**-45, "true bounds, but too loose to settle anything"
+    assert np.median((high - low)[:8000]) < 2.0**-45, (
+        "true bounds, but too loose to settle anything"
+    )
 
 
 def test_turn_bounds_enclose() -> None:
@@ -90,7 +106,9 @@ def test_log_is_four_times_better_than_the_slack_it_is_given() -> None:
     y = lazy._log(x)
     low, high = lazy.log_bounds(x)
     with ctx.workprec(200):
-        for argument, got, least, most in zip(x.tolist(), y.tolist(), low.tolist(), high.tolist(), strict=True):
+        for argument, got, least, most in zip(
+            x.tolist(), y.tolist(), low.tolist(), high.tolist(), strict=True
+        ):
             true = arb(argument).log()
             assert abs(arb(got) - true) < 2.0**-50 * (1 + abs(true))
             assert arb(least) < true < arb(most)
@@ -107,7 +125,14 @@ def test_log_bounds_hold_at_the_ends_of_the_range() -> None:
 
 @pytest.mark.parametrize(
     "q",
-    [Fraction(0), Fraction(1, 3), Fraction(2**60 + 1, 7), Fraction(10) ** 400, Fraction(10) ** 306, Fraction(1, 10**400)],
+    [
+        Fraction(0),
+        Fraction(1, 3),
+        Fraction(2**60 + 1, 7),
+        Fraction(10) ** 400,
+        Fraction(10) ** 306,
+        Fraction(1, 10**400),
+    ],
 )
 def test_fraction_bounds_enclose(q: Fraction) -> None:
     low, high = lazy.fraction_bounds(q)

@@ -1,4 +1,5 @@
-"""The slow samplers, held to closed forms. Statistical tests: false-alarm rate 1e-6, fixed seeds; each rejects a wrong law."""
+"""The slow samplers, held to closed forms. Statistical tests: false-alarm rate 1e-6, fixed seeds;
+each rejects a wrong law."""
 
 from __future__ import annotations
 
@@ -8,7 +9,13 @@ import numpy as np
 import pytest
 from sampler_laws import ALPHA, fit, gaussian_cdf, geometric_cdf, laplace_cdf
 
-from dpublish.noise.reference import gaussian_proposal_scale, rejection_exponent, slow_gaussian, slow_geometric, slow_laplace
+from dpublish.noise.reference import (
+    gaussian_proposal_scale,
+    rejection_exponent,
+    slow_gaussian,
+    slow_geometric,
+    slow_laplace,
+)
 from dpublish.noise.words import SeededStream
 
 DRAWS = 8000
@@ -40,11 +47,15 @@ def test_gaussian(variance: Fraction) -> None:
 
 
 def test_the_proposal_dominates() -> None:
-    """Laplace weight times acceptance is the Gaussian weight up to one constant, which is what makes rejection exact."""
+    """Laplace weight times acceptance is the Gaussian weight up to one constant, which is what
+    makes rejection exact."""
     for variance in (Fraction(1, 9), Fraction(4), Fraction(17, 3)):
         scale = gaussian_proposal_scale(variance)
         assert (scale - 1) ** 2 <= variance < scale**2
         constants = {
-            Fraction(m, scale) + rejection_exponent(m, variance, scale) - Fraction(m * m) / (2 * variance) for m in range(9)
+            Fraction(m, scale)
+            + rejection_exponent(m, variance, scale)
+            - Fraction(m * m) / (2 * variance)
+            for m in range(9)
         }
         assert len(constants) == 1

@@ -1,4 +1,5 @@
-"""Exact choices and the sparse vector. Statistical tests: false-alarm rate 1e-6 each, fixed seeds, so no run-to-run change."""
+"""Exact choices and the sparse vector. Statistical tests: false-alarm rate 1e-6 each, fixed seeds,
+so no run-to-run change."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def exponential_law(scores: Sequence[Fraction], exponent: Fraction) -> list[floa
 
 
 def permute_and_flip_law(scores: Sequence[Fraction], exponent: Fraction) -> list[float]:
-    """By its definition: over all orders, the first heads. The best candidate's coin is certain, so somebody always wins."""
+    """By its definition: over all orders, the first heads. The best candidate's coin is certain, so
+    somebody always wins."""
     weights = [math.exp(exponent * (q - max(scores))) for q in scores]
     law = [0.0] * len(scores)
     for order in itertools.permutations(range(len(scores))):
@@ -52,7 +54,8 @@ LAWS = {"exponential": exponential_law, "permute-and-flip": permute_and_flip_law
     ],
 )
 def test_a_choice_has_its_exact_law(scores: list[Fraction], exponent: Fraction, rule: str) -> None:
-    # The same sample must reject the law with the exponent ten per cent larger; at 16,000 draws the power is 0.9999.
+    # The same sample must reject the law with the exponent ten per cent larger; at 16,000 draws the
+    # power is 0.9999.
     stream = SeededStream(21)
     counts = [0] * len(scores)
     for _ in range(16_000):
@@ -76,7 +79,9 @@ def test_exponent_zero_is_a_uniform_choice(rule: str) -> None:
 def test_a_huge_exponent_leaves_a_uniform_choice_among_the_best(rule: str) -> None:
     stream, counts = SeededStream(23), [0] * 5
     for _ in range(3000):
-        counts[choose_index(stream, [3, 7, 7, -(10**300), 6], exponent=Fraction(10) ** 400, rule=rule)] += 1
+        counts[
+            choose_index(stream, [3, 7, 7, -(10**300), 6], exponent=Fraction(10) ** 400, rule=rule)
+        ] += 1
     assert counts[0] == counts[3] == counts[4] == 0
     assert p_value(counts[1:3], [0.5, 0.5]) > ALPHA
 
@@ -92,7 +97,10 @@ def test_every_way_to_write_the_same_weights_makes_the_same_choice(rule: str) ->
             (np.array([0, 2, 1, 2], dtype=np.uint64) + np.uint64(2**63), Fraction(2, 3)),
             (np.array([-(2**63), -(2**63) + 2, -(2**63) + 1, -(2**63) + 2]), Fraction(2, 3)),
             ([0, 2 * big, big, 2 * big], Fraction(2, 3 * big)),
-            ([Fraction(0), Fraction(2, big), Fraction(1, big), Fraction(2, big)], Fraction(2 * big, 3)),
+            (
+                [Fraction(0), Fraction(2, big), Fraction(1, big), Fraction(2, big)],
+                Fraction(2 * big, 3),
+            ),
             ([Fraction(1, 3), Fraction(7, 3), Fraction(4, 3), Fraction(7, 3)], Fraction(2, 3)),
             ([np.int64(-2), np.int64(0), np.int64(-1), 0], Fraction(2, 3)),
         ]
@@ -115,16 +123,33 @@ def test_float_bounds_and_ball_arithmetic_agree(rule: str, monkeypatch: pytest.M
         ]
 
     fast = all_choices()
-    monkeypatch.setattr(select, "_contenders", lambda uniforms, low, high, rule: list(range(len(low))))
+    monkeypatch.setattr(
+        select, "_contenders", lambda uniforms, low, high, rule: list(range(len(low)))
+    )
     assert all_choices() == fast
 
 
 @pytest.mark.parametrize("flip", [False, True])
 def test_the_sieve_bounds_contain_the_keys(flip: bool) -> None:
-    """One candidate against another with a gap just inside or outside: what the sieve drops has certainly lost."""
+    """One candidate against another with a gap just inside or outside: what the sieve drops has
+    certainly lost."""
     rng = np.random.default_rng(25)
-    edges = [0, 1, 2, 3, TOP, TOP - 1, 1 << 63, (1 << 63) - 1, (1 << 53) + 1, (1 << 54) - 1, *(1 << k for k in range(0, 64, 7))]
-    words = np.array([*edges, *rng.integers(0, 1 << 63, 400, dtype=np.uint64).tolist()], dtype=np.uint64)
+    edges = [
+        0,
+        1,
+        2,
+        3,
+        TOP,
+        TOP - 1,
+        1 << 63,
+        (1 << 63) - 1,
+        (1 << 53) + 1,
+        (1 << 54) - 1,
+        *(1 << k for k in range(0, 64, 7)),
+    ]
+    words = np.array(
+        [*edges, *rng.integers(0, 1 << 63, 400, dtype=np.uint64).tolist()], dtype=np.uint64
+    )
     rng.shuffle(words)
     with ctx.workprec(128):
         # a little less than all reals with these bits, or the ends 0 and 1 would have no logarithm
@@ -146,13 +171,18 @@ def test_all_pieces_are_searched(size: int) -> None:
         scores = np.zeros(size, dtype=np.int64)
         scores[place] = 10**6
         for rule in RULES:
-            assert choose_index(SeededStream(place), scores, exponent=Fraction(1), rule=rule) == place
+            assert (
+                choose_index(SeededStream(place), scores, exponent=Fraction(1), rule=rule) == place
+            )
 
 
 @pytest.mark.parametrize("first", [0, 1, 12345, 1 << 63, TOP])
 @pytest.mark.parametrize("smaller", [0, 1])
-def test_equal_words_are_settled_by_later_bits_of_the_same_uniforms(first: int, smaller: int) -> None:
-    # The next 64 bits of both tie as well (5 and 5); then come 128 bits of each, low word first, and the high words differ.
+def test_equal_words_are_settled_by_later_bits_of_the_same_uniforms(
+    first: int, smaller: int
+) -> None:
+    # The next 64 bits of both tie as well (5 and 5); then come 128 bits of each, low word first,
+    # and the high words differ.
     high = (3, 7) if smaller == 0 else (7, 3)
     words = [first, first, 5, 5, 5, high[0], 5, high[1]]
     # Permute-and-flip is won by the smaller uniform, the exponential race by the larger one.
@@ -163,7 +193,8 @@ def test_equal_words_are_settled_by_later_bits_of_the_same_uniforms(first: int, 
 
 
 def test_a_near_tie_between_different_scores_is_decided_exactly() -> None:
-    # Candidate 0 wins exactly when e U0 < U1. Words this close to the boundary are far inside the error of float64.
+    # Candidate 0 wins exactly when e U0 < U1. Words this close to the boundary are far inside the
+    # error of float64.
     u0 = 1 << 62
     with ctx.workprec(200):
         boundary = int((arb(u0) * arb(1).exp()).floor().unique_fmpz())
@@ -171,7 +202,8 @@ def test_a_near_tie_between_different_scores_is_decided_exactly() -> None:
         stream = RiggedStream([u0, u1])
         assert choose_index(stream, [0, 1], exponent=Fraction(1), rule="permute-and-flip") == winner
         assert stream.drawn == 2
-    # On the boundary itself the known bits do not settle it, and the answer is that of the longer uniforms.
+    # On the boundary itself the known bits do not settle it, and the answer is that of the longer
+    # uniforms.
     winners = set()
     for seed in range(40):
         stream = RiggedStream([u0, boundary + 1], seed)
@@ -222,9 +254,12 @@ def laplace_pmf(scale: Fraction, window: int) -> np.ndarray:
 def sparse_law(
     values: Sequence[int], *, scales: tuple[Fraction, Fraction], max_hits: int, window: int = 600
 ) -> dict[str, float]:
-    """Probability of each transcript such as "001" (threshold 0), by summing over the threshold noise."""
+    """Probability of each transcript such as "001" (threshold 0), by summing over the threshold
+    noise."""
     start = laplace_pmf(scales[0], window)
-    tail = np.cumsum(laplace_pmf(scales[1], 3 * window)[::-1])[::-1]  # tail[j] = P(noise >= j - 3 window)
+    tail = np.cumsum(laplace_pmf(scales[1], 3 * window)[::-1])[
+        ::-1
+    ]  # tail[j] = P(noise >= j - 3 window)
     rho = np.arange(-window, window + 1)
     law: dict[str, float] = {}
 
@@ -241,38 +276,48 @@ def sparse_law(
 
 
 def test_sparse_vector_has_its_exact_law() -> None:
-    # The same sample must reject the law of noise ten per cent smaller (power 0.9998 at 8,000 transcripts).
+    # The same sample must reject the law of noise ten per cent smaller (power 0.9998 at 8,000
+    # transcripts).
     values, epsilon, hits = [-3, 2, -9, 4], Fraction(3), 2
     stream, counts = SeededStream(31), {}
     scales = sparse_vector_scales(epsilon=epsilon, sensitivity=Fraction(1), max_hits=hits)
     law = sparse_law(values, scales=scales, max_hits=hits)
     assert math.isclose(sum(law.values()), 1, abs_tol=1e-12)
     for _ in range(8_000):
-        answers = above_threshold(stream, values, threshold=0, epsilon=epsilon, sensitivity=Fraction(1), max_hits=hits)
+        answers = above_threshold(
+            stream, values, threshold=0, epsilon=epsilon, sensitivity=Fraction(1), max_hits=hits
+        )
         key = "".join("01"[a] for a in answers)
         counts[key] = counts.get(key, 0) + 1
     assert set(counts) <= set(law)
     seen = [counts.get(key, 0) for key in law]
     assert p_value(seen, list(law.values())) > ALPHA
-    wrong = sparse_law(values, scales=(scales[0] / Fraction(11, 10), scales[1] / Fraction(11, 10)), max_hits=hits)
+    wrong = sparse_law(
+        values, scales=(scales[0] / Fraction(11, 10), scales[1] / Fraction(11, 10)), max_hits=hits
+    )
     assert p_value(seen, [wrong[key] for key in law]) < ALPHA
 
 
 def worst_loss(scales: tuple[Fraction, Fraction], *, max_hits: int, monotone: bool) -> float:
-    """The largest log-ratio over neighbouring value lists near the threshold and over all transcripts."""
+    """The largest log-ratio over neighbouring value lists near the threshold and over all
+    transcripts."""
     worst = 0.0
     moves = [(1, 1, 1), (-1, -1, -1)] if monotone else list(itertools.product((-1, 1), repeat=3))
     for values in itertools.product((-8, 0, 8), repeat=3):
         law = sparse_law(values, scales=scales, max_hits=max_hits)
         for move in moves:
-            other = sparse_law([v + m for v, m in zip(values, move, strict=True)], scales=scales, max_hits=max_hits)
+            other = sparse_law(
+                [v + m for v, m in zip(values, move, strict=True)], scales=scales, max_hits=max_hits
+            )
             worst = max(worst, max(abs(math.log(law[key] / other[key])) for key in law))
     return worst
 
 
 @pytest.mark.parametrize(("max_hits", "monotone"), [(1, False), (2, False), (2, True), (3, True)])
 def test_sparse_vector_loses_at_most_epsilon(max_hits: int, monotone: bool) -> None:
-    scales = sparse_vector_scales(epsilon=Fraction(1), sensitivity=Fraction(1), max_hits=max_hits, monotone=monotone)
+    scales = sparse_vector_scales(
+        epsilon=Fraction(1), sensitivity=Fraction(1), max_hits=max_hits, monotone=monotone
+    )
     assert worst_loss(scales, max_hits=max_hits, monotone=monotone) <= 1
 
 
@@ -298,7 +343,9 @@ def test_the_cube_root_is_rounded_up_exactly() -> None:
 
 
 def test_sparse_vector_refuses_after_its_hits() -> None:
-    vector = SparseVector(SeededStream(32), epsilon=Fraction(1), sensitivity=Fraction(1), max_hits=2)
+    vector = SparseVector(
+        SeededStream(32), epsilon=Fraction(1), sensitivity=Fraction(1), max_hits=2
+    )
     assert not vector.above(-(10**6), threshold=0)
     assert vector.above(10**30, threshold=0)
     assert vector.above(np.int64(10**6), threshold=0)
@@ -309,7 +356,9 @@ def test_sparse_vector_refuses_after_its_hits() -> None:
 
 
 def test_threads_cannot_share_the_last_hit() -> None:
-    vector = SparseVector(SeededStream(33), epsilon=Fraction(1), sensitivity=Fraction(1), max_hits=20)
+    vector = SparseVector(
+        SeededStream(33), epsilon=Fraction(1), sensitivity=Fraction(1), max_hits=20
+    )
     answers: list[bool] = []
 
     def ask() -> None:
@@ -329,17 +378,26 @@ def test_threads_cannot_share_the_last_hit() -> None:
 
 def test_above_threshold_stops_at_the_last_hit() -> None:
     answers = above_threshold(
-        SeededStream(34), [-(10**6), 10**6, 5, 5], threshold=0, epsilon=Fraction(1), sensitivity=Fraction(1)
+        SeededStream(34),
+        [-(10**6), 10**6, 5, 5],
+        threshold=0,
+        epsilon=Fraction(1),
+        sensitivity=Fraction(1),
     )
     assert answers == [False, True]
 
 
-def test_saturated_noise_is_continued_by_the_memoryless_tail(monkeypatch: pytest.MonkeyPatch) -> None:
-    # With saturation brought down to 2, most draws are continued. Rejects a scale wrong by ten per cent (power 0.9995).
+def test_saturated_noise_is_continued_by_the_memoryless_tail(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # With saturation brought down to 2, most draws are continued. Rejects a scale wrong by ten per
+    # cent (power 0.9995).
     scale, real = Fraction(5, 2), laplace_module.discrete_laplace
     monkeypatch.setattr(laplace_module, "SATURATED", 2)
     monkeypatch.setattr(
-        laplace_module, "discrete_laplace", lambda stream, scale, size: np.clip(real(stream, scale, size), -2, 2)
+        laplace_module,
+        "discrete_laplace",
+        lambda stream, scale, size: np.clip(real(stream, scale, size), -2, 2),
     )
     stream, counts = SeededStream(35), [0] * 401
     for _ in range(14_000):
@@ -349,11 +407,20 @@ def test_saturated_noise_is_continued_by_the_memoryless_tail(monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"epsilon": Fraction(0)}, {"sensitivity": Fraction(0)}, {"max_hits": 0}, {"epsilon": Fraction(-1)}]
+    "wrong",
+    [
+        {"epsilon": Fraction(0)},
+        {"sensitivity": Fraction(0)},
+        {"max_hits": 0},
+        {"epsilon": Fraction(-1)},
+    ],
 )
 def test_wrong_sparse_vectors_are_refused(wrong: dict[str, Fraction | int]) -> None:
     with pytest.raises(InputError):
-        SparseVector(SeededStream(0), **{"epsilon": Fraction(1), "sensitivity": Fraction(1), "max_hits": 1, **wrong})
+        SparseVector(
+            SeededStream(0),
+            **{"epsilon": Fraction(1), "sensitivity": Fraction(1), "max_hits": 1, **wrong},
+        )
 
 
 def test_sparse_vector_takes_integers_only() -> None:

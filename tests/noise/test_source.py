@@ -1,4 +1,5 @@
-"""The production tap. Statistical tests: false-alarm rate 1e-6, fixed seeds; each also rejects a wrong epsilon."""
+"""The production tap. Statistical tests: false-alarm rate 1e-6, fixed seeds; each also rejects a
+wrong epsilon."""
 
 from __future__ import annotations
 
@@ -8,7 +9,15 @@ from itertools import product
 
 import numpy as np
 import pytest
-from sampler_laws import ALPHA, RiggedStream, chi_square, fit, fit_outcomes, gaussian_cdf, laplace_cdf
+from sampler_laws import (
+    ALPHA,
+    RiggedStream,
+    chi_square,
+    fit,
+    fit_outcomes,
+    gaussian_cdf,
+    laplace_cdf,
+)
 
 from dpublish.errors import PlanError, PrivateSideError
 from dpublish.noise import lattice, select, source
@@ -61,7 +70,12 @@ def test_the_same_seed_gives_the_same_answers() -> None:
     def answers() -> list[object]:
         noise = SeededNoise(77)
         cells, values = noise.sparse_laplace(
-            cells_of(1, 5), counts_of(4, 9), domain_size=1000, threshold=3, sensitivity=ONE, epsilon=HALF
+            cells_of(1, 5),
+            counts_of(4, 9),
+            domain_size=1000,
+            threshold=3,
+            sensitivity=ONE,
+            epsilon=HALF,
         )
         return [cells.tolist(), values.tolist(), noise.integers(10, size=5).tolist(), noise.key()]
 
@@ -72,7 +86,8 @@ def test_the_same_seed_gives_the_same_answers() -> None:
 
 
 def kept_law(count: int, scale: float, threshold: int, top: int) -> dict[int | None, float]:
-    """Law of one cell of the dense mechanism: its noisy count if above the threshold, at most `top`, or nothing."""
+    """Law of one cell of the dense mechanism: its noisy count if above the threshold, at most
+    `top`, or nothing."""
     cdf = laplace_cdf(scale)
     law: dict[int | None, float] = {None: cdf(threshold - count)}
     for value in range(threshold + 1, top):
@@ -81,14 +96,24 @@ def kept_law(count: int, scale: float, threshold: int, top: int) -> dict[int | N
     return law
 
 
-def dense_law(counts: list[int], scale: float, threshold: int, top: int) -> dict[tuple[int | None, ...], float]:
+def dense_law(
+    counts: list[int], scale: float, threshold: int, top: int
+) -> dict[tuple[int | None, ...], float]:
     laws = [kept_law(count, scale, threshold, top) for count in counts]
-    return {tuple(v for v, _ in cell): math.prod(p for _, p in cell) for cell in product(*(law.items() for law in laws))}
+    return {
+        tuple(v for v, _ in cell): math.prod(p for _, p in cell)
+        for cell in product(*(law.items() for law in laws))
+    }
 
 
-@pytest.mark.parametrize(("counts", "threshold"), [([0, 2, 0], 0), ([0, 0, 0], 1), ([3, 0, 1], 1), ([1, 2, 1], 2)], ids=str)
+@pytest.mark.parametrize(
+    ("counts", "threshold"),
+    [([0, 2, 0], 0), ([0, 0, 0], 1), ([3, 0, 1], 1), ([1, 2, 1], 2)],
+    ids=str,
+)
 def test_the_sparse_law_is_the_dense_law(counts: list[int], threshold: int) -> None:
-    """Joint law of all cells, 64 outcomes; 6,000 runs catch an outcome of probability 1/50 that is off by 70 percent."""
+    """Joint law of all cells, 64 outcomes; 6,000 runs catch an outcome of probability 1/50 that is
+    off by 70 percent."""
     noise, top = SeededNoise(3), threshold + 3
     occupied = [k for k, count in enumerate(counts) if count]
     seen = []
@@ -108,7 +133,9 @@ def test_the_sparse_law_is_the_dense_law(counts: list[int], threshold: int) -> N
     assert fit_outcomes(seen, dense_law(counts, 2.6, threshold, top)) < ALPHA
 
 
-@pytest.mark.parametrize("wrong", ["occupied cells only", "empty cells keep zero", "empties start one late"])
+@pytest.mark.parametrize(
+    "wrong", ["occupied cells only", "empty cells keep zero", "empties start one late"]
+)
 def test_planted_sparse_bugs_are_caught(monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
     if wrong == "occupied cells only":
         monkeypatch.setattr(source, "survivors", lambda *_: cells_of())
@@ -116,7 +143,11 @@ def test_planted_sparse_bugs_are_caught(monkeypatch: pytest.MonkeyPatch, wrong: 
         monkeypatch.setattr(source, "tail", lambda stream, scale, start, size: np.full(size, start))
     else:
         honest = source.tail
-        monkeypatch.setattr(source, "tail", lambda stream, scale, start, size: honest(stream, scale, start + 1, size))
+        monkeypatch.setattr(
+            source,
+            "tail",
+            lambda stream, scale, start, size: honest(stream, scale, start + 1, size),
+        )
     noise, seen = SeededNoise(4), []
     for _ in range(2000):
         cells, values = noise.sparse_laplace(
@@ -130,7 +161,12 @@ def test_planted_sparse_bugs_are_caught(monkeypatch: pytest.MonkeyPatch, wrong: 
 def test_a_domain_of_2_to_the_63() -> None:
     occupied = cells_of(0, 1 << 40, (1 << 63) - 1)
     cells, values = SeededNoise(5).sparse_laplace(
-        occupied, counts_of(10**6, 10**6, 10**6), domain_size=1 << 63, threshold=330, sensitivity=ONE, epsilon=Fraction(1, 10)
+        occupied,
+        counts_of(10**6, 10**6, 10**6),
+        domain_size=1 << 63,
+        threshold=330,
+        sensitivity=ONE,
+        epsilon=Fraction(1, 10),
     )
     assert set(occupied.tolist()) <= set(cells.tolist())
     assert np.all(cells[1:] > cells[:-1])
@@ -158,7 +194,8 @@ def test_a_full_domain_and_an_empty_one() -> None:
 
 
 def test_adding_saturated_noise_is_clamping_the_true_sum(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In small: limit 4 and saturation 8 stand for 2^61 and 2^62; every value and every true noise."""
+    """In small: limit 4 and saturation 8 stand for 2^61 and 2^62; every value and every true
+    noise."""
     monkeypatch.setattr(source, "LIMIT", 4)
     for value, true in product(range(-12, 13), range(-25, 26)):
         clamped = max(-4, min(value, 4))
@@ -181,7 +218,12 @@ def test_extreme_counts_neither_wrap_nor_fail(epsilon: Fraction) -> None:
 
 def test_a_sparse_release_with_a_huge_scale_stays_within_the_limit() -> None:
     _, values = SeededNoise(8).sparse_laplace(
-        cells_of(3), counts_of((1 << 63) - 1), domain_size=100, threshold=5, sensitivity=ONE, epsilon=Fraction(1, 10**30)
+        cells_of(3),
+        counts_of((1 << 63) - 1),
+        domain_size=100,
+        threshold=5,
+        sensitivity=ONE,
+        epsilon=Fraction(1, 10**30),
     )
     assert set(values.tolist()) == {LIMIT}
 
@@ -206,11 +248,16 @@ def test_choose_sets_the_exponent(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_lattice_noise_gets_its_scale(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     for name in ("gamma_norm_multiples", "gaussian_multiples"):
-        monkeypatch.setattr(lattice, name, lambda stream, values, **settings: asked.append(settings))
+        monkeypatch.setattr(
+            lattice, name, lambda stream, values, **settings: asked.append(settings)
+        )
     noise = SeededNoise(1)
     noise.gamma_norm([ONE], grid=HALF, sensitivity=Fraction(3), epsilon=Fraction(2))
     noise.lattice_gaussian([ONE], grid=HALF, sensitivity=Fraction(3), rho=Fraction(2))
-    assert asked == [{"grid": HALF, "scale": Fraction(3, 2)}, {"grid": HALF, "variance": Fraction(9, 4)}]
+    assert asked == [
+        {"grid": HALF, "scale": Fraction(3, 2)},
+        {"grid": HALF, "variance": Fraction(9, 4)},
+    ]
 
 
 def test_choices_and_lattice_noise_run() -> None:
@@ -262,7 +309,13 @@ def test_parameters_must_be_positive_and_exact(wrong) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"domain_size": 0}, {"domain_size": (1 << 63) + 1}, {"threshold": -1}, {"threshold": LIMIT}, {"threshold": 1.5}],
+    [
+        {"domain_size": 0},
+        {"domain_size": (1 << 63) + 1},
+        {"threshold": -1},
+        {"threshold": LIMIT},
+        {"threshold": 1.5},
+    ],
     ids=str,
 )
 def test_sparse_settings_out_of_range(wrong: dict[str, object]) -> None:
@@ -272,7 +325,9 @@ def test_sparse_settings_out_of_range(wrong: dict[str, object]) -> None:
 
 def test_too_many_survivors_are_refused_from_public_facts() -> None:
     with pytest.raises(PlanError, match="Raise the threshold"):
-        SeededNoise(1).sparse_laplace(cells_of(1), counts_of(1), **{**SPARSE, "domain_size": 1 << 63})
+        SeededNoise(1).sparse_laplace(
+            cells_of(1), counts_of(1), **{**SPARSE, "domain_size": 1 << 63}
+        )
 
 
 @pytest.mark.parametrize(
@@ -287,7 +342,9 @@ def test_too_many_survivors_are_refused_from_public_facts() -> None:
         (cells_of(5).reshape(1, 1), counts_of(1)),
     ],
 )
-def test_malformed_private_input_is_refused_without_a_word_about_it(cells: np.ndarray, counts: np.ndarray) -> None:
+def test_malformed_private_input_is_refused_without_a_word_about_it(
+    cells: np.ndarray, counts: np.ndarray
+) -> None:
     with pytest.raises(PrivateSideError):
         SeededNoise(1).sparse_laplace(cells, counts, **SPARSE)
 

@@ -1,4 +1,5 @@
-"""The recorder notes what was asked and passes answers through; the replayer finds every way of leaving the tape."""
+"""The recorder notes what was asked and passes answers through; the replayer finds every way of
+leaving the tape."""
 
 from __future__ import annotations
 
@@ -27,11 +28,15 @@ def every_tap(noise: Noise, shift: int = 0) -> list[object]:
     """One call of each kind, with private values moved by `shift` in one place."""
     return [
         noise.laplace(whole(3, 5 + shift), sensitivity=ONE, epsilon=ONE, label="counts"),
-        noise.sparse_laplace(CELLS, whole(2, 3 + shift), domain_size=9, threshold=1, sensitivity=ONE, epsilon=ONE),
+        noise.sparse_laplace(
+            CELLS, whole(2, 3 + shift), domain_size=9, threshold=1, sensitivity=ONE, epsilon=ONE
+        ),
         noise.gaussian(whole(7 + shift), sensitivity=ONE, rho=Fraction(1, 8)),
         noise.choose([Fraction(1, 2), Fraction(shift)], sensitivity=ONE, epsilon=ONE),
         noise.gamma_norm([Fraction(shift), ONE], grid=Fraction(1, 4), sensitivity=ONE, epsilon=ONE),
-        noise.lattice_gaussian([Fraction(shift)], grid=Fraction(1, 4), sensitivity=ONE, rho=Fraction(1, 8)),
+        noise.lattice_gaussian(
+            [Fraction(shift)], grid=Fraction(1, 4), sensitivity=ONE, rho=Fraction(1, 8)
+        ),
         noise.integers(10, size=3),
         noise.key(),
     ]
@@ -67,7 +72,9 @@ def test_every_distance_beyond_the_declared_one_is_noted() -> None:
     every_tap(recorder)
     replayer = Replayer(recorder.tape)
     every_tap(replayer, shift=2)
-    assert [(m.check, m.step, m.measured) for m in replayer.finish()] == [("distance", step, 2.0) for step in range(6)]
+    assert [(m.check, m.step, m.measured) for m in replayer.finish()] == [
+        ("distance", step, 2.0) for step in range(6)
+    ]
     with pytest.raises(ReplayMismatch, match="declared L1 sensitivity 1"):
         every_tap(Replayer(recorder.tape, strict=True), shift=2)
 
@@ -145,7 +152,11 @@ def test_texts_carry_no_private_value() -> None:
 def test_monotone_choices_must_move_one_way() -> None:
     recorder = Recorder(SeededNoise(3))
     recorder.choose([1, 1, 1], sensitivity=ONE, epsilon=ONE, monotone=True)
-    for scores, checks, loss in (([2, 1, 2], [], 1), ([0, 0, 0], [], 0), ([2, 0, 1], ["monotone"], 2)):
+    for scores, checks, loss in (
+        ([2, 1, 2], [], 1),
+        ([0, 0, 0], [], 0),
+        ([2, 0, 1], ["monotone"], 2),
+    ):
         replayer = Replayer(recorder.tape)
         replayer.choose(scores, sensitivity=ONE, epsilon=ONE, monotone=True)
         assert [mismatch.check for mismatch in replayer.finish()] == checks
@@ -172,7 +183,9 @@ def test_distance_of_sparse_vectors_is_over_the_union_of_cells() -> None:
 
 def test_root_of_a_share_is_rounded_up_but_never_across_one() -> None:
     recorder = Recorder(SeededNoise(3))
-    recorder.gamma_norm([Fraction(0), Fraction(0)], grid=ONE, sensitivity=Fraction(3, 2), epsilon=ONE)
+    recorder.gamma_norm(
+        [Fraction(0), Fraction(0)], grid=ONE, sensitivity=Fraction(3, 2), epsilon=ONE
+    )
     replayer = Replayer(recorder.tape)
     replayer.gamma_norm([ONE, ONE], grid=ONE, sensitivity=Fraction(3, 2), epsilon=ONE)
     loss = replayer.shifts[0].epsilon

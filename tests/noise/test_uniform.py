@@ -47,7 +47,14 @@ def test_exactly_the_surplus_words_are_drawn_again(bound: int) -> None:
 
 
 def test_high_product_is_exact() -> None:
-    words = [0, 1, (1 << 32) - 1, 1 << 32, (1 << 64) - 1, *(int(w) for w in SeededStream(2).words(50))]
+    words = [
+        0,
+        1,
+        (1 << 32) - 1,
+        1 << 32,
+        (1 << 64) - 1,
+        *(int(w) for w in SeededStream(2).words(50)),
+    ]
     for a in words:
         for b in words:
             assert int(high_product(np.uint64(a), np.uint64(b))) == (a * b) >> 64

@@ -63,7 +63,9 @@ def test_system_streams_differ() -> None:
     assert np.unique(seen).size == 500
 
 
-@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda s: pickle.loads(pickle.dumps(s))])
+@pytest.mark.parametrize(
+    "duplicate", [copy.copy, copy.deepcopy, lambda s: pickle.loads(pickle.dumps(s))]
+)
 def test_a_copy_of_a_system_stream_has_its_own_key(duplicate) -> None:
     stream = SystemStream()
     stream.bits(8)
@@ -140,7 +142,9 @@ def test_threads_never_share_words() -> None:
     assert np.unique(seen).size == seen.size
 
 
-@pytest.mark.parametrize("stream", [SeededStream(1), RiggedStream([], seed=1)], ids=["cipher", "base"])
+@pytest.mark.parametrize(
+    "stream", [SeededStream(1), RiggedStream([], seed=1)], ids=["cipher", "base"]
+)
 def test_bits_and_below_are_uniform(stream: WordStream) -> None:
     # 20,000 draws: catches a cell that is off by a quarter.
     counts = np.bincount([stream.bits(4) for _ in range(20_000)], minlength=16)

@@ -33,7 +33,14 @@ def test_mistakes(tmp_path: Path) -> None:
 
 def test_lists_of_items_are_json_in_a_csv_cell(tmp_path: Path) -> None:
     """Items may hold blanks, commas and quotes."""
-    sets = [["whole grain", "milk, skimmed"], [], ['6" nails', "a\\b", "line\nbreak\tand tab"], None]
-    path = write_table(pl.DataFrame({"items": sets, "weight": [1.0, 2.0, 3.0, 4.0]}), tmp_path / "a.csv", to="csv")
+    sets = [
+        ["whole grain", "milk, skimmed"],
+        [],
+        ['6" nails', "a\\b", "line\nbreak\tand tab"],
+        None,
+    ]
+    path = write_table(
+        pl.DataFrame({"items": sets, "weight": [1.0, 2.0, 3.0, 4.0]}), tmp_path / "a.csv", to="csv"
+    )
     read = pl.read_csv(path)["items"].to_list()
     assert [None if text is None else json.loads(text) for text in read] == sets

@@ -37,13 +37,19 @@ def test_bars_and_error_bars_are_the_marginal() -> None:
     axes = release.plot("age").axes[0]
     widths = [patch.get_bbox().width for patch in axes.patches]  # type: ignore[attr-defined]
     assert widths == pytest.approx(release.marginal("age")["count"].to_list())
-    assert [label.get_text() for label in axes.get_yticklabels()] == list(release.domain.axes[0].labels)
+    assert [label.get_text() for label in axes.get_yticklabels()] == list(
+        release.domain.axes[0].labels
+    )
 
 
 def test_long_lists_and_odd_labels_are_tamed() -> None:
     levels = tuple(f"level ${i}$ {'x' * 80}\n" for i in range(60))
-    domain = Domain((Axis("a", "categorical", levels=levels), Axis("b", "categorical", levels=("only",))))
-    release = HistogramRelease(manifest(domain), {"cells": cells_frame(np.arange(60), np.arange(60) + 20)})
+    domain = Domain(
+        (Axis("a", "categorical", levels=levels), Axis("b", "categorical", levels=("only",)))
+    )
+    release = HistogramRelease(
+        manifest(domain), {"cells": cells_frame(np.arange(60), np.arange(60) + 20)}
+    )
     figure = release.plot("a")
     assert "the 25 largest of 60" in figure.texts[-1].get_text()
     assert all(len(label.get_text()) < 40 for label in figure.axes[0].get_yticklabels())
@@ -52,22 +58,34 @@ def test_long_lists_and_odd_labels_are_tamed() -> None:
 
 def test_names_with_dollar_signs_are_no_formulas(tmp_path: Path) -> None:
     name = "price $_{x$"
-    columns = "".join(f'[columns.{json.dumps(one)}]\nkind = "integer"\nlower = 0\nupper = 50\n' for one in (name, "y"))
+    columns = "".join(
+        f'[columns.{json.dumps(one)}]\nkind = "integer"\nlower = 0\nupper = 50\n'
+        for one in (name, "y")
+    )
     schema = dp.Schema.from_toml(f'[dataset]\nname = "cost $_{{ $"\nsize = 500\n{columns}')
     frame = pl.DataFrame({one: np.arange(500) % 51 for one in (name, "y")})
     curator = dp.Curator(frame, schema, ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=9))
     for chosen in ([name], [name, "y"]):
-        curator.publish(dp.IntervalTree(columns=chosen), epsilon=1, seed=1).plot().savefig(io.BytesIO(), dpi=60)
+        curator.publish(dp.IntervalTree(columns=chosen), epsilon=1, seed=1).plot().savefig(
+            io.BytesIO(), dpi=60
+        )
     edges = [(name, "b"), ("b", "c")]
     for solve in (dp.optimize.min_cut, dp.optimize.vertex_cover):
-        paid: dict[str, Any] = {"epsilon": 1, "ledger": tmp_path / "o.db", "budget": dp.Budget(epsilon=9), "seed": 1}
+        paid: dict[str, Any] = {
+            "epsilon": 1,
+            "ledger": tmp_path / "o.db",
+            "budget": dp.Budget(epsilon=9),
+            "seed": 1,
+        }
         made: Any = solve(edges, vertices=[name, "b", "c"], **paid)
         made.plot().savefig(io.BytesIO(), dpi=60)
 
 
 def test_a_limit_that_is_infinite_is_an_arrow_and_a_note() -> None:
     value, low = np.array([40.0, 20.0]), np.array([30.0, 12.0])
-    figure, axes, note = bars_figure(["one", "two"], value, low, np.array([55.0, np.inf]), axis="rows")
+    figure, axes, note = bars_figure(
+        ["one", "two"], value, low, np.array([55.0, np.inf]), axis="rows"
+    )
     assert note == OPEN_END
     (arrow,) = axes.texts
     assert arrow.xy[0] > 55
@@ -87,7 +105,9 @@ def test_labels_of_columns_side_by_side_do_not_overlap() -> None:
             Axis("narrow", "categorical", levels=("n", "o", "p")),
         )
     )
-    release = HistogramRelease(manifest(domain), {"cells": cells_frame(np.arange(30), np.arange(30) + 20)})
+    release = HistogramRelease(
+        manifest(domain), {"cells": cells_frame(np.arange(30), np.arange(30) + 20)}
+    )
     for column, turned in (("wide", True), ("narrow", False)):
         figure = release.plot("a", column)
         figure.savefig(io.BytesIO(), dpi=60)
@@ -111,6 +131,8 @@ def test_mistakes() -> None:
 
 def test_missing_extra_is_named() -> None:
     hidden = "import sys; sys.modules['matplotlib.figure'] = None\n"
-    code = hidden + "try:\n import dpublish.present.marginal_figures\nexcept Exception as e: print(e)"
+    code = (
+        hidden + "try:\n import dpublish.present.marginal_figures\nexcept Exception as e: print(e)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "dpublish[plots]" in done.stdout

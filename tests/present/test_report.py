@@ -78,8 +78,17 @@ def test_the_page_is_whole_and_loads_nothing(tmp_path: Path) -> None:
 
 def test_hostile_texts_are_escaped() -> None:
     bad = "<script>alert(1)</script><img src=x onerror=y>\"'\x00\x1b"
-    domain = Domain((Axis(bad, "categorical", levels=(bad, "b")), Axis("y", "categorical", levels=(bad + "2",))))
-    data = manifest(domain, dataset=bad, method=bad, versions={bad: bad}, receipt={bad: bad}, plan={"warnings": [bad]})
+    domain = Domain(
+        (Axis(bad, "categorical", levels=(bad, "b")), Axis("y", "categorical", levels=(bad + "2",)))
+    )
+    data = manifest(
+        domain,
+        dataset=bad,
+        method=bad,
+        versions={bad: bad},
+        receipt={bad: bad},
+        plan={"warnings": [bad]},
+    )
     data["privacy"] = {**data["privacy"], "statement": bad, "unit": bad, "neighbours": bad}
     release = HistogramRelease(data, {"cells": cells_frame(np.array([0]), np.array([99]))})
     page = report_html(release)
@@ -97,7 +106,11 @@ def test_every_kind_of_total_cost_and_column() -> None:
         {"kind": "zcdp", "epsilon": "0", "delta": "0", "rho": "1/8"},
         {"kind": "pure", "epsilon": "1000", "delta": "0", "rho": "0"},
     ):
-        data = {**release.manifest, "privacy": {**release.manifest["privacy"], "cost": cost}, "publishable": False}
+        data = {
+            **release.manifest,
+            "privacy": {**release.manifest["privacy"], "cost": cost},
+            "publishable": False,
+        }
         page = report_html(make_release(data, release.tables))  # type: ignore[arg-type]
         assert "must not be given out" in page
 
@@ -106,15 +119,26 @@ def test_the_factor_is_never_rounded_down() -> None:
     release = people_release()
     cost = {"kind": "pure", "epsilon": "1/5", "delta": "0", "rho": "0"}
     data = {**release.manifest, "privacy": {**release.manifest["privacy"], "cost": cost}}
-    assert "exp(0.2) (at most 1.23) times more or less likely" in report_html(make_release(data, release.tables))  # type: ignore[arg-type]
+    assert "exp(0.2) (at most 1.23) times more or less likely" in report_html(
+        make_release(data, release.tables)
+    )  # type: ignore[arg-type]
 
 
 def test_the_page_never_reads_delta_as_a_chance_that_the_promise_fails() -> None:
-    """Nor does it bound what a unit says by a single step, where that takes two. Statements that did are put right."""
+    """Nor does it bound what a unit says by a single step, where that takes two. Statements that
+    did are put right."""
     release = people_release()
-    old = "No result could have become more than exp(0.5) = 1.65 (except with probability 1e-6) times more or less likely."
+    old = (
+        "No result could have become more than exp(0.5) = 1.65 (except with probability 1e-6) "
+        "times more or less likely."
+    )
     cost = {"kind": "approximate", "epsilon": "1/2", "delta": "1/1000000", "rho": "0"}
-    privacy = {**release.manifest["privacy"], "cost": cost, "neighbours": "add-remove-one", "statement": old}
+    privacy = {
+        **release.manifest["privacy"],
+        "cost": cost,
+        "neighbours": "add-remove-one",
+        "statement": old,
+    }
     opened = make_release({**release.manifest, "privacy": privacy}, release.tables)
     assert opened.privacy.startswith(f"{old} Correction: ")
     assert opened.summary()["guarantee"] == opened.privacy
@@ -122,9 +146,14 @@ def test_the_page_never_reads_delta_as_a_chance_that_the_promise_fails() -> None
     assert "that this fails" not in page
     assert "can be brought to" not in page
     assert "Correction: " in page
-    assert "two such steps (epsilon = 1, delta = 2.64873e-6): the guess is right in at most 74 of 100 cases" in page
+    assert (
+        "two such steps (epsilon = 1, delta = 2.64873e-6): the guess is right in at most 74 of "
+        "100 cases" in page
+    )
     now = {**privacy, "statement": "This release is private."}
-    assert "Correction" not in report_html(make_release({**release.manifest, "privacy": now}, release.tables))  # type: ignore[arg-type]
+    assert "Correction" not in report_html(
+        make_release({**release.manifest, "privacy": now}, release.tables)
+    )  # type: ignore[arg-type]
 
 
 def test_an_unwritable_place_is_explained(tmp_path: Path) -> None:

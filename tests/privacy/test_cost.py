@@ -32,7 +32,8 @@ RHOS = [F(1, 10**9), F(1, 10**4), F(1, 200), F(1, 8), F(1, 2), F(2), F(15)]
 DELTAS = [F(1, 10**15), F(1, 10**9), F(1, 10**6), F(1, 1000), F(1, 10)]
 
 
-# -- reading numbers -----------------------------------------------------------------------------------------------------
+# -- reading numbers
+# ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -87,13 +88,21 @@ def test_signs() -> None:
     for fields in ({"epsilon": -1}, {"delta": -1}, {"rho": "-0.1"}, {"epsilon": 1, "rho": 1}):
         with pytest.raises(PlanError):
             Cost(**fields)
-    for fields in ({}, {"epsilon": 1, "rho": 1}, {"epsilon": 0}, {"epsilon": 1, "delta": 1}, {"rho": 1, "delta_share": 2}):
+    for fields in (
+        {},
+        {"epsilon": 1, "rho": 1},
+        {"epsilon": 0},
+        {"epsilon": 1, "delta": 1},
+        {"rho": 1, "delta_share": 2},
+    ):
         with pytest.raises(PlanError):
             Budget(**fields)
 
 
 def test_show_is_short_and_never_below() -> None:
-    shown = [show(F(x)) for x in ("0", "300", "1/3", "0.1", "1e-18", "0.000123456789012345", "1/1234567")]
+    shown = [
+        show(F(x)) for x in ("0", "300", "1/3", "0.1", "1e-18", "0.000123456789012345", "1/1234567")
+    ]
     assert shown == ["0", "300", "1/3", "0.1", "1e-18", "0.000123456789012345", "8.10001e-7"]
     rng = random.Random(1)
     for _ in range(300):
@@ -101,12 +110,22 @@ def test_show_is_short_and_never_below() -> None:
         assert F(show(x)) >= x
 
 
-# -- composition ---------------------------------------------------------------------------------------------------------
+# -- composition
+# ------------------------------------------------------------------------------------------
 
 
 def test_kinds_and_sums() -> None:
-    pure, approximate, zcdp = Cost.pure("1/2"), Cost.approximate(1, "1e-6"), Cost.zcdp("1/8", "1e-9")
-    assert [c.kind for c in (Cost(), pure, approximate, zcdp)] == ["pure", "pure", "approximate", "zcdp"]
+    pure, approximate, zcdp = (
+        Cost.pure("1/2"),
+        Cost.approximate(1, "1e-6"),
+        Cost.zcdp("1/8", "1e-9"),
+    )
+    assert [c.kind for c in (Cost(), pure, approximate, zcdp)] == [
+        "pure",
+        "pure",
+        "approximate",
+        "zcdp",
+    ]
     assert pure + pure == Cost.pure(1)
     assert pure.then(approximate) == Cost.approximate("3/2", "1e-6")
     assert pure + zcdp == zcdp + pure == Cost.zcdp(F(1, 8) + F(1, 8), "1e-9")
@@ -122,31 +141,42 @@ def test_kinds_and_sums() -> None:
 
 
 def test_parallel_pays_for_every_part_one_change_can_touch() -> None:
-    """Brute force over the parts a change can touch: one when a row is added or removed, up to two when it is replaced."""
+    """Brute force over the parts a change can touch: one when a row is added or removed, up to two
+    when it is replaced."""
     rng = random.Random(2)
     for trial in range(200):
-        kinds = [Cost.pure, lambda e: Cost.approximate(e, e / 100)] + ([Cost.zcdp] if trial % 2 else [])
+        kinds = [Cost.pure, lambda e: Cost.approximate(e, e / 100)] + (
+            [Cost.zcdp] if trial % 2 else []
+        )
         parts = [rng.choice(kinds)(F(rng.randrange(1, 50), 7)) for _ in range(rng.randrange(1, 6))]
         common = [part.to_zcdp() for part in parts] if any(part.rho for part in parts) else parts
         single = parallel(parts, neighbours="add-remove-one")
         double = parallel(parts, neighbours="replace-one")
         assert all(single.covers(part) and double.covers(part) for part in common)
         assert all(double.covers(a + b) for a, b in itertools.combinations(common, 2))
-    assert parallel([Cost.pure(1), Cost.pure(3), Cost.pure(2)], neighbours="add-remove-one") == Cost.pure(3)
-    assert parallel([Cost.pure(1), Cost.pure(3), Cost.pure(2)], neighbours="replace-one") == Cost.pure(5)
+    assert parallel(
+        [Cost.pure(1), Cost.pure(3), Cost.pure(2)], neighbours="add-remove-one"
+    ) == Cost.pure(3)
+    assert parallel(
+        [Cost.pure(1), Cost.pure(3), Cost.pure(2)], neighbours="replace-one"
+    ) == Cost.pure(5)
     assert parallel([], neighbours="replace-one") == Cost()
     with pytest.raises(PlanError, match="neighbours"):
         parallel([], neighbours="swap")  # type: ignore[arg-type]
 
 
 def test_parallel_under_replace_one_by_exact_enumeration() -> None:
-    """Two parts, one-bit randomised response on each part's parity: the worst ratio over replaced rows is the two together."""
+    """Two parts, one-bit randomised response on each part's parity: the worst ratio over replaced
+    rows is the two together."""
     epsilon_base = F(3)  # e^epsilon of each part; a rational base keeps the law exact
 
     def law(parities: tuple[int, int]) -> dict[tuple[int, int], F]:
         keep = epsilon_base / (1 + epsilon_base)
         return {
-            out: math.prod((keep if o == p else 1 - keep for o, p in zip(out, parities, strict=True)), start=F(1))
+            out: math.prod(
+                (keep if o == p else 1 - keep for o, p in zip(out, parities, strict=True)),
+                start=F(1),
+            )
             for out in itertools.product((0, 1), repeat=2)
         }
 
@@ -162,11 +192,13 @@ def test_parallel_under_replace_one_by_exact_enumeration() -> None:
     assert worst == epsilon_base**2
 
 
-# -- conversions ---------------------------------------------------------------------------------------------------------
+# -- conversions
+# ------------------------------------------------------------------------------------------
 
 
 def gaussian_delta(rho: F, epsilon: F) -> float:
-    """Exact delta of the Gaussian mechanism with this rho (Balle and Wang 2018), for epsilon given as a fraction."""
+    """Exact delta of the Gaussian mechanism with this rho (Balle and Wang 2018), for epsilon given
+    as a fraction."""
     from scipy.special import log_ndtr
 
     mu, eps = math.sqrt(2 * rho), float(epsilon)
@@ -176,14 +208,18 @@ def gaussian_delta(rho: F, epsilon: F) -> float:
 
 @pytest.mark.parametrize("rho", RHOS)
 @pytest.mark.parametrize("delta", DELTAS)
-def test_zcdp_to_approximate_is_never_below_the_truth_and_agrees_with_dp_accounting(rho: F, delta: F) -> None:
+def test_zcdp_to_approximate_is_never_below_the_truth_and_agrees_with_dp_accounting(
+    rho: F, delta: F
+) -> None:
     from dp_accounting.rdp import compute_epsilon
 
     ours = tight_epsilon(rho, delta)
     assert ours <= simple_epsilon(rho, delta)
-    # The Gaussian mechanism is rho-zCDP, so its exact delta at our epsilon must not pass the one we promise.
+    # The Gaussian mechanism is rho-zCDP, so its exact delta at our epsilon must not pass the one we
+    # promise.
     assert gaussian_delta(rho, ours) <= float(delta) * (1 + 1e-6)
-    # The same bound, minimised over a dense grid of orders; the grid's best is at least the optimum.
+    # The same bound, minimised over a dense grid of orders; the grid's best is at least the
+    # optimum.
     orders = 1 + np.exp(np.linspace(-6, 26, 20_001))
     theirs, _ = compute_epsilon(orders, orders * float(rho), float(delta))
     if theirs > 0:  # for large delta it uses a further bound that gives 0
@@ -192,14 +228,18 @@ def test_zcdp_to_approximate_is_never_below_the_truth_and_agrees_with_dp_account
 
 
 def test_the_tight_bound_holds_in_high_precision() -> None:
-    """Recompute proposition 12 with ball arithmetic at the best of many orders: never above what we return."""
+    """Recompute proposition 12 with ball arithmetic at the best of many orders: never above what we
+    return."""
     from flint import arb, ctx, fmpq
 
     before, ctx.prec = ctx.prec, 300
     try:
         for rho, delta in itertools.product(RHOS, DELTAS):
             ours = tight_epsilon(rho, delta)
-            r, d = arb(fmpq(rho.numerator, rho.denominator)), arb(fmpq(delta.numerator, delta.denominator))
+            r, d = (
+                arb(fmpq(rho.numerator, rho.denominator)),
+                arb(fmpq(delta.numerator, delta.denominator)),
+            )
             centre = 0.5 * math.log(math.log(1 / delta) / rho)
             orders = [1 + arb(centre + t / 50).exp() for t in range(-200, 201)]
             values = [a * r + (1 - 1 / a).log() + (-d.log() - a.log()) / (a - 1) for a in orders]
@@ -237,7 +277,11 @@ def test_conversions_of_costs() -> None:
     converted = Cost.zcdp("0.1", "1e-7").to_approximate("1e-6")
     assert converted == Cost.approximate(tight_epsilon(F(1, 10), F(9, 10**7)), "1e-6")
     assert Cost.zcdp(F(1, 10**40)).to_approximate("0.1").epsilon >= 0
-    for cost, delta in ((Cost.zcdp("0.1"), 0), (Cost.zcdp("0.1", "1e-6"), "1e-6"), (Cost.approximate(1, "1e-6"), "1e-7")):
+    for cost, delta in (
+        (Cost.zcdp("0.1"), 0),
+        (Cost.zcdp("0.1", "1e-6"), "1e-6"),
+        (Cost.approximate(1, "1e-6"), "1e-7"),
+    ):
         with pytest.raises(PlanError, match="delta"):
             cost.to_approximate(delta)
     for epsilon, delta in ((0, "1e-6"), (1, 0), (1, 1)):
@@ -246,28 +290,47 @@ def test_conversions_of_costs() -> None:
 
 
 def test_budgets_charge_in_their_own_currency() -> None:
-    pure, approximate, concentrated = Budget(epsilon=3), Budget(epsilon=3, delta="1e-6"), Budget(rho="1/2", delta="1e-9")
+    pure, approximate, concentrated = (
+        Budget(epsilon=3),
+        Budget(epsilon=3, delta="1e-6"),
+        Budget(rho="1/2", delta="1e-9"),
+    )
     assert pure.charge(Cost.pure(1)) == Cost.pure(1)
     for cost in (Cost.zcdp("0.1"), Cost.approximate(1, "1e-9")):
         with pytest.raises(BudgetError):
             pure.charge(cost)
     assert approximate.charge(Cost.approximate(1, "1e-9")) == Cost.approximate(1, "1e-9")
     assert approximate.charge(Cost.zcdp("0.1")) == Cost.zcdp("0.1").to_approximate("1e-8")
-    assert approximate.charge(Cost.zcdp("0.1"), delta_share="1/2") == Cost.zcdp("0.1").to_approximate("5e-7")
+    assert approximate.charge(Cost.zcdp("0.1"), delta_share="1/2") == Cost.zcdp(
+        "0.1"
+    ).to_approximate("5e-7")
     assert concentrated.charge(Cost.pure("0.6")) == Cost.zcdp("0.18")
     assert concentrated.charge(Cost.approximate("0.6", "1e-10")) == Cost.zcdp("0.18", "1e-10")
     with pytest.raises(BudgetError, match="delta"):
         Budget(rho=1).charge(Cost.approximate("0.6", "1e-10"))
 
 
-# -- text and JSON -------------------------------------------------------------------------------------------------------
+# -- text and JSON
+# ------------------------------------------------------------------------------------------
 
 
 def test_json_round_trips() -> None:
-    long = sequential(Cost.pure(F(1, p)) for p in (1009, 1013, 1019, 1021, 1031, 1033, 1039, 1049, 1051, 1061) * 3)
-    for cost in (Cost(), Cost.pure("1/3"), Cost.approximate(1, "1e-6"), Cost.zcdp("1/8", "1e-9"), long):
+    long = sequential(
+        Cost.pure(F(1, p)) for p in (1009, 1013, 1019, 1021, 1031, 1033, 1039, 1049, 1051, 1061) * 3
+    )
+    for cost in (
+        Cost(),
+        Cost.pure("1/3"),
+        Cost.approximate(1, "1e-6"),
+        Cost.zcdp("1/8", "1e-9"),
+        long,
+    ):
         assert Cost.from_json(json.loads(json.dumps(cost.to_json()))) == cost
-    for budget in (Budget(epsilon=3), Budget(epsilon="1/3", delta="1e-6"), Budget(rho="1/2", delta_share="1/7")):
+    for budget in (
+        Budget(epsilon=3),
+        Budget(epsilon="1/3", delta="1e-6"),
+        Budget(rho="1/2", delta_share="1/7"),
+    ):
         assert Budget.from_json(json.loads(json.dumps(budget.to_json()))) == budget
     for bad in ({}, {"epsilon": "1"}, {"epsilon": "1", "delta": "0", "rho": "0", "x": 1}, [], "1"):
         with pytest.raises(PlanError):
@@ -278,7 +341,10 @@ def test_json_round_trips() -> None:
 
 def test_describe() -> None:
     assert Cost.pure(0.5).describe() == "epsilon = 0.5 (pure differential privacy)"
-    assert Cost.approximate(1, "1e-6").describe() == "epsilon = 1, delta = 1e-6 (approximate differential privacy)"
+    assert (
+        Cost.approximate(1, "1e-6").describe()
+        == "epsilon = 1, delta = 1e-6 (approximate differential privacy)"
+    )
     assert Cost.zcdp("1/8").describe() == "rho = 0.125 (zero-concentrated differential privacy)"
     assert Budget(rho="1/2", delta="1e-9").describe().startswith("rho = 0.5, delta = 1e-9")
 
@@ -301,4 +367,9 @@ def test_cost_imports_no_heavy_library() -> None:
 
     heavy = "{'numpy', 'polars', 'scipy', 'sqlalchemy', 'numba'}"
     code = f"import sys, dpublish.privacy.cost; print(sorted({heavy} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[]"
+    )

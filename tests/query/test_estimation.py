@@ -70,7 +70,10 @@ def test_higher_levels_are_wider_and_a_bound_helps() -> None:
 
 def test_a_noisy_total_is_less_certain_than_a_public_one() -> None:
     part, whole = sums(600, 9, 60), sums(700, 10, 100)
-    public, noisy = ask(part, whole, Total("public", 750)), ask(part, whole, Total("noisy", 750, Fraction(20)))
+    public, noisy = (
+        ask(part, whole, Total("public", 750)),
+        ask(part, whole, Total("noisy", 750, Fraction(20))),
+    )
     assert noisy.high > public.high
 
 
@@ -87,7 +90,9 @@ def test_estimate_reads_well() -> None:
 
 
 def test_total_from_facts() -> None:
-    total = Total.from_facts({"total": {"kind": "unknown", "value": None, "scale": None}, "max_total": 5})
+    total = Total.from_facts(
+        {"total": {"kind": "unknown", "value": None, "scale": None}, "max_total": 5}
+    )
     assert total.bound == 5
     assert total.ceiling == 5
 

@@ -18,7 +18,14 @@ def release() -> HistogramRelease:
     """Every cell is far above the threshold, so that estimates and SQL add up the same counts."""
     domain = Domain(
         (
-            Axis("degree", "ordinal", levels=("school", "bachelor", "master"), other=True, missing=True, outside="other"),
+            Axis(
+                "degree",
+                "ordinal",
+                levels=("school", "bachelor", "master"),
+                other=True,
+                missing=True,
+                outside="other",
+            ),
             Axis("first", "ordinal", levels=("school", "bachelor", "master")),
             Axis("code", "categorical", levels=("1", "2")),
             Axis("grade", "ordinal", levels=("3", "2", "1")),
@@ -53,24 +60,52 @@ def test_conditions_agree_with_estimates(release: HistogramRelease, condition: s
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        ("select degree from release group by degree order by degree", ["school", "bachelor", "master", "(other)", None]),
-        ("select distinct degree as d from release order by d desc", [None, "(other)", "master", "bachelor", "school"]),
+        (
+            "select degree from release group by degree order by degree",
+            ["school", "bachelor", "master", "(other)", None],
+        ),
+        (
+            "select distinct degree as d from release order by d desc",
+            [None, "(other)", "master", "bachelor", "school"],
+        ),
         ("select min(degree) from release", ["school"]),
         ("select max(degree) from release", ["master"]),
-        ("select max(d) from (select code, min(degree) as d from release group by code) as t", ["school"]),
-        ("select code from release group by code having max(degree) > 'bachelor' order by code", ["1", "2"]),
-        ("with t as (select degree as d from release) select distinct d from t where d > 'bachelor'", ["master"]),
-        ("select distinct upper(degree) as u from release where degree like 's%'", ["SCHOOL"]),
-        ("select distinct coalesce(degree, 'none') as u from release where degree is null", ["none"]),
-        ("select distinct first from release where first > degree and degree = 'bachelor'", ["master"]),
-        ("select distinct cast(first as text) as t from release order by t", ["bachelor", "master", "school"]),
         (
-            "select distinct case when first >= 'bachelor' then 'up' else first end as t from release where code = '1'",
+            "select max(d) from (select code, min(degree) as d from release group by code) as t",
+            ["school"],
+        ),
+        (
+            "select code from release group by code having max(degree) > 'bachelor' order by code",
+            ["1", "2"],
+        ),
+        (
+            "with t as (select degree as d from release) select distinct d from t where d > "
+            "'bachelor'",
+            ["master"],
+        ),
+        ("select distinct upper(degree) as u from release where degree like 's%'", ["SCHOOL"]),
+        (
+            "select distinct coalesce(degree, 'none') as u from release where degree is null",
+            ["none"],
+        ),
+        (
+            "select distinct first from release where first > degree and degree = 'bachelor'",
+            ["master"],
+        ),
+        (
+            "select distinct cast(first as text) as t from release order by t",
+            ["bachelor", "master", "school"],
+        ),
+        (
+            "select distinct case when first >= 'bachelor' then 'up' else first end as t from "
+            "release where code = '1'",
             ["school", "up"],
         ),
     ],
 )
-def test_sorting_and_extremes_follow_the_levels(release: HistogramRelease, query: str, expected: list[str | None]) -> None:
+def test_sorting_and_extremes_follow_the_levels(
+    release: HistogramRelease, query: str, expected: list[str | None]
+) -> None:
     found = release.sql(query).to_series().to_list()
     assert (found if "order by" in query else sorted(found)) == expected
 
@@ -94,21 +129,29 @@ def test_what_has_no_order_is_refused(release: HistogramRelease, query: str, mes
 
 def test_texts_are_read_as_the_encoder_reads_them() -> None:
     axis = Axis("degree", "ordinal", levels=("school", "bachelor"), other=True, outside="other")
-    frame = pl.DataFrame({"degree": [" bachelor", "school", "cook", None], "weight": [1.0, 2.0, 4.0, 8.0]})
+    frame = pl.DataFrame(
+        {"degree": [" bachelor", "school", "cook", None], "weight": [1.0, 2.0, 4.0, 8.0]}
+    )
     table, orders = with_orders(frame, [axis])
     assert table["degree"].to_list() == ["bachelor", "school", "cook", None]
     assert orders["degree"].beside == ("cook",)
-    found = run_sql("select count(*) as n from release where degree > 'school'", frame, ("degree",), [axis])
+    found = run_sql(
+        "select count(*) as n from release where degree > 'school'", frame, ("degree",), [axis]
+    )
     assert found["n"][0] == 1.0
 
 
 def test_numbers_keep_their_own_order() -> None:
     axis = Axis("grade", "ordinal", levels=("9", "10"))
     frame = pl.DataFrame({"grade": [9, 10], "weight": [1.0, 2.0]})
-    found = run_sql("select avg(grade) as m, max(grade) as top from release", frame, ("grade",), [axis])
+    found = run_sql(
+        "select avg(grade) as m, max(grade) as top from release", frame, ("grade",), [axis]
+    )
     assert found.row(0) == (pytest.approx(29 / 3), 10)
 
 
 def test_a_count_of_nothing_is_zero() -> None:
-    found = varied_release().sql("select count(*) as n, count(code) as c, sum(price) as s from release where price > 1000")
+    found = varied_release().sql(
+        "select count(*) as n, count(code) as c, sum(price) as s from release where price > 1000"
+    )
     assert found.row(0) == (0, 0, None)

@@ -53,9 +53,18 @@ def test_other_kinds() -> None:
     domain = varied()
     assert share("size >= 'medium'", domain) == pytest.approx(2 / 4)
     assert share("size between 'small' and 'medium'", domain) == pytest.approx(2 / 4)
-    assert share("code = 1", domain) == share("code = 1.0", domain) == share("code = '1'", domain) == pytest.approx(1 / 4)
+    assert (
+        share("code = 1", domain)
+        == share("code = 1.0", domain)
+        == share("code = '1'", domain)
+        == pytest.approx(1 / 4)
+    )
     assert share("code = 'it''s'", domain) == pytest.approx(1 / 4)
-    assert share("day < '2020-01-11'", domain) == share("day < date '2020-01-11'", domain) == pytest.approx(1 / 3)
+    assert (
+        share("day < '2020-01-11'", domain)
+        == share("day < date '2020-01-11'", domain)
+        == pytest.approx(1 / 3)
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,7 +122,11 @@ def test_dates_must_be_dates() -> None:
 def test_long_and_deep_texts() -> None:
     long = " or ".join(f"age = {i}" for i in range(3000))
     assert share(long) == pytest.approx(1.0)
-    for deep in ("(" * 5000 + "age = 1" + ")" * 5000, "not " * 5000 + "income", "age = 1 and (" * 400 + "income" + ")" * 400):
+    for deep in (
+        "(" * 5000 + "age = 1" + ")" * 5000,
+        "not " * 5000 + "income",
+        "age = 1 and (" * 400 + "income" + ")" * 400,
+    ):
         with pytest.raises(QueryError):
             parse_predicate(deep, PEOPLE)
     with pytest.raises(QueryError, match="characters"):

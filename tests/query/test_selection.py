@@ -1,4 +1,5 @@
-"""Selections against an independent judge: SQLite, on a table with every value of every bin of a small domain."""
+"""Selections against an independent judge: SQLite, on a table with every value of every bin of a
+small domain."""
 
 from __future__ import annotations
 
@@ -22,8 +23,12 @@ FIRST = dt.date(2020, 1, 1)
 SMALL = Domain(
     (
         Axis("n", "integer", edges=(0, 3, 4, 8), missing=True),
-        Axis("kind", "categorical", levels=("a", "b", "c"), other=True, missing=True, outside="other"),
-        Axis("day", "date", edges=(FIRST.toordinal(), FIRST.toordinal() + 4, FIRST.toordinal() + 6)),
+        Axis(
+            "kind", "categorical", levels=("a", "b", "c"), other=True, missing=True, outside="other"
+        ),
+        Axis(
+            "day", "date", edges=(FIRST.toordinal(), FIRST.toordinal() + 4, FIRST.toordinal() + 6)
+        ),
         Axis("flag", "boolean", levels=("false", "true"), missing=True, outside="drop"),
     )
 )
@@ -36,7 +41,10 @@ def points(axis: Axis, code: int) -> list[object]:
     if code == axis.other_code:
         return ["(other)"]
     if axis.kind == "date":
-        return [dt.date.fromordinal(day).isoformat() for day in range(int(axis.edges[code]), int(axis.edges[code + 1]))]
+        return [
+            dt.date.fromordinal(day).isoformat()
+            for day in range(int(axis.edges[code]), int(axis.edges[code + 1]))
+        ]
     if axis.numeric:
         return list(range(int(axis.edges[code]), int(axis.edges[code + 1])))
     return [axis.levels[code]]
@@ -45,12 +53,16 @@ def points(axis: Axis, code: int) -> list[object]:
 @pytest.fixture(scope="module")
 def judge() -> sqlite3.Connection:
     base = sqlite3.connect(":memory:")
-    base.execute("create table t (cell integer, share real, n integer, kind text, day text, flag text)")
+    base.execute(
+        "create table t (cell integer, share real, n integer, kind text, day text, flag text)"
+    )
     shape = [range(axis.cardinality) for axis in SMALL.axes]
     for cell, codes in enumerate(itertools.product(*shape)):
         each = [points(axis, code) for axis, code in zip(SMALL.axes, codes, strict=True)]
         rows = list(itertools.product(*each))
-        base.executemany("insert into t values (?, ?, ?, ?, ?, ?)", [(cell, 1 / len(rows), *row) for row in rows])
+        base.executemany(
+            "insert into t values (?, ?, ?, ?, ?, ?)", [(cell, 1 / len(rows), *row) for row in rows]
+        )
     return base
 
 
@@ -61,7 +73,9 @@ def cover_all(selection: Selection, domain: Domain) -> Coverage:
 
 def random_predicate(dice: random.Random, depth: int) -> str:
     if depth and dice.random() < 0.65:
-        joined = f" {dice.choice(['and', 'or'])} ".join(random_predicate(dice, depth - 1) for _ in range(dice.randint(2, 3)))
+        joined = f" {dice.choice(['and', 'or'])} ".join(
+            random_predicate(dice, depth - 1) for _ in range(dice.randint(2, 3))
+        )
         return f"{'not ' if dice.random() < 0.3 else ''}({joined})"
     sign = dice.choice(["=", "!=", "<", "<=", ">", ">=", "<>"])
     days = [(FIRST + dt.timedelta(days=i)).isoformat() for i in range(-1, 8)]
@@ -86,7 +100,9 @@ def test_random_predicates_agree_with_sqlite(judge: sqlite3.Connection) -> None:
     for _ in range(400):
         text = random_predicate(dice, dice.randint(0, 3))
         share = np.zeros(SMALL.size)
-        for cell, part in judge.execute(f"select cell, sum(share) from t where {text} group by cell"):
+        for cell, part in judge.execute(
+            f"select cell, sum(share) from t where {text} group by cell"
+        ):
             share[cell] = part
         selection = select(parse_predicate(text, SMALL), SMALL)
         got = cover_all(selection, SMALL)
@@ -103,7 +119,9 @@ def test_counts_are_exact_on_a_domain_of_2_to_the_63() -> None:
     assert domain.size == 1 << 63
     one = select(parse_predicate("x0 = 'a' and x5 != 'b'", domain), domain)
     assert one.inside == 1 << 61
-    some = select(parse_predicate("x0 = 'a' or x1 = 'a' or (x2 = 'a' and x3 = 'b')", domain), domain)
+    some = select(
+        parse_predicate("x0 = 'a' or x1 = 'a' or (x2 = 'a' and x3 = 'b')", domain), domain
+    )
     assert Fraction(some.inside, domain.size) == 1 - Fraction(1, 4) * Fraction(3, 4)
     long = " and ".join(f"x{i} = 'a'" for i in range(63))
     assert select(parse_predicate(long, domain), domain).inside == 1
@@ -112,8 +130,15 @@ def test_counts_are_exact_on_a_domain_of_2_to_the_63() -> None:
 
 
 def test_a_wide_axis_stays_cheap() -> None:
-    domain = Domain((Axis("id", "integer", edges=tuple(range(500_001))), Axis("y", "boolean", levels=("false", "true"))))
-    chosen = select(parse_predicate("(id < 250000 and y) or (id >= 400000 and not y)", domain), domain)
+    domain = Domain(
+        (
+            Axis("id", "integer", edges=tuple(range(500_001))),
+            Axis("y", "boolean", levels=("false", "true")),
+        )
+    )
+    chosen = select(
+        parse_predicate("(id < 250000 and y) or (id >= 400000 and not y)", domain), domain
+    )
     assert chosen.inside == 250_000 + 100_000
 
 

@@ -1,4 +1,5 @@
-"""SQL over weighted cells against SQLite over the same cells repeated as often as their weights say."""
+"""SQL over weighted cells against SQLite over the same cells repeated as often as their weights
+say."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ def release() -> HistogramRelease:
 def rows(release: HistogramRelease) -> sqlite3.Connection:
     frame = release.to_frame()
     base = sqlite3.connect(":memory:")
-    base.execute('create table release (age real, sex text, "education-num" integer, income integer)')
+    base.execute(
+        'create table release (age real, sex text, "education-num" integer, income integer)'
+    )
     for *values, weight in frame.iter_rows():
         base.executemany("insert into release values (?, ?, ?, ?)", [values] * weight)
     return base
@@ -35,13 +38,19 @@ def rows(release: HistogramRelease) -> sqlite3.Connection:
         "select income, count(*) from release group by income order by income",
         'select count("education-num"), sum("education-num"), min(age), max(age) from release',
         'select sex, avg(age), avg("education-num") from release group by sex order by sex',
-        "select age, count(*) as n from release where sex = 'Male' group by age having count(*) > 100 order by n desc limit 3",
+        "select age, count(*) as n from release where sex = 'Male' group by age having count(*) > "
+        "100 order by n desc limit 3",
         "select age, count(*) from release group by age order by count(*) desc, age",
-        "select sex, income, count(*) * 100.0 / 2 as x from release group by sex, income order by sex, income",
-        "with old as (select age, sex from release where age > 50) select sex, count(*) from old group by sex order by sex",
-        "select max(n), avg(n), count(*) from (select age, count(*) as n from release group by age) as t",
-        "select case when age < 40 then 'young' else 'old' end as stage, count(*) from release group by stage order by stage",
-        "select sum(case when income then 1 else 0 end), count(*) from release where age between 20 and 60",
+        "select sex, income, count(*) * 100.0 / 2 as x from release group by sex, income order by "
+        "sex, income",
+        "with old as (select age, sex from release where age > 50) select sex, count(*) from old "
+        "group by sex order by sex",
+        "select max(n), avg(n), count(*) from (select age, count(*) as n from release group by "
+        "age) as t",
+        "select case when age < 40 then 'young' else 'old' end as stage, count(*) from release "
+        "group by stage order by stage",
+        "select sum(case when income then 1 else 0 end), count(*) from release where age between "
+        "20 and 60",
         "select count(*) from release where \"education-num\" is null or sex in ('Male', 'Female')",
         "select r.sex, count(*) as n from release as r group by r.sex order by n",
         "select distinct sex from release order by sex",
@@ -51,13 +60,17 @@ def rows(release: HistogramRelease) -> sqlite3.Connection:
         "select sum(age) from release where not (age > 40 and income)",
     ],
 )
-def test_answers_agree_with_repeated_rows(release: HistogramRelease, rows: sqlite3.Connection, query: str) -> None:
+def test_answers_agree_with_repeated_rows(
+    release: HistogramRelease, rows: sqlite3.Connection, query: str
+) -> None:
     expected = rows.execute(query).fetchall()
     got = [tuple(row) for row in release.sql(query).iter_rows()]
     assert len(got) == len(expected)
     for mine, theirs in zip(got, expected, strict=True):
         for a, b in zip(mine, theirs, strict=True):
-            assert a == b if isinstance(b, str) or b is None else float(a) == pytest.approx(float(b)), (query, got, expected)
+            assert (
+                a == b if isinstance(b, str) or b is None else float(a) == pytest.approx(float(b))
+            ), (query, got, expected)
 
 
 @pytest.mark.parametrize(
@@ -68,12 +81,18 @@ def test_answers_agree_with_repeated_rows(release: HistogramRelease, rows: sqlit
         ("select sum(0) as z, age from release group by age order by z", "age"),
         ("select sum(0) as z from release group by age order by z, age desc", "z"),
         ("select 2 * age as twice, count(*) from release group by 1", "twice"),
-        ("select case when age < 40 then 'young' else 'old' end as stage, count(*) from release group by stage", "stage"),
+        (
+            "select case when age < 40 then 'young' else 'old' end as stage, count(*) from "
+            "release group by stage",
+            "stage",
+        ),
         ("select distinct sex from release", "sex"),
         ("select distinct age from release limit 2", "age"),
     ],
 )
-def test_lines_have_an_order_of_their_own(release: HistogramRelease, query: str, sorted_by: str) -> None:
+def test_lines_have_an_order_of_their_own(
+    release: HistogramRelease, query: str, sorted_by: str
+) -> None:
     """So that a query, with LIMIT above all, gives the same lines each time."""
     frame = release.sql(query)
     assert frame.height > 1
@@ -82,11 +101,18 @@ def test_lines_have_an_order_of_their_own(release: HistogramRelease, query: str,
 
 def test_levels_that_lost_their_order_still_group() -> None:
     release = varied_release()
-    found = release.sql("select count(*) as n from release group by case when size = 'small' then size else 'more' end")
+    found = release.sql(
+        "select count(*) as n from release group by case when size = 'small' then size else "
+        "'more' end"
+    )
     assert found.height == 2
     # and levels that keep it come in the order of the schema, not of the alphabet
     order = list(release.domain.axes[release.domain.names.index("size")].levels)
-    shown = [value for value in release.sql("select size, count(*) from release group by size")["size"] if value in order]
+    shown = [
+        value
+        for value in release.sql("select size, count(*) from release group by size")["size"]
+        if value in order
+    ]
     assert shown == [level for level in order if level in shown] != sorted(shown)
 
 
@@ -101,12 +127,17 @@ def test_plain_rows_show_their_weight(release: HistogramRelease) -> None:
 def test_output_names(release: HistogramRelease) -> None:
     frame = release.sql("SELECT Sex, COUNT(*), avg(age) AS m FROM Release GROUP BY Sex")
     assert frame.columns == ["Sex", "count(*)", "m"] or frame.columns == ["sex", "count(*)", "m"]
-    assert not any(dtype == pl.Decimal for dtype in release.sql("select 1.5 * count(*) as x from release").dtypes)
+    assert not any(
+        dtype == pl.Decimal
+        for dtype in release.sql("select 1.5 * count(*) as x from release").dtypes
+    )
 
 
 def test_dates_and_text() -> None:
     release = varied_release()
-    frame = release.sql("select day, avg(price) as p from release where day < '2020-01-10' group by day")
+    frame = release.sql(
+        "select day, avg(price) as p from release where day < '2020-01-10' group by day"
+    )
     assert frame.height == 1
     assert release.sql("select count(*) as n from release where code = 'it''s'")["n"][0] > 0
     assert release.sql("select count(*) as n from release where size like 's%'")["n"][0] > 0
@@ -151,42 +182,63 @@ def test_dates_and_text() -> None:
         ("select count(* from release", "parse"),
     ],
 )
-def test_what_cannot_be_weighted_is_refused(release: HistogramRelease, query: str, message: str) -> None:
+def test_what_cannot_be_weighted_is_refused(
+    release: HistogramRelease, query: str, message: str
+) -> None:
     with pytest.raises(QueryError) as caught:
         release.sql(query)
     assert message in str(caught.value)
 
 
 CHAIN = ", ".join(
-    f"a{place} as (select age + age as age from {'release' if not place else f'a{place - 1}'})" for place in range(300)
+    f"a{place} as (select age + age as age from {'release' if not place else f'a{place - 1}'})"
+    for place in range(300)
 )
 
 
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        (f"select count(*) from release where {' or '.join(['age > 3'] * 9000)}", "more than 500 steps"),
+        (
+            f"select count(*) from release where {' or '.join(['age > 3'] * 9000)}",
+            "more than 500 steps",
+        ),
         (f"select {'+'.join(['age'] * 20_000)} as x from release", "more than 500 steps"),
-        (f"select case {'when age = 1 then 2 ' * 3000} end as x from release", "more than 500 steps"),
+        (
+            f"select case {'when age = 1 then 2 ' * 3000} end as x from release",
+            "more than 500 steps",
+        ),
         (f"with {CHAIN} select sum(age) from a299", "301 SELECTs"),
     ],
     ids=["or", "plus", "case", "with"],
 )
-def test_what_would_end_the_process_or_last_for_minutes_is_refused(release: HistogramRelease, query: str, message: str) -> None:
+def test_what_would_end_the_process_or_last_for_minutes_is_refused(
+    release: HistogramRelease, query: str, message: str
+) -> None:
     with pytest.raises(QueryError, match=message):
         release.sql(query)
 
 
 def test_long_queries_within_the_limits_are_run(release: HistogramRelease) -> None:
     everyone = release.sql("select count(*) as n from release").item()
-    assert release.sql(f"select count(*) as n from release where {' or '.join(['age > 3'] * 400)}").item() == everyone
+    assert (
+        release.sql(
+            f"select count(*) as n from release where {' or '.join(['age > 3'] * 400)}"
+        ).item()
+        == everyone
+    )
     listed = ", ".join(str(age) for age in range(9000))
     assert release.sql(f"select count(*) as n from release where age in ({listed})").height == 1
 
 
-@pytest.mark.parametrize("query", ["explain select 1", "explain analyze select * from release", "vacuum", "call f()"])
+@pytest.mark.parametrize(
+    "query", ["explain select 1", "explain analyze select * from release", "vacuum", "call f()"]
+)
 def test_the_parser_says_nothing_of_its_own(
-    release: HistogramRelease, query: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    release: HistogramRelease,
+    query: str,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(QueryError, match="Only a SELECT can be run"):
         release.sql(query)

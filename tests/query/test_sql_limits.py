@@ -66,7 +66,11 @@ def rows() -> pl.DataFrame:
 def release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("limits")
     curator = dp.Curator(
-        rows(), dp.Schema.from_toml(SCHEMA), ledger=folder / "l.ledger", budget=dp.Budget(epsilon=100), store=folder / "store"
+        rows(),
+        dp.Schema.from_toml(SCHEMA),
+        ledger=folder / "l.ledger",
+        budget=dp.Budget(epsilon=100),
+        store=folder / "store",
     )
     return curator.publish(METHODS[request.param], epsilon=20, seed=1)
 
@@ -78,7 +82,11 @@ def release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         ((), "ward = 'it''s' and age < 20", {(): "ward = 'it''s' and age < 20"}),
         (("ward",), "", {("it's",): "ward = 'it''s'", ("b",): "ward = 'b'"}),
         (("ward", "age"), "age >= 30", {("it's", 34.5): "ward = 'it''s' and age >= 30"}),
-        (("seen",), "weight >= 50", {(dt.date(2024, 1, 2),): "seen = '2024-01-02' and weight >= 50"}),
+        (
+            ("seen",),
+            "weight >= 50",
+            {(dt.date(2024, 1, 2),): "seen = '2024-01-02' and weight >= 50"},
+        ),
         (("weight",), "", {(25.0,): "weight < 50", (75.0,): "weight >= 50"}),
         (("age",), "", {(4.5,): "age < 10", (None,): "age is null or age = '(other)'"}),
     ],
@@ -88,10 +96,13 @@ def test_limits_are_those_of_an_estimate(
 ) -> None:
     names = ", ".join(columns)
     query = f"select {names + ', ' if names else ''}count(*) as n from release"
-    query += (f" where {where}" if where else "") + (f" group by {names} order by {names}" if names else "")
+    query += (f" where {where}" if where else "") + (
+        f" group by {names} order by {names}" if names else ""
+    )
     plain, found = release.sql(query), release.sql(query, level=0.9)
     assert found.columns == [*columns, "n", "n_low", "n_high"]
-    # the engine adds weights that are not whole in parts, in no fixed order: their last digits may differ
+    # the engine adds weights that are not whole in parts, in no fixed order: their last digits may
+    # differ
     assert_frame_equal(found.select(plain.columns), plain, rel_tol=1e-12)
     lines = {line[: len(columns)]: line[len(columns) :] for line in found.iter_rows()}
     for values, condition in conditions.items():
@@ -101,10 +112,15 @@ def test_limits_are_those_of_an_estimate(
 
 
 def test_spelling_order_and_names(release: Any) -> None:
-    query = 'SELECT "WARD" as w, Count(*), avg(weight) FROM release GROUP BY Ward HAVING count(*) > 1 LIMIT 5'
+    query = (
+        'SELECT "WARD" as w, Count(*), avg(weight) FROM release GROUP BY Ward HAVING '
+        "count(*) > 1 LIMIT 5"
+    )
     found = release.sql(query, level=0.95)
     assert found.columns == ["w", "count(*)", "count(*)_low", "count(*)_high", "avg(weight)"]
-    taken = release.sql("select ward as n_low, count(*) as n from release group by ward", level=0.95)
+    taken = release.sql(
+        "select ward as n_low, count(*) as n from release group by ward", level=0.95
+    )
     assert taken.columns == ["n_low", "n", "n_low_", "n_high"]
 
 
@@ -114,10 +130,16 @@ def test_spelling_order_and_names(release: Any) -> None:
         ("select avg(weight) from release", "count"),
         ("select ward from release", "count"),
         ("select count(*) as n from (select ward from release) as p", "straight from release"),
-        ("with p as (select ward from release) select count(*) as n from p", "straight from release"),
+        (
+            "with p as (select ward from release) select count(*) as n from p",
+            "straight from release",
+        ),
         ("select count(*) as n from release group by ward", "select 'ward' too"),
         ("select age > 3 as old, count(*) as n from release group by age > 3", "'age > 3' is none"),
-        ("select count(*) as n from release where lower(ward) = 'b'", "computes something from a column"),
+        (
+            "select count(*) as n from release where lower(ward) = 'b'",
+            "computes something from a column",
+        ),
     ],
 )
 def test_what_has_no_limits_is_refused_with_a_reason(release: Any, query: str, text: str) -> None:
@@ -137,7 +159,10 @@ def test_levels_and_lines_are_limited(release: Any, monkeypatch: pytest.MonkeyPa
 def test_limits_of_a_model_hold_the_truth() -> None:
     """The same rows as in the tests of joined releases; one release, every group of two columns."""
     joined = made(rows=20_000)
-    found = joined.sql("select region, city, count(*) as n from release where ill group by region, city", level=0.99)
+    found = joined.sql(
+        "select region, city, count(*) as n from release where ill group by region, city",
+        level=0.99,
+    )
     assert found.height == 32
     assert (found["n_low"] <= found["n"]).all()
     assert (found["n"] <= found["n_high"]).all()

@@ -19,7 +19,9 @@ Flags = NDArray[np.bool_]
 def draw_noise(generator: np.random.Generator, scale: Fraction, shape: tuple[int, ...]) -> Counts:
     """Discrete Laplace noise, as the difference of two geometric draws."""
     chance = -np.expm1(-1.0 / float(scale))
-    return (generator.geometric(chance, shape) - generator.geometric(chance, shape)).astype(np.int64)
+    return (generator.geometric(chance, shape) - generator.geometric(chance, shape)).astype(
+        np.int64
+    )
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,14 @@ def sums(law: Suppression, noisy: Counts, sets: Flags, cells: NDArray[np.float64
 
 
 def measure(
-    scenario: Scenario, *, threshold: int, scale: Fraction, total: str, runs: int, seed: int, level: float = 0.95
+    scenario: Scenario,
+    *,
+    threshold: int,
+    scale: Fraction,
+    total: str,
+    runs: int,
+    seed: int,
+    level: float = 0.95,
 ) -> list[Coverage]:
     """Coverage of each set of the scenario over simulated releases."""
     generator = np.random.default_rng(seed)
@@ -69,11 +78,15 @@ def measure(
     for run in range(runs):
         noisy = scenario.counts + draw_noise(generator, scale, scenario.counts.shape)
         if total == "noisy":
-            known = Total("noisy", number + int(draw_noise(generator, Fraction(4), (1,))[0]), Fraction(4))
+            known = Total(
+                "noisy", number + int(draw_noise(generator, Fraction(4), (1,))[0]), Fraction(4)
+            )
         elif total == "bound":
             known = Total("unknown", 0, bound=number + number // 10 + 500)
         else:
-            known = Total("public" if total == "public" else "unknown", number if total == "public" else 0)
+            known = Total(
+                "public" if total == "public" else "unknown", number if total == "public" else 0
+            )
         part = sums(law, noisy, scenario.sets, cells)
         whole = sums(law, noisy, everything, np.array([float(len(noisy))]))
         got = answer(law, whole, known, Question(part, part, part), level)
@@ -92,7 +105,8 @@ def measure(
 
 
 def standard_sets(counts: Counts, generator: np.random.Generator) -> NDArray[np.bool_]:
-    """One full cell, one empty or small one, ten cells, half the domain, almost everything, everything."""
+    """One full cell, one empty or small one, ten cells, half the domain, almost everything,
+    everything."""
     size = len(counts)
     sets = np.zeros((6, size), dtype=bool)
     sets[0, int(np.argmax(counts))] = True

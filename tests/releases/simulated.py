@@ -30,7 +30,9 @@ def people() -> Domain:
 def varied() -> Domain:
     return Domain(
         (
-            Axis("size", "ordinal", levels=("small", "medium", "large"), missing=True, outside="drop"),
+            Axis(
+                "size", "ordinal", levels=("small", "medium", "large"), missing=True, outside="drop"
+            ),
             Axis("price", "real", edges=(0.0, 1.5, 3.0, 10.0), other=True, outside="other"),
             Axis("day", "date", edges=(737_425, 737_435, 737_445, 737_456)),
             Axis("code", "categorical", levels=("1", "2", "it's"), missing=True, outside="drop"),
@@ -46,7 +48,10 @@ def people_counts(domain: Domain, rows: int, seed: int) -> NDArray[np.int64]:
         weights = np.outer(weights, generator.dirichlet(np.full(axis.cardinality, 1.5))).reshape(-1)
     chosen = weights.reshape(domain.shape)
     if domain.names[0] == "age":
-        tilt = np.linspace(0.2, 1.8, domain.shape[0])[:, None, None] * np.linspace(0.2, 1.8, domain.shape[2])[None, None, :]
+        tilt = (
+            np.linspace(0.2, 1.8, domain.shape[0])[:, None, None]
+            * np.linspace(0.2, 1.8, domain.shape[2])[None, None, :]
+        )
         chosen = chosen * np.stack([2.0 - tilt * 0.6, 0.2 + tilt], axis=-1)
     flat = np.maximum(chosen.reshape(-1), 0)
     return generator.multinomial(rows, flat / flat.sum()).astype(np.int64)
@@ -81,7 +86,8 @@ def manifest(domain: Domain, **changes: Any) -> dict[str, Any]:
             "unit": "one row",
             "max_rows_per_unit": 1,
             "sensitivity": "2",
-            "statement": "This release is 1-differentially private: replacing any one row changes the probability of "
+            "statement": "This release is 1-differentially private: replacing any one row changes "
+            "the probability of "
             "any outcome by a factor of at most exp(1).",
         },
         "domain": domain.to_json(),
@@ -108,11 +114,21 @@ def release_of(
     noisy = counts + draw_noise(generator, float(scale), len(counts))
     kept = np.flatnonzero(noisy > threshold)
     number = int(counts.sum())
-    known: dict[str, Any] = {"kind": total, "value": number if total == "public" else 0, "scale": None}
+    known: dict[str, Any] = {
+        "kind": total,
+        "value": number if total == "public" else 0,
+        "scale": None,
+    }
     if total == "noisy":
-        known = {"kind": "noisy", "value": number + int(draw_noise(generator, 4.0, 1)[0]), "scale": "4"}
+        known = {
+            "kind": "noisy",
+            "value": number + int(draw_noise(generator, 4.0, 1)[0]),
+            "scale": "4",
+        }
     facts = {"threshold": threshold, "scale": str(Fraction(scale)), "total": known}
-    return HistogramRelease(manifest(domain, facts=facts), {"cells": cells_frame(kept, noisy[kept])})
+    return HistogramRelease(
+        manifest(domain, facts=facts), {"cells": cells_frame(kept, noisy[kept])}
+    )
 
 
 def cells_frame(cells: NDArray[Any], counts: NDArray[Any]) -> pl.DataFrame:

@@ -1,4 +1,5 @@
-"""Limits of synthetic weights hold for every condition, whether or not the release was made for it."""
+"""Limits of synthetic weights hold for every condition, whether or not the release was made for
+it."""
 
 from __future__ import annotations
 
@@ -24,14 +25,22 @@ DOMAIN = Domain(
     )
 )
 CLASSES = (
-    "marginals:1", "marginals:2", "marginals:3", "intervals", "intervals:age", "parities:2", "halfspaces:20", "random:30",
+    "marginals:1",
+    "marginals:2",
+    "marginals:3",
+    "intervals",
+    "intervals:age",
+    "parities:2",
+    "halfspaces:20",
+    "random:30",
     "predicates:age >= 15;sex = 'f' and ill;town = 'x' or age < 20",
-)  # fmt: skip
+)
 ROWS = 1000
 
 
 def near(rng: np.random.Generator, truth: Any, chosen: QueryClass) -> tuple[Any, float]:
-    """Weights that are far from the truth but for the class: what a release may hold, and the smallest bound it may state."""
+    """Weights that are far from the truth but for the class: what a release may hold, and the
+    smallest bound it may state."""
     weights = truth.astype(float)
     table = chosen.table(DOMAIN) / chosen.unit
     # a direction that no query sees, as far as weights stay above 0
@@ -53,7 +62,9 @@ def test_limits_hold_for_random_sets_of_cells(text: str, size: str) -> None:
         truth = rng.multinomial(kept, rng.dirichlet(np.full(DOMAIN.size, rng.choice([0.05, 1.0]))))
         weights, bound = near(rng, truth, chosen)
         most = np.inf if size == "unknown" else float(ROWS)
-        limits = ClassLimits(DOMAIN, chosen, weights, bound, least=float(ROWS) if size == "exact" else 0.0, most=most)
+        limits = ClassLimits(
+            DOMAIN, chosen, weights, bound, least=float(ROWS) if size == "exact" else 0.0, most=most
+        )
         counts = truth.reshape(DOMAIN.shape)
         for _ in range(40):
             places = sorted(rng.choice(4, rng.integers(1, 5), replace=False).tolist())
@@ -115,16 +126,25 @@ def rows() -> pl.DataFrame:
 
 
 def published(rows: pl.DataFrame, path: Path, method: Any, schema: str = SCHEMA) -> Any:
-    curator = dp.Curator(rows, dp.Schema.from_toml(schema), ledger=f"sqlite:///{path}/a.ledger", budget=dp.Budget(epsilon=99))
+    curator = dp.Curator(
+        rows,
+        dp.Schema.from_toml(schema),
+        ledger=f"sqlite:///{path}/a.ledger",
+        budget=dp.Budget(epsilon=99),
+    )
     return curator.publish(method, epsilon=9, seed=5, out=path / "made.dpr")
 
 
 def held(estimate: Any, true: int) -> bool:
-    return bool(estimate.low <= true <= estimate.high and estimate.low <= estimate.value <= estimate.high)
+    return bool(
+        estimate.low <= true <= estimate.high and estimate.low <= estimate.value <= estimate.high
+    )
 
 
 @pytest.mark.parametrize("method", [dp.MultiplicativeWeights, dp.Net])
-def test_a_question_that_the_release_was_not_made_for(rows: pl.DataFrame, tmp_path: Path, method: Any) -> None:
+def test_a_question_that_the_release_was_not_made_for(
+    rows: pl.DataFrame, tmp_path: Path, method: Any
+) -> None:
     release = published(rows, tmp_path, method(queries="marginals:1", columns=["a", "d"]))
     true = int(rows["a"].sum())
     one, both = release.estimate("a"), release.estimate("a and d")
@@ -138,20 +158,40 @@ def test_a_question_that_the_release_was_not_made_for(rows: pl.DataFrame, tmp_pa
     assert unlike.to_json()["note"] == NOTHING
     table = release.marginal("a", "d")
     exact = [4000 - true, 0, 0, true]
-    assert all(low <= count <= high for low, high, count in zip(table["low"], table["high"], exact, strict=True))
+    assert all(
+        low <= count <= high
+        for low, high, count in zip(table["low"], table["high"], exact, strict=True)
+    )
 
 
-def test_a_bin_that_is_cut_may_hold_all_its_rows_on_either_side(rows: pl.DataFrame, tmp_path: Path) -> None:
-    release = published(rows, tmp_path, dp.MultiplicativeWeights(queries="intervals", columns=["age"]))
-    for condition in ("age = 30", "age between 30 and 34", "age between 35 and 39", "age >= 61", "age > 61", "age < 30"):
-        assert held(release.estimate(condition), rows.filter(pl.sql_expr(condition)).height), condition
+def test_a_bin_that_is_cut_may_hold_all_its_rows_on_either_side(
+    rows: pl.DataFrame, tmp_path: Path
+) -> None:
+    release = published(
+        rows, tmp_path, dp.MultiplicativeWeights(queries="intervals", columns=["age"])
+    )
+    for condition in (
+        "age = 30",
+        "age between 30 and 34",
+        "age between 35 and 39",
+        "age >= 61",
+        "age > 61",
+        "age < 30",
+    ):
+        assert held(release.estimate(condition), rows.filter(pl.sql_expr(condition)).height), (
+            condition
+        )
     assert release.estimate("age = 30").note == BOUNDS
     assert release.estimate("age between 30 and 39").note == MADE_FOR
 
 
-def test_a_number_of_rows_that_is_a_guess_limits_nothing(rows: pl.DataFrame, tmp_path: Path) -> None:
+def test_a_number_of_rows_that_is_a_guess_limits_nothing(
+    rows: pl.DataFrame, tmp_path: Path
+) -> None:
     schema = SCHEMA.replace("size = 4000", 'nominal_size = 100\nneighbours = "add-remove-one"')
-    release = published(rows, tmp_path, dp.MultiplicativeWeights(queries="parities:1", columns=["a", "d"]), schema)
+    release = published(
+        rows, tmp_path, dp.MultiplicativeWeights(queries="parities:1", columns=["a", "d"]), schema
+    )
     assert held(release.estimate("a and d"), int(rows["a"].sum()))
     assert release.marginal("a", "d")["high"].max() >= int(rows["a"].sum())
     page = release.report(tmp_path / "page.html").read_text()
@@ -167,7 +207,9 @@ def test_a_number_of_rows_that_is_a_guess_limits_nothing(rows: pl.DataFrame, tmp
         ("random:9", None),
     ],
 )
-def test_the_page_shows_a_question_of_the_class(rows: pl.DataFrame, tmp_path: Path, queries: str, example: str | None) -> None:
+def test_the_page_shows_a_question_of_the_class(
+    rows: pl.DataFrame, tmp_path: Path, queries: str, example: str | None
+) -> None:
     import html
 
     release = published(rows, tmp_path, dp.MultiplicativeWeights(queries=queries))

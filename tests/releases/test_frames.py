@@ -25,17 +25,27 @@ def test_cells_decode_to_their_codes(domain: Domain) -> None:
 def test_values_and_samples_encode_back_to_their_cells(domain: Domain) -> None:
     cells = np.arange(domain.size, dtype=np.uint64)
     weights = np.ones(domain.size, dtype=np.int64)
-    for frame in (cell_frame(cells, weights, domain, intervals=False), sample_rows(cells, weights, domain, 3000, 7)):
+    for frame in (
+        cell_frame(cells, weights, domain, intervals=False),
+        sample_rows(cells, weights, domain, 3000, 7),
+    ):
         codes = encode_frame(frame, domain).codes
         for axis, code in zip(domain.axes, codes, strict=True):
             known = frame[axis.name].is_not_null().to_numpy()
             back = column_values(axis, np.asarray(code, dtype=np.int64))
             if axis.kind in ("integer", "real", "date") and not axis.exact_values:
                 shown = back.cast(pl.Int32) if axis.kind == "date" else back
-                middle = np.abs(shown.to_numpy()[known] - frame[axis.name].cast(shown.dtype).to_numpy()[known])
-                assert np.all(middle <= np.diff(np.array(axis.edges, dtype=np.float64)).max() / 2 + 1)
+                middle = np.abs(
+                    shown.to_numpy()[known] - frame[axis.name].cast(shown.dtype).to_numpy()[known]
+                )
+                assert np.all(
+                    middle <= np.diff(np.array(axis.edges, dtype=np.float64)).max() / 2 + 1
+                )
             else:
-                assert back.filter(pl.Series(known)).to_list() == frame[axis.name].filter(pl.Series(known)).to_list()
+                assert (
+                    back.filter(pl.Series(known)).to_list()
+                    == frame[axis.name].filter(pl.Series(known)).to_list()
+                )
 
 
 def test_midpoints_and_missing() -> None:
@@ -61,13 +71,21 @@ def test_samples_follow_the_weights_and_the_seed() -> None:
 
 def test_samples_fill_their_bins() -> None:
     domain = varied()
-    frame = sample_rows(np.arange(domain.size, dtype=np.uint64), np.ones(domain.size, dtype=np.int64), domain, 5000, 3)
+    frame = sample_rows(
+        np.arange(domain.size, dtype=np.uint64),
+        np.ones(domain.size, dtype=np.int64),
+        domain,
+        5000,
+        3,
+    )
     assert frame["day"].n_unique() == 31
     assert frame["day"].min() == dt.date(2020, 1, 1)
     prices = frame["price"].drop_nulls()
     assert prices.n_unique() > 3000
     assert 0 <= float(prices.min()) < float(prices.max()) < 10  # type: ignore[arg-type]
-    assert set(sample_rows(np.array([0], dtype=np.uint64), np.array([5]), people(), 2000, 1)["age"]) == set(range(17, 27))
+    assert set(
+        sample_rows(np.array([0], dtype=np.uint64), np.array([5]), people(), 2000, 1)["age"]
+    ) == set(range(17, 27))
 
 
 @pytest.mark.parametrize("number", [-1, 1.5, True, 10**12])
@@ -77,7 +95,12 @@ def test_sample_sizes_are_checked(number: object) -> None:
 
 
 def test_names_do_not_clash() -> None:
-    domain = Domain((Axis("weight", "integer", edges=(0, 5, 10)), Axis("weight_bin", "categorical", levels=("a",))))
+    domain = Domain(
+        (
+            Axis("weight", "integer", edges=(0, 5, 10)),
+            Axis("weight_bin", "categorical", levels=("a",)),
+        )
+    )
     frame = cell_frame(np.array([0], dtype=np.uint64), np.array([5]), domain, intervals=True)
     assert frame.columns == ["weight", "weight_bin_", "weight_bin", "weight_"]
     assert free_name("x", ("x", "x_")) == "x__"

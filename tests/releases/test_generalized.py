@@ -1,4 +1,5 @@
-"""What an analyst can ask of a generalised table: counts by column, SQL, a page, and intervals that hold."""
+"""What an analyst can ask of a generalised table: counts by column, SQL, a page, and intervals that
+hold."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ import dpublish as dp
 from dpublish.cli.app import run as cli
 
 SCHEMA = dp.Schema.from_toml(
-    '[dataset]\nname = "towns <1>"\nneighbours = "add-remove-one"\nnominal_size = 4000\ntarget = "rich"\n'
+    '[dataset]\nname = "towns <1>"\nneighbours = "add-remove-one"\nnominal_size = 4000\ntarget = '
+    '"rich"\n'
     '[columns.age]\nkind = "integer"\nlower = 0\nupper = 79\nbins = 16\n'
     '[columns.town]\nkind = "categorical"\nlevels = ["a", "b", "c", "d", "e"]\noutside = "drop"\n'
     '[columns.rich]\nkind = "boolean"\noutside = "drop"\n'
@@ -28,7 +30,9 @@ def rows(seed: int = 0) -> pl.DataFrame:
 
 
 def publish(folder: Path, *, epsilon: Any = 1, seed: int = 1, **settings: Any) -> Any:
-    curator = dp.Curator(rows(), SCHEMA, ledger=folder / f"{seed}.db", budget=dp.Budget(epsilon=epsilon))
+    curator = dp.Curator(
+        rows(), SCHEMA, ledger=folder / f"{seed}.db", budget=dp.Budget(epsilon=epsilon)
+    )
     return curator.publish(dp.GeneralizedTable(**settings), epsilon=epsilon, seed=seed)
 
 
@@ -43,7 +47,10 @@ def test_without_noise_and_with_every_split_everything_is_exact(tmp_path: Path) 
     counted = release.sql("select town, count(*) as n from release where rich group by town")
     assert dict(counted.iter_rows()) == {t: n for t, r, n in truth.iter_rows() if r}
     assert release.sql("select count(*) as n from release").item() == 4000
-    assert release.estimate("town = 'a' and rich").value == truth.filter(pl.col("rich"), pl.col("town") == "a")["len"].item()
+    assert (
+        release.estimate("town = 'a' and rich").value
+        == truth.filter(pl.col("rich"), pl.col("town") == "a")["len"].item()
+    )
 
 
 def test_marginals_are_estimates_of_their_cells(tmp_path: Path) -> None:
@@ -51,13 +58,16 @@ def test_marginals_are_estimates_of_their_cells(tmp_path: Path) -> None:
     frame = release.marginal("town")
     for town, count, error, low, high in frame.iter_rows():
         got = release.estimate(f"town = '{town}'")
-        assert (count, error, low, high) == pytest.approx((got.value, got.standard_error, got.low, got.high))
+        assert (count, error, low, high) == pytest.approx(
+            (got.value, got.standard_error, got.low, got.high)
+        )
     by_sql = release.sql("select town, count(*) as n from release group by town order by town")
     assert by_sql["n"].sum() == pytest.approx(int(release.counts.sum()))
 
 
 def test_intervals_cover_the_truth(tmp_path: Path) -> None:
-    """20 releases of 5 + 16 groups at 90%: a true coverage of 90% fails with probability below 1e-6, one of 75% is caught."""
+    """20 releases of 5 + 16 groups at 90%: a true coverage of 90% fails with probability below
+    1e-6, one of 75% is caught."""
     data = rows()
     truth = data.group_by("town").len()
     ages = np.bincount(data["age"].to_numpy() // 5, minlength=16)
@@ -73,7 +83,8 @@ def test_intervals_cover_the_truth(tmp_path: Path) -> None:
 
 
 def test_standard_errors_are_of_the_size_of_errors(tmp_path: Path) -> None:
-    """At this cost no region is split by town, so each says the same wrong thing of towns: as if they were even."""
+    """At this cost no region is split by town, so each says the same wrong thing of towns: as if
+    they were even."""
     truth = rows().group_by("town").len()
     for seed in range(5):
         towns = publish(tmp_path, epsilon="3/10", seed=seed).marginal("town").join(truth, on="town")

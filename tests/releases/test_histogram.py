@@ -10,7 +10,14 @@ from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import BundleError, QueryError
 from dpublish.releases.base import Release, make_release, open_release
 from dpublish.releases.histogram.release import HistogramRelease
-from releases.simulated import cells_frame, manifest, people, people_counts, people_release, varied_release
+from releases.simulated import (
+    cells_frame,
+    manifest,
+    people,
+    people_counts,
+    people_release,
+    varied_release,
+)
 
 
 def test_estimates_hold_the_truth_of_a_known_table() -> None:
@@ -20,7 +27,10 @@ def test_estimates_hold_the_truth_of_a_known_table() -> None:
     for text, truth in [
         ("income", counts[..., 1].sum()),
         ("age >= 37 and income", counts[2:, ..., 1].sum()),
-        ("sex = 'Male' or \"education-num\" is null", counts[:, 1].sum() + counts[:, :, 4].sum() - counts[:, 1, 4].sum()),
+        (
+            "sex = 'Male' or \"education-num\" is null",
+            counts[:, 1].sum() + counts[:, :, 4].sum() - counts[:, 1, 4].sum(),
+        ),
         ("not (sex = 'Male')", counts[:, [0, 2]].sum()),
     ]:
         got = release.estimate(text, level=0.999)
@@ -44,7 +54,9 @@ def test_marginals_agree_with_estimates() -> None:
     assert table.height == 6
     for row in table.iter_rows(named=True):
         one = release.estimate(f"sex = '{row['sex']}' and income = '{row['income']}'", level=0.9)
-        assert (row["count"], row["low"], row["high"]) == pytest.approx((one.value, one.low, one.high))
+        assert (row["count"], row["low"], row["high"]) == pytest.approx(
+            (one.value, one.low, one.high)
+        )
         assert row["standard_error"] == pytest.approx(one.standard_error)
 
 
@@ -107,7 +119,9 @@ def test_what_a_release_says_about_itself() -> None:
     assert "differentially private" in release.privacy
     assert release.kind == "histogram"
     assert "people" in repr(release)
-    seeded = make_release({**release.manifest, "publishable": False, "dataset": "<b>x</b>"}, release.tables)
+    seeded = make_release(
+        {**release.manifest, "publishable": False, "dataset": "<b>x</b>"}, release.tables
+    )
     page = seeded._repr_html_()
     assert "not publishable" in page
     assert "<b>" not in page

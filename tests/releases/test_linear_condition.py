@@ -22,11 +22,17 @@ COLUMNS = ("age", "weight", "last visit")
         ("age - weight >= 0", {"age": 1.0, "weight": -1.0}, 0.0),
         ("age + 3 >= weight * 2 - 1", {"age": 1.0, "weight": -2.0}, -4.0),
         ("(-(age) - (2 + 3) * 2) <= -50", {"age": 1.0}, 40.0),
-        ("\"last visit\" >= '2020-01-31'", {"last visit": 1.0}, float(dt.date(2020, 1, 31).toordinal())),
+        (
+            "\"last visit\" >= '2020-01-31'",
+            {"last visit": 1.0},
+            float(dt.date(2020, 1, 31).toordinal()),
+        ),
         ("age + age >= 10", {"age": 2.0}, 10.0),
     ],
 )
-def test_a_condition_is_a_weighted_sum_and_a_bound(text: str, weights: dict[str, float], bound: float) -> None:
+def test_a_condition_is_a_weighted_sum_and_a_bound(
+    text: str, weights: dict[str, float], bound: float
+) -> None:
     found, above = linear_condition(text, COLUMNS)
     assert {name: weight for name, weight in found.items() if weight} == weights
     assert above == pytest.approx(bound)

@@ -47,9 +47,18 @@ def plants(rows: int, seed: int) -> pl.DataFrame:
     )
 
 
-def publish(tmp_path: Path, rows: pl.DataFrame, schema: str = SCHEMA, **settings: Any) -> LinearModelRelease:
-    curator = dp.Curator(rows, dp.Schema.from_toml(schema), ledger=tmp_path / "l.ledger", budget=dp.Budget(epsilon=30))
-    release = curator.publish(PrivateClassifier(**settings), epsilon=3, seed=1, out=tmp_path / "model.dpr")
+def publish(
+    tmp_path: Path, rows: pl.DataFrame, schema: str = SCHEMA, **settings: Any
+) -> LinearModelRelease:
+    curator = dp.Curator(
+        rows,
+        dp.Schema.from_toml(schema),
+        ledger=tmp_path / "l.ledger",
+        budget=dp.Budget(epsilon=30),
+    )
+    release = curator.publish(
+        PrivateClassifier(**settings), epsilon=3, seed=1, out=tmp_path / "model.dpr"
+    )
     assert isinstance(release, LinearModelRelease)
     return release
 
@@ -64,7 +73,9 @@ def test_it_predicts_raw_rows_well(release: LinearModelRelease) -> None:
     chances = release.predict_proba(test)
     assert chances.shape == (500, 3)
     assert np.allclose(chances.sum(axis=1), 1)
-    assert hand_till_auc(test["species"].to_numpy(), chances, classes=release.classes.tolist()) > 0.9
+    assert (
+        hand_till_auc(test["species"].to_numpy(), chances, classes=release.classes.tolist()) > 0.9
+    )
     assert set(release.predict(test)) <= {"moss", "fern", "rush"}
     assert release.decision_function(test).shape == (500, 3)
 
@@ -97,7 +108,9 @@ def test_coefficients_as_a_table(release: LinearModelRelease) -> None:
     frame = release.to_frame()
     assert frame.columns == ["class", "column", "level", "coefficient"]
     assert frame.height == 3 * release.features.dimension
-    rush = frame.filter((pl.col("class") == "rush") & (pl.col("column") == "length") & (pl.col("level") == ""))
+    rush = frame.filter(
+        (pl.col("class") == "rush") & (pl.col("column") == "length") & (pl.col("level") == "")
+    )
     assert rush["coefficient"][0] > 0
     assert "species (moss, fern, rush)" in release.summary()["predicts"]
     assert "length, site" in release.summary()["from"]
@@ -129,7 +142,9 @@ def test_as_a_scikit_learn_classifier(release: LinearModelRelease) -> None:
 
 def test_two_levels_make_one_model(tmp_path: Path) -> None:
     rows = plants(6000, 5).with_columns(species=pl.col("species") == "moss")
-    schema = SCHEMA.replace('kind = "categorical"\nlevels = ["moss", "fern", "rush"]', 'kind = "boolean"')
+    schema = SCHEMA.replace(
+        'kind = "categorical"\nlevels = ["moss", "fern", "rush"]', 'kind = "boolean"'
+    )
     release = publish(tmp_path, rows, schema, loss="huber", perturbation="output")
     assert release.coefficients.shape[0] == 1
     chances = release.predict_proba(rows)
@@ -154,7 +169,9 @@ def test_two_levels_make_one_model(tmp_path: Path) -> None:
         ({"encoding": 5}, "must list 1 to"),
     ],
 )
-def test_facts_that_are_wrong(release: LinearModelRelease, damage: dict[str, Any], words: str) -> None:
+def test_facts_that_are_wrong(
+    release: LinearModelRelease, damage: dict[str, Any], words: str
+) -> None:
     manifest = {**release.manifest, "facts": {**release.manifest["facts"], **damage}}
     with pytest.raises(BundleError, match=words):
         make_release(manifest, release.tables)
@@ -170,7 +187,9 @@ def test_encodings_that_are_wrong(release: LinearModelRelease) -> None:
         ([{**wide, "levels": []}], "levels must be"),
     ):
         with pytest.raises(BundleError, match=words):
-            make_release({**release.manifest, "facts": {**facts, "encoding": encoding}}, release.tables)
+            make_release(
+                {**release.manifest, "facts": {**facts, "encoding": encoding}}, release.tables
+            )
 
 
 def test_targets_and_tables_that_are_wrong(release: LinearModelRelease) -> None:
@@ -181,7 +200,10 @@ def test_targets_and_tables_that_are_wrong(release: LinearModelRelease) -> None:
     frame = release.tables["coefficients"]
     for tables, words in (
         ({}, "holds one table"),
-        ({"coefficients": frame.with_columns(multiple=pl.col("multiple").cast(pl.Float64))}, "must have the columns"),
+        (
+            {"coefficients": frame.with_columns(multiple=pl.col("multiple").cast(pl.Float64))},
+            "must have the columns",
+        ),
         ({"coefficients": frame.reverse()}, "every model and feature once"),
         ({"coefficients": frame.head(3)}, "every model and feature once"),
     ):

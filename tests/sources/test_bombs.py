@@ -1,4 +1,5 @@
-"""Files of a few kilobytes that stand for gigabytes of cells are read, within a memory that does not follow them.
+"""Files of a few kilobytes that stand for gigabytes of cells are read, within a memory that does
+not follow them.
 
 To refuse them would be to speak of rows: the sizes of cells are as private as what they hold.
 """
@@ -47,15 +48,21 @@ print(found, peak())
 
 def bomb(path: Path, rows: int, *, lists: bool = False) -> None:
     texts = pa.array([letter * CELL for letter in "abcdefghi"])
-    cells = pa.DictionaryArray.from_arrays(pa.array(np.arange(rows, dtype=np.int32) % len(texts)), texts)
+    cells = pa.DictionaryArray.from_arrays(
+        pa.array(np.arange(rows, dtype=np.int32) % len(texts)), texts
+    )
     if lists:
         cells = pa.ListArray.from_arrays(pa.array(np.arange(0, rows + 1, 3, dtype=np.int32)), cells)
     table = pa.table({"v": cells})
     if path.suffix == ".parquet":
-        pq.write_table(table, path, compression="gzip", store_schema=False, dictionary_pagesize_limit=1 << 30)
+        pq.write_table(
+            table, path, compression="gzip", store_schema=False, dictionary_pagesize_limit=1 << 30
+        )
     else:
         with pa.OSFile(str(path), "wb") as file:
-            writer = ipc.new_file(file, table.schema, options=ipc.IpcWriteOptions(compression="zstd"))
+            writer = ipc.new_file(
+                file, table.schema, options=ipc.IpcWriteOptions(compression="zstd")
+            )
             writer.write_table(table)
             writer.close()
     assert path.stat().st_size < 49_000
@@ -69,13 +76,24 @@ def bomb(path: Path, rows: int, *, lists: bool = False) -> None:
         ("t.parquet", "unit", ROWS, 0),
         ("t.parquet", "lists", ROWS, ROWS // 3),
         ("t.arrow", "lists", ROWS, ROWS // 3),
-        ("t.parquet", "items", ROWS // 4, ROWS // 4),  # cut into items text by text, which takes its time
+        (
+            "t.parquet",
+            "items",
+            ROWS // 4,
+            ROWS // 4,
+        ),  # cut into items text by text, which takes its time
     ],
 )
-def test_nine_gigabytes_from_a_few_kilobytes(name: str, kind: str, rows: int, kept: int, tmp_path: Path) -> None:
+def test_nine_gigabytes_from_a_few_kilobytes(
+    name: str, kind: str, rows: int, kept: int, tmp_path: Path
+) -> None:
     bomb(tmp_path / name, rows, lists=kind == "lists")
     run = subprocess.run(
-        [sys.executable, "-c", READ, str(tmp_path / name), kind], capture_output=True, text=True, check=True, timeout=300
+        [sys.executable, "-c", READ, str(tmp_path / name), kind],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
     )
     found, memory = map(int, run.stdout.split())
     assert found == kept
@@ -84,15 +102,28 @@ def test_nine_gigabytes_from_a_few_kilobytes(name: str, kind: str, rows: int, ke
 
 @pytest.mark.parametrize("encoding", ["PLAIN", "DELTA_BYTE_ARRAY"])
 def test_texts_that_are_stored_row_by_row(encoding: str, tmp_path: Path) -> None:
-    """More than a gigabyte of texts of their own, well compressed: no large batch of them may be read at once."""
+    """More than a gigabyte of texts of their own, well compressed: no large batch of them may be
+    read at once."""
     path = tmp_path / "t.parquet"
     writer = pq.ParquetWriter(
-        path, pa.schema([("v", pa.string())]), compression="zstd", use_dictionary=False, column_encoding={"v": encoding}
+        path,
+        pa.schema([("v", pa.string())]),
+        compression="zstd",
+        use_dictionary=False,
+        column_encoding={"v": encoding},
     )
     for start in range(0, 1_500, 100):
-        writer.write_table(pa.table({"v": ["x" * (CELL - 7) + f"{n:07d}" for n in range(start, start + 100)]}), 1_000)
+        writer.write_table(
+            pa.table({"v": ["x" * (CELL - 7) + f"{n:07d}" for n in range(start, start + 100)]}),
+            1_000,
+        )
     writer.close()
-    run = subprocess.run([sys.executable, "-c", READ, str(path), "column"], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", READ, str(path), "column"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     found, memory = map(int, run.stdout.split())
     assert found == 1_500
     assert memory < MOST, f"{memory >> 20} MB"

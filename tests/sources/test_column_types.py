@@ -1,7 +1,8 @@
 """What a cell means does not depend on the type that its column has because of another row.
 
-pandas chooses one type for a column: whole numbers become doubles when a cell is missing, truths become objects, and all become
-text beside a text. If codes followed, one row could move all others, and no noise would hide that.
+pandas chooses one type for a column: whole numbers become doubles when a cell is missing, truths
+become objects, and all become text beside a text. If codes followed, one row could move all others,
+and no noise would hide that.
 """
 
 from __future__ import annotations
@@ -29,16 +30,21 @@ from dpublish.sources.units import join_units
 HEAD = '[dataset]\nname = "x"\nneighbours = "add-remove-one"\n[columns.v]\nmissing = true\n'
 AXES = {
     "truths": 'kind = "categorical"\nlevels = ["True", "False"]\n',
-    "labels": 'kind = "categorical"\nlevels = ["0", "1", "2", "0.5", "0.1", "1e-05", "1000000", "12345678901234567", "1e+16", '
+    "labels": 'kind = "categorical"\nlevels = ["0", "1", "2", "0.5", "0.1", "1e-05", "1000000", '
+    '"12345678901234567", "1e+16", '
     '"9300000000000000000", "9007199254740992", "9007199254740994.0", "9.007199254740992e+15", '
-    '"2020-01-01", "2020-01-01 00:00:00", "2020-05-05 13:00:00.5", "9999-12-31 23:59:59", "0001-01-01 00:00:00", "inf"]\n',
+    '"2020-01-01", "2020-01-01 00:00:00", "2020-05-05 13:00:00.5", "9999-12-31 23:59:59", '
+    '"0001-01-01 00:00:00", "inf"]\n',
     "boolean": 'kind = "boolean"\n',
     "integer": 'kind = "integer"\nlower = -5\nupper = 20\noutside = "other"\n',
     "real": 'kind = "real"\nlower = -5\nupper = 20\nbins = 50\noutside = "other"\n',
     "date": 'kind = "date"\nlower = 2019-01-01\nupper = 2021-01-01\noutside = "other"\n',
 }
 TIMES = ["2020-01-01", "2020-05-05 13:00:00.5"]
-FAR = np.array(["2020-01-01", "9999-12-31T23:59:59.5", "10000-01-01", "148108-01-01", "-0044-03-15"], dtype="datetime64[us]")
+FAR = np.array(
+    ["2020-01-01", "9999-12-31T23:59:59.5", "10000-01-01", "148108-01-01", "-0044-03-15"],
+    dtype="datetime64[us]",
+)
 COLUMNS: dict[str, Any] = {
     "bool": [True, False],
     "int": [0, 1, 2, 7, 1_000_000, 12345678901234567],
@@ -58,7 +64,19 @@ COLUMNS: dict[str, Any] = {
     "nullable": pd.array([True, False], dtype="boolean"),
     "duration": pd.to_timedelta([1, 2], unit="D"),
 }
-NEWCOMERS = [None, float("nan"), "x", 10**25, True, 5, 2.5, pd.NaT, dt.date(2020, 1, 1), decimal.Decimal("1.5"), [1]]
+NEWCOMERS = [
+    None,
+    float("nan"),
+    "x",
+    10**25,
+    True,
+    5,
+    2.5,
+    pd.NaT,
+    dt.date(2020, 1, 1),
+    decimal.Decimal("1.5"),
+    [1],
+]
 
 
 def codes(cells: Any, axis: str) -> list[int]:
@@ -77,7 +95,9 @@ def test_another_row_does_not_change_a_code(axis: str, column: str) -> None:
 
 
 @pytest.mark.parametrize("axis", AXES)
-@pytest.mark.parametrize("column", ["bool", "int", "long", "uint64", "float", "float32", "time", "zone", "text"])
+@pytest.mark.parametrize(
+    "column", ["bool", "int", "long", "uint64", "float", "float32", "time", "zone", "text"]
+)
 def test_another_row_does_not_change_a_category(axis: str, column: str) -> None:
     """Categories are of one type as well, chosen by looking at all of them."""
     cells = list(pd.Series(COLUMNS[column]))
@@ -85,7 +105,9 @@ def test_another_row_does_not_change_a_category(axis: str, column: str) -> None:
     assert alone == codes(COLUMNS[column], axis)
     for newcomer in NEWCOMERS:
         if not isinstance(newcomer, list):
-            assert codes(pd.Series([*cells, newcomer]).astype("category"), axis)[: len(alone)] == alone, newcomer
+            assert (
+                codes(pd.Series([*cells, newcomer]).astype("category"), axis)[: len(alone)] == alone
+            ), newcomer
 
 
 ITEMS = ("1", "5", "-5", "0.5", "0", "true", "2020-01-01", "00:00:00", "13:00:00.5", "x")
@@ -95,18 +117,24 @@ def records(cells: Any, separator: str | None, basket: bool) -> Counter[tuple[in
     frame = pd.DataFrame({"v": pd.Series(cells)}).assign(who=range(len(cells)), visit="a")
     unit = 'unit = "who"\nmax_rows_per_unit = 1\n' if basket else ""
     schema = Schema.from_toml(
-        f'[dataset]\nname = "x"\nneighbours = "add-remove-one"\n{unit}[items]\nuniverse = {list(ITEMS)}\n'
+        f'[dataset]\nname = "x"\nneighbours = "add-remove-one"\n{unit}[items]\nuniverse = '
+        f"{list(ITEMS)}\n"
     )
     need = Transactions("v", "visit" if basket else None, separator)
     found = baskets(need, open_source(frame), schema, key=bytes(16))
-    return Counter(tuple(part.tolist()) for part in np.split(found.items, found.offsets[1:-1]) if part.size)
+    return Counter(
+        tuple(part.tolist()) for part in np.split(found.items, found.offsets[1:-1]) if part.size
+    )
 
 
 @pytest.mark.parametrize("basket", [False, True])
 @pytest.mark.parametrize("separator", [None, ".", "-"])
 @pytest.mark.parametrize("column", [*COLUMNS, "negative"])
-def test_another_row_does_not_change_a_transaction(column: str, separator: str | None, basket: bool) -> None:
-    """A number or a time is one item, in a column of its own type and among texts; only texts are cut."""
+def test_another_row_does_not_change_a_transaction(
+    column: str, separator: str | None, basket: bool
+) -> None:
+    """A number or a time is one item, in a column of its own type and among texts; only texts are
+    cut."""
     given = {**COLUMNS, "negative": [1, 5, -5]}[column]
     alone = records(given, separator, basket)
     for newcomer in NEWCOMERS:
@@ -117,8 +145,12 @@ def test_another_row_does_not_change_a_transaction(column: str, separator: str |
 
 def test_transactions_are_what_was_meant() -> None:
     assert records([1, 5, -5], None, basket=False) == Counter({(0,): 1, (1,): 1, (2,): 1})
-    assert records([1, "1 5", 0.5, "0.5"], ".", basket=False) == Counter({(0,): 1, (3,): 1, (1, 4): 1})
-    assert records([dt.datetime(2020, 1, 1), "2020-01-01 00:00:00"], None, basket=False) == Counter({(6, 7): 1})
+    assert records([1, "1 5", 0.5, "0.5"], ".", basket=False) == Counter(
+        {(0,): 1, (3,): 1, (1, 4): 1}
+    )
+    assert records([dt.datetime(2020, 1, 1), "2020-01-01 00:00:00"], None, basket=False) == Counter(
+        {(6, 7): 1}
+    )
 
 
 @pytest.mark.parametrize("column", COLUMNS)
@@ -130,10 +162,17 @@ def test_another_row_does_not_change_who_is_named(column: str) -> None:
         source = open_structure(pd.DataFrame({"v": pd.Series(cells)}), shape, need.labels)
         found = answer_need(need, source, schema, key=bytes(16))
         if isinstance(found, Lists):
-            return Counter(tuple(part.tolist()) for part in np.split(found.items, found.starts[1:-1]))
+            return Counter(
+                tuple(part.tolist()) for part in np.split(found.items, found.starts[1:-1])
+            )
         return Counter(dict(enumerate(found.tolist())))
 
-    for need in (PresentItems(99), PresentItems(len(ITEMS), ITEMS), AgentLists(99), AgentLists(len(ITEMS), ITEMS)):
+    for need in (
+        PresentItems(99),
+        PresentItems(len(ITEMS), ITEMS),
+        AgentLists(99),
+        AgentLists(len(ITEMS), ITEMS),
+    ):
         alone = named(COLUMNS[column], need)
         for newcomer in NEWCOMERS:
             after = named([*pd.Series(COLUMNS[column]), newcomer], need)
@@ -143,11 +182,20 @@ def test_another_row_does_not_change_who_is_named(column: str) -> None:
 
 def test_what_is_read_is_what_was_meant() -> None:
     """Or else reading nothing at all would pass."""
-    assert codes([True, False, None], "truths") == codes(["True", "false", ""], "truths") == [0, 1, 3]
-    assert codes([True, False], "integer") == codes([1, 0], "integer") == codes(["TRUE", "false "], "integer")
+    assert (
+        codes([True, False, None], "truths") == codes(["True", "false", ""], "truths") == [0, 1, 3]
+    )
+    assert (
+        codes([True, False], "integer")
+        == codes([1, 0], "integer")
+        == codes(["TRUE", "false "], "integer")
+    )
     assert codes([True], "real") == codes([1.0], "real")
     levels = Schema.from_toml(HEAD + AXES["labels"]).domain(["v"]).axes[0]
-    read = [levels.label(code) for code in codes([0.1, 1e16, float("inf"), 1_000_000, dt.datetime(2020, 1, 1)], "labels")]
+    read = [
+        levels.label(code)
+        for code in codes([0.1, 1e16, float("inf"), 1_000_000, dt.datetime(2020, 1, 1)], "labels")
+    ]
     assert read == ["0.1", "1e+16", "inf", "1000000", "2020-01-01 00:00:00"]
 
 
@@ -157,7 +205,11 @@ def test_what_is_read_is_what_was_meant() -> None:
     [
         [7, 8, 9],
         [2**57 + 1, 2**57 + 3, 2**57 + 7],
-        [2**53, 2**53 + 2, 9_000_000_000_000_000 + 10**15 - 2],  # Python spells these doubles without an exponent
+        [
+            2**53,
+            2**53 + 2,
+            9_000_000_000_000_000 + 10**15 - 2,
+        ],  # Python spells these doubles without an exponent
         [0.5, 1.5, 2.5],
         [float("inf"), float("-inf")],
         pd.to_datetime(TIMES, format="mixed"),
@@ -177,7 +229,9 @@ def test_units_stay_who_they_are(ids: Any, newcomer: Any) -> None:
     assert kept([*cells, newcomer])[: len(alone)] == alone
     assert kept(pd.Series(cells).astype("category")) == alone
     assert kept(pd.Series([*cells, newcomer]).astype("category"))[: len(alone)] == alone
-    assert sum(alone) == (0 if isinstance(cells[0], int | float) and cells[0] >= 2**53 else len(set(cells)))
+    assert sum(alone) == (
+        0 if isinstance(cells[0], int | float) and cells[0] >= 2**53 else len(set(cells))
+    )
 
 
 def test_exact_ids_beyond_doubles_are_read_where_no_row_can_round_them() -> None:
@@ -189,10 +243,17 @@ def test_exact_ids_beyond_doubles_are_read_where_no_row_can_round_them() -> None
 
 @pytest.mark.parametrize("newcomer", [None, "n/a", 2.5, True])
 def test_rows_for_a_function_have_the_same_values(newcomer: Any) -> None:
-    columns: dict[str, list[Any]] = {"age": [41, 30], "member": [True, False], "height": [1.5, 2.0], "name": ["7", "ann"]}
+    columns: dict[str, list[Any]] = {
+        "age": [41, 30],
+        "member": [True, False],
+        "height": [1.5, 2.0],
+        "name": ["7", "ann"],
+    }
 
     def rows(cells: dict[str, list[Any]]) -> list[dict[str, Any]]:
-        source = open_source(pd.DataFrame({name: pd.Series(values) for name, values in cells.items()}))
+        source = open_source(
+            pd.DataFrame({name: pd.Series(values) for name, values in cells.items()})
+        )
         return [row for frame in source.batches(list(cells)) for row in _plain_rows(frame)]
 
     alone = rows(columns)

@@ -20,7 +20,11 @@ def test_links_that_lead_nowhere_are_told_apart(name: str, tmp_path: Path) -> No
     loop.symlink_to(loop)
     lost.symlink_to(tmp_path / "gone")
     folder.mkdir()
-    for path, words in ((loop, "leads back to itself"), (lost, "link to a file that is not there"), (folder, "is a folder")):
+    for path, words in (
+        (loop, "leads back to itself"),
+        (lost, "link to a file that is not there"),
+        (folder, "is a folder"),
+    ):
         with pytest.raises(InputError, match=words):
             open_source(path)
         with pytest.raises(InputError, match=words):

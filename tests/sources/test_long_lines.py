@@ -1,4 +1,5 @@
-"""Lines without end: each is one row of which nothing can be read, wherever the reader's chunks begin, in bounded time."""
+"""Lines without end: each is one row of which nothing can be read, wherever the reader's chunks
+begin, in bounded time."""
 
 from __future__ import annotations
 
@@ -47,7 +48,10 @@ def rows_of(path: Path, chunk: int) -> list[tuple[str | None, ...]]:
 
 LINES: dict[str, tuple[bytes, tuple[str, str] | None]] = {
     "long cell": (b"x," + b"7" * (LONGEST_TEXT + 1), ("x", "\ufffd")),
-    "longest cell": (b"x," + b" " * (LONGEST_TEXT - 1) + b"7", ("x", " " * (LONGEST_TEXT - 1) + "7")),
+    "longest cell": (
+        b"x," + b" " * (LONGEST_TEXT - 1) + b"7",
+        ("x", " " * (LONGEST_TEXT - 1) + "7"),
+    ),
     "longest line": (b"x,7," + b"z" * (LONGEST_ROW - 4), ("x", "7")),
     "long line": (b"x,7," + b"z" * (LONGEST_ROW - 3), LOST),
     "longer than chunks": (b"x,7," + b"z" * (3 * LONGEST_ROW), LOST),
@@ -57,7 +61,9 @@ LINES: dict[str, tuple[bytes, tuple[str, str] | None]] = {
 
 @pytest.mark.parametrize(("chunk", "workers"), [(1 << 22, 1), (10_000_019, 3), (1 << 26, 2)])
 @pytest.mark.parametrize("name", LINES)
-def test_where_a_long_line_ends_does_not_depend_on_chunks(name: str, chunk: int, workers: int, tmp_path: Path) -> None:
+def test_where_a_long_line_ends_does_not_depend_on_chunks(
+    name: str, chunk: int, workers: int, tmp_path: Path
+) -> None:
     line, cells = LINES[name]
     path = tmp_path / "t.csv"
     path.write_bytes(b"a,b\nx,1\n" + line + b"\ny,2\n" * 2 + line)
@@ -70,10 +76,14 @@ def test_where_a_long_line_ends_does_not_depend_on_chunks(name: str, chunk: int,
     file = DelimitedFile(path, separator=",", zipped=False)
     assert file.count_records() == len(rows)
     encoder = Encoder(SCHEMA.domain(["a", "b"]))
-    expected = encoder.encode(pl.DataFrame(rows, schema={"a": pl.String, "b": pl.String}, orient="row"))
+    expected = encoder.encode(
+        pl.DataFrame(rows, schema={"a": pl.String, "b": pl.String}, orient="row")
+    )
     coded = [batch for batch, _ in file.coded(encoder, None, chunk=chunk, workers=workers)]
     for column in range(2):
-        assert [code for batch in coded for code in batch.codes[column]] == expected.codes[column].tolist()
+        assert [code for batch in coded for code in batch.codes[column]] == expected.codes[
+            column
+        ].tolist()
 
 
 def test_a_line_of_gigabytes_takes_bounded_time_and_memory(tmp_path: Path) -> None:
@@ -88,12 +98,16 @@ def test_a_line_of_gigabytes_takes_bounded_time_and_memory(tmp_path: Path) -> No
         "from dpublish.counting.cells import count_cells\n"
         "from dpublish.sources.sources import open_source\n"
         "from dpublish.declare.schema import Schema\nschema = Schema.read(sys.argv[2])\n"
-        "counts = count_cells(open_source(sys.argv[1]), schema, schema.domain(['a', 'b']), key=bytes(16)).counts\n"
+        "counts = count_cells(open_source(sys.argv[1]), schema, schema.domain(['a', 'b']), "
+        "key=bytes(16)).counts\n"
         "print(int(counts.sum()), peak())\n"
     )
     started = time.monotonic()
     run = subprocess.run(
-        [sys.executable, "-c", read, str(path), str(tmp_path / "s.toml")], capture_output=True, text=True, check=True
+        [sys.executable, "-c", read, str(path), str(tmp_path / "s.toml")],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     found, memory = map(int, run.stdout.split())
     assert found == 3
@@ -109,7 +123,9 @@ def test_a_long_line_of_items_is_one_row(name: str, tmp_path: Path) -> None:
         long = "z" * size if size <= LONGEST_TEXT else "\ufffd"
         for source in (open_source(tmp_path / name), open_structure(tmp_path / name, "items")):
             column = source.columns()[0]
-            cells = [cell for frame in source.batches([column]) for cell in frame.get_column(column)]
+            cells = [
+                cell for frame in source.batches([column]) for cell in frame.get_column(column)
+            ]
             assert cells == ["milk", long, "bread", long]
             assert source.count_rows() == 4
 
@@ -135,14 +151,19 @@ def test_a_header_of_a_megabyte_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("repeated", [1, 1_000_000])
 def test_no_variable_of_a_traceback_holds_a_row(repeated: int, tmp_path: Path) -> None:
-    """A file without a header has a row in its place, and programs that report errors print local variables."""
+    """A file without a header has a row in its place, and programs that report errors print local
+    variables."""
     text = b"CANARY" * repeated + b",7\nCANARY,8\n"
-    for name, content in (("t.csv", text), ("t.csv.gz", gzip.compress(text)), ("u.csv.gz", gzip.compress(text)[:-9])):
+    for name, content in (
+        ("t.csv", text),
+        ("t.csv.gz", gzip.compress(text)),
+        ("u.csv.gz", gzip.compress(text)[:-9]),
+    ):
         (tmp_path / name).write_bytes(content)
         with pytest.raises((InputError, SchemaError)) as caught:
-            dp.Curator(tmp_path / name, SCHEMA, ledger=tmp_path / "l.ledger", budget=dp.Budget(epsilon=1)).publish(
-                dp.Histogram(columns=["a", "b"]), epsilon=1, seed=1
-            )
+            dp.Curator(
+                tmp_path / name, SCHEMA, ledger=tmp_path / "l.ledger", budget=dp.Budget(epsilon=1)
+            ).publish(dp.Histogram(columns=["a", "b"]), epsilon=1, seed=1)
         error: BaseException | None = caught.value
         while error is not None:
             frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]

@@ -1,4 +1,5 @@
-"""Every kind of source gives the same rows; everything the user can get wrong is said before rows are read."""
+"""Every kind of source gives the same rows; everything the user can get wrong is said before rows
+are read."""
 
 from __future__ import annotations
 
@@ -66,20 +67,35 @@ def people(rows: int = 500) -> pl.DataFrame:
         "age": generator.integers(0, 100, rows).tolist(),
         "job": [jobs[i] for i in generator.integers(0, 5, rows)],
         "score": generator.normal(size=rows).tolist(),
-        "born": [dt.date(1890, 1, 1) + dt.timedelta(int(days)) for days in generator.integers(0, 50_000, rows)],
+        "born": [
+            dt.date(1890, 1, 1) + dt.timedelta(int(days))
+            for days in generator.integers(0, 50_000, rows)
+        ],
         "member": (generator.random(rows) < 0.5).tolist(),
         "who": [int(unit) for unit in generator.integers(0, 120, rows)],
     }
     for name, missing in zip(list(columns)[:5], hole, strict=True):
-        columns[name] = [None if gone else value for gone, value in zip(missing, columns[name], strict=True)]
+        columns[name] = [
+            None if gone else value for gone, value in zip(missing, columns[name], strict=True)
+        ]
     return pl.DataFrame(columns)
 
 
 def sqlite_file(path: Path) -> str:
     connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE people (age INTEGER, job TEXT, score REAL, born TEXT, member INTEGER, who INTEGER)")
+    connection.execute(
+        "CREATE TABLE people (age INTEGER, job TEXT, score REAL, born TEXT, member INTEGER, who "
+        "INTEGER)"
+    )
     rows = [
-        (age, job, score, None if born is None else born.isoformat(), None if member is None else int(member), who)
+        (
+            age,
+            job,
+            score,
+            None if born is None else born.isoformat(),
+            None if member is None else int(member),
+            who,
+        )
         for age, job, score, born, member, who in people().iter_rows()
     ]
     connection.executemany("INSERT INTO people VALUES (?, ?, ?, ?, ?, ?)", rows)
@@ -106,11 +122,17 @@ KINDS: dict[str, Callable[[Path], object]] = {
     "csv.gz": lambda folder: _written(
         folder, "a.CSV.gz", lambda p: p.write_bytes(gzip.compress(people().write_csv().encode()))
     ),
-    "tsv": lambda folder: _written(folder, "a.tsv", lambda p: people().write_csv(p, separator="\t", line_terminator="\r\n")),
-    "tsv.gz": lambda folder: _written(
-        folder, "a.b.tsv.gz", lambda p: p.write_bytes(gzip.compress(people().write_csv(separator="\t").encode()))
+    "tsv": lambda folder: _written(
+        folder, "a.tsv", lambda p: people().write_csv(p, separator="\t", line_terminator="\r\n")
     ),
-    "parquet": lambda folder: _written(folder, "a.parquet", lambda p: people().write_parquet(p, row_group_size=90)),
+    "tsv.gz": lambda folder: _written(
+        folder,
+        "a.b.tsv.gz",
+        lambda p: p.write_bytes(gzip.compress(people().write_csv(separator="\t").encode())),
+    ),
+    "parquet": lambda folder: _written(
+        folder, "a.parquet", lambda p: people().write_parquet(p, row_group_size=90)
+    ),
     "arrow": lambda folder: _written(folder, "a.arrow", people().write_ipc),
     "feather": lambda folder: _written(folder, "a.feather", people().write_ipc),
     "ipc stream": lambda folder: _written(folder, "a.ipc", people().write_ipc_stream),
@@ -153,28 +175,41 @@ def test_postgres_agrees_and_is_read_only(postgres: str, monkeypatch: pytest.Mon
 
     with psycopg.connect(postgres) as connection:
         connection.execute(
-            "CREATE TABLE people (age int, job text, score float8, born date, member bool, who uuid, fee numeric(9, 2))"
+            "CREATE TABLE people (age int, job text, score float8, born date, member bool, who "
+            "uuid, fee numeric(9, 2))"
         )
         connection.execute("CREATE SEQUENCE touched")
-        with connection.cursor().copy("COPY people (age, job, score, born, member, who, fee) FROM STDIN") as copy:
+        with connection.cursor().copy(
+            "COPY people (age, job, score, born, member, who, fee) FROM STDIN"
+        ) as copy:
             for row in people().iter_rows():
-                copy.write_row((*row[:5], f"00000000-0000-0000-0000-{row[5]:012d}", decimal.Decimal("1.50")))
+                copy.write_row(
+                    (*row[:5], f"00000000-0000-0000-0000-{row[5]:012d}", decimal.Decimal("1.50"))
+                )
     monkeypatch.setattr("dpublish.sources.sources._OBJECT_ROWS", 64)
     source = open_source(
-        SqlSource(postgres, "SELECT *, now()::date AS today FROM people WHERE job LIKE '%' OR true ORDER BY ctid")
+        SqlSource(
+            postgres,
+            "SELECT *, now()::date AS today FROM people WHERE job LIKE '%' OR true ORDER BY ctid",
+        )
     )
     assert source.columns()[-1] == "today"
     assert source.count_units(None) == 500
     assert source.count_units("who") == people()["who"].n_unique()
     found = coded_rows(source, SCHEMA, DOMAIN, key=bytes(16))
-    assert [c.tolist() for c in found] == [c.tolist() for c in coded_rows(open_source(people()), SCHEMA, DOMAIN, key=bytes(16))]
+    assert [c.tolist() for c in found] == [
+        c.tolist() for c in coded_rows(open_source(people()), SCHEMA, DOMAIN, key=bytes(16))
+    ]
     assert next(source.batches(["fee"]))["fee"].to_list()[:2] == ["1.50", "1.50"]
     writing = open_source(SqlSource(postgres, "SELECT nextval('touched') AS n"))
     with pytest.raises(Exception, match="read-only"):
         next(writing.batches(["n"]))
     with pytest.raises(InputError, match="UndefinedTable"):
         open_source(SqlSource(postgres, "SELECT * FROM nobody"))
-    for address in (postgres.replace("/postgres?", "/nowhere?"), "postgresql://reader:secret@127.0.0.1:1/people"):
+    for address in (
+        postgres.replace("/postgres?", "/nowhere?"),
+        "postgresql://reader:secret@127.0.0.1:1/people",
+    ):
         assert address != postgres
         with pytest.raises(InputError, match="does not let us in") as refused:
             open_source(SqlSource(address, "SELECT 1 AS a"))
@@ -188,7 +223,8 @@ def test_postgres_agrees_and_is_read_only(postgres: str, monkeypatch: pytest.Mon
 
 
 def test_what_postgres_holds_and_python_does_not(postgres: str) -> None:
-    """Dates without end, before our era or at 24:00, and endless JSON: each is read by itself, and no other cell is lost."""
+    """Dates without end, before our era or at 24:00, and endless JSON: each is read by itself, and
+    no other cell is lost."""
     late, early = "9999-12-31", "0001-01-01"
     cases = {
         "'infinity'::date": late,
@@ -213,7 +249,11 @@ def test_what_postgres_holds_and_python_does_not(postgres: str) -> None:
     for cell, text in cases.items():
         query = f"SELECT 1 AS one, {cell} AS cell UNION ALL SELECT 2, NULL ORDER BY one"
         for columns in (["one", "cell"], ["one"]):
-            rows = [row for batch in open_source(SqlSource(postgres, query)).batches(columns) for row in batch.rows()]
+            rows = [
+                row
+                for batch in open_source(SqlSource(postgres, query)).batches(columns)
+                for row in batch.rows()
+            ]
             assert rows == [("1", text)[: len(columns)], ("2", None)[: len(columns)]], cell
 
 
@@ -256,11 +296,15 @@ def test_absent_columns_are_named_but_the_file_is_not_quoted(tmp_path: Path) -> 
     with pytest.raises(SchemaError) as caught:
         open_source(tmp_path / "headless.csv").require(["name", "age"], schema_name="s")
     assert "CANARY" not in str(caught.value)
-    assert "commas" in str(caught.value), "files with semicolons are common where commas stand before fractions"
+    assert "commas" in str(caught.value), (
+        "files with semicolons are common where commas stand before fractions"
+    )
     assert "UTF-8" in str(caught.value)
 
 
-def rows_of(path: Path, text: bytes, columns: list[str] | None = None, chunk: int = 1 << 20) -> list[tuple[str | None, ...]]:
+def rows_of(
+    path: Path, text: bytes, columns: list[str] | None = None, chunk: int = 1 << 20
+) -> list[tuple[str | None, ...]]:
     path.write_bytes(text)
     file = DelimitedFile(path, separator=",", zipped=False)
     frames = list(file.batches(columns or file.names, chunk=chunk))
@@ -299,7 +343,9 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("text", "rows"), BROKEN)
-def test_broken_text_is_read_by_rule(text: bytes, rows: list[tuple[str | None, ...]], tmp_path: Path) -> None:
+def test_broken_text_is_read_by_rule(
+    text: bytes, rows: list[tuple[str | None, ...]], tmp_path: Path
+) -> None:
     for chunk in (1, 2, 3, 7, 1 << 20):
         assert rows_of(tmp_path / "t.csv", text, chunk=chunk) == rows
 
@@ -326,7 +372,9 @@ def test_a_header_of_very_many_names_is_read_at_once(tmp_path: Path) -> None:
     started = time.process_time()
     source = open_source(path)
     names = source.columns()
-    assert time.process_time() - started < 10, "minutes, when each name was looked for among all before it"
+    assert time.process_time() - started < 10, (
+        "minutes, when each name was looked for among all before it"
+    )
     assert names[:8] == ("x", "x (3)", "x (2)", "y", "x (4)", "y (2)", "x (5)", "y (3)")
     assert len(set(names)) == len(names) == 100_003
     assert [source.repeats(name) for name in ("x", "y", "z")] == [True, True, False]
@@ -339,47 +387,94 @@ def test_objects_of_all_sorts_become_columns_without_raising() -> None:
         def __str__(self) -> str:
             raise RuntimeError("CANARY")
 
-    mixed = [1, 2.5, "x", None, True, dt.date(2020, 1, 2), dt.datetime(2020, 1, 2, 3), b"b", [1], Awkward(), uuid.UUID(int=5)]
+    mixed = [
+        1,
+        2.5,
+        "x",
+        None,
+        True,
+        dt.date(2020, 1, 2),
+        dt.datetime(2020, 1, 2, 3),
+        b"b",
+        [1],
+        Awkward(),
+        uuid.UUID(int=5),
+    ]
     assert series_from_objects(mixed).to_list() == [
         *("1", "2.5", "x", None, "true", "2020-01-02", "2020-01-02 03:00:00", None, None, None),
         "00000000-0000-0000-0000-000000000005",
     ]
     assert series_from_objects(["\ud800", "é", "\udcff"]).to_list() == ["\ufffd" * 3, "é", "\ufffd"]
     assert series_from_objects([10**5000, -(10**5000)]).to_list() == [str(10**30), str(-(10**30))]
-    assert series_from_objects([np.int8(1), np.float64(2.0), -0.0, 1e16, math.nan, pd.NA, pd.NaT]).to_list() == [
-        *("1", "2", "0", "1e+16", None, None, None)
-    ]
+    assert series_from_objects(
+        [np.int8(1), np.float64(2.0), -0.0, 1e16, math.nan, pd.NA, pd.NaT]
+    ).to_list() == [*("1", "2", "0", "1e+16", None, None, None)]
     decimals = [decimal.Decimal(text) for text in ("NaN", "sNaN", "1E+2", "-Infinity")]
     assert series_from_objects(decimals).to_list() == [None, None, "100", "-inf"]
     texts = ("1E+999999999999", "-1E+30", "0E-999999999999", "0E+99", "-0.00", "1E-999999999999")
     beyond = [decimal.Decimal(text) for text in texts]
-    assert series_from_objects(beyond).to_list() == ["inf", "-inf", "0", "0", "-0.00", "1E-999999999999"]
-    assert floats(series_from_objects(beyond))[0].tolist() == [math.inf, -math.inf, 0.0, 0.0, 0.0, 0.0]
-    assert series_from_objects([pd.Timestamp("2020-01-02", tz="Asia/Tokyo")]).to_list() == ["2020-01-02 00:00:00"]
+    assert series_from_objects(beyond).to_list() == [
+        "inf",
+        "-inf",
+        "0",
+        "0",
+        "-0.00",
+        "1E-999999999999",
+    ]
+    assert floats(series_from_objects(beyond))[0].tolist() == [
+        math.inf,
+        -math.inf,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+    ]
+    assert series_from_objects([pd.Timestamp("2020-01-02", tz="Asia/Tokyo")]).to_list() == [
+        "2020-01-02 00:00:00"
+    ]
 
 
 def test_one_cell_does_not_change_how_others_are_read() -> None:
-    cells = [1, 2.0, 0.5, 1e16, True, "7", None, dt.date(2020, 1, 2), decimal.Decimal("3.00"), 2**70, "x", b"y"]
+    cells = [
+        1,
+        2.0,
+        0.5,
+        1e16,
+        True,
+        "7",
+        None,
+        dt.date(2020, 1, 2),
+        decimal.Decimal("3.00"),
+        2**70,
+        "x",
+        b"y",
+    ]
     together = series_from_objects(cells)
     assert together.to_list() == [series_from_objects([cell]).item() for cell in cells]
     assert {series_from_objects(cells[:n]).dtype for n in range(len(cells))} == {pl.String}
 
 
 def test_pandas_and_arrow_oddities() -> None:
-    frame = pd.DataFrame({0: [1, 2], "c": pd.Categorical(["a", None]), "i": pd.array([1, None], dtype="Int64")})
+    frame = pd.DataFrame(
+        {0: [1, 2], "c": pd.Categorical(["a", None]), "i": pd.array([1, None], dtype="Int64")}
+    )
     frame["o"] = [b"x", {"k": 1}]
     frame["z"] = pd.to_datetime(["2020-01-02", None]).tz_localize("Asia/Tokyo")
     source = open_source(frame)
     assert source.columns() == ("0", "c", "i", "o", "z")
     batch = next(source.batches(["0", "c", "i", "o"]))
     assert batch.rows() == [(1, "a", 1, None), (2, None, None, None)]
-    table = pa.table({"m": pa.array([(1, 2, 3), None], type=pa.month_day_nano_interval()), "x": [1, 2]})
+    table = pa.table(
+        {"m": pa.array([(1, 2, 3), None], type=pa.month_day_nano_interval()), "x": [1, 2]}
+    )
     assert next(open_source(table).batches(["m", "x"])).rows() == [(None, 1), (None, 2)]
 
 
 def test_lazy_frames_are_read_in_bounded_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpublish.sources.sources._BATCH_ROWS", 1_000)
-    heights = [batch.height for batch in open_source(pl.LazyFrame({"x": range(10_500)})).batches(["x"])]
+    heights = [
+        batch.height for batch in open_source(pl.LazyFrame({"x": range(10_500)})).batches(["x"])
+    ]
     assert sum(heights) == 10_500
     assert max(heights) <= 1_000
 
@@ -389,7 +484,10 @@ def test_one_cell_of_other_bytes_does_not_end_the_reading_of_sqlite(tmp_path: Pa
         database.execute("create table t (name)")
         database.execute("insert into t values ('Meier'), (cast(x'4dfc6c6c6572' as text))")
     source = open_source(SqlSource(f"sqlite:///{tmp_path / 'latin.db'}", "select * from t"))
-    assert [cell for frame in source.batches(["name"]) for cell in frame.get_column("name")] == ["Meier", "M\ufffdller"]
+    assert [cell for frame in source.batches(["name"]) for cell in frame.get_column("name")] == [
+        "Meier",
+        "M\ufffdller",
+    ]
     assert source.count_units("name") == 1, "what cannot be decoded names nobody"
 
 
@@ -404,7 +502,11 @@ def test_a_mark_before_the_first_line_belongs_to_no_item(
     marked.write_bytes(b"\xef\xbb\xbf" + text)
 
     def lines(path: Path) -> list[str]:
-        return [line for batch in open_source(path).batches(["items"]) for line in batch.get_column("items")]
+        return [
+            line
+            for batch in open_source(path).batches(["items"])
+            for line in batch.get_column("items")
+        ]
 
     assert lines(marked) == lines(plain)
     marked.write_bytes(b"milk\n\xef\xbb\xbf" + text)

@@ -1,4 +1,5 @@
-"""Text straight to codes, against reading the text first and encoding it then: the same rows, whatever the text holds."""
+"""Text straight to codes, against reading the text first and encoding it then: the same rows,
+whatever the text holds."""
 
 from __future__ import annotations
 
@@ -16,8 +17,37 @@ from dpublish.declare.schema import Schema
 from dpublish.sources.csv import delimited, text_codes
 from dpublish.sources.csv.delimited import DelimitedFile
 
-PIECES = ["a", "smith, jr", '"', '""', ",", "\n", "\r\n", "\r", "\x00", "\x1e", "\x1f", "é", "1", " 7 ", "-0", "12.0", "1e400"]
-PIECES += ["nan", "2020-01-31", "2020-02-30", "true", "No", "a long word indeed", "x" * 70, "\ufeff", "?", " "]
+PIECES = [
+    "a",
+    "smith, jr",
+    '"',
+    '""',
+    ",",
+    "\n",
+    "\r\n",
+    "\r",
+    "\x00",
+    "\x1e",
+    "\x1f",
+    "é",
+    "1",
+    " 7 ",
+    "-0",
+    "12.0",
+    "1e400",
+]
+PIECES += [
+    "nan",
+    "2020-01-31",
+    "2020-02-30",
+    "true",
+    "No",
+    "a long word indeed",
+    "x" * 70,
+    "\ufeff",
+    "?",
+    " ",
+]
 
 
 def schema() -> Schema:
@@ -64,8 +94,16 @@ def random_bytes(rng: random.Random, records: int, *, wild: bool) -> bytes:
     ]
     lines = [",".join(names)]
     for _ in range(records):
-        cells = ["".join(rng.choices(PIECES, k=rng.randint(0, 3))) if wild and rng.random() < 0.3 else make() for make in usual]
-        quoted = ['"' + cell.replace('"', '""') + '"' if "," in cell or rng.random() < 0.2 else cell for cell in cells]
+        cells = [
+            "".join(rng.choices(PIECES, k=rng.randint(0, 3)))
+            if wild and rng.random() < 0.3
+            else make()
+            for make in usual
+        ]
+        quoted = [
+            '"' + cell.replace('"', '""') + '"' if "," in cell or rng.random() < 0.2 else cell
+            for cell in cells
+        ]
         if wild:
             quoted = quoted[: rng.randint(1, 9)] + ["more"] * (rng.random() < 0.1)
             quoted = [cell[:-1] if rng.random() < 0.02 else cell for cell in quoted]
@@ -76,9 +114,15 @@ def random_bytes(rng: random.Random, records: int, *, wild: bool) -> bytes:
     return bytes(data)
 
 
-def slow(file: DelimitedFile, domain: Domain, unit: str | None) -> tuple[list[list[int]], list[str | None]]:
+def slow(
+    file: DelimitedFile, domain: Domain, unit: str | None
+) -> tuple[list[list[int]], list[str | None]]:
     frames = list(file.batches(list(file.names)))
-    frame = pl.concat(frames) if frames else pl.DataFrame(dict.fromkeys(file.names, pl.Series([], dtype=pl.String)))
+    frame = (
+        pl.concat(frames)
+        if frames
+        else pl.DataFrame(dict.fromkeys(file.names, pl.Series([], dtype=pl.String)))
+    )
     batch = Encoder(domain).encode(frame)
     kept = frame if batch.keep is None else frame.filter(pl.Series(batch.keep))
     return [codes.tolist() for codes in batch.kept()], [] if unit is None else kept[unit].to_list()
@@ -95,7 +139,9 @@ def fast(
             column += more.tolist()
         if unit is not None:
             assert names is not None
-            units += (names if batch.keep is None else names.filter(pl.Series(batch.keep))).to_list()
+            units += (
+                names if batch.keep is None else names.filter(pl.Series(batch.keep))
+            ).to_list()
     return codes, units
 
 
@@ -121,7 +167,9 @@ def check(seed: int, folder: Path, *, wild: bool, records: int, chunks: tuple[in
     unit = "who" if "who" in file.names and rng.random() < 0.5 else None
     for chunk in chunks:
         for workers in (1, 3):
-            assert fast(file, domain, unit, chunk=chunk, workers=workers) == slow(file, domain, unit), (seed, chunk, workers)
+            assert fast(file, domain, unit, chunk=chunk, workers=workers) == slow(
+                file, domain, unit
+            ), (seed, chunk, workers)
 
 
 @pytest.mark.parametrize("wild", [False, True])
@@ -144,7 +192,18 @@ def test_codes_are_those_of_the_text_at_length(group: int, tmp_path: Path, small
 
 
 LINE_ENDS = [
-    (b"size,word\n", [b"1,a\rb\r\r7,a\n", b'2,"a"\r\n', b"3,a\r\n", b"\n", b"\r\n", b"4\r,\r\n", b"5,1234567\r\n"]),
+    (
+        b"size,word\n",
+        [
+            b"1,a\rb\r\r7,a\n",
+            b'2,"a"\r\n',
+            b"3,a\r\n",
+            b"\n",
+            b"\r\n",
+            b"4\r,\r\n",
+            b"5,1234567\r\n",
+        ],
+    ),
     (b"size,word\r\n", [b"1,a\rb\r\r7,a\r\n", b'2,"a\r"\r\n', b"3,a\r\r\n", b"\r\n", b'"4",\r\n']),
     (b'"size",word\r', [b"1,a\nb\n\n7,a\r", b'2,"a\r"\r', b"3,a\n\r", b"\r"]),
     (b"size\n", [b"1\n", b"\n", b"\r\n", b"2\r3\n", b'""\n', b"4\r\n"]),
@@ -162,23 +221,30 @@ def test_line_ends_are_those_of_the_header(
     rng = random.Random(5)
     drawn = rng.choices(lines, k=40)
     path = tmp_path / "t.csv"
-    data = header + lines[0] + b"".join(drawn)  # the first line shows whether the header ended in a carriage return alone
+    data = (
+        header + lines[0] + b"".join(drawn)
+    )  # the first line shows whether the header ended in a carriage return alone
     path.write_bytes(gzip.compress(data) if zipped else data)
     file = DelimitedFile(path, separator=",", zipped=zipped)
-    records = 1 + (len(drawn) if len(file.names) == 1 else sum(line.strip() != b"" for line in drawn))
+    records = 1 + (
+        len(drawn) if len(file.names) == 1 else sum(line.strip() != b"" for line in drawn)
+    )
     domain = schema().domain(list(file.names))
     texts = [list(file.batches(file.names, chunk=chunk)) for chunk in (1, 2, 3, 17, 1 << 20)]
     assert all(pl.concat(frames).equals(pl.concat(texts[-1])) for frames in texts)
     assert sum(frame.height for frame in texts[-1]) == file.count_records() == records
     for chunk in (1, 2, 3, 17, 1 << 20):
         for workers in (1, 3):
-            assert fast(file, domain, None, chunk=chunk, workers=workers) == slow(file, domain, None)
+            assert fast(file, domain, None, chunk=chunk, workers=workers) == slow(
+                file, domain, None
+            )
 
 
 @pytest.mark.parametrize("note", ["\r1" * 500, "\r" * 500, "\r1,a" * 500, "a\r\r"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_one_cell_makes_no_second_record(note: str, end: str, tmp_path: Path, small: None) -> None:
-    """However many carriage returns a person writes: programs that export rows do not quote them."""
+    """However many carriage returns a person writes: programs that export rows do not quote
+    them."""
     path = tmp_path / "t.csv"
     path.write_text(end.join(["size,word,note", "1,a,-", f"2,a,{note}", "3,a,-", ""]), newline="")
     file = DelimitedFile(path, separator=",", zipped=False)
@@ -198,7 +264,8 @@ def test_nulls_of_a_single_column_are_records(tmp_path: Path) -> None:
 
 
 def test_a_cut_inside_quotes_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every line feed but the last of each record is inside quotes, so nearly every cut is wrong."""
+    """Every line feed but the last of each record is inside quotes, so nearly every cut is
+    wrong."""
     monkeypatch.setattr(delimited, "_STRETCH", 16)
     record = '1,"a\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\nb",0.5\n'
     path = tmp_path / "t.csv.gz"
@@ -224,11 +291,14 @@ def test_a_byte_order_mark_belongs_to_its_cell(tmp_path: Path) -> None:
 
 
 def test_a_collision_of_long_cells_gives_no_wrong_code() -> None:
-    """All long cells of one length are made to share a hash; what tells them apart is the comparison of bytes."""
+    """All long cells of one length are made to share a hash; what tells them apart is the
+    comparison of bytes."""
     from dpublish.sources.csv.kernels import memo
 
     entries, places = np.zeros(64, dtype=np.uint64), np.zeros(32, dtype=np.int64)
-    known = memo.Memo(entries, places, np.zeros(2, dtype=np.int64), np.zeros(256, dtype=np.uint8), 5)
+    known = memo.Memo(
+        entries, places, np.zeros(2, dtype=np.int64), np.zeros(256, dtype=np.uint8), 5
+    )
     data = np.frombuffer(b"first-cell|other-cell", dtype=np.uint8)
     looks = np.zeros(1, dtype=np.uint8)
     memo.learn(known, 0, data, looks, np.array([0]), np.array([10]), np.array([3], dtype=np.uint32))

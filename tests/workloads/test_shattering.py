@@ -1,4 +1,5 @@
-"""Theorem 27 as it is stated here: against the best private methods of tiny classes, and against noise that is really drawn."""
+"""Theorem 27 as it is stated here: against the best private methods of tiny classes, and against
+noise that is really drawn."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ def least_loss(
     near: Callable[[Any, Any], bool],
     epsilon: float,
 ) -> float:
-    """The least worst expected loss of an epsilon-private method with these outputs: a linear program."""
+    """The least worst expected loss of an epsilon-private method with these outputs: a linear
+    program."""
     from scipy.optimize import linprog
 
     each = len(outputs)
@@ -44,7 +46,11 @@ def least_loss(
                     line[place * each + output], line[other * each + output] = 1, -math.exp(epsilon)
                     limits.append(line)
     found = linprog(
-        np.eye(size)[-1], A_ub=np.array(limits), b_ub=np.zeros(len(limits)), A_eq=np.array(sums), b_eq=np.ones(len(sums))
+        np.eye(size)[-1],
+        A_ub=np.array(limits),
+        b_ub=np.zeros(len(limits)),
+        A_eq=np.array(sums),
+        b_eq=np.ones(len(sums)),
     )
     assert found.success
     return float(found.fun)
@@ -60,12 +66,17 @@ def test_the_best_private_count_meets_the_bound(epsilon: float) -> None:
     grid = [place / 8 for place in range(9)]
     least = least_loss([(0,), (1,)], grid, lambda x, a: abs(a - x[0]), lambda x, y: True, epsilon)
     stated = theory.dimension_lower_bound(1, epsilon, neighbours="add-remove-one", rows=1)
-    assert stated == pytest.approx(least, rel=1e-6) == pytest.approx(1 / (1 + math.exp(epsilon)), rel=1e-6)
+    assert (
+        stated
+        == pytest.approx(least, rel=1e-6)
+        == pytest.approx(1 / (1 + math.exp(epsilon)), rel=1e-6)
+    )
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
 def test_the_best_private_answers_to_all_sets_of_two_points(epsilon: float) -> None:
-    """All subsets of two points, every table of at most one row a point: within twice of the bound, never below it."""
+    """All subsets of two points, every table of at most one row a point: within twice of the bound,
+    never below it."""
     inputs = list(itertools.product((0, 1), repeat=2))
     half = (0, 0.5, 1)
     outputs = list(itertools.product(half, half, (0, 0.5, 1, 1.5, 2)))
@@ -82,15 +93,19 @@ def test_the_best_private_answers_to_all_sets_of_two_points(epsilon: float) -> N
 @pytest.mark.parametrize("pairs", [1, 2])
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 3.0])
 def test_randomised_response_meets_the_bound_under_replace_one(pairs: int, epsilon: float) -> None:
-    """Each of two rows stands at one of two points, all sets of the four points are asked: answers from rows that are each
-    flipped with probability 1 / (1 + e^epsilon) err by the number of flips, and that is what is stated."""
+    """Each of two rows stands at one of two points, all sets of the four points are asked: answers
+    from rows that are each flipped with probability 1 / (1 + e^epsilon) err by the number of flips,
+    and that is what is stated."""
     flip = 1 / (1 + math.exp(epsilon))
     stated = theory.dimension_lower_bound(2 * pairs, epsilon, neighbours="replace-one", rows=pairs)
     assert stated == pytest.approx(pairs * flip)
-    # a set that holds the points that rows left, and not those they came to, is off by the number of flips
+    # a set that holds the points that rows left, and not those they came to, is off by the number
+    # of flips
     for flipped in itertools.product((0, 1), repeat=pairs):
         sets = itertools.product((0, 1), repeat=2 * pairs)
-        worst = max(abs(sum((s[2 * i] - s[2 * i + 1]) for i in range(pairs) if flipped[i])) for s in sets)
+        worst = max(
+            abs(sum((s[2 * i] - s[2 * i + 1]) for i in range(pairs) if flipped[i])) for s in sets
+        )
         assert worst == sum(flipped)
 
 
@@ -99,27 +114,40 @@ def test_no_method_beats_the_bound_under_replace_one(epsilon: float) -> None:
     """Two rows on three points, all subsets asked, every neighbouring pair of tables."""
     inputs = [x for x in itertools.product(range(3), repeat=3) if sum(x) == 2]
     sets = [s for s in itertools.product((0, 1), repeat=3) if 0 < sum(s) < 3]
-    points = [tuple(value / 2 for value in x) for x in itertools.product(range(5), repeat=3) if sum(x) == 4]
+    points = [
+        tuple(value / 2 for value in x)
+        for x in itertools.product(range(5), repeat=3)
+        if sum(x) == 4
+    ]
 
     def loss(x: Any, a: Any) -> float:
         return max(abs(sum(s[i] * (x[i] - a[i]) for i in range(3))) for s in sets)
 
     least = least_loss(inputs, points, loss, lambda x, y: distance(x, y) == 2, epsilon)
-    assert theory.dimension_lower_bound(3, epsilon, neighbours="replace-one", rows=2) <= least + 1e-9
+    assert (
+        theory.dimension_lower_bound(3, epsilon, neighbours="replace-one", rows=2) <= least + 1e-9
+    )
 
 
 def test_what_is_constant_costs_nothing_under_replace_one() -> None:
-    """A class that shatters one point need not tell two points apart, and the number of rows is public."""
+    """A class that shatters one point need not tell two points apart, and the number of rows is
+    public."""
     assert theory.vc_dimension([[0, 0], [1, 1]]) == 1
     assert theory.dimension_lower_bound(1, 1.0, neighbours="replace-one") == 0
     assert theory.dimension_lower_bound(1, 1.0, neighbours="add-remove-one") > 0
-    assert theory.class_sentences([[0, 0], [1, 1]], rows=9, epsilon=1.0, neighbours="replace-one") == []
+    assert (
+        theory.class_sentences([[0, 0], [1, 1]], rows=9, epsilon=1.0, neighbours="replace-one")
+        == []
+    )
 
 
 @pytest.mark.parametrize("epsilon", [0.02, 0.3, 1.0, 2.5])
 @pytest.mark.parametrize("failure", [0.01, 0.05, 0.2])
-def test_noise_that_is_drawn_reaches_the_stated_error_as_often(epsilon: float, failure: float) -> None:
-    """Discrete Laplace noise on one count: P(|X| >= t) is above `failure` at the stated t, and t is near its quantile."""
+def test_noise_that_is_drawn_reaches_the_stated_error_as_often(
+    epsilon: float, failure: float
+) -> None:
+    """Discrete Laplace noise on one count: P(|X| >= t) is above `failure` at the stated t, and t is
+    near its quantile."""
     stated = theory.dimension_lower_bound(1, epsilon, neighbours="add-remove-one", failure=failure)
     decay = math.exp(-epsilon)
     least = math.ceil(stated)
@@ -130,7 +158,8 @@ def test_noise_that_is_drawn_reaches_the_stated_error_as_often(epsilon: float, f
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_the_expected_error_of_many_counts_is_above_the_bound(relation: str) -> None:
-    """All subsets of d points answered from noisy counts of the points: the largest error, on average over 400 draws."""
+    """All subsets of d points answered from noisy counts of the points: the largest error, on
+    average over 400 draws."""
     rng = np.random.default_rng(4)
     for size, epsilon in itertools.product((1, 2, 5, 12), (0.1, 1.0)):
         scale = (2 if relation == "replace-one" else 1) / epsilon
@@ -139,7 +168,9 @@ def test_the_expected_error_of_many_counts_is_above_the_bound(relation: str) -> 
         noise = tails[0] - tails[1]
         largest = np.maximum(np.maximum(noise, 0).sum(axis=1), np.maximum(-noise, 0).sum(axis=1))
         for failure in (None, 0.05):
-            stated = theory.dimension_lower_bound(size, epsilon, neighbours=relation, failure=failure)
+            stated = theory.dimension_lower_bound(
+                size, epsilon, neighbours=relation, failure=failure
+            )
             seen = largest.mean() if failure is None else np.quantile(largest, 0.95)
             assert stated <= seen
 
@@ -161,9 +192,12 @@ def test_delta_rows_and_units(relation: str) -> None:
     assert bound(dimension=0) == 0
     # with few units at stake the largest error is of the order of 1 / epsilon
     assert bound(epsilon=0.001) == pytest.approx(100 * bound(epsilon=0.1), rel=0.05)
-    # the constant of a large class: d / 4 of the least chance to mistake one neighbour for the other
+    # the constant of a large class: d / 4 of the least chance to mistake one neighbour for the
+    # other
     assert bound(dimension=400, epsilon=2.0) == pytest.approx(100 / (1 + math.exp(2)))
-    assert bound(dimension=400, epsilon=2.0, failure=0.05) == pytest.approx(100 * (1 / (1 + math.exp(2)) - 0.05) / 0.95)
+    assert bound(dimension=400, epsilon=2.0, failure=0.05) == pytest.approx(
+        100 * (1 / (1 + math.exp(2)) - 0.05) / 0.95
+    )
 
 
 def test_wrong_arguments() -> None:

@@ -1,4 +1,5 @@
-"""Dimensions against their definitions, bounds against the inequalities they come from, and the known counter-example."""
+"""Dimensions against their definitions, bounds against the inequalities they come from, and the
+known counter-example."""
 
 from __future__ import annotations
 
@@ -28,7 +29,10 @@ def brute_vc(table: np.ndarray) -> int:
 
 def test_known_dimensions() -> None:
     points = np.arange(6)
-    intervals = np.array([(points >= a) & (points <= b) for a in range(6) for b in range(a, 6)] + [np.zeros(6, dtype=bool)])
+    intervals = np.array(
+        [(points >= a) & (points <= b) for a in range(6) for b in range(a, 6)]
+        + [np.zeros(6, dtype=bool)]
+    )
     assert theory.vc_dimension(intervals) == 2
     thresholds = np.array([points >= t for t in range(7)])
     assert theory.vc_dimension(thresholds) == 1
@@ -67,10 +71,14 @@ def test_interval_bound_satisfies_its_union_bound() -> None:
 def test_sample_sizes_grow_as_the_theorems_say() -> None:
     base = theory.release_sample_size(0.1, 0.05, 1, universe_bits=10, queries=1000)
     assert theory.release_sample_size(0.05, 0.05, 1, universe_bits=10, queries=1000) > 7 * base
-    assert theory.release_sample_size(0.1, 0.05, 0.5, universe_bits=10, queries=1000) == pytest.approx(2 * base, rel=1e-3)
+    assert theory.release_sample_size(
+        0.1, 0.05, 0.5, universe_bits=10, queries=1000
+    ) == pytest.approx(2 * base, rel=1e-3)
     few, many = (theory.median_sample_size(0.1, 1, queries=k, universe=1024) for k in (100, 10_000))
     assert many < 10 * few  # a power of log k, not of k
-    assert theory.laplace_error(1000, 1, queries=10_000) > 90 * theory.laplace_error(1000, 1, queries=100)
+    assert theory.laplace_error(1000, 1, queries=10_000) > 90 * theory.laplace_error(
+        1000, 1, queries=100
+    )
     assert theory.linear_sample_size(0.1, 0.05, 1, universe=1024, queries=1000) > 0
     sizes = theory.halfspace_parameters(0.1, 0.05, 0.2, bits=10, columns=5)
     assert sizes["k"] > 1000, "the theorem's k is astronomical, which is why k is a setting"
@@ -82,7 +90,8 @@ def test_lower_bounds() -> None:
 
 
 def test_distributional_privacy_has_its_counter_example() -> None:
-    """The mirrored-mod query is epsilon-DP for neighbours, and two samples of one population differ by far more."""
+    """The mirrored-mod query is epsilon-DP for neighbours, and two samples of one population differ
+    by far more."""
     modulus = 5
 
     def mechanism(noise: Any, ones: int) -> int:
@@ -131,7 +140,9 @@ def test_what_a_class_shatters() -> None:
     soft = 0.2 + 0.6 * every[:, :2]
     assert theory.class_dimension(soft) == (2, 0.25, "shatters 2 points with a gap of 1/4")
     for relation in ("replace-one", "add-remove-one"):
-        assert theory.class_sentences([[0.5, 0.5]], rows=100, epsilon=1.0, neighbours=relation) == []
+        assert (
+            theory.class_sentences([[0.5, 0.5]], rows=100, epsilon=1.0, neighbours=relation) == []
+        )
         (sentence,) = theory.class_sentences(every, rows=100, epsilon=1.0, neighbours=relation)
         assert "in expectation, or below" in sentence
         assert "shatters 4 points" in sentence
@@ -139,10 +150,14 @@ def test_what_a_class_shatters() -> None:
 
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove-one"])
 def test_what_online_plans_say(relation: str) -> None:
-    noise, least = theory.online_sentences(rows=1000, epsilon=1.0, queries=1000, cells=64, neighbours=relation, rows_per_unit=2)
+    noise, least = theory.online_sentences(
+        rows=1000, epsilon=1.0, queries=1000, cells=64, neighbours=relation, rows_per_unit=2
+    )
     assert f"{2 * 1000 * math.log(1000 / 0.05):,.4g} rows" in noise
     assert "the 512 sets of 9 cells" in least
-    one = theory.online_sentences(rows=1000, epsilon=1.0, queries=1, cells=64, neighbours=relation, rows_per_unit=1)
+    one = theory.online_sentences(
+        rows=1000, epsilon=1.0, queries=1, cells=64, neighbours=relation, rows_per_unit=1
+    )
     assert len(one) == 1
 
 
@@ -160,12 +175,16 @@ def test_a_class_moves_by_what_its_queries_share() -> None:
         soft = rng.random((6, 5))
         far = max(float(np.abs(soft[:, a] - soft[:, b]).sum()) for a in range(5) for b in range(5))
         assert theory.class_sensitivity(soft, neighbours="replace-one") == pytest.approx(far)
-        assert theory.class_sensitivity(soft, neighbours="add-remove-one") == pytest.approx(soft.sum(axis=0).max())
+        assert theory.class_sensitivity(soft, neighbours="add-remove-one") == pytest.approx(
+            soft.sum(axis=0).max()
+        )
 
 
 def test_a_large_class_moves_by_no_more_than_stated(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(7)
-    tables = [rng.integers(0, 2, (30, 8)) for _ in range(10)] + [rng.random((30, 8)) / 3 + 0.3 for _ in range(10)]
+    tables = [rng.integers(0, 2, (30, 8)) for _ in range(10)] + [
+        rng.random((30, 8)) / 3 + 0.3 for _ in range(10)
+    ]
     exact = [theory.class_sensitivity(table, neighbours="replace-one") for table in tables]
     monkeypatch.setattr(theory, "MAX_COMPARED", 0)
     bounds = [theory.class_sensitivity(table, neighbours="replace-one") for table in tables]

@@ -1,4 +1,5 @@
-"""Figures 3 to 8 of Chen et al. (2011): `python -m benchmarks.papers.chen2011 --data DIR --out DIR [--quick]`."""
+"""Figures 3 to 8 of Chen et al. (2011): `python -m benchmarks.papers.chen2011 --data DIR --out DIR
+[--quick]`."""
 
 from __future__ import annotations
 
@@ -11,13 +12,26 @@ from pathlib import Path
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="folder with msnbc_sets, retail, bms_webview1 and kosarak_70k .txt.gz")
-    parser.add_argument("--out", type=Path, required=True, help="folder for figure3.png to figure8.png and results.json")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        help="folder with msnbc_sets, retail, bms_webview1 and kosarak_70k .txt.gz",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        help="folder for figure3.png to figure8.png and results.json",
+    )
     parser.add_argument("--json", type=Path, help="write the results here as well")
     parser.add_argument("--runs", type=int, default=10, help="releases a point, as in the paper")
-    parser.add_argument("--queries", type=int, default=2000, help="queries a subset; the paper takes 10,000")
+    parser.add_argument(
+        "--queries", type=int, default=2000, help="queries a subset; the paper takes 10,000"
+    )
     parser.add_argument("--only", help="one data set; results of the others are kept")
-    parser.add_argument("--stm-records", type=int, default=1_200_000, help="records of the generated data set")
+    parser.add_argument(
+        "--stm-records", type=int, default=1_200_000, help="records of the generated data set"
+    )
     parser.add_argument("--quick", action="store_true", help="the generated data set only, one run")
     given = parser.parse_args()
 
@@ -28,11 +42,15 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     names = ["stm-like"] if given.quick else ["msnbc", "bms", "retail", "kosarak", "stm-like"]
     runs, number = (1, 500) if given.quick else (given.runs, given.queries)
-    results: dict[str, dict[str, object]] = {name: {} for name in (*(f"figure{place}" for place in range(3, 9)), "sparse")}
+    results: dict[str, dict[str, object]] = {
+        name: {} for name in (*(f"figure{place}" for place in range(3, 9)), "sparse")
+    }
     if given.only:
         names, kept = [given.only], given.out / "results.json"
         if kept.exists():
-            results = {key: value for key, value in json.loads(kept.read_text()).items() if key in results}
+            results = {
+                key: value for key, value in json.loads(kept.read_text()).items() if key in results
+            }
     for name in names:
         start = time.perf_counter()
         data = load(name, given.data, records=given.stm_records)

@@ -1,4 +1,5 @@
-"""The data sets: MSNBC, retail, BMS-WebView-1, and a made-up one with the shape of the paper's STM (transit cards)."""
+"""The data sets: MSNBC, retail, BMS-WebView-1, and a made-up one with the shape of the paper's STM
+(transit cards)."""
 
 from __future__ import annotations
 
@@ -20,7 +21,12 @@ TITLES = {
     "retail": "retail (88,162 x 16,470)",
     "bms": "BMS-WebView-1 (59,602 x 497)",
 }
-FILES = {"msnbc": "msnbc_sets.txt.gz", "retail": "retail.txt.gz", "bms": "bms_webview1.txt.gz", "kosarak": "kosarak_70k.txt.gz"}
+FILES = {
+    "msnbc": "msnbc_sets.txt.gz",
+    "retail": "retail.txt.gz",
+    "bms": "bms_webview1.txt.gz",
+    "kosarak": "kosarak_70k.txt.gz",
+}
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,9 @@ class DataSet:
     @cached_property
     def sets(self) -> WeightedSets:
         weights = np.ones(self.baskets.records)
-        return WeightedSets(self.baskets.offsets, self.baskets.items.astype(np.int32), weights, self.items)
+        return WeightedSets(
+            self.baskets.offsets, self.baskets.items.astype(np.int32), weights, self.items
+        )
 
     def truth(self, asked: list[tuple[int, ...]]) -> np.ndarray:
         """The true supports of a list of queries, worked out once."""
@@ -53,13 +61,20 @@ class DataSet:
     def head(self, records: int) -> DataSet:
         """The first records; the files and the generator have no order that matters."""
         end = int(self.baskets.offsets[records])
-        return DataSet(self.name, Baskets(self.baskets.offsets[: records + 1], self.baskets.items[:end]), self.items)
+        return DataSet(
+            self.name,
+            Baskets(self.baskets.offsets[: records + 1], self.baskets.items[:end]),
+            self.items,
+        )
 
     def restricted(self, items: int, records: int) -> DataSet:
-        """Only the first `items` items, and the first `records` transactions that hold any of them."""
+        """Only the first `items` items, and the first `records` transactions that hold any of
+        them."""
         rows = np.repeat(np.arange(self.baskets.records), np.diff(self.baskets.offsets))
         kept = self.baskets.items < items
-        return DataSet(self.name, packed(rows[kept], self.baskets.items[kept].astype(np.int64)), items).head_or_all(records)
+        return DataSet(
+            self.name, packed(rows[kept], self.baskets.items[kept].astype(np.int64)), items
+        ).head_or_all(records)
 
     def cut(self, most: int) -> DataSet:
         """Every record's first `most` items, as `max_items` does."""
@@ -82,17 +97,22 @@ def packed(rows: np.ndarray, items: np.ndarray) -> Baskets:
 
 
 def stm_like(records: int = 1_200_000, items: int = 1012, seed: int = 0) -> DataSet:
-    """People travel along a few routes of neighbouring stations, popular routes more often, with a little wandering."""
+    """People travel along a few routes of neighbouring stations, popular routes more often, with a
+    little wandering."""
     rng = np.random.default_rng(seed)
     lengths = np.minimum(1 + rng.negative_binomial(1.6, 1.6 / (1.6 + 9.2), records), 64)
     routes = 400
     start = rng.integers(0, max(1, items - 12), routes)
     popularity = 1 / np.arange(1, routes + 1)
     route = rng.choice(routes, records, p=popularity / popularity.sum())
-    stations = start[np.repeat(route, lengths)] + np.minimum(rng.geometric(0.3, int(lengths.sum())) - 1, 11)
+    stations = start[np.repeat(route, lengths)] + np.minimum(
+        rng.geometric(0.3, int(lengths.sum())) - 1, 11
+    )
     strays = rng.random(stations.size) < 0.03
     stations[strays] = rng.integers(0, items, int(strays.sum()))
-    return DataSet("stm-like", packed(np.repeat(np.arange(records), lengths), stations % items), items)
+    return DataSet(
+        "stm-like", packed(np.repeat(np.arange(records), lengths), stations % items), items
+    )
 
 
 def load(name: str, folder: Path | None, *, records: int = 1_200_000) -> DataSet:
@@ -103,6 +123,7 @@ def load(name: str, folder: Path | None, *, records: int = 1_200_000) -> DataSet
     with gzip.open(folder / FILES[name], "rt") as file:
         lines = [np.array(line.split(), dtype=np.int64) for line in file]
     rows = np.repeat(np.arange(len(lines)), [line.size for line in lines])
-    # the files list no universe: the numbers that occur stand for it, as in the paper's table of data sets
+    # the files list no universe: the numbers that occur stand for it, as in the paper's table of
+    # data sets
     universe, codes = np.unique(np.concatenate(lines), return_inverse=True)
     return DataSet(name, packed(rows, codes.astype(np.int64)), universe.size)

@@ -17,7 +17,12 @@ from dpublish.privacy.cost import Cost
 from dpublish.releases.itemsets.consistency import consistent_weights
 from dpublish.releases.itemsets.intervals import Cells, generations
 from dpublish.releases.itemsets.metrics import SANITY_SHARE, supports, top_similarity
-from dpublish.releases.itemsets.mining import WeightedSets, support_table, top_itemsets, top_of_table
+from dpublish.releases.itemsets.mining import (
+    WeightedSets,
+    support_table,
+    top_itemsets,
+    top_of_table,
+)
 
 from .data import DataSet
 
@@ -28,7 +33,14 @@ TOPS = (20, 40, 60, 80, 100)
 
 
 def release(
-    data: DataSet, budget: float, seed: int, *, fanout: int = 10, basic: str = "", plain: bool = False, **settings: Any
+    data: DataSet,
+    budget: float,
+    seed: int,
+    *,
+    fanout: int = 10,
+    basic: str = "",
+    plain: bool = False,
+    **settings: Any,
 ) -> WeightedSets:
     """Published itemsets with consistent weights, or with their noisy counts (`plain`).
 
@@ -43,8 +55,13 @@ def release(
     if basic == "as data":
         weights = np.maximum(weights, 0)
     if not plain and not basic:
-        parts, sets = (Cells(*(tables[t][c] for c in ("parent", "mask", "count", "law"))) for t in ("partitions", "itemsets"))
-        weights = consistent_weights(parts, sets, generations(parts.parent), float(content.facts["total"]["value"]))
+        parts, sets = (
+            Cells(*(tables[t][c] for c in ("parent", "mask", "count", "law")))
+            for t in ("partitions", "itemsets")
+        )
+        weights = consistent_weights(
+            parts, sets, generations(parts.parent), float(content.facts["total"]["value"])
+        )
     return WeightedSets(offsets, tables["members"]["item"], weights, data.items)
 
 
@@ -53,10 +70,14 @@ def mined(sets: WeightedSets, number: int, basic: str = "") -> list[tuple[tuple[
 
 
 def queries(data: DataSet, percent: int, number: int, seed: int) -> list[tuple[int, ...]]:
-    """Itemsets of uniform length up to a share of the longest record, items drawn from the universe."""
+    """Itemsets of uniform length up to a share of the longest record, items drawn from the
+    universe."""
     rng = np.random.default_rng([seed, percent])
     most = max(1, min(data.items, round(data.longest * percent / 100)))
-    return [tuple(rng.choice(data.items, size=int(rng.integers(1, most + 1)), replace=False)) for _ in range(number)]
+    return [
+        tuple(rng.choice(data.items, size=int(rng.integers(1, most + 1)), replace=False))
+        for _ in range(number)
+    ]
 
 
 def errors(truth: np.ndarray, noisy: np.ndarray, records: int) -> float:
@@ -77,11 +98,15 @@ def relative_error(
 
 def figure3(data: DataSet, runs: int, number: int) -> dict[str, Any]:
     asked = {str(percent): queries(data, percent, number, 1) for percent in SUBSETS}
-    out: dict[str, Any] = {"DiffPart": {str(b): relative_error(data, asked, runs, b) for b in BUDGETS}}
+    out: dict[str, Any] = {
+        "DiffPart": {str(b): relative_error(data, asked, runs, b) for b in BUDGETS}
+    }
     out["as published"] = {"1.0": relative_error(data, asked, runs, 1.0, plain=True)}
     if data.items <= 20:
         for kind in ("as data", "signed"):
-            out[f"Basic {kind}"] = {str(b): relative_error(data, asked, runs, b, basic=kind) for b in BUDGETS}
+            out[f"Basic {kind}"] = {
+                str(b): relative_error(data, asked, runs, b, basic=kind) for b in BUDGETS
+            }
     return out
 
 
@@ -110,7 +135,10 @@ def figure4(data: DataSet) -> dict[str, Any]:
 
 def figure5(data: DataSet, runs: int, number: int) -> dict[str, Any]:
     asked = {"60": queries(data, 60, number, 2)}
-    return {str(b): {str(f): relative_error(data, asked, runs, b, fanout=f)["60"] for f in FANOUTS} for b in BUDGETS}
+    return {
+        str(b): {str(f): relative_error(data, asked, runs, b, fanout=f)["60"] for f in FANOUTS}
+        for b in BUDGETS
+    }
 
 
 def figure6(data: DataSet, runs: int, number: int) -> dict[str, Any]:
@@ -118,7 +146,12 @@ def figure6(data: DataSet, runs: int, number: int) -> dict[str, Any]:
     for items in (200, 400, 600, 800, 1012):
         part = data.restricted(items, data.baskets.records // 4)
         rng = np.random.default_rng(3)
-        asked = {"10": [tuple(rng.choice(items, size=int(rng.integers(1, 11)), replace=False)) for _ in range(number)]}
+        asked = {
+            "10": [
+                tuple(rng.choice(items, size=int(rng.integers(1, 11)), replace=False))
+                for _ in range(number)
+            ]
+        }
         out[str(items)] = {str(b): relative_error(part, asked, runs, b)["10"] for b in BUDGETS}
     return out
 
@@ -133,7 +166,9 @@ def figure7(data: DataSet, runs: int, number: int) -> dict[str, Any]:
     }
 
 
-def similarity(data: DataSet, truth: list[Any], runs: int, budget: float, **how: Any) -> dict[str, float]:
+def similarity(
+    data: DataSet, truth: list[Any], runs: int, budget: float, **how: Any
+) -> dict[str, float]:
     means = dict.fromkeys(map(str, TOPS), 0.0)
     for seed in range(runs):
         found = mined(release(data, budget, seed, **how), max(TOPS), how.get("basic", ""))
@@ -152,10 +187,13 @@ def figure8(data: DataSet, runs: int) -> dict[str, Any]:
 
 
 def sparse(data: DataSet, runs: int) -> dict[str, Any]:
-    """What large universes allow at B = 1: how many records repeat at all, and what cutting them buys."""
+    """What large universes allow at B = 1: how many records repeat at all, and what cutting them
+    buys."""
     truth = top_itemsets(data.sets, 100)
     offsets, items = data.baskets.offsets, np.ascontiguousarray(data.baskets.items)
-    times = np.array(list(Counter(items[a:b].tobytes() for a, b in itertools.pairwise(offsets)).values()))
+    times = np.array(
+        list(Counter(items[a:b].tobytes() for a, b in itertools.pairwise(offsets)).values())
+    )
     out: dict[str, Any] = {
         "records": data.baskets.records,
         "items": data.items,
@@ -170,7 +208,9 @@ def sparse(data: DataSet, runs: int) -> dict[str, Any]:
         cut = data if most is None else data.cut(most)
         rows = []
         for seed in range(runs):
-            found, plain = (release(cut, 1.0, seed, plain=plain, **settings) for plain in (False, True))
+            found, plain = (
+                release(cut, 1.0, seed, plain=plain, **settings) for plain in (False, True)
+            )
             top = top_itemsets(found, 100)
             rows.append(
                 [

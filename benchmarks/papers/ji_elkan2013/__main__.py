@@ -1,4 +1,5 @@
-"""Figures 1 to 6 of Ji and Elkan (2013): `python -m benchmarks.papers.ji_elkan2013 --data DIR --out DIR [--bootstraps N]`."""
+"""Figures 1 to 6 of Ji and Elkan (2013): `python -m benchmarks.papers.ji_elkan2013 --data DIR --out
+DIR [--bootstraps N]`."""
 
 from __future__ import annotations
 
@@ -15,8 +16,12 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="folder with adult.csv.gz and the acs files")
-    parser.add_argument("--out", type=Path, required=True, help="folder for figures.png and results.json")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="folder with adult.csv.gz and the acs files"
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, help="folder for figures.png and results.json"
+    )
     parser.add_argument("--bootstraps", type=int, default=100)
     parser.add_argument("--svm-bootstraps", type=int, default=100)
     given = parser.parse_args()
@@ -54,7 +59,10 @@ def main() -> None:
         "truth": results["truth"],
         "unweighted": results["unweighted"],
         "rmse": {
-            name: {key: float(np.sqrt(np.mean((np.array(values) - results["truth"]) ** 2))) for key, values in runs.items()}
+            name: {
+                key: float(np.sqrt(np.mean((np.array(values) - results["truth"]) ** 2)))
+                for key, values in runs.items()
+            }
             for name, runs in results["estimates"]["epsilon"].items()
         },
         "moments_rmse": {
@@ -65,21 +73,35 @@ def main() -> None:
             name: {key: float(np.median(values)) for key, values in runs.items()}
             for name, runs in results["svm"]["distance"].items()
         },
-        "moments_svm_median": {key: float(np.median(one["distance"])) for key, one in results["moments"].items()},
+        "moments_svm_median": {
+            key: float(np.median(one["distance"])) for key, one in results["moments"].items()
+        },
         "svm_norm": results["svm"]["svm_norm"],
         "unweighted_distance": results["svm"]["unweighted_distance"],
         "private_erm_length": results["svm"]["private_erm_length"],
         "private_erm_length_paper": results["svm"]["private_erm_length_paper"],
         "by_lambda": {
-            name: {key: {"mean": float(np.mean(x)), "deviation": float(np.std(x))} for key, x in runs.items()}
-            for name, runs in {**results["estimates"]["lambda"], "no noise": results["estimates"]["no_noise"]}.items()
+            name: {
+                key: {"mean": float(np.mean(x)), "deviation": float(np.std(x))}
+                for key, x in runs.items()
+            }
+            for name, runs in {
+                **results["estimates"]["lambda"],
+                "no noise": results["estimates"]["no_noise"],
+            }.items()
         },
         "by_epsilon": {
-            name: {key: {"median": float(np.median(x)), "deviation": float(np.std(x))} for key, x in runs.items()}
+            name: {
+                key: {"median": float(np.median(x)), "deviation": float(np.std(x))}
+                for key, x in runs.items()
+            }
             for name, runs in results["estimates"]["epsilon"].items()
         },
         "extreme": {
-            name: {case: {key: float(np.median(x)) for key, x in found.items()} for case, found in runs.items()}
+            name: {
+                case: {key: float(np.median(x)) for key, x in found.items()}
+                for case, found in runs.items()
+            }
             for name, runs in results["svm"]["extreme"].items()
         },
         "rows": results["rows"],

@@ -8,10 +8,15 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-TITLES = {"sqrt(d)": "the paper's bound, R = sqrt(d)", "sqrt(columns)": "the schema's bound, R = sqrt(columns)"}
+TITLES = {
+    "sqrt(d)": "the paper's bound, R = sqrt(d)",
+    "sqrt(columns)": "the schema's bound, R = sqrt(columns)",
+}
 
 
-def _boxes(axes: Any, groups: dict[str, list[float]], truth: float | None, before: float | None) -> None:
+def _boxes(
+    axes: Any, groups: dict[str, list[float]], truth: float | None, before: float | None
+) -> None:
     axes.boxplot(list(groups.values()), whis=(2.5, 97.5), showfliers=False, widths=0.6)
     axes.set_xticks(range(1, len(groups) + 1), list(groups))
     if truth is not None:
@@ -42,8 +47,19 @@ def draw(results: dict[str, Any], out: Path) -> None:
         three = grid[2][column]
         order = sorted(svm["distance"][name], key=lambda key: 99 if key == "none" else float(key))
         _boxes(three, {key: svm["distance"][name][key] for key in order}, None, None)
-        three.axhline(svm["private_erm_length"], color="#b03030", linewidth=1, label="private ERM, epsilon 0.1 (closed form)")
-        three.axhline(svm["svm_norm"], color="#b0b0b0", linewidth=1, linestyle="--", label="length of the coefficients")
+        three.axhline(
+            svm["private_erm_length"],
+            color="#b03030",
+            linewidth=1,
+            label="private ERM, epsilon 0.1 (closed form)",
+        )
+        three.axhline(
+            svm["svm_norm"],
+            color="#b0b0b0",
+            linewidth=1,
+            linestyle="--",
+            label="length of the coefficients",
+        )
         three.set_title(f"Figure 3. {TITLES[name]}", loc="left", fontsize=10)
         three.set_xlabel("epsilon (none: no noise)")
         three.set_ylabel("distance of SVM coefficients")
@@ -57,7 +73,9 @@ def draw(results: dict[str, Any], out: Path) -> None:
         four.plot(bias, spread, marker=marker, label=TITLES[name])
         for key, x, y in zip(runs, bias, spread, strict=True):
             four.annotate(key, (x, y), textcoords="offset points", xytext=(4, 4), fontsize=7)
-    four.set_title("Figure 4. Bias and standard deviation as lambda varies", loc="left", fontsize=10)
+    four.set_title(
+        "Figure 4. Bias and standard deviation as lambda varies", loc="left", fontsize=10
+    )
     four.set_xlabel("|bias|")
     four.set_ylabel("standard deviation")
     four.legend(frameon=False, fontsize=8)
@@ -69,9 +87,13 @@ def draw(results: dict[str, Any], out: Path) -> None:
     five.set_ylabel("share of income > 50K")
     other = five.twinx()
     distances = [found["distance"] for found in svm["extreme"]["sqrt(columns)"].values()]
-    other.boxplot(distances, positions=[4.5, 5.5, 6.5], whis=(2.5, 97.5), showfliers=False, widths=0.6)
+    other.boxplot(
+        distances, positions=[4.5, 5.5, 6.5], whis=(2.5, 97.5), showfliers=False, widths=0.6
+    )
     five.set_xticks(
-        [1, 2, 3, 4.5, 5.5, 6.5], [*groups, *(f"{case}\nSVM" for case in svm["extreme"]["sqrt(columns)"])], fontsize=7
+        [1, 2, 3, 4.5, 5.5, 6.5],
+        [*groups, *(f"{case}\nSVM" for case in svm["extreme"]["sqrt(columns)"])],
+        fontsize=7,
     )
     five.set_xlim(0.3, 7.2)
     other.set_ylabel("distance of SVM coefficients (right three)")

@@ -1,10 +1,12 @@
-"""Conjunctions and parities in the local and in the central model, on the same records and at the same epsilon.
+"""Conjunctions and parities in the local and in the central model, on the same records and at the
+same epsilon.
 
 Three ways of releasing all conjunctions of at most w of d attributes:
 
-    parities      local: each person reports one noisy parity of at most w attributes (`dp.local.Conjunctions`)
-    conjunctions  local: each person is asked one conjunction of at most w attributes, by randomised response. This is the
-                  protocol of the remark after theorem 38
+    parities      local: each person reports one noisy parity of at most w attributes
+                  (`dp.local.Conjunctions`)
+    conjunctions  local: each person is asked one conjunction of at most w attributes, by randomised
+                  response. This is the protocol of the remark after theorem 38
     central       a trusted curator publishes the table of all 2^d cells with discrete Laplace noise
 
 Noise is seeded: these are simulations, and nothing here is a release.
@@ -29,7 +31,8 @@ from dpublish.noise.source import SeededNoise
 EPSILON = Fraction(1)
 Release = Callable[[tuple[int, ...]], float]
 
-# Twelve yes-or-no questions that can be put to anyone; the answers are read off the columns of Adult.
+# Twelve yes-or-no questions that can be put to anyone; the answers are read off the columns of
+# Adult.
 QUESTIONS: dict[str, Callable[[dict[str, str]], bool]] = {
     "over 35": lambda r: int(r["age"]) > 35,
     "over 50": lambda r: int(r["age"]) > 50,
@@ -51,7 +54,10 @@ def adult_records(data: Path) -> np.ndarray:
     with gzip.open(data / "adult.csv.gz", "rt", encoding="utf-8") as source:
         header = source.readline().strip().split(",")
         rows = [dict(zip(header, line.strip().split(","), strict=True)) for line in source]
-    return np.array([sum(1 << i for i, ask in enumerate(QUESTIONS.values()) if ask(row)) for row in rows], dtype=np.uint64)
+    return np.array(
+        [sum(1 << i for i, ask in enumerate(QUESTIONS.values()) if ask(row)) for row in rows],
+        dtype=np.uint64,
+    )
 
 
 def shares(records: np.ndarray, attributes: int) -> np.ndarray:
@@ -71,12 +77,16 @@ def by_parities(records: np.ndarray, attributes: int, width: int, seed: int) -> 
 
 
 def by_conjunctions(records: np.ndarray, attributes: int, width: int, seed: int) -> Release:
-    sets = [c for size in range(1, width + 1) for c in itertools.combinations(range(attributes), size)]
+    sets = [
+        c for size in range(1, width + 1) for c in itertools.combinations(range(attributes), size)
+    ]
     masks = np.array([mask_of(chosen) for chosen in sets], dtype=np.uint64)
     noise = SeededNoise(seed)
     asked = noise.integers(len(sets), size=len(records)).astype(np.int64)
     randomizer = BinaryResponse(EPSILON)
-    reports = randomizer.randomize(((records & masks[asked]) == masks[asked]).astype(np.int64), coins=noise)
+    reports = randomizer.randomize(
+        ((records & masks[asked]) == masks[asked]).astype(np.int64), coins=noise
+    )
     yes = np.bincount(asked, weights=reports, minlength=len(sets))
     people = np.maximum(np.bincount(asked, minlength=len(sets)), 1)
     gain = float(2 * randomizer.keep - 1)
@@ -105,8 +115,11 @@ def mask_of(chosen: tuple[int, ...]) -> int:
     return sum(1 << i for i in chosen)
 
 
-def errors_by_width(records: np.ndarray, attributes: int, widths: range, repeats: int) -> list[dict[str, Any]]:
-    """For each width w: errors of all conjunctions of exactly w attributes, and of parities put together from them by 6.1."""
+def errors_by_width(
+    records: np.ndarray, attributes: int, widths: range, repeats: int
+) -> list[dict[str, Any]]:
+    """For each width w: errors of all conjunctions of exactly w attributes, and of parities put
+    together from them by 6.1."""
     true = shares(records, attributes)
     rng = np.random.default_rng(0)
     out = []
@@ -114,8 +127,14 @@ def errors_by_width(records: np.ndarray, attributes: int, widths: range, repeats
         sets = list(itertools.combinations(range(attributes), width))
         if len(sets) > 60:
             sets = [sets[i] for i in sorted(rng.choice(len(sets), 60, replace=False))]
-        parity_true = [float(np.mean([bin(r & mask_of(s)).count("1") % 2 for r in records.tolist()])) for s in sets]
-        row: dict[str, Any] = {"width": width, "sets": sum(math.comb(attributes, i) for i in range(1, width + 1))}
+        parity_true = [
+            float(np.mean([bin(r & mask_of(s)).count("1") % 2 for r in records.tolist()]))
+            for s in sets
+        ]
+        row: dict[str, Any] = {
+            "width": width,
+            "sets": sum(math.comb(attributes, i) for i in range(1, width + 1)),
+        }
         for name, protocol in PROTOCOLS.items():
             conjunctions, worst, parities = [], [], []
             for seed in range(repeats):
@@ -141,15 +160,19 @@ def root_mean_square(values: list[float]) -> float:
 
 
 def learned(people: int, attributes: int, size: int, seed: int) -> dict[str, bool]:
-    """Whether the hidden parity of `size` attributes is found from what each model releases about (x, label)."""
+    """Whether the hidden parity of `size` attributes is found from what each model releases about
+    (x, label)."""
     rng = np.random.default_rng(seed)
     hidden = tuple(sorted(rng.choice(attributes, size, replace=False).tolist()))
     records = rng.integers(0, 1 << attributes, people).astype(np.uint64)
     label = np.array([bin(m).count("1") % 2 for m in range(1 << attributes)], dtype=np.uint64)
-    records |= label[(records & np.uint64(mask_of(hidden))).astype(np.int64)] << np.uint64(attributes)
+    records |= label[(records & np.uint64(mask_of(hidden))).astype(np.int64)] << np.uint64(
+        attributes
+    )
     candidates = list(itertools.combinations(range(attributes), size))
     masks = [mask_of(chosen) | 1 << attributes for chosen in candidates]
-    # the parity of the set and the label is the error of that parity as a classifier: the largest sign mean wins
+    # the parity of the set and the label is the error of that parity as a classifier: the largest
+    # sign mean wins
     cells = transform(noisy_cells(records, attributes + 1, seed).reshape(1, -1))[0]
     central = max(range(len(masks)), key=lambda i: int(cells[masks[i]]))
     randomizer = Conjunctions(attributes + 1, size + 1, EPSILON)
@@ -160,14 +183,19 @@ def learned(people: int, attributes: int, size: int, seed: int) -> dict[str, boo
 
 
 def people_needed(attributes: int, sizes: range, repeats: int, most: int) -> list[dict[str, Any]]:
-    """For each size of a hidden parity, how often it is found as the number of people grows by factors of two."""
+    """For each size of a hidden parity, how often it is found as the number of people grows by
+    factors of two."""
     out = []
     for size in sizes:
         row: dict[str, Any] = {"size": size, "rates": []}
         people = 125
         while people <= most:
-            runs = [learned(people, attributes, size, 10_000 * size + seed) for seed in range(repeats)]
-            rate = {model: sum(run[model] for run in runs) / repeats for model in ("local", "central")}
+            runs = [
+                learned(people, attributes, size, 10_000 * size + seed) for seed in range(repeats)
+            ]
+            rate = {
+                model: sum(run[model] for run in runs) / repeats for model in ("local", "central")
+            }
             row["rates"].append({"people": people, **rate})
             if all(value == 1.0 for value in rate.values()):
                 break

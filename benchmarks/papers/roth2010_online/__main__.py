@@ -1,10 +1,13 @@
-"""Error against the number of queries: median mechanism, multiplicative weights, and independent Laplace answers.
+"""Error against the number of queries: median mechanism, multiplicative weights, and independent
+Laplace answers.
 
-    python benchmarks/papers/roth2010_online --out build/roth2010_online [--queries 100000] [--rows 100000]
+    python benchmarks/papers/roth2010_online --out build/roth2010_online [--queries 100000] [--rows
+    100000]
 
-Roth (2010, chapter 4) claims that the error of interactive counting queries need grow only with log k. For k = 10 to
-`--queries` adaptive-free random range queries over 1,024 cells this measures mean and largest error as a share of the rows.
-Independent Laplace answers pay epsilon / k each. The session is run without its files: disk is not what is compared.
+Roth (2010, chapter 4) claims that the error of interactive counting queries need grow only with log
+k. For k = 10 to `--queries` adaptive-free random range queries over 1,024 cells this measures mean
+and largest error as a share of the rows. Independent Laplace answers pay epsilon / k each. The
+session is run without its files: disk is not what is compared.
 """
 
 from __future__ import annotations
@@ -36,7 +39,8 @@ METHODS: dict[str, type[OnlineMechanism]] = {
 
 def schema_of(rows: int) -> Schema:
     return Schema.from_toml(
-        f'[dataset]\nname = "bench"\nsize = {rows}\n[columns.v]\nkind = "integer"\nlower = 0\nupper = {CELLS - 2}\n'
+        f'[dataset]\nname = "bench"\nsize = {rows}\n[columns.v]\nkind = "integer"\nlower = '
+        f"0\nupper = {CELLS - 2}\n"
         f"bins = {CELLS - 1}\nmissing = true\n"
     )
 
@@ -55,7 +59,9 @@ def ranges(queries: int, seed: int) -> np.ndarray:
     return np.sort(np.random.default_rng(seed).integers(0, CELLS, (queries, 2)), axis=1)
 
 
-def run(mechanism: OnlineMechanism, counts: np.ndarray, asked: np.ndarray, seed: int) -> dict[str, Any]:
+def run(
+    mechanism: OnlineMechanism, counts: np.ndarray, asked: np.ndarray, seed: int
+) -> dict[str, Any]:
     rows = int(counts.sum())
     plan = mechanism.plan(schema_of(rows), Cost.pure(1))
     noise = SeededNoise(seed)
@@ -100,7 +106,11 @@ def crossing(ks: list[int], ours: list[float], theirs: list[float]) -> float | N
     for i in range(1, len(ks)):
         before, after = math.log(ours[i - 1] / theirs[i - 1]), math.log(ours[i] / theirs[i])
         if before > 0 >= after:
-            return float(math.exp(math.log(ks[i - 1]) + math.log(ks[i] / ks[i - 1]) * before / (before - after)))
+            return float(
+                math.exp(
+                    math.log(ks[i - 1]) + math.log(ks[i] / ks[i - 1]) * before / (before - after)
+                )
+            )
     return None
 
 
@@ -112,19 +122,31 @@ def plot(result: dict[str, Any], path: Path) -> None:
 
     ks = result["queries"]
     figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True)
-    for axis, what, title in zip(axes, ("mean_error", "max_error"), ("mean error", "largest error"), strict=True):
-        for name, colour in (("independent Laplace", "#888888"), *zip(METHODS, ("#1b6ca8", "#c8553d"), strict=True)):
+    for axis, what, title in zip(
+        axes, ("mean_error", "max_error"), ("mean error", "largest error"), strict=True
+    ):
+        for name, colour in (
+            ("independent Laplace", "#888888"),
+            *zip(METHODS, ("#1b6ca8", "#c8553d"), strict=True),
+        ):
             runs = result["runs"][name]
             axis.plot(ks, [one[what] for one in runs], "o-", color=colour, label=name)
             if "promised" in runs[0] and what == "max_error":
-                axis.plot(ks, [one["promised"] for one in runs], ":", color=colour, label=f"{name}, promised (95%)")
+                axis.plot(
+                    ks,
+                    [one["promised"] for one in runs],
+                    ":",
+                    color=colour,
+                    label=f"{name}, promised (95%)",
+                )
         axis.set(xscale="log", yscale="log", xlabel="number of queries k", title=title)
         axis.axhline(1, color="black", linewidth=0.6)
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("error as a share of all rows")
     axes[1].legend(fontsize=8)
     figure.suptitle(
-        f"Random ranges over {CELLS:,} cells, n = {result['rows']:,}, epsilon = 1, {result['max_hard']} hard answers"
+        f"Random ranges over {CELLS:,} cells, n = {result['rows']:,}, epsilon = 1, "
+        f"{result['max_hard']} hard answers"
     )
     figure.tight_layout()
     figure.savefig(path, dpi=110)
@@ -140,7 +162,9 @@ def main() -> None:
     given = parser.parse_args()
     ks = [10**power for power in range(1, round(math.log10(given.queries)) + 1)]
     counts = table(given.rows, given.seed)
-    runs: dict[str, list[dict[str, Any]]] = {"independent Laplace": [laplace(counts, k, given.seed) for k in ks]}
+    runs: dict[str, list[dict[str, Any]]] = {
+        "independent Laplace": [laplace(counts, k, given.seed) for k in ks]
+    }
     for name, method in METHODS.items():
         runs[name] = []
         for k in ks:
@@ -148,11 +172,20 @@ def main() -> None:
             runs[name].append(run(made, counts, ranges(k, given.seed + 1), given.seed))
             print(name, k, runs[name][-1], flush=True)
     result: dict[str, Any] = {
-        "rows": given.rows, "cells": CELLS, "epsilon": 1, "max_hard": given.max_hard, "queries": ks, "seed": given.seed,
-        "load": os.getloadavg()[0], "cpus": os.cpu_count(), "runs": runs,
-    }  # fmt: skip
+        "rows": given.rows,
+        "cells": CELLS,
+        "epsilon": 1,
+        "max_hard": given.max_hard,
+        "queries": ks,
+        "seed": given.seed,
+        "load": os.getloadavg()[0],
+        "cpus": os.cpu_count(),
+        "runs": runs,
+    }
     theirs = [one["mean_error"] for one in runs["independent Laplace"]]
-    result["crossing_k"] = {name: crossing(ks, [one["mean_error"] for one in runs[name]], theirs) for name in METHODS}
+    result["crossing_k"] = {
+        name: crossing(ks, [one["mean_error"] for one in runs[name]], theirs) for name in METHODS
+    }
     given.out.mkdir(parents=True, exist_ok=True)
     (given.out / "result.json").write_text(json.dumps(result, indent=1) + "\n")
     plot(result, given.out / "error_by_queries.png")

@@ -18,10 +18,13 @@ def middle(cases: list[dict[str, Any]], key: str, at: str) -> tuple[float, float
 
 
 def lines_of(problem: str, cases: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """What is drawn as one line: families of instances in the libraries, single instances elsewhere."""
+    """What is drawn as one line: families of instances in the libraries, single instances
+    elsewhere."""
     if problem == "k-median":
         return {
-            f"pmed, {density:,} points a vertex": [case for case in cases.values() if case["density"] == density]
+            f"pmed, {density:,} points a vertex": [
+                case for case in cases.values() if case["density"] == density
+            ]
             for density in sorted({case["density"] for case in cases.values()})
         }
     if problem == "set cover":
@@ -48,12 +51,28 @@ def draw_figure(results: dict[str, Any], path: Path) -> None:
             ratio = np.array([middle(group, "ratio", e) for e in shown])
             panel.plot(x, ratio[:, 0], marker="o", markersize=4, color=colour, label=name)
             if len(group) > 1:
-                panel.fill_between(x, ratio[:, 1], ratio[:, 2], color=colour, alpha=0.15, linewidth=0)
+                panel.fill_between(
+                    x, ratio[:, 1], ratio[:, 2], color=colour, alpha=0.15, linewidth=0
+                )
             if place == 0:
                 bound = [middle(group, "bound", e)[0] for e in shown]
                 lower = [middle(group, "lower", e)[0] for e in shown]
-                panel.plot(x, bound, linestyle="--", color="#222222", linewidth=1.2, label="theorem's bound (first line)")
-                panel.plot(x, lower, linestyle=":", color="#222222", linewidth=1.2, label="lower bound (first line)")
+                panel.plot(
+                    x,
+                    bound,
+                    linestyle="--",
+                    color="#222222",
+                    linewidth=1.2,
+                    label="theorem's bound (first line)",
+                )
+                panel.plot(
+                    x,
+                    lower,
+                    linestyle=":",
+                    color="#222222",
+                    linewidth=1.2,
+                    label="lower bound (first line)",
+                )
         panel.axhline(1, color="#bbbbbb", linewidth=0.8, zorder=0)
         panel.set_xscale("log")
         panel.set_xticks([float(e) for e in EPSILONS], EPSILONS)
@@ -62,7 +81,9 @@ def draw_figure(results: dict[str, Any], path: Path) -> None:
             panel.set_yscale("log")
         panel.set_title(problem)
         panel.set_xlabel("epsilon")
-        panel.set_ylabel("value / value of greedy" if problem == "public projects" else "cost / best known")
+        panel.set_ylabel(
+            "value / value of greedy" if problem == "public projects" else "cost / best known"
+        )
         panel.legend(fontsize=7.5, framealpha=0.9)
         panel.grid(alpha=0.25)
     for panel in list(axes.flat)[len(drawn) :]:
@@ -74,7 +95,8 @@ def draw_figure(results: dict[str, Any], path: Path) -> None:
 
 
 def _draw_closer(panel: Any, cases: dict[str, Any]) -> None:
-    """The k-median once more without its bounds, against which everything else is flat: every instance at each epsilon."""
+    """The k-median once more without its bounds, against which everything else is flat: every
+    instance at each epsilon."""
     panel.set_visible(True)
     for place, (name, group) in enumerate(lines_of("k-median", cases).items()):
         shift = 1.08 ** (place - 1)
@@ -82,7 +104,9 @@ def _draw_closer(panel: Any, cases: dict[str, Any]) -> None:
             x = [float(e) * shift for e in case["epsilon"]]
             panel.scatter(x, case["ratio"], s=9, color=_COLOURS[place], alpha=0.5, linewidths=0)
         x = [float(e) * shift for e in EPSILONS]
-        panel.plot(x, [middle(group, "ratio", e)[0] for e in EPSILONS], color=_COLOURS[place], label=name)
+        panel.plot(
+            x, [middle(group, "ratio", e)[0] for e in EPSILONS], color=_COLOURS[place], label=name
+        )
     panel.axhline(1, color="#bbbbbb", linewidth=0.8, zorder=0)
     panel.set_xscale("log")
     panel.set_xticks([float(e) for e in EPSILONS], EPSILONS)
@@ -109,7 +133,9 @@ def _table(problem: str, cases: dict[str, Any], baseline: str | None) -> list[st
                 cells.append("")
                 continue
             mid, low, high = middle(have, "ratio", e)
-            cells.append(f"{mid:.3g}" if len(group) == 1 else f"{mid:.3g} ({low:.3g} to {high:.3g})")
+            cells.append(
+                f"{mid:.3g}" if len(group) == 1 else f"{mid:.3g} ({low:.3g} to {high:.3g})"
+            )
         if baseline:
             cells.append(f"{np.median([case[baseline] for case in group]):.3g}")
         label = f"{name} ({len(group)} instances)" if len(group) > 1 else name
@@ -117,7 +143,11 @@ def _table(problem: str, cases: dict[str, Any], baseline: str | None) -> list[st
     return [*lines, ""]
 
 
-BASELINES = {"vertex cover": "random order", "minimum cut": "random single vertex", "set cover": "by public cost alone"}
+BASELINES = {
+    "vertex cover": "random order",
+    "minimum cut": "random single vertex",
+    "set cover": "by public cost alone",
+}
 
 
 def _notes(results: dict[str, Any]) -> list[str]:
@@ -127,30 +157,41 @@ def _notes(results: dict[str, Any]) -> list[str]:
     if covers:
         better = sum(case["ratio"][-1] < case["by public cost alone"] for case in covers.values())
         notes.append(
-            f"Set cover: at epsilon 10 the order beats sorting by public cost alone on {better} of {len(covers)} instances, at "
-            f"epsilon 0.1 on {sum(c['ratio'][0] < c['by public cost alone'] for c in covers.values())}. These instances have a "
+            f"Set cover: at epsilon 10 the order beats sorting by public cost alone on {better} "
+            f"of {len(covers)} instances, at "
+            f"epsilon 0.1 on "
+            f"{sum(c['ratio'][0] < c['by public cost alone'] for c in covers.values())}. These "
+            f"instances have a "
             "few hundred elements, all present, so the private counts are small against the noise."
         )
     medians = results.get("k-median", {})
     if medians:
         worst = max(case["reference"] for case in medians.values())
         notes.append(
-            f"k-median: {len({name.split(',')[0] for name in medians})} of the 40 instances. The reference is a search without "
-            f"noise; where the optimum is known (one point at every vertex) it is at most {worst:.3f} times that. From k = 60 "
-            "on only the largest density was run, from k = 31 on two of the three, and from k = 11 on one seed."
+            f"k-median: {len({name.split(',')[0] for name in medians})} of the 40 instances. The "
+            f"reference is a search without "
+            f"noise; where the optimum is known (one point at every vertex) it is at most "
+            f"{worst:.3f} times that. From k = 60 "
+            "on only the largest density was run, from k = 31 on two of the three, and from k = "
+            "11 on one seed."
         )
     graphs = results.get("vertex cover", {})
     if graphs:
         notes.append(
-            "Vertex cover: the reference is half the matching of the double cover, at most the smallest cover. The last column "
-            "orders vertices at random: the gain over that is small at every epsilon shown, as the guarantee suggests."
+            "Vertex cover: the reference is half the matching of the double cover, at most the "
+            "smallest cover. The last column "
+            "orders vertices at random: the gain over that is small at every epsilon shown, as "
+            "the guarantee suggests."
         )
     cuts = results.get("minimum cut", {})
     if cuts:
         for name, case in cuts.items():
             met = [e for e, r in zip(case["epsilon"], case["ratio"], strict=True) if r <= 1.0001]
             found = f"from epsilon {met[0]} on" if met else "at no epsilon"
-            notes.append(f"Minimum cut, {name}: the smallest cut ({case['best']:.0f}) is found in every run {found}.")
+            notes.append(
+                f"Minimum cut, {name}: the smallest cut ({case['best']:.0f}) is found in every "
+                f"run {found}."
+            )
     return notes
 
 
@@ -163,9 +204,12 @@ def write_page(results: dict[str, Any], path: Path) -> None:
         "",
         "![cost against the best known](figure.png)",
         "",
-        "This page is written by the run from `results.json`. Numbers are cost divided by the best known (value divided by",
-        "the value of greedy without noise for public projects), means over seeds; for libraries the median over their",
-        "instances and the range. delta = 1e-6 where a delta is used. Both bounds of every plan are in `results.json`; in the",
+        "This page is written by the run from `results.json`. Numbers are cost divided by the "
+        "best known (value divided by",
+        "the value of greedy without noise for public projects), means over seeds; for libraries "
+        "the median over their",
+        "instances and the range. delta = 1e-6 where a delta is used. Both bounds of every plan "
+        "are in `results.json`; in the",
         "figure they are drawn for the first line of each panel.",
         "",
     ]
@@ -174,9 +218,11 @@ def write_page(results: dict[str, Any], path: Path) -> None:
     lines += ["How to read it:", ""]
     lines += [f"* {note}" for note in _notes(drawn)]
     lines += [
-        "* The theorems' bounds are worst-case and loose by orders of magnitude on these instances. The lower bounds are for",
+        "* The theorems' bounds are worst-case and loose by orders of magnitude on these "
+        "instances. The lower bounds are for",
         "  the worst instance of a size, so a single friendly instance may lie below them.",
-        "* The bounds drawn for set cover and minimum cut use our constants: the thesis states only their order.",
+        "* The bounds drawn for set cover and minimum cut use our constants: the thesis states "
+        "only their order.",
         "",
     ]
     path.write_text("\n".join(lines), encoding="utf-8")

@@ -1,4 +1,5 @@
-"""Readers of the instances: OR-Library archives, edge lists and baskets, and the best values known for them."""
+"""Readers of the instances: OR-Library archives, edge lists and baskets, and the best values known
+for them."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ def optima(files: dict[str, Path], name: str) -> dict[str, float]:
 def graph(path: Path) -> tuple[Edges, int]:
     """An edge list with vertices renumbered from 0."""
     with gzip.open(path, "rt") as file:
-        pairs = np.array([line.split()[:2] for line in file if not line.startswith("#")], dtype=np.int64)
+        pairs = np.array(
+            [line.split()[:2] for line in file if not line.startswith("#")], dtype=np.int64
+        )
     names, renumbered = np.unique(pairs, return_inverse=True)
     return edges_of(renumbered.reshape(-1, 2)), len(names)
 
@@ -51,7 +54,9 @@ def largest_component(edges: Edges, count: int) -> tuple[Edges, int]:
     inside = part == np.bincount(part).argmax()
     number = np.cumsum(inside) - 1
     kept = inside[edges.heads]
-    return edges_of(np.column_stack([number[edges.heads[kept]], number[edges.tails[kept]]])), int(inside.sum())
+    return edges_of(np.column_stack([number[edges.heads[kept]], number[edges.tails[kept]]])), int(
+        inside.sum()
+    )
 
 
 def baskets(path: Path) -> tuple[Lists, int]:
@@ -61,9 +66,13 @@ def baskets(path: Path) -> tuple[Lists, int]:
 
 
 def best_found(metric: Metric, k: int, demand: NDArray[np.int64], starts: int = 3) -> float:
-    """Cost of the best of a few searches without noise, each of which takes the best swap until none improves."""
+    """Cost of the best of a few searches without noise, each of which takes the best swap until
+    none improves."""
     draw = np.random.default_rng(0)
-    first = [first_sites(metric, k), *(draw.permutation(metric.size)[:k] for _ in range(starts - 1))]
+    first = [
+        first_sites(metric, k),
+        *(draw.permutation(metric.size)[:k] for _ in range(starts - 1)),
+    ]
     costs = []
     for sites in first:
         search = swap_search(metric, np.asarray(sites, dtype=np.int64), demand)

@@ -1,6 +1,8 @@
-"""Range queries, halfspaces and many queries at once (Roth 2010, chapters 3 and 5) beside simpler methods.
+"""Range queries, halfspaces and many queries at once (Roth 2010, chapters 3 and 5) beside simpler
+methods.
 
-    python benchmarks/papers/roth2010_queries --data DIR [--out DIR] [--only ranges|boxes|halfspaces|queries] [--seeds 3]
+    python benchmarks/papers/roth2010_queries --data DIR [--out DIR] [--only
+    ranges|boxes|halfspaces|queries] [--seeds 3]
 
 DIR holds dpbench_1d.csv.gz and dpbench_2d.csv.gz. Writes a JSON and a PNG a part.
 """
@@ -44,7 +46,8 @@ DATA_SEED, FIRST_SEED = 11, 500_000
 
 
 def ranges(data: Path, seeds: int) -> dict[str, Any]:
-    """Data sets are drawn anew with n rows from the shape of each DPBench histogram, as DPBench does."""
+    """Data sets are drawn anew with n rows from the shape of each DPBench histogram, as DPBench
+    does."""
     lines = pl.read_csv(data / "dpbench_1d.csv.gz")
     shapes = {name: lines[name].to_numpy() for name in lines.columns[1:]}
     return _contest(shapes, LINE_ROWS, 2000, seeds)
@@ -53,7 +56,9 @@ def ranges(data: Path, seeds: int) -> dict[str, Any]:
 def squares(data: Path, seeds: int) -> dict[str, Any]:
     """The same for boxes of the 256 x 256 grids."""
     shapes = {}
-    grids = pl.read_csv(data / "dpbench_2d.csv.gz").partition_by("dataset", as_dict=True, maintain_order=True)
+    grids = pl.read_csv(data / "dpbench_2d.csv.gz").partition_by(
+        "dataset", as_dict=True, maintain_order=True
+    )
     for key, part in grids.items():
         table = np.zeros((256, 256), dtype=np.int64)
         table[part["i"].to_numpy(), part["j"].to_numpy()] = part["count"].to_numpy()
@@ -61,18 +66,26 @@ def squares(data: Path, seeds: int) -> dict[str, Any]:
     return _contest(shapes, SQUARE_ROWS, 500, seeds)
 
 
-def _contest(shapes: dict[str, np.ndarray], sizes: tuple[int, ...], queries: int, seeds: int) -> dict[str, Any]:
+def _contest(
+    shapes: dict[str, np.ndarray], sizes: tuple[int, ...], queries: int, seeds: int
+) -> dict[str, Any]:
     cases: list[dict[str, Any]] = []
     for n, epsilon in itertools.product(sizes, EPSILONS):
         free: dict[str, Errors] = {}
         signal = n * Fraction(epsilon)
         # below, no look is paid for and both are one method
         names = [name for name in CONTESTANTS if name != NO_LOOK or signal >= ENOUGH]
-        # the search is close where there is little signal and far behind elsewhere, where few runs tell as much
-        turns = {name: max(3, seeds // 4) if name in SEARCHES and signal > ENOUGH else seeds for name in names}
+        # the search is close where there is little signal and far behind elsewhere, where few runs
+        # tell as much
+        turns = {
+            name: max(3, seeds // 4) if name in SEARCHES and signal > ENOUGH else seeds
+            for name in names
+        }
         for data, histogram in shapes.items():
             rng = np.random.default_rng(DATA_SEED)
-            drawn = rng.multinomial(n, histogram.reshape(-1) / histogram.sum()).reshape(histogram.shape)
+            drawn = rng.multinomial(n, histogram.reshape(-1) / histogram.sum()).reshape(
+                histogram.shape
+            )
             task = Task.of(drawn, queries, 1)
             found: dict[str, Errors] = {}
             for name in names:
@@ -94,37 +107,54 @@ def _contest(shapes: dict[str, np.ndarray], sizes: tuple[int, ...], queries: int
     return {"queries": queries, "seeds": seeds, "summary": _summary(cases), "cases": cases}
 
 
-def _again(task: Task, epsilon: Fraction, found: dict[str, Errors], seeds: int) -> dict[str, Errors]:
-    """Runs with new seeds for the default and the best, where they look further apart than 10%: few runs are luck."""
+def _again(
+    task: Task, epsilon: Fraction, found: dict[str, Errors], seeds: int
+) -> dict[str, Errors]:
+    """Runs with new seeds for the default and the best, where they look further apart than 10%: few
+    runs are luck."""
     best = min(found, key=lambda name: found[name].mean)
     if found[DEFAULT].mean <= 1.1 * found[best].mean:
         return {}
-    return {name: errors(name, task, epsilon, seeds, first=2 * FIRST_SEED) for name in (DEFAULT, best)}
+    return {
+        name: errors(name, task, epsilon, seeds, first=2 * FIRST_SEED) for name in (DEFAULT, best)
+    }
 
 
 def _summary(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A line a setting: how far the default is from the best of all, from the best of the others, and from the search."""
+    """A line a setting: how far the default is from the best of all, from the best of the others,
+    and from the search."""
     out = []
     for n, epsilon in dict.fromkeys((case["n"], case["epsilon"]) for case in cases):
         part = [case["errors"] for case in cases if (case["n"], case["epsilon"]) == (n, epsilon)]
         best = [one[DEFAULT] / min(one.values()) for one in part]
         outside = [one[DEFAULT] / min(one[name] for name in OUTSIDE) for one in part]
         search, helped = ([one[DEFAULT] / one[name] for one in part] for name in SEARCHES)
-        out.append({
-            "n": n, "epsilon": epsilon, "data_sets": len(part), "within_10_percent_of_best": sum(one <= 1.1 for one in best),
-            "worst_to_best": max(best), "mean_to_best": float(np.mean(best)),
-            "worst_to_outside": max(outside), "worst_to_search": max(search),
-            "better_than_search": sum(one < 1 for one in search),
-            "worst_to_helped_search": max(helped), "better_than_helped_search": sum(one < 1 for one in helped),
-        })  # fmt: skip
+        out.append(
+            {
+                "n": n,
+                "epsilon": epsilon,
+                "data_sets": len(part),
+                "within_10_percent_of_best": sum(one <= 1.1 for one in best),
+                "worst_to_best": max(best),
+                "mean_to_best": float(np.mean(best)),
+                "worst_to_outside": max(outside),
+                "worst_to_search": max(search),
+                "better_than_search": sum(one < 1 for one in search),
+                "worst_to_helped_search": max(helped),
+                "better_than_helped_search": sum(one < 1 for one in helped),
+            }
+        )
     return out
 
 
 def halfspaces(seeds: int) -> dict[str, Any]:
-    """Error of halfspace answers on Gaussian rows by distance of the hyperplane from the middle, for 2 and 5 columns."""
+    """Error of halfspace answers on Gaussian rows by distance of the hyperplane from the middle,
+    for 2 and 5 columns."""
     out = []
     for columns in (2, 5):
-        text = "".join(f'[columns.c{i}]\nkind = "real"\nlower = -1\nupper = 1\n' for i in range(columns))
+        text = "".join(
+            f'[columns.c{i}]\nkind = "real"\nlower = -1\nupper = 1\n' for i in range(columns)
+        )
         schema = Schema.from_toml(f'[dataset]\nname = "h"\nsize = 20000\n{text}')
         rng = np.random.default_rng(1)
         rows = np.clip(rng.normal(0, 0.3, (20_000, columns)), -0.999, 0.999)
@@ -132,32 +162,54 @@ def halfspaces(seeds: int) -> dict[str, Any]:
             mechanism = Halfspaces(k=k, cells=cells)
             plan = mechanism.plan(schema, Cost.pure(1))
             sectors = mechanism.needs(plan).sectors
-            counts = sectors.counts([np.floor((rows[:, i] + 1) / 2 * (1 << 20)).astype(np.int64) for i in range(columns)])
+            counts = sectors.counts(
+                [
+                    np.floor((rows[:, i] + 1) / 2 * (1 << 20)).astype(np.int64)
+                    for i in range(columns)
+                ]
+            )
             for distance in (0.0, 0.1, 0.2, 0.3, 0.5, 0.8):
                 errors = []
                 for seed in range(seeds):
-                    noisy = np.asarray(mechanism.run(SeededNoise(seed), counts, plan).tables["counts"]["count"])
+                    noisy = np.asarray(
+                        mechanism.run(SeededNoise(seed), counts, plan).tables["counts"]["count"]
+                    )
                     for turn in range(20):
                         normal = np.random.default_rng(turn).normal(size=columns)
                         normal /= np.linalg.norm(normal)
                         truth = int((rows @ normal >= distance).sum())
-                        shares = sectors.shares(sectors.angles(sectors.direction(normal.tolist(), distance)))
-                        errors.append(abs(float(np.median((shares * noisy.reshape(shares.shape)).sum(axis=1))) - truth))
+                        shares = sectors.shares(
+                            sectors.angles(sectors.direction(normal.tolist(), distance))
+                        )
+                        errors.append(
+                            abs(
+                                float(np.median((shares * noisy.reshape(shares.shape)).sum(axis=1)))
+                                - truth
+                            )
+                        )
                 out.append(
-                    {"columns": columns, "k": k, "cells": cells, "distance": distance, "error": float(np.mean(errors)) / 20_000}
+                    {
+                        "columns": columns,
+                        "k": k,
+                        "cells": cells,
+                        "distance": distance,
+                        "error": float(np.mean(errors)) / 20_000,
+                    }
                 )
     return {"results": out}
 
 
 def many_queries(seeds: int) -> dict[str, Any]:
-    """The largest error over k random queries on 1,024 cells: multiplicative weights beside independent Laplace noise."""
+    """The largest error over k random queries on 1,024 cells: multiplicative weights beside
+    independent Laplace noise."""
     rng = np.random.default_rng(3)
     universe, n, epsilon = 1024, 100_000, Fraction(1, 10)
     counts = rng.multinomial(n, rng.dirichlet(np.full(universe, 0.05)))
     cells = np.flatnonzero(counts)
     numbers = SparseCounts(cells.astype(np.uint64), counts[cells].astype(np.int64))
     schema = Schema.from_toml(
-        f'[dataset]\nname = "q"\nsize = {n}\n[columns.x]\nkind = "integer"\nlower = 0\nupper = 1023\nbins = 1024\n'
+        f'[dataset]\nname = "q"\nsize = {n}\n[columns.x]\nkind = "integer"\nlower = 0\nupper = '
+        f"1023\nbins = 1024\n"
     )
     out: list[dict[str, Any]] = []
     for k in (10, 100, 1000, 10_000, 100_000):
@@ -174,22 +226,37 @@ def many_queries(seeds: int) -> dict[str, Any]:
             said = weighted_answers(table, np.asarray(content.tables["cells"]["weight"]))
             largest.append(float(np.abs(said - truth).max()) / n)
             stated.append(content.facts["error_bound"] / n)
-            noisy = SeededNoise(1000 + seed).laplace(truth, sensitivity=Fraction(k), epsilon=epsilon)
+            noisy = SeededNoise(1000 + seed).laplace(
+                truth, sensitivity=Fraction(k), epsilon=epsilon
+            )
             laplace.append(float(np.abs(noisy - truth).max()) / n)
-        out.append({
-            "queries": k, "rounds": plan.facts["rounds"], "runs": len(largest),
-            "multiplicative weights": float(np.mean(largest)), "stated bound (95%)": float(np.mean(stated)),
-            "independent Laplace": float(np.mean(laplace)),
-            "cpu_seconds_a_run": (time.process_time() - began) / len(largest),
-        })  # fmt: skip
+        out.append(
+            {
+                "queries": k,
+                "rounds": plan.facts["rounds"],
+                "runs": len(largest),
+                "multiplicative weights": float(np.mean(largest)),
+                "stated bound (95%)": float(np.mean(stated)),
+                "independent Laplace": float(np.mean(laplace)),
+                "cpu_seconds_a_run": (time.process_time() - began) / len(largest),
+            }
+        )
         print(out[-1], flush=True)
-    return {"universe": universe, "rows": n, "epsilon": str(epsilon), "crossing_k": _crossing(out), "results": out}
+    return {
+        "universe": universe,
+        "rows": n,
+        "epsilon": str(epsilon),
+        "crossing_k": _crossing(out),
+        "results": out,
+    }
 
 
 def _crossing(found: list[dict[str, Any]]) -> float | None:
     """Where multiplicative weights become better, on logarithmic axes."""
     ratios = [math.log(one["multiplicative weights"] / one["independent Laplace"]) for one in found]
-    for (before, after), (one, other) in zip(itertools.pairwise(ratios), itertools.pairwise(found), strict=True):
+    for (before, after), (one, other) in zip(
+        itertools.pairwise(ratios), itertools.pairwise(found), strict=True
+    ):
         if before > 0 >= after:
             share = before / (before - after)
             return float(one["queries"] * (other["queries"] / one["queries"]) ** share)
@@ -197,7 +264,9 @@ def _crossing(found: list[dict[str, Any]]) -> float | None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, default=Path("data"))
     parser.add_argument("--out", type=Path, default=Path("build/roth2010_queries"))
     parser.add_argument("--only", choices=["ranges", "boxes", "halfspaces", "queries"])
@@ -213,7 +282,9 @@ def main() -> None:
     for name, (measure, draw) in parts.items():
         if args.only in (None, name):
             found = measure()
-            (args.out / f"{name}.json").write_text(json.dumps({"load": os.getloadavg()[0], **found}, indent=0))
+            (args.out / f"{name}.json").write_text(
+                json.dumps({"load": os.getloadavg()[0], **found}, indent=0)
+            )
             draw(found, args.out / f"{name}.png")
             print(f"{name}: written to {args.out}")
 

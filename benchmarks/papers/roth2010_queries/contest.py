@@ -1,7 +1,8 @@
-"""Contestants for range queries on histograms, all with the library's exact noise, under replace-one neighbours.
+"""Contestants for range queries on histograms, all with the library's exact noise, under
+replace-one neighbours.
 
-Ours are run as the product runs them: planned from a schema, run, and estimated by the release. The others are written out
-here.
+Ours are run as the product runs them: planned from a schema, run, and estimated by the release. The
+others are written out here.
 """
 
 from __future__ import annotations
@@ -29,7 +30,12 @@ from dpublish.releases.base import make_release
 
 SENSITIVITY = Fraction(2)
 RECEIPT: Any = SimpleNamespace(
-    ledger_id="none", seq=1, key="none", head_hash="0" * 64, charged=Cost.pure(1), created="2020-01-01T00:00:00Z"
+    ledger_id="none",
+    seq=1,
+    key="none",
+    head_hash="0" * 64,
+    charged=Cost.pure(1),
+    created="2020-01-01T00:00:00Z",
 )
 
 
@@ -46,12 +52,19 @@ class Task:
 
     @classmethod
     def of(cls, histogram: np.ndarray, queries: int, seed: int) -> Task:
-        shape = TreeShape.over([Grid(f"x{i}", "integer", Fraction(0), Fraction(1), s) for i, s in enumerate(histogram.shape)])
+        shape = TreeShape.over(
+            [
+                Grid(f"x{i}", "integer", Fraction(0), Fraction(1), s)
+                for i, s in enumerate(histogram.shape)
+            ]
+        )
         where = np.nonzero(histogram)
         codes = shape.codes([axis.astype(np.int64) for axis in where])
         order = np.argsort(codes)
         rng = np.random.default_rng(seed)
-        ends = np.stack([np.sort(rng.integers(0, s, (queries, 2)), axis=1) for s in histogram.shape], axis=1)
+        ends = np.stack(
+            [np.sort(rng.integers(0, s, (queries, 2)), axis=1) for s in histogram.shape], axis=1
+        )
         ends[:, :, 1] += 1
         sums = np.zeros([s + 1 for s in histogram.shape], dtype=np.int64)
         inner = histogram.astype(np.int64)
@@ -63,11 +76,19 @@ class Task:
             sign = (-1) ** (histogram.ndim - sum(corner))
             truth += sign * sums[tuple(ends[:, axis, side] for axis, side in enumerate(corner))]
         counts = SparseCounts(codes[order], histogram[where][order].astype(np.int64))
-        return cls(shape, counts, int(histogram.sum()), ends[:, :, 0].astype(float), ends[:, :, 1].astype(float), truth)
+        return cls(
+            shape,
+            counts,
+            int(histogram.sum()),
+            ends[:, :, 0].astype(float),
+            ends[:, :, 1].astype(float),
+            truth,
+        )
 
     def schema(self) -> Schema:
         columns = "".join(
-            f'[columns.{grid.name}]\nkind = "integer"\nlower = 0\nupper = {grid.positions - 1}\n' for grid in self.shape.grids
+            f'[columns.{grid.name}]\nkind = "integer"\nlower = 0\nupper = {grid.positions - 1}\n'
+            for grid in self.shape.grids
         )
         return Schema.from_toml(f'[dataset]\nname = "contest"\nsize = {self.rows}\n{columns}')
 
@@ -102,18 +123,25 @@ def _from_cells(task: Task, boxes: Boxes, estimates: np.ndarray) -> np.ndarray:
 
 
 def ours(task: Task, epsilon: Fraction, *, as_counted: bool = False, **settings: Any) -> Answers:
-    """Our releases; `as_counted` leaves our estimation out and adds up noisy counts, made consistent by least squares."""
+    """Our releases; `as_counted` leaves our estimation out and adds up noisy counts, made
+    consistent by least squares."""
     mechanism = IntervalTree(**settings)
     plan = mechanism.plan(task.schema(), Cost.pure(epsilon))
 
     def run(noise: SeededNoise) -> np.ndarray:
         content = mechanism.run(noise, task.points, plan)
         frames = {name: pl.DataFrame(dict(part)) for name, part in content.tables.items()}
-        release: Any = make_release(build_manifest(plan, RECEIPT, content, publishable=False), frames)
+        release: Any = make_release(
+            build_manifest(plan, RECEIPT, content, publishable=False), frames
+        )
         if not as_counted:
             return answers(task, release.boxes, release.counts)
         noisy = release.tables["counts"]["count"].to_numpy()
-        return answers(task, release.boxes, replace(release.hierarchy, fixed=False).estimates(noisy)[: len(release.boxes)])
+        return answers(
+            task,
+            release.boxes,
+            replace(release.hierarchy, fixed=False).estimates(noisy)[: len(release.boxes)],
+        )
 
     return run
 
@@ -134,7 +162,8 @@ def flat(task: Task, epsilon: Fraction) -> Answers:
 
 
 def hierarchical(task: Task, epsilon: Fraction) -> Answers:
-    """Hay et al. (2010): binary groups (quadtree groups in two dimensions), consistent by least squares."""
+    """Hay et al. (2010): binary groups (quadtree groups in two dimensions), consistent by least
+    squares."""
     boxes = equal_cells(task.shape, task.shape.depth)
     fanout = task.shape.fanout
     height = math.ceil(math.log(len(boxes), fanout) - 1e-9)
@@ -143,7 +172,9 @@ def hierarchical(task: Task, epsilon: Fraction) -> Answers:
 
 def per_query(task: Task, epsilon: Fraction) -> Answers:
     """Every query on its own: k queries of sensitivity 1 share epsilon."""
-    return lambda noise: noise.laplace(task.truth, sensitivity=Fraction(len(task.truth)), epsilon=epsilon)
+    return lambda noise: noise.laplace(
+        task.truth, sensitivity=Fraction(len(task.truth)), epsilon=epsilon
+    )
 
 
 DEFAULT = "interval tree (default)"
@@ -151,7 +182,9 @@ CONTESTANTS: dict[str, Callable[[Task, Fraction], Answers]] = {
     DEFAULT: lambda task, epsilon: ours(task, epsilon),
     "privtree, no look": lambda task, epsilon: ours(task, epsilon, look_share=0),
     "dyadic": lambda task, epsilon: ours(task, epsilon, tree="dyadic"),
-    "binary search (thesis)": lambda task, epsilon: ours(task, epsilon, tree="binary-search", as_counted=True),
+    "binary search (thesis)": lambda task, epsilon: ours(
+        task, epsilon, tree="binary-search", as_counted=True
+    ),
     "binary search, our estimates": lambda task, epsilon: ours(task, epsilon, tree="binary-search"),
     "hierarchical (Hay)": hierarchical,
     "flat histogram": flat,
@@ -161,12 +194,14 @@ CONTESTANTS: dict[str, Callable[[Task, Fraction], Answers]] = {
 
 OUTSIDE = ("hierarchical (Hay)", "flat histogram", "Laplace per query")
 FREE_OF_DATA = ("dyadic", "hierarchical (Hay)", "flat histogram", "Laplace per query")
-"""Single positions, or queries, with noise: the error is the noise alone, the same for every data set."""
+"""Single positions, or queries, with noise: the error is the noise alone, the same for every data
+set."""
 
 
 @dataclass(frozen=True)
 class Errors:
-    """Mean absolute error a query in rows, run by run. Runs matter more than queries: the noise of one moves all its ranges."""
+    """Mean absolute error a query in rows, run by run. Runs matter more than queries: the noise of
+    one moves all its ranges."""
 
     runs: tuple[float, ...]
 
@@ -176,11 +211,20 @@ class Errors:
 
     @property
     def standard_error(self) -> float:
-        return float(np.std(self.runs, ddof=1) / math.sqrt(len(self.runs))) if len(self.runs) > 1 else 0.0
+        return (
+            float(np.std(self.runs, ddof=1) / math.sqrt(len(self.runs)))
+            if len(self.runs) > 1
+            else 0.0
+        )
 
 
 def errors(name: str, task: Task, epsilon: Fraction, seeds: int, first: int = 0) -> Errors:
     """Every contestant has seeds of its own, so that no two share their luck."""
     prepared = CONTESTANTS[name](task, epsilon)
     first += 1000 * list(CONTESTANTS).index(name)
-    return Errors(tuple(float(np.abs(prepared(SeededNoise(first + seed)) - task.truth).mean()) for seed in range(seeds)))
+    return Errors(
+        tuple(
+            float(np.abs(prepared(SeededNoise(first + seed)) - task.truth).mean())
+            for seed in range(seeds)
+        )
+    )

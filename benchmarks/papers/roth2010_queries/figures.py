@@ -22,7 +22,8 @@ STYLES = {
 
 
 def draw_ranges(found: dict[str, Any], path: Path) -> None:
-    """One panel a setting, rows by n and columns by epsilon: the error of every contestant on every data set."""
+    """One panel a setting, rows by n and columns by epsilon: the error of every contestant on every
+    data set."""
     cases = found["cases"]
     sizes, epsilons = (list(dict.fromkeys(case[key] for case in cases)) for key in ("n", "epsilon"))
     figure = Figure(figsize=(11, 2.3 * len(sizes) + 1.4), layout="constrained")
@@ -33,14 +34,27 @@ def draw_ranges(found: dict[str, Any], path: Path) -> None:
         for name in part[0]["errors"]:
             mark, colour = STYLES[name]
             face = colour if mark in "ox+" else "none"
-            panel.plot([case["errors"][name] for case in part], mark, ms=4.5, color=colour, mfc=face, label=name)
+            panel.plot(
+                [case["errors"][name] for case in part],
+                mark,
+                ms=4.5,
+                color=colour,
+                mfc=face,
+                label=name,
+            )
         panel.set_yscale("log")
         panel.grid(axis="y", alpha=0.25)
         panel.set_xticks(range(len(part)), [case["data"] for case in part], rotation=90, fontsize=6)
         panel.set_title(f"n = {n:,}, epsilon = {epsilon}", fontsize=8)
         panel.tick_params(axis="y", labelsize=7)
     figure.supylabel("mean error of a range / n", fontsize=9)
-    figure.legend(*panels[-1][0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    figure.legend(
+        *panels[-1][0].get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=4,
+        frameon=False,
+        fontsize=8,
+    )
     figure.savefig(path, dpi=90)
 
 
@@ -48,7 +62,9 @@ def draw_halfspaces(measured: dict[str, Any], path: Path) -> None:
     found = measured["results"]
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.subplots()
-    for mark, key in zip(MARKS, dict.fromkeys((one["columns"], one["k"]) for one in found), strict=False):
+    for mark, key in zip(
+        MARKS, dict.fromkeys((one["columns"], one["k"]) for one in found), strict=False
+    ):
         part = [one for one in found if (one["columns"], one["k"]) == key]
         axes.plot(
             [one["distance"] for one in part],
@@ -68,12 +84,21 @@ def draw_queries(measured: dict[str, Any], path: Path) -> None:
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.subplots()
     for mark, name in zip(MARKS, ("multiplicative weights", "independent Laplace"), strict=False):
-        axes.loglog([one["queries"] for one in found], [one[name] for one in found], f"{mark}-", label=name)
+        axes.loglog(
+            [one["queries"] for one in found], [one[name] for one in found], f"{mark}-", label=name
+        )
     axes.loglog(
-        [one["queries"] for one in found], [one["stated bound (95%)"] for one in found], ":", label="stated bound (95%)"
+        [one["queries"] for one in found],
+        [one["stated bound (95%)"] for one in found],
+        ":",
+        label="stated bound (95%)",
     )
     axes.axhline(1, color="black", linewidth=0.6)
-    axes.set_title(f"{measured['universe']:,} cells, n = {measured['rows']:,}, epsilon = {measured['epsilon']}", fontsize=10)
+    axes.set_title(
+        f"{measured['universe']:,} cells, n = {measured['rows']:,}, epsilon = "
+        f"{measured['epsilon']}",
+        fontsize=10,
+    )
     axes.grid(alpha=0.3)
     axes.set_xlabel("number of queries k")
     axes.set_ylabel("largest error / n")

@@ -1,4 +1,5 @@
-"""Figures 1 and 2 of Vinterbo (2012): `python -m benchmarks.papers.vinterbo2012 --data DIR --out DIR [--quick]`."""
+"""Figures 1 and 2 of Vinterbo (2012): `python -m benchmarks.papers.vinterbo2012 --data DIR --out
+DIR [--quick]`."""
 
 from __future__ import annotations
 
@@ -16,11 +17,21 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--data", type=Path, required=True, help="folder with iris, satellite, mi_complications and adult .csv.gz"
+        "--data",
+        type=Path,
+        required=True,
+        help="folder with iris, satellite, mi_complications and adult .csv.gz",
     )
-    parser.add_argument("--out", type=Path, required=True, help="folder for figure1.png, figure2.png and results.json")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        help="folder for figure1.png, figure2.png and results.json",
+    )
     parser.add_argument("--quick", action="store_true", help="the two small tables, one repeat")
-    parser.add_argument("--repeats", type=int, default=3, help="how often the ten folds are drawn afresh")
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="how often the ten folds are drawn afresh"
+    )
     given = parser.parse_args()
 
     from .experiments import chosen_with_fine_bins, compare, sweep
@@ -37,7 +48,11 @@ def main() -> None:
         start = time.perf_counter()
         table = load(name, given.data)
         bench = Bench(table)
-        comparison[name] = {"title": table.title, **compare(bench, repeats), "fine_bins": chosen_with_fine_bins(bench)}
+        comparison[name] = {
+            "title": table.title,
+            **compare(bench, repeats),
+            "fine_bins": chosen_with_fine_bins(bench),
+        }
         sweeps[name] = sweep(bench, repeats)
         print(f"{name}: {time.perf_counter() - start:.0f} s", flush=True)
         for method, value in comparison[name]["median"].items():

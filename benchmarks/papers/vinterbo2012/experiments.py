@@ -1,4 +1,5 @@
-"""The two experiments of section 3: classifiers at epsilon = 1, and sweeps of epsilon, k and gamma."""
+"""The two experiments of section 3: classifiers at epsilon = 1, and sweeps of epsilon, k and
+gamma."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ FINE_BINS, FINE_COLUMNS = 16, 4
 
 
 def compare(bench: Bench, repeats: int) -> dict[str, Any]:
-    """Figure 1: the AUC of every classifier on every fold. Several repeats of the folds show what one draw of noise hides."""
+    """Figure 1: the AUC of every classifier on every fold. Several repeats of the folds show what
+    one draw of noise hides."""
     many = bench.classes > 2
     plain, tilted = ("OMLR", "PMLR") if many else ("OLR", "PLR")
     table = "HMLR" if many else "HLR"
@@ -69,45 +71,66 @@ def compare(bench: Bench, repeats: int) -> dict[str, Any]:
 
 
 def chosen_with_fine_bins(bench: Bench) -> dict[str, Any]:
-    """Which columns each score chooses when numeric columns have many bins, that is, many levels."""
+    """Which columns each score chooses when numeric columns have many bins, that is, many
+    levels."""
     out: dict[str, Any] = {"bins": FINE_BINS, "k": FINE_COLUMNS}
     folds = stratified_folds(bench.labels, FOLDS, 1)
     for score in SCORES:
         settings = {"epsilon": BASELINE, "score": score, "bins": FINE_BINS, "k": FINE_COLUMNS}
         if len(bench.names) <= FINE_COLUMNS or not bench.can_publish(**settings):
             continue
-        sets = [bench.projected(train, test, seed=seed, **settings)[1]["chosen"] for seed, (train, test) in enumerate(folds)]
+        sets = [
+            bench.projected(train, test, seed=seed, **settings)[1]["chosen"]
+            for seed, (train, test) in enumerate(folds)
+        ]
         out[score] = _frequencies(sets)
     return out
 
 
 def sweep(bench: Bench, repeats: int) -> dict[str, Any]:
-    """Figure 2: median AUC of the table-based classifier as one parameter moves, the others being estimated."""
+    """Figure 2: median AUC of the table-based classifier as one parameter moves, the others being
+    estimated."""
     out: dict[str, Any] = {}
     most = min(MOST_COLUMNS, len(bench.names))
     for score in SCORES:
         lines: dict[str, list[tuple[float, float]]] = {"epsilon": [], "k": [], "gamma": []}
         for epsilon in EPSILONS:
-            lines["epsilon"].append((epsilon, _median(bench, repeats, epsilon=epsilon, score=score)))
+            lines["epsilon"].append(
+                (epsilon, _median(bench, repeats, epsilon=epsilon, score=score))
+            )
         for k in range(1, most + 1):
             if bench.can_publish(epsilon=BASELINE, score=score, k=k):
                 lines["k"].append((k, _median(bench, repeats, epsilon=BASELINE, score=score, k=k)))
         for gamma in GAMMAS:
-            lines["gamma"].append((gamma, _median(bench, repeats, epsilon=BASELINE, score=score, gamma=gamma)))
-        _, facts = bench.projected(*stratified_folds(bench.labels, FOLDS, 1)[0], epsilon=BASELINE, seed=0, score=score)
+            lines["gamma"].append(
+                (gamma, _median(bench, repeats, epsilon=BASELINE, score=score, gamma=gamma))
+            )
+        _, facts = bench.projected(
+            *stratified_folds(bench.labels, FOLDS, 1)[0], epsilon=BASELINE, seed=0, score=score
+        )
         out[score] = {**lines, "estimated": {"k": facts["k"], "gamma": facts["gamma"]}}
     return out
 
 
 def _median(bench: Bench, repeats: int, **settings: Any) -> float:
-    return median(_areas(bench, lambda train, test, seed: bench.projected(train, test, seed=seed, **settings)[0], repeats))
+    return median(
+        _areas(
+            bench,
+            lambda train, test, seed: bench.projected(train, test, seed=seed, **settings)[0],
+            repeats,
+        )
+    )
 
 
-def _areas(bench: Bench, method: Callable[[Rows, Rows, int], NDArray[np.float64]], repeats: int) -> Iterator[float]:
+def _areas(
+    bench: Bench, method: Callable[[Rows, Rows, int], NDArray[np.float64]], repeats: int
+) -> Iterator[float]:
     classes = list(range(bench.classes))
     for repeat in range(repeats):
         for fold, (train, test) in enumerate(stratified_folds(bench.labels, FOLDS, 1 + repeat)):
-            yield hand_till_auc(bench.labels[test], method(train, test, 1000 * repeat + fold), classes=classes)
+            yield hand_till_auc(
+                bench.labels[test], method(train, test, 1000 * repeat + fold), classes=classes
+            )
 
 
 def _frequencies(sets: list[list[str]]) -> dict[str, float]:

@@ -52,7 +52,11 @@ def draw_comparison(results: Mapping[str, Any], path: Path) -> None:
 
 
 def draw_sweeps(results: Mapping[str, Any], path: Path) -> None:
-    labels = {"epsilon": "epsilon", "k": "k, columns chosen", "gamma": "gamma, share of epsilon for counting"}
+    labels = {
+        "epsilon": "epsilon",
+        "k": "k, columns chosen",
+        "gamma": "gamma, share of epsilon for counting",
+    }
     scores = {"discernibility": "score of the paper", "prediction": "prediction score"}
     figure, axes = plt.subplots(2, 3, figsize=(13, 7.6), sharey=True)
     for row, (score, words) in enumerate(scores.items()):
@@ -63,10 +67,23 @@ def draw_sweeps(results: Mapping[str, Any], path: Path) -> None:
                     continue
                 found = results[name][score]
                 points = found[parameter]
-                panel.plot(*zip(*points, strict=True), color=COLOURS[name], marker=".", linewidth=1.6, label=SHORT[name])
+                panel.plot(
+                    *zip(*points, strict=True),
+                    color=COLOURS[name],
+                    marker=".",
+                    linewidth=1.6,
+                    label=SHORT[name],
+                )
                 baseline = dict(found["epsilon"])[1.0]
                 where = 1.0 if parameter == "epsilon" else found["estimated"][parameter]
-                panel.plot([where], [baseline], "o", color=COLOURS[name], markersize=8, markeredgecolor="black")
+                panel.plot(
+                    [where],
+                    [baseline],
+                    "o",
+                    color=COLOURS[name],
+                    markersize=8,
+                    markeredgecolor="black",
+                )
             if parameter == "epsilon":
                 panel.set_xscale("log")
                 panel.set_xticks([0.1, 1, 10], ["0.1", "1", "10"])
@@ -77,8 +94,19 @@ def draw_sweeps(results: Mapping[str, Any], path: Path) -> None:
             for side in ("top", "right"):
                 panel.spines[side].set_visible(False)
     handles, names = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="upper center", ncol=len(names), frameon=False, bbox_to_anchor=(0.5, 0.965))
-    figure.suptitle("Logistic regression on projected histograms: one parameter moves, the others are estimated", y=0.995)
+    figure.legend(
+        handles,
+        names,
+        loc="upper center",
+        ncol=len(names),
+        frameon=False,
+        bbox_to_anchor=(0.5, 0.965),
+    )
+    figure.suptitle(
+        "Logistic regression on projected histograms: one parameter moves, the others are "
+        "estimated",
+        y=0.995,
+    )
     figure.tight_layout(rect=(0, 0, 1, 0.95))
     figure.savefig(path, dpi=100)
     plt.close(figure)

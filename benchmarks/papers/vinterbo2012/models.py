@@ -1,6 +1,7 @@
 """The classifiers that the paper compares, each as `train(codes, ...) -> scores on test rows`.
 
-These are simulations: noise is seeded, and mechanisms are called directly, without ledger and gate. Nothing here is private.
+These are simulations: noise is seeded, and mechanisms are called directly, without ledger and gate.
+Nothing here is private.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from .tables import Table
 Floats = NDArray[np.float64]
 FINE = 1024
 WEAK = 1e4
-"""Inverse ridge of the models that the paper fits without any: enough to stay finite, too little to matter."""
+"""Inverse ridge of the models that the paper fits without any: enough to stay finite, too little to
+matter."""
 
 
 class Bench:
@@ -79,7 +81,8 @@ class Bench:
         return self._plans[key]
 
     def can_publish(self, *, epsilon: float, **settings: Any) -> bool:
-        """Whether a plan with these settings is accepted: a wide domain may expect too many false cells."""
+        """Whether a plan with these settings is accepted: a wide domain may expect too many false
+        cells."""
         try:
             self._projected_plan(ProjectedHistogram(**settings), len(self.labels), epsilon)
         except PlanError:
@@ -88,10 +91,18 @@ class Bench:
 
     def open_regression(self, train: NDArray[np.int64], test: NDArray[np.int64]) -> Floats:
         """(M)LR on the rows themselves, all columns: no privacy."""
-        return logistic(self.features[train], self.labels[train], None, self.features[test], self.classes)
+        return logistic(
+            self.features[train], self.labels[train], None, self.features[test], self.classes
+        )
 
     def projected(
-        self, train: NDArray[np.int64], test: NDArray[np.int64], *, epsilon: float, seed: int, **settings: Any
+        self,
+        train: NDArray[np.int64],
+        test: NDArray[np.int64],
+        *,
+        epsilon: float,
+        seed: int,
+        **settings: Any,
     ) -> tuple[Floats, dict[str, Any]]:
         """H(M)LR: the same regression on the cells of a projected histogram."""
         method = ProjectedHistogram(**settings)
@@ -101,16 +112,34 @@ class Bench:
         content = method.run(SeededNoise(seed), codes, plan)
         assert content.domain is not None
         cells, counts = (np.asarray(content.tables["cells"][name]) for name in ("cell", "count"))
-        *columns, labels = (decode_cells(cells, content.domain, i) for i in range(len(content.domain.axes)))
+        *columns, labels = (
+            decode_cells(cells, content.domain, i) for i in range(len(content.domain.axes))
+        )
         axes = content.domain.axes[:-1]
         known = labels < self.classes
-        rows = self._features(axes, [column[known] for column in columns]) if known.any() else np.zeros((0, 1))
-        facts = {"k": content.facts["k"], "gamma": float(Fraction(content.facts["gamma"])), "chosen": content.facts["chosen"]}
+        rows = (
+            self._features(axes, [column[known] for column in columns])
+            if known.any()
+            else np.zeros((0, 1))
+        )
+        facts = {
+            "k": content.facts["k"],
+            "gamma": float(Fraction(content.facts["gamma"])),
+            "chosen": content.facts["chosen"],
+        }
         tests = self.fine_features(tuple(axis.name for axis in axes))[test]
-        return logistic(rows, labels[known], counts[known].astype(np.float64), tests, self.classes), facts
+        return logistic(
+            rows, labels[known], counts[known].astype(np.float64), tests, self.classes
+        ), facts
 
     def private_regression(
-        self, train: NDArray[np.int64], test: NDArray[np.int64], *, epsilon: float, seed: int, **settings: Any
+        self,
+        train: NDArray[np.int64],
+        test: NDArray[np.int64],
+        *,
+        epsilon: float,
+        seed: int,
+        **settings: Any,
     ) -> Floats:
         """P(M)LR: private empirical risk minimisation, one model a class with epsilon / q."""
         method = PrivateClassifier(resolution=FINE, **settings)
@@ -119,15 +148,26 @@ class Bench:
         codes = [column[train] for column in self.codes(plan.domain.axes)]
         content = method.run(SeededNoise(seed), codes, plan)
         coding = LinearFeatures(plan.domain.axes[:-1])
-        weights = np.asarray(content.tables["coefficients"]["multiple"]).reshape(-1, coding.dimension).astype(np.float64)
-        scores = self.features[test] / coding.divisor @ weights.T * float(Fraction(content.facts["grid"]))
+        weights = (
+            np.asarray(content.tables["coefficients"]["multiple"])
+            .reshape(-1, coding.dimension)
+            .astype(np.float64)
+        )
+        scores = (
+            self.features[test]
+            / coding.divisor
+            @ weights.T
+            * float(Fraction(content.facts["grid"]))
+        )
         chances = 1 / (1 + np.exp(-np.clip(scores, -700, 700)))
         if self.classes == 2:
             return np.hstack([1 - chances, chances])
         return chances / chances.sum(axis=1, keepdims=True)
 
 
-def logistic(rows: Floats, labels: NDArray[Any], weights: Floats | None, tests: Floats, classes: int) -> Floats:
+def logistic(
+    rows: Floats, labels: NDArray[Any], weights: Floats | None, tests: Floats, classes: int
+) -> Floats:
     """Scores of all classes; constant where training rows show fewer than two of them."""
     from sklearn.linear_model import LogisticRegression
 
@@ -136,14 +176,20 @@ def logistic(rows: Floats, labels: NDArray[Any], weights: Floats | None, tests: 
     if seen.size < 2:
         out[:, seen.astype(int)] = 1
         return out
-    model = LogisticRegression(C=WEAK, solver="newton-cholesky", max_iter=200, tol=1e-6, fit_intercept=False)
+    model = LogisticRegression(
+        C=WEAK, solver="newton-cholesky", max_iter=200, tol=1e-6, fit_intercept=False
+    )
     model.fit(rows, labels, sample_weight=weights)
     out[:, model.classes_.astype(int)] = model.predict_proba(tests)
     return out
 
 
-def stratified_folds(labels: NDArray[Any], folds: int, seed: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def stratified_folds(
+    labels: NDArray[Any], folds: int, seed: int
+) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     from sklearn.model_selection import StratifiedKFold
 
-    split = StratifiedKFold(folds, shuffle=True, random_state=seed).split(np.zeros(len(labels)), labels)
+    split = StratifiedKFold(folds, shuffle=True, random_state=seed).split(
+        np.zeros(len(labels)), labels
+    )
     return [(np.asarray(train), np.asarray(test)) for train, test in split]

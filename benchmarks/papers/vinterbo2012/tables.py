@@ -1,7 +1,8 @@
 """The four tables of the paper, with schemas written from what is public about them.
 
-Bounds are round numbers from the descriptions of the data, not the extremes of the rows. The paper's fourth table (Infarct) was
-never public: the complications of myocardial infarction of the UCI repository stand in for it.
+Bounds are round numbers from the descriptions of the data, not the extremes of the rows. The
+paper's fourth table (Infarct) was never public: the complications of myocardial infarction of the
+UCI repository stand in for it.
 """
 
 from __future__ import annotations
@@ -35,14 +36,20 @@ class Table:
 
 
 def load(name: str, folder: Path) -> Table:
-    return {"iris": _iris, "satellite": _satellite, "infarct": _infarct, "adult": _adult}[name](folder)
+    return {"iris": _iris, "satellite": _satellite, "infarct": _infarct, "adult": _adult}[name](
+        folder
+    )
 
 
 NAMES = ("iris", "satellite", "infarct", "adult")
 
 
 def _schema(name: str, target: str, columns: Mapping[str, Mapping[str, Any]]) -> Schema:
-    return Schema(name=name, target=target, columns={key: read_column(key, dict(value)) for key, value in columns.items()})
+    return Schema(
+        name=name,
+        target=target,
+        columns={key: read_column(key, dict(value)) for key, value in columns.items()},
+    )
 
 
 def _levels(*levels: str, missing: bool = False) -> dict[str, Any]:
@@ -51,30 +58,73 @@ def _levels(*levels: str, missing: bool = False) -> dict[str, Any]:
 
 def _iris(folder: Path) -> Table:
     frame = pl.read_csv(folder / "iris.csv.gz")
-    bounds = {"sepal_length": (4, 8), "sepal_width": (2, 5), "petal_length": (0, 8), "petal_width": (0, 3)}
+    bounds = {
+        "sepal_length": (4, 8),
+        "sepal_width": (2, 5),
+        "petal_length": (0, 8),
+        "petal_width": (0, 3),
+    }
     columns: dict[str, Mapping[str, Any]] = {
         name: {"kind": "real", "lower": low, "upper": high} for name, (low, high) in bounds.items()
     }
     columns["species"] = _levels("setosa", "versicolor", "virginica")
-    return Table("iris", "Iris (3 classes, 150 rows, 4 columns)", _schema("iris", "species", columns), frame)
+    return Table(
+        "iris", "Iris (3 classes, 150 rows, 4 columns)", _schema("iris", "species", columns), frame
+    )
 
 
 def _satellite(folder: Path) -> Table:
     frame = pl.read_csv(folder / "satellite.csv.gz")
-    # a pixel is one byte; the description says that values run from 0 to 255, and sensors leave the upper part unused
-    columns: dict[str, Mapping[str, Any]] = {f"x.{i}": {"kind": "integer", "lower": 20, "upper": 160} for i in range(1, 37)}
+    # a pixel is one byte; the description says that values run from 0 to 255, and sensors leave the
+    # upper part unused
+    columns: dict[str, Mapping[str, Any]] = {
+        f"x.{i}": {"kind": "integer", "lower": 20, "upper": 160} for i in range(1, 37)
+    }
     columns["class"] = _levels(
-        "red soil", "cotton crop", "grey soil", "damp grey soil", "vegetation stubble", "very damp grey soil"
+        "red soil",
+        "cotton crop",
+        "grey soil",
+        "damp grey soil",
+        "vegetation stubble",
+        "very damp grey soil",
     )
-    return Table("satellite", "Satellite (6 classes, 6,435 rows, 36 columns)", _schema("satellite", "class", columns), frame)
+    return Table(
+        "satellite",
+        "Satellite (6 classes, 6,435 rows, 36 columns)",
+        _schema("satellite", "class", columns),
+        frame,
+    )
 
 
-# What is known when the patient is admitted, 44 columns as in the paper's Infarct table: history, pressure, state, ECG, blood.
+# What is known when the patient is admitted, 44 columns as in the paper's Infarct table: history,
+# pressure, state, ECG, blood.
 _FLAGS = [
-    "SEX", "SIM_GIPERT", "nr_03", "nr_04", "np_08", "endocr_01", "endocr_02", "zab_leg_01", "zab_leg_02", "zab_leg_03",
-    "O_L_POST", "K_SH_POST", "MP_TP_POST", "SVT_POST", "GT_POST", "FIB_G_POST", "IM_PG_P", "ritm_ecg_p_01",
-    "ritm_ecg_p_02", "ritm_ecg_p_07", "n_r_ecg_p_03", "n_p_ecg_p_03", "n_p_ecg_p_10", "n_p_ecg_p_12", "fibr_ter_01",
-]  # fmt: skip
+    "SEX",
+    "SIM_GIPERT",
+    "nr_03",
+    "nr_04",
+    "np_08",
+    "endocr_01",
+    "endocr_02",
+    "zab_leg_01",
+    "zab_leg_02",
+    "zab_leg_03",
+    "O_L_POST",
+    "K_SH_POST",
+    "MP_TP_POST",
+    "SVT_POST",
+    "GT_POST",
+    "FIB_G_POST",
+    "IM_PG_P",
+    "ritm_ecg_p_01",
+    "ritm_ecg_p_02",
+    "ritm_ecg_p_07",
+    "n_r_ecg_p_03",
+    "n_p_ecg_p_03",
+    "n_p_ecg_p_10",
+    "n_p_ecg_p_12",
+    "fibr_ter_01",
+]
 _GRADES = {
     "INF_ANAM": 3,
     "STENOK_AN": 6,
@@ -106,9 +156,14 @@ def _infarct(folder: Path) -> Table:
         *_FLAGS,
         *_GRADES,
         *_MEASURES,
-        pl.when(pl.col("LET_IS") > 0).then(pl.lit("died")).otherwise(pl.lit("lived")).alias("outcome"),
+        pl.when(pl.col("LET_IS") > 0)
+        .then(pl.lit("died"))
+        .otherwise(pl.lit("lived"))
+        .alias("outcome"),
     )
-    columns: dict[str, Mapping[str, Any]] = {name: _levels("0", "1", missing=True) for name in _FLAGS}
+    columns: dict[str, Mapping[str, Any]] = {
+        name: _levels("0", "1", missing=True) for name in _FLAGS
+    }
     for name, most in _GRADES.items():
         levels = [str(i) for i in range(most + 1)]
         columns[name] = {"kind": "ordinal", "levels": levels, "outside": "drop", "missing": True}
@@ -116,7 +171,10 @@ def _infarct(folder: Path) -> Table:
         columns[name] = {"kind": "real", "lower": low, "upper": high, "missing": True}
     columns["outcome"] = _levels("lived", "died")
     return Table(
-        "infarct", "Infarct stand-in (2 classes, 1,700 rows, 44 columns)", _schema("infarct", "outcome", columns), frame
+        "infarct",
+        "Infarct stand-in (2 classes, 1,700 rows, 44 columns)",
+        _schema("infarct", "outcome", columns),
+        frame,
     )
 
 
@@ -137,7 +195,8 @@ _RARE = {
 
 
 def _adult(folder: Path) -> Table:
-    """45,083 rows as in the paper: complete rows, less those with four rare levels. The paper does not name them."""
+    """45,083 rows as in the paper: complete rows, less those with four rare levels. The paper does
+    not name them."""
     frame = pl.read_csv(folder / "adult.csv.gz").drop("split")
     names = [name for name in frame.columns if name not in _ADULT_NUMBERS]
     frame = frame.filter(pl.all_horizontal(pl.col(name) != "?" for name in names))
@@ -148,6 +207,12 @@ def _adult(folder: Path) -> Table:
             low, high = _ADULT_NUMBERS[name]
             columns[name] = {"kind": "integer", "lower": low, "upper": high}
         else:
-            # the code book lists these levels; reading them off the table gives the same list in less space
+            # the code book lists these levels; reading them off the table gives the same list in
+            # less space
             columns[name] = _levels(*sorted(frame[name].unique().to_list()))
-    return Table("adult", "Adult (2 classes, 45,083 rows, 14 columns)", _schema("adult", "income", columns), frame)
+    return Table(
+        "adult",
+        "Adult (2 classes, 45,083 rows, 14 columns)",
+        _schema("adult", "income", columns),
+        frame,
+    )

@@ -1,11 +1,13 @@
-"""Where the fit of the weights was chosen: made-up populations and splits of public tables, none of them in README.md.
+"""Where the fit of the weights was chosen: made-up populations and splits of public tables, none of
+them in README.md.
 
     python develop.py --out develop.json [--data DIR] [--cases 45]
 
-A made-up population has 8 to 15 columns of 2 to 24 values, each depending on one or two earlier ones. Public rows are drawn
-from it by chance, or tilted by two columns, by four, or by three pairs, or come from a population with other coefficients. With
---data also parts of the ACS excerpts and of Satellite, tilted alike. Tables: columns alone, 12 pairs as well, or all pairs. The
-criterion is the mean of log(mean two-way total variation distance) over all cases, one draw of the noise each.
+A made-up population has 8 to 15 columns of 2 to 24 values, each depending on one or two earlier
+ones. Public rows are drawn from it by chance, or tilted by two columns, by four, or by three pairs,
+or come from a population with other coefficients. With --data also parts of the ACS excerpts and of
+Satellite, tilted alike. Tables: columns alone, 12 pairs as well, or all pairs. The criterion is the
+mean of log(mean two-way total variation distance) over all cases, one draw of the noise each.
 """
 
 from __future__ import annotations
@@ -35,7 +37,20 @@ TILTS = ("none", "two columns", "four columns", "three pairs", "another populati
 EPSILONS = (0.05, 0.1, 0.3, 1.0, 3.0)
 TABLES = ("columns", "all pairs", "12 pairs")
 POOL = 80_000
-ACS = ("SEX", "MSP", "HISP", "RAC1P", "NOC", "HOUSING_TYPE", "OWN_RENT", "EDU", "PINCP_DECILE", "DVET", "DPHY", "DREM")
+ACS = (
+    "SEX",
+    "MSP",
+    "HISP",
+    "RAC1P",
+    "NOC",
+    "HOUSING_TYPE",
+    "OWN_RENT",
+    "EDU",
+    "PINCP_DECILE",
+    "DVET",
+    "DPHY",
+    "DREM",
+)
 
 
 @dataclass(frozen=True)
@@ -51,12 +66,22 @@ class Case:
 def population(
     rng: np.random.Generator, sizes: list[int], rows: int, law: list[Any] | None, other: float
 ) -> tuple[Codes, list[Any]]:
-    """Rows, and the law that they have: for each column logits, and what each earlier column adds to them."""
+    """Rows, and the law that they have: for each column logits, and what each earlier column adds
+    to them."""
     if law is None:
         law = []
         for place, size in enumerate(sizes):
-            parents = rng.choice(place, min(place, int(rng.integers(1, 3))), replace=False) if place else []
-            law.append((rng.normal(0, 1.0, size), [(p, rng.normal(0, 0.8, (sizes[p], size))) for p in parents]))
+            parents = (
+                rng.choice(place, min(place, int(rng.integers(1, 3))), replace=False)
+                if place
+                else []
+            )
+            law.append(
+                (
+                    rng.normal(0, 1.0, size),
+                    [(p, rng.normal(0, 0.8, (sizes[p], size))) for p in parents],
+                )
+            )
     codes: Codes = []
     for alone, parents in law:
         logits = np.tile(alone + other * rng.normal(0, 1, len(alone)), (rows, 1))
@@ -66,7 +91,9 @@ def population(
     return codes, law
 
 
-def tilted(rng: np.random.Generator, codes: Codes, sizes: list[int], tilt: str, rows: int) -> NDArray[np.int64]:
+def tilted(
+    rng: np.random.Generator, codes: Codes, sizes: list[int], tilt: str, rows: int
+) -> NDArray[np.int64]:
     """Which rows are public."""
     logs = np.zeros(len(codes[0]))
     if tilt in ("two columns", "four columns"):
@@ -83,9 +110,15 @@ def tilted(rng: np.random.Generator, codes: Codes, sizes: list[int], tilt: str, 
 
 def made_up(number: int) -> Case:
     rng = np.random.default_rng([11, number])
-    sizes = [int(size) for size in rng.choice([2, 2, 3, 4, 5, 6, 8, 10, 16, 24], int(rng.integers(8, 16)))]
+    sizes = [
+        int(size)
+        for size in rng.choice([2, 2, 3, 4, 5, 6, 8, 10, 16, 24], int(rng.integers(8, 16)))
+    ]
     tilt, epsilon, tables = TILTS[number % 5], EPSILONS[number // 5 % 5], TABLES[number % 3]
-    rows, people = int(rng.choice([1000, 2500, 5000, 10_000, 20_000])), int(rng.choice([5000, 20_000, 40_000]))
+    rows, people = (
+        int(rng.choice([1000, 2500, 5000, 10_000, 20_000])),
+        int(rng.choice([5000, 20_000, 40_000])),
+    )
     pool, law = population(rng, sizes, POOL, None, 0.0)
     own = rng.choice(POOL, people, replace=False)
     rest = [column[np.setdiff1d(np.arange(POOL), own)] for column in pool]
@@ -94,7 +127,14 @@ def made_up(number: int) -> Case:
     else:
         chosen = tilted(rng, rest, sizes, tilt, rows)
         public = [column[chosen] for column in rest]
-    return Case(f"made up {number}: {tilt}, {rows} public rows", public, [c[own] for c in pool], sizes, epsilon, tables)
+    return Case(
+        f"made up {number}: {tilt}, {rows} public rows",
+        public,
+        [c[own] for c in pool],
+        sizes,
+        epsilon,
+        tables,
+    )
 
 
 @lru_cache
@@ -102,7 +142,10 @@ def table_of(name: str, data: Path) -> tuple[Codes, list[int]]:
     if name == "satellite":
         frame = pl.read_csv(data / "satellite.csv.gz")
         bins = {place: (4, 6, 8, 12)[place % 4] for place in (1, 5, 9, 14, 18, 20, 22, 27, 31, 36)}
-        codes = [np.searchsorted(np.linspace(27, 157, n + 1)[1:-1], frame[f"x.{p}"].to_numpy()) for p, n in bins.items()]
+        codes = [
+            np.searchsorted(np.linspace(27, 157, n + 1)[1:-1], frame[f"x.{p}"].to_numpy())
+            for p, n in bins.items()
+        ]
         labels, last = np.unique(frame["class"].to_numpy(), return_inverse=True)
         return [*codes, last], [*bins.values(), len(labels)]
     frame = pl.read_csv(data / f"acs_{name}2019.csv.gz", infer_schema_length=0)
@@ -113,11 +156,22 @@ def table_of(name: str, data: Path) -> tuple[Codes, list[int]]:
 
 def split(number: int, data: Path) -> Case:
     name, rows = (("ma", 2500), ("national", 6000), ("satellite", 2000))[number % 3]
-    tilt, epsilon, tables = TILTS[number // 3 % 4], EPSILONS[(2 * number + 1) % 5], TABLES[(number // 2 + 1) % 3]
+    tilt, epsilon, tables = (
+        TILTS[number // 3 % 4],
+        EPSILONS[(2 * number + 1) % 5],
+        TABLES[(number // 2 + 1) % 3],
+    )
     codes, sizes = table_of(name, data)
     public = tilted(np.random.default_rng([13, number]), codes, sizes, tilt, rows)
     rest = np.setdiff1d(np.arange(len(codes[0])), public)
-    return Case(f"{name} {number}: {tilt}", [c[public] for c in codes], [c[rest] for c in codes], sizes, epsilon, tables)
+    return Case(
+        f"{name} {number}: {tilt}",
+        [c[public] for c in codes],
+        [c[rest] for c in codes],
+        sizes,
+        epsilon,
+        tables,
+    )
 
 
 def cells(codes: Codes, sizes: list[int], columns: tuple[int, ...]) -> NDArray[np.int64]:
@@ -133,7 +187,10 @@ def bought(case: Case, seed: int) -> list[TableTarget]:
     every = list(itertools.combinations(range(len(case.sizes)), 2))
     pairs = {"columns": 0, "12 pairs": 12, "all pairs": len(every)}[case.tables]
     chosen = rng.choice(len(every), min(pairs, len(every)), replace=False)
-    asked = [*((place,) for place in range(len(case.sizes))), *(every[place] for place in sorted(chosen))]
+    asked = [
+        *((place,) for place in range(len(case.sizes))),
+        *(every[place] for place in sorted(chosen)),
+    ]
     widths = np.array([math.prod(case.sizes[column] for column in columns) for columns in asked])
     if case.tables == "all pairs":
         parts = np.sqrt(widths) / np.sqrt(widths).sum()
@@ -142,14 +199,20 @@ def bought(case: Case, seed: int) -> list[TableTarget]:
         variances = 2.0 * (2.0 / (case.epsilon * np.cbrt(widths) / np.cbrt(widths).sum())) ** 2
     found = []
     for columns, width, variance in zip(asked, widths.tolist(), variances.tolist(), strict=True):
-        counts = np.bincount(cells(case.private, case.sizes, columns), minlength=width).astype(np.float64)
+        counts = np.bincount(cells(case.private, case.sizes, columns), minlength=width).astype(
+            np.float64
+        )
         if case.tables == "all pairs":
             counts += rng.normal(0, math.sqrt(variance), width)
         else:
             counts += rng.laplace(0, math.sqrt(variance / 2), width)
         shares, noise = consistent_shares(np.rint(counts), variance, len(case.private[0]))
         codes = cells(case.public, case.sizes, columns).astype(np.uint16)
-        found.append(TableTarget(codes, shares, noise, columns, tuple(case.sizes[column] for column in columns)))
+        found.append(
+            TableTarget(
+                codes, shares, noise, columns, tuple(case.sizes[column] for column in columns)
+            )
+        )
     return found
 
 
@@ -158,24 +221,36 @@ def two_way_tvs(case: Case, weights: dict[str, NDArray[np.float64]]) -> dict[str
     found: dict[str, list[float]] = {name: [] for name in weights}
     for columns in itertools.combinations(range(len(case.sizes)), 2):
         width = math.prod(case.sizes[column] for column in columns)
-        own = np.bincount(cells(case.private, case.sizes, columns), minlength=width) / len(case.private[0])
+        own = np.bincount(cells(case.private, case.sizes, columns), minlength=width) / len(
+            case.private[0]
+        )
         codes = cells(case.public, case.sizes, columns)
         for name, masses in weights.items():
-            found[name].append(float(np.abs(own - np.bincount(codes, weights=masses, minlength=width)).sum()) / 2)
+            found[name].append(
+                float(np.abs(own - np.bincount(codes, weights=masses, minlength=width)).sum()) / 2
+            )
     return {name: float(np.mean(values)) for name, values in found.items()}
 
 
-def like_a_sample(targets: list[TableTarget], base: NDArray[np.float64], rows: float | None = None) -> NDArray[np.float64]:
+def like_a_sample(
+    targets: list[TableTarget], base: NDArray[np.float64], rows: float | None = None
+) -> NDArray[np.float64]:
     plain = [supported(target).target for target in targets]
-    return solve(plain, base, [np.maximum((rows or len(base)) * one.variances, 1e-9) for one in plain]).masses
+    return solve(
+        plain, base, [np.maximum((rows or len(base)) * one.variances, 1e-9) for one in plain]
+    ).masses
 
 
 def until_explained(targets: list[TableTarget], base: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Rows speak as a sample of their size, then of a quarter of it, and so on, until noise explains what is missed."""
+    """Rows speak as a sample of their size, then of a quarter of it, and so on, until noise
+    explains what is missed."""
     plain, rows = [supported(target).target for target in targets], float(len(base))
     while True:
         masses = like_a_sample(targets, base, rows)
-        missed = sum(float(((shares_of(one, masses) - one.shares) ** 2 / one.variances).sum()) for one in plain)
+        missed = sum(
+            float(((shares_of(one, masses) - one.shares) ** 2 / one.variances).sum())
+            for one in plain
+        )
         number = sum(one.cells for one in plain)
         if rows <= 1.0 or missed <= number + 2.0 * math.sqrt(2.0 * number):
             return masses
@@ -218,9 +293,18 @@ def main() -> None:
         case = make(*arguments)
         targets, base = bought(case, 0), np.ones(len(case.public[0]))
         found = two_way_tvs(case, {name: rule(targets, base) for name, rule in RULES.items()})
-        figures.append({"case": case.name, "epsilon": case.epsilon, "tables": case.tables, "two_way_tv": found})
-        print(f"{case.name:52s} {case.epsilon:5} {case.tables:10s}", *(f"{value:.4f}" for value in found.values()), flush=True)
-    means = {name: float(np.exp(np.mean([np.log(one["two_way_tv"][name]) for one in figures]))) for name in RULES}
+        figures.append(
+            {"case": case.name, "epsilon": case.epsilon, "tables": case.tables, "two_way_tv": found}
+        )
+        print(
+            f"{case.name:52s} {case.epsilon:5} {case.tables:10s}",
+            *(f"{value:.4f}" for value in found.values()),
+            flush=True,
+        )
+    means = {
+        name: float(np.exp(np.mean([np.log(one["two_way_tv"][name]) for one in figures])))
+        for name in RULES
+    }
     print(json.dumps(means, indent=1))
     asked.out.write_text(json.dumps({"means": means, "figures": figures}, indent=1) + "\n")
 

@@ -1,4 +1,5 @@
-"""dpublish's weights on the public rows: python ours.py DATA SETTING VARIANT SEED OUT.npz, in a process of its own."""
+"""dpublish's weights on the public rows: python ours.py DATA SETTING VARIANT SEED OUT.npz, in a
+process of its own."""
 
 from __future__ import annotations
 
@@ -34,7 +35,10 @@ def main() -> None:
     cost, options = VARIANTS[variant]
     if variant.endswith("all pairs"):
         options = options | {"pairs": [f"*{column}" for column in given.names]}
-    for codes, draw in (([column[:500] for column in given.private_codes], 0), (given.private_codes, int(seed))):
+    for codes, draw in (
+        ([column[:500] for column in given.private_codes], 0),
+        (given.private_codes, int(seed)),
+    ):
         # the first round, on a few rows, leaves compiled code in the cache, as after the first use
         start, cpu = time.perf_counter(), time.process_time()
         method = ImportanceWeights(public=given.public, columns=given.names, **options)  # type: ignore[arg-type]
@@ -48,9 +52,15 @@ def main() -> None:
     amounts = [*steps.tables, *[steps.pair_table] * (len(axes) - len(steps.tables))]
     parts: dict[str, Any] = {"tables": len(axes)}
     for i, axis in enumerate(axes):  # what was bought, for a peer to fit too
-        parts |= {f"table{i}": values[groups == i], f"columns{i}": axis, f"sigma{i}": steps.variance(amounts[i]) ** 0.5}
+        parts |= {
+            f"table{i}": values[groups == i],
+            f"columns{i}": axis,
+            f"sigma{i}": steps.variance(amounts[i]) ** 0.5,
+        }
     weights = np.asarray(content.tables["weights"]["weight"])
-    np.savez(target, weights=weights, pairs=len(facts["pairs"]), megabytes=_peak(), **timing, **parts)
+    np.savez(
+        target, weights=weights, pairs=len(facts["pairs"]), megabytes=_peak(), **timing, **parts
+    )
 
 
 def _peak() -> float:

@@ -1,7 +1,9 @@
-"""Public rows reweighted to noisy tables with mbi 2.0, in an environment of its own: IN.npz OUT.npz.
+"""Public rows reweighted to noisy tables with mbi 2.0, in an environment of its own: IN.npz
+OUT.npz.
 
-IN holds the public codes, the levels, and noisy tables (`table0`, ... with `columns0`, ... and `sigma0`, ...). The estimator is
-mbi's ReweightedDatasetEstimator with the optimizer that its documentation names and the default number of steps (1,000).
+IN holds the public codes, the levels, and noisy tables (`table0`, ... with `columns0`, ... and
+`sigma0`, ...). The estimator is mbi's ReweightedDatasetEstimator with the optimizer that its
+documentation names and the default number of steps (1,000).
 """
 
 from __future__ import annotations
@@ -23,11 +25,17 @@ def main() -> None:
     domain = Domain(names, levels)
     start, cpu = time.perf_counter(), time.process_time()
     logs = [
-        LinearMeasurement(given[f"table{i}"], tuple(str(c) for c in given[f"columns{i}"]), float(given[f"sigma{i}"]))
+        LinearMeasurement(
+            given[f"table{i}"],
+            tuple(str(c) for c in given[f"columns{i}"]),
+            float(given[f"sigma{i}"]),
+        )
         for i in range(number)
     ]
     seed = Dataset({name: public[:, i] for i, name in enumerate(names)}, domain)
-    found = ReweightedDatasetEstimator(seed_data=seed, optimizer=optax.adam(0.1)).estimate(domain, logs)
+    found = ReweightedDatasetEstimator(seed_data=seed, optimizer=optax.adam(0.1)).estimate(
+        domain, logs
+    )
     weights = np.asarray(found.weights, dtype=float)
     np.savez(
         sys.argv[2],

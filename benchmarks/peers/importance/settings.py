@@ -1,4 +1,5 @@
-"""Two codings of Adult with 5,000 public rows that are three times as likely to be women's and half as likely to be rich."""
+"""Two codings of Adult with 5,000 public rows that are three times as likely to be women's and half
+as likely to be rich."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ from dpublish.declare.schema import Schema  # noqa: E402
 
 PUBLIC = 5_000
 SPLIT = 2026
-"""Which rows are public. Another number than the one that an earlier rule of the fit was chosen on."""
+"""Which rows are public. Another number than the one that an earlier rule of the fit was chosen
+on."""
 SETTINGS = ("12 columns", "15 columns")
 
 
@@ -46,7 +48,8 @@ class Setting:
 
 
 def setting(name: str, data: Path) -> Setting:
-    """12 columns: the levels of the Ji and Elkan figures and sex. 15 columns: all, the numbers in 32 bins, as in ../joined."""
+    """12 columns: the levels of the Ji and Elkan figures and sex. 15 columns: all, the numbers in
+    32 bins, as in ../joined."""
     rng = np.random.default_rng(SPLIT)
     if name == "12 columns":
         frame = pl.read_csv(data / "adult.csv.gz", infer_schema_length=None)
@@ -55,7 +58,9 @@ def setting(name: str, data: Path) -> Setting:
         test = rng.choice(rest, 8_000, replace=False)
         private = np.setdiff1d(rest, test)
         text = adult_schema(frame).replace("21000", str(len(private)))
-        text += '\n[columns.sex]\nkind = "categorical"\nlevels = ["Female", "Male"]\noutside = "drop"\n'
+        text += (
+            '\n[columns.sex]\nkind = "categorical"\nlevels = ["Female", "Male"]\noutside = "drop"\n'
+        )
         return _made(Schema.from_toml(text), frame[private], frame[public], frame[test])
     table = coded("adult", data)
     train, held = frame_of(table, table.train), frame_of(table, table.test)
@@ -70,17 +75,24 @@ def _biased(women: pl.Series, rich: pl.Series, rng: np.random.Generator) -> NDAr
     return rng.choice(len(odds), PUBLIC, replace=False, p=odds / odds.sum())
 
 
-def _made(schema: Schema, private: pl.DataFrame, public: pl.DataFrame, test: pl.DataFrame) -> Setting:
+def _made(
+    schema: Schema, private: pl.DataFrame, public: pl.DataFrame, test: pl.DataFrame
+) -> Setting:
     names = list(schema.columns)
     domain = schema.domain(names)
 
     def codes(frame: pl.DataFrame) -> list[NDArray[np.int64]]:
-        return [np.asarray(column).astype(np.int64) for column in encode_frame(frame.select(names), domain).codes]
+        return [
+            np.asarray(column).astype(np.int64)
+            for column in encode_frame(frame.select(names), domain).codes
+        ]
 
     return Setting(schema, public, codes(private), codes(public), codes(test))
 
 
-def tables_of(codes: Sequence[NDArray[np.int64]], sizes: Sequence[int], axes: Sequence[int]) -> NDArray[np.int64]:
+def tables_of(
+    codes: Sequence[NDArray[np.int64]], sizes: Sequence[int], axes: Sequence[int]
+) -> NDArray[np.int64]:
     """Counts of the table over `axes`, flat."""
     cells = np.zeros(len(codes[0]), dtype=np.int64)
     for place in axes:

@@ -1,4 +1,5 @@
-"""Not a private method: the training rows drawn again with replacement, the floor that sampling sets."""
+"""Not a private method: the training rows drawn again with replacement, the floor that sampling
+sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The tables of the comparison, coded once: every method gets the same whole numbers, in the same columns."""
+"""The tables of the comparison, coded once: every method gets the same whole numbers, in the same
+columns."""
 
 from __future__ import annotations
 
@@ -24,7 +25,13 @@ _ADULT_BOUNDS = {
     "capital-loss": (0, 5_000),
     "hours-per-week": (1, 99),
 }
-_ACS_BOUNDS = {"AGEP": (0, 99), "DENSITY": (0, 30_000), "POVPIP": (0, 501), "NPF": (0, 20), "NOC": (0, 15)}
+_ACS_BOUNDS = {
+    "AGEP": (0, 99),
+    "DENSITY": (0, 30_000),
+    "POVPIP": (0, 501),
+    "NPF": (0, 20),
+    "NOC": (0, 15),
+}
 
 
 @dataclass(frozen=True)
@@ -49,11 +56,15 @@ def coded(name: str, folder: Path) -> Coded:
     if name == "adult":
         frame, bounds, target = frame.drop("split"), _ADULT_BOUNDS, "income"
     elif name == "satellite":
-        # 36 brightnesses, bytes as the satellite sends them; whether the soil is damp is what is predicted
-        frame = frame.with_columns(pl.col("class").str.contains("damp").cast(pl.String)).rename({"class": "damp"})
+        # 36 brightnesses, bytes as the satellite sends them; whether the soil is damp is what is
+        # predicted
+        frame = frame.with_columns(pl.col("class").str.contains("damp").cast(pl.String)).rename(
+            {"class": "damp"}
+        )
         bounds, target = {column: (0, 255) for column in frame.columns if column != "damp"}, "damp"
     else:
-        # high income is what is predicted, so that income itself is left out; so are the survey weights
+        # high income is what is predicted, so that income itself is left out; so are the survey
+        # weights
         high = pl.col("PINCP_DECILE").cast(pl.Int64, strict=False).fill_null(0) >= 8
         frame = frame.with_columns(high.cast(pl.String).alias("high_income"))
         frame = frame.drop("PINCP", "PINCP_DECILE", "PWGTP", "WGTP", "INDP")
@@ -68,7 +79,14 @@ def coded(name: str, folder: Path) -> Coded:
     rows = np.stack(parts, axis=1)
     order = np.random.default_rng(20_240_101).permutation(len(rows))
     held = len(rows) // 5
-    return Coded(name, tuple(frame.columns), tuple(levels), tuple(ordered), rows[order[held:]], rows[order[:held]])
+    return Coded(
+        name,
+        tuple(frame.columns),
+        tuple(levels),
+        tuple(ordered),
+        rows[order[held:]],
+        rows[order[:held]],
+    )
 
 
 def _code(series: pl.Series, bounds: tuple[int, int] | None) -> tuple[NDArray[np.int64], int]:
@@ -79,16 +97,27 @@ def _code(series: pl.Series, bounds: tuple[int, int] | None) -> tuple[NDArray[np
     numbers = series.cast(pl.Float64, strict=False).to_numpy()
     missing = np.isnan(numbers)
     bins = min(BINS, high - low + 1)
-    codes = np.clip((np.nan_to_num(numbers) - low) * bins / (high - low + 1), 0, bins - 1).astype(np.int64)
+    codes = np.clip((np.nan_to_num(numbers) - low) * bins / (high - low + 1), 0, bins - 1).astype(
+        np.int64
+    )
     return np.where(missing, bins, codes), bins + bool(missing.any())
 
 
 def schema_text(table: Coded, *, size: int | None = None) -> str:
     """The schema of the coded table for dpublish: every code is a declared level."""
-    lines = ["[dataset]", f'name = "{table.name}"', 'neighbours = "add-remove-one"', f'target = "{table.target}"']
+    lines = [
+        "[dataset]",
+        f'name = "{table.name}"',
+        'neighbours = "add-remove-one"',
+        f'target = "{table.target}"',
+    ]
     lines += [f"nominal_size = {size}"] if size else []
     for column, count, ordered in zip(table.columns, table.levels, table.ordered, strict=True):
-        lines += [f'[columns."{column}"]', f'kind = "{"ordinal" if ordered else "categorical"}"', 'outside = "drop"']
+        lines += [
+            f'[columns."{column}"]',
+            f'kind = "{"ordinal" if ordered else "categorical"}"',
+            'outside = "drop"',
+        ]
         lines.append(f"levels = [{', '.join(str(code) for code in range(count))}]")
     return "\n".join(lines) + "\n"
 

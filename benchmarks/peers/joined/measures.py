@@ -1,4 +1,5 @@
-"""How close synthetic rows are to the real ones: total variation of marginals, and models trained on them."""
+"""How close synthetic rows are to the real ones: total variation of marginals, and models trained
+on them."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ MIN_AUC_ROWS = 20
 
 
 def measure(table: Coded, rows: NDArray[np.int64]) -> dict[str, float]:
-    """TV-2 over all pairs of columns, TV-3 over 100 fixed triples, the worst pair, and two areas under the curve."""
+    """TV-2 over all pairs of columns, TV-3 over 100 fixed triples, the worst pair, and two areas
+    under the curve."""
     columns = range(len(table.columns))
     pairs = [variation(table, rows, pair) for pair in itertools.combinations(columns, 2)]
     every = list(itertools.combinations(columns, 3))
@@ -52,8 +54,12 @@ def aucs(table: Coded, rows: NDArray[np.int64]) -> dict[str, float]:
     wide = [_indicators(table, part) for part in (rows, table.test)]
     model = LogisticRegression(max_iter=300).fit(wide[0], label)
     out["auc_logistic"] = float(roc_auc_score(truth, model.predict_proba(wide[1])[:, 1]))
-    kinds = [i for i, ordered in enumerate(table.ordered[:-1]) if not ordered and table.levels[i] <= 255]
-    trees = HistGradientBoostingClassifier(categorical_features=kinds, random_state=0).fit(rows[:, :-1], label)
+    kinds = [
+        i for i, ordered in enumerate(table.ordered[:-1]) if not ordered and table.levels[i] <= 255
+    ]
+    trees = HistGradientBoostingClassifier(categorical_features=kinds, random_state=0).fit(
+        rows[:, :-1], label
+    )
     out["auc_boosting"] = float(roc_auc_score(truth, trees.predict_proba(table.test[:, :-1])[:, 1]))
     return out
 

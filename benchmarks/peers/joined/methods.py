@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Method:
-    """A script, the environment it needs (see ../make_environments.py; "" is dpublish's own) and its extra words."""
+    """A script, the environment it needs (see ../make_environments.py; "" is dpublish's own) and
+    its extra words."""
 
     script: str
     environment: str = ""

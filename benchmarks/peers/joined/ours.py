@@ -1,4 +1,5 @@
-"""dpublish, all the way: plan, debit, code the rows, noise, seal, open, fit, draw as many rows as there were."""
+"""dpublish, all the way: plan, debit, code the rows, noise, seal, open, fit, draw as many rows as
+there were."""
 
 from __future__ import annotations
 
@@ -24,7 +25,11 @@ def publish(given: Task, schema: dp.Schema, frame: pl.DataFrame, epsilon: str) -
         budget = dp.Budget(epsilon=1000, delta="1e-3")
         curator = dp.Curator(frame, schema, ledger=Path(folder) / "bench.ledger", budget=budget)
         given.start()
-        amounts = {"epsilon": epsilon} if "pure" in given.words else {"epsilon": epsilon, "delta": sys.argv[4]}
+        amounts = (
+            {"epsilon": epsilon}
+            if "pure" in given.words
+            else {"epsilon": epsilon, "delta": sys.argv[4]}
+        )
         release: Any = curator.publish(dp.JoinedHistograms(), seed=FRESH + given.seed, **amounts)
         return np.stack(release.codes(frame.columns, frame.height, seed=given.seed), axis=1)
 
@@ -32,8 +37,12 @@ def publish(given: Task, schema: dp.Schema, frame: pl.DataFrame, epsilon: str) -
 def main() -> None:
     given = task()
     schema = dp.Schema.from_toml(str(np.load(sys.argv[1])["schema"]))
-    frame = pl.DataFrame({name: given.codes[:, i].astype(str) for i, name in enumerate(schema.columns)})
-    publish(given, schema, frame[:100], "1")  # leaves compiled code in the cache, as after the first use
+    frame = pl.DataFrame(
+        {name: given.codes[:, i].astype(str) for i, name in enumerate(schema.columns)}
+    )
+    publish(
+        given, schema, frame[:100], "1"
+    )  # leaves compiled code in the cache, as after the first use
     given.answer(rows=publish(given, schema, frame, sys.argv[3]))
 
 

@@ -1,4 +1,5 @@
-"""What every peer script shares: python SCRIPT IN.npz OUT.npz EPSILON DELTA SEED [WORDS]. Needs numpy and nothing else."""
+"""What every peer script shares: python SCRIPT IN.npz OUT.npz EPSILON DELTA SEED [WORDS]. Needs
+numpy and nothing else."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ class Task:
         self._clock = (time.perf_counter(), _cpu())
 
     def answer(self, **arrays: np.ndarray) -> None:
-        """Stop the clock and write synthetic rows (`rows`) or scores of the held-out rows (`scores`)."""
+        """Stop the clock and write synthetic rows (`rows`) or scores of the held-out rows
+        (`scores`)."""
         wall, cpu = time.perf_counter() - self._clock[0], _cpu() - self._clock[1]
         np.savez(self._target, seconds=wall, cpu=cpu, peak_mb=_peak(), **arrays)
 
@@ -57,7 +59,8 @@ def task() -> Task:
 
 
 def largest_rho(epsilon: float, delta: float) -> float:
-    """By bisection on the simple and tight conversion of zCDP (Canonne, Kamath and Steinke 2020)."""
+    """By bisection on the simple and tight conversion of zCDP (Canonne, Kamath and Steinke
+    2020)."""
     orders = 1 + np.exp(np.linspace(-6, 12, 4000))
     tail = np.log1p(-1 / orders) + (math.log(1 / delta) - np.log(orders)) / (orders - 1)
     low, high = 0.0, epsilon
@@ -68,7 +71,8 @@ def largest_rho(epsilon: float, delta: float) -> float:
 
 
 def _peak() -> float:
-    """The most memory this process has held, in MB. Not ru_maxrss: a child inherits that of the process that started it."""
+    """The most memory this process has held, in MB. Not ru_maxrss: a child inherits that of the
+    process that started it."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
 

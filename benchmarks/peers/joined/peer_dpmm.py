@@ -1,4 +1,5 @@
-"""dpmm's MST, AIM or PrivBayes: word `mst`, `aim` or `privbayes`. Default settings, but no binning: the rows are coded."""
+"""dpmm's MST, AIM or PrivBayes: word `mst`, `aim` or `privbayes`. Default settings, but no binning:
+the rows are coded."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ def main() -> None:
     given.start()
     kind = PIPELINES[given.words[0]]
     pipeline = kind(epsilon=given.epsilon, delta=given.delta, disable_processing=True, n_jobs=1)
-    pipeline.fit(frame, domain=dict(zip(given.columns, given.levels, strict=True)), random_state=given.seed)
+    pipeline.fit(
+        frame, domain=dict(zip(given.columns, given.levels, strict=True)), random_state=given.seed
+    )
     drawn = pipeline.generate(n_records=len(given.codes), random_state=given.seed)
     given.answer(rows=drawn[given.columns].to_numpy().astype(np.int64))
 

@@ -1,7 +1,7 @@
 """smartnoise-synth's MST or AIM, default settings: word `mst` or `aim`.
 
-The transformer is fitted on rows made from the public domain, so that nothing is learnt about the levels for free. MST takes
-the number of rows from the data as it is.
+The transformer is fitted on rows made from the public domain, so that nothing is learnt about the
+levels for free. MST takes the number of rows from the data as it is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from snsynth.transform import LabelTransformer, TableTransformer
 
 
 def transformer(given: Task) -> TableTransformer:
-    """Fitted on as many rows as the widest column has levels: every level of every column is in them."""
+    """Fitted on as many rows as the widest column has levels: every level of every column is in
+    them."""
     public = [tuple(row % count for count in given.levels) for row in range(max(given.levels))]
     made = TableTransformer([LabelTransformer(nullable=False) for _ in given.levels])
     made.fit(public)

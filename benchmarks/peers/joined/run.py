@@ -2,7 +2,8 @@
 
     python run.py METHOD --table adult --data DIR --environments DIR --out FILE.jsonl
 
-Every method, ours too, runs in a process of its own on one thread, under the interpreter of its environment (README.md).
+Every method, ours too, runs in a process of its own on one thread, under the interpreter of its
+environment (README.md).
 """
 
 from __future__ import annotations
@@ -27,32 +28,56 @@ from methods import METHODS
 HERE = Path(__file__).resolve().parent
 DELTA = "1e-9"
 ONE_THREAD = {
-    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"),
+    **dict.fromkeys(
+        ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
+    ),
     "POLARS_MAX_THREADS": "1",
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
 }
 
 
-def run(method: str, table: Coded, epsilon: str, seed: int, environments: Path, timeout: float) -> dict[str, Any]:
+def run(
+    method: str, table: Coded, epsilon: str, seed: int, environments: Path, timeout: float
+) -> dict[str, Any]:
     """Figures of one run. A method that fails or takes too long leaves a line that says so."""
     line: dict[str, Any] = {"method": method, "table": table.name, "epsilon": epsilon, "seed": seed}
     chosen = METHODS[method]
-    python = str(environments / chosen.environment / "bin" / "python") if chosen.environment else sys.executable
+    python = (
+        str(environments / chosen.environment / "bin" / "python")
+        if chosen.environment
+        else sys.executable
+    )
     with tempfile.TemporaryDirectory() as folder:
-        source, target, errors = (Path(folder) / name for name in ("in.npz", "out.npz", "errors.txt"))
+        source, target, errors = (
+            Path(folder) / name for name in ("in.npz", "out.npz", "errors.txt")
+        )
         flags = np.array(table.ordered)
-        np.savez(source, train=table.train, test=table.test, levels=table.levels, ordered=flags, schema=schema_text(table))
+        np.savez(
+            source,
+            train=table.train,
+            test=table.test,
+            levels=table.levels,
+            ordered=flags,
+            schema=schema_text(table),
+        )
         words = [str(source), str(target), epsilon, DELTA, str(seed), *chosen.words]
         start = time.perf_counter()
         code, usage = child([python, str(HERE / chosen.script), *words], errors, timeout)
-        line |= {"process_seconds": round(time.perf_counter() - start, 3), "load": os.getloadavg()[0]}
+        line |= {
+            "process_seconds": round(time.perf_counter() - start, 3),
+            "load": os.getloadavg()[0],
+        }
         line["process_cpu"] = round(usage.ru_utime + usage.ru_stime, 3)
         if code is None:
             return line | {"failed": f"stopped after {timeout:g} s"}
         if code or not target.exists():
             return line | {"failed": f"exit {code}: {errors.read_text()[-300:]}"}
         held = np.load(target)
-        line |= {"seconds": float(held["seconds"]), "cpu": float(held["cpu"]), "peak_mb": round(float(held["peak_mb"]))}
+        line |= {
+            "seconds": float(held["seconds"]),
+            "cpu": float(held["cpu"]),
+            "peak_mb": round(float(held["peak_mb"])),
+        }
         if "scores" in held:
             return line | {"auc_logistic": auc_of(table, held["scores"])}
         return line | {"rows": len(held["rows"])} | measure(table, held["rows"].astype(np.int64))
@@ -62,7 +87,11 @@ def child(command: list[str], errors: Path, timeout: float) -> tuple[int | None,
     """The exit code (None: stopped) and what the process used."""
     with errors.open("w") as file:
         process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=file, env=os.environ | ONE_THREAD, start_new_session=True
+            command,
+            stdout=subprocess.DEVNULL,
+            stderr=file,
+            env=os.environ | ONE_THREAD,
+            start_new_session=True,
         )
     until = time.monotonic() + timeout
     try:
@@ -95,7 +124,10 @@ def main() -> None:
         table = coded(name, given.data)
         for epsilon in given.epsilon or ["1"]:
             for seed in range(given.seeds):
-                append(run(given.method, table, epsilon, seed, given.environments, given.timeout), given.out)
+                append(
+                    run(given.method, table, epsilon, seed, given.environments, given.timeout),
+                    given.out,
+                )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""The file of runs: one JSON object a line, kept beside this page so that a sweep goes on wherever the last one ended.
+"""The file of runs: one JSON object a line, kept beside this page so that a sweep goes on wherever
+the last one ended.
 
-A line is one run (`seed`), or several of them that were put together before single runs were kept (`runs`: how many, with
-seeds from 0 on; every figure is their mean, with `..._sd` beside it). Both kinds are pooled exactly.
+A line is one run (`seed`), or several of them that were put together before single runs were kept
+(`runs`: how many, with seeds from 0 on; every figure is their mean, with `..._sd` beside it). Both
+kinds are pooled exactly.
 """
 
 from __future__ import annotations
@@ -23,7 +25,13 @@ def read_runs(path: Path) -> list[Line]:
 def append(line: Line, out: Path) -> None:
     with out.open("a") as file:
         file.write(json.dumps(line) + "\n")
-    print({key: round(value, 4) if isinstance(value, float) else value for key, value in line.items()}, flush=True)
+    print(
+        {
+            key: round(value, 4) if isinstance(value, float) else value
+            for key, value in line.items()
+        },
+        flush=True,
+    )
 
 
 def leave_out(lines: Iterable[Line], out: Path) -> None:

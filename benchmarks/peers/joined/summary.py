@@ -19,14 +19,22 @@ from methods import METHODS, OURS
 
 QUALITY = ("tv2", "tv2_worst", "tv3", "auc_logistic", "auc_boosting")
 COST = ("seconds", "cpu", "peak_mb")
-NAMES = {"seconds": "seconds", "cpu": "CPU s", "peak_mb": "peak MB", "tv2": "TV-2", "tv2_worst": "worst pair", "tv3": "TV-3"}
+NAMES = {
+    "seconds": "seconds",
+    "cpu": "CPU s",
+    "peak_mb": "peak MB",
+    "tv2": "TV-2",
+    "tv2_worst": "worst pair",
+    "tv3": "TV-3",
+}
 NAMES |= {"auc_logistic": "AUC, logistic", "auc_boosting": "AUC, boosting"}
 BETTER_HIGH = {"auc_logistic", "auc_boosting"}
 BEGIN, END = "<!-- {0}: begin -->", "<!-- {0}: end -->"
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Means and standard deviations over seeds, one entry a table, epsilon and method; failed runs are counted."""
+    """Means and standard deviations over seeds, one entry a table, epsilon and method; failed runs
+    are counted."""
     found = defaultdict(list)
     for line in read_runs(path):
         found[line["table"], float(line["epsilon"]), line["method"]].append(line)
@@ -41,7 +49,10 @@ def read(path: Path) -> list[dict[str, Any]]:
         for key in (*QUALITY, *COST):
             if (figures := pooled(runs, key)) is not None:
                 mean, spread = figures
-                one |= {key: round(mean, 4), f"{key}_sd": None if spread is None else round(spread, 4)}
+                one |= {
+                    key: round(mean, 4),
+                    f"{key}_sd": None if spread is None else round(spread, 4),
+                }
         out.append(one)
     return out
 
@@ -54,7 +65,10 @@ def _order(item: tuple[tuple[str, float, str], Any]) -> tuple[int, float, int]:
 def markdown(rows: list[dict[str, Any]], epsilon: float) -> str:
     """One table; the best private figure of a column of a data set in bold."""
     keys = (*COST[1:], *QUALITY)
-    lines = ["| table | method | runs | " + " | ".join(NAMES[key] for key in keys) + " |", "| --- " * (3 + len(keys)) + "|"]
+    lines = [
+        "| table | method | runs | " + " | ".join(NAMES[key] for key in keys) + " |",
+        "| --- " * (3 + len(keys)) + "|",
+    ]
     some = [row for row in rows if row["epsilon"] == epsilon]
     best = {(table, key): _best(some, table, key) for table in TABLES for key in QUALITY}
     for row in some:
@@ -63,26 +77,43 @@ def markdown(rows: list[dict[str, Any]], epsilon: float) -> str:
             if key not in row:
                 cells.append("–" if row["runs"] else "not finished" if key == keys[0] else "")
                 continue
-            text = f"{row[key]:.3f}" if key in QUALITY else f"{row[key]:.0f}" if row[key] >= 10 else f"{row[key]:.2g}"
+            text = (
+                f"{row[key]:.3f}"
+                if key in QUALITY
+                else f"{row[key]:.0f}"
+                if row[key] >= 10
+                else f"{row[key]:.2g}"
+            )
             cells.append(f"**{text}**" if row["method"] == best.get((row["table"], key)) else text)
         lines.append(f"| {row['table']} | {row['method']} | {row['runs']} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def _best(rows: list[dict[str, Any]], table: str, key: str) -> str:
-    private = [row for row in rows if row["table"] == table and row["method"] != "real" and key in row]
+    private = [
+        row for row in rows if row["table"] == table and row["method"] != "real" and key in row
+    ]
     sign = -1 if key in BETTER_HIGH else 1
     return min(private, key=lambda row: sign * row[key])["method"] if private else ""
 
 
 def standing(rows: list[dict[str, Any]]) -> str:
-    """For every table and epsilon: dpublish with the delta that the peers spend beside the best peer of each column."""
+    """For every table and epsilon: dpublish with the delta that the peers spend beside the best
+    peer of each column."""
     keys = ("tv2", "tv3", "auc_logistic", "auc_boosting")
-    lines = ["| table | epsilon | peers with figures | " + " | ".join(f"{NAMES[key]}: ours / best peer" for key in keys) + " |"]
+    lines = [
+        "| table | epsilon | peers with figures | "
+        + " | ".join(f"{NAMES[key]}: ours / best peer" for key in keys)
+        + " |"
+    ]
     lines.append("| --- " * (3 + len(keys)) + "|")
     for table in TABLES:
         for epsilon in sorted({row["epsilon"] for row in rows if row["table"] == table}):
-            some = [row for row in rows if row["table"] == table and row["epsilon"] == epsilon and row["runs"]]
+            some = [
+                row
+                for row in rows
+                if row["table"] == table and row["epsilon"] == epsilon and row["runs"]
+            ]
             peers = [row for row in some if row["method"] not in (*OURS, "real")]
             ours = [row for row in some if row["method"] == "dpublish-approximate"]
             if peers and ours:
@@ -98,13 +129,17 @@ def _beside(ours: dict[str, Any], peers: list[dict[str, Any]], key: str) -> str:
         return f"{mine:.3f} / –"
     other = pick(known, key=lambda row: row[key])
     behind = other[key] > mine if key in BETTER_HIGH else other[key] < mine
-    return f"{mine:.3f} / {other[key]:.3f} {other['method']}" + (" (**peer ahead**)" if behind else "")
+    return f"{mine:.3f} / {other[key]:.3f} {other['method']}" + (
+        " (**peer ahead**)" if behind else ""
+    )
 
 
 def plot(rows: list[dict[str, Any]], path: Path) -> None:
     from matplotlib.figure import Figure
 
-    methods = [name for name in METHODS if any(row["method"] == name and row["runs"] for row in rows)]
+    methods = [
+        name for name in METHODS if any(row["method"] == name and row["runs"] for row in rows)
+    ]
     palette = (
         "#1b4f9c",
         "#56b4e9",
@@ -126,19 +161,43 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
     for line, table in zip(grid, tables, strict=True):
         for axes, key in zip(line, panels, strict=True):
             for method in methods:
-                some = [row for row in rows if row["table"] == table and row["method"] == method and key in row]
+                some = [
+                    row
+                    for row in rows
+                    if row["table"] == table and row["method"] == method and key in row
+                ]
                 if method == "real":
                     if some and key != "cpu":
                         mean = float(np.mean([row[key] for row in some]))
-                        axes.axhline(mean, color="#222222", linewidth=1, linestyle=":", label="real rows, redrawn")
+                        axes.axhline(
+                            mean,
+                            color="#222222",
+                            linewidth=1,
+                            linestyle=":",
+                            label="real rows, redrawn",
+                        )
                     continue
                 if some:
                     x, y = [row["epsilon"] for row in some], [row[key] for row in some]
                     wide = 2.2 if method in OURS else 1.2
-                    axes.plot(x, y, marker="o", markersize=4.5, linewidth=wide, color=colours[method], label=method)
+                    axes.plot(
+                        x,
+                        y,
+                        marker="o",
+                        markersize=4.5,
+                        linewidth=wide,
+                        color=colours[method],
+                        label=method,
+                    )
             _dress(axes, f"{table}: {'CPU seconds' if key == 'cpu' else NAMES[key]}", key)
-    seen = {label: handle for axes in grid.flat for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    figure.legend(seen.values(), seen.keys(), loc="lower center", ncols=6, fontsize=9, frameon=False)
+    seen = {
+        label: handle
+        for axes in grid.flat
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(
+        seen.values(), seen.keys(), loc="lower center", ncols=6, fontsize=9, frameon=False
+    )
     figure.tight_layout(rect=(0, 0.7 / (3.3 * len(tables) + 0.7), 1, 1))
     figure.savefig(path)
 
@@ -154,7 +213,9 @@ def _dress(axes: Any, title: str, key: str) -> None:
     if key in ("tv2", "tv3"):
         axes.set_ylim(bottom=0)
     axes.xaxis.set_minor_locator(_no_ticks())
-    axes.set_title(f"{title} ({'higher' if key in BETTER_HIGH else 'lower'} is better)", fontsize=9, loc="left")
+    axes.set_title(
+        f"{title} ({'higher' if key in BETTER_HIGH else 'lower'} is better)", fontsize=9, loc="left"
+    )
     axes.set_xlabel("epsilon", fontsize=8)
     axes.tick_params(labelsize=8)
     axes.grid(color="#e4e4e4")
@@ -177,7 +238,9 @@ def insert(page: Path, name: str, text: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("figures", type=Path, nargs="?", default=Path(__file__).with_name("runs.jsonl"))
+    parser.add_argument(
+        "figures", type=Path, nargs="?", default=Path(__file__).with_name("runs.jsonl")
+    )
     parser.add_argument("--json", type=Path)
     parser.add_argument("--png", type=Path)
     parser.add_argument("--readme", type=Path)

@@ -1,10 +1,13 @@
-"""The whole comparison as a queue: one run at a time, those already in the file left out, until a time of day (UTC).
+"""The whole comparison as a queue: one run at a time, those already in the file left out, until a
+time of day (UTC).
 
-    python sweep.py --data DIR --environments DIR [--out FILE.jsonl] [--until 02:45] [--only METHOD ...] [--table TABLE ...]
+    python sweep.py --data DIR --environments DIR [--out FILE.jsonl] [--until 02:45] [--only METHOD
+    ...] [--table TABLE ...]
         [--epsilon E ...] [--again]
 
-Stop it and start it again at will: it goes on with the first run that the file lacks. Runs that failed or took too long are in
-the file too and not tried again. --again takes the lines of what is named out first.
+Stop it and start it again at will: it goes on with the first run that the file lacks. Runs that
+failed or took too long are in the file too and not tried again. --again takes the lines of what is
+named out first.
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ SEEDS = 5
 
 
 def jobs() -> Iterator[Job]:
-    """What says most comes first: one seed of every peer at epsilon 1, then more seeds, then the other epsilons."""
+    """What says most comes first: one seed of every peer at epsilon 1, then more seeds, then the
+    other epsilons."""
     peers = [name for name in METHODS if name not in (*OURS, "real")]
     quick = [name for name in peers if name not in ADAPTIVE]
     waves = [
@@ -58,27 +62,44 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--environments", type=Path, default=Path("build/peers"))
     parser.add_argument("--out", type=Path, default=Path(__file__).with_name("runs.jsonl"))
-    parser.add_argument("--until", help="HH:MM, UTC: no run starts after it, and one under way is stopped")
+    parser.add_argument(
+        "--until", help="HH:MM, UTC: no run starts after it, and one under way is stopped"
+    )
     parser.add_argument("--timeout", type=float, default=3600, help="seconds for one run")
     parser.add_argument("--only", action="append", choices=list(METHODS))
     parser.add_argument("--table", action="append", choices=TABLES)
     parser.add_argument("--epsilon", action="append", choices=EPSILONS)
-    parser.add_argument("--again", action="store_true", help="forget earlier runs of what --only names")
+    parser.add_argument(
+        "--again", action="store_true", help="forget earlier runs of what --only names"
+    )
     given = parser.parse_args()
     if given.again:
         if not given.only:
             parser.error("--again needs --only: peers take hours")
-        leave_out((line for line in read_runs(given.out) if wanted(jobs_of(line)[0], given)), given.out)
+        leave_out(
+            (line for line in read_runs(given.out) if wanted(jobs_of(line)[0], given)), given.out
+        )
     end = _end(given.until)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # an exception, so that the run under way is ended too
-    while True:  # the list is made anew after every run, so that lines taken out or added count at once
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit("stopped")
+    )  # an exception, so that the run under way is ended too
+    while (
+        True
+    ):  # the list is made anew after every run, so that lines taken out or added count at once
         ready = {held for line in read_runs(given.out) for held in jobs_of(line)}
         job = next((job for job in jobs() if job not in ready and wanted(job, given)), None)
         seconds = (end - datetime.datetime.now(datetime.UTC)).total_seconds()
         if job is None or seconds <= 0:
             return
         method, table, epsilon, seed = job
-        line = run(method, coded(table, given.data), epsilon, seed, given.environments, min(given.timeout, seconds))
+        line = run(
+            method,
+            coded(table, given.data),
+            epsilon,
+            seed,
+            given.environments,
+            min(given.timeout, seconds),
+        )
         if "failed" in line and datetime.datetime.now(datetime.UTC) >= end:
             return  # stopped by the clock, not by its own limit: nothing is known about it
         append(line, given.out)

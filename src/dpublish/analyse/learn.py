@@ -20,7 +20,9 @@ try:
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import has_fit_parameter
 except ImportError:
-    raise QueryError("Training needs scikit-learn. Install it with: pip install 'dpublish[learn]'.") from None
+    raise QueryError(
+        "Training needs scikit-learn. Install it with: pip install 'dpublish[learn]'."
+    ) from None
 
 MAX_WIDTH = 1 << 20
 DENSE_WIDTH = 1024
@@ -42,10 +44,12 @@ class Cells(Protocol):
 
 
 class CellEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Raw rows into numbers, by the public domain alone: nothing is learnt from data, so there is nothing to fit.
+    """Raw rows into numbers, by the public domain alone: nothing is learnt from data, so there is
+    nothing to fit.
 
-    Categorical columns become one indicator a level, numbers the midpoint of their bin scaled to [0, 1], ordered levels their
-    rank scaled to [0, 1]; a missing or undeclared value has an indicator of its own where the domain has a code for it.
+    Categorical columns become one indicator a level, numbers the midpoint of their bin scaled to
+    [0, 1], ordered levels their rank scaled to [0, 1]; a missing or undeclared value has an
+    indicator of its own where the domain has a code for it.
     """
 
     def __init__(self, axes: Sequence[Axis]) -> None:
@@ -61,16 +65,23 @@ class CellEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self.matrix(row_codes(rows, self.axes))
 
     def matrix(self, codes: Sequence[NDArray[np.int64]]) -> Matrix:
-        """Features of rows given as codes; code `cardinality` stands for a value the domain has no code for."""
+        """Features of rows given as codes; code `cardinality` stands for a value the domain has no
+        code for."""
         blocks = [_axis_table(axis) for axis in self.axes]
         width = sum(block.shape[1] for block in blocks)
         if width > MAX_WIDTH:
-            raise QueryError(f"These columns make {width} features; at most {MAX_WIDTH} are supported. Name fewer features.")
+            raise QueryError(
+                f"These columns make {width} features; at most {MAX_WIDTH} are supported. Name "
+                f"fewer features."
+            )
         if width <= DENSE_WIDTH:
             return np.hstack([block[code] for block, code in zip(blocks, codes, strict=True)])
         from scipy import sparse
 
-        return sparse.hstack([sparse.csr_matrix(block)[code] for block, code in zip(blocks, codes, strict=True)], format="csr")
+        return sparse.hstack(
+            [sparse.csr_matrix(block)[code] for block, code in zip(blocks, codes, strict=True)],
+            format="csr",
+        )
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         names: list[str] = []
@@ -100,8 +111,11 @@ def _axis_table(axis: Axis) -> NDArray[np.float64]:
     return table
 
 
-def fit_pipeline(release: Cells, estimator: Any, *, target: str | None, features: Sequence[str] | None) -> Any:
-    """A fitted pipeline: `CellEncoder`, then the estimator trained on the released cells weighted by their counts."""
+def fit_pipeline(
+    release: Cells, estimator: Any, *, target: str | None, features: Sequence[str] | None
+) -> Any:
+    """A fitted pipeline: `CellEncoder`, then the estimator trained on the released cells weighted
+    by their counts."""
     domain = release.domain
     target, chosen = target_and_features(target or release.target, features, domain.names)
     wanted = [target, *chosen]
@@ -109,25 +123,34 @@ def fit_pipeline(release: Cells, estimator: Any, *, target: str | None, features
     axes = [domain.axis(name) for name in wanted]
     codes, weights = _merge(codes, axes, weights)
     labels = column_values(axes[0], codes[0])
-    # where all cells are published, noise makes some counts negative: no weight, and no class of its own
+    # where all cells are published, noise makes some counts negative: no weight, and no class of
+    # its own
     known = labels.is_not_null().to_numpy() & (weights > 0)
     if not known.any():
-        raise QueryError(f"The release holds no cell with a known '{target}', so there is nothing to train on.")
+        raise QueryError(
+            f"The release holds no cell with a known '{target}', so there is nothing to train on."
+        )
     encoder = CellEncoder(axes[1:])
     matrix = encoder.matrix([code[known] for code in codes[1:]])
     answers = labels.filter(pl.Series(known)).to_numpy()
     return trained(estimator, encoder, matrix, answers, weights[known])
 
 
-def trained(estimator: Any, encoder: CellEncoder, matrix: Matrix, answers: Any, weights: Any = None) -> Any:
-    """A pipeline of the encoder and the estimator, trained on features and answers of rows that may have weights."""
+def trained(
+    estimator: Any, encoder: CellEncoder, matrix: Matrix, answers: Any, weights: Any = None
+) -> Any:
+    """A pipeline of the encoder and the estimator, trained on features and answers of rows that may
+    have weights."""
     model = clone(estimator)
     model.fit(matrix, answers, **({} if weights is None else {_weight_argument(model): weights}))
     return Pipeline([("encode", encoder), ("model", model)])
 
 
-def target_and_features(target: str | None, features: Sequence[str] | None, columns: Sequence[str]) -> tuple[str, list[str]]:
-    """What to predict and from what: all other columns, unless some are named. One name is a list of one."""
+def target_and_features(
+    target: str | None, features: Sequence[str] | None, columns: Sequence[str]
+) -> tuple[str, list[str]]:
+    """What to predict and from what: all other columns, unless some are named. One name is a list
+    of one."""
     if target is None:
         raise QueryError(f"Name the column to predict: target=... Columns: {', '.join(columns)}.")
     if isinstance(features, str):
@@ -140,7 +163,9 @@ def target_and_features(target: str | None, features: Sequence[str] | None, colu
     return target, chosen
 
 
-def _merge(codes: Sequence[Codes], axes: Sequence[Axis], counts: Weights) -> tuple[list[Codes], NDArray[np.float64]]:
+def _merge(
+    codes: Sequence[Codes], axes: Sequence[Axis], counts: Weights
+) -> tuple[list[Codes], NDArray[np.float64]]:
     """Cells that agree on the chosen columns become one, with the sum of their weights."""
     shape = tuple(axis.cardinality for axis in axes)
     keys = np.zeros(len(counts), dtype=np.uint64)

@@ -1,4 +1,5 @@
-"""How well scores rank: the area under the ROC curve, for two classes and (Hand and Till 2001) for more.
+"""How well scores rank: the area under the ROC curve, for two classes and (Hand and Till 2001) for
+more.
 
 Rows may be weighted, so a weighted release can be scored as it is. Ties count one half.
 """
@@ -16,8 +17,11 @@ from dpublish.errors import InputError
 FloatArray = NDArray[np.float64]
 
 
-def binary_auc(positive: ArrayLike, scores: ArrayLike, *, weights: ArrayLike | None = None) -> float:
-    """The chance that a random positive row scores higher than a random other row, ties counting one half.
+def binary_auc(
+    positive: ArrayLike, scores: ArrayLike, *, weights: ArrayLike | None = None
+) -> float:
+    """The chance that a random positive row scores higher than a random other row, ties counting
+    one half.
 
     Parameters
     ----------
@@ -34,13 +38,18 @@ def binary_auc(positive: ArrayLike, scores: ArrayLike, *, weights: ArrayLike | N
 
 
 def hand_till_auc(
-    labels: ArrayLike, scores: ArrayLike, *, classes: Sequence[Any] | None = None, weights: ArrayLike | None = None
+    labels: ArrayLike,
+    scores: ArrayLike,
+    *,
+    classes: Sequence[Any] | None = None,
+    weights: ArrayLike | None = None,
 ) -> float:
     """Hand and Till's M: the mean over pairs of classes of how well the two are told apart.
 
-    For a pair (i, j) it is the mean of two areas on the rows of i and j: class i ranked by score i, class j by score j. Pairs
-    of which one class has no rows are left out of the mean. With two classes it is the mean of both one-against-the-other
-    areas, which agree when the two scores add up to a constant.
+    For a pair (i, j) it is the mean of two areas on the rows of i and j: class i ranked by score i,
+    class j by score j. Pairs of which one class has no rows are left out of the mean. With two
+    classes it is the mean of both one-against-the-other areas, which agree when the two scores add
+    up to a constant.
 
     Parameters
     ----------
@@ -53,7 +62,10 @@ def hand_till_auc(
     known = np.unique(names) if classes is None else np.asarray(classes)
     table = np.asarray(scores, dtype=np.float64)
     if table.shape != (names.size, known.size) or names.ndim != 1:
-        raise InputError(f"scores must have {names.size} rows and {known.size} columns, not the shape {table.shape}.")
+        raise InputError(
+            f"scores must have {names.size} rows and {known.size} columns, not the shape "
+            f"{table.shape}."
+        )
     _, weight = _checked(table[:, 0] if known.size else np.zeros(names.size), weights, names.shape)
     if not np.isin(names, known).all():
         raise InputError("labels has a class that is not in classes.")
@@ -70,7 +82,9 @@ def hand_till_auc(
     return float(np.mean(found))
 
 
-def _checked(scores: ArrayLike, weights: ArrayLike | None, shape: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
+def _checked(
+    scores: ArrayLike, weights: ArrayLike | None, shape: tuple[int, ...]
+) -> tuple[FloatArray, FloatArray]:
     values = np.asarray(scores, dtype=np.float64)
     weight = np.ones(shape) if weights is None else np.asarray(weights, dtype=np.float64)
     if len(shape) != 1 or values.shape != shape or weight.shape != shape:

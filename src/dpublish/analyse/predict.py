@@ -1,4 +1,5 @@
-"""Predictions of a published classifier for an analyst's own rows, and how good they are where the truth is known."""
+"""Predictions of a published classifier for an analyst's own rows, and how good they are where the
+truth is known."""
 
 from __future__ import annotations
 
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Predictions:
-    """`frame` has the rows with a predicted class and the probability of every class. The rest is None without labelled rows.
+    """`frame` has the rows with a predicted class and the probability of every class. The rest is
+    None without labelled rows.
 
-    `area` is the area under the curve (Hand and Till's for more than two classes), None when only one class occurs.
+    `area` is the area under the curve (Hand and Till's for more than two classes), None when only
+    one class occurs.
     """
 
     frame: pl.DataFrame
@@ -35,10 +38,15 @@ def _type_of(release: LinearModelRelease) -> pl.DataType:
 
 
 def predict_rows(release: LinearModelRelease, rows: pl.DataFrame) -> Predictions:
-    """Predict every row. Where the column of the target is there, rows with one of its levels also tell how good it is."""
+    """Predict every row. Where the column of the target is there, rows with one of its levels also
+    tell how good it is."""
     chances = release.predict_proba(rows)
     name = release.target.name
-    new = {"predicted": pl.Series(release.classes[chances.argmax(axis=1)].tolist(), dtype=_type_of(release))}
+    new = {
+        "predicted": pl.Series(
+            release.classes[chances.argmax(axis=1)].tolist(), dtype=_type_of(release)
+        )
+    }
     for place, level in enumerate(release.target.labels[: release.target.base]):
         new[f"probability_{level}"] = pl.Series(chances[:, place])
     added: list[pl.Series] = []

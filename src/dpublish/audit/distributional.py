@@ -1,7 +1,9 @@
-"""Distributional privacy (Roth 2010, section 3.7): whole data sets drawn from one population must look alike.
+"""Distributional privacy (Roth 2010, section 3.7): whole data sets drawn from one population must
+look alike.
 
-Stronger than differential privacy in what may change (all rows at once), weaker in when (rows come from one population, and a
-share `beta` of the draws may go wrong). No release of this library promises it; this audit tries to refute such a claim.
+Stronger than differential privacy in what may change (all rows at once), weaker in when (rows come
+from one population, and a share `beta` of the draws may go wrong). No release of this library
+promises it; this audit tries to refute such a claim.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from dpublish.privacy.cost import exact as exact_amount
 
 @dataclass(frozen=True, kw_only=True)
 class DistributionalReport(Report):
-    """`beyond` of `pairs` pairs of samples had a loss above `alpha`; `lower_bound` is what that says about all pairs."""
+    """`beyond` of `pairs` pairs of samples had a loss above `alpha`; `lower_bound` is what that
+    says about all pairs."""
 
     tier: ClassVar[str] = "distributional"
 
@@ -37,9 +40,12 @@ class DistributionalReport(Report):
 
     def scope(self) -> str:
         return (
-            f"{self.pairs} pairs of samples of {self.rows} rows from one population, in exact arithmetic: {self.beyond} with a "
-            f"loss above alpha = {self.alpha} (worst {self.loss:.6g}); a share of at least {self.lower_bound:.3g} of all "
-            f"pairs, against a claim of at most {self.beta:g}. A true claim fails at most so often: {self.false_alarm:g}."
+            f"{self.pairs} pairs of samples of {self.rows} rows from one population, in exact "
+            f"arithmetic: {self.beyond} with a "
+            f"loss above alpha = {self.alpha} (worst {self.loss:.6g}); a share of at least "
+            f"{self.lower_bound:.3g} of all "
+            f"pairs, against a claim of at most {self.beta:g}. A true claim fails at most so "
+            f"often: {self.false_alarm:g}."
         )
 
 
@@ -57,16 +63,20 @@ def distributional(
     root: int = 2,
     max_branches: int = 200_000,
 ) -> DistributionalReport:
-    """Draw pairs of samples from `population`, enumerate `mechanism` on both, and count the pairs whose laws differ too much.
+    """Draw pairs of samples from `population`, enumerate `mechanism` on both, and count the pairs
+    whose laws differ too much.
 
     Parameters
     ----------
     mechanism : callable
-        `mechanism(noise, data) -> output`, drawing from `noise` only; data is a tuple of members of the population.
+        `mechanism(noise, data) -> output`, drawing from `noise` only; data is a tuple of members of
+        the population.
     population : sequence
-        The public population. Each sample takes `rows` of it without replacement; the two samples are independent.
+        The public population. Each sample takes `rows` of it without replacement; the two samples
+        are independent.
     alpha, beta : number
-        The claim: except for a share `beta` of all pairs, P(S) <= e^alpha P'(S) for every set S of outputs.
+        The claim: except for a share `beta` of all pairs, P(S) <= e^alpha P'(S) for every set S of
+        outputs.
     pairs, seed : int
         How many pairs are drawn, and from which public stream.
     false_alarm : float
@@ -76,16 +86,26 @@ def distributional(
     """
     bound = positive(exact_amount(alpha, "alpha"), "alpha")
     if not 1 <= rows <= len(population):
-        raise InputError(f"rows must lie between 1 and the size of the population ({len(population)}), not {rows}.")
+        raise InputError(
+            f"rows must lie between 1 and the size of the population ({len(population)}), not "
+            f"{rows}."
+        )
     if not 0 <= beta < 1 or not 0 < false_alarm < 1:
-        raise InputError("beta must be at least 0 and below 1, and false_alarm must lie between 0 and 1.")
+        raise InputError(
+            "beta must be at least 0 and below 1, and false_alarm must lie between 0 and 1."
+        )
     if pairs < 1:
         raise InputError(f"pairs must be at least 1, not {pairs}.")
     findings: list[Finding] = []
     worst = 0.0
     for turn in range(pairs):
-        drawn = (_sample(population, rows, f"{seed}:{turn}:first"), _sample(population, rows, f"{seed}:{turn}:second"))
-        report = exact(mechanism, [drawn], epsilon=bound, window=window, root=root, max_branches=max_branches)
+        drawn = (
+            _sample(population, rows, f"{seed}:{turn}:first"),
+            _sample(population, rows, f"{seed}:{turn}:second"),
+        )
+        report = exact(
+            mechanism, [drawn], epsilon=bound, window=window, root=root, max_branches=max_branches
+        )
         worst = max(worst, report.loss)
         if not report.passed:
             findings.append(Finding(check="distribution", pair=turn, text=report.findings[0].text))
@@ -106,6 +126,10 @@ def distributional(
 
 
 def _sample(population: Sequence[Any], rows: int, label: str) -> tuple[Any, ...]:
-    """`rows` members without replacement. A hash orders them: the same pairs every time, without privacy randomness."""
-    order = sorted(range(len(population)), key=lambda place: hashlib.sha256(f"{label}:{place}".encode()).digest())
+    """`rows` members without replacement. A hash orders them: the same pairs every time, without
+    privacy randomness."""
+    order = sorted(
+        range(len(population)),
+        key=lambda place: hashlib.sha256(f"{label}:{place}".encode()).digest(),
+    )
     return tuple(population[place] for place in sorted(order[:rows]))

@@ -1,4 +1,5 @@
-"""Tier A: the exact output laws of a small mechanism, compared over all given neighbouring pairs in rational arithmetic."""
+"""Tier A: the exact output laws of a small mechanism, compared over all given neighbouring pairs in
+rational arithmetic."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from dpublish.privacy.cost import exact as exact_amount
 
 @dataclass(frozen=True, kw_only=True)
 class ExactReport(Report):
-    """`loss` is the worst log-ratio found, in base `base`; it is to be compared with `epsilon`. `excess` is the worst delta."""
+    """`loss` is the worst log-ratio found, in base `base`; it is to be compared with `epsilon`.
+    `excess` is the worst delta."""
 
     tier: ClassVar[str] = "exact"
 
@@ -34,7 +36,8 @@ class ExactReport(Report):
     def scope(self) -> str:
         claim = f"epsilon = {self.epsilon}" + (f", delta = {self.delta}" if self.delta else "")
         return (
-            f"Every outcome ({self.outcomes}) of {self.pairs} neighbouring pair(s), both ways, in exact arithmetic: "
+            f"Every outcome ({self.outcomes}) of {self.pairs} neighbouring pair(s), both ways, in "
+            f"exact arithmetic: "
             f"worst log-ratio {self.loss:.6g} in base {self.base} against a claim of {claim}; "
             f"worst delta {float(self.excess):.6g}."
         )
@@ -62,8 +65,8 @@ def exact(
     pairs : iterable of (data, data)
         Neighbouring inputs; see `dpublish.audit.neighbours`.
     epsilon, delta : number
-        The claim. Under base b it reads P(S) <= b^epsilon P'(S) + delta. A pure claim carries over to every base; a claim with
-        delta above 0 must be stated for the base used.
+        The claim. Under base b it reads P(S) <= b^epsilon P'(S) + delta. A pure claim carries over
+        to every base; a claim with delta above 0 must be stated for the base used.
     window, tails, base, root, keys, max_branches
         See `dpublish.noise.enumerator.Enumerator`.
     """
@@ -71,16 +74,26 @@ def exact(
     inputs = list(pairs)
     if not inputs:
         raise InputError("There is no pair of inputs to compare. Give at least one.")
-    enumerator = Enumerator(base=base, root=root, window=window, tails=tails, keys=keys, max_branches=max_branches)
+    enumerator = Enumerator(
+        base=base, root=root, window=window, tails=tails, keys=keys, max_branches=max_branches
+    )
     enumerator.admit(claim)
     try:
         laws = _laws(enumerator, mechanism, inputs)
     except TapMisuse as misuse:
         finding = Finding(check="tap", pair=0, text=str(misuse))
         return ExactReport(
-            mechanism=name_of(mechanism), pairs=len(inputs), findings=(finding,), epsilon=claim, delta=slack,
-            base=enumerator.base, loss=math.inf, excess=Fraction(1), outcomes=0, tails=tails,
-        )  # fmt: skip
+            mechanism=name_of(mechanism),
+            pairs=len(inputs),
+            findings=(finding,),
+            epsilon=claim,
+            delta=slack,
+            base=enumerator.base,
+            loss=math.inf,
+            excess=Fraction(1),
+            outcomes=0,
+            tails=tails,
+        )
     allowed = enumerator.power(claim)
     findings: list[Finding] = []
     worst_ratio: Fraction | None = Fraction(1)
@@ -89,7 +102,10 @@ def exact(
     for position, (one, other) in enumerate(inputs):
         first, second = laws[freeze(one)], laws[freeze(other)]
         seen |= first.keys() | second.keys()
-        for law, neighbour, way in ((first, second, "first over second"), (second, first, "second over first")):
+        for law, neighbour, way in (
+            (first, second, "first over second"),
+            (second, first, "second over first"),
+        ):
             ratio, outcome = _worst_ratio(law, neighbour)
             excess = _hockey_stick(law, neighbour, allowed)
             worst_excess = max(worst_excess, excess)
@@ -97,10 +113,19 @@ def exact(
                 worst_ratio = None if ratio is None else max(worst_ratio, ratio)
             if excess > slack:
                 shown = "unbounded" if ratio is None else f"{_log(ratio, enumerator.base):.6g}"
-                text = f"log-ratio {shown} ({way}) at outcome {_short(outcome)}; delta {float(excess):.4g}"
+                text = (
+                    f"log-ratio {shown} ({way}) at outcome {_short(outcome)}; delta "
+                    f"{float(excess):.4g}"
+                )
                 findings.append(Finding(check="privacy", pair=position, text=text))
     if all(isinstance(outcome, Raised) for outcome in seen):
-        findings.append(Finding(check="raised", pair=0, text="every run ended in an exception, so nothing was audited"))
+        findings.append(
+            Finding(
+                check="raised",
+                pair=0,
+                text="every run ended in an exception, so nothing was audited",
+            )
+        )
     return ExactReport(
         mechanism=name_of(mechanism),
         pairs=len(inputs),
@@ -115,7 +140,9 @@ def exact(
     )
 
 
-def _laws(enumerator: Enumerator, mechanism: Callable[[Noise, Any], Any], pairs: list[tuple[Any, Any]]) -> dict[Any, Law]:
+def _laws(
+    enumerator: Enumerator, mechanism: Callable[[Noise, Any], Any], pairs: list[tuple[Any, Any]]
+) -> dict[Any, Law]:
     """One law an input, all in the same base: whenever an input makes the base grow, start over."""
     while True:
         base = enumerator.base
@@ -132,7 +159,8 @@ def _laws(enumerator: Enumerator, mechanism: Callable[[Noise, Any], Any], pairs:
 def _worst_ratio(law: Law, neighbour: Law) -> tuple[Fraction | None, Any]:
     """The largest P(o) / P'(o) and where; None when some outcome is impossible on the other side.
 
-    With tails apart P(o) is a lower bound and P'(o) plus the mass outside an upper bound, so the ratio is certified.
+    With tails apart P(o) is a lower bound and P'(o) plus the mass outside an upper bound, so the
+    ratio is certified.
     """
     outside = neighbour.get(OUTSIDE, Fraction(0))
     worst, where = Fraction(0), None
@@ -148,7 +176,8 @@ def _worst_ratio(law: Law, neighbour: Law) -> tuple[Fraction | None, Any]:
 
 
 def _hockey_stick(law: Law, neighbour: Law, allowed: Fraction) -> Fraction:
-    """The largest P(S) - allowed * P'(S) over all events S; with tails apart, a certified lower bound on it."""
+    """The largest P(S) - allowed * P'(S) over all events S; with tails apart, a certified lower
+    bound on it."""
     total = Fraction(0)
     for outcome, mass in law.items():
         if outcome is not OUTSIDE:
@@ -158,8 +187,12 @@ def _hockey_stick(law: Law, neighbour: Law, allowed: Fraction) -> Fraction:
 
 def _log(ratio: Fraction, base: Fraction) -> float:
     """Numerator and denominator apart, since either may be beyond a float."""
-    # a base of many digits, as claims split into many parts lead to, is no float, but its logarithm is
-    logs = [math.log(number.numerator) - math.log(number.denominator) for number in (ratio, Fraction(base))]
+    # a base of many digits, as claims split into many parts lead to, is no float, but its logarithm
+    # is
+    logs = [
+        math.log(number.numerator) - math.log(number.denominator)
+        for number in (ratio, Fraction(base))
+    ]
     return logs[0] / logs[1]
 
 

@@ -1,8 +1,9 @@
 """What a sampled audit looks at in an output: numbers and symbols whose distributions are compared.
 
-An output as a whole is one feature, but outputs with many parts rarely repeat, so every part is looked at too, with the shape,
-the number of parts, their sum, and, for floats, the position of the lowest set bit: floating-point noise leaves holes in the
-set of possible answers, and that bit tells on which side of a hole an answer lies (Mironov 2012).
+An output as a whole is one feature, but outputs with many parts rarely repeat, so every part is
+looked at too, with the shape, the number of parts, their sum, and, for floats, the position of the
+lowest set bit: floating-point noise leaves holes in the set of possible answers, and that bit tells
+on which side of a hole an answer lies (Mironov 2012).
 """
 
 from __future__ import annotations
@@ -23,18 +24,28 @@ PLAIN = (bool, int, float, str, bytes, Fraction)
 
 
 def features_of(output: Any) -> Features:
-    """Named features of one output. A feature that is missing from an output counts as the value None."""
+    """Named features of one output. A feature that is missing from an output counts as the value
+    None."""
     found: Features = {"whole": freeze(output), "kind": type(output).__name__}
     if isinstance(output, Raised):
         return found
     parts: dict[str, Any] = {}
     _collect("", output, parts)
-    numbers = [value for value in parts.values() if isinstance(value, int | float) and not isinstance(value, bool)]
+    numbers = [
+        value
+        for value in parts.values()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
     found["parts"] = len(parts)
     if numbers:
-        found["sum"] = _finite(math.fsum(numbers)) if any(isinstance(n, float) for n in numbers) else sum(numbers)
+        found["sum"] = (
+            _finite(math.fsum(numbers))
+            if any(isinstance(n, float) for n in numbers)
+            else sum(numbers)
+        )
     if all(isinstance(value, int) for value in numbers):
-        # A row that moves from one cell to another leaves the sum alone and shows twice in a difference.
+        # A row that moves from one cell to another leaves the sum alone and shows twice in a
+        # difference.
         for (i, one), (j, other) in itertools.combinations(enumerate(numbers[:4]), 2):
             found[f"number {i} less number {j}"] = one - other
     for name, value in list(parts.items())[:MAX_PARTS]:

@@ -1,4 +1,5 @@
-"""One run of a mechanism, with everything that a reader could see of it: output, error, log lines, printed text, warnings."""
+"""One run of a mechanism, with everything that a reader could see of it: output, error, log lines,
+printed text, warnings."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ MechanismCall = Callable[[Noise, Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """`output` is frozen, so that equal means indistinguishable, array widths and key order included."""
+    """`output` is frozen, so that equal means indistinguishable, array widths and key order
+    included."""
 
     output: Any
     error: tuple[str, str] | None
@@ -45,7 +47,8 @@ class _Lines(logging.Handler):
 
 
 def observe(mechanism: MechanismCall, noise: Noise, data: Any) -> Observation:
-    """Run `mechanism` on a copy of `data`. Exceptions are part of the observation, except those that end an audit."""
+    """Run `mechanism` on a copy of `data`. Exceptions are part of the observation, except those
+    that end an audit."""
     handler = _Lines()
     logger = logging.getLogger()
     level = logger.level

@@ -1,4 +1,5 @@
-"""Tier B: record a run on D, replay its answers on a neighbour D', and see whether anything but the private values moved."""
+"""Tier B: record a run on D, replay its answers on a neighbour D', and see whether anything but the
+private values moved."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ Draws = Callable[[int], Noise]
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayReport(Report):
-    """`loss` (epsilon) and `rho_loss` are the largest sums of the losses of all taps over one pair."""
+    """`loss` (epsilon) and `rho_loss` are the largest sums of the losses of all taps over one
+    pair."""
 
     tier: ClassVar[str] = "replay"
 
@@ -36,8 +38,14 @@ class ReplayReport(Report):
             claim = f"claimed epsilon {self.epsilon}"
         elif self.rho is not None:
             claim = f"claimed rho {self.rho}"
-        worst = f"taps add up to epsilon {float(self.loss):.6g}, rho {float(self.rho_loss):.6g} ({claim})"
-        return f"{self.runs} recorded run(s) on each of {self.pairs} pair(s), replayed both ways, {self.taps} taps; {worst}."
+        worst = (
+            f"taps add up to epsilon {float(self.loss):.6g}, rho {float(self.rho_loss):.6g} "
+            f"({claim})"
+        )
+        return (
+            f"{self.runs} recorded run(s) on each of {self.pairs} pair(s), replayed both "
+            f"ways, {self.taps} taps; {worst}."
+        )
 
 
 def seeded(seed: int) -> Noise:
@@ -62,17 +70,22 @@ def replay(
     Parameters
     ----------
     epsilon, rho : number, optional
-        The claim, when the proof is plain composition: the losses of all taps are then added up and compared with it. Leave
-        both out for mechanisms that are cheaper than the sum of their draws (sparse vector).
+        The claim, when the proof is plain composition: the losses of all taps are then added up and
+        compared with it. Leave both out for mechanisms that are cheaper than the sum of their draws
+        (sparse vector).
     runs : int
-        Recorded runs a pair and direction; each takes another seed, so other branches of the mechanism are seen.
+        Recorded runs a pair and direction; each takes another seed, so other branches of the
+        mechanism are seen.
     draws : callable
         `draws(seed) -> Noise`, what the recorded runs draw from.
     """
     if epsilon is not None and rho is not None:
         raise InputError("Claim either epsilon or rho, not both.")
     audit = _Audit(
-        mechanism, None if epsilon is None else positive(epsilon), None if rho is None else positive(rho, "rho"), draws
+        mechanism,
+        None if epsilon is None else positive(epsilon),
+        None if rho is None else positive(rho, "rho"),
+        draws,
     )
     count = 0
     for count, (one, other) in enumerate(pairs, start=1):
@@ -98,7 +111,9 @@ def replay(
 
 
 class _Audit:
-    def __init__(self, mechanism: MechanismCall, epsilon: Fraction | None, rho: Fraction | None, draws: Draws) -> None:
+    def __init__(
+        self, mechanism: MechanismCall, epsilon: Fraction | None, rho: Fraction | None, draws: Draws
+    ) -> None:
         self.mechanism, self.epsilon, self.rho, self.draws = mechanism, epsilon, rho, draws
         self.findings: list[Finding] = []
         self.taps = 0
@@ -115,11 +130,15 @@ class _Audit:
             return
         self.taps += len(recorder.tape.taps)
         self.worked |= recorded.error is None
-        # On the same input first: a difference here means hidden state or randomness outside the tap.
+        # On the same input first: a difference here means hidden state or randomness outside the
+        # tap.
         again, replayer = self._replayed(recorder.tape, one)
         if again is None or replayer.mismatches or recorded.differences(again):
             self.find(
-                position, "hidden", "the same answers on the same input gave another result: state, or draws outside the tap"
+                position,
+                "hidden",
+                "the same answers on the same input gave another result: state, or draws outside "
+                "the tap",
             )
             return
         seen, replayer = self._replayed(recorder.tape, other)
@@ -128,7 +147,11 @@ class _Audit:
             self.find(position, mismatch.check, mismatch.text + measured)
         if seen is not None:
             for part in recorded.differences(seen):
-                self.find(position, part, f"the {part} differs although every answer of the tap was the same")
+                self.find(
+                    position,
+                    part,
+                    f"the {part} differs although every answer of the tap was the same",
+                )
             self._add_up(position, replayer.shifts)
 
     def _replayed(self, tape: Tape, data: Any) -> tuple[Observation | None, Replayer]:
@@ -149,13 +172,25 @@ class _Audit:
         self.loss, self.rho_loss = max(self.loss, loss), max(self.rho_loss, rho_loss)
         if self.epsilon is not None:
             if rho_loss:
-                self.find(position, "claim", "Gaussian taps give no pure epsilon; claim rho instead")
+                self.find(
+                    position, "claim", "Gaussian taps give no pure epsilon; claim rho instead"
+                )
             if loss > self.epsilon:
-                self.find(position, "claim", f"the taps add up to epsilon {float(loss):.6g}, above the claim {self.epsilon}")
+                self.find(
+                    position,
+                    "claim",
+                    f"the taps add up to epsilon {float(loss):.6g}, above the claim {self.epsilon}",
+                )
         if self.rho is not None:
-            total = rho_loss + sum((shift.epsilon * shift.epsilon / 2 for shift in shifts), Fraction(0))
+            total = rho_loss + sum(
+                (shift.epsilon * shift.epsilon / 2 for shift in shifts), Fraction(0)
+            )
             if total > self.rho:
-                self.find(position, "claim", f"the taps add up to rho {float(total):.6g}, above the claim {self.rho}")
+                self.find(
+                    position,
+                    "claim",
+                    f"the taps add up to rho {float(total):.6g}, above the claim {self.rho}",
+                )
 
     def find(self, position: int, check: str, text: str) -> None:
         finding = Finding(check=check, pair=position, text=text)

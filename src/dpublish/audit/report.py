@@ -1,7 +1,8 @@
-"""What an audit found. A report says "survived" or "failed": no audit verifies privacy, it fails to refute it.
+"""What an audit found. A report says "survived" or "failed": no audit verifies privacy, it fails to
+refute it.
 
-Reports quote measured distances, outcomes and probabilities of the inputs they were given. Audit on made-up inputs; a report
-made on real rows is as private as the rows.
+Reports quote measured distances, outcomes and probabilities of the inputs they were given. Audit on
+made-up inputs; a report made on real rows is as private as the rows.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One reason why a mechanism did not survive: which check, on which pair of inputs (by position), and what was seen."""
+    """One reason why a mechanism did not survive: which check, on which pair of inputs (by
+    position), and what was seen."""
 
     check: str
     pair: int
@@ -42,10 +44,14 @@ class Report(abc.ABC):
 
     def summary(self) -> str:
         """Text for people."""
-        verdict = f"survived the {self.tier} audit" if self.passed else f"FAILED the {self.tier} audit"
+        verdict = (
+            f"survived the {self.tier} audit" if self.passed else f"FAILED the {self.tier} audit"
+        )
         lines = [f"{self.mechanism}: {verdict}. {self.scope()}"]
         shown = self.findings[:10]
-        lines += [f"  [{finding.check}] pair {finding.pair + 1}: {finding.text}" for finding in shown]
+        lines += [
+            f"  [{finding.check}] pair {finding.pair + 1}: {finding.text}" for finding in shown
+        ]
         if len(self.findings) > len(shown):
             lines.append(f"  and {len(self.findings) - len(shown)} more")
         return "\n".join(lines)

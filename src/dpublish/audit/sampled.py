@@ -1,9 +1,11 @@
-"""Tier C: a lower confidence bound on epsilon from samples alone, for mechanisms too large to enumerate.
+"""Tier C: a lower confidence bound on epsilon from samples alone, for mechanisms too large to
+enumerate.
 
-The mechanism is run many times on every input. For each pair, events that tell its inputs apart are chosen on the first half
-of the runs and tested on the second, so choosing them costs no confidence. For each event the Clopper-Pearson bounds
-p >= low and p' <= high give epsilon >= ln((low - delta) / high); Bonferroni over events, bounds and pairs keeps the chance of
-failing any private mechanism below `false_alarm`. Pairs that share an input share its runs: Bonferroni asks for no independence
+The mechanism is run many times on every input. For each pair, events that tell its inputs apart are
+chosen on the first half of the runs and tested on the second, so choosing them costs no confidence.
+For each event the Clopper-Pearson bounds p >= low and p' <= high give epsilon >= ln((low - delta) /
+high); Bonferroni over events, bounds and pairs keeps the chance of failing any private mechanism
+below `false_alarm`. Pairs that share an input share its runs: Bonferroni asks for no independence
 between pairs, and within one the two halves are independent all the same.
 """
 
@@ -30,7 +32,8 @@ POWER = 0.9
 
 @dataclass(frozen=True)
 class Event:
-    """A set of values of one feature; `swapped` when it is likelier on the second input of the pair."""
+    """A set of values of one feature; `swapped` when it is likelier on the second input of the
+    pair."""
 
     feature: str
     values: frozenset[Hashable]
@@ -42,7 +45,8 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class SampledReport(Report):
-    """`lower_bound` is the largest epsilon that is certain, at the stated false-alarm rate, over all events tested."""
+    """`lower_bound` is the largest epsilon that is certain, at the stated false-alarm rate, over
+    all events tested."""
 
     tier: ClassVar[str] = "sampled"
 
@@ -56,9 +60,12 @@ class SampledReport(Report):
 
     def scope(self) -> str:
         return (
-            f"{self.samples} runs on each side of {self.pairs} pair(s), {self.events} events tested: epsilon is at least "
-            f"{self.lower_bound:.4g} against a claim of {self.epsilon:.4g}. False-alarm rate at most {self.false_alarm:g}; an "
-            f"event that shows a true epsilon of {self.detectable:.4g} as randomised response would is found with "
+            f"{self.samples} runs on each side of {self.pairs} pair(s), {self.events} events "
+            f"tested: epsilon is at least "
+            f"{self.lower_bound:.4g} against a claim of {self.epsilon:.4g}. False-alarm rate at "
+            f"most {self.false_alarm:g}; an "
+            f"event that shows a true epsilon of {self.detectable:.4g} as randomised response "
+            f"would is found with "
             f"power {POWER}."
         )
 
@@ -85,7 +92,8 @@ def sampled(
     statistics : sequence of callables
         Further features of an output to look at, besides those of `dpublish.audit.features`.
     draws : callable
-        `draws(seed) -> Noise`; one source serves all runs on one input, and an input of several pairs is run once.
+        `draws(seed) -> Noise`; one source serves all runs on one input, and an input of several
+        pairs is run once.
     """
     claim, slack = positive(epsilon), exact_amount(delta, "delta")
     inputs = list(pairs)
@@ -96,10 +104,14 @@ def sampled(
     alpha = false_alarm / (2 * max_events * len(inputs))
     findings: list[Finding] = []
     best, tested, worked = 0.0, 0, False
-    runs = _Runs(inputs, lambda data, seed: _samples(mechanism, data, samples, statistics, draws, seed))
+    runs = _Runs(
+        inputs, lambda data, seed: _samples(mechanism, data, samples, statistics, draws, seed)
+    )
     for position, pair in enumerate(inputs):
         try:
-            first, second = (runs.on(data, first_seed + 2 * position + side) for side, data in enumerate(pair))
+            first, second = (
+                runs.on(data, first_seed + 2 * position + side) for side, data in enumerate(pair)
+            )
         except TapMisuse as misuse:
             findings.append(Finding(check="tap", pair=position, text=str(misuse)))
             continue
@@ -113,10 +125,19 @@ def sampled(
             bound = epsilon_bound(hits, misses, samples - half, alpha, float(slack))
             best = max(best, bound)
             if bound > claim:
-                text = f"epsilon is at least {bound:.4g}, above the claim {float(claim):.4g} (event on {event.feature})"
+                text = (
+                    f"epsilon is at least {bound:.4g}, above the claim {float(claim):.4g} "
+                    f"(event on {event.feature})"
+                )
                 findings.append(Finding(check="privacy", pair=position, text=text))
     if not worked and not findings:
-        findings.append(Finding(check="raised", pair=0, text="every run ended in an exception, so nothing was audited"))
+        findings.append(
+            Finding(
+                check="raised",
+                pair=0,
+                text="every run ended in an exception, so nothing was audited",
+            )
+        )
     return SampledReport(
         mechanism=name_of(mechanism),
         pairs=len(inputs),
@@ -131,8 +152,11 @@ def sampled(
     )
 
 
-def choose_events(first: Sequence[Features], second: Sequence[Features], alpha: float, delta: float, limit: int) -> list[Event]:
-    """The `limit` events whose bound looks best on these samples: for each feature, values in order of likelihood ratio."""
+def choose_events(
+    first: Sequence[Features], second: Sequence[Features], alpha: float, delta: float, limit: int
+) -> list[Event]:
+    """The `limit` events whose bound looks best on these samples: for each feature, values in order
+    of likelihood ratio."""
     ranked: list[tuple[float, int, Event]] = []
     for feature in sorted({name for sample in (*first, *second) for name in sample}):
         one, other = (Counter(sample.get(feature) for sample in side) for side in (first, second))
@@ -146,13 +170,16 @@ def choose_events(first: Sequence[Features], second: Sequence[Features], alpha: 
 def _best_prefixes(
     likely: Counter[Hashable], rare: Counter[Hashable], runs: int, alpha: float, delta: float
 ) -> list[tuple[float, frozenset[Hashable]]]:
-    """Up to three sets {values with a likelihood ratio of at least t}: the sets that are optimal for telling two laws apart."""
-    # a value seen once says nothing about the other half; numbers that hardly ever repeat would crowd out what does
+    """Up to three sets {values with a likelihood ratio of at least t}: the sets that are optimal
+    for telling two laws apart."""
+    # a value seen once says nothing about the other half; numbers that hardly ever repeat would
+    # crowd out what does
     again = [value for value in likely if likely[value] + rare[value] > 1]
     order = sorted(again, key=lambda v: ((rare[v] + 0.5) / (likely[v] + 0.5), -likely[v], repr(v)))
     found: list[tuple[float, int]] = []
     hits = misses = 0
-    # Cutting at every value would be slow for features with thousands of values; forty cuts are as good.
+    # Cutting at every value would be slow for features with thousands of values; forty cuts are as
+    # good.
     step = max(1, len(order) // 40)
     for size, value in enumerate(order, start=1):
         hits, misses = hits + likely[value], misses + rare[value]
@@ -172,19 +199,22 @@ def clopper_pearson(hits: int, runs: int, alpha: float) -> tuple[float, float]:
 
 
 def epsilon_bound(hits: int, misses: int, runs: int, alpha: float, delta: float) -> float:
-    """Lower confidence bound on epsilon from one event: hits on one input, misses on the other; at least 0."""
+    """Lower confidence bound on epsilon from one event: hits on one input, misses on the other; at
+    least 0."""
     low = clopper_pearson(hits, runs, alpha)[0] - delta
     high = clopper_pearson(misses, runs, alpha)[1]
     return max(0.0, math.log(low / high)) if low > 0 else 0.0
 
 
 def detectable(epsilon: float, delta: float, runs: int, alpha: float) -> float:
-    """The smallest epsilon that an event of probabilities e^x / (1 + e^x) and 1 / (1 + e^x) would show with power 0.9."""
+    """The smallest epsilon that an event of probabilities e^x / (1 + e^x) and 1 / (1 + e^x) would
+    show with power 0.9."""
     from scipy.stats import binom
 
     def found(x: float) -> bool:
         rare = 1 / (1 + math.exp(x))
-        # Each count is on the right side of its 5 % quantile with probability at least 0.95, so both are with 0.9.
+        # Each count is on the right side of its 5 % quantile with probability at least 0.95, so
+        # both are with 0.9.
         miss = (1 - POWER) / 2
         hits = int(binom.ppf(miss, runs, 1 - rare))
         misses = int(binom.ppf(1 - miss, runs, rare))
@@ -204,7 +234,9 @@ def detectable(epsilon: float, delta: float, runs: int, alpha: float) -> float:
 class _Runs:
     """Runs on each input, kept for as long as a later pair has the same input."""
 
-    def __init__(self, pairs: Sequence[tuple[Any, Any]], draw: Callable[[Any, int], list[Features]]) -> None:
+    def __init__(
+        self, pairs: Sequence[tuple[Any, Any]], draw: Callable[[Any, int], list[Features]]
+    ) -> None:
         self._draw = draw
         self._uses = Counter(_key(data) for pair in pairs for data in pair)
         self._kept: dict[Hashable, list[Features]] = {}
@@ -219,7 +251,8 @@ class _Runs:
 
 
 def _key(data: Any) -> Hashable:
-    """Equal only for inputs that are the same to every reader, types included; the object itself where it cannot be told."""
+    """Equal only for inputs that are the same to every reader, types included; the object itself
+    where it cannot be told."""
     try:
         key: Hashable = freeze(data)
     except EnumerationError:
@@ -228,7 +261,12 @@ def _key(data: Any) -> Hashable:
 
 
 def _samples(
-    mechanism: MechanismCall, data: Any, samples: int, statistics: Sequence[Callable[[Any], Hashable]], draws: Draws, seed: int
+    mechanism: MechanismCall,
+    data: Any,
+    samples: int,
+    statistics: Sequence[Callable[[Any], Hashable]],
+    draws: Draws,
+    seed: int,
 ) -> list[Features]:
     noise = draws(seed)
     found = []
@@ -242,6 +280,8 @@ def _samples(
             output = Raised(type(error).__name__, str(error))
         features = features_of(output)
         for position, statistic in enumerate(statistics):
-            features[f"statistic {position + 1}"] = None if isinstance(output, Raised) else statistic(output)
+            features[f"statistic {position + 1}"] = (
+                None if isinstance(output, Raised) else statistic(output)
+            )
         found.append(features)
     return found

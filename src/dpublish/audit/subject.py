@@ -1,4 +1,5 @@
-"""A release method of this library as something to audit: its tiny neighbouring inputs, its claim and a callable."""
+"""A release method of this library as something to audit: its tiny neighbouring inputs, its claim
+and a callable."""
 
 from __future__ import annotations
 
@@ -24,9 +25,11 @@ Rows = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Subject:
-    """Call it with (noise, rows); rows are cell numbers of the domain that the method asks to have counted.
+    """Call it with (noise, rows); rows are cell numbers of the domain that the method asks to have
+    counted.
 
-    Counting and bounding are not part of it: it audits the mechanism, the twin run audits the whole program.
+    Counting and bounding are not part of it: it audits the mechanism, the twin run audits the whole
+    program.
     """
 
     mechanism: Mechanism
@@ -51,11 +54,14 @@ class Subject:
             cells, counts = np.unique(np.array(rows, dtype=np.uint64), return_counts=True)
             return SparseCounts(cells=cells, counts=counts.astype(np.int64))
         shape = tuple(axis.cardinality for axis in self.domain.axes)
-        codes = np.array(list(itertools.product(*map(range, shape))), dtype=np.int64).reshape(-1, len(shape))
+        codes = np.array(list(itertools.product(*map(range, shape))), dtype=np.int64).reshape(
+            -1, len(shape)
+        )
         return [codes[list(rows), axis] for axis in range(len(shape))]
 
     def pairs(self, *, rows: int, cells: int | None = None) -> Iterator[tuple[Rows, Rows]]:
-        """All neighbouring inputs of up to `rows` rows over the first `cells` cells (default: all)."""
+        """All neighbouring inputs of up to `rows` rows over the first `cells` cells (default:
+        all)."""
         universe = range(min(self.domain.size, cells or self.domain.size))
         schema = self.plan.schema
         most = schema.unit.max_rows
@@ -80,10 +86,13 @@ def subject(mechanism: Mechanism, schema: Schema, cost: Cost) -> Subject:
     need = mechanism.needs(plan)
     if not isinstance(need, CellCounts | CodedRows):
         raise InputError(
-            f"Method '{plan.method}' asks for {type(need).__name__}, and this audit only makes up rows of a table. Audit a "
+            f"Method '{plan.method}' asks for {type(need).__name__}, and this audit only makes up "
+            f"rows of a table. Audit a "
             "function (noise, data) that calls its run() with numbers of your own."
         )
     domain = need.domain
     if domain.size > 1 << 16:
-        raise InputError(f"The domain has {domain.size} cells. Audit the method on a smaller schema.")
+        raise InputError(
+            f"The domain has {domain.size} cells. Audit the method on a smaller schema."
+        )
     return Subject(mechanism, plan, domain)

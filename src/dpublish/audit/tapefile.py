@@ -1,7 +1,7 @@
 """Tapes on disk, so that a second process can replay what a first one recorded (twin runs).
 
-The file holds private values in the clear: it opens with a warning, only its owner can read it, and an existing file is
-never overwritten. JSON, not pickle: loading a tape runs no code.
+The file holds private values in the clear: it opens with a warning, only its owner can read it, and
+an existing file is never overwritten. JSON, not pickle: loading a tape runs no code.
 """
 
 from __future__ import annotations
@@ -18,13 +18,17 @@ from dpublish.errors import InputError
 from dpublish.noise.base import Draw
 from dpublish.noise.tape import Tap, Tape
 
-WARNING = "PRIVATE: this tape holds private values in the clear. Do not publish, share or commit it."
+WARNING = (
+    "PRIVATE: this tape holds private values in the clear. Do not publish, share or commit it."
+)
 FORMAT = "dpublish-tape-2"
 
 
 def save_tape(tape: Tape, path: Path) -> None:
     """Write to a new owner-only file; an existing file is refused."""
-    text = json.dumps({"warning": WARNING, "format": FORMAT, "taps": [_packed(tap) for tap in tape.taps]})
+    text = json.dumps(
+        {"warning": WARNING, "format": FORMAT, "taps": [_packed(tap) for tap in tape.taps]}
+    )
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
     with os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
         file.write(text)
@@ -36,7 +40,9 @@ def load_tape(path: Path) -> Tape:
     except ValueError:
         content = None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise InputError(f"'{path.name}' is not a tape of format {FORMAT}. Record it again with this version.")
+        raise InputError(
+            f"'{path.name}' is not a tape of format {FORMAT}. Record it again with this version."
+        )
     return Tape([_unpacked(entry) for entry in content["taps"]])
 
 
@@ -69,8 +75,13 @@ def _decode(part: Any) -> Any:
 
 
 def _packed(tap: Tap) -> dict[str, Any]:
-    return {**{name: _encode(part) for name, part in tap.draw._asdict().items()}, "answer": _encode(tap.answer)}
+    return {
+        **{name: _encode(part) for name, part in tap.draw._asdict().items()},
+        "answer": _encode(tap.answer),
+    }
 
 
 def _unpacked(entry: dict[str, Any]) -> Tap:
-    return Tap(Draw(**{name: _decode(entry[name]) for name in Draw._fields}), _decode(entry["answer"]))
+    return Tap(
+        Draw(**{name: _decode(entry[name]) for name in Draw._fields}), _decode(entry["answer"])
+    )

@@ -1,8 +1,9 @@
 """Tier D: the whole command line on two neighbouring inputs, with noise, clock and entropy frozen.
 
-The commands run in child processes, in a folder of the same name, first on one input with the noise recorded, then on the
-other with the recorded answers replayed. All that an outsider could then see must be the same bytes: what was printed, exit
-codes, log lines, names and contents of the files written.
+The commands run in child processes, in a folder of the same name, first on one input with the noise
+recorded, then on the other with the recorded answers replayed. All that an outsider could then see
+must be the same bytes: what was printed, exit codes, log lines, names and contents of the files
+written.
 """
 
 from __future__ import annotations
@@ -28,10 +29,12 @@ LEDGER_FILES = ("*.ledger", "*.ledger-wal", "*.ledger-shm")
 
 @dataclass(frozen=True, kw_only=True)
 class Hooks:
-    """Where the child freezes a program, as "module:name". A hook that does not exist is an error, so a rename is noticed.
+    """Where the child freezes a program, as "module:name". A hook that does not exist is an error,
+    so a rename is noticed.
 
-    `noise` is replaced by a function that returns the recorder or replayer, whatever it is called with; each of `clocks` by
-    one that always returns the same moment, in the form the original has; `draws(seed)` feeds the recorder.
+    `noise` is replaced by a function that returns the recorder or replayer, whatever it is called
+    with; each of `clocks` by one that always returns the same moment, in the form the original has;
+    `draws(seed)` feeds the recorder.
     """
 
     entry: str = "dpublish.cli.app:main"
@@ -64,8 +67,10 @@ class TwinReport(Report):
 
     def scope(self) -> str:
         return (
-            f"{len(self.commands)} command(s) on two neighbouring inputs with frozen noise ({self.taps} taps), clock and "
-            f"entropy: printed text, exit codes {list(self.exit_codes)}, log lines, {len(self.files)} file name(s) and "
+            f"{len(self.commands)} command(s) on two neighbouring inputs with frozen noise "
+            f"({self.taps} taps), clock and "
+            f"entropy: printed text, exit codes {list(self.exit_codes)}, log lines, "
+            f"{len(self.files)} file name(s) and "
             "their bytes compared."
         )
 
@@ -92,17 +97,24 @@ def twin(
     public : mapping of file name to content
         Files that are the same in both runs, such as a schema.
     ignore : sequence of patterns
-        Files whose bytes are not compared (their names are): SQLite writes salts of its own into a ledger file.
+        Files whose bytes are not compared (their names are): SQLite writes salts of its own into a
+        ledger file.
     """
     if set(first) != set(second) or not commands:
-        raise InputError("A twin run needs at least one command, and two inputs with the same file names.")
+        raise InputError(
+            "A twin run needs at least one command, and two inputs with the same file names."
+        )
     hooks = hooks or Hooks()
     shared = dict(public or {})
     with tempfile.TemporaryDirectory(prefix="twin-") as name:
         root = Path(name)
         root.chmod(0o700)
-        shown, written, notes = _run(root, "record", commands, {**shared, **first}, hooks, seed, timeout)
-        shown_again, written_again, notes_again = _run(root, "replay", commands, {**shared, **second}, hooks, seed, timeout)
+        shown, written, notes = _run(
+            root, "record", commands, {**shared, **first}, hooks, seed, timeout
+        )
+        shown_again, written_again, notes_again = _run(
+            root, "replay", commands, {**shared, **second}, hooks, seed, timeout
+        )
     lines = tuple(" ".join(command) for command in commands)
     findings = _compare_shown(lines, shown, shown_again)
     findings += _compare_files(written, written_again, ignore)
@@ -130,7 +142,8 @@ def _run(
     seed: int,
     timeout: float,
 ) -> tuple[list[Shown], dict[str, bytes], dict[str, Any]]:
-    # Both runs use a folder of the same name: an absolute path in some text must not look like a leak.
+    # Both runs use a folder of the same name: an absolute path in some text must not look like a
+    # leak.
     work, state = root / "work", root / "state"
     work.mkdir()
     state.mkdir()
@@ -158,13 +171,18 @@ def _run(
         result = _child(request_file, work, state, command, timeout)
         if not noted.exists():
             raise InputError(
-                f"The {mode} run of '{' '.join(command)}' could not be set up: {result.stderr.decode(errors='replace')[-500:]}"
+                f"The {mode} run of '{' '.join(command)}' could not be set up: "
+                f"{result.stderr.decode(errors='replace')[-500:]}"
             )
         note = json.loads(noted.read_text(encoding="utf-8"))
         notes["mismatches"] += note["mismatches"]
         notes["taps"] += note["taps"]
         lines = log.read_text(encoding="utf-8")
-        shown.append(Shown(exit_code=result.returncode, stdout=result.stdout, stderr=result.stderr, log=lines))
+        shown.append(
+            Shown(
+                exit_code=result.returncode, stdout=result.stdout, stderr=result.stderr, log=lines
+            )
+        )
     written = {
         str(path.relative_to(work)): path.read_bytes()
         for path in sorted(work.rglob("*"))
@@ -191,7 +209,9 @@ def _child(
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise InputError(f"'{' '.join(command)}' took longer than {timeout:g} seconds. Give a longer timeout.") from None
+        raise InputError(
+            f"'{' '.join(command)}' took longer than {timeout:g} seconds. Give a longer timeout."
+        ) from None
 
 
 def _environment(state: Path) -> dict[str, str]:
@@ -209,7 +229,9 @@ def _environment(state: Path) -> dict[str, str]:
     }
 
 
-def _compare_shown(lines: Sequence[str], first: Sequence[Shown], second: Sequence[Shown]) -> list[Finding]:
+def _compare_shown(
+    lines: Sequence[str], first: Sequence[Shown], second: Sequence[Shown]
+) -> list[Finding]:
     findings = []
     for line, one, other in zip(lines, first, second, strict=True):
         for part in ("exit_code", "stdout", "stderr", "log"):
@@ -218,7 +240,9 @@ def _compare_shown(lines: Sequence[str], first: Sequence[Shown], second: Sequenc
     return findings
 
 
-def _compare_files(first: Mapping[str, bytes], second: Mapping[str, bytes], ignore: Sequence[str]) -> list[Finding]:
+def _compare_files(
+    first: Mapping[str, bytes], second: Mapping[str, bytes], ignore: Sequence[str]
+) -> list[Finding]:
     findings = []
     if list(first) != list(second):
         findings.append(_finding("file names", "the two runs wrote files of different names"))

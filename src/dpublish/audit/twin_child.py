@@ -1,7 +1,9 @@
-"""The child process of a twin run: freezes entropy, clock and noise of a program, then runs it as its user would.
+"""The child process of a twin run: freezes entropy, clock and noise of a program, then runs it as
+its user would.
 
-Run as a script with one argument, the request file that `dpublish.audit.twin` wrote. The exit code is the program's own.
-What the harness wants to know goes into the notes file; nothing is printed that the program itself did not print.
+Run as a script with one argument, the request file that `dpublish.audit.twin` wrote. The exit code
+is the program's own. What the harness wants to know goes into the notes file; nothing is printed
+that the program itself did not print.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ from typing import Any
 class FrozenEntropy:
     """Stands for os.urandom: the same bytes in every run, never the same bytes twice in one run.
 
-    The compiler names its cache files at random, and only in the run that compiles first. Its calls are passed on, so that
-    they do not shift what the program draws.
+    The compiler names its cache files at random, and only in the run that compiles first. Its calls
+    are passed on, so that they do not shift what the program draws.
     """
 
     def __init__(self) -> None:
@@ -50,7 +52,8 @@ def _called_from(package: str) -> bool:
 
 
 def freeze_entropy() -> FrozenEntropy:
-    """Ledger ids, keys and incident numbers come from the operating system; they are no noise, but they would differ."""
+    """Ledger ids, keys and incident numbers come from the operating system; they are no noise, but
+    they would differ."""
     frozen = FrozenEntropy()
     os.urandom = frozen
     random._urandom = frozen  # type: ignore[attr-defined]  # what `secrets` calls
@@ -104,7 +107,8 @@ def run_program(entry: Callable[[], Any]) -> int:
     except SystemExit as leaving:
         result = leaving.code
     except BaseException as error:
-        # A traceback would name the driver; the kind and text of the error are what a user sees of it.
+        # A traceback would name the driver; the kind and text of the error are what a user sees of
+        # it.
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
     if result is None or isinstance(result, int):
@@ -145,7 +149,9 @@ def main(request_file: str) -> int:
         taps = len(noise.tape.taps)
     else:
         mismatches = [{"check": item.check, "text": item.text} for item in noise.finish()]
-    Path(request["notes"]).write_text(json.dumps({"mismatches": mismatches, "taps": taps}), encoding="utf-8")
+    Path(request["notes"]).write_text(
+        json.dumps({"mismatches": mismatches, "taps": taps}), encoding="utf-8"
+    )
     return code
 
 

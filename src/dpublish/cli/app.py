@@ -1,4 +1,5 @@
-"""The command line: `dpublish VERB ...`. One module a verb; their bodies import what they need, so that help stays fast."""
+"""The command line: `dpublish VERB ...`. One module a verb; their bodies import what they need, so
+that help stays fast."""
 
 from __future__ import annotations
 
@@ -37,8 +38,10 @@ app = typer.Typer(
     name="dpublish",
     cls=Sections,
     rich_markup_mode=None,
-    help="Publish private data once, with a proved privacy guarantee, and let anyone analyse the result for ever.",
-    epilog="Exit codes: 0 done, 2 wrong request, 3 budget, 4 ledger unavailable, 5 bad release file, 6 failed after rows were "
+    help="Publish private data once, with a proved privacy guarantee, and let anyone analyse the "
+    "result for ever.",
+    epilog="Exit codes: 0 done, 2 wrong request, 3 budget, 4 ledger unavailable, 5 bad release "
+    "file, 6 failed after rows were "
     "read, 70 bug. Start with 'dpublish demo'.",
     no_args_is_help=True,
     # typer's own traceback shows local variables, and those may be rows
@@ -78,19 +81,28 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[bool, typer.Option("--version", is_eager=True, callback=_version, help="Show the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Show the version.")
+    ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show where an unforeseen failure happened, unless the command reads private rows.")
+        bool,
+        typer.Option(
+            "--debug",
+            help="Show where an unforeseen failure happened, unless the command reads private "
+            "rows.",
+        ),
     ] = False,
 ) -> None:
-    """Read by `report_failure` from the raw arguments; declared here so that help and parsing know them."""
+    """Read by `report_failure` from the raw arguments; declared here so that help and parsing know
+    them."""
 
 
 _SAID = logging.NullHandler()  # what the package tells its log, commands say themselves
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code. Nothing escapes: an exception's text could quote a row."""
+    """Run one command and return its exit code. Nothing escapes: an exception's text could quote a
+    row."""
     logging.getLogger("dpublish").addHandler(_SAID)
     try:
         code = app(args=list(arguments), prog_name="dpublish", standalone_mode=False)

@@ -1,4 +1,5 @@
-"""`dpublish audit`: try to refute the privacy claim of a method, at small scale, on made-up rows."""
+"""`dpublish audit`: try to refute the privacy claim of a method, at small scale, on made-up
+rows."""
 
 from __future__ import annotations
 
@@ -35,8 +36,10 @@ def audit(
         str,
         typer.Argument(
             metavar="METHOD",
-            help="A release method, an online method, a problem of 'solve', or a method of a local survey; "
-            "for example 'histogram', 'median-mechanism', 'min-cut' or 'kary'. 'mirrored-mod' is the known counter-example "
+            help="A release method, an online method, a problem of 'solve', or a method of a "
+            "local survey; "
+            "for example 'histogram', 'median-mechanism', 'min-cut' or 'kary'. 'mirrored-mod' is "
+            "the known counter-example "
             "to distributional privacy.",
         ),
     ],
@@ -45,23 +48,31 @@ def audit(
         typer.Option(
             "--tier",
             metavar="TIER",
-            help="exact, replay, sampled or twin; all four when left out. Or distributional, about samples of one population "
+            help="exact, replay, sampled or twin; all four when left out. Or distributional, "
+            "about samples of one population "
             "instead of neighbours, for what claims it. Repeatable.",
         ),
     ] = None,
     neighbours: Annotated[
         Relation | None,
-        typer.Option("--neighbours", metavar="RELATION", help="replace-one or add-remove-one; both when left out."),
+        typer.Option(
+            "--neighbours",
+            metavar="RELATION",
+            help="replace-one or add-remove-one; both when left out.",
+        ),
     ] = None,
     samples: Annotated[
-        int, typer.Option("--samples", metavar="N", min=100, help="Runs on each input of the sampled tier.")
+        int,
+        typer.Option(
+            "--samples", metavar="N", min=100, help="Runs on each input of the sampled tier."
+        ),
     ] = 2000,
     json: Json = False,
 ) -> None:
     """Try to refute a method's privacy claim on tiny made-up inputs.
 
-    A method that passes survived these audits; no audit verifies privacy. A tier that cannot say anything about a method is
-    listed with the reason. Exit code 1 when one finds a violation.
+    A method that passes survived these audits; no audit verifies privacy. A tier that cannot say
+    anything about a method is listed with the reason. Exit code 1 when one finds a violation.
     """
     from dpublish.audit.trials import Declined
     from dpublish.cli import screen
@@ -76,7 +87,12 @@ def audit(
     survived = all(isinstance(report, Declined) or report.passed for _, report in reports)
     if json:
         documents = [
-            {"neighbours": trial.neighbours, "case": trial.case, "claim": trial.claim.to_json(), **report.to_json()}
+            {
+                "neighbours": trial.neighbours,
+                "case": trial.case,
+                "claim": trial.claim.to_json(),
+                **report.to_json(),
+            }
             for trial, report in reports
         ]
         screen.write_json({"method": method, "survived": survived, "reports": documents})
@@ -87,7 +103,8 @@ def audit(
 
 
 def _tiers_of(trial: Trial) -> list[Tier]:
-    """All that every method is held to, and the one about samples where something is claimed about them."""
+    """All that every method is held to, and the one about samples where something is claimed about
+    them."""
     from dpublish.audit.trials import TIERS
 
     return [*TIERS] if isinstance(trial.distributional, str) else [*TIERS, "distributional"]
@@ -98,10 +115,14 @@ def _chosen(method: str, neighbours: Relation | None) -> list[Trial]:
     from dpublish.errors import InputError
 
     found = trials_of(method)
-    chosen = [trial for trial in found if neighbours is None or trial.neighbours == neighbours.value]
+    chosen = [
+        trial for trial in found if neighbours is None or trial.neighbours == neighbours.value
+    ]
     if not chosen:
         known = " and ".join(sorted({trial.neighbours for trial in found}))
-        raise InputError(f"'{method}' is not audited under {neighbours}; its neighbours are: {known}.")
+        raise InputError(
+            f"'{method}' is not audited under {neighbours}; its neighbours are: {known}."
+        )
     return chosen
 
 
@@ -116,10 +137,19 @@ def _table(method: str, reports: list[tuple[Trial, Report | Declined]]) -> None:
         else:
             verdict = "survived" if report.passed else "FAILED"
             rows.append((report.tier, trial.case, str(report.pairs), verdict, report.scope()))
-    screen.grid(["tier", "neighbours", "pairs", "verdict", "what was tried"], rows, right=(2,), title=f"Audit of '{method}'")
+    screen.grid(
+        ["tier", "neighbours", "pairs", "verdict", "what was tried"],
+        rows,
+        right=(2,),
+        title=f"Audit of '{method}'",
+    )
     for trial, report in reports:
         if not isinstance(report, Declined):
             for finding in report.findings[:5]:
                 where = f"{report.tier}, {trial.case}, pair {finding.pair + 1}"
                 screen.say(f"  {where}: [{finding.check}] {finding.text}", style="red")
-    screen.say("Survived is not verified: an audit can only refute. The proof is beside the method's code.", style="dim")
+    screen.say(
+        "Survived is not verified: an audit can only refute. The proof is beside the method's "
+        "code.",
+        style="dim",
+    )

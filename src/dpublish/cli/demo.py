@@ -38,12 +38,13 @@ MADE = (
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where to put everything.")] = Path(
-        "dpublish-demo"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where to put everything.")
+    ] = Path("dpublish-demo"),
     json: Json = False,
 ) -> None:
-    """Publish, query, learn from and verify a made-up hospital table. Takes about a minute and explains each step."""
+    """Publish, query, learn from and verify a made-up hospital table. Takes about a minute and
+    explains each step."""
     from dpublish.cli import screen
 
     _clear(out)
@@ -57,7 +58,8 @@ def demo(
 
 
 class _Tour:
-    """Runs the program's own commands, so that what it shows is what a reader gets by typing the same."""
+    """Runs the program's own commands, so that what it shows is what a reader gets by typing the
+    same."""
 
     def __init__(self) -> None:
         self._step = 0
@@ -68,8 +70,10 @@ class _Tour:
         self._title("A private table and what may be known about it without looking")
         _, _, rows, held_out = write_hospital(Path())
         self._say(
-            "hospital.csv holds about twenty thousand visits of invented patients: dates, numbers, labels, missing values and "
-            "slips of the pen. hospital.toml was written by hand; nothing in it was read off the rows."
+            "hospital.csv holds about twenty thousand visits of invented patients: dates, "
+            "numbers, labels, missing values and "
+            "slips of the pen. hospital.toml was written by hand; nothing in it was read off the "
+            "rows."
         )
         self._command("schema", "show", "hospital.toml")
 
@@ -89,14 +93,25 @@ class _Tour:
 
         self._title("Release: pay first, then read the rows")
         self._command(
-            "release", "hospital.csv", *first, "--ledger", "hospital.ledger", "--out", "hospital.dpr", "--key", "tour-1"
+            "release",
+            "hospital.csv",
+            *first,
+            "--ledger",
+            "hospital.ledger",
+            "--out",
+            "hospital.dpr",
+            "--key",
+            "tour-1",
         )
         self._command("verify", "hospital.dpr", "--ledger", "hospital.ledger")
 
         self._title("Ask, with error bars")
         self._command("query", "hospital.dpr", *QUESTIONS)
         covered = self._against_truth(rows)
-        by_ward = "select ward, count(*) as visits, avg(stay_days) as days from release group by ward order by visits desc"
+        by_ward = (
+            "select ward, count(*) as visits, avg(stay_days) as days from release group by "
+            "ward order by visits desc"
+        )
         self._command("sql", "hospital.dpr", by_ward)
 
         self._title("Learn")
@@ -105,16 +120,40 @@ class _Tour:
         self._title("Look")
         self._plots()
         self._command("report", "hospital.dpr", "--out", "report.html")
-        self._command("export", "hospital.dpr", "--to", "csv", "--synthetic", "--out", "synthetic.csv")
+        self._command(
+            "export", "hospital.dpr", "--to", "csv", "--synthetic", "--out", "synthetic.csv"
+        )
 
         self._title("The budget runs out")
-        months = ("hospital.csv", "--schema", "hospital.toml", "--ledger", "hospital.ledger", "--out")
+        months = (
+            "hospital.csv",
+            "--schema",
+            "hospital.toml",
+            "--ledger",
+            "hospital.ledger",
+            "--out",
+        )
         self._command(
-            "release", *months, "months.dpr", "--set", "columns=admitted,emergency", "--epsilon", "0.5", "--key", "tour-2"
+            "release",
+            *months,
+            "months.dpr",
+            "--set",
+            "columns=admitted,emergency",
+            "--epsilon",
+            "0.5",
+            "--key",
+            "tour-2",
         )
         self._command("query", "months.dpr", "--by", "admitted")
         refused = self._command(
-            "release", *months, "pressure.dpr", "--set", "columns=admitted,systolic", "--epsilon", "1", expect=3
+            "release",
+            *months,
+            "pressure.dpr",
+            "--set",
+            "columns=admitted,systolic",
+            "--epsilon",
+            "1",
+            expect=3,
         )
         self._command("ledger", "history", "hospital.ledger")
         self._finish()
@@ -126,12 +165,14 @@ class _Tour:
         }
 
     def _against_truth(self, rows: pl.DataFrame) -> int:
-        """The true answers beside the estimates. These rows are made up; nobody may do this with real ones."""
+        """The true answers beside the estimates. These rows are made up; nobody may do this with
+        real ones."""
         from dpublish.cli import screen
         from dpublish.releases.base import open_release
 
         self._say(
-            "Because these patients are invented, this demo may do what nobody may do with real rows: show the truth beside "
+            "Because these patients are invented, this demo may do what nobody may do with real "
+            "rows: show the truth beside "
             "the estimate. Doing so for real data, even once, would publish it without protection.",
             style="yellow",
         )
@@ -142,7 +183,15 @@ class _Tour:
             inside = estimate.low <= truth <= estimate.high
             covered += inside
             interval = f"{estimate.low:,.0f} to {estimate.high:,.0f}"
-            lines.append((question, f"{estimate.value:,.0f}", interval, f"{truth:,}", "yes" if inside else "no"))
+            lines.append(
+                (
+                    question,
+                    f"{estimate.value:,.0f}",
+                    interval,
+                    f"{truth:,}",
+                    "yes" if inside else "no",
+                )
+            )
         headers = ["condition", "estimate", "95% interval", "truth (demo only)", "inside"]
         screen.grid(headers, lines, right=(1, 2, 3))
         return covered
@@ -157,8 +206,10 @@ class _Tour:
         from dpublish.releases.base import open_release
 
         self._say(
-            "A scikit-learn model is trained on the release alone, then tried on visits of other patients. "
-            "In Python: open_release('hospital.dpr').fit(LogisticRegression(), target='readmitted')",
+            "A scikit-learn model is trained on the release alone, then tried on visits of other "
+            "patients. "
+            "In Python: open_release('hospital.dpr').fit(LogisticRegression(), "
+            "target='readmitted')",
         )
         release: Any = open_release("hospital.dpr")
         model = release.fit(LogisticRegression(max_iter=1000), target="readmitted")
@@ -169,7 +220,10 @@ class _Tour:
         reference = _reference_auc(rows, held_out)
         screen.grid(
             ["trained on", "AUC on held-out visits"],
-            [("the release, epsilon = 1", f"{private:.3f}"), ("the private rows (demo only)", f"{reference:.3f}")],
+            [
+                ("the release, epsilon = 1", f"{private:.3f}"),
+                ("the private rows (demo only)", f"{reference:.3f}"),
+            ],
             right=(1,),
         )
         return {"release": round(private, 4), "private_rows": round(reference, 4)}
@@ -220,9 +274,15 @@ class _Tour:
         if code == INTERRUPTED:  # the command has caught it, and with it the tour should end
             raise KeyboardInterrupt
         if code != expect:
-            raise PublishError(f"The demo expected exit code {expect} here and got {code}. Please report this.")
+            raise PublishError(
+                f"The demo expected exit code {expect} here and got {code}. Please report this."
+            )
         if code:
-            self._say(f"(refused with exit code {code}, as it should be: nothing was read and nothing was spent)", style="dim")
+            self._say(
+                f"(refused with exit code {code}, as it should be: nothing was read and nothing "
+                f"was spent)",
+                style="dim",
+            )
         return code
 
     def _has(self, module: str, extra: str) -> bool:
@@ -230,7 +290,11 @@ class _Tour:
 
         if find_spec(module) is not None:
             return True
-        self._say(f"This step needs the extra '{extra}' (pip install 'dpublish[{extra}]') and is left out.", style="yellow")
+        self._say(
+            f"This step needs the extra '{extra}' (pip install 'dpublish[{extra}]') and is left "
+            f"out.",
+            style="yellow",
+        )
         return False
 
     def _title(self, text: str) -> None:
@@ -259,7 +323,10 @@ def _true_counts(rows: pl.DataFrame) -> dict[str, int]:
         (pl.col("readmitted") == "yes") & (pl.col("stay_days") >= 7),
         ward.is_in(["Maternity", "Paediatrics"]) & ~emergency,
     )
-    return {question: rows.filter(test).height for question, test in zip(QUESTIONS, filters, strict=True)}
+    return {
+        question: rows.filter(test).height
+        for question, test in zip(QUESTIONS, filters, strict=True)
+    }
 
 
 def _reference_auc(rows: pl.DataFrame, held_out: pl.DataFrame) -> float:
@@ -270,11 +337,15 @@ def _reference_auc(rows: pl.DataFrame, held_out: pl.DataFrame) -> float:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    both = pl.concat([rows, held_out]).select(pl.col("age").clip(0, 110), "stay_days", "ward", "emergency")
+    both = pl.concat([rows, held_out]).select(
+        pl.col("age").clip(0, 110), "stay_days", "ward", "emergency"
+    )
     table = both.to_dummies(["ward", "emergency"]).to_numpy()
     answer = (pl.concat([rows, held_out])["readmitted"] == "yes").to_numpy()
     cut = rows.height
-    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(table[:cut], answer[:cut])
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(
+        table[:cut], answer[:cut]
+    )
     return float(roc_auc_score(answer[cut:], model.predict_proba(table[cut:])[:, 1]))
 
 
@@ -287,7 +358,11 @@ def _clear(folder: Path) -> None:
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for path in [*(folder / name for name in MADE), *folder.glob("hospital.ledger*"), folder / "state"]:
+        for path in [
+            *(folder / name for name in MADE),
+            *folder.glob("hospital.ledger*"),
+            folder / "state",
+        ]:
             if path.is_dir():
                 shutil.rmtree(path)
             else:

@@ -1,7 +1,10 @@
-"""How a failure looks: one line for people or one JSON object for machines, on stderr, and an exit code.
+"""How a failure looks: one line for people or one JSON object for machines, on stderr, and an exit
+code.
 
-    0   done                                        4   the ledger cannot be read, trusted or written
-    1   a release or output could not be written    5   the release file is corrupt, altered or newer
+    0   done                                        4   the ledger cannot be read, trusted or
+        written
+    1   a release or output could not be written    5   the release file is corrupt, altered or
+        newer
     2   the request, schema or query is wrong       6   failed after private rows were read
     3   the budget does not allow it                70  a bug in dpublish      130  interrupted
 
@@ -23,17 +26,21 @@ UNEXPECTED = 70
 INTERRUPTED = 130
 USAGE = 2
 
-# Commands that open private data. Their unforeseen failures are never explained, whatever was asked for.
+# Commands that open private data. Their unforeseen failures are never explained, whatever was asked
+# for.
 READS_ROWS = frozenset({"local", "online", "release", "schema", "solve"})
 
-# typer carries its own copy of click in some versions and not in others; this is the root of its usage errors in both
+# typer carries its own copy of click in some versions and not in others; this is the root of its
+# usage errors in both
 UsageFailure: type[Exception] = next(
-    (base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"), typer.BadParameter
+    (base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"),
+    typer.BadParameter,
 )
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
-    """Whether the caller is a machine. Read off the raw arguments, because parsing them may be what failed."""
+    """Whether the caller is a machine. Read off the raw arguments, because parsing them may be what
+    failed."""
     return "--json" in arguments
 
 
@@ -44,7 +51,10 @@ def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
     if isinstance(error, UsageFailure):
         return _usage(error, arguments)
     if isinstance(error, KeyboardInterrupt | typer.Abort):
-        text = "Interrupted. If the ledger was already debited, the budget stays spent and nothing was published."
+        text = (
+            "Interrupted. If the ledger was already debited, the budget stays spent and "
+            "nothing was published."
+        )
         return _show("Interrupted", text, INTERRUPTED, arguments)
     verb = next((word for word in arguments if not word.startswith("-")), "")
     if "--debug" in arguments and verb not in READS_ROWS and isinstance(error, Exception):
@@ -62,7 +72,9 @@ def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
 
 def _usage(error: Exception, arguments: Sequence[str]) -> int:
     message = str(getattr(error, "format_message", lambda: str(error))())
-    if type(error).__name__ == "NoArgsIsHelpError":  # a group without its verb: the message is the help page
+    if (
+        type(error).__name__ == "NoArgsIsHelpError"
+    ):  # a group without its verb: the message is the help page
         print(message, file=sys.stderr)
         return USAGE
     context = getattr(error, "ctx", None)
@@ -73,7 +85,10 @@ def _usage(error: Exception, arguments: Sequence[str]) -> int:
 
 def _show(kind: str, message: str, code: int, arguments: Sequence[str]) -> int:
     if wants_json(arguments):
-        print(json.dumps({"error": {"type": kind, "message": message, "exit_code": code}}), file=sys.stderr)
+        print(
+            json.dumps({"error": {"type": kind, "message": message, "exit_code": code}}),
+            file=sys.stderr,
+        )
         return code
     from dpublish.cli.screen import visible
 
@@ -82,7 +97,9 @@ def _show(kind: str, message: str, code: int, arguments: Sequence[str]) -> int:
         from rich.console import Console
         from rich.text import Text
 
-        Console(stderr=True, highlight=False).print(Text.assemble(("Error: ", "bold red"), message), soft_wrap=True)
+        Console(stderr=True, highlight=False).print(
+            Text.assemble(("Error: ", "bold red"), message), soft_wrap=True
+        )
     else:
         print(f"Error: {message}", file=sys.stderr)
     return code

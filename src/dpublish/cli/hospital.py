@@ -1,4 +1,5 @@
-"""The made-up hospital of the demo: visits of invented patients, from a fixed seed, and a schema written by hand."""
+"""The made-up hospital of the demo: visits of invented patients, from a fixed seed, and a schema
+written by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +16,16 @@ PATIENTS = 10_300
 HELD_OUT_PATIENTS = 2_600
 SEED, HELD_OUT_SEED = 2023, 2024
 
-WARDS = ("General", "Cardiology", "Surgery", "Orthopaedics", "Oncology", "Neurology", "Maternity", "Paediatrics")
+WARDS = (
+    "General",
+    "Cardiology",
+    "Surgery",
+    "Orthopaedics",
+    "Oncology",
+    "Neurology",
+    "Maternity",
+    "Paediatrics",
+)
 
 SCHEMA = """\
 # Written by hand from what anyone may know: the year, the wards on the hospital's web page, what the form allows.
@@ -69,7 +79,8 @@ outside = "drop"
 
 
 def write_hospital(folder: Path) -> tuple[Path, Path, pl.DataFrame, pl.DataFrame]:
-    """Write the private table and its schema; return their paths, the table, and rows of other patients held out for tests."""
+    """Write the private table and its schema; return their paths, the table, and rows of other
+    patients held out for tests."""
     rows = make_visits(PATIENTS, SEED)
     table, schema = folder / "hospital.csv", folder / "hospital.toml"
     rows.write_csv(table)
@@ -78,7 +89,8 @@ def write_hospital(folder: Path) -> tuple[Path, Path, pl.DataFrame, pl.DataFrame
 
 
 def make_visits(patients: int, seed: int) -> pl.DataFrame:
-    """About two visits a patient. Risk of readmission grows with age, long stays, emergencies and some wards."""
+    """About two visits a patient. Risk of readmission grows with age, long stays, emergencies and
+    some wards."""
     import numpy as np
     import polars as pl
 
@@ -97,13 +109,24 @@ def make_visits(patients: int, seed: int) -> pl.DataFrame:
     owner = np.repeat(np.arange(patients), visits)
     n = owner.size
     old = uniform(patients) < 0.55
-    person_age = np.clip(np.where(old, 68 + 11 * bell(patients), 34 + 17 * bell(patients)), 0, 104).astype(np.int64)
+    person_age = np.clip(
+        np.where(old, 68 + 11 * bell(patients), 34 + 17 * bell(patients)), 0, 104
+    ).astype(np.int64)
     age, female = person_age[owner], (uniform(patients) < 0.53)[owner]
     ward = _wards(age, female, uniform(n))
     emergency = uniform(n) < np.where(np.isin(ward, (1, 5)), 0.62, 0.34)
-    stay = np.floor(-np.log1p(-uniform(n)) * (1.6 + age / 22 + 2.5 * emergency + 2.0 * (ward == 4))).astype(np.int64)
+    stay = np.floor(
+        -np.log1p(-uniform(n)) * (1.6 + age / 22 + 2.5 * emergency + 2.0 * (ward == 4))
+    ).astype(np.int64)
     systolic = np.round(112 + 0.33 * age + 9 * (ward == 1) + 13 * bell(n), 1)
-    risk = -4.1 + 0.028 * age + 0.85 * emergency + 0.07 * np.minimum(stay, 20) + 0.8 * np.isin(ward, (1, 4)) - 0.5 * (ward == 6)
+    risk = (
+        -4.1
+        + 0.028 * age
+        + 0.85 * emergency
+        + 0.07 * np.minimum(stay, 20)
+        + 0.8 * np.isin(ward, (1, 4))
+        - 0.5 * (ward == 6)
+    )
     readmitted = uniform(n) < 1 / (1 + np.exp(-risk))
     day = np.floor(365 * uniform(n)).astype(np.int64)
     return pl.DataFrame(
@@ -122,8 +145,11 @@ def make_visits(patients: int, seed: int) -> pl.DataFrame:
     ).with_columns(pl.col("systolic").fill_nan(None))
 
 
-def _wards(age: NDArray[np.int64], female: NDArray[np.bool_], draw: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Children go to Paediatrics, some women of child-bearing age to Maternity, the others by a fixed mix."""
+def _wards(
+    age: NDArray[np.int64], female: NDArray[np.bool_], draw: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """Children go to Paediatrics, some women of child-bearing age to Maternity, the others by a
+    fixed mix."""
     import numpy as np
 
     mix = np.searchsorted(np.array([0.30, 0.52, 0.70, 0.83, 0.92]), draw, side="right")

@@ -17,21 +17,39 @@ if TYPE_CHECKING:
 
 PASSPHRASE = "DPUBLISH_SIGNING_PASSPHRASE"
 
-app = typer.Typer(help="Make a key, and sign releases with it.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Make a key, and sign releases with it.", no_args_is_help=True, rich_markup_mode=None
+)
 
 KeyFile = Annotated[Path, typer.Argument(metavar="KEY", help="The file of a signing key.")]
 Signing = Annotated[
     Path,
-    typer.Option("--sign-with", metavar="FILE", envvar="DPUBLISH_SIGNING_KEY", help="The signing key."),
+    typer.Option(
+        "--sign-with", metavar="FILE", envvar="DPUBLISH_SIGNING_KEY", help="The signing key."
+    ),
 ]
 
 
 @app.command("new")
 def new(
-    path: Annotated[Path, typer.Argument(metavar="KEY", help="File to make. Its public half goes beside it, as KEY.pub.")],
-    name: Annotated[str, typer.Option("--name", metavar="TEXT", help="Who signs: what signatures say about their maker.")],
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="KEY", help="File to make. Its public half goes beside it, as KEY.pub."
+        ),
+    ],
+    name: Annotated[
+        str,
+        typer.Option(
+            "--name", metavar="TEXT", help="Who signs: what signatures say about their maker."
+        ),
+    ],
     passphrase: Annotated[
-        bool, typer.Option("--passphrase", help=f"Protect it by a passphrase, asked for or taken from {PASSPHRASE}.")
+        bool,
+        typer.Option(
+            "--passphrase",
+            help=f"Protect it by a passphrase, asked for or taken from {PASSPHRASE}.",
+        ),
     ] = False,
     json: Json = False,
 ) -> None:
@@ -42,7 +60,9 @@ def new(
     key = SigningKey.new(name)
     key.save(path, passphrase=_passphrase(fresh=True) if passphrase else None)
     if not json:
-        screen.say(f"Made {path} (keep it secret) and {path}.pub (give it away)", style="bold green")
+        screen.say(
+            f"Made {path} (keep it secret) and {path}.pub (give it away)", style="bold green"
+        )
     _show(key, json=json)
 
 
@@ -54,7 +74,8 @@ def show(path: KeyFile, json: Json = False) -> None:
 
 @app.command("sign")
 def sign(release: ReleaseFile, sign_with: Signing, json: Json = False) -> None:
-    """Sign a release that was published before. Its content, its manifest and its payment stay as they are."""
+    """Sign a release that was published before. Its content, its manifest and its payment stay as
+    they are."""
     from dpublish.cli import screen
     from dpublish.releases.bundle.bundle import add_signature
 
@@ -81,8 +102,15 @@ def _passphrase(*, fresh: bool) -> str:
     if given:
         return given
     if not sys.stdin.isatty():
-        raise InputError(f"A passphrase is needed and nobody can be asked for it here. Set {PASSPHRASE}. Nothing was spent.")
-    return str(typer.prompt("Passphrase of the signing key", hide_input=True, confirmation_prompt=fresh, err=True))
+        raise InputError(
+            f"A passphrase is needed and nobody can be asked for it here. Set {PASSPHRASE}. "
+            f"Nothing was spent."
+        )
+    return str(
+        typer.prompt(
+            "Passphrase of the signing key", hide_input=True, confirmation_prompt=fresh, err=True
+        )
+    )
 
 
 def _show(key: SigningKey, *, json: bool) -> None:
@@ -96,10 +124,12 @@ def _show(key: SigningKey, *, json: bool) -> None:
 
 
 def not_signed(made: Release, key: SigningKey | None, out: Path) -> list[str]:
-    """What to say when a release was to be signed with a key and is not, since it was made before."""
+    """What to say when a release was to be signed with a key and is not, since it was made
+    before."""
     if key is None or any(one.public_key == key.public_key for one in made.signatures):
         return []
     return [
-        f"It is not signed with the key of {key.describe()}: it was made before, and one request key gives the same bytes. "
+        f"It is not signed with the key of {key.describe()}: it was made before, and one request "
+        f"key gives the same bytes. "
         f"'dpublish key sign {out}' adds the signature."
     ]

@@ -1,4 +1,5 @@
-"""`dpublish ledger open | status | history | verify | witness | merge | recover`: what every release is paid from."""
+"""`dpublish ledger open | status | history | verify | witness | merge | recover`: what every
+release is paid from."""
 
 from __future__ import annotations
 
@@ -12,11 +13,18 @@ if TYPE_CHECKING:
     from dpublish.ledger.base import Entry, Status
 
 Witness = Annotated[
-    str | None, typer.Option("--witness", metavar="PLACE", help="A folder or database that keeps a second anchor from now on.")
+    str | None,
+    typer.Option(
+        "--witness",
+        metavar="PLACE",
+        help="A folder or database that keeps a second anchor from now on.",
+    ),
 ]
 
 app = typer.Typer(
-    help="Open and read the account that every release is paid from.", no_args_is_help=True, rich_markup_mode=None
+    help="Open and read the account that every release is paid from.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 
@@ -30,27 +38,35 @@ def open_(
     witness: Witness = None,
     json: Json = False,
 ) -> None:
-    """Create a ledger with a budget. The budget is a cap for ever; opening it again with the same budget changes nothing."""
+    """Create a ledger with a budget. The budget is a cap for ever; opening it again with the same
+    budget changes nothing."""
     from dpublish.cli import screen
     from dpublish.errors import InputError
     from dpublish.ledger import open_ledger
     from dpublish.privacy.cost import Budget
 
     if epsilon is None and rho is None:
-        raise InputError("A ledger needs its budget for life: give --epsilon NUMBER (and --delta), or --rho NUMBER.")
+        raise InputError(
+            "A ledger needs its budget for life: give --epsilon NUMBER (and --delta), or --rho "
+            "NUMBER."
+        )
     budget = Budget(**numbers_of(epsilon=epsilon, delta=delta, rho=rho))
     with open_ledger(url, budget=budget, name=name, create=True, witness=witness) as ledger:
         status = ledger.status()
     if json:
         screen.write_json({**status.to_json(), "news": list(ledger.news)})
         return
-    screen.say(ledger.news[0] if ledger.news else f"Ledger {url} is open; it was there before.", style="bold green")
+    screen.say(
+        ledger.news[0] if ledger.news else f"Ledger {url} is open; it was there before.",
+        style="bold green",
+    )
     _show(status)
 
 
 @app.command("status")
 def status(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> None:
-    """Show the cap, what is spent and what is left, and the unit and relation that these speak of."""
+    """Show the cap, what is spent and what is left, and the unit and relation that these speak
+    of."""
     from dpublish.cli import screen
     from dpublish.ledger import open_ledger
 
@@ -75,7 +91,10 @@ def history(url: LedgerUrl, name: LedgerName = "default", json: Json = False) ->
         return
     screen.grid(
         ["entry", "when", "kind", "key", "charged", "hash"],
-        [(str(e.seq), e.created, e.kind, _short(e.key, 20), _charged(e), e.hash[:12]) for e in entries],
+        [
+            (str(e.seq), e.created, e.kind, _short(e.key, 20), _charged(e), e.hash[:12])
+            for e in entries
+        ],
         right=(0,),
     )
 
@@ -87,15 +106,19 @@ def verify(
     head: Annotated[
         str | None,
         typer.Option(
-            "--head", metavar="LINE", help="A head line of an earlier 'ledger status'; an older copy lacks its entry."
+            "--head",
+            metavar="LINE",
+            help="A head line of an earlier 'ledger status'; an older copy lacks its entry.",
         ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Recompute the hash chain and the sums, and hold them against the anchor. Exit code 4 when they do not agree.
+    """Recompute the hash chain and the sums, and hold them against the anchor. Exit code 4 when
+    they do not agree.
 
-    With --head a ledger that lacks the entry of that line is refused, and one that has it gets a new anchor if its own is lost.
-    Temporary files that killed runs left beside the ledger and its anchor are removed.
+    With --head a ledger that lacks the entry of that line is refused, and one that has it gets a
+    new anchor if its own is lost. Temporary files that killed runs left beside the ledger and its
+    anchor are removed.
     """
     from dpublish.cli import screen
     from dpublish.curator.gate import default_store, sweep_store
@@ -108,9 +131,14 @@ def verify(
     removed = [*sweep_store(default_store(url)), *sweep_state()]
     exposed = readable_by_others(parse_target(url))
     if json:
-        screen.write_json({"ok": True, **balance.to_json(), "removed": removed, "readable_by_others": exposed})
+        screen.write_json(
+            {"ok": True, **balance.to_json(), "removed": removed, "readable_by_others": exposed}
+        )
         return
-    screen.say(f"{url}: the chain of {balance.entries} entries is whole, and the sums agree.", style="green")
+    screen.say(
+        f"{url}: the chain of {balance.entries} entries is whole, and the sums agree.",
+        style="green",
+    )
     _show(balance)
     for path in removed:
         screen.note(f"Removed '{path}', which a killed run had left.")
@@ -121,12 +149,18 @@ def verify(
 @app.command("witness")
 def witness(
     url: LedgerUrl,
-    place: Annotated[str, typer.Argument(metavar="PLACE", help="A folder, sqlite:///FILE or postgresql://HOST/NAME.")],
-    remove: Annotated[bool, typer.Option("--remove", help="Go on without it, also when it is lost.")] = False,
+    place: Annotated[
+        str,
+        typer.Argument(metavar="PLACE", help="A folder, sqlite:///FILE or postgresql://HOST/NAME."),
+    ],
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Go on without it, also when it is lost.")
+    ] = False,
     name: LedgerName = "default",
     json: Json = False,
 ) -> None:
-    """Keep a second anchor at a place of your choice. An older copy of the ledger is refused while one of them is left."""
+    """Keep a second anchor at a place of your choice. An older copy of the ledger is refused while
+    one of them is left."""
     from dpublish.cli import screen
     from dpublish.ledger import open_ledger, remove_witness
 
@@ -144,9 +178,11 @@ def witness(
 
 @app.command("merge")
 def merge(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> None:
-    """Make one budget of several whose names differ in case and blanks only, as ledgers of earlier versions may have.
+    """Make one budget of several whose names differ in case and blanks only, as ledgers of earlier
+    versions may have.
 
-    The one with the smallest cap is kept and charged with what the others spent. No budget comes back.
+    The one with the smallest cap is kept and charged with what the others spent. No budget comes
+    back.
     """
     from dpublish.cli import screen
     from dpublish.ledger import merge_ledgers
@@ -161,7 +197,8 @@ def merge(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> N
 
 @app.command("recover")
 def recover(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> None:
-    """Go on with another copy when the newest is lost. What this machine knows to be spent beyond it is written off."""
+    """Go on with another copy when the newest is lost. What this machine knows to be spent beyond
+    it is written off."""
     from dpublish.cli import screen
     from dpublish.ledger import recover_ledger
 
@@ -183,8 +220,17 @@ def _show(status: Status) -> None:
             ("cap", status.cap.describe()),
             ("spent", status.spent.describe()),
             ("left", status.remaining.describe()),
-            *([("spent beyond the cap", status.overspent.describe())] if status.overspent != Cost() else []),
-            ("protects", status.protects.describe() if status.protects else "not said yet: the first release decides"),
+            *(
+                [("spent beyond the cap", status.overspent.describe())]
+                if status.overspent != Cost()
+                else []
+            ),
+            (
+                "protects",
+                status.protects.describe()
+                if status.protects
+                else "not said yet: the first release decides",
+            ),
             ("releases paid", f"{status.debits:,}"),
             *[("witness", place) for place in status.witnesses],
             ("head line", status.head_line),

@@ -1,4 +1,5 @@
-"""`dpublish local plan | randomize | aggregate`: run a survey in which nobody's answer leaves their device."""
+"""`dpublish local plan | randomize | aggregate`: run a survey in which nobody's answer leaves their
+device."""
 
 from __future__ import annotations
 
@@ -10,17 +11,23 @@ import typer
 from dpublish.cli.options import Json
 
 app = typer.Typer(
-    help="Run a survey in which every person randomises their own answers.", no_args_is_help=True, rich_markup_mode=None
+    help="Run a survey in which every person randomises their own answers.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
-SurveyFile = Annotated[Path, typer.Option("--survey", "-s", metavar="FILE", help="The survey (TOML).")]
+SurveyFile = Annotated[
+    Path, typer.Option("--survey", "-s", metavar="FILE", help="The survey (TOML).")
+]
 Level = Annotated[float, typer.Option("--level", metavar="P", help="Confidence of the intervals.")]
 
 
 @app.command("plan")
 def plan(
     survey: SurveyFile,
-    people: Annotated[int, typer.Option("--people", "-n", metavar="N", min=1, help="How many people may answer.")] = 10_000,
+    people: Annotated[
+        int, typer.Option("--people", "-n", metavar="N", min=1, help="How many people may answer.")
+    ] = 10_000,
     json: Json = False,
 ) -> None:
     """Show what a survey costs each person and how exact it would be. Needs no answers."""
@@ -35,37 +42,74 @@ def plan(
     rows = [(name, r, r.expected_error(people), r.error_of) for name, r in asked.items()]
     if json:
         questions = [
-            {"question": name, "method": r.method, "epsilon": r.epsilon, "standard_error": error, "of": of}
+            {
+                "question": name,
+                "method": r.method,
+                "epsilon": r.epsilon,
+                "standard_error": error,
+                "of": of,
+            }
             for name, r, error, of in rows
         ]
         screen.write_json(
-            {"survey": read.name, "digest": read.digest, "cost": read.cost, "cap": read.epsilon, "people": people,
-             "meaning": meaning, "questions": questions}
-        )  # fmt: skip
+            {
+                "survey": read.name,
+                "digest": read.digest,
+                "cost": read.cost,
+                "cap": read.epsilon,
+                "people": people,
+                "meaning": meaning,
+                "questions": questions,
+            }
+        )
         return
-    screen.say(f"Survey '{read.name}' costs each person epsilon = {show(read.cost)} of the promised {show(read.epsilon)}.")
+    screen.say(
+        f"Survey '{read.name}' costs each person epsilon = {show(read.cost)} of the promised "
+        f"{show(read.epsilon)}."
+    )
     screen.say(meaning)
     screen.grid(
         ["question", "method", "epsilon", f"standard error with {people:,} people"],
-        [(name, r.method, show(r.epsilon), f"{screen.cell_text(error)} (of {of})") for name, r, error, of in rows],
+        [
+            (name, r.method, show(r.epsilon), f"{screen.cell_text(error)} (of {of})")
+            for name, r, error, of in rows
+        ],
     )
 
 
 @app.command("randomize")
 def randomize(
-    answers: Annotated[Path, typer.Argument(metavar="ANSWERS", help="CSV with a row for each person. Private.")],
+    answers: Annotated[
+        Path, typer.Argument(metavar="ANSWERS", help="CSV with a row for each person. Private.")
+    ],
     survey: SurveyFile,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write the reports (CSV).")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write the reports (CSV).")
+    ],
     wallet: Annotated[
         Path | None,
-        typer.Option("--wallet", "-w", metavar="FILE", help="Charge each person here first, and never answer twice. Private."),
+        typer.Option(
+            "--wallet",
+            "-w",
+            metavar="FILE",
+            help="Charge each person here first, and never answer twice. Private.",
+        ),
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option("--budget", metavar="NUMBER", help="Epsilon for life of a wallet; that of the survey when left out."),
+        typer.Option(
+            "--budget",
+            metavar="NUMBER",
+            help="Epsilon for life of a wallet; that of the survey when left out.",
+        ),
     ] = None,
     person: Annotated[
-        str | None, typer.Option("--person", metavar="COLUMN", help="Who each row is; needed when a wallet holds several.")
+        str | None,
+        typer.Option(
+            "--person",
+            metavar="COLUMN",
+            help="Who each row is; needed when a wallet holds several.",
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -82,7 +126,13 @@ def randomize(
     read = Survey.read(survey)
     if budget is not None and wallet is None:
         raise InputError("--budget is the total of a wallet: give --wallet FILE too.")
-    held = None if wallet is None else Wallet(wallet, epsilon=read.epsilon if budget is None else positive(budget, "--budget"))
+    held = (
+        None
+        if wallet is None
+        else Wallet(
+            wallet, epsilon=read.epsilon if budget is None else positive(budget, "--budget")
+        )
+    )
     try:
         randomize_file(read, answers, out, wallet=held, person=person)
     except (PublishError, KeyboardInterrupt):
@@ -91,18 +141,29 @@ def randomize(
         # the text of an unforeseen failure could quote an answer
         raise PrivateSideError() from None
     if json:
-        screen.write_json({"out": out, "survey": read.name, "digest": read.digest, "cost": read.cost})
+        screen.write_json(
+            {"out": out, "survey": read.name, "digest": read.digest, "cost": read.cost}
+        )
     else:
-        screen.say(f"Wrote reports to {out}. They may be given away; the answers may not.", style="green")
+        screen.say(
+            f"Wrote reports to {out}. They may be given away; the answers may not.", style="green"
+        )
 
 
 @app.command("aggregate")
 def aggregate(
-    reports: Annotated[list[Path], typer.Argument(metavar="REPORTS...", help="Report files of this survey (CSV).")],
+    reports: Annotated[
+        list[Path], typer.Argument(metavar="REPORTS...", help="Report files of this survey (CSV).")
+    ],
     survey: SurveyFile,
     level: Level = 0.95,
-    most: Annotated[int, typer.Option("--rows", metavar="N", min=1, help="At most this many rows a question.")] = 20,
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Also write everything as JSON.")] = None,
+    most: Annotated[
+        int, typer.Option("--rows", metavar="N", min=1, help="At most this many rows a question.")
+    ] = 20,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Also write everything as JSON."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Estimate, with error bars, what everybody answered. Free: it only reads reports."""
@@ -118,7 +179,10 @@ def aggregate(
         keep_apart(out, survey, *reports)
     for place, path in enumerate(reports):
         if any(same_file(path, earlier) for earlier in reports[:place]):
-            raise InputError(f"'{path}' is given twice, so its people would be counted twice. Name every file once.")
+            raise InputError(
+                f"'{path}' is given twice, so its people would be counted twice. Name every file "
+                f"once."
+            )
     read = Survey.read(survey)
     collector = Collector(read)
     for path in reports:
@@ -134,7 +198,9 @@ def aggregate(
     }
     if out is not None:
         try:
-            out.write_text(text_json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+            out.write_text(
+                text_json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+            )
         except OSError as error:
             raise InputError(f"'{out}' cannot be written ({type(error).__name__}).") from None
     if json:
@@ -156,7 +222,11 @@ def _show(name: str, result: Any, most: int) -> None:
         rows = result.top(most)
     elif isinstance(result, ConjunctionEstimates):
         sizes = range(1, result.width + 1)
-        listed = [(" and ".join(names), entry) for size in sizes for names, entry in result.conjunctions(size)]
+        listed = [
+            (" and ".join(names), entry)
+            for size in sizes
+            for names, entry in result.conjunctions(size)
+        ]
         rows = listed[:most]
     else:
         rows = [(hitter.name, hitter.estimate) for hitter in result[:most]]
@@ -165,7 +235,10 @@ def _show(name: str, result: Any, most: int) -> None:
             return
     screen.grid(
         ["answer", "estimate", "standard error", "from", "to"],
-        [(label, *(screen.cell_text(x) for x in (e.value, e.standard_error, e.low, e.high))) for label, e in rows],
+        [
+            (label, *(screen.cell_text(x) for x in (e.value, e.standard_error, e.low, e.high)))
+            for label, e in rows
+        ],
         right=(1, 2, 3, 4),
         title=name,
     )

@@ -1,4 +1,5 @@
-"""`dpublish methods [NAME]`: what there is to publish with, and every setting of a method, in the method's own words."""
+"""`dpublish methods [NAME]`: what there is to publish with, and every setting of a method, in the
+method's own words."""
 
 from __future__ import annotations
 
@@ -12,15 +13,22 @@ if TYPE_CHECKING:
     from dpublish.catalogue import Door
     from dpublish.methods.docs import MethodHelp
 
-_DOORS: dict[Door, str] = {"release": "release --method", "online": "online open --method", "solve": "solve"}
+_DOORS: dict[Door, str] = {
+    "release": "release --method",
+    "online": "online open --method",
+    "solve": "solve",
+}
 """Where methods are called, with what is typed there."""
 
 
 def methods(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One method, with all its settings.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="One method, with all its settings.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """List the methods of 'release', 'online' and 'solve', or explain one: what it needs, shows and hides, and its settings."""
+    """List the methods of 'release', 'online' and 'solve', or explain one: what it needs, shows and
+    hides, and its settings."""
     from dpublish.cli import screen
 
     if name is not None:
@@ -34,7 +42,9 @@ def methods(
 
     listed = {door: [_one(name) for name in catalogued(door)] for door in _DOORS}
     if json:
-        screen.write_json({door: [method.to_json() for method in methods] for door, methods in listed.items()})
+        screen.write_json(
+            {door: [method.to_json() for method in methods] for door, methods in listed.items()}
+        )
         return
     for door, methods in listed.items():
         screen.grid(
@@ -42,7 +52,10 @@ def methods(
             [(method.name, method.summary) for method in methods],
             title=f"dpublish {_DOORS[door]}",
         )
-    screen.say("'dpublish methods NAME' explains one; 'dpublish local --help' lists the randomisers.", style="dim")
+    screen.say(
+        "'dpublish methods NAME' explains one; 'dpublish local --help' lists the randomisers.",
+        style="dim",
+    )
 
 
 def _explain(method: MethodHelp) -> None:
@@ -69,6 +82,7 @@ def _one(name: str) -> MethodHelp:
     if name not in known:
         lists = " ".join(f"Methods of '{door}': {', '.join(catalogued(door))}." for door in _DOORS)
         raise PlanError(
-            f"There is no method '{name}'.{did_you_mean(name, known)} {lists} 'dpublish local' has randomisers of its own."
+            f"There is no method '{name}'.{did_you_mean(name, known)} {lists} 'dpublish local' "
+            f"has randomisers of its own."
         )
     return describe(name, load(known[name].mechanism))

@@ -1,4 +1,5 @@
-"""`dpublish online open | ask | status | close`: a query desk that answers one question at a time."""
+"""`dpublish online open | ask | status | close`: a query desk that answers one question at a
+time."""
 
 from __future__ import annotations
 
@@ -30,34 +31,51 @@ if TYPE_CHECKING:
     from dpublish.methods.online.base import OnlineMechanism
 
 app = typer.Typer(
-    help="Open a session that answers queries one at a time, and ask it.", no_args_is_help=True, rich_markup_mode=None
+    help="Open a session that answers queries one at a time, and ask it.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
-SessionFolder = Annotated[Path, typer.Argument(metavar="SESSION", help="The folder that 'online open' made.")]
+SessionFolder = Annotated[
+    Path, typer.Argument(metavar="SESSION", help="The folder that 'online open' made.")
+]
 
 
 @app.command("open")
 def open_(
     data: Data,
-    session: Annotated[Path, typer.Argument(metavar="SESSION", help="Folder to make for the session. Keep it private.")],
+    session: Annotated[
+        Path,
+        typer.Argument(metavar="SESSION", help="Folder to make for the session. Keep it private."),
+    ],
     schema: SchemaFile,
     ledger: Ledger,
     epsilon: Epsilon = None,
     method: Annotated[
         str,
-        typer.Option("--method", "-m", metavar="NAME", help="median-mechanism or online-multiplicative-weights."),
+        typer.Option(
+            "--method",
+            "-m",
+            metavar="NAME",
+            help="median-mechanism or online-multiplicative-weights.",
+        ),
     ] = "median-mechanism",
     setting: Setting = None,
     database: Database = None,
     budget: NewBudget = None,
     key: Annotated[
         str | None,
-        typer.Option("--key", metavar="KEY", help="Name of this session in the ledger. The same key again resumes it, unpaid."),
+        typer.Option(
+            "--key",
+            metavar="KEY",
+            help="Name of this session in the ledger. The same key again resumes it, unpaid.",
+        ),
     ] = None,
     name: LedgerName = "default",
     json: Json = False,
 ) -> None:
-    """Pay for a session, count the rows once, and make the folder that 'ask' reads. Nothing else is ever charged for it."""
+    """Pay for a session, count the rows once, and make the folder that 'ask' reads. Nothing else is
+    ever charged for it."""
     import warnings
 
     from dpublish.cli import screen
@@ -69,27 +87,45 @@ def open_(
     mechanism: OnlineMechanism = method_from_settings(method, settings_of(setting), "online")
     source = source_of(data, database)
     allowance = allowance_of(budget)
-    with warnings.catch_warnings(), screen.muted() as terminal, screen.steps(quiet=json, terminal=terminal) as progress:
+    with (
+        warnings.catch_warnings(),
+        screen.muted() as terminal,
+        screen.steps(quiet=json, terminal=terminal) as progress,
+    ):
         # a library's warning may quote a cell
         warnings.simplefilter("ignore")
         facts = Schema.read(schema)
-        with open_ledger(ledger, budget=allowance, name=name, create=allowance is not None) as account:
+        with open_ledger(
+            ledger, budget=allowance, name=name, create=allowance is not None
+        ) as account:
             curator = Curator(source, facts, ledger=account, store=session.absolute().parent)
-            opened = curator.answer_online(mechanism, epsilon=epsilon, key=key, folder=session, progress=progress)
+            opened = curator.answer_online(
+                mechanism, epsilon=epsilon, key=key, folder=session, progress=progress
+            )
     _show(opened, json=json, title=f"Session {session} is open", news=account.news)
 
 
 @app.command("ask")
 def ask(
     session: SessionFolder,
-    query: Annotated[str | None, typer.Argument(metavar="QUERY", help='A predicate, for example "age >= 40".')] = None,
+    query: Annotated[
+        str | None, typer.Argument(metavar="QUERY", help='A predicate, for example "age >= 40".')
+    ] = None,
     weights: Annotated[
         Path | None,
-        typer.Option("--weights", metavar="FILE", help="A linear query instead: a JSON list with a weight 0..1 for each cell."),
+        typer.Option(
+            "--weights",
+            metavar="FILE",
+            help="A linear query instead: a JSON list with a weight 0..1 for each cell.",
+        ),
     ] = None,
     key: Annotated[
         str | None,
-        typer.Option("--key", metavar="KEY", help="Name of this query. The same key again gives the same answer."),
+        typer.Option(
+            "--key",
+            metavar="KEY",
+            help="Name of this query. The same key again gives the same answer.",
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -109,7 +145,11 @@ def ask(
     screen.facts(
         [
             ("query", answer.query),
-            ("label", f"{answer.label} ({'the data was asked' if answer.label == 'hard' else 'the data was not asked'})"),
+            (
+                "label",
+                f"{answer.label} "
+                f"({'the data was asked' if answer.label == 'hard' else 'the data was not asked'})",
+            ),
             ("hard answers left", f"{answer.hard_left:,}"),
             ("key", answer.key),
         ]
@@ -149,22 +189,43 @@ def _read_weights(path: Path) -> list[float]:
 
 
 def _promise(sentences: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What the plan said about the answers of this session, and what it held beside that: other ways, and theory."""
-    start = next((place for place, sentence in enumerate(sentences) if sentence.startswith("An easy answer")), 0)
+    """What the plan said about the answers of this session, and what it held beside that: other
+    ways, and theory."""
+    start = next(
+        (
+            place
+            for place, sentence in enumerate(sentences)
+            if sentence.startswith("An easy answer")
+        ),
+        0,
+    )
     hard = [sentence for sentence in sentences[:start] if "hard answers" in sentence]
     return [*sentences[start : start + 1], *hard], list(sentences[start + 1 :])
 
 
-def _show(session: OnlineSession, *, json: bool, title: str | None = None, news: Sequence[str] = ()) -> None:
+def _show(
+    session: OnlineSession, *, json: bool, title: str | None = None, news: Sequence[str] = ()
+) -> None:
     from dpublish.cli import screen
 
     now = session.status()
     header = session.header
     promise, compared = _promise(header["sentences"])
     if json:
-        words = {"promise": promise, "compared_with": compared, "plan": header["sentences"], "statement": header["statement"]}
+        words = {
+            "promise": promise,
+            "compared_with": compared,
+            "plan": header["sentences"],
+            "statement": header["statement"],
+        }
         screen.write_json(
-            {"session": session.folder, **now.to_json(), "receipt": header["receipt"], **words, "news": list(news)}
+            {
+                "session": session.folder,
+                **now.to_json(),
+                "receipt": header["receipt"],
+                **words,
+                "news": list(news),
+            }
         )
         return
     for line in news:
@@ -186,4 +247,7 @@ def _show(session: OnlineSession, *, json: bool, title: str | None = None, news:
     screen.say("")
     screen.say(header["statement"])
     if not now.publishable:
-        screen.note("This session was made with fixed noise, for tests. It protects nobody: do not show its answers.")
+        screen.note(
+            "This session was made with fixed noise, for tests. It protects nobody: do not show "
+            "its answers."
+        )

@@ -13,15 +13,30 @@ if TYPE_CHECKING:
     from dpublish.methods.base import Mechanism
     from dpublish.privacy.cost import Budget
 
-Json = Annotated[bool, typer.Option("--json", help="Write one JSON document to stdout (errors: to stderr).")]
-ReleaseFile = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release: a .dpr file or a folder.")]
-SchemaFile = Annotated[Path, typer.Option("--schema", "-s", metavar="FILE", help="The schema (TOML).")]
-Method = Annotated[str, typer.Option("--method", "-m", metavar="NAME", help="How to publish, for example 'histogram'.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Write one JSON document to stdout (errors: to stderr).")
+]
+ReleaseFile = Annotated[
+    Path, typer.Argument(metavar="RELEASE", help="A release: a .dpr file or a folder.")
+]
+SchemaFile = Annotated[
+    Path, typer.Option("--schema", "-s", metavar="FILE", help="The schema (TOML).")
+]
+Method = Annotated[
+    str,
+    typer.Option("--method", "-m", metavar="NAME", help="How to publish, for example 'histogram'."),
+]
 Setting = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="A setting of the method, for example 'columns=age,income'. Repeatable."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="A setting of the method, for example 'columns=age,income'. Repeatable.",
+    ),
 ]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file that --out names, if there is one.")]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace the file that --out names, if there is one.")
+]
 SignWith = Annotated[
     Path | None,
     typer.Option(
@@ -31,28 +46,61 @@ SignWith = Annotated[
         help="Sign the release with this key, which 'dpublish key new' makes.",
     ),
 ]
-Epsilon = Annotated[str | None, typer.Option("--epsilon", "-e", metavar="NUMBER", help="Cost, as 0.5 or 1/2. Read exactly.")]
-Delta = Annotated[str | None, typer.Option("--delta", metavar="NUMBER", help="Cost, for methods that need a delta.")]
-Rho = Annotated[str | None, typer.Option("--rho", metavar="NUMBER", help="Cost in zCDP, instead of epsilon.")]
+Epsilon = Annotated[
+    str | None,
+    typer.Option("--epsilon", "-e", metavar="NUMBER", help="Cost, as 0.5 or 1/2. Read exactly."),
+]
+Delta = Annotated[
+    str | None,
+    typer.Option("--delta", metavar="NUMBER", help="Cost, for methods that need a delta."),
+]
+Rho = Annotated[
+    str | None, typer.Option("--rho", metavar="NUMBER", help="Cost in zCDP, instead of epsilon.")
+]
 Ledger = Annotated[
-    str, typer.Option("--ledger", "-l", metavar="URL", help="The ledger: a path, sqlite:///FILE or postgresql://...")
+    str,
+    typer.Option(
+        "--ledger",
+        "-l",
+        metavar="URL",
+        help="The ledger: a path, sqlite:///FILE or postgresql://...",
+    ),
 ]
 NewBudget = Annotated[
     str | None,
-    typer.Option("--budget", metavar="EPSILON", help="Create the ledger with this epsilon if it does not exist yet."),
+    typer.Option(
+        "--budget",
+        metavar="EPSILON",
+        help="Create the ledger with this epsilon if it does not exist yet.",
+    ),
 ]
 NewBudgetDelta = Annotated[
     str | None,
-    typer.Option("--budget-delta", metavar="DELTA", help="Delta of a ledger that --budget creates; 0 when left out."),
+    typer.Option(
+        "--budget-delta",
+        metavar="DELTA",
+        help="Delta of a ledger that --budget creates; 0 when left out.",
+    ),
 ]
-LedgerUrl = Annotated[str, typer.Argument(metavar="LEDGER", help="A path, sqlite:///FILE or postgresql://...")]
-LedgerName = Annotated[str, typer.Option("--name", metavar="NAME", help="Which budget of the ledger.")]
+LedgerUrl = Annotated[
+    str, typer.Argument(metavar="LEDGER", help="A path, sqlite:///FILE or postgresql://...")
+]
+LedgerName = Annotated[
+    str, typer.Option("--name", metavar="NAME", help="Which budget of the ledger.")
+]
 Data = Annotated[
     str,
-    typer.Argument(metavar="DATA", help="CSV, TSV (also .gz), Parquet or Arrow file; or 'sql:QUERY' together with --database."),
+    typer.Argument(
+        metavar="DATA",
+        help="CSV, TSV (also .gz), Parquet or Arrow file; or 'sql:QUERY' together with --database.",
+    ),
 ]
-Database = Annotated[str | None, typer.Option("--database", metavar="URL", help="Where to run a 'sql:QUERY'.")]
-ShownRows = Annotated[int, typer.Option("--rows", metavar="N", min=1, help="At most this many rows on the screen.")]
+Database = Annotated[
+    str | None, typer.Option("--database", metavar="URL", help="Where to run a 'sql:QUERY'.")
+]
+ShownRows = Annotated[
+    int, typer.Option("--rows", metavar="N", min=1, help="At most this many rows on the screen.")
+]
 
 
 def allowance_of(budget: str | None, delta: str | None = None) -> Budget | None:
@@ -70,7 +118,10 @@ def source_of(data: str, database: str | None) -> object:
     """What the private side opens: a path, or a query with the database it runs in."""
     if not data.startswith("sql:"):
         if database is not None:
-            raise InputError("--database goes with DATA of the form 'sql:QUERY', for example 'sql:select * from visits'.")
+            raise InputError(
+                "--database goes with DATA of the form 'sql:QUERY', for example 'sql:select * "
+                "from visits'."
+            )
         return data
     if database is None:
         raise InputError("DATA is a query, so --database URL must say where to run it.")
@@ -84,7 +135,9 @@ def settings_of(pairs: list[str] | None) -> dict[str, str]:
     for pair in pairs or []:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
-            raise InputError(f"--set {pair}: write it as KEY=VALUE, for example --set columns=age,income.")
+            raise InputError(
+                f"--set {pair}: write it as KEY=VALUE, for example --set columns=age,income."
+            )
         if key.strip() in out:
             raise InputError(f"--set {key.strip()} is given twice.")
         out[key.strip()] = value

@@ -16,13 +16,19 @@ def plan(
     setting: Setting = None,
     size: Annotated[
         int | None,
-        typer.Option("--size", metavar="N", min=1, help="Public number of units, when the schema does not declare one."),
+        typer.Option(
+            "--size",
+            metavar="N",
+            min=1,
+            help="Public number of units, when the schema does not declare one.",
+        ),
     ] = None,
     delta: Delta = None,
     rho: Rho = None,
     json: Json = False,
 ) -> None:
-    """Price a release from the schema alone: cost, noise, threshold, expected size. Nothing is read and nothing is spent."""
+    """Price a release from the schema alone: cost, noise, threshold, expected size. Nothing is read
+    and nothing is spent."""
     from dpublish.cli import screen
     from dpublish.curator.gate import as_cost
     from dpublish.declare.schema import Schema

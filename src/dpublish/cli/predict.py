@@ -12,14 +12,25 @@ from dpublish.cli.options import Json, ReleaseFile
 
 def predict(
     release: ReleaseFile,
-    rows: Annotated[Path, typer.Argument(metavar="ROWS", help="Rows to predict: CSV, TSV (also .gz), Parquet or Arrow.")],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write them, as .csv or .parquet.")],
+    rows: Annotated[
+        Path,
+        typer.Argument(
+            metavar="ROWS", help="Rows to predict: CSV, TSV (also .gz), Parquet or Arrow."
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="Where to write them, as .csv or .parquet."
+        ),
+    ],
     json: Json = False,
 ) -> None:
-    """Predict the target of rows of your own with a published classifier. Free: it only reads the release.
+    """Predict the target of rows of your own with a published classifier. Free: it only reads the
+    release.
 
-    The rows get a predicted class and the probability of every class. Where they have the target too, accuracy is shown: a
-    figure about these rows, to be kept to yourself if they are private.
+    The rows get a predicted class and the probability of every class. Where they have the target
+    too, accuracy is shown: a figure about these rows, to be kept to yourself if they are private.
     """
     from dpublish.analyse.predict import predict_rows
     from dpublish.cli import screen
@@ -31,8 +42,13 @@ def predict(
     form = format_of(out)
     keep_apart(out, rows, release)
     opened = open_for(release, "predict")
-    # cells go from CSV to CSV as they are: an id of 007 must still name its row; Parquet has columns with types
-    labels = None if form == "csv" else [axis.name for axis in (*opened.features.axes, opened.target) if not axis.numeric]
+    # cells go from CSV to CSV as they are: an id of 007 must still name its row; Parquet has
+    # columns with types
+    labels = (
+        None
+        if form == "csv"
+        else [axis.name for axis in (*opened.features.axes, opened.target) if not axis.numeric]
+    )
     found = predict_rows(opened, read_public(rows, labels, what="rows to predict"))
     write_table(found.frame, out, to=form)
     if json:
@@ -42,4 +58,7 @@ def predict(
     screen.say(f"Wrote {found.frame.height:,} rows with predictions to {out}")
     if found.accuracy is not None:
         area = "" if found.area is None else f", area under the curve {found.area:.3f}"
-        screen.say(f"Of {found.labelled:,} rows with a known '{opened.target.name}': accuracy {found.accuracy:.3f}{area}")
+        screen.say(
+            f"Of {found.labelled:,} rows with a known '{opened.target.name}': accuracy "
+            f"{found.accuracy:.3f}{area}"
+        )

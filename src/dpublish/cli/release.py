@@ -38,7 +38,12 @@ def release(
     data: Data,
     schema: SchemaFile,
     ledger: Ledger,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="RELEASE", help="Where to write: NAME.dpr, or a folder NAME.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="RELEASE", help="Where to write: NAME.dpr, or a folder NAME."
+        ),
+    ],
     epsilon: Epsilon = None,
     method: Method = "histogram",
     setting: Setting = None,
@@ -50,7 +55,9 @@ def release(
     key: Annotated[
         str | None,
         typer.Option(
-            "--key", metavar="KEY", help="Name of this request. The same key again gives the same bytes and is paid once."
+            "--key",
+            metavar="KEY",
+            help="Name of this request. The same key again gives the same bytes and is paid once.",
         ),
     ] = None,
     name: LedgerName = "default",
@@ -59,7 +66,8 @@ def release(
         typer.Option(
             "--store",
             metavar="FOLDER",
-            help="Where sealed releases are kept for --key; by default beside an SQLite ledger, else in ./dpublish-releases.",
+            help="Where sealed releases are kept for --key; by default beside an SQLite ledger, "
+            "else in ./dpublish-releases.",
         ),
     ] = None,
     sign_with: SignWith = None,
@@ -68,8 +76,9 @@ def release(
 ) -> None:
     """Publish: check the request, debit the ledger, read the rows, add noise, write the release.
 
-    Everything that can be wrong with the request is found before the budget is touched. After the debit nothing about the
-    rows leaves except through the release itself, so a failure there has a constant text and exit code 6.
+    Everything that can be wrong with the request is found before the budget is touched. After the
+    debit nothing about the rows leaves except through the release itself, so a failure there has a
+    constant text and exit code 6.
     """
     import warnings
 
@@ -86,14 +95,22 @@ def release(
     allowance = allowance_of(budget, budget_delta)
     amounts = numbers_of(epsilon=epsilon, delta=delta, rho=rho)
     signing_key = unlocked(sign_with) if sign_with is not None else None
-    with warnings.catch_warnings(), screen.muted() as terminal, screen.steps(quiet=json, terminal=terminal) as progress:
+    with (
+        warnings.catch_warnings(),
+        screen.muted() as terminal,
+        screen.steps(quiet=json, terminal=terminal) as progress,
+    ):
         # a library's warning may quote a cell
         warnings.simplefilter("ignore")
         facts = Schema.read(schema)
-        with open_ledger(ledger, budget=allowance, name=name, create=allowance is not None) as account:
+        with open_ledger(
+            ledger, budget=allowance, name=name, create=allowance is not None
+        ) as account:
             kept = store or store_of(ledger, account.name)
             curator = Curator(source, facts, ledger=account, store=kept, signing_key=signing_key)
-            made = curator.publish(mechanism, **amounts, key=key, out=out, overwrite=overwrite, progress=progress)
+            made = curator.publish(
+                mechanism, **amounts, key=key, out=out, overwrite=overwrite, progress=progress
+            )
             left = account.status()
     unsigned = not_signed(made, signing_key, out)
     if json:
@@ -106,7 +123,10 @@ def release(
     for line in unsigned:
         screen.note(line)
     if not made.manifest["publishable"]:
-        screen.note("This release was made with fixed noise, for tests. It protects nobody: do not publish it.")
+        screen.note(
+            "This release was made with fixed noise, for tests. It protects nobody: do not "
+            "publish it."
+        )
 
 
 def store_of(ledger: str, name: str) -> Path:
@@ -129,7 +149,11 @@ def _document(made: Release, out: Path, left: Status) -> dict[str, Any]:
         "publishable": manifest["publishable"],
         "receipt": manifest["receipt"],
         "signatures": [one.facts() for one in made.signatures],
-        "budget": {"cap": left.cap.to_json(), "spent": left.spent.to_json(), "remaining": left.remaining.to_json()},
+        "budget": {
+            "cap": left.cap.to_json(),
+            "spent": left.spent.to_json(),
+            "remaining": left.remaining.to_json(),
+        },
     }
 
 

@@ -12,10 +12,14 @@ from dpublish.cli.options import Json, ReleaseFile
 
 def report(
     release: ReleaseFile,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="PAGE", help="Where to write the page, as NAME.html.")],
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="PAGE", help="Where to write the page, as NAME.html."),
+    ],
     json: Json = False,
 ) -> None:
-    """Write a self-contained HTML page: what was published, the guarantee in words, distributions with error bars."""
+    """Write a self-contained HTML page: what was published, the guarantee in words, distributions
+    with error bars."""
     from dpublish.cli import screen
     from dpublish.cli.opened import open_for
     from dpublish.outputs import keep_apart

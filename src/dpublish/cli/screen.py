@@ -20,12 +20,23 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-# Piped output is read by other programs and by people in log files: wide enough that tables are not folded.
+# Piped output is read by other programs and by people in log files: wide enough that tables are not
+# folded.
 PIPE_WIDTH = 160
 
-# What makes a terminal act or reorder instead of showing: C0 (but not line ends and tabs), DEL, C1, line separators and
-# bidirectional marks. The author of a release is not trusted, and its names and texts are shown.
-_ACTING = (*range(9), *range(11, 32), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+# What makes a terminal act or reorder instead of showing: C0 (but not line ends and tabs), DEL, C1,
+# line separators and bidirectional marks. The author of a release is not trusted, and its names and
+# texts are shown.
+_ACTING = (
+    *range(9),
+    *range(11, 32),
+    *range(0x7F, 0xA0),
+    0x61C,
+    0x200E,
+    0x200F,
+    *range(0x2028, 0x202F),
+    *range(0x2066, 0x206A),
+)
 _VISIBLE = {code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" for code in _ACTING}
 _VISIBLE_IN_JSON = {code: f"\\u{code:04x}" for code in _ACTING}
 
@@ -39,24 +50,33 @@ def console() -> Console:
     """Standard output, without reading markup or guessing at highlights in what users wrote."""
     from rich.console import Console
 
-    return Console(markup=False, highlight=False, soft_wrap=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    return Console(
+        markup=False,
+        highlight=False,
+        soft_wrap=False,
+        width=None if sys.stdout.isatty() else PIPE_WIDTH,
+    )
 
 
 @contextmanager
 def output() -> Iterator[None]:
-    """Whatever writes to standard output. That it cannot be written, on a full disk for example, says nothing of the work."""
+    """Whatever writes to standard output. That it cannot be written, on a full disk for example,
+    says nothing of the work."""
     try:
         yield
         sys.stdout.flush()
     except BrokenPipeError:  # the reader has seen enough
         raise
     except OSError as error:
-        with suppress(OSError, ValueError):  # Python would try once more when it ends, and change the exit code
+        with suppress(
+            OSError, ValueError
+        ):  # Python would try once more when it ends, and change the exit code
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, sys.stdout.fileno())
             os.close(nowhere)
         raise PublishError(
-            f"Standard output cannot be written ({os.strerror(error.errno or 0)}). The work itself is done: what was made is "
+            f"Standard output cannot be written ({os.strerror(error.errno or 0)}). The work "
+            f"itself is done: what was made is "
             "where --out says, and what was paid stays paid."
         ) from None
 
@@ -69,7 +89,8 @@ def write_json(document: Mapping[str, Any]) -> None:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON can hold it: exact numbers as text, dates as ISO text, what is not finite as null."""
+    """A value as JSON can hold it: exact numbers as text, dates as ISO text, what is not finite as
+    null."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -96,7 +117,8 @@ def say(text: str, *, style: str | None = None) -> None:
 
 
 def note(text: str) -> None:
-    """A remark beside the result, on stderr, so that it never ends up in a file made by redirection."""
+    """A remark beside the result, on stderr, so that it never ends up in a file made by
+    redirection."""
     from rich.console import Console
     from rich.text import Text
 
@@ -109,7 +131,12 @@ def facts(pairs: Iterable[tuple[str, str]], *, title: str | None = None) -> None
     from rich.text import Text
 
     table = Table(
-        box=None, show_header=False, padding=(0, 2, 0, 0), title=_title(title), title_justify="left", title_style="bold"
+        box=None,
+        show_header=False,
+        padding=(0, 2, 0, 0),
+        title=_title(title),
+        title_justify="left",
+        title_style="bold",
     )
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -119,17 +146,30 @@ def facts(pairs: Iterable[tuple[str, str]], *, title: str | None = None) -> None
         console().print(table)
 
 
-def grid(headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = (), title: str | None = None) -> None:
+def grid(
+    headers: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    right: Sequence[int] = (),
+    title: str | None = None,
+) -> None:
     """A table; `right` are the columns that hold numbers."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     table = Table(
-        box=box.SIMPLE_HEAD, header_style="bold", title=_title(title), title_justify="left", title_style="bold", pad_edge=False
+        box=box.SIMPLE_HEAD,
+        header_style="bold",
+        title=_title(title),
+        title_justify="left",
+        title_style="bold",
+        pad_edge=False,
     )
     for position, header in enumerate(headers):
-        table.add_column(Text(visible(header)), justify="right" if position in right else "left", overflow="fold")
+        table.add_column(
+            Text(visible(header)), justify="right" if position in right else "left", overflow="fold"
+        )
     for row in rows:
         table.add_row(*(Text(visible(cell)) for cell in row))
     with output():
@@ -144,12 +184,21 @@ def _title(text: str | None) -> Any:
 
 
 def frame_grid(frame: Any, *, most: int, title: str | None = None) -> None:
-    """A polars frame as a table of at most `most` rows, with a line that says how many are not shown."""
+    """A polars frame as a table of at most `most` rows, with a line that says how many are not
+    shown."""
     shown = frame.head(most)
     numeric = [i for i, dtype in enumerate(frame.dtypes) if dtype.is_numeric()]
-    grid(frame.columns, [[cell_text(value) for value in row] for row in shown.iter_rows()], right=numeric, title=title)
+    grid(
+        frame.columns,
+        [[cell_text(value) for value in row] for row in shown.iter_rows()],
+        right=numeric,
+        title=title,
+    )
     if frame.height > most:
-        say(f"... and {frame.height - most:,} more rows (--rows {frame.height} shows all)", style="dim")
+        say(
+            f"... and {frame.height - most:,} more rows (--rows {frame.height} shows all)",
+            style="dim",
+        )
 
 
 def cell_text(value: Any) -> str:
@@ -166,7 +215,8 @@ def frame_json(frame: Any) -> dict[str, Any]:
 
 @contextmanager
 def steps(*, quiet: bool, terminal: TextIO | None = None) -> Iterator[Callable[[str], None]]:
-    """A spinner on stderr with the name of the current step. It counts nothing: totals and rates would speak of the rows."""
+    """A spinner on stderr with the name of the current step. It counts nothing: totals and rates
+    would speak of the rows."""
     stream = terminal or sys.stderr
     if quiet or not stream.isatty():
         yield lambda step: None
@@ -179,9 +229,11 @@ def steps(*, quiet: bool, terminal: TextIO | None = None) -> Iterator[Callable[[
 
 @contextmanager
 def muted() -> Iterator[TextIO]:
-    """Lead everything that is written to stdout and stderr nowhere, also by native code; yields what was stderr.
+    """Lead everything that is written to stdout and stderr nowhere, also by native code; yields
+    what was stderr.
 
-    A native library that crashes prints a message of its own, past Python, and that message may quote a cell.
+    A native library that crashes prints a message of its own, past Python, and that message may
+    quote a cell.
     """
     sys.stdout.flush()
     sys.stderr.flush()

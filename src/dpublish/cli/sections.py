@@ -1,4 +1,5 @@
-"""Help text in sections by reader. Plain text: typer's panels load a Markdown parser, and help should be there at once."""
+"""Help text in sections by reader. Plain text: typer's panels load a Markdown parser, and help
+should be there at once."""
 
 from __future__ import annotations
 

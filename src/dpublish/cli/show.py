@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 
 def show(release: ReleaseFile, json: Json = False) -> None:
-    """Show what a release holds, what it cost, what it promises and who signed it. With --json: the manifest and signatures."""
+    """Show what a release holds, what it cost, what it promises and who signed it. With --json: the
+    manifest and signatures."""
     from dpublish.cli import screen
     from dpublish.releases.base import open_release
 
@@ -21,8 +22,12 @@ def show(release: ReleaseFile, json: Json = False) -> None:
         signatures = [one.facts() for one in opened.signatures]
         screen.write_json({**manifest, "signatures": signatures} if signatures else manifest)
         return
-    signed = [("signed by", one.describe()) for one in opened.signatures] or [("signed by", "nobody")]
-    screen.facts([*_facts(manifest), *signed], title=f"{manifest['method']} of '{manifest['dataset']}'")
+    signed = [("signed by", one.describe()) for one in opened.signatures] or [
+        ("signed by", "nobody")
+    ]
+    screen.facts(
+        [*_facts(manifest), *signed], title=f"{manifest['method']} of '{manifest['dataset']}'"
+    )
     screen.say("")
     screen.say(opened.privacy, style=None if manifest["publishable"] else "bold red")
     if manifest.get("domain"):
@@ -39,10 +44,14 @@ def _facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("made", str(manifest["created"])),
         ("cost", Cost.from_json(manifest["privacy"]["cost"]).describe()),
         ("protects", f"{manifest['privacy']['unit']} ({manifest['privacy']['neighbours']})"),
-        ("publishable", "yes" if manifest["publishable"] else "NO: made with fixed noise, for tests"),
+        (
+            "publishable",
+            "yes" if manifest["publishable"] else "NO: made with fixed noise, for tests",
+        ),
     ]
     lines += [
-        (f"table '{name}'", f"{facts['rows']:,} rows, {facts['bytes']:,} bytes") for name, facts in manifest["files"].items()
+        (f"table '{name}'", f"{facts['rows']:,} rows, {facts['bytes']:,} bytes")
+        for name, facts in manifest["files"].items()
     ]
     total = manifest["facts"].get("total")
     if isinstance(total, dict) and total.get("value") is not None:

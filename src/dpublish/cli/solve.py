@@ -1,4 +1,5 @@
-"""`dpublish solve`: a private solution of an optimisation problem, through the same ledger as every release."""
+"""`dpublish solve`: a private solution of an optimisation problem, through the same ledger as every
+release."""
 
 from __future__ import annotations
 
@@ -48,22 +49,28 @@ def read_problem(text: str) -> Problem:
         from dpublish.optimize import NO_FACILITY_LOCATION
 
         raise typer.BadParameter(NO_FACILITY_LOCATION)
-    raise typer.BadParameter(f"'{text[:80]}' is no problem.{did_you_mean(text, known)} Problems: {', '.join(known)}.")
+    raise typer.BadParameter(
+        f"'{text[:80]}' is no problem.{did_you_mean(text, known)} Problems: {', '.join(known)}."
+    )
 
 
 def solve(
     problem: Annotated[
         Problem,
         typer.Argument(
-            metavar="PROBLEM", help="min-cut, k-median, vertex-cover, set-cover or public-projects.", parser=read_problem
+            metavar="PROBLEM",
+            help="min-cut, k-median, vertex-cover, set-cover or public-projects.",
+            parser=read_problem,
         ),
     ],
     data: Annotated[
         str,
         typer.Argument(
             metavar="DATA",
-            help="Private rows: edges (two columns), places, elements, or lists of resources. In a text file a line is a row: "
-            "one whole name, or names separated by blanks, commas or semicolons that no public name holds.",
+            help="Private rows: edges (two columns), places, elements, or lists of resources. In "
+            "a text file a line is a row: "
+            "one whole name, or names separated by blanks, commas or semicolons that no public "
+            "name holds.",
         ),
     ],
     public: Annotated[
@@ -72,32 +79,59 @@ def solve(
             "--public",
             "-p",
             metavar="FILE",
-            help="The public part: a number or a file of names (vertices, resources), a CSV of sites (name,x,y or "
-            "name,latitude,longitude) or an OR-Library pmed file, a file of sets (a line NAME ELEMENT ELEMENT ... each; the "
+            help="The public part: a number or a file of names (vertices, resources), a CSV of "
+            "sites (name,x,y or "
+            "name,latitude,longitude) or an OR-Library pmed file, a file of sets (a line NAME "
+            "ELEMENT ELEMENT ... each; the "
             "first word is the name of the set) or an OR-Library scp file.",
         ),
     ],
     ledger: Ledger,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="RELEASE", help="Where to write: NAME.dpr, or a folder NAME.")],
-    epsilon: Annotated[str, typer.Option("--epsilon", "-e", metavar="NUMBER", help="Cost, as 0.5 or 1/2. Read exactly.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="RELEASE", help="Where to write: NAME.dpr, or a folder NAME."
+        ),
+    ],
+    epsilon: Annotated[
+        str,
+        typer.Option(
+            "--epsilon", "-e", metavar="NUMBER", help="Cost, as 0.5 or 1/2. Read exactly."
+        ),
+    ],
     delta: Delta = None,
-    k: Annotated[int | None, typer.Option("--k", "-k", metavar="K", help="How many sites or resources to choose.")] = None,
+    k: Annotated[
+        int | None,
+        typer.Option("--k", "-k", metavar="K", help="How many sites or resources to choose."),
+    ] = None,
     form: Annotated[
-        str, typer.Option("--form", metavar="FORM", help="What the public file is: plain, haversine, euclidean, pmed or scp.")
+        str,
+        typer.Option(
+            "--form",
+            metavar="FORM",
+            help="What the public file is: plain, haversine, euclidean, pmed or scp.",
+        ),
     ] = "plain",
     setting: Setting = None,
     budget: NewBudget = None,
     budget_delta: NewBudgetDelta = None,
-    key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="The same key again gives the same bytes.")] = None,
+    key: Annotated[
+        str | None,
+        typer.Option("--key", metavar="KEY", help="The same key again gives the same bytes."),
+    ] = None,
     name: LedgerName = "default",
-    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Name of the data in the release.")] = None,
+    title: Annotated[
+        str | None, typer.Option("--title", metavar="TEXT", help="Name of the data in the release.")
+    ] = None,
     sign_with: SignWith = None,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Solve an optimisation problem whose structure is public and whose rows are private, and publish the solution.
+    """Solve an optimisation problem whose structure is public and whose rows are private, and
+    publish the solution.
 
-    The release states the guarantee and what no private method could beat. 'dpublish verify' checks the file.
+    The release states the guarantee and what no private method could beat. 'dpublish verify' checks
+    the file.
     """
     import warnings
 
@@ -116,15 +150,29 @@ def solve(
     allowance = allowance_of(budget, budget_delta)
     signing_key = unlocked(sign_with) if sign_with is not None else None
     failure: PublishError | None = None
-    with warnings.catch_warnings(), screen.muted() as terminal, screen.steps(quiet=json, terminal=terminal) as progress:
+    with (
+        warnings.catch_warnings(),
+        screen.muted() as terminal,
+        screen.steps(quiet=json, terminal=terminal) as progress,
+    ):
         warnings.simplefilter("ignore")
         try:
-            with open_ledger(ledger, budget=allowance, name=name, create=allowance is not None) as account:
+            with open_ledger(
+                ledger, budget=allowance, name=name, create=allowance is not None
+            ) as account:
                 made = publish(
-                    mechanism, open_structure(data, shape, names), title or problem.value, ledger=account, out=out, key=key,
-                    store=store_of(ledger, account.name), overwrite=overwrite, signing_key=signing_key,
-                    progress=progress, **numbers_of(epsilon=epsilon, delta=delta),
-                )  # fmt: skip
+                    mechanism,
+                    open_structure(data, shape, names),
+                    title or problem.value,
+                    ledger=account,
+                    out=out,
+                    key=key,
+                    store=store_of(ledger, account.name),
+                    overwrite=overwrite,
+                    signing_key=signing_key,
+                    progress=progress,
+                    **numbers_of(epsilon=epsilon, delta=delta),
+                )
                 left = account.status()
         except PublishError:
             raise
@@ -135,14 +183,25 @@ def solve(
     unsigned = not_signed(made, signing_key, out)
     if json:
         signatures = [one.facts() for one in made.signatures]
-        said = {"signatures": signatures, "remaining": left.remaining.to_json(), "news": [*account.news, *unsigned]}
+        said = {
+            "signatures": signatures,
+            "remaining": left.remaining.to_json(),
+            "news": [*account.news, *unsigned],
+        }
         screen.write_json({"out": out, **made.to_json(), **said})
         return
     for line in account.news:
         screen.say(line, style="bold")
     screen.say(f"Released {out}", style="bold green")
     signed = [("signed by", one.describe()) for one in made.signatures]
-    screen.facts([*made.summary().items(), *_cutting(names, shape), *signed, ("budget left", left.remaining.describe())])
+    screen.facts(
+        [
+            *made.summary().items(),
+            *_cutting(names, shape),
+            *signed,
+            ("budget left", left.remaining.describe()),
+        ]
+    )
     for line in unsigned:
         screen.note(line)
 
@@ -156,10 +215,14 @@ def _cutting(names: Labels, shape: Shape) -> list[tuple[str, str]]:
     if shape == "items" or not kept:
         return []
     cut = ["tabs", *(word for mark, word in words.items() if mark in list_marks(names))]
-    return [("rows cut at", f"{', '.join(cut)}; not at {' or '.join(kept)}, which public names hold")]
+    return [
+        ("rows cut at", f"{', '.join(cut)}; not at {' or '.join(kept)}, which public names hold")
+    ]
 
 
-def _mechanism(problem: Problem, public: str, form: str, k: int | None, settings: dict[str, str]) -> tuple[Mechanism, Shape]:
+def _mechanism(
+    problem: Problem, public: str, form: str, k: int | None, settings: dict[str, str]
+) -> tuple[Mechanism, Shape]:
     from dpublish.counting.graphs import read_names
     from dpublish.errors import PlanError
     from dpublish.methods.solvers.k_median.mechanism import KMedian
@@ -174,13 +237,17 @@ def _mechanism(problem: Problem, public: str, form: str, k: int | None, settings
     if problem is Problem.k_median:
         if "steps" in options:
             options["steps"] = int(options["steps"])
-        return KMedian(k=k or 0, **_sites(public, form, options.pop("cap", None)), **options), "items"
+        return KMedian(
+            k=k or 0, **_sites(public, form, options.pop("cap", None)), **options
+        ), "items"
     if problem is Problem.set_cover:
         return _set_cover(public, form, options), "items"
     if problem is Problem.public_projects and options.get("worth") == "facility":
         places = _sites(public, form, options.pop("cap", None))
         metric = places["metric"]
-        return PublicProjects(k=k or 0, resources=places.get("labels") or metric.size, metric=metric, **options), "items"
+        return PublicProjects(
+            k=k or 0, resources=places.get("labels") or metric.size, metric=metric, **options
+        ), "items"
     names: Any = int(public) if public.isdecimal() else read_names(public)
     if problem is Problem.public_projects:
         return PublicProjects(k=k or 0, resources=names, **options), "lists"
@@ -207,9 +274,14 @@ def _known(problem: Problem, options: dict[str, str]) -> None:
     for key in options:
         if key not in allowed:
             raise PlanError(
-                f"{problem.value} has no setting '{key}'.{did_you_mean(key, allowed)} Settings: {', '.join(allowed) or 'none'}."
+                f"{problem.value} has no setting '{key}'.{did_you_mean(key, allowed)} Settings: "
+                f"{', '.join(allowed) or 'none'}."
             )
-    if "cap" in options and problem is Problem.public_projects and options.get("worth") != "facility":
+    if (
+        "cap" in options
+        and problem is Problem.public_projects
+        and options.get("worth") != "facility"
+    ):
         raise PlanError("cap goes with worth=facility, where distances count.")
     if not options.get("steps", "0").isdecimal():
         raise PlanError(f"steps must be a whole number, not '{options['steps']}'.")
@@ -237,20 +309,31 @@ def _sites(public: str, form: str, cap: str | None) -> dict[str, Any]:
         metric = Metric.matrix(read_pmed(public)[0], cap=most)
         return {"metric": metric, "labels": _from_one(metric.size)}
     if form not in ("haversine", "euclidean"):
-        raise PlanError(f"--form {form}: sites are read as haversine (latitude, longitude), euclidean (x, y) or pmed.")
+        raise PlanError(
+            f"--form {form}: sites are read as haversine (latitude, longitude), euclidean (x, y) "
+            f"or pmed."
+        )
     existing_file(public)
     try:
         table = pl.read_csv(public, infer_schema_length=0)
-        first, second = (table.to_series(i).str.strip_chars().cast(pl.Float64).to_numpy() for i in (1, 2))
+        first, second = (
+            table.to_series(i).str.strip_chars().cast(pl.Float64).to_numpy() for i in (1, 2)
+        )
     except (OSError, IndexError, pl.exceptions.PolarsError):
-        raise InputError(f"'{public}' is not a CSV of sites with the columns name and two coordinates.") from None
+        raise InputError(
+            f"'{public}' is not a CSV of sites with the columns name and two coordinates."
+        ) from None
     if form == "haversine":
         metric = Metric.haversine(first, second, cap=most)
         positions = np.column_stack([second, first])
     else:
         metric = Metric.euclidean(np.column_stack([first, second]), cap=most)
         positions = np.column_stack([first, second])
-    return {"metric": metric, "labels": table.to_series(0).fill_null("").to_list(), "positions": positions}
+    return {
+        "metric": metric,
+        "labels": table.to_series(0).fill_null("").to_list(),
+        "positions": positions,
+    }
 
 
 def _set_cover(public: str, form: str, options: dict[str, Any]) -> Mechanism:
@@ -262,7 +345,12 @@ def _set_cover(public: str, form: str, options: dict[str, Any]) -> Mechanism:
         options["costs"] = _amounts(options["costs"])
     if form == "scp":
         sets, costs, count = read_scp(public)
-        return SetCover(sets=sets, elements=_from_one(count), set_names=_from_one(len(sets)), **{"costs": costs, **options})
+        return SetCover(
+            sets=sets,
+            elements=_from_one(count),
+            set_names=_from_one(len(sets)),
+            **{"costs": costs, **options},
+        )
     family = read_sets(public)
     universe = sorted({element for row in family.values() for element in row})
     number = {element: index for index, element in enumerate(universe)}

@@ -14,12 +14,19 @@ def sql(
     text: Annotated[str, typer.Argument(metavar="SELECT", help="SQL over the table 'release'.")],
     level: Annotated[
         float | None,
-        typer.Option("--level", metavar="SHARE", min=0.5, max=0.9999, help="Add limits to count(*), sure to this degree."),
+        typer.Option(
+            "--level",
+            metavar="SHARE",
+            min=0.5,
+            max=0.9999,
+            help="Add limits to count(*), sure to this degree.",
+        ),
     ] = None,
     rows: ShownRows = 50,
     json: Json = False,
 ) -> None:
-    """Run SQL over the table 'release'. Counts, sums and averages are weighted; with --level, counts have limits beside them.
+    """Run SQL over the table 'release'. Counts, sums and averages are weighted; with --level,
+    counts have limits beside them.
 
     Limits are for count(*), alone or by columns, and for releases whose 'query' gives counts.
     """
@@ -31,7 +38,12 @@ def sql(
     note = opened.sql_note(text) if hasattr(opened, "sql_note") else None
     if json:
         extra = {"level": level, "note": note}
-        screen.write_json({**{name: value for name, value in extra.items() if value is not None}, **screen.frame_json(frame)})
+        screen.write_json(
+            {
+                **{name: value for name, value in extra.items() if value is not None},
+                **screen.frame_json(frame),
+            }
+        )
     else:
         screen.frame_grid(frame, most=rows)
         if note is not None:

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 def verify(
     release: ReleaseFile,
     ledger: Annotated[
-        str | None, typer.Option("--ledger", "-l", metavar="URL", help="Also check that this ledger paid for the release.")
+        str | None,
+        typer.Option(
+            "--ledger",
+            "-l",
+            metavar="URL",
+            help="Also check that this ledger paid for the release.",
+        ),
     ] = None,
     name: LedgerName = "default",
     signer: Annotated[
@@ -23,12 +29,14 @@ def verify(
         typer.Option(
             "--signer",
             metavar="PUBLIC_KEY",
-            help="Also check that this key signed: a file of public keys, a public key or a fingerprint. Repeatable: any one.",
+            help="Also check that this key signed: a file of public keys, a public key or a "
+            "fingerprint. Repeatable: any one.",
         ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Check hashes, format, domain and signatures of a release; its payment with --ledger, and who signed with --signer.
+    """Check hashes, format, domain and signatures of a release; its payment with --ledger, and who
+    signed with --signer.
 
     Exit code 5 when it fails.
     """
@@ -46,12 +54,23 @@ def verify(
     facts: dict[str, Any] = dict(result.facts)
     if json:
         # None where nobody asked: neither the caller nor, after another problem, this command
-        checked = {"paid": None if unpaid is None else not unpaid, "signed": result.ok if signer else None}
-        screen.write_json({"release": release, "ok": ok, "problems": problems, **checked, "facts": facts})
+        checked = {
+            "paid": None if unpaid is None else not unpaid,
+            "signed": result.ok if signer else None,
+        }
+        screen.write_json(
+            {"release": release, "ok": ok, "problems": problems, **checked, "facts": facts}
+        )
     elif ok:
         screen.say(f"{release}: {_verdict(ledger is not None, bool(signer))}", style="green")
-        lines = [(name, str(value)) for name, value in facts.items() if not isinstance(value, dict | list)]
-        signed = [("signed by", f"{one['name']} ({one['fingerprint']})") for one in facts["signatures"]]
+        lines = [
+            (name, str(value))
+            for name, value in facts.items()
+            if not isinstance(value, dict | list)
+        ]
+        signed = [
+            ("signed by", f"{one['name']} ({one['fingerprint']})") for one in facts["signatures"]
+        ]
         screen.facts([*lines, *(signed or [("signed by", "nobody")])])
     else:
         screen.say(f"{release}: does not verify", style="bold red")
@@ -62,10 +81,12 @@ def verify(
 
 
 def _verdict(paid: bool, signed: bool) -> str:
-    """No more than was checked: the manifest holds the hashes of the tables, and nothing in a release holds its own."""
+    """No more than was checked: the manifest holds the hashes of the tables, and nothing in a
+    release holds its own."""
     if not paid and not signed:
         return (
-            "whole: its tables are those of its manifest. Whether someone wrote another manifest, only --ledger or the hash "
+            "whole: its tables are those of its manifest. Whether someone wrote another manifest, "
+            "only --ledger or the hash "
             "that the curator published can tell, or --signer."
         )
     found = ["whole and unaltered."]
@@ -88,7 +109,12 @@ def _unpaid(release: Path, url: str, name: str) -> list[str]:
         if problems:
             return problems
         sealed = ledger.answer(bundle.manifest["receipt"]["key"])
-    problems = seal_problems(sealed, bundle.manifest_sha256, lambda: bundle.archive_sha256(signed=False))
+    problems = seal_problems(
+        sealed, bundle.manifest_sha256, lambda: bundle.archive_sha256(signed=False)
+    )
     if not problems and bundle.padded:
-        problems = ["The file holds more than the release that was paid for: bytes that belong to none of its parts."]
+        problems = [
+            "The file holds more than the release that was paid for: bytes that belong to none of "
+            "its parts."
+        ]
     return problems

@@ -1,8 +1,9 @@
 """Exact counting: rows of a source into counts of the cells of a domain.
 
-Cells are numbered in mixed radix. Small domains are counted by indexing one 64-bit counter a cell; large ones by sorting cell
-numbers and measuring runs, in pieces that are merged, so that memory follows the number of occupied cells and not of rows.
-Every count is a 64-bit integer and every path gives the same answer. Two or more threads share the work of large batches.
+Cells are numbered in mixed radix. Small domains are counted by indexing one 64-bit counter a cell;
+large ones by sorting cell numbers and measuring runs, in pieces that are merged, so that memory
+follows the number of occupied cells and not of rows. Every count is a 64-bit integer and every path
+gives the same answer. Two or more threads share the work of large batches.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from dpublish.counting.bound import keep_rows
-from dpublish.counting.kernels.cells import extend_cells, extend_group, squeeze, start_cells, start_group, tally
+from dpublish.counting.kernels.cells import (
+    extend_cells,
+    extend_group,
+    squeeze,
+    start_cells,
+    start_group,
+    tally,
+)
 from dpublish.counting.kernels.runs import (
     DIGIT_BITS,
     DIGITS,
@@ -49,7 +57,12 @@ _WORKERS = min(4, os.cpu_count() or 1)
 
 
 def answer_need(
-    need: CellCounts | CodedRows, source: Source, schema: Schema, *, key: bytes, progress: Progress | None = None
+    need: CellCounts | CodedRows,
+    source: Source,
+    schema: Schema,
+    *,
+    key: bytes,
+    progress: Progress | None = None,
 ) -> SparseCounts | list[CodeArray]:
     """The exact private numbers that a mechanism asked for."""
     answer = count_cells if isinstance(need, CellCounts) else coded_rows
@@ -59,9 +72,11 @@ def answer_need(
 def count_cells(
     source: Source, schema: Schema, domain: Domain, *, key: bytes, progress: Progress | None = None
 ) -> SparseCounts:
-    """How many kept rows fall into each occupied cell. `key` chooses the rows of units that have too many.
+    """How many kept rows fall into each occupied cell. `key` chooses the rows of units that have
+    too many.
 
-    `progress` is called with 0 once a batch: a sign of life that tells nothing about how much is left.
+    `progress` is called with 0 once a batch: a sign of life that tells nothing about how much is
+    left.
     """
     builder = _CellBuilder(domain)
     with _Threads() as threads:
@@ -102,8 +117,8 @@ def coded_rows(
 class _CodeColumns:
     """Whole columns of codes from batches of them.
 
-    Where the number of rows is known beforehand each batch goes straight to its place, so that the memory it came in can be
-    used for the next one.
+    Where the number of rows is known beforehand each batch goes straight to its place, so that the
+    memory it came in can be used for the next one.
     """
 
     def __init__(self, dtypes: Sequence[type[np.unsignedinteger]], rows: int | None) -> None:
@@ -143,8 +158,11 @@ def _encoded(
         yield batch, none if unit is None else unit
 
 
-def _bounded(units: list[pl.Series], keeps: list[NDArray[np.bool_] | None], most: int, key: bytes) -> NDArray[np.bool_]:
-    """Bounding comes first and sees all rows of a unit; rows that encoding drops are dropped from what it keeps."""
+def _bounded(
+    units: list[pl.Series], keeps: list[NDArray[np.bool_] | None], most: int, key: bytes
+) -> NDArray[np.bool_]:
+    """Bounding comes first and sees all rows of a unit; rows that encoding drops are dropped from
+    what it keeps."""
     lengths = [len(unit) for unit in units]
     keep = keep_rows(join_units(units), most, key)
     start = 0
@@ -160,7 +178,8 @@ def _joined(parts: Sequence[NDArray[Any]], dtype: Any) -> NDArray[Any]:
 
 
 class _Threads:
-    """Runs one function over consecutive stretches of rows, on several threads when there are many rows."""
+    """Runs one function over consecutive stretches of rows, on several threads when there are many
+    rows."""
 
     _pool: ThreadPoolExecutor | None = None
 
@@ -190,14 +209,18 @@ class _Threads:
 class _CellBuilder:
     """Mixed-radix cell numbers, built in blocks that stay in cache.
 
-    Neighbouring columns are first folded into 32-bit groups, because 32-bit products are several times faster.
+    Neighbouring columns are first folded into 32-bit groups, because 32-bit products are several
+    times faster.
     """
 
     def __init__(self, domain: Domain) -> None:
         if not domain.axes:
             raise SchemaError("Counting needs at least one column.")
         if domain.size > MAX_CELLS:
-            raise SchemaError(f"The columns {', '.join(domain.names)} span more than 2^63 cells. Use fewer columns or bins.")
+            raise SchemaError(
+                f"The columns {', '.join(domain.names)} span more than 2^63 cells. Use fewer "
+                f"columns or bins."
+            )
         self._groups: list[list[tuple[int, int]]] = []
         self._sizes: list[int] = []
         for column, cardinality in enumerate(domain.shape):
@@ -222,7 +245,12 @@ class _CellBuilder:
                     extend_cells(cells, group, np.uint64(self._sizes[number]))
 
     def tally(
-        self, codes: Sequence[CodeArray], keep: NDArray[np.bool_] | None, start: int, stop: int, counts: IntArray
+        self,
+        codes: Sequence[CodeArray],
+        keep: NDArray[np.bool_] | None,
+        start: int,
+        stop: int,
+        counts: IntArray,
     ) -> None:
         """Count rows start..stop of a domain that fits into one group."""
         scratch = np.empty(min(_BLOCK, stop - start), dtype=np.uint32)
@@ -234,12 +262,18 @@ class _CellBuilder:
 
     def cells(self, codes: Sequence[CodeArray], threads: _Threads) -> CellArray:
         out = np.empty(codes[0].size, dtype=np.uint64)
-        threads.run(self.fill, [(codes, start, stop, out) for start, stop in threads.stretches(out.size)])
+        threads.run(
+            self.fill, [(codes, start, stop, out) for start, stop in threads.stretches(out.size)]
+        )
         return out
 
     @staticmethod
     def _fold(
-        members: list[tuple[int, int]], codes: Sequence[CodeArray], low: int, high: int, group: NDArray[np.uint32]
+        members: list[tuple[int, int]],
+        codes: Sequence[CodeArray],
+        low: int,
+        high: int,
+        group: NDArray[np.uint32],
     ) -> None:
         first = members[0][0]
         start_group(group, codes[first][low:high])
@@ -255,7 +289,9 @@ class _Counter(abc.ABC):
     def finish(self) -> SparseCounts: ...
 
 
-def _new_counter(domain: Domain, builder: _CellBuilder, threads: _Threads, rows: int | None) -> _Counter:
+def _new_counter(
+    domain: Domain, builder: _CellBuilder, threads: _Threads, rows: int | None
+) -> _Counter:
     if domain.size <= DIRECT_CELLS:
         return _DirectCounter(domain, builder, threads)
     return _SortingCounter(domain, builder, threads, rows)
@@ -272,7 +308,10 @@ class _DirectCounter(_Counter):
         stretches = self._threads.stretches(codes[0].size)
         while len(self._counts) < len(stretches):
             self._counts.append(np.zeros(self._domain.size, dtype=np.int64))
-        calls = [(codes, keep, *stretch, counts) for stretch, counts in zip(stretches, self._counts, strict=False)]
+        calls = [
+            (codes, keep, *stretch, counts)
+            for stretch, counts in zip(stretches, self._counts, strict=False)
+        ]
         self._threads.run(self._builder.tally, calls)
 
     def finish(self) -> SparseCounts:
@@ -290,9 +329,13 @@ class _DirectCounter(_Counter):
 class _SortingCounter(_Counter):
     """Collects cells into a piece of bounded size; full pieces are sorted, counted and merged."""
 
-    def __init__(self, domain: Domain, builder: _CellBuilder, threads: _Threads, rows: int | None) -> None:
+    def __init__(
+        self, domain: Domain, builder: _CellBuilder, threads: _Threads, rows: int | None
+    ) -> None:
         self._domain, self._builder, self._threads = domain, builder, threads
-        self._piece = np.empty(min(PIECE_ROWS, rows if rows is not None else _ROWS_A_THREAD), dtype=np.uint64)
+        self._piece = np.empty(
+            min(PIECE_ROWS, rows if rows is not None else _ROWS_A_THREAD), dtype=np.uint64
+        )
         self._used = 0
         self._done: list[SparseCounts] = []
 
@@ -304,14 +347,18 @@ class _SortingCounter(_Counter):
             target = self._piece[self._used : self._used + stop - start]
             part = codes if stop - start == rows else [column[start:stop] for column in codes]
             stretches = self._threads.stretches(stop - start)
-            self._threads.run(self._builder.fill, [(part, *stretch, target) for stretch in stretches])
+            self._threads.run(
+                self._builder.fill, [(part, *stretch, target) for stretch in stretches]
+            )
             self._used += stop - start if keep is None else squeeze(target, keep[start:stop])
 
     def _make_room(self, rows: int) -> None:
         if self._used + rows > PIECE_ROWS:
             self._close_piece()
         if self._used + rows > self._piece.size:
-            grown = np.empty(min(PIECE_ROWS, max(2 * self._piece.size, self._used + rows)), dtype=np.uint64)
+            grown = np.empty(
+                min(PIECE_ROWS, max(2 * self._piece.size, self._used + rows)), dtype=np.uint64
+            )
             grown[: self._used] = self._piece[: self._used]
             self._piece = grown
 
@@ -353,7 +400,10 @@ def _sorted_counts(cells: CellArray, domain: Domain, threads: _Threads) -> Spars
     tables = [np.zeros(DIGITS, dtype=np.int64) for _ in stretches]
     for shift in range(0, (domain.size - 1).bit_length(), DIGIT_BITS):
         by = np.uint64(shift)
-        threads.run(digit_counts, [(cells[a:b], by, table) for (a, b), table in zip(stretches, tables, strict=True)])
+        threads.run(
+            digit_counts,
+            [(cells[a:b], by, table) for (a, b), table in zip(stretches, tables, strict=True)],
+        )
         total = np.sum(tables, axis=0)
         if int(total.max()) == cells.size:
             continue  # all cells agree in this digit
@@ -362,7 +412,10 @@ def _sorted_counts(cells: CellArray, domain: Domain, threads: _Threads) -> Spars
         for table in tables:
             places.append(place)
             place = place + table
-        threads.run(scatter, [(cells[a:b], spare, by, at) for (a, b), at in zip(stretches, places, strict=True)])
+        threads.run(
+            scatter,
+            [(cells[a:b], spare, by, at) for (a, b), at in zip(stretches, places, strict=True)],
+        )
         cells, spare = spare, cells
     counts = spare.view(np.int64)
     distinct = run_lengths(cells, counts)

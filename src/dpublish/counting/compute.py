@@ -1,6 +1,7 @@
 """Which function answers which need: the one table that joins mechanisms to the private side.
 
-A mechanism names the exact numbers it wants (`Need`); here stands who reads rows for them. Modules are loaded when needed.
+A mechanism names the exact numbers it wants (`Need`); here stands who reads rows for them. Modules
+are loaded when needed.
 """
 
 from __future__ import annotations
@@ -29,7 +30,12 @@ ANSWERS = {
 
 
 def answer_need(
-    need: Need, source: Source, schema: Schema, *, key: bytes, progress: Callable[[int], None] | None = None
+    need: Need,
+    source: Source,
+    schema: Schema,
+    *,
+    key: bytes,
+    progress: Callable[[int], None] | None = None,
 ) -> Any:
     """The exact private numbers that a mechanism asked for."""
     module, name = ANSWERS[type(need).__name__].split(":")

@@ -1,9 +1,12 @@
-"""Graphs, demand, elements and agents: how solvers get their private numbers from rows, and readers of public structures.
+"""Graphs, demand, elements and agents: how solvers get their private numbers from rows, and readers
+of public structures.
 
-A row is an edge (two columns), a demand point or an element (one column), or an agent (a list of names, or a row). What a row
-names is looked up in the public names; a row that names something else is dropped, as a row of a table outside its domain
-would be. Nothing is ever said about how many were. So whatever a public name may be, some row must be able to name it: how a
-text is cut into names follows from the public names, and a name that a kind of file cannot write is refused before the debit.
+A row is an edge (two columns), a demand point or an element (one column), or an agent (a list of
+names, or a row). What a row names is looked up in the public names; a row that names something else
+is dropped, as a row of a table outside its domain would be. Nothing is ever said about how many
+were. So whatever a public name may be, some row must be able to name it: how a text is cut into
+names follows from the public names, and a name that a kind of file cannot write is refused before
+the debit.
 """
 
 from __future__ import annotations
@@ -78,7 +81,9 @@ def answer_need(
     return _lists(frames, columns[0], need)
 
 
-def _reported(frames: Iterable[pl.DataFrame], progress: Callable[[int], None] | None) -> Iterator[pl.DataFrame]:
+def _reported(
+    frames: Iterable[pl.DataFrame], progress: Callable[[int], None] | None
+) -> Iterator[pl.DataFrame]:
     for frame in frames:
         if progress is not None:
             progress(0)
@@ -88,7 +93,9 @@ def _reported(frames: Iterable[pl.DataFrame], progress: Callable[[int], None] | 
 def _edges(frames: Iterable[pl.DataFrame], columns: Sequence[str], need: GraphEdges) -> Edges:
     pairs = []
     for frame in frames:
-        ends = np.column_stack([item_numbers(frame.get_column(name), need.size, need.labels) for name in columns])
+        ends = np.column_stack(
+            [item_numbers(frame.get_column(name), need.size, need.labels) for name in columns]
+        )
         pairs.append(ends[(ends >= 0).all(axis=1)])
     return edges_of(np.concatenate(pairs) if pairs else np.empty((0, 2), dtype=np.int64))
 
@@ -98,8 +105,14 @@ def _lists(frames: Iterable[pl.DataFrame], column: str, need: AgentLists) -> Lis
     for frame in frames:
         series = frame.get_column(column)
         if series.dtype in (pl.String, pl.Binary, pl.Categorical, pl.Enum):
-            series = spelled(series).str.replace_all(cut_pattern(list_marks(need.labels)), "\t").str.split("\t")
-        elif not isinstance(series.dtype, pl.List):  # a value that is no text is one name, as in a column of objects
+            series = (
+                spelled(series)
+                .str.replace_all(cut_pattern(list_marks(need.labels)), "\t")
+                .str.split("\t")
+            )
+        elif not isinstance(
+            series.dtype, pl.List
+        ):  # a value that is no text is one name, as in a column of objects
             series = spelled(series).reshape((-1, 1)).arr.to_list()
         rows = pl.DataFrame({"row": np.arange(len(series)), "item": series}).explode("item")
         numbers = item_numbers(rows.get_column("item"), need.size, need.labels)
@@ -115,7 +128,8 @@ def _lists(frames: Iterable[pl.DataFrame], column: str, need: AgentLists) -> Lis
 def spelled(values: pl.Series) -> pl.Series:
     """Text of each cell, by the cell alone.
 
-    One missing or fractional cell turns a column of integers into floats, so a float that is a whole number is spelled as one.
+    One missing or fractional cell turns a column of integers into floats, so a float that is a
+    whole number is spelled as one.
     """
     if values.dtype == pl.Binary:  # one cell that is no UTF-8 would end the reading of all
         return decoded(values, pl.String())
@@ -125,10 +139,11 @@ def spelled(values: pl.Series) -> pl.Series:
 
 
 def _plain_rows(frame: pl.DataFrame) -> list[dict[str, Any]]:
-    """Rows for a function of the curator's: whole numbers, numbers, truths, texts or None, by each cell alone.
+    """Rows for a function of the curator's: whole numbers, numbers, truths, texts or None, by each
+    cell alone.
 
-    Everything is spelled and read again, because one text in a column of numbers makes texts of all, and then a function that
-    compares numbers would fail on every agent.
+    Everything is spelled and read again, because one text in a column of numbers makes texts of
+    all, and then a function that compares numbers would fail on every agent.
     """
     nested = {name for name, kind in frame.schema.items() if kind.is_nested()}
     columns = [
@@ -141,14 +156,19 @@ def _plain_rows(frame: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def _nested_cells(column: pl.Series) -> list[Any]:
-    """Lists and structures as Python holds them; a cell that it cannot hold, such as a time beyond its years, is None."""
+    """Lists and structures as Python holds them; a cell that it cannot hold, such as a time beyond
+    its years, is None."""
     try:
         return column.to_list()
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException:  # a panic of native code is not an Exception
         rows = range(len(column))
-    return [None] if len(rows) == 1 else [cell for row in rows for cell in _nested_cells(column[row : row + 1])]
+    return (
+        [None]
+        if len(rows) == 1
+        else [cell for row in rows for cell in _nested_cells(column[row : row + 1])]
+    )
 
 
 def _plain_cell(text: str | None) -> Any:
@@ -166,19 +186,25 @@ def _plain_cell(text: str | None) -> Any:
 def item_numbers(values: pl.Series, size: int, labels: Labels) -> IntArray:
     """The public number of each value, or -1."""
     if values.dtype.is_nested():
-        return np.full(len(values), -1, dtype=np.int64)  # by the type alone: polars would read structures until one is null
+        return np.full(
+            len(values), -1, dtype=np.int64
+        )  # by the type alone: polars would read structures until one is null
     if labels is not None:
         known = pl.DataFrame({"label": list(labels), "number": np.arange(size)})
         text = spelled(values).str.strip_chars()
         if any(" " in label for label in labels):
             text = text.str.replace_all(r"\s+", " ")
         cells = text.alias("label").to_frame()
-        found = cells.join(known, on="label", how="left", maintain_order="left").get_column("number")
+        found = cells.join(known, on="label", how="left", maintain_order="left").get_column(
+            "number"
+        )
         return found.fill_null(-1).to_numpy().astype(np.int64)
     if values.dtype == pl.Binary or values.dtype.is_temporal():
         values = spelled(values)  # a time is no number, though polars would count it from 1970
     if values.dtype == pl.Boolean:
-        values = values.cast(pl.String)  # as in a column of objects, where true is a text too and no number
+        values = values.cast(
+            pl.String
+        )  # as in a column of objects, where true is a text too and no number
     if values.dtype == pl.String:
         values = values.str.strip_chars().str.replace(ZERO_FRACTION, "${1}")
     numbers = values.cast(pl.Int64, strict=False)
@@ -189,16 +215,21 @@ def item_numbers(values: pl.Series, size: int, labels: Labels) -> IntArray:
 
 
 class PlainFile(Source):
-    """A text file with an edge `u v`, a name, or a list of names a line. `#` first or after a blank starts a comment.
+    """A text file with an edge `u v`, a name, or a list of names a line. `#` first or after a blank
+    starts a comment.
 
-    Blanks, commas and semicolons separate, except those that one of the public `names` holds; in a file of single names
-    nothing does.
+    Blanks, commas and semicolons separate, except those that one of the public `names` holds; in a
+    file of single names nothing does.
     """
 
     texts_only = True
 
     def __init__(self, path: Path, shape: Shape, names: Labels = None) -> None:
-        self._path, self._shape, self._between = existing_file(path), shape, re.compile(cut_pattern(list_marks(names)))
+        self._path, self._shape, self._between = (
+            existing_file(path),
+            shape,
+            re.compile(cut_pattern(list_marks(names))),
+        )
 
     def columns(self) -> tuple[str, ...]:
         return _NAMES[self._shape]
@@ -209,7 +240,10 @@ class PlainFile(Source):
             yield pl.DataFrame({_NAMES[self._shape][0]: pl.Series(lines, dtype=pl.String)})
             return
         pairs = [ends for ends in (self._between.split(line) for line in lines) if len(ends) >= 2]
-        yield pl.DataFrame({"source": [u for u, *_ in pairs], "target": [v for _, v, *_ in pairs]}, schema=_TEXT_EDGES)
+        yield pl.DataFrame(
+            {"source": [u for u, *_ in pairs], "target": [v for _, v, *_ in pairs]},
+            schema=_TEXT_EDGES,
+        )
 
     def count_rows(self) -> int:
         return sum(1 for _ in _lines(self._path))
@@ -228,7 +262,8 @@ def _words(path: Path) -> Iterator[list[str]]:
 
 
 def open_structure(data: object, shape: Shape, names: Labels = None) -> Source:
-    """A source of edges, items or lists: what `open_source` takes, a plain text file, a networkx graph, pairs or lists.
+    """A source of edges, items or lists: what `open_source` takes, a plain text file, a networkx
+    graph, pairs or lists.
 
     The public `names` say where a line of a plain file is cut.
     """
@@ -246,7 +281,9 @@ def open_structure(data: object, shape: Shape, names: Labels = None) -> Source:
     source = _wide_enough(open_source(data), shape)
     if shape == "lists" and type(data).__module__.partition(".")[0] == "pandas":
         column = cast(Any, data).iloc[:, 0]
-        if column.dtype.kind == "O":  # pandas has no type for lists, and as one cell a list could not be read
+        if (
+            column.dtype.kind == "O"
+        ):  # pandas has no type for lists, and as one cell a list could not be read
             return open_source(_frame(rounded_wholes(column.tolist()), shape, names))
     return source
 
@@ -263,7 +300,8 @@ def _frame(data: Any, shape: Shape, names: Labels) -> pl.DataFrame:
         pairs = [pair for pair in (_pair(item) for item in data) if pair is not None]
         ends = {"source": [u for u, _ in pairs], "target": [v for _, v in pairs]}
         return pl.DataFrame(
-            {name: series_from_objects(_spelled_pairs(cells)) for name, cells in ends.items()}, schema=_TEXT_EDGES
+            {name: series_from_objects(_spelled_pairs(cells)) for name, cells in ends.items()},
+            schema=_TEXT_EDGES,
         )
     if shape == "lists":
         between = re.compile(cut_pattern(list_marks(names)))
@@ -283,7 +321,8 @@ def _listed(row: Any, between: re.Pattern[str]) -> list[str | None]:
 
 
 def _pair(item: Any) -> tuple[Any, Any] | None:
-    """The two ends of an edge; an entry that is no pair is dropped like any row that cannot be read."""
+    """The two ends of an edge; an entry that is no pair is dropped like any row that cannot be
+    read."""
     if isinstance(item, str) or not isinstance(item, Iterable):
         return None
     ends = tuple(item)
@@ -291,7 +330,8 @@ def _pair(item: Any) -> tuple[Any, Any] | None:
 
 
 def _spelled_pairs(cells: Sequence[Any]) -> list[Any]:
-    """Names that are tuples, such as the vertices of a grid, as the public names spell them; they would be no plain value."""
+    """Names that are tuples, such as the vertices of a grid, as the public names spell them; they
+    would be no plain value."""
     return [_tuple_text(cell) if isinstance(cell, tuple) else cell for cell in cells]
 
 
@@ -304,18 +344,22 @@ def _tuple_text(cell: tuple[Any, ...]) -> str | None:
 
 def _wide_enough(source: Source, shape: Shape) -> Source:
     if len(source.columns()) < _WIDTH[shape]:
-        raise InputError(f"The data must have {_WIDTH[shape]} column(s): {', '.join(_NAMES[shape])}.")
+        raise InputError(
+            f"The data must have {_WIDTH[shape]} column(s): {', '.join(_NAMES[shape])}."
+        )
     return source
 
 
 def read_names(path: str | Path) -> list[str]:
-    """Public names, one a line. A line that starts with # is a comment; elsewhere it could be meant as part of the name."""
+    """Public names, one a line. A line that starts with # is a comment; elsewhere it could be meant
+    as part of the name."""
     names = [" ".join(line.split()) for line in text_lines(existing_file(path))]
     names = [name for name in names if name and not name.startswith("#")]
     unclear = next((name for name in names if COMMENT.search(name)), None)
     if unclear is not None:
         raise InputError(
-            f"'{path}': is '#' part of the name in '{unclear}', or does a comment start there? Put comments on lines of their "
+            f"'{path}': is '#' part of the name in '{unclear}', or does a comment start there? "
+            f"Put comments on lines of their "
             "own, and write names without a # after a blank."
         )
     return names
@@ -327,7 +371,8 @@ def read_lists(path: str | Path) -> list[list[str]]:
 
 
 def read_sets(path: str | Path) -> dict[str, list[str]]:
-    """A public family of named sets, one a line: `NAME ELEMENT ELEMENT ...`, or `NAME: ELEMENT ELEMENT ...` on all lines.
+    """A public family of named sets, one a line: `NAME ELEMENT ELEMENT ...`, or `NAME: ELEMENT
+    ELEMENT ...` on all lines.
 
     With colons, names may hold blanks; so may elements, if commas or semicolons separate them.
     """
@@ -335,13 +380,15 @@ def read_sets(path: str | Path) -> dict[str, list[str]]:
     colons = [": " in f"{line} " for line in lines]
     if any(colons) and not all(colons):
         raise InputError(
-            f"'{path}': some lines have a colon after the name of the set, but '{lines[colons.index(False)][:80]}' has none. "
+            f"'{path}': some lines have a colon after the name of the set, but "
+            f"'{lines[colons.index(False)][:80]}' has none. "
             "Write NAME: ELEMENT ELEMENT ... on all lines, or NAME ELEMENT ELEMENT ... on all."
         )
     listed = next((line for line in lines if "," in line or ";" in line), None)
     if listed is not None and not any(colons):
         raise InputError(
-            f"'{path}': blanks separate elements, but '{listed[:80]}' holds a comma or semicolon. Leave it out, or write "
+            f"'{path}': blanks separate elements, but '{listed[:80]}' holds a comma or semicolon. "
+            f"Leave it out, or write "
             "NAME: ELEMENT, ELEMENT, ... on all lines."
         )
     sets: dict[str, list[str]] = {}
@@ -349,16 +396,24 @@ def read_sets(path: str | Path) -> dict[str, list[str]]:
         name, _, rest = f"{line} ".partition(": " if any(colons) else " ")
         if name in sets:
             first = "what precedes the colon" if any(colons) else "the first word"
-            raise InputError(f"'{path}': {first} of a line names the set; '{name}' names two. Rename one, or join them.")
-        elements = [element.strip() for element in (re.split("[,;]", rest) if listed is not None else rest.split())]
+            raise InputError(
+                f"'{path}': {first} of a line names the set; '{name}' names two. Rename one, or "
+                f"join them."
+            )
+        elements = [
+            element.strip()
+            for element in (re.split("[,;]", rest) if listed is not None else rest.split())
+        ]
         sets[name] = [element for element in elements if element]
     return sets
 
 
 def read_pmed(path: str | Path) -> tuple[NDArray[np.float64], int]:
-    """An OR-Library p-median file: all distances (by shortest paths) and p. A repeated edge counts as last written.
+    """An OR-Library p-median file: all distances (by shortest paths) and p. A repeated edge counts
+    as last written.
 
-    The file numbers its places from 1 and the matrix has them from 0; `labels` of k-median may name them as the file does.
+    The file numbers its places from 1 and the matrix has them from 0; `labels` of k-median may name
+    them as the file does.
     """
     from scipy.sparse.csgraph import csgraph_from_dense, shortest_path
 
@@ -369,13 +424,19 @@ def read_pmed(path: str | Path) -> tuple[NDArray[np.float64], int]:
     graph = np.full((size, size), np.inf)  # 0 is a length: two places may lie at one point
     for u, v, length in np.array(numbers[3 : 3 + 3 * count]).reshape(-1, 3):
         if not (1 <= u <= size and 1 <= v <= size) or length < 0:
-            raise PlanError(f"'{path}': edge {u:g} {v:g} {length:g} needs vertices 1 to {size} and a length of at least 0.")
+            raise PlanError(
+                f"'{path}': edge {u:g} {v:g} {length:g} needs vertices 1 to {size} and a length "
+                f"of at least 0."
+            )
         graph[int(u) - 1, int(v) - 1] = graph[int(v) - 1, int(u) - 1] = length
-    return np.asarray(shortest_path(csgraph_from_dense(graph, null_value=np.inf), directed=False)), p
+    return np.asarray(
+        shortest_path(csgraph_from_dense(graph, null_value=np.inf), directed=False)
+    ), p
 
 
 def read_scp(path: str | Path) -> tuple[Lists, list[Fraction], int]:
-    """An OR-Library set cover file: the sets as lists of element numbers, their costs, and the number of elements.
+    """An OR-Library set cover file: the sets as lists of element numbers, their costs, and the
+    number of elements.
 
     Sets and elements are numbered from 0 here, and from 1 in the file.
     """
@@ -387,14 +448,18 @@ def read_scp(path: str | Path) -> tuple[Lists, list[Fraction], int]:
     costs = [exact(number, "cost") for number in given[2 : 2 + columns]]
     at = 2 + columns
     if numbers[:2] + numbers[at:] != given[:2] + given[at:]:
-        raise PlanError(f"'{path}' is not an OR-Library set cover file: only costs may have fractions.")
+        raise PlanError(
+            f"'{path}' is not an OR-Library set cover file: only costs may have fractions."
+        )
     owners, elements = [], []
     for row in range(rows):
         if at >= len(numbers):
             raise PlanError(f"'{path}' is not an OR-Library set cover file: it ends too early.")
         held = numbers[at + 1 : at + 1 + numbers[at]]
         if len(held) != numbers[at] or any(not 1 <= column <= columns for column in held):
-            raise PlanError(f"'{path}': row {row + 1} does not list {numbers[at]} sets from 1 to {columns}.")
+            raise PlanError(
+                f"'{path}': row {row + 1} does not list {numbers[at]} sets from 1 to {columns}."
+            )
         at += 1 + numbers[at]
         owners += [column - 1 for column in held]
         elements += [row] * len(held)

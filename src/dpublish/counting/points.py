@@ -1,7 +1,7 @@
 """Rows into points of a grid: for each kept row one code, sorted and counted.
 
-A value is read as `declare/encode.py` reads it. A value beyond a bound goes to the nearest position (`clip`) or drops its row;
-a missing value drops its row. The rule looks at one row alone.
+A value is read as `declare/encode.py` reads it. A value beyond a bound goes to the nearest position
+(`clip`) or drops its row; a missing value drops its row. The rule looks at one row alone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,12 @@ Ints = NDArray[np.int64]
 
 
 def answer_need(
-    need: GridPoints, source: Source, schema: Schema, *, key: bytes, progress: Callable[[int], None] | None = None
+    need: GridPoints,
+    source: Source,
+    schema: Schema,
+    *,
+    key: bytes,
+    progress: Callable[[int], None] | None = None,
 ) -> SparseCounts:
     """How many kept rows have each code of the grid."""
     shape = need.shape
@@ -48,7 +53,9 @@ def answer_need(
     points = np.concatenate(codes) if codes else np.empty(0, dtype=np.uint64)
     if unit is not None and points.size:
         # bounding sees all rows of a unit; rows that the grid drops are dropped from what it keeps
-        points = points[keep_rows(join_units(units), schema.unit.max_rows, key) & np.concatenate(keeps)]
+        points = points[
+            keep_rows(join_units(units), schema.unit.max_rows, key) & np.concatenate(keeps)
+        ]
     return count_codes(points)
 
 
@@ -70,7 +77,11 @@ def positions_of(series: pl.Series, grid: Grid) -> tuple[Ints, Flags | None]:
         series = series.cast(pl.String)
     if series.dtype.is_decimal():
         series = as_text(series)
-    readable = series.dtype.is_integer() or series.dtype.is_float() or series.dtype in (pl.Boolean, pl.String)
+    readable = (
+        series.dtype.is_integer()
+        or series.dtype.is_float()
+        or series.dtype in (pl.Boolean, pl.String)
+    )
     last = grid.positions - 1
     if grid.kind == "date":
         days = ordinals(series)
@@ -91,7 +102,9 @@ def positions_of(series: pl.Series, grid: Grid) -> tuple[Ints, Flags | None]:
     return np.clip(values, lower, lower + last) - lower, keep
 
 
-def _real_positions(values: NDArray[np.float64], holes: Flags | None, grid: Grid) -> tuple[Ints, Flags | None]:
+def _real_positions(
+    values: NDArray[np.float64], holes: Flags | None, grid: Grid
+) -> tuple[Ints, Flags | None]:
     last = grid.positions - 1
     filled = values if holes is None else np.where(holes, float(grid.lower), values)
     scaled = (filled - float(grid.lower)) / float(grid.step)

@@ -1,4 +1,5 @@
-"""Rows into sector counts, for halfspace releases. Values are read and placed as in `positions.py`."""
+"""Rows into sector counts, for halfspace releases. Values are read and placed as in
+`positions.py`."""
 
 from __future__ import annotations
 
@@ -16,7 +17,12 @@ from dpublish.sources.units import join_units
 
 
 def answer_need(
-    need: SectorCounts, source: Source, schema: Schema, *, key: bytes, progress: Callable[[int], None] | None = None
+    need: SectorCounts,
+    source: Source,
+    schema: Schema,
+    *,
+    key: bytes,
+    progress: Callable[[int], None] | None = None,
 ) -> Ints:
     """How many kept rows fall into each cell of each projection."""
     sectors, unit = need.sectors, schema.unit.column

@@ -1,7 +1,9 @@
-"""Transactions from rows: lists, texts with several items, or one item a row; coded, tidied and bounded per unit.
+"""Transactions from rows: lists, texts with several items, or one item a row; coded, tidied and
+bounded per unit.
 
-Each row is read by itself and nothing about a row raises. An item outside the declared universe is left out of its transaction
-or becomes '(other)', by the schema's rule; a transaction without any item is no transaction. Text is stripped of blanks.
+Each row is read by itself and nothing about a row raises. An item outside the declared universe is
+left out of its transaction or becomes '(other)', by the schema's rule; a transaction without any
+item is no transaction. Text is stripped of blanks.
 """
 
 from __future__ import annotations
@@ -27,14 +29,21 @@ from dpublish.sources.sources import Source
 from dpublish.sources.units import join_units, unit_values
 
 _DENSE = 1 << 24
-_BLANKS_BETWEEN = r"[\s\x1c-\x1f]+"  # Python counts these control characters among blanks and polars does not
+_BLANKS_BETWEEN = (
+    r"[\s\x1c-\x1f]+"  # Python counts these control characters among blanks and polars does not
+)
 _SHORT_CODES = 1 << 15
 
 Codes = NDArray[np.int32]
 
 
 def answer_need(
-    need: Need, source: Source, schema: Schema, *, key: bytes, progress: Callable[[int], None] | None = None
+    need: Need,
+    source: Source,
+    schema: Schema,
+    *,
+    key: bytes,
+    progress: Callable[[int], None] | None = None,
 ) -> Baskets:
     """The transactions that a set-valued method asked for."""
     assert isinstance(need, Transactions)
@@ -53,7 +62,8 @@ class ItemCoder:
         self._unknown = names.index(OTHER_ITEM) if schema.items.outside == "other" else -1
         numbers = {int(name): code for code, name in enumerate(names) if _is_number(name)}
         self._dense: Codes | None = None
-        # a table finds no negative number, so where an item is one, numbers are looked up by their text
+        # a table finds no negative number, so where an item is one, numbers are looked up by their
+        # text
         if (
             numbers
             and max(numbers) < _DENSE
@@ -63,7 +73,8 @@ class ItemCoder:
             self._dense[list(numbers)] = list(numbers.values())
 
     def codes(self, values: pl.Series) -> Codes:
-        """One code a value. Nulls and blanks are no items at all, whatever the rule for unknown items is."""
+        """One code a value. Nulls and blanks are no items at all, whatever the rule for unknown
+        items is."""
         kind = values.dtype
         if kind.is_integer() and self._dense is not None:
             return self._numbers(values, self._dense)
@@ -84,7 +95,11 @@ class ItemCoder:
 
     def _numbers(self, values: pl.Series, dense: Codes) -> Codes:
         missing = values.is_null() if values.null_count() else None
-        wide = values.cast(pl.Int128).clip(-1, dense.size).cast(pl.Int64) if values.dtype in (pl.UInt64, pl.Int128) else values
+        wide = (
+            values.cast(pl.Int128).clip(-1, dense.size).cast(pl.Int64)
+            if values.dtype in (pl.UInt64, pl.Int128)
+            else values
+        )
         numbers = wide.fill_null(0).to_numpy()
         inside = (numbers >= 0) & (numbers < dense.size)
         out = np.where(inside, dense[np.where(inside, numbers, 0)], np.int32(self._unknown))
@@ -98,7 +113,12 @@ def _is_number(name: str) -> bool:
 
 
 def _whole_rows(
-    need: Transactions, source: Source, schema: Schema, coder: ItemCoder, key: bytes, progress: Callable[[int], None] | None
+    need: Transactions,
+    source: Source,
+    schema: Schema,
+    coder: ItemCoder,
+    key: bytes,
+    progress: Callable[[int], None] | None,
 ) -> Baskets:
     """A row is a transaction."""
     unit = schema.unit.column
@@ -106,7 +126,9 @@ def _whole_rows(
     codes: list[Codes] = []
     lengths: list[NDArray[np.int64]] = []
     units: list[pl.Series] = []
-    for frame in source.cutting(need.column, lambda text: _cut(text, need.separator)).batches(names):
+    for frame in source.cutting(need.column, lambda text: _cut(text, need.separator)).batches(
+        names
+    ):
         if progress is not None:
             progress(0)
         values, sizes = _items_of(frame.get_column(need.column), need.separator)
@@ -131,7 +153,9 @@ def _items_of(column: pl.Series, separator: str | None) -> tuple[pl.Series, NDAr
     if kind == pl.String:
         text = column.str.replace_all(_BLANKS_BETWEEN, " ") if separator is None else column
         column = text.str.split(" " if separator is None else separator)
-    elif not isinstance(kind, pl.List):  # a column of plain values: each row is a transaction of one item
+    elif not isinstance(
+        kind, pl.List
+    ):  # a column of plain values: each row is a transaction of one item
         return column, np.ones(len(column), dtype=np.int64)
     sizes = column.list.len().fill_null(0).to_numpy().astype(np.int64)
     # null and empty lists would each explode to one null
@@ -146,9 +170,15 @@ def _cut(text: str, separator: str | None) -> list[str]:
 
 
 def _long_rows(
-    need: Transactions, source: Source, schema: Schema, coder: ItemCoder, key: bytes, progress: Callable[[int], None] | None
+    need: Transactions,
+    source: Source,
+    schema: Schema,
+    coder: ItemCoder,
+    key: bytes,
+    progress: Callable[[int], None] | None,
 ) -> Baskets:
-    """A transaction is all rows of one unit that share the basket's value; rows without a basket belong to none."""
+    """A transaction is all rows of one unit that share the basket's value; rows without a basket
+    belong to none."""
     unit, basket = schema.unit.column, need.basket
     assert unit is not None
     assert basket is not None
@@ -162,19 +192,37 @@ def _long_rows(
         parts["basket"].append(unit_values(frame.get_column(basket)))
         codes.append(coder.codes(frame.get_column(need.column)))
     rows = pl.DataFrame(
-        {**{name: join_units(series) for name, series in parts.items()}, "code": _joined(codes, np.int32)}
+        {
+            **{name: join_units(series) for name, series in parts.items()},
+            "code": _joined(codes, np.int32),
+        }
     ).drop_nulls(["unit", "basket"])
-    # in order of appearance, so that a transaction's place within its unit depends on the unit's own rows alone
+    # in order of appearance, so that a transaction's place within its unit depends on the unit's
+    # own rows alone
     grouped = rows.group_by(["unit", "basket"], maintain_order=True).agg(pl.col("code"))
     keep = keep_rows(grouped.get_column("unit"), schema.unit.max_rows, key)
     lists = grouped.get_column("code")
-    return _tidy(lists.explode().to_numpy(), lists.list.len().to_numpy().astype(np.int64), keep, coder.size, need.max_items)
+    return _tidy(
+        lists.explode().to_numpy(),
+        lists.list.len().to_numpy().astype(np.int64),
+        keep,
+        coder.size,
+        need.max_items,
+    )
 
 
-def _tidy(codes: Codes, lengths: NDArray[np.int64], keep: NDArray[np.bool_], universe: int, max_items: int | None) -> Baskets:
+def _tidy(
+    codes: Codes,
+    lengths: NDArray[np.int64],
+    keep: NDArray[np.bool_],
+    universe: int,
+    max_items: int | None,
+) -> Baskets:
     items = np.empty(codes.size, dtype=np.uint16 if universe <= _SHORT_CODES else np.int32)
     offsets = np.zeros(lengths.size + 1, dtype=np.int64)
-    records = tidy_records(codes, lengths, keep, universe if max_items is None else max_items, items, offsets)
+    records = tidy_records(
+        codes, lengths, keep, universe if max_items is None else max_items, items, offsets
+    )
     return Baskets(offsets[: records + 1], items[: offsets[records]])
 
 

@@ -1,7 +1,7 @@
 """A first schema guessed from rows, for a person to correct.
 
-What it holds was read off private data, so a release must never rest on it: the schema is stamped as a draft and refused until
-its levels, bounds and sizes have been replaced by public knowledge.
+What it holds was read off private data, so a release must never rest on it: the schema is stamped
+as a draft and refused until its levels, bounds and sizes have been replaced by public knowledge.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ def _draft(data: object, name: str) -> Draft:
     source = open_source(data)
     names = [column for column in source.columns() if column]
     if not names:
-        raise InputError("The data has no named column, so there is nothing to draft a schema from.")
+        raise InputError(
+            "The data has no named column, so there is nothing to draft a schema from."
+        )
     guesses = {column: _Guess(column) for column in names}
     rows = 0
     for frame in source.batches(names):
@@ -80,7 +82,8 @@ def _draft(data: object, name: str) -> Draft:
 
 @dataclass
 class _Guess:
-    """What has been seen of one column so far. A kind stays possible until a value contradicts it."""
+    """What has been seen of one column so far. A kind stays possible until a value contradicts
+    it."""
 
     name: str
     whole: bool = True
@@ -95,7 +98,14 @@ class _Guess:
 
     def look(self, series: pl.Series) -> None:
         kind = series.dtype
-        if kind.is_nested() or kind in (pl.Binary, pl.Object, pl.Unknown, pl.Null, pl.Time, pl.Duration):
+        if kind.is_nested() or kind in (
+            pl.Binary,
+            pl.Object,
+            pl.Unknown,
+            pl.Null,
+            pl.Time,
+            pl.Duration,
+        ):
             self.missing |= len(series) > 0
             return
         if kind in (pl.Date, pl.Datetime):
@@ -117,9 +127,14 @@ class _Guess:
             readable = filled.filter(numbers.is_not_nan())
             self.missing |= len(readable) < len(filled)
             wholes = readable.str.replace(ZERO_FRACTION, "${1}").cast(pl.Int64, strict=False)
-            self._note_values(wholes if wholes.null_count() == 0 else numbers.fill_nan(None).drop_nulls(), dates=False)
+            self._note_values(
+                wholes if wholes.null_count() == 0 else numbers.fill_nan(None).drop_nulls(),
+                dates=False,
+            )
             return
-        days = filled.str.extract(r"^([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[T ].*)?$", 1).str.to_date("%Y-%m-%d", strict=False)
+        days = filled.str.extract(r"^([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[T ].*)?$", 1).str.to_date(
+            "%Y-%m-%d", strict=False
+        )
         if days.null_count() == 0:
             self._note_values(days, dates=True)
             return
@@ -150,7 +165,9 @@ class _Guess:
     def _note_levels(self, values: pl.Series) -> None:
         if self.too_many:
             return
-        for text, times in values.cast(pl.String).alias("level").value_counts(name="times").iter_rows():
+        for text, times in (
+            values.cast(pl.String).alias("level").value_counts(name="times").iter_rows()
+        ):
             self.seen[text] += times
         if len(self.seen) > _TRACKED:
             self.too_many = True
@@ -168,23 +185,42 @@ class _Guess:
             return self._numbers()
         if self.too_many or len(self.seen) > MAX_LEVELS:
             self.remark = (
-                f"More than {MAX_LEVELS} different texts: the most frequent are listed, the rest become '(other)'. "
+                f"More than {MAX_LEVELS} different texts: the most frequent are listed, the rest "
+                f"become '(other)'. "
                 "Free text and identifiers do not belong in a release."
             )
         # as in rows of an earlier release: these names come with the column
-        levels = tuple(sorted(text for text, _ in self.seen.most_common(MAX_LEVELS) if text not in (OTHER, MISSING)))
+        levels = tuple(
+            sorted(
+                text
+                for text, _ in self.seen.most_common(MAX_LEVELS)
+                if text not in (OTHER, MISSING)
+            )
+        )
         return self._labels("categorical", levels or (_NO_LEVEL,))
 
     def _labels(self, kind: Kind, levels: tuple[str, ...]) -> Column:
-        return Column(name=self.name, kind=kind, levels=levels, missing=self.missing, outside="other")
+        return Column(
+            name=self.name, kind=kind, levels=levels, missing=self.missing, outside="other"
+        )
 
     def _numbers(self) -> Column:
         if self.date:
-            return Column(name=self.name, kind="date", lower=self.low, upper=self.high, missing=self.missing)
+            return Column(
+                name=self.name, kind="date", lower=self.low, upper=self.high, missing=self.missing
+            )
         if self.whole:
-            low, high = (max(-_LARGEST, min(_LARGEST, int(value))) for value in (self.low, self.high))
-            return Column(name=self.name, kind="integer", lower=low, upper=high, missing=self.missing)
+            low, high = (
+                max(-_LARGEST, min(_LARGEST, int(value))) for value in (self.low, self.high)
+            )
+            return Column(
+                name=self.name, kind="integer", lower=low, upper=high, missing=self.missing
+            )
         real_low, real_high = float(self.low), float(self.high)
         if not real_low < real_high:
-            real_high = math.nextafter(real_low, math.inf) if abs(real_low) > 2**52 else real_low + 1
-        return Column(name=self.name, kind="real", lower=real_low, upper=real_high, missing=self.missing)
+            real_high = (
+                math.nextafter(real_low, math.inf) if abs(real_low) > 2**52 else real_low + 1
+            )
+        return Column(
+            name=self.name, kind="real", lower=real_low, upper=real_high, missing=self.missing
+        )

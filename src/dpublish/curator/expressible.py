@@ -1,7 +1,9 @@
-"""What no row could ever say, by public facts: names that the data cannot write, and columns whose type has no such cells.
+"""What no row could ever say, by public facts: names that the data cannot write, and columns whose
+type has no such cells.
 
-Both are refused before anything is spent. A type is a public fact where it stands in the metadata of a file, a table or a
-polars frame (`Source.kind`). Text files, databases and pandas frames have none: there every cell is read by itself.
+Both are refused before anything is spent. A type is a public fact where it stands in the metadata
+of a file, a table or a polars frame (`Source.kind`). Text files, databases and pandas frames have
+none: there every cell is read by itself.
 """
 
 from __future__ import annotations
@@ -21,13 +23,21 @@ from dpublish.sources.sources import Source
 def require_expressible(need: Need, source: Source, schema: Schema) -> None:
     """Looks at the names, at the kind of data and at how it is to be read; at no row."""
     if isinstance(source, PlainFile):
-        lost = next((name for name in getattr(need, "labels", None) or () if COMMENT.search(name)), None)
+        lost = next(
+            (name for name in getattr(need, "labels", None) or () if COMMENT.search(name)), None
+        )
         if lost is not None:
             raise PlanError(
-                f"No row of a plain text file can name '{lost}': its # would start a comment. Give the rows as CSV, or use "
+                f"No row of a plain text file can name '{lost}': its # would start a comment. "
+                f"Give the rows as CSV, or use "
                 "another name."
             )
-    if isinstance(need, Transactions) and need.basket is None and source.texts_only and schema.items is not None:
+    if (
+        isinstance(need, Transactions)
+        and need.basket is None
+        and source.texts_only
+        and schema.items is not None
+    ):
         if need.separator is None:
             lost = next((name for name in schema.items.items if len(name.split()) > 1), None)
             where = "blanks"
@@ -37,33 +47,46 @@ def require_expressible(need: Need, source: Source, schema: Schema) -> None:
             where = f"'{separator}'"
         if lost is not None:
             raise PlanError(
-                f"No row can hold the item '{lost}': texts are cut into items at {where}. Separate items by something that no "
-                "item holds and say so, as with separator = ';' (--set separator=';'), or give the rows as lists (Parquet, "
+                f"No row can hold the item '{lost}': texts are cut into items at {where}. "
+                f"Separate items by something that no "
+                "item holds and say so, as with separator = ';' (--set separator=';'), or give "
+                "the rows as lists (Parquet, "
                 "Arrow, a data frame)."
             )
 
 
-def require_readable(need: Need | None, source: Source, schema: Schema, domain: Domain | None) -> None:
-    """Refuse columns whose type holds nothing that is asked for: each of their rows would be missing, and be paid for."""
-    wanted: list[tuple[str, str]] = [] if schema.unit.column is None else [(schema.unit.column, "a unit")]
+def require_readable(
+    need: Need | None, source: Source, schema: Schema, domain: Domain | None
+) -> None:
+    """Refuse columns whose type holds nothing that is asked for: each of their rows would be
+    missing, and be paid for."""
+    wanted: list[tuple[str, str]] = (
+        [] if schema.unit.column is None else [(schema.unit.column, "a unit")]
+    )
     if domain is not None:
         wanted += [(axis.name, axis.kind) for axis in domain.axes]
     if isinstance(need, Transactions):
-        wanted += [(need.column, "a list of items")] + ([] if need.basket is None else [(need.basket, "a basket")])
+        wanted += [(need.column, "a list of items")] + (
+            [] if need.basket is None else [(need.basket, "a basket")]
+        )
     elif isinstance(need, GraphEdges | PresentItems | AgentLists):
         what = "a list of names" if isinstance(need, AgentLists) else "a name"
-        wanted += [(name, what) for name in source.columns()[: 2 if isinstance(need, GraphEdges) else 1]]
+        wanted += [
+            (name, what) for name in source.columns()[: 2 if isinstance(need, GraphEdges) else 1]
+        ]
     for name, what in wanted:
         kind = source.kind(name)
         if kind is not None and (isinstance(kind, str) or not _holds(kind, what)):
             raise SchemaError(
-                f"Column '{name}' holds {str(kind).lower()}, of which nothing can be read as {what}. Store it as "
+                f"Column '{name}' holds {str(kind).lower()}, of which nothing can be read as "
+                f"{what}. Store it as "
                 f"{'dates or as ' if what == 'date' else ''}text. Nothing was spent."
             )
 
 
 def _holds(kind: pl.DataType, what: str) -> bool:
-    """Whether some cell of this type may be read as `what`. A column of nulls may: all of its cells are missing."""
+    """Whether some cell of this type may be read as `what`. A column of nulls may: all of its cells
+    are missing."""
     if what.startswith("a list") and isinstance(kind, pl.List | pl.Array):
         kind = kind.inner if isinstance(kind.inner, pl.DataType) else kind.inner()
     text = kind in (pl.String, pl.Categorical, pl.Enum, pl.Null)

@@ -1,9 +1,11 @@
 """The gate: the only function that turns private rows into something publishable.
 
-    plan (public facts) -> debit the ledger, durably -> read rows -> count -> mechanism(noise) -> seal -> return
+    plan (public facts) -> debit the ledger, durably -> read rows -> count -> mechanism(noise) ->
+    seal -> return
 
-The order is the promise. Everything that can be wrong about a request is found before the debit; after the debit nothing
-about the rows leaves except through the mechanism, so a failure there is a `PrivateSideError` with constant text.
+The order is the promise. Everything that can be wrong about a request is found before the debit;
+after the debit nothing about the rows leaves except through the mechanism, so a failure there is a
+`PrivateSideError` with constant text.
 """
 
 from __future__ import annotations
@@ -21,7 +23,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dpublish.curator.guard import guarded
 from dpublish.declare.schema import Schema
-from dpublish.errors import BudgetError, BundleError, InputError, PlanError, PrivateSideError, PublishError, SchemaError
+from dpublish.errors import (
+    BudgetError,
+    BundleError,
+    InputError,
+    PlanError,
+    PrivateSideError,
+    PublishError,
+    SchemaError,
+)
 from dpublish.ledger.base import Ledger, Receipt, Sealed
 from dpublish.ledger.crashpoints import reach
 from dpublish.methods.base import Content, Mechanism
@@ -44,11 +54,13 @@ Number = Fraction | float | int | str
 Progress = Callable[[str], None]
 
 STORED: Final = re.compile(r"[0-9a-f]{32}\.dpr|online-[0-9a-f]{32}")
-"""What things in a store are called. A store may be a folder of the curator's own, which holds other files too."""
+"""What things in a store are called. A store may be a folder of the curator's own, which holds
+other files too."""
 
 
 def make_noise(seed: int | None) -> Noise:
-    """The noise of a release: the system's randomness, or (tests and simulations only) a seeded stream."""
+    """The noise of a release: the system's randomness, or (tests and simulations only) a seeded
+    stream."""
     from dpublish.noise.source import SeededNoise, SystemNoise
 
     return SystemNoise() if seed is None else SeededNoise(seed)
@@ -62,10 +74,12 @@ class Curator:
     data : path, data frame, Arrow table or `SqlSource`; not read before a release is paid for.
     schema : a `Schema` or the path of one.
     ledger : URL or path of the ledger that is debited, or an open `Ledger`.
-    budget : makes the ledger with this cap when there is none (`news` says so); an existing one must agree with it.
+    budget : makes the ledger with this cap when there is none (`news` says so); an existing one
+        must agree with it.
     store : folder that keeps every sealed release, so that the same key gives the same bytes again.
-    signing_key : a `SigningKey`, or the path of one without a passphrase. What is made is signed with it; what a key bought
-        before is handed out as it is, signed or not: see `release.signatures`.
+    signing_key : a `SigningKey`, or the path of one without a passphrase. What is made is signed
+        with it; what a key bought before is handed out as it is, signed or not: see
+        `release.signatures`.
     """
 
     def __init__(
@@ -99,7 +113,8 @@ class Curator:
         delta: Number | None = None,
         rho: Number | None = None,
     ) -> Plan:
-        """What a release would cost and show. Reads no row (under replace-one, it may count units: their number is public)."""
+        """What a release would cost and show. Reads no row (under replace-one, it may count units:
+        their number is public)."""
         return mechanism.plan(self._sized_schema(self._open_source()), as_cost(epsilon, delta, rho))
 
     def publish(
@@ -117,9 +132,10 @@ class Curator:
     ) -> Release:
         """Make one release and return it.
 
-        `key` makes the call idempotent: the same key with the same request returns the same bytes and is paid once. What
-        stands at `out` is left alone, and nothing is spent, unless it is the release of this very key or `overwrite` is true.
-        `seed` is for tests and simulations: such a release is marked as not publishable.
+        `key` makes the call idempotent: the same key with the same request returns the same bytes
+        and is paid once. What stands at `out` is left alone, and nothing is spent, unless it is the
+        release of this very key or `overwrite` is true. `seed` is for tests and simulations: such a
+        release is marked as not publishable.
         """
         from dpublish.curator.expressible import require_expressible, require_readable
 
@@ -127,8 +143,10 @@ class Curator:
         cost = as_cost(epsilon, delta, rho)
         if self.schema.draft:
             raise SchemaError(
-                f"Schema '{self.schema.name}' still carries the [draft] stamp: its levels and bounds were read off the rows. "
-                "Replace them by what you know without looking at the data, then delete the [draft] table."
+                f"Schema '{self.schema.name}' still carries the [draft] stamp: its levels and "
+                f"bounds were read off the rows. "
+                "Replace them by what you know without looking at the data, then delete the "
+                "[draft] table."
             )
         say("planning")
         source = self._open_source()
@@ -172,12 +190,14 @@ class Curator:
     ) -> OnlineSession:
         """Open a session that answers queries one at a time; the whole of it is paid for now.
 
-        With a `key` that was used before, the same session is found again and goes on where it stopped. It lives in `folder`,
-        by default in the store beside the ledger.
+        With a `key` that was used before, the same session is found again and goes on where it
+        stopped. It lives in `folder`, by default in the store beside the ledger.
         """
         from dpublish.curator.sessions.session import open_session
 
-        return open_session(self, mechanism, epsilon=epsilon, key=key, folder=folder, seed=seed, progress=progress)
+        return open_session(
+            self, mechanism, epsilon=epsilon, key=key, folder=folder, seed=seed, progress=progress
+        )
 
     def _open_source(self) -> Source:
         from dpublish.sources.sources import open_source
@@ -185,7 +205,8 @@ class Curator:
         return open_source(self._data)
 
     def _sized_schema(self, source: Source) -> Schema:
-        """Under replace-one the number of units is public: take it from the data, or hold the declared one against it."""
+        """Under replace-one the number of units is public: take it from the data, or hold the
+        declared one against it."""
         schema = self.schema
         if schema.neighbours != "replace-one":
             return schema
@@ -195,20 +216,28 @@ class Curator:
         except PrivateSideError:
             size = None  # said below, outside the handler
         if size is None:
-            # before the debit, so rows may not speak here either: a driver's words quote the cell that it stumbled over
+            # before the debit, so rows may not speak here either: a driver's words quote the cell
+            # that it stumbled over
             raise InputError(
-                "The units could not be counted: the data is damaged, or the query or frame behind it fails. Nothing was spent."
+                "The units could not be counted: the data is damaged, or the query or frame "
+                "behind it fails. Nothing was spent."
             )
         if size == 0:
-            raise InputError("The data has no rows. Under replace-one the number of rows is public, so this can be said.")
+            raise InputError(
+                "The data has no rows. Under replace-one the number of rows is public, so this "
+                "can be said."
+            )
         if schema.size is not None and schema.size != size:
             raise SchemaError(
-                f"Schema '{schema.name}' declares size = {schema.size}, but the data has {size} units. "
+                f"Schema '{schema.name}' declares size = {schema.size}, but the data has {size} "
+                f"units. "
                 "Under replace-one this number is public: correct it, or leave size out."
             )
         return schema.with_size(size)
 
-    def _seal(self, plan: Plan, receipt: Receipt, content: Content, noise: Noise, target: Path) -> None:
+    def _seal(
+        self, plan: Plan, receipt: Receipt, content: Content, noise: Noise, target: Path
+    ) -> None:
         from dpublish.releases.bundle.archive import MANIFEST, write_container
         from dpublish.releases.bundle.bundle import pack_bundle
         from dpublish.releases.bundle.signatures import SIGNATURES, write_signatures
@@ -227,10 +256,17 @@ class Curator:
         self._record(receipt, target, digest, hashlib.sha256(members[MANIFEST]).hexdigest())
 
     def _record(self, receipt: Receipt, target: Path, digest: str, manifest: str) -> None:
-        self.ledger.seal(receipt.key, sha256=digest, size=target.stat().st_size, location=target.name, manifest=manifest)
+        self.ledger.seal(
+            receipt.key,
+            sha256=digest,
+            size=target.stat().st_size,
+            location=target.name,
+            manifest=manifest,
+        )
 
     def _recover(self, receipt: Receipt, target: Path) -> None:
-        """The key was paid before: hand out the answer it bought, or say that it is lost. Never draw fresh noise."""
+        """The key was paid before: hand out the answer it bought, or say that it is lost. Never
+        draw fresh noise."""
         from dpublish.ledger.payment import payment_problems
         from dpublish.releases.bundle.archive import file_digest
         from dpublish.releases.bundle.bundle import read_bundle
@@ -243,17 +279,23 @@ class Curator:
             if sealed is None:
                 bundle = read_bundle(target)
                 if not payment_problems(self.ledger, bundle.manifest):
-                    # written before a crash but not yet recorded: it is the one answer that this debit bought
+                    # written before a crash but not yet recorded: it is the one answer that this
+                    # debit bought
                     self._record(receipt, target, digest, bundle.manifest_sha256)
                     return
         raise BudgetError(
-            f"Key '{receipt.key}' was paid for on {receipt.created}, but its answer is not in '{target.parent}': either the "
-            "run is still going on or it was lost. It is not made again, because that would be a second answer for one "
+            f"Key '{receipt.key}' was paid for on {receipt.created}, but its answer is not in "
+            f"'{target.parent}': either the "
+            "run is still going on or it was lost. It is not made again, because that would be a "
+            "second answer for one "
             "payment. Use a new key to pay for a new release."
         )
 
-    def _require_free(self, out: str | Path | None, key: str, target: Path, overwrite: bool) -> None:
-        """Refuse, before the debit, to write over anything but the release of this very key: it may have been paid for."""
+    def _require_free(
+        self, out: str | Path | None, key: str, target: Path, overwrite: bool
+    ) -> None:
+        """Refuse, before the debit, to write over anything but the release of this very key: it may
+        have been paid for."""
         from dpublish.releases.bundle.archive import is_file_bundle
 
         if out is None or not os.path.lexists(out):
@@ -266,7 +308,8 @@ class Curator:
             return
         hint = "Give another name, or ask for it with --overwrite (in Python: overwrite=True)."
         raise InputError(
-            f"'{out}' exists already and is not the release of this key. {hint if replaceable else 'Give another name.'} "
+            f"'{out}' exists already and is not the release of this key. "
+            f"{hint if replaceable else 'Give another name.'} "
             "Nothing was spent."
         )
 
@@ -286,30 +329,42 @@ class Curator:
                         publish_file(partial, out, overwrite)
                 except FileExistsError:
                     raise PublishError(
-                        f"A file named '{out}' appeared meanwhile and was left alone. The paid release is in '{target}'."
+                        f"A file named '{out}' appeared meanwhile and was left alone. The paid "
+                        f"release is in '{target}'."
                     ) from None
                 except OSError as error:
                     raise PublishError(
-                        f"'{out}' could not be written ({os.strerror(error.errno or 0)}). The paid release is in '{target}'."
+                        f"'{out}' could not be written ({os.strerror(error.errno or 0)}). The "
+                        f"paid release is in '{target}'."
                     ) from None
             else:
                 copy_bundle(read_bundle(target), out)
         return open_release(out)
 
 
-def run_private(mechanism: Mechanism, plan: Plan, source: Source, noise: Noise, say: Progress) -> Content:
+def run_private(
+    mechanism: Mechanism, plan: Plan, source: Source, noise: Noise, say: Progress
+) -> Content:
     """Read, bound, count and run. Whatever goes wrong in here comes out as one constant text."""
     from dpublish.counting.compute import answer_need
 
     def run() -> Content:
-        numbers = answer_need(mechanism.needs(plan), source, plan.schema, key=noise.key(label="rows of a unit"), progress=None)
+        numbers = answer_need(
+            mechanism.needs(plan),
+            source,
+            plan.schema,
+            key=noise.key(label="rows of a unit"),
+            progress=None,
+        )
         say("adding noise")
         return mechanism.run(noise, numbers, plan)
 
     return guarded(run)
 
 
-def build_manifest(plan: Plan, receipt: Receipt, content: Content, *, publishable: bool) -> dict[str, Any]:
+def build_manifest(
+    plan: Plan, receipt: Receipt, content: Content, *, publishable: bool
+) -> dict[str, Any]:
     from dpublish.releases.bundle.manifest import FORMAT, FORMAT_VERSION
 
     schema = plan.schema
@@ -338,7 +393,11 @@ def build_manifest(plan: Plan, receipt: Receipt, content: Content, *, publishabl
         "target": content.facts.get("target", schema.target),
         "schema_digest": schema.digest,
         "facts": dict(content.facts),
-        "plan": {"facts": dict(plan.facts), "sentences": list(plan.sentences), "warnings": list(plan.warnings)},
+        "plan": {
+            "facts": dict(plan.facts),
+            "sentences": list(plan.sentences),
+            "warnings": list(plan.warnings),
+        },
         "receipt": {
             "ledger_id": receipt.ledger_id,
             "seq": receipt.seq,
@@ -353,11 +412,15 @@ def build_manifest(plan: Plan, receipt: Receipt, content: Content, *, publishabl
 def software_versions() -> dict[str, str]:
     from importlib.metadata import version
 
-    return {"python": platform.python_version(), **{name: version(name) for name in ("dpublish", "numpy", "numba", "polars")}}
+    return {
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("dpublish", "numpy", "numba", "polars")},
+    }
 
 
 def request_of(plan: Plan, seed: int | None) -> Mapping[str, object]:
-    """What the ledger remembers of a request. Public facts only; the same key must come with the same request."""
+    """What the ledger remembers of a request. Public facts only; the same key must come with the
+    same request."""
     return {
         "method": plan.method,
         "dataset": plan.schema.name,
@@ -371,10 +434,14 @@ def request_of(plan: Plan, seed: int | None) -> Mapping[str, object]:
 
 
 def as_cost(epsilon: Number | None, delta: Number | None, rho: Number | None) -> Cost:
-    """The cost a caller asked for, exactly. Refuses what is not a positive finite number, naming it."""
+    """The cost a caller asked for, exactly. Refuses what is not a positive finite number, naming
+    it."""
     if rho is not None:
         if epsilon is not None or delta is not None:
-            raise PlanError("Give epsilon (and delta), or rho, not both: rho stands for one epsilon at every delta.")
+            raise PlanError(
+                "Give epsilon (and delta), or rho, not both: rho stands for one epsilon at every "
+                "delta."
+            )
         return Cost.zcdp(positive(rho, "rho"))
     if epsilon is None:
         raise PlanError("Give epsilon = ..., the privacy cost of the release.")
@@ -387,9 +454,11 @@ def as_cost(epsilon: Number | None, delta: Number | None, rho: Number | None) ->
 
 
 def prepare_folders(store: Path, out: str | Path | None, *, shared: str | None = None) -> None:
-    """Find out before the debit whether the release could be written, and remove what killed runs left there.
+    """Find out before the debit whether the release could be written, and remove what killed runs
+    left there.
 
-    `shared` is the one name that is ours in a folder which is no store; in a store, ours are those of `STORED`.
+    `shared` is the one name that is ours in a folder which is no store; in a store, ours are those
+    of `STORED`.
     """
     target = None if out is None else Path(out).absolute()
     for folder in (store, *([] if target is None else [target.parent])):
@@ -399,7 +468,9 @@ def prepare_folders(store: Path, out: str | Path | None, *, shared: str | None =
             else:
                 folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(f"Cannot write to '{folder}' ({os.strerror(error.errno or 0)}). Nothing was spent.") from None
+            raise InputError(
+                f"Cannot write to '{folder}' ({os.strerror(error.errno or 0)}). Nothing was spent."
+            ) from None
         if not os.access(folder, os.W_OK):
             raise InputError(f"Cannot write to '{folder}' (permission denied). Nothing was spent.")
     sweep(store, STORED if shared is None else shared)
@@ -408,30 +479,37 @@ def prepare_folders(store: Path, out: str | Path | None, *, shared: str | None =
 
 
 def require_own(ledger: Ledger, key: str, place: Path) -> None:
-    """Refuse, before the debit, a place that is taken by the answer of a debit which this ledger does not know.
+    """Refuse, before the debit, a place that is taken by the answer of a debit which this ledger
+    does not know.
 
-    Ledgers may share a store, and a recovered ledger has forgotten keys. What is there is never written over, so a debit
-    would buy nothing.
+    Ledgers may share a store, and a recovered ledger has forgotten keys. What is there is never
+    written over, so a debit would buy nothing.
     """
-    if place.exists() and not any(entry.kind == "debit" and entry.key == key for entry in ledger.history()):
+    if place.exists() and not any(
+        entry.kind == "debit" and entry.key == key for entry in ledger.history()
+    ):
         raise InputError(
-            f"'{place}' holds the answer to key '{key}' of another ledger, or of this one before it was recovered. Use another "
+            f"'{place}' holds the answer to key '{key}' of another ledger, or of this one before "
+            f"it was recovered. Use another "
             "key, or another store. Nothing was spent."
         )
 
 
 def require_ending(out: str | Path | None) -> None:
-    """A release is one .dpr file or a folder; a folder that is called like a file of another kind is nobody's wish."""
+    """A release is one .dpr file or a folder; a folder that is called like a file of another kind
+    is nobody's wish."""
     ending = Path(out).suffix if out is not None else ""
     if ending not in ("", SUFFIX):
         raise InputError(
-            f"'{out}' ends in '{ending}'. A release is one file NAME{SUFFIX}, or a folder whose name has no such ending. "
+            f"'{out}' ends in '{ending}'. A release is one file NAME{SUFFIX}, or a folder whose "
+            f"name has no such ending. "
             "Nothing was spent."
         )
 
 
 def same_release(out: Path, target: Path) -> bool:
-    """Whether `out` holds the stored release: the same bytes, or, in a folder or signed since, the same manifest."""
+    """Whether `out` holds the stored release: the same bytes, or, in a folder or signed since, the
+    same manifest."""
     from dpublish.releases.bundle.archive import file_digest
     from dpublish.releases.bundle.bundle import read_bundle
 
@@ -439,32 +517,42 @@ def same_release(out: Path, target: Path) -> bool:
         if out.is_file() and target.is_file() and file_digest(out) == file_digest(target):
             return True
         found = read_bundle(out)
-        return (out.is_dir() or bool(found.signatures)) and found.manifest_sha256 == read_bundle(target).manifest_sha256
+        return (out.is_dir() or bool(found.signatures)) and found.manifest_sha256 == read_bundle(
+            target
+        ).manifest_sha256
     except (OSError, PublishError):
         return False
 
 
 def usable_key(given: SigningKey | str | os.PathLike[str]) -> SigningKey:
-    """The key that was given, or that is in the file that was named, after it has signed something that reads back."""
+    """The key that was given, or that is in the file that was named, after it has signed something
+    that reads back."""
     from dpublish.releases.bundle.signatures import read_signatures, write_signatures
 
     if not isinstance(given, SigningKey | str | os.PathLike):
         raise InputError(
-            f"signing_key is a SigningKey or the path of one, not {type(given).__name__}. Read one with SigningKey.read(path)."
+            f"signing_key is a SigningKey or the path of one, not {type(given).__name__}. Read "
+            f"one with SigningKey.read(path)."
         )
     key = given if isinstance(given, SigningKey) else SigningKey.read(as_path(given))
     trial = b"{}"
     try:
         works = bool(read_signatures(write_signatures([key.sign(trial)]), trial))
-    except Exception:  # a key put together by hand fails in ways of its own; no row has been read yet
+    except (
+        Exception
+    ):  # a key put together by hand fails in ways of its own; no row has been read yet
         works = False
     if not works:
-        raise InputError("This signing key makes no valid signature. Read one with SigningKey.read(path), or make a new one.")
+        raise InputError(
+            "This signing key makes no valid signature. Read one with SigningKey.read(path), or "
+            "make a new one."
+        )
     return key
 
 
 def signed_since(target: Path, sealed: Sealed) -> bool:
-    """Whether a stored release is what the ledger sealed but for signatures: every part, and not a byte besides."""
+    """Whether a stored release is what the ledger sealed but for signatures: every part, and not a
+    byte besides."""
     from dpublish.ledger.payment import seal_problems
     from dpublish.releases.bundle.bundle import read_bundle
     from dpublish.releases.bundle.verify import verify_bundle
@@ -473,7 +561,9 @@ def signed_since(target: Path, sealed: Sealed) -> bool:
         bundle = read_bundle(target)
         if not bundle.signatures or bundle.padded or not verify_bundle(target).ok:
             return False
-        return not seal_problems(sealed, bundle.manifest_sha256, lambda: bundle.archive_sha256(signed=False))
+        return not seal_problems(
+            sealed, bundle.manifest_sha256, lambda: bundle.archive_sha256(signed=False)
+        )
     except (OSError, PublishError):
         return False
 
@@ -492,7 +582,9 @@ def default_store(ledger: str | Path | Ledger) -> Path:
     """Beside a SQLite ledger, `<ledger>.d`; otherwise `dpublish-releases` in the current folder."""
     text = str(ledger) if not isinstance(ledger, Ledger) else ""
     if text.startswith("sqlite:///"):
-        return Path(text.removeprefix("sqlite:///") + ".d").expanduser()  # as the ledger reads its own path
+        return Path(
+            text.removeprefix("sqlite:///") + ".d"
+        ).expanduser()  # as the ledger reads its own path
     if text and "://" not in text:
         return Path(text + ".d").expanduser()
     return Path("dpublish-releases")

@@ -1,1 +1,2 @@
-"""What is public before any row is read: columns, schema, domain, codes, and how far one unit can move a count."""
+"""What is public before any row is read: columns, schema, domain, codes, and how far one unit can
+move a count."""

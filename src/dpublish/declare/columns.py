@@ -1,6 +1,7 @@
 """One declared column: what values it may take, and what becomes of a value that is none of them.
 
-A column is a public fact. Everything here is read from a schema written by a person, never from rows.
+A column is a public fact. Everything here is read from a schema written by a person, never from
+rows.
 """
 
 from __future__ import annotations
@@ -43,10 +44,11 @@ _MAX_BINS = 1 << 32
 class Column:
     """A declared column.
 
-    `outside` says what becomes of a value outside the declared domain: `clip` moves a number to the nearest bound, `other`
-    maps it to a level of its own, `drop` leaves the row out. A missing value (null, empty, NaN, or text that is not a number
-    in a numeric column) is a level of its own when `missing` is true, and otherwise is treated as outside the domain, where
-    `clip` cannot apply and means `drop`. How many values took either path is never reported.
+    `outside` says what becomes of a value outside the declared domain: `clip` moves a number to the
+    nearest bound, `other` maps it to a level of its own, `drop` leaves the row out. A missing value
+    (null, empty, NaN, or text that is not a number in a numeric column) is a level of its own when
+    `missing` is true, and otherwise is treated as outside the domain, where `clip` cannot apply and
+    means `drop`. How many values took either path is never reported.
     """
 
     name: str
@@ -108,12 +110,17 @@ def read_column(name: str, table: Mapping[str, Any]) -> Column:
     """Check one `[columns.NAME]` table and turn it into a `Column`."""
     where = f"Column '{name}'"
     if not isinstance(table, Mapping):
-        raise SchemaError(f'{where} must be a table, for example [columns.{name}] with kind = "categorical".')
+        raise SchemaError(
+            f'{where} must be a table, for example [columns.{name}] with kind = "categorical".'
+        )
     kind = table.get("kind")
     if kind is None:
         raise SchemaError(f'{where} has no kind. Add kind = "..." ({", ".join(KINDS)}).')
     if kind not in KINDS:
-        raise SchemaError(f"{where}: kind '{kind}' is not known.{did_you_mean(str(kind), KINDS)} Kinds: {', '.join(KINDS)}.")
+        raise SchemaError(
+            f"{where}: kind '{kind}' is not known.{did_you_mean(str(kind), KINDS)} Kinds: "
+            f"{', '.join(KINDS)}."
+        )
     for key in table:
         if key not in _KEYS[kind]:
             raise SchemaError(
@@ -123,10 +130,14 @@ def read_column(name: str, table: Mapping[str, Any]) -> Column:
     outside = table.get("outside", default_outside(kind))
     if outside not in OUTSIDE:
         raise SchemaError(
-            f"{where}: outside = '{outside}' is not known.{did_you_mean(str(outside), OUTSIDE)} Use clip, other or drop."
+            f"{where}: outside = '{outside}' is not known.{did_you_mean(str(outside), OUTSIDE)} "
+            f"Use clip, other or drop."
         )
     if outside == "clip" and kind not in NUMERIC_KINDS:
-        raise SchemaError(f"{where}: outside = 'clip' needs a numeric column; one of kind {kind} takes 'other' or 'drop'.")
+        raise SchemaError(
+            f"{where}: outside = 'clip' needs a numeric column; one of kind {kind} takes 'other' "
+            f"or 'drop'."
+        )
     missing = table.get("missing", False)
     if not isinstance(missing, bool):
         raise SchemaError(f"{where}: missing must be true or false, not {missing!r}.")
@@ -134,7 +145,12 @@ def read_column(name: str, table: Mapping[str, Any]) -> Column:
     if kind == "boolean":
         return Column(**common, levels=BOOLEAN_LEVELS)
     if kind in ("categorical", "ordinal"):
-        return Column(**common, levels=_read_levels(where, table, taken=_taken(missing=missing, other=outside == "other")))
+        return Column(
+            **common,
+            levels=_read_levels(
+                where, table, taken=_taken(missing=missing, other=outside == "other")
+            ),
+        )
     return Column(**common, **_read_numeric(where, kind, table))
 
 
@@ -147,7 +163,9 @@ def _taken(*, missing: bool, other: bool) -> dict[str, str]:
 def _read_levels(where: str, table: Mapping[str, Any], taken: Mapping[str, str]) -> tuple[str, ...]:
     levels = table.get("levels")
     if levels is None:
-        raise SchemaError(f"{where} has no levels. Add levels = [...]; they cannot be taken from the data.")
+        raise SchemaError(
+            f"{where} has no levels. Add levels = [...]; they cannot be taken from the data."
+        )
     if not isinstance(levels, list) or not levels:
         raise SchemaError(f"{where}: levels must be a list with at least one entry.")
     if len(levels) > _MAX_LEVELS:
@@ -160,12 +178,20 @@ def _read_levels(where: str, table: Mapping[str, Any], taken: Mapping[str, str])
     plain = [text.strip(BLANKS) for text in texts]
     if len(set(plain)) != len(plain):
         twice = next(text for i, text in enumerate(plain) if text in plain[:i])
-        raise SchemaError(f"{where}: level '{twice}' is listed twice (blanks around a level do not count).")
+        raise SchemaError(
+            f"{where}: level '{twice}' is listed twice (blanks around a level do not count)."
+        )
     if "" in plain:
-        raise SchemaError(f"{where}: a level is blank. Blank cells are missing values: leave it out and add missing = true.")
+        raise SchemaError(
+            f"{where}: a level is blank. Blank cells are missing values: leave it out and add "
+            f"missing = true."
+        )
     for text in plain:
         if text in taken:
-            raise SchemaError(f"{where}: '{text}' is what {taken[text]} are counted under already. Leave that level out.")
+            raise SchemaError(
+                f"{where}: '{text}' is what {taken[text]} are counted under already. Leave that "
+                f"level out."
+            )
     return texts
 
 
@@ -176,7 +202,10 @@ def _read_numeric(where: str, kind: str, table: Mapping[str, Any]) -> dict[str, 
             out[key] = _read_bound(f"{where}: {key}", kind, table[key])
     if "edges" in table:
         if {"bins", "precision", "lower", "upper"} & set(table):
-            raise SchemaError(f"{where}: edges already fix lower, upper and bins; leave those (and precision) out.")
+            raise SchemaError(
+                f"{where}: edges already fix lower, upper and bins; leave those (and precision) "
+                f"out."
+            )
         edges = table["edges"]
         if not isinstance(edges, list) or len(edges) < 2:
             raise SchemaError(f"{where}: edges must list at least two increasing values.")
@@ -185,18 +214,28 @@ def _read_numeric(where: str, kind: str, table: Mapping[str, Any]) -> dict[str, 
             raise SchemaError(f"{where}: edges must increase strictly.")
         out.update(edges=read, lower=read[0], upper=read[-1])
     lower, upper = out.get("lower"), out.get("upper")
-    if lower is not None and upper is not None and (lower > upper or (kind == "real" and lower == upper)):
+    if (
+        lower is not None
+        and upper is not None
+        and (lower > upper or (kind == "real" and lower == upper))
+    ):
         raise SchemaError(f"{where}: lower = {lower} must be below upper = {upper}.")
     if "bins" in table:
         bins = table["bins"]
         if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins <= _MAX_BINS:
-            raise SchemaError(f"{where}: bins must be a whole number from 1 to {_MAX_BINS}, not {bins!r}.")
+            raise SchemaError(
+                f"{where}: bins must be a whole number from 1 to {_MAX_BINS}, not {bins!r}."
+            )
         out["bins"] = bins
     if "precision" in table:
         if "bins" in table:
             raise SchemaError(f"{where}: give bins or precision, not both.")
         precision = table["precision"]
-        if isinstance(precision, bool) or not isinstance(precision, int | float) or not 0 < precision < math.inf:
+        if (
+            isinstance(precision, bool)
+            or not isinstance(precision, int | float)
+            or not 0 < precision < math.inf
+        ):
             raise SchemaError(f"{where}: precision must be a positive number, not {precision!r}.")
         out["precision"] = Fraction(repr(precision))
     return out

@@ -1,7 +1,8 @@
-"""The finite product domain that a release counts over: one axis a column, each with a public list of codes.
+"""The finite product domain that a release counts over: one axis a column, each with a public list
+of codes.
 
-Both sides of the wall use it: the private side encodes rows into cells of a domain, the public side decodes cells into labels.
-It holds public facts only and is written into every manifest.
+Both sides of the wall use it: the private side encodes rows into cells of a domain, the public side
+decodes cells into labels. It holds public facts only and is written into every manifest.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ MAX_CELLS = 1 << 63
 
 
 def lei_bins(rows: int, dimensions: int) -> int:
-    """Lei's number of bins a numeric column for `rows` rows in `dimensions` columns: ceil(1 / bw(n, d-1) - 1/2)."""
+    """Lei's number of bins a numeric column for `rows` rows in `dimensions` columns: ceil(1 / bw(n,
+    d-1) - 1/2)."""
     if rows < 3:
         return 1
     bandwidth = float((math.log(rows) / rows) ** (1.0 / max(dimensions, 1)))
@@ -31,10 +33,12 @@ def lei_bins(rows: int, dimensions: int) -> int:
 
 @dataclass(frozen=True)
 class Axis:
-    """One column with its codes: 0..base-1 for declared values or bins, then '(other)', then '(missing)', where declared.
+    """One column with its codes: 0..base-1 for declared values or bins, then '(other)', then
+    '(missing)', where declared.
 
-    Numeric bins are [edge_i, edge_{i+1}); edges of integers and dates are whole numbers (dates count days since 0001-01-01 as
-    `date.toordinal` does) with the last edge one past the largest value; the last bin of a real column includes its upper edge.
+    Numeric bins are [edge_i, edge_{i+1}); edges of integers and dates are whole numbers (dates
+    count days since 0001-01-01 as `date.toordinal` does) with the last edge one past the largest
+    value; the last bin of a real column includes its upper edge.
     """
 
     name: str
@@ -72,8 +76,11 @@ class Axis:
 
     @property
     def exact_values(self) -> bool:
-        """True when every base code stands for one value, so that a code can be shown as that value."""
-        return not self.numeric or (self.kind != "real" and all(b - a == 1 for a, b in itertools.pairwise(self.edges)))
+        """True when every base code stands for one value, so that a code can be shown as that
+        value."""
+        return not self.numeric or (
+            self.kind != "real" and all(b - a == 1 for a, b in itertools.pairwise(self.edges))
+        )
 
     def label(self, code: int) -> str:
         """What a person reads for a code."""
@@ -158,7 +165,10 @@ class Domain:
         for axis in self.axes:
             if axis.name == name:
                 return axis
-        raise SchemaError(f"No column '{name}' here.{did_you_mean(name, self.names)} Columns: {', '.join(self.names)}.")
+        raise SchemaError(
+            f"No column '{name}' here.{did_you_mean(name, self.names)} Columns: "
+            f"{', '.join(self.names)}."
+        )
 
     def to_json(self) -> list[dict[str, Any]]:
         return [axis.to_json() for axis in self.axes]
@@ -169,7 +179,8 @@ class Domain:
 
 
 def resolve_axis(column: Column, *, schema_name: str, default_bins: int | None) -> Axis:
-    """Turn a declared column into an axis; `default_bins` is used for numeric columns that declare no bins of their own."""
+    """Turn a declared column into an axis; `default_bins` is used for numeric columns that declare
+    no bins of their own."""
     other = column.outside == "other"
     if not column.numeric:
         return Axis(
@@ -193,7 +204,9 @@ def resolve_axis(column: Column, *, schema_name: str, default_bins: int | None) 
 _MAX_EDGES = 1 << 22
 
 
-def _edges(column: Column, schema_name: str, default_bins: int | None) -> tuple[float, ...] | tuple[int, ...]:
+def _edges(
+    column: Column, schema_name: str, default_bins: int | None
+) -> tuple[float, ...] | tuple[int, ...]:
     if column.edges is not None:
         if column.kind == "real":
             return tuple(float(cast(float, edge)) for edge in column.edges)
@@ -213,7 +226,10 @@ def _edges(column: Column, schema_name: str, default_bins: int | None) -> tuple[
         _check_bins(column, bins)
         edges = tuple(float(low + (high - low) * i / bins) for i in range(bins + 1))
         if any(a >= b for a, b in itertools.pairwise(edges)):
-            raise SchemaError(f"Column '{column.name}': {bins} bins are finer than the numbers between its bounds.")
+            raise SchemaError(
+                f"Column '{column.name}': {bins} bins are finer than the numbers between its "
+                f"bounds."
+            )
         return edges
     first, last = _whole(lower), _whole(upper)
     span = last - first + 1

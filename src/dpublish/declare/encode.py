@@ -1,22 +1,28 @@
-"""Rows into codes: the rules by which any cell of any table becomes a code of a declared axis, or drops its row.
+"""Rows into codes: the rules by which any cell of any table becomes a code of a declared axis, or
+drops its row.
 
-Both sides of the wall use it: the private side before counting, the public side to feed raw rows to a fitted model. It is
-total: no cell, of whatever type, raises. The rules, which depend on nothing but the cell and the axis:
+Both sides of the wall use it: the private side before counting, the public side to feed raw rows to
+a fitted model. It is total: no cell, of whatever type, raises. The rules, which depend on nothing
+but the cell and the axis:
 
-* Labels. Text matches a level after surrounding blanks are stripped; a number matches the level that spells it, so 1, 1.0 and
-  the text "1.0" all match "1". A boolean column reads true/false, yes/no, t/f, y/n and 1/0 in any case; in other label columns
-  true, True and TRUE are one level unless several of them are declared, and so are the words for false. Any other text, "?"
-  and "NA" included, is outside the levels: declare "?" as a level to keep it apart.
-* Numbers. Text is read as a whole number or as the nearest double ("42", " 42 ", "42.0", "1e3", "-inf"); true is 1 and false
-  is 0, as text too. A number between two integers counts as the lower one in an integer column. Infinite and huge values lie
-  outside, at the end they point to.
-  Dates are ISO text (2020-01-31, a time may follow and is ignored), dates, or date-times by their own wall clock.
-* Missing is null, empty or blank text, NaN, text that is not a number or date in a column of those, and any cell of a type
-  that cannot be read (lists, structures, bytes, durations).
-* What a cell means does not depend on the type of its column, because one other row may have decided that: a frame's library
-  turns whole numbers into doubles, truths into objects and all into text as soon as one cell asks for it.
-* Outside the declared values: `clip` takes the nearest end, `other` its own code, `drop` the row. A missing value takes the
-  missing code if there is one, else the other code if there is one, else drops the row.
+* Labels. Text matches a level after surrounding blanks are stripped; a number matches the level
+  that spells it, so 1, 1.0 and the text "1.0" all match "1". A boolean column reads true/false,
+  yes/no, t/f, y/n and 1/0 in any case; in other label columns true, True and TRUE are one level
+  unless several of them are declared, and so are the words for false. Any other text, "?" and "NA"
+  included, is outside the levels: declare "?" as a level to keep it apart.
+* Numbers. Text is read as a whole number or as the nearest double ("42", " 42 ", "42.0", "1e3",
+  "-inf"); true is 1 and false is 0, as text too. A number between two integers counts as the lower
+  one in an integer column. Infinite and huge values lie outside, at the end they point to.
+  Dates are ISO text (2020-01-31, a time may follow and is ignored), dates, or date-times by their
+  own wall clock.
+* Missing is null, empty or blank text, NaN, text that is not a number or date in a column of those,
+  and any cell of a type that cannot be read (lists, structures, bytes, durations).
+* What a cell means does not depend on the type of its column, because one other row may have
+  decided that: a frame's library turns whole numbers into doubles, truths into objects and all into
+  text as soon as one cell asks for it.
+* Outside the declared values: `clip` takes the nearest end, `other` its own code, `drop` the row. A
+  missing value takes the missing code if there is one, else the other code if there is one, else
+  drops the row.
 """
 
 from __future__ import annotations
@@ -47,14 +53,19 @@ _LAST_ORDINAL = 3_652_059  # date(9999, 12, 31).toordinal()
 _MAX_TABLE = 1 << 20
 _NARROW = (pl.UInt8, pl.Int8, pl.UInt16, pl.Int16)
 _TRUE, _FALSE = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")
-_TRUTHS = (("true", "True", "TRUE"), ("false", "False", "FALSE"))  # as polars, pandas and R write them
+_TRUTHS = (
+    ("true", "True", "TRUE"),
+    ("false", "False", "FALSE"),
+)  # as polars, pandas and R write them
 EXACT_WHOLE = 1 << 53
-"""Doubles are exact below; beyond, a whole number may be a rounded one, and is spelled with an exponent."""
+"""Doubles are exact below; beyond, a whole number may be a rounded one, and is spelled with an
+exponent."""
 
 
 @dataclass(frozen=True)
 class EncodedBatch:
-    """One array of codes a column, all rows long; rows where `keep` is false are dropped and their codes mean nothing."""
+    """One array of codes a column, all rows long; rows where `keep` is false are dropped and their
+    codes mean nothing."""
 
     codes: list[CodeArray]
     keep: BoolArray | None = None
@@ -72,7 +83,9 @@ class Encoder:
 
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
-        self._axes = [_NumberEncoder(axis) if axis.numeric else _LabelEncoder(axis) for axis in domain.axes]
+        self._axes = [
+            _NumberEncoder(axis) if axis.numeric else _LabelEncoder(axis) for axis in domain.axes
+        ]
 
     @property
     def dtypes(self) -> list[type[np.unsignedinteger]]:
@@ -80,7 +93,8 @@ class Encoder:
         return [code_dtype(axis.cardinality) for axis in self.domain.axes]
 
     def encode_column(self, place: int, series: pl.Series) -> tuple[CodeArray, BoolArray | None]:
-        """Codes of one column of the domain, and which rows it keeps (None: all). Looks at nothing but each cell."""
+        """Codes of one column of the domain, and which rows it keeps (None: all). Looks at nothing
+        but each cell."""
         return self._axes[place].encode(series)
 
     def encode(self, frame: pl.DataFrame) -> EncodedBatch:
@@ -89,7 +103,9 @@ class Encoder:
         for encoder in self._axes:
             name = encoder.axis.name
             if name not in frame.columns:
-                raise SchemaError(f"The rows have no column '{name}'.{did_you_mean(name, frame.columns)}")
+                raise SchemaError(
+                    f"The rows have no column '{name}'.{did_you_mean(name, frame.columns)}"
+                )
             column, kept = encoder.encode(frame.get_column(name))
             codes.append(column)
             if kept is not None:
@@ -108,9 +124,11 @@ def code_dtype(cardinality: int) -> type[np.uint8] | type[np.uint16] | type[np.u
 
 
 class _AxisEncoder(abc.ABC):
-    """Cells to slots to codes. Slots: 0 below, 1..base declared, base+1 above or undeclared, base+2 missing.
+    """Cells to slots to codes. Slots: 0 below, 1..base declared, base+1 above or undeclared, base+2
+    missing.
 
-    Every rule about what becomes of a cell outside the declared values lives in two short tables over slots.
+    Every rule about what becomes of a cell outside the declared values lives in two short tables
+    over slots.
     """
 
     def __init__(self, axis: Axis) -> None:
@@ -122,7 +140,9 @@ class _AxisEncoder(abc.ABC):
             outside = (0, base - 1)
         missing = axis.missing_code if axis.missing else axis.other_code
         wanted = [outside[0], *range(base), outside[1], missing]
-        self._codes: Any = np.array([code or 0 for code in wanted], dtype=code_dtype(axis.cardinality))
+        self._codes: Any = np.array(
+            [code or 0 for code in wanted], dtype=code_dtype(axis.cardinality)
+        )
         keeps = np.array([code is not None for code in wanted])
         self._keeps = None if keeps.all() else keeps
         self._narrow: dict[pl.DataType, tuple[CodeArray, BoolArray | None, int]] = {}
@@ -147,12 +167,21 @@ class _AxisEncoder(abc.ABC):
             native = np.dtype(str(kind).lower())
             every = np.arange(1 << 8 * native.itemsize, dtype=f"u{native.itemsize}").view(native)
             codes, keeps = self._finish(self.slots(pl.Series(every)))
-            same = (codes == np.arange(codes.size)) if keeps is None else (codes == np.arange(codes.size)) & keeps
+            same = (
+                (codes == np.arange(codes.size))
+                if keeps is None
+                else (codes == np.arange(codes.size)) & keeps
+            )
             self._narrow[kind] = codes, keeps, int(same.size if same.all() else np.argmin(same))
         table, keeps, unchanged = self._narrow[kind]
         holes = series.is_null().to_numpy() if series.null_count() else None
         values = (series if holes is None else series.fill_null(0)).to_numpy()
-        if holes is None and values.dtype == table.dtype and values.size and int(values.max()) < unchanged:
+        if (
+            holes is None
+            and values.dtype == table.dtype
+            and values.size
+            and int(values.max()) < unchanged
+        ):
             return values, None  # already codes: no copy
         index = values.view(f"u{values.itemsize}")
         codes, kept = table[index], None if keeps is None else keeps[index]
@@ -163,7 +192,11 @@ class _AxisEncoder(abc.ABC):
         return codes, kept
 
     def _encode_enum(self, series: pl.Series) -> tuple[CodeArray, BoolArray | None]:
-        categories = series.dtype.categories if isinstance(series.dtype, pl.Enum) else pl.Series([], dtype=pl.String)
+        categories = (
+            series.dtype.categories
+            if isinstance(series.dtype, pl.Enum)
+            else pl.Series([], dtype=pl.String)
+        )
         slots = np.append(self.slots(categories.cast(pl.String)), self.missing)
         index = series.to_physical().cast(pl.UInt32).fill_null(len(categories)).to_numpy()
         return self._finish(slots[index])
@@ -221,7 +254,9 @@ class _LabelEncoder(_AxisEncoder):
         again = _match(texts, self._words, words)
         unknown = np.flatnonzero(again == words)
         if unknown.size:
-            again[unknown] = _match(texts.gather(unknown).str.replace(ZERO_FRACTION, "${1}"), self._words, words)
+            again[unknown] = _match(
+                texts.gather(unknown).str.replace(ZERO_FRACTION, "${1}"), self._words, words
+            )
         found_now = self._word_slots[again]
         blank = (texts.is_null() | (texts.str.len_bytes() == 0).fill_null(True)).to_numpy()
         found_now[blank] = self.missing
@@ -230,7 +265,9 @@ class _LabelEncoder(_AxisEncoder):
 
     def _whole_slots(self, values: _Ints, holes: BoolArray | None) -> NDArray[np.int64]:
         if self._whole is None:
-            whole = sorted((int(text), slot) for text, slot in self._spelled.items() if _WHOLE.fullmatch(text))
+            whole = sorted(
+                (int(text), slot) for text, slot in self._spelled.items() if _WHOLE.fullmatch(text)
+            )
             whole = [(number, slot) for number, slot in whole if -(1 << 63) <= number < 1 << 63]
             self._whole = (
                 np.array([number for number, _ in whole], dtype=np.int64),
@@ -252,10 +289,16 @@ class _LabelEncoder(_AxisEncoder):
                 np.array([*(found[key] for key in keys), self.above], dtype=np.int64),
             )
         values, holes = floats(series)
-        return self._search(values.astype(np.float32) if single else values, *self._fractions[single], holes)
+        return self._search(
+            values.astype(np.float32) if single else values, *self._fractions[single], holes
+        )
 
     def _search(
-        self, values: NDArray[np.generic], keys: NDArray[np.generic], slots: NDArray[np.int64], holes: BoolArray | None
+        self,
+        values: NDArray[np.generic],
+        keys: NDArray[np.generic],
+        slots: NDArray[np.int64],
+        holes: BoolArray | None,
     ) -> NDArray[np.int64]:
         if keys.size == 0:
             out = np.full(values.size, self.above, dtype=np.int64)
@@ -285,7 +328,11 @@ class _NumberEncoder(_AxisEncoder):
             series = as_text(series)
         if self.axis.kind == "date":
             whole = ordinals(series)
-        elif not (series.dtype.is_integer() or series.dtype.is_float() or series.dtype in (pl.Boolean, pl.String)):
+        elif not (
+            series.dtype.is_integer()
+            or series.dtype.is_float()
+            or series.dtype in (pl.Boolean, pl.String)
+        ):
             whole = None
         elif self.axis.kind == "real":
             return self._real_slots(*floats(series))
@@ -303,7 +350,9 @@ class _NumberEncoder(_AxisEncoder):
             slots[holes] = self.missing
         return slots
 
-    def _real_slots(self, values: NDArray[np.float64], holes: BoolArray | None) -> NDArray[np.int64]:
+    def _real_slots(
+        self, values: NDArray[np.float64], holes: BoolArray | None
+    ) -> NDArray[np.int64]:
         slots = np.searchsorted(self._edges, values, side="right")
         slots[values == self._edges[-1]] = self.axis.base  # the last bin includes its upper edge
         if holes is not None:
@@ -312,7 +361,9 @@ class _NumberEncoder(_AxisEncoder):
 
 
 def _cases(word: str) -> Iterable[str]:
-    return {"".join(letters) for letters in itertools.product(*((c.lower(), c.upper()) for c in word))}
+    return {
+        "".join(letters) for letters in itertools.product(*((c.lower(), c.upper()) for c in word))
+    }
 
 
 def _match(texts: pl.Series, words: pl.Enum, unknown: int) -> NDArray[np.uint32]:
@@ -330,7 +381,8 @@ def _choice(series: pl.Series) -> NDArray[np.int64]:
 
 
 def _spelled_number(text: str, single: bool) -> float | None:
-    """The double (or single) whose shortest spelling is `text`, exact whole numbers being spelled without a point."""
+    """The double (or single) whose shortest spelling is `text`, exact whole numbers being spelled
+    without a point."""
     try:
         number = np.float32(text) if single else np.float64(text)
     except ValueError:
@@ -339,13 +391,19 @@ def _spelled_number(text: str, single: bool) -> float | None:
         return None
     whole = abs(float(number)) < EXACT_WHOLE and number == np.floor(number)
     single_text = str(int(number)) if whole else str(number)
-    return float(number) if (single_text if single else spelled_double(float(number))) == text else None
+    return (
+        float(number)
+        if (single_text if single else spelled_double(float(number))) == text
+        else None
+    )
 
 
 def spelled_double(value: float) -> str:
-    """The shortest text of a double other than NaN: no point if it is an exact whole number, an exponent from 2^53 on.
+    """The shortest text of a double other than NaN: no point if it is an exact whole number, an
+    exponent from 2^53 on.
 
-    Python has an exponent from 10^16 on only, and what it writes between, 9007199254740992.0, would pass for an exact number.
+    Python has an exponent from 10^16 on only, and what it writes between, 9007199254740992.0, would
+    pass for an exact number.
     """
     if abs(value) < EXACT_WHOLE:
         return str(int(value)) if value == int(value) else repr(value)
@@ -388,12 +446,14 @@ def _doubles(texts: pl.Series) -> pl.Series:
 
 
 def _floored(values: NDArray[np.float64]) -> _Ints:
-    """Whole numbers at or below finite or infinite doubles; what does not fit into 64 bits goes to the end it points to."""
+    """Whole numbers at or below finite or infinite doubles; what does not fit into 64 bits goes to
+    the end it points to."""
     return np.clip(np.floor(values), -(2.0**63), 2.0**63 - 1024).astype(np.int64)
 
 
 def whole_numbers(series: pl.Series) -> tuple[_Ints, BoolArray | None]:
-    """64-bit integers, and which of them are missing. Bounds are below 2^62, so saturating beyond 64 bits changes no code."""
+    """64-bit integers, and which of them are missing. Bounds are below 2^62, so saturating beyond
+    64 bits changes no code."""
     kind = series.dtype
     if kind == pl.String:
         return _whole_text(series)
@@ -427,11 +487,16 @@ def _whole_text(series: pl.Series) -> tuple[_Ints, BoolArray | None]:
 
 
 def ordinals(series: pl.Series) -> tuple[_Ints, BoolArray | None] | None:
-    """Days as `date.toordinal` counts them, and which are missing; None for types that hold no date."""
+    """Days as `date.toordinal` counts them, and which are missing; None for types that hold no
+    date."""
     kind = series.dtype
     text = kind == pl.String
     if text:
-        days = series.str.strip_chars(BLANKS).str.extract(_ISO_DATE, 1).str.to_date("%Y-%m-%d", strict=False)
+        days = (
+            series.str.strip_chars(BLANKS)
+            .str.extract(_ISO_DATE, 1)
+            .str.to_date("%Y-%m-%d", strict=False)
+        )
     elif kind == pl.Datetime:
         days = bounded_times(series).dt.date()
     elif kind == pl.Date:
@@ -447,13 +512,21 @@ def ordinals(series: pl.Series) -> tuple[_Ints, BoolArray | None] | None:
 
 
 def bounded_times(series: pl.Series) -> pl.Series:
-    """The same dates or date-times, moved inside years 1 to 9999: calendar arithmetic fails beyond, and no bound lies there."""
+    """The same dates or date-times, moved inside years 1 to 9999: calendar arithmetic fails beyond,
+    and no bound lies there."""
     kind = series.dtype
     day, spare, tick = 1, 0, 1
     if isinstance(kind, pl.Datetime):
         day = 86_400 * {"ms": 10**3, "us": 10**6, "ns": 10**9}[kind.time_unit]
         spare = 0 if kind.time_zone is None else day  # a wall clock may be ahead or behind
-        tick = day // 86_400  # the last second of all, whatever the unit is: pandas chooses that by looking at all rows
-    first, last = (1 - _EPOCH_ORDINAL) * day + spare, (_LAST_ORDINAL + 1 - _EPOCH_ORDINAL) * day - tick - spare
+        tick = (
+            day // 86_400
+            # the last second of all, whatever the unit is: pandas chooses that by looking at all
+            # rows
+        )
+    first, last = (
+        (1 - _EPOCH_ORDINAL) * day + spare,
+        (_LAST_ORDINAL + 1 - _EPOCH_ORDINAL) * day - tick - spare,
+    )
     limit = (1 << 63) - 1 - spare
     return series.to_physical().clip(max(first, -limit), min(last, limit)).cast(kind)

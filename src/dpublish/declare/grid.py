@@ -1,8 +1,10 @@
-"""A grid of positions over numeric columns, and the tree of boxes that halves it: public facts both sides share.
+"""A grid of positions over numeric columns, and the tree of boxes that halves it: public facts both
+sides share.
 
-A column with bounds and a precision has a number of equal positions, up to 2^40, which are never listed. A box of the tree is
-named by its depth and its prefix: the leading bits of all positions' codes inside it. Level k splits every column that has more
-than k bits, so one column gives a binary tree, two columns of equal size a quadtree.
+A column with bounds and a precision has a number of equal positions, up to 2^40, which are never
+listed. A box of the tree is named by its depth and its prefix: the leading bits of all positions'
+codes inside it. Level k splits every column that has more than k bits, so one column gives a binary
+tree, two columns of equal size a quadtree.
 """
 
 from __future__ import annotations
@@ -32,12 +34,14 @@ DEFAULT_POSITIONS = 1 << 20
 MAX_DIGITS = 200
 """Characters that the exact lower bound and step of a grid may have in a release."""
 NEAR = 1e-3
-"""Positions by which a value that lies on an edge may miss it, when floats divide it by the step."""
+"""Positions by which a value that lies on an edge may miss it, when floats divide it by the
+step."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """One column's positions: position i stands for the values in [lower + i step, lower + (i + 1) step)."""
+    """One column's positions: position i stands for the values in [lower + i step, lower + (i + 1)
+    step)."""
 
     name: str
     kind: Kind
@@ -63,7 +67,8 @@ class Grid:
         return float(self.lower) + np.asarray(position, dtype=np.float64) * float(self.step)
 
     def coordinate(self, value: Floats) -> Floats:
-        """Where a value lies, counted in positions from the lower bound; values beyond a bound are at that bound."""
+        """Where a value lies, counted in positions from the lower bound; values beyond a bound are
+        at that bound."""
         found = (np.asarray(value, dtype=np.float64) - float(self.lower)) / float(self.step)
         return np.clip(found, 0.0, float(self.positions))
 
@@ -71,7 +76,12 @@ class Grid:
         """An axis whose bins end at these positions."""
         if self.whole:
             start = int(self.lower)
-            return Axis(name=self.name, kind=self.kind, edges=tuple(start + int(edge) for edge in edges), outside=self.outside)
+            return Axis(
+                name=self.name,
+                kind=self.kind,
+                edges=tuple(start + int(edge) for edge in edges),
+                outside=self.outside,
+            )
         return Axis(
             name=self.name,
             kind=self.kind,
@@ -102,16 +112,24 @@ class Grid:
 
 
 def grid_of(column: Column, *, schema_name: str) -> Grid:
-    """The positions of a declared column: whole numbers and days one by one, reals by precision, else by bins."""
+    """The positions of a declared column: whole numbers and days one by one, reals by precision,
+    else by bins."""
     if not column.numeric:
-        raise PlanError(f"Column '{column.name}' is {column.kind}; intervals need an integer, real or date column.")
+        raise PlanError(
+            f"Column '{column.name}' is {column.kind}; intervals need an integer, real or date "
+            f"column."
+        )
     if column.edges is not None:
         raise PlanError(
-            f"Column '{column.name}' declares edges of its own; intervals need lower, upper and (for reals) a precision."
+            f"Column '{column.name}' declares edges of its own; intervals need lower, upper and "
+            f"(for reals) a precision."
         )
     lower, upper = column.require_bounds(schema_name)
     if column.kind == "real":
-        low, high = Fraction(repr(float(cast(float, lower)))), Fraction(repr(float(cast(float, upper))))
+        low, high = (
+            Fraction(repr(float(cast(float, lower)))),
+            Fraction(repr(float(cast(float, upper)))),
+        )
         if column.precision is not None:
             step = column.precision
             positions = math.ceil((high - low) / step)
@@ -123,12 +141,14 @@ def grid_of(column: Column, *, schema_name: str) -> Grid:
         positions = _whole(upper) - _whole(lower) + 1
     if positions > MAX_POSITIONS:
         raise PlanError(
-            f"Column '{column.name}' has {positions:,} positions between its bounds; at most 2^40 are supported. "
+            f"Column '{column.name}' has {positions:,} positions between its bounds; at most 2^40 "
+            f"are supported. "
             "Declare tighter bounds or a coarser precision."
         )
     if max(len(str(low)), len(str(step))) > MAX_DIGITS:  # a release with it could not be opened
         raise PlanError(
-            f"The bounds or the precision of column '{column.name}' have more than {MAX_DIGITS} digits when written out. "
+            f"The bounds or the precision of column '{column.name}' have more than {MAX_DIGITS} "
+            f"digits when written out. "
             "Declare bounds of a usual size."
         )
     outside = "clip" if column.outside == "clip" else "drop"
@@ -152,7 +172,8 @@ class Boxes:
 
 @dataclass(frozen=True)
 class TreeShape:
-    """How the product of grids is halved, level by level. `bits` is given where a tree deeper than the grid is wanted."""
+    """How the product of grids is halved, level by level. `bits` is given where a tree deeper than
+    the grid is wanted."""
 
     grids: tuple[Grid, ...]
     bits: tuple[int, ...]
@@ -162,7 +183,8 @@ class TreeShape:
         bits = tuple(grid.bits for grid in grids)
         if sum(bits) > MAX_BITS:
             raise PlanError(
-                f"The columns have 2^{sum(bits)} positions together; at most 2^{MAX_BITS} are supported. "
+                f"The columns have 2^{sum(bits)} positions together; at most 2^{MAX_BITS} are "
+                f"supported. "
                 "Choose fewer columns or a coarser precision."
             )
         return cls(tuple(grids), bits)
@@ -175,7 +197,10 @@ class TreeShape:
     @cached_property
     def split_axes(self) -> tuple[tuple[int, ...], ...]:
         """Which columns each level halves, in the order of their bits in a code."""
-        return tuple(tuple(axis for axis, bits in enumerate(self.bits) if bits > level) for level in range(self.depth))
+        return tuple(
+            tuple(axis for axis, bits in enumerate(self.bits) if bits > level)
+            for level in range(self.depth)
+        )
 
     @cached_property
     def used_bits(self) -> tuple[int, ...]:
@@ -205,16 +230,21 @@ class TreeShape:
         for level, axes in enumerate(self.split_axes):
             for axis in axes:
                 bit = np.uint64(self.bits[axis] - 1 - level)
-                out = (out << np.uint64(1)) | ((positions[axis].astype(np.uint64) >> bit) & np.uint64(1))
+                out = (out << np.uint64(1)) | (
+                    (positions[axis].astype(np.uint64) >> bit) & np.uint64(1)
+                )
         return out
 
     def spans(self, boxes: Boxes) -> tuple[Codes, Codes]:
         """First code of each box, and first code after it."""
-        shift = (self.total_bits - np.array(self.used_bits, dtype=np.int64)[boxes.depth]).astype(np.uint64)
+        shift = (self.total_bits - np.array(self.used_bits, dtype=np.int64)[boxes.depth]).astype(
+            np.uint64
+        )
         return boxes.prefix << shift, (boxes.prefix + np.uint64(1)) << shift
 
     def corners(self, boxes: Boxes) -> tuple[list[Ints], list[Ints]]:
-        """First position and first position after each box, by column, cut off at the last position."""
+        """First position and first position after each box, by column, cut off at the last
+        position."""
         starts = [np.zeros(len(boxes), dtype=np.int64) for _ in self.grids]
         first, _ = self.spans(boxes)
         place = self.total_bits
@@ -235,14 +265,19 @@ class TreeShape:
             return boxes
         level = int(boxes.depth[0])
         parts = np.uint64(1 << len(self.split_axes[level]))
-        prefix = (boxes.prefix[:, None] * parts + np.arange(parts, dtype=np.uint64)[None, :]).reshape(-1)
+        prefix = (
+            boxes.prefix[:, None] * parts + np.arange(parts, dtype=np.uint64)[None, :]
+        ).reshape(-1)
         made = Boxes(np.full(prefix.size, level + 1, dtype=np.int64), prefix)
         starts, _ = self.corners(made)
-        inside = np.logical_and.reduce([s < grid.positions for s, grid in zip(starts, self.grids, strict=True)])
+        inside = np.logical_and.reduce(
+            [s < grid.positions for s, grid in zip(starts, self.grids, strict=True)]
+        )
         return Boxes(made.depth[inside], made.prefix[inside])
 
     def shares(self, boxes: Boxes, low: Floats, high: Floats) -> Floats:
-        """How much of each box lies in each query; `low` and `high` are coordinates, one row a query, one column an axis."""
+        """How much of each box lies in each query; `low` and `high` are coordinates, one row a
+        query, one column an axis."""
         starts, ends = self.corners(boxes)
         out = np.ones((low.shape[0], len(boxes)))
         for axis in range(len(self.grids)):
@@ -254,13 +289,19 @@ class TreeShape:
     def reached(self, boxes: Boxes, low: Floats, high: Floats) -> NDArray[np.bool_]:
         """Whether a box may hold rows of a query whose ends belong to it.
 
-        Rows of a real column heap on round values: all rows of a box may have the value with which it starts, so a query that
-        ends there reaches the box. Ends of whole columns are given as the position after the last.
+        Rows of a real column heap on round values: all rows of a box may have the value with which
+        it starts, so a query that ends there reaches the box. Ends of whole columns are given as
+        the position after the last.
         """
         starts, ends = self.corners(boxes)
         out = np.ones((low.shape[0], len(boxes)), dtype=np.bool_)
         for axis, grid in enumerate(self.grids):
-            a, b, first, last = starts[axis][None, :], ends[axis][None, :], low[:, axis, None], high[:, axis, None]
+            a, b, first, last = (
+                starts[axis][None, :],
+                ends[axis][None, :],
+                low[:, axis, None],
+                high[:, axis, None],
+            )
             if grid.whole:
                 out &= np.minimum(b, last) > np.maximum(a, first)
             else:  # the upper bound of the column itself lies in the last box

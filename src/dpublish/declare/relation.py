@@ -29,7 +29,8 @@ from typing import Literal
 Neighbours = Literal["replace-one", "add-remove-one"]
 
 ROOT_TWO = Fraction(1_414_214, 1_000_000)
-"""A rational above the square root of 2, by four parts in ten million: its square is above 2.000001."""
+"""A rational above the square root of 2, by four parts in ten million: its square is above
+2.000001."""
 
 
 @dataclass(frozen=True)

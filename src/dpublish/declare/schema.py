@@ -3,8 +3,10 @@
 [dataset]
 name = "adult"
 neighbours = "replace-one"      # or "add-remove-one"
-size = 48842                    # replace-one: the public number of units (optional; otherwise counted, since it is public)
-nominal_size = 45000            # add-remove-one: a public guess that stands in for the private number of rows
+size = 48842                    # replace-one: the public number of units (optional; otherwise
+                                counted, since it is public)
+nominal_size = 45000            # add-remove-one: a public guess that stands in for the private
+                                number of rows
 unit = "row"                    # or a column name, with max_rows_per_unit
 max_rows_per_unit = 1
 target = "income"
@@ -38,21 +40,30 @@ from dpublish.errors import SchemaError, did_you_mean
 NEIGHBOURS: tuple[str, ...] = get_args(Neighbours)
 
 DRAFT_STAMP = """\
-# ---------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------
 # DRAFT, DERIVED FROM ROWS. Levels, bounds and sizes below were read off private data. They may reveal it, and a
 # release made from them would not be differentially private. Replace every one of them by what you know without
 # looking at the rows (a code book, a law, a form), then delete the [draft] table. `dpublish release` refuses until then.
-# ---------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------
 """
 
-_DATASET_KEYS = {"name", "neighbours", "unit", "max_rows_per_unit", "target", "size", "nominal_size"}
+_DATASET_KEYS = {
+    "name",
+    "neighbours",
+    "unit",
+    "max_rows_per_unit",
+    "target",
+    "size",
+    "nominal_size",
+}
 _TABLES = {"dataset", "columns", "items", "draft"}
 _ITEM_KEYS = {"universe", "universe_file", "outside"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyUnit:
-    """Whom the guarantee protects: a row, or everything that shares a value of `column`, of which `max_rows` rows are kept."""
+    """Whom the guarantee protects: a row, or everything that shares a value of `column`, of which
+    `max_rows` rows are kept."""
 
     column: str | None = None
     max_rows: int = 1
@@ -60,12 +71,16 @@ class PrivacyUnit:
     def describe(self) -> str:
         if self.column is None:
             return "one row"
-        return f"all rows that share one value of '{self.column}' (at most {self.max_rows} of them are used)"
+        return (
+            f"all rows that share one value of '{self.column}' (at most {self.max_rows} of "
+            f"them are used)"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ItemUniverse:
-    """The public list of items of set-valued data. `outside`: an undeclared item is dropped, or counted as '(other)'."""
+    """The public list of items of set-valued data. `outside`: an undeclared item is dropped, or
+    counted as '(other)'."""
 
     items: tuple[str, ...]
     outside: Literal["drop", "other"] = "drop"
@@ -73,7 +88,8 @@ class ItemUniverse:
 
 @dataclass(frozen=True, kw_only=True)
 class Schema:
-    """Public facts about a data set. Build it with `Schema.read(path)` or `Schema.from_toml(text)`."""
+    """Public facts about a data set. Build it with `Schema.read(path)` or
+    `Schema.from_toml(text)`."""
 
     name: str
     columns: Mapping[str, Column] = field(default_factory=dict)
@@ -93,11 +109,14 @@ class Schema:
 
     @classmethod
     def examine(cls, path: str | Path) -> tuple[Schema | None, list[str]]:
-        """The schema of a file, or None with everything that is wrong with it; `read` stops at the first problem."""
+        """The schema of a file, or None with everything that is wrong with it; `read` stops at the
+        first problem."""
         return _examined(_toml_of(_text_of(Path(path)), str(path)), Path(path).parent)
 
     @classmethod
-    def from_toml(cls, text: str, *, folder: Path | None = None, where: str = "the schema") -> Schema:
+    def from_toml(
+        cls, text: str, *, folder: Path | None = None, where: str = "the schema"
+    ) -> Schema:
         """The schema that a text in TOML declares.
 
         >>> schema = Schema.from_toml('''
@@ -129,15 +148,21 @@ class Schema:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the schema as declared, so that a release states what `schema show` prints, whoever counts the units."""
+        """SHA-256 of the schema as declared, so that a release states what `schema show` prints,
+        whoever counts the units."""
         data = self.to_dict()
         if self.size_added:
-            data["dataset"] = {key: value for key, value in data["dataset"].items() if key not in ("size", "nominal_size")}
+            data["dataset"] = {
+                key: value
+                for key, value in data["dataset"].items()
+                if key not in ("size", "nominal_size")
+            }
         return _sha256(data)
 
     @property
     def sized_digest(self) -> str:
-        """SHA-256 with the number of units, declared or not: the ledger tells requests apart by it."""
+        """SHA-256 with the number of units, declared or not: the ledger tells requests apart by
+        it."""
         return _sha256(self.to_dict())
 
     def with_size(self, size: int) -> Schema:
@@ -145,7 +170,8 @@ class Schema:
         if self.size_or_nominal not in (None, size):
             key = "size" if self.neighbours == "replace-one" else "nominal_size"
             raise SchemaError(
-                f"Schema '{self.name}' declares {key} = {self.size_or_nominal}; another one cannot be given beside it."
+                f"Schema '{self.name}' declares {key} = {self.size_or_nominal}; another one "
+                f"cannot be given beside it."
             )
         added = self.size_added or self.size_or_nominal is None
         if self.neighbours == "replace-one":
@@ -160,15 +186,26 @@ class Schema:
             )
         return self.columns[name]
 
-    def domain(self, names: Sequence[str], *, rows: int | None = None, bins: int | None = None) -> Domain:
-        """The product domain of the named columns. Numeric columns without bins get `bins`, else Lei's number for `rows`."""
+    def domain(
+        self, names: Sequence[str], *, rows: int | None = None, bins: int | None = None
+    ) -> Domain:
+        """The product domain of the named columns. Numeric columns without bins get `bins`, else
+        Lei's number for `rows`."""
         chosen = [self.column(name) for name in names]
         if bins is None and rows is not None:
             bins = lei_bins(rows, len(chosen))
-        return Domain(tuple(resolve_axis(column, schema_name=self.name, default_bins=bins) for column in chosen))
+        return Domain(
+            tuple(
+                resolve_axis(column, schema_name=self.name, default_bins=bins) for column in chosen
+            )
+        )
 
     def to_dict(self) -> dict[str, Any]:
-        dataset: dict[str, Any] = {"name": self.name, "neighbours": self.neighbours, "unit": self.unit.column or "row"}
+        dataset: dict[str, Any] = {
+            "name": self.name,
+            "neighbours": self.neighbours,
+            "unit": self.unit.column or "row",
+        }
         if self.unit.column is not None:
             dataset["max_rows_per_unit"] = self.unit.max_rows
         for key in ("target", "size", "nominal_size"):
@@ -187,7 +224,10 @@ class Schema:
         data = self.to_dict()
         blocks = [DRAFT_STAMP + "[draft]\nderived_from_rows = true"] if self.draft else []
         blocks.append(_toml_table("dataset", data["dataset"]))
-        blocks += [_toml_table(f"columns.{_toml_key(name)}", table) for name, table in data.get("columns", {}).items()]
+        blocks += [
+            _toml_table(f"columns.{_toml_key(name)}", table)
+            for name, table in data.get("columns", {}).items()
+        ]
         if "items" in data:
             blocks.append(_toml_table("items", data["items"]))
         return "\n\n".join(blocks) + "\n"
@@ -199,11 +239,18 @@ def _sha256(data: Mapping[str, Any]) -> str:
 
 def _text_of(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")  # some editors put a mark before the first letter
+        return path.read_text(
+            encoding="utf-8-sig"
+        )  # some editors put a mark before the first letter
     except FileNotFoundError:
-        raise SchemaError(f"There is no schema file '{path}'. 'dpublish schema draft DATA' writes one to start from.") from None
+        raise SchemaError(
+            f"There is no schema file '{path}'. 'dpublish schema draft DATA' writes one to start "
+            f"from."
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise SchemaError(f"The schema file '{path}' cannot be read as UTF-8 text ({type(error).__name__}).") from None
+        raise SchemaError(
+            f"The schema file '{path}' cannot be read as UTF-8 text ({type(error).__name__})."
+        ) from None
 
 
 def _toml_of(text: str, where: str) -> dict[str, Any]:
@@ -221,7 +268,8 @@ def _read(data: Mapping[str, Any], folder: Path) -> Schema:
 
 
 def _examined(data: Mapping[str, Any], folder: Path) -> tuple[Schema | None, list[str]]:
-    """The schema, or all that is wrong with it: after a problem the rest is still looked at, as far as it stands alone."""
+    """The schema, or all that is wrong with it: after a problem the rest is still looked at, as far
+    as it stands alone."""
     problems = [
         f"Unknown table [{key}].{did_you_mean(key, _TABLES)} Tables: {', '.join(sorted(_TABLES))}."
         for key in data
@@ -229,16 +277,21 @@ def _examined(data: Mapping[str, Any], folder: Path) -> tuple[Schema | None, lis
     ]
     dataset = data.get("dataset")
     if not isinstance(dataset, Mapping):
-        problems.append('The schema has no [dataset] table. Add [dataset] with name = "..." at the top.')
+        problems.append(
+            'The schema has no [dataset] table. Add [dataset] with name = "..." at the top.'
+        )
         dataset = {"name": "unnamed"}
     problems += [
-        f"[dataset]: unknown key '{key}'.{did_you_mean(key, _DATASET_KEYS)} Keys: {', '.join(sorted(_DATASET_KEYS))}."
+        f"[dataset]: unknown key '{key}'.{did_you_mean(key, _DATASET_KEYS)} Keys: "
+        f"{', '.join(sorted(_DATASET_KEYS))}."
         for key in dataset
         if key not in _DATASET_KEYS
     ]
     name = dataset.get("name")
     if "name" in dataset and not isinstance(name, str):
-        problems.append(f'[dataset]: name must be text, not {name!r}. Write name = "...", with quotes.')
+        problems.append(
+            f'[dataset]: name must be text, not {name!r}. Write name = "...", with quotes.'
+        )
     elif not isinstance(name, str) or not name.strip():
         problems.append('[dataset] has no name. Add name = "...".')
     tables = data.get("columns", {})
@@ -256,7 +309,10 @@ def _examined(data: Mapping[str, Any], folder: Path) -> tuple[Schema | None, lis
     if tables and "items" in data:
         problems.append("Give [columns] for a table or [items] for set-valued data, not both.")
     if not data.get("columns") and "items" not in data:
-        problems.append("The schema declares no column. Add [columns.NAME] tables, or [items] for set-valued data.")
+        problems.append(
+            "The schema declares no column. Add [columns.NAME] tables, or [items] for set-valued "
+            "data."
+        )
     neighbours = dataset.get("neighbours", "add-remove-one" if "items" in data else "replace-one")
     if neighbours not in NEIGHBOURS:
         problems.append(
@@ -270,15 +326,19 @@ def _examined(data: Mapping[str, Any], folder: Path) -> tuple[Schema | None, lis
                 sizes[key] = _positive(dataset[key], key)
     if "size" in dataset and neighbours == "add-remove-one":
         problems.append(
-            "size states a public number of units, which add-remove-one keeps private. Use nominal_size = ... (a public guess)."
+            "size states a public number of units, which add-remove-one keeps private. Use "
+            "nominal_size = ... (a public guess)."
         )
     if "nominal_size" in dataset and neighbours == "replace-one":
         problems.append(
-            "nominal_size belongs to add-remove-one. Under replace-one the number of units is public: use size = ..."
+            "nominal_size belongs to add-remove-one. Under replace-one the number of units is "
+            "public: use size = ..."
         )
     target = dataset.get("target")
     if target is not None and (not isinstance(target, str) or target not in tables):
-        problems.append(f"target = '{target}' is not a declared column.{did_you_mean(str(target), tables)}")
+        problems.append(
+            f"target = '{target}' is not a declared column.{did_you_mean(str(target), tables)}"
+        )
     unit = PrivacyUnit()
     with _noting(problems):
         unit = _read_unit(dataset)
@@ -312,11 +372,19 @@ def _read_unit(dataset: Mapping[str, Any]) -> PrivacyUnit:
         raise SchemaError('unit must be "row" or the name of the column that identifies a unit.')
     if unit == "row":
         if dataset.get("max_rows_per_unit", 1) != 1:
-            raise SchemaError('max_rows_per_unit needs unit = "COLUMN", the column that says which rows belong together.')
+            raise SchemaError(
+                'max_rows_per_unit needs unit = "COLUMN", the column that says which rows belong '
+                "together."
+            )
         return PrivacyUnit()
     if "max_rows_per_unit" not in dataset:
-        raise SchemaError(f"unit = '{unit}' needs max_rows_per_unit = ..., the number of rows a unit may contribute.")
-    return PrivacyUnit(column=unit, max_rows=_positive(dataset["max_rows_per_unit"], "max_rows_per_unit"))
+        raise SchemaError(
+            f"unit = '{unit}' needs max_rows_per_unit = ..., the number of rows a unit may "
+            f"contribute."
+        )
+    return PrivacyUnit(
+        column=unit, max_rows=_positive(dataset["max_rows_per_unit"], "max_rows_per_unit")
+    )
 
 
 def _read_items(table: Any, folder: Path) -> ItemUniverse:
@@ -325,13 +393,16 @@ def _read_items(table: Any, folder: Path) -> ItemUniverse:
     for key in table:
         if key not in _ITEM_KEYS:
             raise SchemaError(
-                f"[items]: unknown key '{key}'.{did_you_mean(key, _ITEM_KEYS)} Keys: {', '.join(sorted(_ITEM_KEYS))}."
+                f"[items]: unknown key '{key}'.{did_you_mean(key, _ITEM_KEYS)} Keys: "
+                f"{', '.join(sorted(_ITEM_KEYS))}."
             )
     outside = table.get("outside", "drop")
     if outside not in ("drop", "other"):
         raise SchemaError(f"[items]: outside must be 'drop' or 'other', not '{outside}'.")
     if ("universe" in table) == ("universe_file" in table):
-        raise SchemaError('[items] needs exactly one of universe = [...] and universe_file = "...".')
+        raise SchemaError(
+            '[items] needs exactly one of universe = [...] and universe_file = "...".'
+        )
     if "universe" in table:
         listed = table["universe"]
         if not isinstance(listed, list) or not all(
@@ -344,12 +415,16 @@ def _read_items(table: Any, folder: Path) -> ItemUniverse:
         try:
             lines = path.read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            raise SchemaError(f"[items]: universe_file '{path}' cannot be read ({type(error).__name__}).") from None
+            raise SchemaError(
+                f"[items]: universe_file '{path}' cannot be read ({type(error).__name__})."
+            ) from None
         items = tuple(line.strip() for line in lines if line.strip())
     if not items:
         raise SchemaError("[items]: the universe is empty.")
     if "" in items:
-        raise SchemaError("[items]: the universe lists a blank item. A blank in a row is no item: leave it out.")
+        raise SchemaError(
+            "[items]: the universe lists a blank item. A blank in a row is no item: leave it out."
+        )
     if len(set(items)) != len(items):
         raise SchemaError("[items]: the universe lists an item twice.")
     return ItemUniverse(items=items, outside=cast(Literal["drop", "other"], outside))
@@ -367,7 +442,9 @@ def _toml_key(name: str) -> str:
 
 
 def _toml_table(title: str, table: Mapping[str, Any]) -> str:
-    return "\n".join([f"[{title}]", *(f"{key} = {_toml_value(value)}" for key, value in table.items())])
+    return "\n".join(
+        [f"[{title}]", *(f"{key} = {_toml_value(value)}" for key, value in table.items())]
+    )
 
 
 def _toml_value(value: Any) -> str:

@@ -1,7 +1,9 @@
-"""The item taxonomy that guides a top-down partitioning: a tree whose leaves are the declared items.
+"""The item taxonomy that guides a top-down partitioning: a tree whose leaves are the declared
+items.
 
-It comes from public facts alone: the declared item order and a fan-out ("context-free": neighbours in the list are grouped,
-level by level), or a tree that the curator writes down. No row is ever consulted.
+It comes from public facts alone: the declared item order and a fan-out ("context-free": neighbours
+in the list are grouped, level by level), or a tree that the curator writes down. No row is ever
+consulted.
 """
 
 from __future__ import annotations
@@ -27,10 +29,12 @@ Ints = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Taxonomy:
-    """Internal nodes are numbered in breadth-first order, the root is 0. Leaves are positions in `order`.
+    """Internal nodes are numbered in breadth-first order, the root is 0. Leaves are positions in
+    `order`.
 
-    Every node covers a contiguous stretch of leaf positions. `child` lists the children node by node: a leaf as its position,
-    an internal node as ~number. `ordinal[d, x]` says which child of its ancestor at depth d the leaf x is under.
+    Every node covers a contiguous stretch of leaf positions. `child` lists the children node by
+    node: a leaf as its position, an internal node as ~number. `ordinal[d, x]` says which child of
+    its ancestor at depth d the leaf x is under.
     """
 
     order: Ints
@@ -63,7 +67,9 @@ class Taxonomy:
         out[np.arange(self.nodes), self.depth] = 1
         parent = np.zeros(self.nodes, dtype=np.int64)
         inner = self.child < 0
-        parent[~self.child[inner]] = np.repeat(np.arange(self.nodes), np.diff(self.child_offset))[inner]
+        parent[~self.child[inner]] = np.repeat(np.arange(self.nodes), np.diff(self.child_offset))[
+            inner
+        ]
         for depth in range(out.shape[1] - 1, 0, -1):
             here = np.flatnonzero(self.depth == depth)
             np.add.at(out, parent[here], out[here])
@@ -74,15 +80,24 @@ class Taxonomy:
 
 
 def context_free(items: int, fanout: int) -> Taxonomy:
-    """Group `fanout` neighbours a level until one node is left; the last group of a level may be smaller."""
-    if isinstance(fanout, bool) or not isinstance(fanout, int) or not MIN_FANOUT <= fanout <= MAX_FANOUT:
-        raise PlanError(f"fanout must be a whole number from {MIN_FANOUT} to {MAX_FANOUT}, not {fanout}.")
+    """Group `fanout` neighbours a level until one node is left; the last group of a level may be
+    smaller."""
+    if (
+        isinstance(fanout, bool)
+        or not isinstance(fanout, int)
+        or not MIN_FANOUT <= fanout <= MAX_FANOUT
+    ):
+        raise PlanError(
+            f"fanout must be a whole number from {MIN_FANOUT} to {MAX_FANOUT}, not {fanout}."
+        )
     sizes = [items]
     while sizes[-1] > 1 or len(sizes) == 1:
         sizes.append(-(-sizes[-1] // fanout))
     top = len(sizes) - 1
     first = np.concatenate([[0], np.cumsum(sizes[:0:-1])])  # number of the first node of each depth
-    parts: dict[str, list[NDArray[Any]]] = {name: [] for name in ("start", "stop", "height", "depth", "counts", "child")}
+    parts: dict[str, list[NDArray[Any]]] = {
+        name: [] for name in ("start", "stop", "height", "depth", "counts", "child")
+    }
     inside: list[NDArray[np.int64]] = []
     below = np.zeros(items, dtype=np.int64)
     for level in range(1, top + 1):
@@ -100,7 +115,9 @@ def context_free(items: int, fanout: int) -> Taxonomy:
         under = np.arange(sizes[level - 1], dtype=np.int64)
         parts["child"].append(under if level == 1 else ~(under + first[depth + 1]))
     positions = np.arange(items, dtype=np.int64)
-    ordinal = np.stack([(positions // fanout ** (top - depth - 1)) % fanout for depth in range(top)]).astype(np.uint8)
+    ordinal = np.stack(
+        [(positions // fanout ** (top - depth - 1)) % fanout for depth in range(top)]
+    ).astype(np.uint8)
     joined = {name: np.concatenate(arrays).astype(np.int32) for name, arrays in parts.items()}
     return Taxonomy(
         order=positions.astype(np.int32),
@@ -116,9 +133,11 @@ def context_free(items: int, fanout: int) -> Taxonomy:
 
 
 def written(tree: object, names: Sequence[str]) -> Taxonomy:
-    """A taxonomy that the curator wrote: nested mappings (group name to content) and lists, with item names as leaves.
+    """A taxonomy that the curator wrote: nested mappings (group name to content) and lists, with
+    item names as leaves.
 
-    As text it is JSON. Every declared item must occur exactly once; '(other)' may be left out and then hangs from the root.
+    As text it is JSON. Every declared item must occur exactly once; '(other)' may be left out and
+    then hangs from the root.
     """
     if isinstance(tree, str):
         try:
@@ -127,13 +146,19 @@ def written(tree: object, names: Sequence[str]) -> Taxonomy:
             raise PlanError(f"taxonomy is not valid JSON: {error}.") from None
     place = {name: index for index, name in enumerate(names)}
     if not isinstance(tree, Mapping | list | tuple):
-        raise PlanError("taxonomy must be nested groups, for example {'dairy': ['milk', 'butter'], 'bakery': ['bread']}.")
+        raise PlanError(
+            "taxonomy must be nested groups, for example {'dairy': ['milk', 'butter'], 'bakery': "
+            "['bread']}."
+        )
     parsed = _Reader(place).read(tree, depth=0)
     assert isinstance(parsed, list)
     seen = _leaves(parsed)
     for index in sorted(set(place.values()) - set(seen)):
         if names[index] != OTHER_ITEM:
-            raise PlanError(f"The taxonomy leaves out the item '{names[index]}'. Every declared item must be in it.")
+            raise PlanError(
+                f"The taxonomy leaves out the item '{names[index]}'. Every declared item must be "
+                f"in it."
+            )
         parsed.append(index)
     return _numbered(parsed, len(names))
 
@@ -149,15 +174,23 @@ class _Reader:
         if isinstance(tree, str | int) and not isinstance(tree, bool):
             return self._item(str(tree))
         if not isinstance(tree, Mapping | list | tuple):
-            raise PlanError(f"The taxonomy holds a {type(tree).__name__}; groups hold item names and groups.")
+            raise PlanError(
+                f"The taxonomy holds a {type(tree).__name__}; groups hold item names and groups."
+            )
         content = list(tree.values() if isinstance(tree, Mapping) else tree)
         if not 1 <= len(content) <= MAX_FANOUT:
-            raise PlanError(f"A group of the taxonomy has {len(content)} members; it may have 1 to {MAX_FANOUT}. Divide it.")
+            raise PlanError(
+                f"A group of the taxonomy has {len(content)} members; it may have 1 to "
+                f"{MAX_FANOUT}. Divide it."
+            )
         return [self.read(part, depth=depth + 1) for part in content]
 
     def _item(self, name: str) -> int:
         if name not in self._place:
-            raise PlanError(f"The taxonomy names '{name}', which is not a declared item.{did_you_mean(name, self._place)}")
+            raise PlanError(
+                f"The taxonomy names '{name}', which is not a declared "
+                f"item.{did_you_mean(name, self._place)}"
+            )
         index = self._place[name]
         if index in self._seen:
             raise PlanError(f"The taxonomy names the item '{name}' twice.")
@@ -202,7 +235,10 @@ def _numbered(root: list[Any], items: int) -> Taxonomy:
             if member < 0:
                 height[place] = max(height[place], height[~member] + 1)
                 internal[place] += internal[~member]
-    whole = [np.array(values, dtype=np.int32) for values in (order, start, stop, height, depth, offset, child)]
+    whole = [
+        np.array(values, dtype=np.int32)
+        for values in (order, start, stop, height, depth, offset, child)
+    ]
     return Taxonomy(
         order=whole[0],
         start=whole[1],

@@ -1,4 +1,5 @@
-"""The ledger: a budget that cannot be overspent, survives crashes and notices when an old copy is put back."""
+"""The ledger: a budget that cannot be overspent, survives crashes and notices when an old copy is
+put back."""
 
 from __future__ import annotations
 
@@ -41,55 +42,73 @@ def open_ledger(
     url
         `sqlite:///adult.ledger`, a path, or `postgresql+psycopg://user@host/database`.
     budget
-        The budget for life. Needed to make a ledger; when given for an existing one it must be the same.
+        The budget for life. Needed to make a ledger; when given for an existing one it must be the
+        same.
     name
         Which budget of the database. Case and surrounding blanks do not count.
     create
-        Make the ledger when there is none; `news` of the ledger and a line in the log of `dpublish.ledger` say so. Without it a
-        mistyped path is an error and not a second budget.
+        Make the ledger when there is none; `news` of the ledger and a line in the log of
+        `dpublish.ledger` say so. Without it a mistyped path is an error and not a second budget.
     patience
         Seconds to wait for locks and lost connections before giving up.
     verify
-        Recompute the whole hash chain first. Without it only the head, the balance and the anchor are checked.
+        Recompute the whole hash chain first. Without it only the head, the balance and the anchor
+        are checked.
     witness
-        A folder, or the address of a database, that keeps a further anchor from now on. The ledger remembers it.
+        A folder, or the address of a database, that keeps a further anchor from now on. The ledger
+        remembers it.
     head
-        A head line (`Status.head_line`). The ledger must contain its entry; then it also stands in for an anchor that is lost.
+        A head line (`Status.head_line`). The ledger must contain its entry; then it also stands in
+        for an anchor that is lost.
     """
     from dpublish.ledger.opening import open_database_ledger
 
     if budget is not None and not isinstance(budget, Budget):
-        raise InputError(f"budget must be a Budget, for example dp.Budget(epsilon=1), not {type(budget).__name__}.")
+        raise InputError(
+            f"budget must be a Budget, for example dp.Budget(epsilon=1), not "
+            f"{type(budget).__name__}."
+        )
     return open_database_ledger(
-        url, budget=budget, name=name, create=create, patience=patience, verify=verify, witness=witness, head=head
+        url,
+        budget=budget,
+        name=name,
+        create=create,
+        patience=patience,
+        verify=verify,
+        witness=witness,
+        head=head,
     )
 
 
 def recover_ledger(url: str | Path, *, name: str = "default", patience: float = 30.0) -> Status:
     """Go on with another copy when the newest one is lost.
 
-    Everything this machine's anchor has seen since the copy parted from it is written off, so no budget comes back; also when
-    the copy was used elsewhere meanwhile. Where the parting is not known exactly, more is written off, never less. Keys of
-    lost debits are forgotten: asking again with one of them pays again. A ledger that has all its anchor has seen is left as
-    it is.
+    Everything this machine's anchor has seen since the copy parted from it is written off, so no
+    budget comes back; also when the copy was used elsewhere meanwhile. Where the parting is not
+    known exactly, more is written off, never less. Keys of lost debits are forgotten: asking again
+    with one of them pays again. A ledger that has all its anchor has seen is left as it is.
     """
     from dpublish.ledger.opening import recover
 
     return recover(url, name=name, patience=patience)
 
 
-def remove_witness(url: str | Path, place: str | Path, *, name: str = "default", patience: float = 30.0) -> Status:
-    """Go on without a witness that is no longer wanted, or is lost. All that can be heard must agree with the ledger."""
+def remove_witness(
+    url: str | Path, place: str | Path, *, name: str = "default", patience: float = 30.0
+) -> Status:
+    """Go on without a witness that is no longer wanted, or is lost. All that can be heard must
+    agree with the ledger."""
     from dpublish.ledger.opening import remove_witness as remove
 
     return remove(url, place, name=name, patience=patience)
 
 
 def merge_ledgers(url: str | Path, *, name: str = "default", patience: float = 30.0) -> Status:
-    """Make one budget of several whose names differ in case and blanks only, from before such names were one.
+    """Make one budget of several whose names differ in case and blanks only, from before such names
+    were one.
 
-    The one with the smallest cap is kept and charged with what the others spent; the others are used up. Keys of the others are
-    forgotten: asking again with one of them pays again.
+    The one with the smallest cap is kept and charged with what the others spent; the others are
+    used up. Keys of the others are forgotten: asking again with one of them pays again.
     """
     from dpublish.ledger.opening import merge
 

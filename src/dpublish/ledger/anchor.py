@@ -2,16 +2,17 @@
 
 The order is: commit in the ledger, then advance the mark, then return the receipt.
 
-* A crash between commit and mark leaves the ledger ahead of its mark. That is an extension of the mark, so an honest ledger
-  is never locked out.
-* No receipt is returned before the mark covers its entry. A copy that lacks an entry covered by the mark is refused; a copy
-  that lacks only entries beyond the mark lacks only debits for which nothing was ever shown.
+* A crash between commit and mark leaves the ledger ahead of its mark. That is an extension of the
+  mark, so an honest ledger is never locked out.
+* No receipt is returned before the mark covers its entry. A copy that lacks an entry covered by the
+  mark is refused; a copy that lacks only entries beyond the mark lacks only debits for which
+  nothing was ever shown.
 
-The mark of this machine lives in its state folder, one file per ledger id; further ones, the witnesses, where the curator wants
-them (`dpublish.ledger.witness`).
+The mark of this machine lives in its state folder, one file per ledger id; further ones, the
+witnesses, where the curator wants them (`dpublish.ledger.witness`).
 
-Beside the mark stands its trail: earlier entries of the same chain. Recovery finds in it where a copy parted from what this
-machine has seen, and so how much the copy does not know of.
+Beside the mark stands its trail: earlier entries of the same chain. Recovery finds in it where a
+copy parted from what this machine has seen, and so how much the copy does not know of.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from dpublish.ledger.quanta import Quanta
 from dpublish.ledger.state import PATIENCE, JsonFile, Value, state_directory
 
 RECENT: Final = 100
-"""So many of the newest entries are all in the trail; further back, about so many for every doubling of the distance."""
+"""So many of the newest entries are all in the trail; further back, about so many for every
+doubling of the distance."""
 
 
 class Keeper(Protocol):
@@ -53,7 +55,8 @@ class Mark:
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """All that the anchor remembers: the mark, some of the entries before it (oldest first), and whom the ledger protects."""
+    """All that the anchor remembers: the mark, some of the entries before it (oldest first), and
+    whom the ledger protects."""
 
     mark: Mark
     trail: tuple[Mark, ...] = ()
@@ -61,14 +64,21 @@ class Seen:
 
     def covers(self, mark: Mark) -> bool:
         """Whether the mark is known to be this one or one before it on the same chain."""
-        return any((known.seq, known.hash) == (mark.seq, mark.hash) for known in (self.mark, *self.trail))
+        return any(
+            (known.seq, known.hash) == (mark.seq, mark.hash) for known in (self.mark, *self.trail)
+        )
 
 
 class Anchor:
     """The mark of one ledger, in the state folder of this machine unless a keeper is given."""
 
     def __init__(
-        self, ledger_id: str, *, directory: Path | None = None, patience: float = PATIENCE, keeper: Keeper | None = None
+        self,
+        ledger_id: str,
+        *,
+        directory: Path | None = None,
+        patience: float = PATIENCE,
+        keeper: Keeper | None = None,
     ) -> None:
         self.ledger_id = ledger_id
         self.path = (directory or state_directory()) / "anchors" / f"{ledger_id}.json"
@@ -92,11 +102,12 @@ class Anchor:
         trail_after: Callable[[int], Iterable[Mark]] | None = None,
         protects: Protects | None = None,
     ) -> None:
-        """Move the mark forward, never back. `hash_at` gives the hash of a committed entry of the ledger at hand.
+        """Move the mark forward, never back. `hash_at` gives the hash of a committed entry of the
+        ledger at hand.
 
-        The current mark must be an entry of this ledger even when it is already further on: two diverged copies in use at
-        the same time would otherwise take turns. `trail_after` gives entries between a number and the mark; without it no
-        trail is kept.
+        The current mark must be an entry of this ledger even when it is already further on: two
+        diverged copies in use at the same time would otherwise take turns. `trail_after` gives
+        entries between a number and the mark; without it no trail is kept.
         """
 
         def further(value: Value | None) -> Value | None:
@@ -119,7 +130,8 @@ class Anchor:
         self._keeper.update(further)
 
     def replace(self, seen: Seen, *, instead_of: Mark | None) -> None:
-        """Set the mark. Only recovery does this, after writing off what the old mark `instead_of` had seen."""
+        """Set the mark. Only recovery does this, after writing off what the old mark `instead_of`
+        had seen."""
 
         def other(value: Value | None) -> Value | None:
             current = self._parsed(value)
@@ -127,8 +139,10 @@ class Anchor:
                 return None
             if (None if current is None else current.mark) != instead_of:
                 raise LedgerUnavailable(
-                    f"The anchor {self.shown} moved while the ledger was being recovered: another copy of it is in use. Stop "
-                    "whatever uses that copy. If it is the newest, go on with it; otherwise recover again."
+                    f"The anchor {self.shown} moved while the ledger was being recovered: another "
+                    f"copy of it is in use. Stop "
+                    "whatever uses that copy. If it is the newest, go on with it; otherwise "
+                    "recover again."
                 )
             return self._text(seen)
 
@@ -162,12 +176,18 @@ class Anchor:
 
 
 def thinned(trail: Iterable[Mark], newest: int) -> tuple[Mark, ...]:
-    """The part of a trail worth keeping: about one entry in d / RECENT at the distance d from the newest.
+    """The part of a trail worth keeping: about one entry in d / RECENT at the distance d from the
+    newest.
 
-    What is kept at a distance is kept at all smaller ones, so thinning again and again loses nothing more. Where an entry is
-    missing, recovery counts from an earlier one: it then writes off a little too much, about a hundredth, and never too little.
+    What is kept at a distance is kept at all smaller ones, so thinning again and again loses
+    nothing more. Where an entry is missing, recovery counts from an earlier one: it then writes off
+    a little too much, about a hundredth, and never too little.
     """
-    return tuple(mark for mark in trail if mark.seq % (1 << max((newest - mark.seq) // RECENT, 1).bit_length() - 1) == 0)
+    return tuple(
+        mark
+        for mark in trail
+        if mark.seq % (1 << max((newest - mark.seq) // RECENT, 1).bit_length() - 1) == 0
+    )
 
 
 def _read_mark(seq: Any, hash: Any, spent: Any) -> Mark:
@@ -178,7 +198,10 @@ def _read_mark(seq: Any, hash: Any, spent: Any) -> Mark:
 
 def rolled_back(where: str, head: int, marked: int) -> LedgerUnavailable:
     return LedgerUnavailable(
-        f"The ledger does not continue what was seen of it: entry {marked} is anchored in {where}, and the ledger at "
-        f"hand (entry {head}) does not contain it. An older copy was probably put back. Put the newest copy back. If it is "
-        "lost, dpublish.ledger.recover_ledger(url, name=...) writes off what the anchor shows as spent and goes on."
+        f"The ledger does not continue what was seen of it: entry {marked} is anchored in "
+        f"{where}, and the ledger at "
+        f"hand (entry {head}) does not contain it. An older copy was probably put back. Put the "
+        f"newest copy back. If it is "
+        "lost, dpublish.ledger.recover_ledger(url, name=...) writes off what the anchor shows as "
+        "spent and goes on."
     )

@@ -1,8 +1,9 @@
 """What every ledger promises, and the records it hands out.
 
-A debit is made durably before any private row is read. The key makes it idempotent: asking again with the same key and the
-same content returns the first receipt with `fresh=False`, and never pays twice. A caller that gets `fresh=False` may only
-show the sealed answer; when there is none, the answer is lost and the budget stays spent.
+A debit is made durably before any private row is read. The key makes it idempotent: asking again
+with the same key and the same content returns the first receipt with `fresh=False`, and never pays
+twice. A caller that gets `fresh=False` may only show the sealed answer; when there is none, the
+answer is lost and the budget stays spent.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ EntryKind = Literal["open", "debit", "seal", "write-off", "note"]
 
 @dataclass(frozen=True, kw_only=True)
 class Receipt:
-    """Proof of a debit. `cost` is the mechanism's own claim, `charged` what the ledger took, in its budget's currency."""
+    """Proof of a debit. `cost` is the mechanism's own claim, `charged` what the ledger took, in its
+    budget's currency."""
 
     ledger_id: str
     name: str
@@ -69,8 +71,9 @@ class Receipt:
 class Sealed:
     """Where the one answer to a key is kept, and how to recognise it.
 
-    `sha256` is the hash of its file, `manifest` that of the manifest within, which holds the hashes of all else: it tells the
-    content whatever container it is in. None for what has no manifest, and in seals of older versions.
+    `sha256` is the hash of its file, `manifest` that of the manifest within, which holds the hashes
+    of all else: it tells the content whatever container it is in. None for what has no manifest,
+    and in seals of older versions.
     """
 
     key: str
@@ -109,10 +112,11 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """The balance. `spent + remaining = cap` exactly; `cap` is the budget rounded down to the ledger's quantum.
+    """The balance. `spent + remaining = cap` exactly; `cap` is the budget rounded down to the
+    ledger's quantum.
 
-    `protects` is whom the amounts speak of, None before the first debit that says it. `overspent` is what recovered copies
-    are known to have spent beyond the cap.
+    `protects` is whom the amounts speak of, None before the first debit that says it. `overspent`
+    is what recovered copies are known to have spent beyond the cap.
     """
 
     ledger_id: str
@@ -145,7 +149,9 @@ class Status:
             "spent": self.spent.to_json(),
             "remaining": self.remaining.to_json(),
             "overspent": self.overspent.to_json(),
-            "protects": {**self.protects.to_json(), "unit": self.protects.unit} if self.protects else None,
+            "protects": {**self.protects.to_json(), "unit": self.protects.unit}
+            if self.protects
+            else None,
             "entries": self.entries,
             "debits": self.debits,
             "sealed": self.sealed,
@@ -158,7 +164,8 @@ class Status:
 
 
 class Ledger(abc.ABC):
-    """One named budget. Every method raises `LedgerUnavailable` when the ledger cannot be read, trusted or written."""
+    """One named budget. Every method raises `LedgerUnavailable` when the ledger cannot be read,
+    trusted or written."""
 
     ledger_id: str
     name: str
@@ -168,15 +175,20 @@ class Ledger(abc.ABC):
 
     @abc.abstractmethod
     def debit(self, key: str, cost: Cost, what: Mapping[str, object]) -> Receipt:
-        """Spend durably, at most once per key. `BudgetExceeded` when it does not fit, `BudgetError` when the key is taken.
+        """Spend durably, at most once per key. `BudgetExceeded` when it does not fit, `BudgetError`
+        when the key is taken.
 
-        The first `what` that says "neighbours" and "unit" (or "unit_column") pins both for the ledger's life; a later one that
-        says something else is a `BudgetError`. One that does not say pins nothing and is not checked.
+        The first `what` that says "neighbours" and "unit" (or "unit_column") pins both for the
+        ledger's life; a later one that says something else is a `BudgetError`. One that does not
+        say pins nothing and is not checked.
         """
 
     @abc.abstractmethod
-    def seal(self, key: str, *, sha256: str, size: int, location: str, manifest: str | None = None) -> None:
-        """Record the one answer of a paid key. Repeating the same hash does nothing; another hash is a `BudgetError`."""
+    def seal(
+        self, key: str, *, sha256: str, size: int, location: str, manifest: str | None = None
+    ) -> None:
+        """Record the one answer of a paid key. Repeating the same hash does nothing; another hash
+        is a `BudgetError`."""
 
     @abc.abstractmethod
     def answer(self, key: str) -> Sealed | None:
@@ -194,7 +206,8 @@ class Ledger(abc.ABC):
     def verify(self, *, head: str | None = None) -> Status:
         """Recompute the hash chain, the sums and the anchors; the balance when all agree.
 
-        `head` is a line from an earlier `Status.head_line`: a ledger that lacks its entry is an older copy, and refused.
+        `head` is a line from an earlier `Status.head_line`: a ledger that lacks its entry is an
+        older copy, and refused.
         """
 
     @abc.abstractmethod
@@ -204,5 +217,10 @@ class Ledger(abc.ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()

@@ -1,4 +1,5 @@
-"""The hash chain: each record names the hash of the record before it, so no past entry can change unnoticed."""
+"""The hash chain: each record names the hash of the record before it, so no past entry can change
+unnoticed."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def token() -> str:
 
 def canonical(value: object) -> str:
     """One text for one value: sorted keys, no spaces, ASCII, no NaN."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+    )
 
 
 def digest(text: str) -> str:
@@ -39,7 +42,8 @@ def digest(text: str) -> str:
 
 
 def plain(value: object, where: str = "what") -> Any:
-    """The value as JSON holds it. Fractions and decimals become text, tuples lists; anything unclear is refused."""
+    """The value as JSON holds it. Fractions and decimals become text, tuples lists; anything
+    unclear is refused."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -60,7 +64,8 @@ def plain(value: object, where: str = "what") -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """One link of the chain. `spent` is the total after this record, so the head alone proves the balance."""
+    """One link of the chain. `spent` is the total after this record, so the head alone proves the
+    balance."""
 
     ledger_id: str
     seq: int
@@ -92,7 +97,8 @@ class Record:
     def read(cls, text: str, expected_hash: str) -> Record:
         """Parse a stored record after checking its hash."""
         broken = LedgerUnavailable(
-            "An entry of the ledger does not match its hash: the ledger was altered or damaged. Nothing was spent. "
+            "An entry of the ledger does not match its hash: the ledger was altered or damaged. "
+            "Nothing was spent. "
             "Put an unaltered copy back, or start a new ledger and count the old budget as spent."
         )
         if not isinstance(text, str) or not text.isascii() or digest(text) != expected_hash:
@@ -115,7 +121,9 @@ class Record:
         # whoever alters a record can hash it anew, so the hash does not vouch for the types
         words = (record.ledger_id, record.kind, record.key, record.created, record.previous)
         numbers = (record.seq, *record.charged, *record.spent)
-        typed = all(isinstance(one, str) for one in words) and all(type(one) is int for one in numbers)
+        typed = all(isinstance(one, str) for one in words) and all(
+            type(one) is int for one in numbers
+        )
         if not typed or not isinstance(record.detail, dict):
             raise broken
         return record

@@ -1,7 +1,8 @@
 """Named places where a fault test may stop the process.
 
-In production `reach` does nothing. There is no environment variable and no setting: only code that runs inside the process
-and calls `armed` can install a hook, and a test checks that nothing in the package does.
+In production `reach` does nothing. There is no environment variable and no setting: only code that
+runs inside the process and calls `armed` can install a hook, and a test checks that nothing in the
+package does.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Connections to SQLite and PostgreSQL that are durable by construction, and their faults told in words."""
+"""Connections to SQLite and PostgreSQL that are durable by construction, and their faults told in
+words."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ RETRY_SAFE = "Asking again with the same key is safe: it never pays twice."
 
 @dataclass(frozen=True)
 class Target:
-    """Where a ledger lives. `path` for SQLite, `url` for PostgreSQL; `shown` carries no password."""
+    """Where a ledger lives. `path` for SQLite, `url` for PostgreSQL; `shown` carries no
+    password."""
 
     shown: str
     path: Path | None = None
@@ -43,23 +45,34 @@ def parse_target(url: str | Path) -> Target:
     text = str(url)
     if isinstance(url, Path) or "://" not in text:
         if not text.strip() or text == ":memory:":
-            raise PlanError("A ledger must outlive the process: give a file such as adult.ledger, or a PostgreSQL URL.")
+            raise PlanError(
+                "A ledger must outlive the process: give a file such as adult.ledger, or a "
+                "PostgreSQL URL."
+            )
         return _file_target(Path(text))
     try:
         parsed = make_url(text)
     except (ArgumentError, ValueError):
         raise PlanError(
-            "The ledger URL cannot be read. Use sqlite:///adult.ledger or postgresql+psycopg://host/database."
+            "The ledger URL cannot be read. Use sqlite:///adult.ledger or "
+            "postgresql+psycopg://host/database."
         ) from None
     if parsed.get_backend_name() == "sqlite":
         if not parsed.database or parsed.database == ":memory:":
-            raise PlanError("A ledger must outlive the process: give a file, such as sqlite:///adult.ledger.")
+            raise PlanError(
+                "A ledger must outlive the process: give a file, such as sqlite:///adult.ledger."
+            )
         if parsed.query:
-            raise PlanError("Options after '?' are not taken for an SQLite ledger; durability is not optional. Remove them.")
+            raise PlanError(
+                "Options after '?' are not taken for an SQLite ledger; durability is not "
+                "optional. Remove them."
+            )
         return _file_target(Path(parsed.database))
     if parsed.get_backend_name() == "postgresql":
         if parsed.drivername not in ("postgresql", "postgresql+psycopg"):
-            raise PlanError(f"The driver '{parsed.drivername}' is not supported. Use postgresql+psycopg://...")
+            raise PlanError(
+                f"The driver '{parsed.drivername}' is not supported. Use postgresql+psycopg://..."
+            )
         parsed = parsed.set(drivername="postgresql+psycopg")
         return Target(shown=parsed.render_as_string(hide_password=True), url=parsed)
     raise PlanError(f"A ledger lives in SQLite or PostgreSQL, not '{parsed.get_backend_name()}'.")
@@ -69,7 +82,10 @@ def _file_target(path: Path) -> Target:
     try:
         home = path.expanduser()
     except RuntimeError:
-        raise PlanError(f"The home folder that '{path}' speaks of is not known. Write the whole path of the ledger.") from None
+        raise PlanError(
+            f"The home folder that '{path}' speaks of is not known. Write the whole path of the "
+            f"ledger."
+        ) from None
     try:
         full = home.resolve()
         loops = full.is_symlink()  # newer Pythons stop there without a word
@@ -81,7 +97,8 @@ def _file_target(path: Path) -> Target:
 
 
 def readable_by_others(target: Target) -> list[Path]:
-    """Files of an SQLite ledger that were made by an earlier dpublish, or opened up since. Some curators share a ledger."""
+    """Files of an SQLite ledger that were made by an earlier dpublish, or opened up since. Some
+    curators share a ledger."""
     if target.path is None:
         return []
     files = [target.path.with_name(target.path.name + ending) for ending in ("", "-wal", "-shm")]
@@ -103,7 +120,9 @@ _SQLITE_FAULTS = {
     "SQLITE_CORRUPT": Fault("the file is damaged"),
     "SQLITE_NOTADB": Fault("the file is not a ledger, or is damaged"),
     "SQLITE_READONLY": Fault("the file or its folder cannot be written"),
-    "SQLITE_CANTOPEN": Fault("the file cannot be opened, or its folder cannot be written, which reading needs too"),
+    "SQLITE_CANTOPEN": Fault(
+        "the file cannot be opened, or its folder cannot be written, which reading needs too"
+    ),
     "SQLITE_PERM": Fault("access is denied"),
     "SQLITE_AUTH": Fault("access is denied"),
     "SQLITE_IOERR": Fault("the disk reports an error"),
@@ -129,7 +148,8 @@ _POSTGRES_FAULTS = {  # by SQLSTATE, the longest matching prefix wins
 
 
 def classify(error: BaseException) -> Fault:
-    """The words for a driver's exception. Its own text is never shown: it may quote hosts, users or statements."""
+    """The words for a driver's exception. Its own text is never shown: it may quote hosts, users or
+    statements."""
     original = error.orig if isinstance(error, DBAPIError) else error
     if isinstance(original, sqlite3.Error):
         name = str(getattr(original, "sqlite_errorname", "") or "")
@@ -141,7 +161,9 @@ def classify(error: BaseException) -> Fault:
     for length in (5, 2):
         if len(state) == 5 and state[:length] in _POSTGRES_FAULTS:
             return _POSTGRES_FAULTS[state[:length]]
-    if isinstance(error, DBAPIError) and (error.connection_invalidated or type(error).__name__ == "OperationalError"):
+    if isinstance(error, DBAPIError) and (
+        error.connection_invalidated or type(error).__name__ == "OperationalError"
+    ):
         return Fault("the server cannot be reached", passing=True)
     return Fault("the database refused an operation")
 
@@ -149,21 +171,27 @@ def classify(error: BaseException) -> Fault:
 class Database:
     """An engine with the durability settings a ledger needs, safe across threads and forks."""
 
-    def __init__(self, target: Target, *, patience: float, create: bool = False, role: str = "ledger") -> None:
+    def __init__(
+        self, target: Target, *, patience: float, create: bool = False, role: str = "ledger"
+    ) -> None:
         self.target = target
         self._role = role
         self.patience = patience
         self.postgres = target.url is not None
         self._pid = os.getpid()
-        self._engine: Engine | None = self._postgres_engine() if self.postgres else self._sqlite_engine(create)
+        self._engine: Engine | None = (
+            self._postgres_engine() if self.postgres else self._sqlite_engine(create)
+        )
 
     def unavailable(self, words: str) -> LedgerUnavailable:
         return LedgerUnavailable(
-            f"The {self._role} at {self.target.shown} cannot be used: {words}. Nothing was answered. {RETRY_SAFE}"
+            f"The {self._role} at {self.target.shown} cannot be used: {words}. Nothing was "
+            f"answered. {RETRY_SAFE}"
         )
 
     def attempt(self, work: Callable[[], T]) -> T:
-        """Run `work`, again after passing faults until patience ends. The work must be safe to repeat."""
+        """Run `work`, again after passing faults until patience ends. The work must be safe to
+        repeat."""
         deadline = time.monotonic() + self.patience
         pause = 0.01
         while True:
@@ -217,9 +245,12 @@ class Database:
             self._engine.dispose(close=False)
             self._pid = os.getpid()
         connection = self._engine.connect()
-        # SQLite's waits are bounded by its busy timeout. A server that accepts requests and never replies would hold the
-        # caller for ever, so its connection is cut; the key then decides what happened.
-        watch = threading.Timer(2 * self.patience + 1, _cut, args=(connection.connection.dbapi_connection,))
+        # SQLite's waits are bounded by its busy timeout. A server that accepts requests and never
+        # replies would hold the caller for ever, so its connection is cut; the key then decides
+        # what happened.
+        watch = threading.Timer(
+            2 * self.patience + 1, _cut, args=(connection.connection.dbapi_connection,)
+        )
         watch.daemon = True
         if self.postgres:
             watch.start()
@@ -230,7 +261,8 @@ class Database:
             watch.cancel()
 
     def _check_open_transaction(self, connection: Connection) -> None:
-        """SQLite undoes a transaction by itself when the disk is full; COMMIT would then succeed and keep nothing."""
+        """SQLite undoes a transaction by itself when the disk is full; COMMIT would then succeed
+        and keep nothing."""
         raw = connection.connection.dbapi_connection
         if isinstance(raw, sqlite3.Connection) and not raw.in_transaction:
             raise self.unavailable("the transaction was undone by the database")
@@ -238,12 +270,15 @@ class Database:
     def _sqlite_engine(self, create: bool) -> Engine:
         path, patience = self.target.path, self.patience
         if create and path is not None:
-            with suppress(OSError):  # SQLite says what is wrong; its log and index take the file's permissions
+            with suppress(
+                OSError
+            ):  # SQLite says what is wrong; its log and index take the file's permissions
                 make_owned(path)
 
         def connect() -> sqlite3.Connection:
-            # The driver's own transaction control is off (isolation_level=None): BEGIN is sent by the listener below. Its
-            # rollback() looks at in_transaction first, so a transaction that SQLite already undid does not hide the cause.
+            # The driver's own transaction control is off (isolation_level=None): BEGIN is sent by
+            # the listener below. Its rollback() looks at in_transaction first, so a transaction
+            # that SQLite already undid does not hide the cause.
             raw = sqlite3.connect(
                 f"file:{quote(str(path))}?mode={'rwc' if create else 'rw'}",
                 uri=True,
@@ -261,10 +296,14 @@ class Database:
                 raise
             if mode != "wal":
                 raw.close()
-                raise self.unavailable("its file system does not support write-ahead logging; use a local disk")
+                raise self.unavailable(
+                    "its file system does not support write-ahead logging; use a local disk"
+                )
             return raw
 
-        engine = unlogged(create_engine("sqlite://", creator=connect, poolclass=QueuePool, pool_timeout=patience))
+        engine = unlogged(
+            create_engine("sqlite://", creator=connect, poolclass=QueuePool, pool_timeout=patience)
+        )
 
         @event.listens_for(engine, "begin")
         def begin(connection: Connection) -> None:
@@ -281,10 +320,15 @@ class Database:
                 self.target.url,
                 isolation_level="READ COMMITTED",
                 pool_timeout=self.patience,
-                connect_args={"connect_timeout": max(2, int(self.patience)), "application_name": "dpublish-ledger"},
+                connect_args={
+                    "connect_timeout": max(2, int(self.patience)),
+                    "application_name": "dpublish-ledger",
+                },
             )
         except (ModuleNotFoundError, NoSuchModuleError):
-            raise PlanError("A PostgreSQL ledger needs the driver: pip install 'dpublish[postgres]'.") from None
+            raise PlanError(
+                "A PostgreSQL ledger needs the driver: pip install 'dpublish[postgres]'."
+            ) from None
 
         unlogged(engine)
 
@@ -292,7 +336,8 @@ class Database:
         def settle(raw: Any, record: object) -> None:
             raw.autocommit = True
             with raw.cursor() as cursor:
-                # A server may acknowledge commits early, or wait for locks for ever; a ledger may not.
+                # A server may acknowledge commits early, or wait for locks for ever; a ledger may
+                # not.
                 cursor.execute("SHOW synchronous_commit")
                 if cursor.fetchone()[0] == "off":
                     cursor.execute("SET synchronous_commit = on")
@@ -302,12 +347,17 @@ class Database:
                 safe = cursor.fetchone()[0] == "on"
             raw.autocommit = False
             if not safe:
-                raise self.unavailable("the server runs with fsync = off and would forget debits in a crash")
+                raise self.unavailable(
+                    "the server runs with fsync = off and would forget debits in a crash"
+                )
 
         return engine
 
 
 def _cut(raw: Any) -> None:
     """End a connection from another thread: the waiting thread sees it as lost."""
-    with suppress(Exception), socket.socket(fileno=os.dup(raw.fileno())) as end:  # it may be gone already
+    with (
+        suppress(Exception),
+        socket.socket(fileno=os.dup(raw.fileno())) as end,
+    ):  # it may be gone already
         end.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,5 @@
-"""One process, and one thread of it, at a time: a lock on a file, which ends with the process that holds it."""
+"""One process, and one thread of it, at a time: a lock on a file, which ends with the process that
+holds it."""
 
 from __future__ import annotations
 
@@ -16,10 +17,13 @@ _PAUSE = 0.002
 
 
 @contextmanager
-def file_lock(path: Path, patience: float, *, unusable: Callable[[OSError], LedgerUnavailable], held: str) -> Iterator[None]:
+def file_lock(
+    path: Path, patience: float, *, unusable: Callable[[OSError], LedgerUnavailable], held: str
+) -> Iterator[None]:
     """Alone with whatever `path` stands for, among all that ask in this way.
 
-    `unusable` words the failure to open the file; `held` is the text after `patience` seconds of waiting.
+    `unusable` words the failure to open the file; `held` is the text after `patience` seconds of
+    waiting.
     """
     deadline = time.monotonic() + patience
     try:

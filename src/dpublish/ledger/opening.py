@@ -48,16 +48,22 @@ def open_database_ledger(
         found = _find_or_make(database, target, name, budget if create else None)
         if budget is not None and budget != found.budget:
             raise BudgetError(
-                f"Ledger '{found.name}' at {target.shown} was opened with {found.budget.describe()}; {budget.describe()} was "
-                "given. A budget cannot be changed afterwards. Leave the budget out, or use another name for another budget."
+                f"Ledger '{found.name}' at {target.shown} was opened with "
+                f"{found.budget.describe()}; {budget.describe()} was "
+                "given. A budget cannot be changed afterwards. Leave the budget out, or use "
+                "another name for another budget."
             )
         ledger = _opened(database, target, found)
         if witness is not None:
-            ledger.compare(witness)  # first: a copy that it contradicts must not be trusted on the way
+            ledger.compare(
+                witness
+            )  # first: a copy that it contradicts must not be trusted on the way
         if head is not None:
             ledger.require(head)
         place = Place(target.shown, found.name)
-        known = place.knows(found.ledger_id)  # one that cannot be read refuses before anything is trusted
+        known = place.knows(
+            found.ledger_id
+        )  # one that cannot be read refuses before anything is trusted
         _require_vouched(ledger, target, head)
         if verify:
             ledger.verify()
@@ -69,7 +75,10 @@ def open_database_ledger(
             ledger.add_witness(witness)
         if found.made:
             shown = target.shown if target.path is None else url
-            ledger.news = (f"A new ledger '{found.name}' was made at {shown}, with {found.budget.describe()} for life.",)
+            ledger.news = (
+                f"A new ledger '{found.name}' was made at {shown}, with {found.budget.describe()} "
+                f"for life.",
+            )
             _log.warning("%s", ledger.news[0])
         return ledger
     except BaseException:
@@ -101,17 +110,23 @@ def remove_witness(url: str | Path, place: str | Path, *, name: str, patience: f
         ledger = _opened(database, target, found)
         lost = ledger.lost_witnesses()
         if recorded not in ledger.witnesses:
-            known = f" It has: {', '.join(ledger.witnesses)}." if ledger.witnesses else " It has none."
+            known = (
+                f" It has: {', '.join(ledger.witnesses)}." if ledger.witnesses else " It has none."
+            )
             raise PlanError(f"Ledger '{found.name}' has no witness at {recorded}.{known}")
         ledger.leave_out(lost)
         heard = ledger.heard()
         if recorded in lost and all(mark is None for _, mark in heard):
             # what the lost one has seen nobody knows: something else must have seen the ledger
             raise _unvouched(
-                ledger.name, target, [recorded, *(anchor.shown for anchor, _ in heard)], places_of(ledger.ledger_id)
+                ledger.name,
+                target,
+                [recorded, *(anchor.shown for anchor, _ in heard)],
+                places_of(ledger.ledger_id),
             )
         _require_vouched(ledger, target, None)
-        ledger.verify()  # also by the witness that goes, if it can be heard: an old copy is not rid of it
+        # also by the witness that goes, if it can be heard: an old copy is not rid of it
+        ledger.verify()
         ledger.drop_witness(recorded)
         return ledger.status()
     finally:
@@ -129,7 +144,10 @@ def merge(url: str | Path, *, name: str, patience: float) -> Status:
         def look() -> list[Found]:
             with database.reading() as connection:
                 alike = _spellings(connection, name)
-                return [_read_budget(connection, target, spelling, ledger_id) for spelling, ledger_id in alike.items()]
+                return [
+                    _read_budget(connection, target, spelling, ledger_id)
+                    for spelling, ledger_id in alike.items()
+                ]
 
         parts = [_opened(database, target, found) for found in database.attempt(look)]
         for part in parts:
@@ -158,7 +176,8 @@ def _opened(database: Database, target: Target, found: Found) -> SqlLedger:
 
 
 def _require_vouched(ledger: SqlLedger, target: Target, head: str | None) -> None:
-    """Make the marks that are missing, if something vouches for the ledger at hand: a mark, a head line, or a first use."""
+    """Make the marks that are missing, if something vouches for the ledger at hand: a mark, a head
+    line, or a first use."""
     heard = ledger.heard()
     missing = [anchor for anchor, mark in heard if mark is None]
     if not missing:
@@ -172,18 +191,29 @@ def _require_vouched(ledger: SqlLedger, target: Target, head: str | None) -> Non
     ledger.adopt()
 
 
-def _unvouched(name: str, target: Target, missing: list[str], named: list[Path]) -> LedgerUnavailable:
-    why = f"this machine has used the ledger (it is named in {named[0]})" if named else "the ledger has a witness"
+def _unvouched(
+    name: str, target: Target, missing: list[str], named: list[Path]
+) -> LedgerUnavailable:
+    why = (
+        f"this machine has used the ledger (it is named in {named[0]})"
+        if named
+        else "the ledger has a witness"
+    )
     last = (
-        f" If you are sure that this is the newest copy, delete {', '.join(map(str, named))}, and the next use trusts it."
+        f" If you are sure that this is the newest copy, delete {', '.join(map(str, named))}, and "
+        f"the next use trusts it."
         if named and len(missing) == 1
         else ""
     )
     return LedgerUnavailable(
-        f"No anchor vouches for ledger '{name}' at {target.shown}, although {why}: {' and '.join(missing)} "
-        f"{'is' if len(missing) == 1 else 'are'} gone. Without an anchor an older copy, which would bring budget back, cannot "
-        "be told from the newest. Put the anchor back. If it is lost, 'dpublish ledger verify LEDGER --head LINE' takes the "
-        "newest head line you have for it; the receipt in the manifest of the last release holds one "
+        f"No anchor vouches for ledger '{name}' at {target.shown}, although {why}: "
+        f"{' and '.join(missing)} "
+        f"{'is' if len(missing) == 1 else 'are'} gone. Without an anchor an older copy, which "
+        f"would bring budget back, cannot "
+        "be told from the newest. Put the anchor back. If it is lost, 'dpublish ledger verify "
+        "LEDGER --head LINE' takes the "
+        "newest head line you have for it; the receipt in the manifest of the last release holds "
+        "one "
         f"(ledger_id:seq:head_hash).{last}"
     )
 
@@ -193,9 +223,13 @@ def _connect(target: Target, name: str, *, patience: float, create: bool) -> Dat
         if not create:
             raise _missing(target, name)
         if not target.path.parent.is_dir():
-            raise LedgerUnavailable(f"The folder {target.path.parent} does not exist, so no ledger can be made in it.")
+            raise LedgerUnavailable(
+                f"The folder {target.path.parent} does not exist, so no ledger can be made in it."
+            )
         place = Place.like(target.shown, name)
-        if place is not None and not target.path.exists():  # looked at again: a rival may be making it this moment
+        if (
+            place is not None and not target.path.exists()
+        ):  # looked at again: a rival may be making it this moment
             raise place.gone()
     database = Database(target, patience=patience, create=create)
     if database.postgres:
@@ -206,8 +240,10 @@ def _connect(target: Target, name: str, *, patience: float, create: bool) -> Dat
 def _missing(target: Target, name: str, others: list[str] | None = None) -> LedgerUnavailable:
     known = f" It holds: {', '.join(sorted(others))}.{did_you_mean(name, others)}" if others else ""
     return LedgerUnavailable(
-        f"There is no ledger '{name}' at {target.shown}.{known} To make one, give its budget for life: "
-        "dpublish ledger open URL --epsilon E, or open_ledger(..., budget=Budget(epsilon=...), create=True). "
+        f"There is no ledger '{name}' at {target.shown}.{known} To make one, give its budget for "
+        f"life: "
+        "dpublish ledger open URL --epsilon E, or open_ledger(..., budget=Budget(epsilon=...), "
+        "create=True). "
         "If you expected one, check the place and the name first: "
         "a second ledger for the same data would allow spending twice."
     )
@@ -215,7 +251,8 @@ def _missing(target: Target, name: str, others: list[str] | None = None) -> Ledg
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """A ledger of a database. `alike` are other spellings of its name, from before names were folded."""
+    """A ledger of a database. `alike` are other spellings of its name, from before names were
+    folded."""
 
     ledger_id: str
     name: str
@@ -224,8 +261,16 @@ class Found:
     made: bool = False
 
 
-def _find_or_make(database: Database, target: Target, name: str, budget: Budget | None, *, any_spelling: bool = False) -> Found:
-    """The ledger of that name, in whatever spelling; a new one is made when `budget` is given and there is none."""
+def _find_or_make(
+    database: Database,
+    target: Target,
+    name: str,
+    budget: Budget | None,
+    *,
+    any_spelling: bool = False,
+) -> Found:
+    """The ledger of that name, in whatever spelling; a new one is made when `budget` is given and
+    there is none."""
 
     def look() -> Found | None:
         with database.reading() as connection:
@@ -248,26 +293,38 @@ def _find_or_make(database: Database, target: Target, name: str, budget: Budget 
 
     def make() -> Found:
         with database.writing() as connection:
-            tables.migrate(connection)  # on PostgreSQL this also takes the lock that keeps two makers apart
+            tables.migrate(
+                connection
+            )  # on PostgreSQL this also takes the lock that keeps two makers apart
             rival = _lookup(connection, target, name, budget, any_spelling)
             if rival is not None:
                 return rival
             place = Place.like(target.shown, name)
             if place is not None:
                 raise place.gone()
-            return Found(ledger_id=_insert(connection, folded(name), budget), name=folded(name), budget=budget, made=True)
+            return Found(
+                ledger_id=_insert(connection, folded(name), budget),
+                name=folded(name),
+                budget=budget,
+                made=True,
+            )
 
     return database.attempt(make)
 
 
 def _spellings(connection: Connection, name: str) -> dict[str, str]:
-    """Name and id of every ledger that is called so, in whatever spelling, without those that were merged into another."""
+    """Name and id of every ledger that is called so, in whatever spelling, without those that were
+    merged into another."""
     gone = select(entries.c.ledger_id).where(entries.c.kind == "write-off", entries.c.key == MERGED)
-    rows = connection.execute(select(ledgers.c.name, ledgers.c.ledger_id).where(ledgers.c.ledger_id.not_in(gone)))
+    rows = connection.execute(
+        select(ledgers.c.name, ledgers.c.ledger_id).where(ledgers.c.ledger_id.not_in(gone))
+    )
     return {str(row.name): row.ledger_id for row in rows if folded(str(row.name)) == folded(name)}
 
 
-def _lookup(connection: Connection, target: Target, name: str, budget: Budget | None, any_spelling: bool) -> Found | None:
+def _lookup(
+    connection: Connection, target: Target, name: str, budget: Budget | None, any_spelling: bool
+) -> Found | None:
     alike = _spellings(connection, name)
     if not alike:
         if budget is None:
@@ -286,10 +343,15 @@ def _lookup(connection: Connection, target: Target, name: str, budget: Budget | 
 
 def _read_budget(connection: Connection, target: Target, name: str, ledger_id: str) -> Found:
     first = connection.execute(
-        select(entries.c.record, entries.c.hash).where(entries.c.ledger_id == ledger_id, entries.c.seq == 0)
+        select(entries.c.record, entries.c.hash).where(
+            entries.c.ledger_id == ledger_id, entries.c.seq == 0
+        )
     ).one_or_none()
     if first is None:
-        raise LedgerUnavailable(f"Ledger '{name}' at {target.shown} has lost its first entry: it was altered or damaged.")
+        raise LedgerUnavailable(
+            f"Ledger '{name}' at {target.shown} has lost its first entry: it was altered or "
+            f"damaged."
+        )
     detail = Record.read(first.record, first.hash).detail
     try:
         return Found(ledger_id=ledger_id, name=name, budget=Budget.from_json(detail["budget"]))

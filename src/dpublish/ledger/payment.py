@@ -1,7 +1,8 @@
-"""Hold a release against the ledger that is said to have paid for it: the receipt, what was paid for, and the sealed content.
+"""Hold a release against the ledger that is said to have paid for it: the receipt, what was paid
+for, and the sealed content.
 
-A release comes from anybody. Whoever has a real one can write another manifest around its receipt, with other hashes, counts
-and costs; all that vouches for it is here.
+A release comes from anybody. Whoever has a real one can write another manifest around its receipt,
+with other hashes, counts and costs; all that vouches for it is here.
 """
 
 from __future__ import annotations
@@ -18,20 +19,26 @@ _WORDS = ("method", "dataset", "neighbours", "unit")
 
 
 def payment_problems(ledger: Ledger, manifest: Mapping[str, Any]) -> list[str]:
-    """Whether the receipt in a manifest is a debit of this ledger, and the debit was for what the manifest says."""
+    """Whether the receipt in a manifest is a debit of this ledger, and the debit was for what the
+    manifest says."""
     receipt = manifest["receipt"]
     key = receipt.get("key")
     debits = {entry.key: entry for entry in ledger.history() if entry.kind == "debit"}
     entry = debits.get(key) if isinstance(key, str) else None
     if entry is None or receipt.get("head_hash") != entry.hash:
-        return [f"The ledger holds no such payment (key '{str(key)[:80]}'): this release was not paid from it."]
+        return [
+            f"The ledger holds no such payment (key '{str(key)[:80]}'): this release was not paid "
+            f"from it."
+        ]
     return [
         f"The release states {what}, but its payment was for {paid}: the manifest was altered."
         for what, paid in _differences(ledger.ledger_id, entry, manifest)
     ]
 
 
-def seal_problems(sealed: Sealed | None, manifest_sha256: str, archive_sha256: Callable[[], str]) -> list[str]:
+def seal_problems(
+    sealed: Sealed | None, manifest_sha256: str, archive_sha256: Callable[[], str]
+) -> list[str]:
     """Whether this content is the one that the ledger sealed, in whatever container it is.
 
     Seals of older versions know only the file: there the content must make that very file.
@@ -41,13 +48,21 @@ def seal_problems(sealed: Sealed | None, manifest_sha256: str, archive_sha256: C
     if sealed.manifest is None:
         if archive_sha256() == sealed.sha256:
             return []
-        return ["The ledger recorded another answer for this key: this is not the file that was paid for, nor its content."]
+        return [
+            "The ledger recorded another answer for this key: this is not the file that was paid "
+            "for, nor its content."
+        ]
     if sealed.manifest != manifest_sha256:
-        return ["The ledger recorded another answer for this key: this is not the content that was paid for."]
+        return [
+            "The ledger recorded another answer for this key: this is not the content that was "
+            "paid for."
+        ]
     return []
 
 
-def _differences(ledger_id: str, entry: Entry, manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _differences(
+    ledger_id: str, entry: Entry, manifest: Mapping[str, Any]
+) -> list[tuple[str, str]]:
     """What a manifest states beside what was paid, in words, wherever the two differ."""
     receipt, privacy = manifest["receipt"], manifest["privacy"]
     found = [
@@ -78,11 +93,23 @@ def _differences(ledger_id: str, entry: Entry, manifest: Mapping[str, Any]) -> l
         found.append(("other settings", "those in the ledger's history"))
     if "seeded" in what and manifest["publishable"] is what["seeded"]:
         found.append(
-            (f"publishable = {manifest['publishable']}", f"a release with {'fixed' if what['seeded'] else 'fresh'} noise")
+            (
+                f"publishable = {manifest['publishable']}",
+                f"a release with {'fixed' if what['seeded'] else 'fresh'} noise",
+            )
         )
-    # under replace-one the request has the number of units in its digest, also where the schema does not declare it
-    if what.get("neighbours") == "add-remove-one" and what.get("schema_digest", "") != manifest["schema_digest"]:
-        found.append((f"schema {str(manifest['schema_digest'])[:12]}", f"schema {str(what.get('schema_digest'))[:12]}"))
+    # under replace-one the request has the number of units in its digest, also where the schema
+    # does not declare it
+    if (
+        what.get("neighbours") == "add-remove-one"
+        and what.get("schema_digest", "") != manifest["schema_digest"]
+    ):
+        found.append(
+            (
+                f"schema {str(manifest['schema_digest'])[:12]}",
+                f"schema {str(what.get('schema_digest'))[:12]}",
+            )
+        )
     return found
 
 

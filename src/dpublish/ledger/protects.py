@@ -1,9 +1,12 @@
-"""Whom a ledger speaks of: one privacy unit and one neighbour relation, pinned by its first debit that names them.
+"""Whom a ledger speaks of: one privacy unit and one neighbour relation, pinned by its first debit
+that names them.
 
-Epsilons add up only when they protect the same unit under the same relation: for a person with ten rows, epsilon 1 for a
-single row is epsilon 10. How many rows of a unit a release uses may differ; its cost is for the whole unit either way.
+Epsilons add up only when they protect the same unit under the same relation: for a person with ten
+rows, epsilon 1 for a single row is epsilon 10. How many rows of a unit a release uses may differ;
+its cost is for the whole unit either way.
 
-The pin is carried from entry to entry, inside `detail`, so the newest entry alone tells it, as it alone tells the balance.
+The pin is carried from entry to entry, inside `detail`, so the newest entry alone tells it, as it
+alone tells the balance.
 """
 
 from __future__ import annotations
@@ -14,14 +17,18 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 CARRIED: Final = "protects"
-"""Where an entry's detail holds the pin, or null while there is none. Entries of format 1 have no such word."""
+"""Where an entry's detail holds the pin, or null while there is none. Entries of format 1 have no
+such word."""
 
 COLUMN: Final = "unit_column"
-"""Where a request names the column of its unit (null: a row). Requests made before format 2 describe it in words only."""
+"""Where a request names the column of its unit (null: a row). Requests made before format 2
+describe it in words only."""
 
 _ONE_ROW: Final = ("row", "one row", "one transaction")
 _SHARED: Final = re.compile(
-    r"all (?:rows|transactions) that share one value of '(.*)' \(at most (?:\d+|one) of them (?:are|is) used\)", re.DOTALL
+    r"all (?:rows|transactions) that share one value of '(.*)' \(at most (?:\d+|one) of them "
+    r"(?:are|is) used\)",
+    re.DOTALL,
 )
 
 
@@ -34,7 +41,11 @@ class Protects:
 
     @property
     def unit(self) -> str:
-        return "one row" if self.column is None else f"all rows that share one value of '{self.column}'"
+        return (
+            "one row"
+            if self.column is None
+            else f"all rows that share one value of '{self.column}'"
+        )
 
     def describe(self) -> str:
         return f"{self.unit} ({self.neighbours})"
@@ -44,7 +55,9 @@ class Protects:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any] | None) -> Protects | None:
-        return None if value is None else cls(neighbours=value["neighbours"], column=value["column"])
+        return (
+            None if value is None else cls(neighbours=value["neighbours"], column=value["column"])
+        )
 
 
 def words_of(request: Mapping[str, Any]) -> Protects | None:
@@ -54,7 +67,11 @@ def words_of(request: Mapping[str, Any]) -> Protects | None:
         return None
     if COLUMN in request:
         column = request[COLUMN]
-        return Protects(neighbours=neighbours, column=column) if column is None or isinstance(column, str) else None
+        return (
+            Protects(neighbours=neighbours, column=column)
+            if column is None or isinstance(column, str)
+            else None
+        )
     unit = request.get("unit")
     if not isinstance(unit, str):
         return None

@@ -1,7 +1,7 @@
 """Amounts as whole numbers, so that a database can compare them exactly.
 
-Epsilon and rho are counted in units of 1e-15, delta in units of 1e-18; both fit 64-bit integers. Costs are rounded up and
-caps down: the true spending is never above what the ledger shows.
+Epsilon and rho are counted in units of 1e-15, delta in units of 1e-18; both fit 64-bit integers.
+Costs are rounded up and caps down: the true spending is never above what the ledger shows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ class Quanta(NamedTuple):
     def of_cost(cls, cost: Cost) -> Quanta:
         """The smallest amounts that cover the cost."""
         return cls(
-            math.ceil(cost.epsilon / EPSILON_QUANTUM), math.ceil(cost.delta / DELTA_QUANTUM), math.ceil(cost.rho / RHO_QUANTUM)
+            math.ceil(cost.epsilon / EPSILON_QUANTUM),
+            math.ceil(cost.delta / DELTA_QUANTUM),
+            math.ceil(cost.rho / RHO_QUANTUM),
         )
 
     @classmethod
@@ -38,18 +40,27 @@ class Quanta(NamedTuple):
         """The largest amounts within the budget."""
         cap = budget.cap
         amounts = cls(
-            math.floor(cap.epsilon / EPSILON_QUANTUM), math.floor(cap.delta / DELTA_QUANTUM), math.floor(cap.rho / RHO_QUANTUM)
+            math.floor(cap.epsilon / EPSILON_QUANTUM),
+            math.floor(cap.delta / DELTA_QUANTUM),
+            math.floor(cap.rho / RHO_QUANTUM),
         )
         if max(amounts) > LARGEST:
             raise PlanError(
-                "A ledger holds at most epsilon or rho = 9223. A budget that large protects nobody; give a smaller one."
+                "A ledger holds at most epsilon or rho = 9223. A budget that large protects "
+                "nobody; give a smaller one."
             )
         if amounts.epsilon == 0 and amounts.rho == 0:
-            raise PlanError("The budget is below the smallest amount a ledger counts, 1e-15. Give a larger one.")
+            raise PlanError(
+                "The budget is below the smallest amount a ledger counts, 1e-15. Give a larger one."
+            )
         return amounts
 
     def cost(self) -> Cost:
-        return Cost(epsilon=self.epsilon * EPSILON_QUANTUM, delta=self.delta * DELTA_QUANTUM, rho=self.rho * RHO_QUANTUM)
+        return Cost(
+            epsilon=self.epsilon * EPSILON_QUANTUM,
+            delta=self.delta * DELTA_QUANTUM,
+            rho=self.rho * RHO_QUANTUM,
+        )
 
     def plus(self, other: Quanta) -> Quanta:
         return Quanta(self.epsilon + other.epsilon, self.delta + other.delta, self.rho + other.rho)
@@ -62,4 +73,8 @@ class Quanta(NamedTuple):
 
     def beyond(self, other: Quanta) -> Quanta:
         """What this has above the other, component by component."""
-        return Quanta(max(self.epsilon - other.epsilon, 0), max(self.delta - other.delta, 0), max(self.rho - other.rho, 0))
+        return Quanta(
+            max(self.epsilon - other.epsilon, 0),
+            max(self.delta - other.delta, 0),
+            max(self.rho - other.rho, 0),
+        )

@@ -1,4 +1,5 @@
-"""What can be read of one ledger inside one transaction, with every claim checked against the hash chain."""
+"""What can be read of one ledger inside one transaction, with every claim checked against the hash
+chain."""
 
 from __future__ import annotations
 
@@ -20,12 +21,16 @@ from dpublish.privacy.cost import Budget, Cost
 
 # Built once: composing a statement costs more than running it on SQLite.
 _BY_KEY = select(entries.c.record, entries.c.hash).where(
-    entries.c.ledger_id == bindparam("id"), entries.c.kind == bindparam("kind"), entries.c.key == bindparam("key")
+    entries.c.ledger_id == bindparam("id"),
+    entries.c.kind == bindparam("kind"),
+    entries.c.key == bindparam("key"),
 )
 _BY_SEQ = select(entries.c.record, entries.c.hash).where(
     entries.c.ledger_id == bindparam("id"), entries.c.seq == bindparam("seq")
 )
-_NEWEST_NOTE = select(func.max(entries.c.seq)).where(entries.c.ledger_id == bindparam("id"), entries.c.kind == "note")
+_NEWEST_NOTE = select(func.max(entries.c.seq)).where(
+    entries.c.ledger_id == bindparam("id"), entries.c.kind == "note"
+)
 
 _LONGEST_TRAIL = 1000  # entries read at once for an anchor that has not followed the ledger
 
@@ -33,7 +38,9 @@ _LONGEST_TRAIL = 1000  # entries read at once for an anchor that has not followe
 class Snapshot:
     """One ledger as one transaction sees it."""
 
-    def __init__(self, connection: Connection, ledger_id: str, *, name: str, budget: Budget) -> None:
+    def __init__(
+        self, connection: Connection, ledger_id: str, *, name: str, budget: Budget
+    ) -> None:
         self.connection = connection
         self.ledger_id = ledger_id
         self._name = name
@@ -41,7 +48,9 @@ class Snapshot:
         self._cap = Quanta.of_cap(budget)
 
     def find(self, kind: EntryKind, key: str) -> Record | None:
-        row = self.connection.execute(_BY_KEY, {"id": self.ledger_id, "kind": kind, "key": key}).one_or_none()
+        row = self.connection.execute(
+            _BY_KEY, {"id": self.ledger_id, "kind": kind, "key": key}
+        ).one_or_none()
         if row is None:
             return None
         record = Record.read(row.record, row.hash)
@@ -63,8 +72,11 @@ class Snapshot:
         return None if record is None else chain.digest(record.text())
 
     def head(self) -> Record:
-        """The newest entry, after checking that the balance in the head row is the one it records."""
-        row = self.connection.execute(select(ledgers).where(ledgers.c.ledger_id == self.ledger_id)).one_or_none()
+        """The newest entry, after checking that the balance in the head row is the one it
+        records."""
+        row = self.connection.execute(
+            select(ledgers).where(ledgers.c.ledger_id == self.ledger_id)
+        ).one_or_none()
         if row is None:
             raise altered()
         spent = _stored(row.spent_epsilon, row.spent_delta, row.spent_rho)
@@ -73,16 +85,25 @@ class Snapshot:
         newest = self.connection.execute(
             select(func.max(entries.c.seq)).where(entries.c.ledger_id == self.ledger_id)
         ).scalar_one_or_none()
-        if record is None or newest != record.seq or record.spent != spent or cap != self._cap or not spent.within(cap):
+        if (
+            record is None
+            or newest != record.seq
+            or record.spent != spent
+            or cap != self._cap
+            or not spent.within(cap)
+        ):
             raise altered()
         return record
 
     def protects(self, head: Record) -> Protects | None:
-        """Whom the ledger speaks of. Entries of format 1 do not carry it: then the first one that says it decides."""
+        """Whom the ledger speaks of. Entries of format 1 do not carry it: then the first one that
+        says it decides."""
         if CARRIED in head.detail or head.seq == 0:
             return Protects.from_json(head.detail.get(CARRIED))
         rows = self.connection.execute(
-            select(entries.c.record, entries.c.hash).where(entries.c.ledger_id == self.ledger_id).order_by(entries.c.seq)
+            select(entries.c.record, entries.c.hash)
+            .where(entries.c.ledger_id == self.ledger_id)
+            .order_by(entries.c.seq)
         )
         for row in rows.yield_per(1000):
             record = Record.read(row.record, row.hash)
@@ -92,7 +113,8 @@ class Snapshot:
         return None
 
     def trail(self, record: Record, after: int) -> list[Mark]:
-        """Marks of entries above `after` that lead up to the record, oldest first. As many as hang together."""
+        """Marks of entries above `after` that lead up to the record, oldest first. As many as hang
+        together."""
         rows = self.connection.execute(
             select(entries.c.record, entries.c.hash)
             .where(
@@ -129,18 +151,25 @@ class Snapshot:
         anchored = chain.digest(head.text()) if mark.seq == head.seq else self.hash_at(mark.seq)
         if anchored != mark.hash:
             raise rolled_back(where, head.seq, mark.seq)
-        if not mark.spent.within(head.spent):  # entries beyond the mark may be forged, but nothing is ever given back
+        if not mark.spent.within(
+            head.spent
+        ):  # entries beyond the mark may be forged, but nothing is ever given back
             raise altered()
 
     def history(self) -> list[Entry]:
         rows = self.connection.execute(
-            select(entries.c.record, entries.c.hash).where(entries.c.ledger_id == self.ledger_id).order_by(entries.c.seq)
+            select(entries.c.record, entries.c.hash)
+            .where(entries.c.ledger_id == self.ledger_id)
+            .order_by(entries.c.seq)
         )
         return [_entry(Record.read(row.record, row.hash), row.hash) for row in rows]
 
     def walk(self, head: Record) -> None:
-        """Recompute the chain and the sums from the first entry to the head, and compare every stored column."""
-        rows = self.connection.execute(select(entries).where(entries.c.ledger_id == self.ledger_id).order_by(entries.c.seq))
+        """Recompute the chain and the sums from the first entry to the head, and compare every
+        stored column."""
+        rows = self.connection.execute(
+            select(entries).where(entries.c.ledger_id == self.ledger_id).order_by(entries.c.seq)
+        )
         previous, spent, last = chain.START, Quanta(), -1
         pinned = None
         for row in rows:
@@ -170,7 +199,9 @@ class Snapshot:
 
     def status(self, head: Record) -> Status:
         rows = self.connection.execute(
-            select(entries.c.kind, func.count()).where(entries.c.ledger_id == self.ledger_id).group_by(entries.c.kind)
+            select(entries.c.kind, func.count())
+            .where(entries.c.ledger_id == self.ledger_id)
+            .group_by(entries.c.kind)
         )
         counts = {str(kind): int(number) for kind, number in rows}
         first = self.record_at(0)
@@ -191,16 +222,22 @@ class Snapshot:
             created=first.created,
             protects=self.protects(head),
             overspent=self._overspent() if counts.get("write-off") else Cost(),
-            witnesses=tuple(in_force(note.detail for note in self.notes())) if counts.get("note") else (),
+            witnesses=tuple(in_force(note.detail for note in self.notes()))
+            if counts.get("note")
+            else (),
         )
 
     def _overspent(self) -> Cost:
         rows = self.connection.execute(
-            select(entries.c.record, entries.c.hash).where(entries.c.ledger_id == self.ledger_id, entries.c.kind == "write-off")
+            select(entries.c.record, entries.c.hash).where(
+                entries.c.ledger_id == self.ledger_id, entries.c.kind == "write-off"
+            )
         )
         total = Quanta()
         for row in rows:
-            total = total.plus(Quanta(*Record.read(row.record, row.hash).detail.get("overspent", ())))
+            total = total.plus(
+                Quanta(*Record.read(row.record, row.hash).detail.get("overspent", ()))
+            )
         return total.cost()
 
 
@@ -222,7 +259,8 @@ def _stored(epsilon: object, delta: object, rho: object) -> Quanta:
 
 def altered() -> LedgerUnavailable:
     return LedgerUnavailable(
-        "The ledger's entries, sums and hashes do not agree: it was altered or damaged. Nothing was spent. "
+        "The ledger's entries, sums and hashes do not agree: it was altered or damaged. Nothing "
+        "was spent. "
         "Put an unaltered copy back, or start a new ledger and count the old budget as spent."
     )
 

@@ -1,8 +1,9 @@
 """The ledger on SQLAlchemy Core: one code path for SQLite and PostgreSQL.
 
-A debit is one conditional UPDATE that reserves the amount and locks the head row, then one INSERT of the chained entry, then
-COMMIT, then the anchor. Everything that decides is read after the lock is held. A lost connection, even during COMMIT, is
-resolved by the key on a new connection: the conditional UPDATE waits for whatever transaction still holds the row.
+A debit is one conditional UPDATE that reserves the amount and locks the head row, then one INSERT
+of the chained entry, then COMMIT, then the anchor. Everything that decides is read after the lock
+is held. A lost connection, even during COMMIT, is resolved by the key on a new connection: the
+conditional UPDATE waits for whatever transaction still holds the row.
 """
 
 from __future__ import annotations
@@ -65,7 +66,13 @@ class SqlLedger(Ledger):
     """One named budget in a database. Made by `open_ledger`."""
 
     def __init__(
-        self, database: Database, anchor: Anchor, *, name: str, budget: Budget, witnesses: Mapping[str, Anchor] | None = None
+        self,
+        database: Database,
+        anchor: Anchor,
+        *,
+        name: str,
+        budget: Budget,
+        witnesses: Mapping[str, Anchor] | None = None,
     ) -> None:
         self._database = database
         self._anchor = anchor
@@ -76,7 +83,9 @@ class SqlLedger(Ledger):
         self.name = name
         self.budget = budget
         self._cap = Quanta.of_cap(budget)
-        self.blocked: LedgerUnavailable | None = None  # why nothing may be paid from it, though it can be looked at
+        self.blocked: LedgerUnavailable | None = (
+            None  # why nothing may be paid from it, though it can be looked at
+        )
 
     def debit(self, key: str, cost: Cost, what: Mapping[str, object]) -> Receipt:
         key = _checked_key(key)
@@ -84,11 +93,19 @@ class SqlLedger(Ledger):
             raise self.blocked
         recorded = chain.plain(dict(what))
         if len(chain.canonical(recorded)) > _LONGEST_WHAT:
-            raise PlanError(f"The description of a debit is longer than {_LONGEST_WHAT} characters. Record a hash instead.")
+            raise PlanError(
+                f"The description of a debit is longer than {_LONGEST_WHAT} characters. Record a "
+                f"hash instead."
+            )
         converted = self.budget.charge(cost)
         charged = Quanta.of_cost(converted)
         attempt = chain.token()  # tells our own commit from a rival's when the connection is lost
-        detail = {"cost": cost.to_json(), "exact": converted.to_json(), "what": recorded, "attempt": attempt}
+        detail = {
+            "cost": cost.to_json(),
+            "exact": converted.to_json(),
+            "what": recorded,
+            "attempt": attempt,
+        }
 
         def once() -> Record:
             with self._reading() as snapshot:
@@ -97,7 +114,9 @@ class SqlLedger(Ledger):
             if found is None:
                 try:
                     with self._writing() as snapshot:
-                        found = self.append(snapshot, "debit", key, charged, detail, protects=words_of(recorded))
+                        found = self.append(
+                            snapshot, "debit", key, charged, detail, protects=words_of(recorded)
+                        )
                 except _AlreadyThere as taken:
                     found = taken.record
             return found
@@ -106,7 +125,8 @@ class SqlLedger(Ledger):
         crashpoints.reach("debit.committed")
         if not _same_request(record.detail, detail):
             raise BudgetError(
-                f"The key '{key}' already paid for something else in ledger '{self.name}'. Nothing was spent. Use a new key."
+                f"The key '{key}' already paid for something else in ledger '{self.name}'. "
+                f"Nothing was spent. Use a new key."
             )
         self.vouch(record)
         crashpoints.reach("debit.anchored")
@@ -122,10 +142,18 @@ class SqlLedger(Ledger):
             fresh=record.detail["attempt"] == attempt,
         )
 
-    def seal(self, key: str, *, sha256: str, size: int, location: str, manifest: str | None = None) -> None:
+    def seal(
+        self, key: str, *, sha256: str, size: int, location: str, manifest: str | None = None
+    ) -> None:
         key = _checked_key(key)
-        if not all(_SHA256.fullmatch(digest) for digest in (sha256, manifest or sha256)) or size < 0:
-            raise PlanError("An answer is sealed with the 64 hexadecimal digits of its SHA-256 and its size in bytes.")
+        if (
+            not all(_SHA256.fullmatch(digest) for digest in (sha256, manifest or sha256))
+            or size < 0
+        ):
+            raise PlanError(
+                "An answer is sealed with the 64 hexadecimal digits of its SHA-256 and its size "
+                "in bytes."
+            )
         detail = {"sha256": sha256, "size": int(size), "location": str(location)}
         if manifest is not None:
             detail["manifest"] = manifest
@@ -134,7 +162,9 @@ class SqlLedger(Ledger):
             try:
                 with self._writing() as snapshot:
                     if snapshot.find("debit", key) is None:
-                        raise BudgetError(f"The key '{key}' was never paid for, so it cannot have an answer.")
+                        raise BudgetError(
+                            f"The key '{key}' was never paid for, so it cannot have an answer."
+                        )
                     return self.append(snapshot, "seal", key, Quanta(), detail)
             except _AlreadyThere as taken:
                 return taken.record
@@ -142,8 +172,14 @@ class SqlLedger(Ledger):
         record = self._database.attempt(once)
         crashpoints.reach("seal.committed")
         sealed = record.detail
-        if (sealed["sha256"], sealed["size"]) != (sha256, size) or manifest not in (None, sealed.get("manifest", manifest)):
-            raise BudgetError(f"The key '{key}' already has another answer. One key has one answer; the first one stands.")
+        if (sealed["sha256"], sealed["size"]) != (sha256, size) or manifest not in (
+            None,
+            sealed.get("manifest", manifest),
+        ):
+            raise BudgetError(
+                f"The key '{key}' already has another answer. One key has one answer; the first "
+                f"one stands."
+            )
         self.vouch(record)
         crashpoints.reach("seal.anchored")
 
@@ -185,32 +221,38 @@ class SqlLedger(Ledger):
         return self._database.attempt(lambda: self._checked(deep=True))
 
     def add_witness(self, place: str | Path) -> str:
-        """Keep a further anchor at a folder or in a database from now on; the place as it was recorded."""
+        """Keep a further anchor at a folder or in a database from now on; the place as it was
+        recorded."""
         self.status()  # what this handle vouches with must stand
         place, anchor, head = self.compare(place)
         if place not in self._witnesses:
-            self._cover([anchor], head)  # first: a place that cannot be written must not be one that every debit waits for
+            self._cover(
+                [anchor], head
+            )  # first: a place that cannot be written must not be one that every debit waits for
             record = self._note({WITNESS: place})
             self._witnesses = {**self._witnesses, place: anchor}
             self.vouch(record)
         return place
 
     def drop_witness(self, place: str) -> None:
-        """Go on without a witness. The caller has heard it, or has left it out because it is lost."""
+        """Go on without a witness. The caller has heard it, or has left it out because it is
+        lost."""
         self.leave_out([place])
         self.vouch(self._note({REMOVED: place}))
 
     def close(self) -> None:
         self._database.close()
 
-    # -- used by opening and recovery ------------------------------------------------------------------------------------
+    # -- used by opening and recovery
+    # ------------------------------------------------------------------------------------
 
     def require(self, head: str) -> None:
         """Refuse a ledger that lacks the entry of a head line."""
         ledger_id, seq, hash = read_head(head)
         if ledger_id != self.ledger_id:
             raise LedgerUnavailable(
-                f"The head line speaks of ledger {ledger_id}; this is {self.ledger_id}. Nothing was changed."
+                f"The head line speaks of ledger {ledger_id}; this is {self.ledger_id}. Nothing "
+                f"was changed."
             )
 
         def once() -> tuple[int, str | None]:
@@ -222,7 +264,8 @@ class SqlLedger(Ledger):
             raise rolled_back("the head line given", newest, seq)
 
     def compare(self, place: str | Path) -> tuple[str, Anchor, Record]:
-        """Refuse a ledger that lacks what a witness has seen, also one that it does not name. The witness, and the head."""
+        """Refuse a ledger that lacks what a witness has seen, also one that it does not name. The
+        witness, and the head."""
         place = place_of(place, self._database.target.shown)
         anchor = witness_at(place, self.ledger_id, self._database.patience)
 
@@ -259,10 +302,13 @@ class SqlLedger(Ledger):
     def leave_out(self, places: Collection[str]) -> None:
         """Do not ask these witnesses any more. Only for the removal of one."""
         self._left_out |= set(places)
-        self._witnesses = {place: anchor for place, anchor in self._witnesses.items() if place not in places}
+        self._witnesses = {
+            place: anchor for place, anchor in self._witnesses.items() if place not in places
+        }
 
     def adopt(self) -> None:
-        """First use where some anchor has no mark: verify everything, then trust the head from now on."""
+        """First use where some anchor has no mark: verify everything, then trust the head from now
+        on."""
 
         def once() -> Record:
             with self._reading() as snapshot:
@@ -273,16 +319,18 @@ class SqlLedger(Ledger):
         self.vouch(self._database.attempt(once))
 
     def write_off(self) -> None:
-        """Charge what the anchor has seen beyond this copy, then anchor this copy. See `recover_ledger`.
+        """Charge what the anchor has seen beyond this copy, then anchor this copy. See
+        `recover_ledger`.
 
-        The copy may have gone its own way, so the balances alone tell nothing: what the anchor has seen is counted from the
-        newest entry known to be in both, and from nothing when none is. An entry known is at most the entry where they
-        parted, and so the charge is right or too much.
+        The copy may have gone its own way, so the balances alone tell nothing: what the anchor has
+        seen is counted from the newest entry known to be in both, and from nothing when none is. An
+        entry known is at most the entry where they parted, and so the charge is right or too much.
         """
         self._database.attempt(self._intact)  # with the witnesses it names
         held = [(anchor, anchor.seen()) for anchor in self._anchors]
         memories = [seen for _, seen in held if seen is not None]
-        # what one anchor has seen and another too is lost once; what neither shares with the other may have been spent twice
+        # what one anchor has seen and another too is lost once; what neither shares with the other
+        # may have been spent twice
         apart = [
             seen
             for place, seen in enumerate(memories)
@@ -321,7 +369,8 @@ class SqlLedger(Ledger):
                 common = snapshot.parting(seen.trail)
             mark = seen.mark
             lost = mark.spent.minus(common.spent) if common else mark.spent
-            # Copies in use at the same time may together have spent more than there was. Then nothing is left, and it is said.
+            # Copies in use at the same time may together have spent more than there was. Then
+            # nothing is left, and it is said.
             over = lost.beyond(self._cap.minus(head.spent))
             detail: dict[str, Any] = {
                 "reason": "recovered from another copy",
@@ -334,17 +383,26 @@ class SqlLedger(Ledger):
             try:
                 with self._writing() as snapshot:
                     return self.append(
-                        snapshot, "write-off", mark.hash, lost.minus(over), detail, trusted=head, protects=seen.protects
+                        snapshot,
+                        "write-off",
+                        mark.hash,
+                        lost.minus(over),
+                        detail,
+                        trusted=head,
+                        protects=seen.protects,
                     )
             except _AlreadyThere:
-                return self._intact()  # an earlier recovery was cut short before it could move the anchor
+                return (
+                    self._intact()
+                )  # an earlier recovery was cut short before it could move the anchor
 
         return self._database.attempt(once)
 
     def _checked(self, *, deep: bool) -> Status:
         with self._reading() as snapshot:
             self._take_up(snapshot)
-        # The mark is read before the snapshot: a ledger that grows meanwhile can only be further on.
+        # The mark is read before the snapshot: a ledger that grows meanwhile can only be further
+        # on.
         heard = self.heard()
         with self._reading() as snapshot:
             head = snapshot.head()
@@ -366,7 +424,8 @@ class SqlLedger(Ledger):
             yield Snapshot(connection, self.ledger_id, name=self.name, budget=self.budget)
 
     def _note(self, detail: Mapping[str, Any]) -> Record:
-        """Chain a fact beside the payments. Each is noted once, whatever happens to the connection."""
+        """Chain a fact beside the payments. Each is noted once, whatever happens to the
+        connection."""
         key = chain.token()
 
         def once() -> Record:
@@ -378,7 +437,8 @@ class SqlLedger(Ledger):
 
         return self._database.attempt(once)
 
-    # -- inside a transaction --------------------------------------------------------------------------------------------
+    # -- inside a transaction
+    # ------------------------------------------------------------------------------------------
 
     def append(
         self,
@@ -391,28 +451,39 @@ class SqlLedger(Ledger):
         trusted: Record | None = None,
         protects: Protects | None = None,
     ) -> Record:
-        """Reserve, chain and insert. `trusted` skips the anchor: recovery has already dealt with it."""
+        """Reserve, chain and insert. `trusted` skips the anchor: recovery has already dealt with
+        it."""
         row = None
         if charged.within(self._cap):  # also keeps the numbers within 64 bits
             amounts = {"epsilon": charged.epsilon, "delta": charged.delta, "rho": charged.rho}
-            row = snapshot.connection.execute(_RESERVE, {"id": self.ledger_id, **amounts}).one_or_none()
+            row = snapshot.connection.execute(
+                _RESERVE, {"id": self.ledger_id, **amounts}
+            ).one_or_none()
         if self._take_up(snapshot) and trusted:
             raise LedgerUnavailable(
-                "The ledger's witnesses changed while it was being recovered. Nothing was spent. Recover again."
+                "The ledger's witnesses changed while it was being recovered. Nothing was spent. "
+                "Recover again."
             )
         found = snapshot.find(kind, key)
         if found is not None:
             raise _AlreadyThere(found)
         if row is None:
             newest = snapshot.head()
-            self._pinned(snapshot.protects(newest), protects, kind)  # said first: asking for less would not help
+            self._pinned(
+                snapshot.protects(newest), protects, kind
+            )  # said first: asking for less would not help
             raise self._exceeded(newest, charged)
-        seq, spent = int(row.seq), Quanta(int(row.spent_epsilon), int(row.spent_delta), int(row.spent_rho))
+        seq, spent = (
+            int(row.seq),
+            Quanta(int(row.spent_epsilon), int(row.spent_delta), int(row.spent_rho)),
+        )
         crashpoints.reach(f"{kind}.locked")
-        # Other processes move the mark only to committed entries, and those are all visible now that the row is ours.
+        # Other processes move the mark only to committed entries, and those are all visible now
+        # that the row is ours.
         marks = [] if trusted else self._required_marks()
         head = snapshot.record_at(seq - 1)
-        # the update compared with the cap in the row, which is the ledger's own only while nobody touched it
+        # the update compared with the cap in the row, which is the ledger's own only while nobody
+        # touched it
         if (row.cap_epsilon, row.cap_delta, row.cap_rho) != tuple(self._cap):
             raise altered()
         if head is None or head.spent != spent.minus(charged) or (trusted and head != trusted):
@@ -435,19 +506,26 @@ class SqlLedger(Ledger):
         crashpoints.reach(f"{kind}.inserted")
         return record
 
-    def _pinned(self, pinned: Protects | None, said: Protects | None, kind: EntryKind) -> Protects | None:
-        """Whom the ledger speaks of from this entry on. Amounts for another unit or relation cannot be added to it."""
+    def _pinned(
+        self, pinned: Protects | None, said: Protects | None, kind: EntryKind
+    ) -> Protects | None:
+        """Whom the ledger speaks of from this entry on. Amounts for another unit or relation cannot
+        be added to it."""
         if pinned is None or said is None or pinned == said:
             return pinned or said
         if kind == "write-off":
             raise BudgetError(
-                f"This copy of ledger '{self.name}' pays for {pinned.describe()}, and what is lost was paid for "
-                f"{said.describe()}. The two cannot be added up. Put the newest copy back. If it is lost, start a new ledger "
+                f"This copy of ledger '{self.name}' pays for {pinned.describe()}, and what is "
+                f"lost was paid for "
+                f"{said.describe()}. The two cannot be added up. Put the newest copy back. If it "
+                f"is lost, start a new ledger "
                 "for each and count the old budget as spent."
             )
         raise BudgetError(
-            f"Ledger '{self.name}' pays for {pinned.describe()}; this release protects {said.describe()}. What is spent on "
-            "different units or relations cannot be added up. Nothing was spent. Give the release a ledger of its own, or a "
+            f"Ledger '{self.name}' pays for {pinned.describe()}; this release protects "
+            f"{said.describe()}. What is spent on "
+            "different units or relations cannot be added up. Nothing was spent. Give the release "
+            "a ledger of its own, or a "
             "schema with the ledger's unit and relation."
         )
 
@@ -455,30 +533,44 @@ class SqlLedger(Ledger):
         left = self._cap.minus(head.spent)
         short = charged.beyond(left)
         rounding = (
-            " The shortage is only the rounding of fractions to the ledger's smallest unit: ask for what is left."
+            " The shortage is only the rounding of fractions to the ledger's smallest unit: ask "
+            "for what is left."
             if max(short) <= 1000
             else ""
         )
         return BudgetExceeded(
-            f"The release would cost {_amounts(charged)}, but ledger '{self.name}' has {_amounts(left, self._cap)} left of "
-            f"{_amounts(self._cap)}. Nothing was spent. Ask for less, or publish from another budget.{rounding}"
+            f"The release would cost {_amounts(charged)}, but ledger '{self.name}' has "
+            f"{_amounts(left, self._cap)} left of "
+            f"{_amounts(self._cap)}. Nothing was spent. Ask for less, or publish from another "
+            f"budget.{rounding}"
         )
 
-    # -- the anchor ------------------------------------------------------------------------------------------------------
+    # -- the anchor
+    # ------------------------------------------------------------------------------------------
 
     @property
     def _anchors(self) -> tuple[Anchor, ...]:
         return (self._anchor, *self._witnesses.values())
 
     def _take_up(self, snapshot: Snapshot) -> bool:
-        """Hear the witnesses that the ledger names by now, whoever added or removed some. Whether there was a change."""
+        """Hear the witnesses that the ledger names by now, whoever added or removed some. Whether
+        there was a change."""
         newest = snapshot.newest_note()
-        if newest <= self._noted:  # also keeps an older snapshot of another thread from taking one back
+        if (
+            newest <= self._noted
+        ):  # also keeps an older snapshot of another thread from taking one back
             return False
-        named = [place for place in in_force(note.detail for note in snapshot.notes()) if place not in self._left_out]
+        named = [
+            place
+            for place in in_force(note.detail for note in snapshot.notes())
+            if place not in self._left_out
+        ]
         before = self._witnesses
         patience = self._database.patience
-        self._witnesses = {place: before.get(place) or witness_at(place, self.ledger_id, patience) for place in named}
+        self._witnesses = {
+            place: before.get(place) or witness_at(place, self.ledger_id, patience)
+            for place in named
+        }
         self._noted = newest
         return named != list(before)
 
@@ -487,7 +579,8 @@ class SqlLedger(Ledger):
         for anchor, mark in self.heard():
             if mark is None:
                 raise LedgerUnavailable(
-                    f"The anchor {anchor.shown} disappeared while the ledger was open. Nothing was spent. Put it back, or open "
+                    f"The anchor {anchor.shown} disappeared while the ledger was open. Nothing "
+                    f"was spent. Put it back, or open "
                     "the ledger again, which says what else can be done."
                 )
             marks.append((anchor, mark))
@@ -509,7 +602,9 @@ class SqlLedger(Ledger):
             return self._database.attempt(once)
 
         def trail_after(seq: int) -> list[Mark]:
-            before = Mark(seq=record.seq - 1, hash=record.previous, spent=record.spent.minus(record.charged))
+            before = Mark(
+                seq=record.seq - 1, hash=record.previous, spent=record.spent.minus(record.charged)
+            )
             if seq >= before.seq - 1:  # as a rule the anchor follows step by step
                 return [before] if seq < before.seq else []
 
@@ -544,12 +639,15 @@ def insert_record(connection: Connection, record: Record) -> None:
 
 def _checked_key(key: str) -> str:
     if not isinstance(key, str) or not key or len(key) > _LONGEST_KEY or not key.isprintable():
-        raise PlanError(f"A key is 1 to {_LONGEST_KEY} printable characters; {key!r:.60} was given.")
+        raise PlanError(
+            f"A key is 1 to {_LONGEST_KEY} printable characters; {key!r:.60} was given."
+        )
     return key
 
 
 def _same_request(kept: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
-    """Whether a debit was made for what is asked now. The attempt and what the ledger added do not count."""
+    """Whether a debit was made for what is asked now. The attempt and what the ledger added do not
+    count."""
 
     def text(detail: Mapping[str, Any]) -> str:
         what = detail["what"]
@@ -567,5 +665,12 @@ def _mark(record: Record) -> Mark:
 def _amounts(amount: Quanta, shape: Quanta | None = None) -> str:
     """Exact text of the components that `shape` (or the amount itself) has."""
     cost, wanted = amount.cost(), shape or amount
-    named = (("epsilon", cost.epsilon, wanted.epsilon), ("rho", cost.rho, wanted.rho), ("delta", cost.delta, wanted.delta))
-    return ", ".join(f"{name} = {show(value)}" for name, value, present in named if present) or "nothing"
+    named = (
+        ("epsilon", cost.epsilon, wanted.epsilon),
+        ("rho", cost.rho, wanted.rho),
+        ("delta", cost.delta, wanted.delta),
+    )
+    return (
+        ", ".join(f"{name} = {show(value)}" for name, value, present in named if present)
+        or "nothing"
+    )

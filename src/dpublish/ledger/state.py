@@ -1,4 +1,5 @@
-"""What this machine remembers of its ledgers: small JSON files in `$DPUBLISH_STATE` (default `~/.local/state/dpublish`).
+"""What this machine remembers of its ledgers: small JSON files in `$DPUBLISH_STATE` (default
+`~/.local/state/dpublish`).
 
     anchors/     one mark a ledger, see `dpublish.ledger.anchor`
     places/      which ledger was made or first used where
@@ -35,7 +36,8 @@ def state_directory() -> Path:
         return Path(given).expanduser()
     except RuntimeError:  # a service account need not have one
         raise LedgerUnavailable(
-            "This account has no home folder to keep the anchor of a ledger in. Set DPUBLISH_STATE to a directory that can be "
+            "This account has no home folder to keep the anchor of a ledger in. Set "
+            "DPUBLISH_STATE to a directory that can be "
             "written and outlives the ledger."
         ) from None
 
@@ -62,7 +64,8 @@ class JsonFile:
         return value
 
     def update(self, change: Callable[[Value | None], Value | None]) -> None:
-        """Write what `change` makes of the current value, alone among all who ask in this way; None leaves it."""
+        """Write what `change` makes of the current value, alone among all who ask in this way; None
+        leaves it."""
         with self.locked():
             value = change(self.read())
             if value is not None:
@@ -70,8 +73,10 @@ class JsonFile:
 
     def unreadable(self) -> LedgerUnavailable:
         return LedgerUnavailable(
-            f"The anchor {self.shown} cannot be read as an anchor. Without it an old copy of the ledger cannot be told from "
-            "the newest. If you have a head line that vouches for the ledger at hand, delete the anchor, and "
+            f"The anchor {self.shown} cannot be read as an anchor. Without it an old copy of the "
+            f"ledger cannot be told from "
+            "the newest. If you have a head line that vouches for the ledger at hand, delete the "
+            "anchor, and "
             "'dpublish ledger verify LEDGER --head LINE' makes a new one."
         )
 
@@ -90,18 +95,23 @@ class JsonFile:
 
     def _unwritable(self, error: OSError) -> LedgerUnavailable:
         return LedgerUnavailable(
-            f"The anchor {self.shown} cannot be used ({error.strerror or type(error).__name__}). Free the disk or set "
-            "DPUBLISH_STATE to a directory that can be written and outlives the ledger, then ask again with the same key."
+            f"The anchor {self.shown} cannot be used ({error.strerror or type(error).__name__}). "
+            f"Free the disk or set "
+            "DPUBLISH_STATE to a directory that can be written and outlives the ledger, then ask "
+            "again with the same key."
         )
 
     def _write(self, value: Value) -> None:
         path = self.path
-        # One fixed temporary name: writers hold the file's lock, and a killed writer leaves nothing that piles up.
+        # One fixed temporary name: writers hold the file's lock, and a killed writer leaves nothing
+        # that piles up.
         temporary = path.with_name(f".{path.stem}.tmp")
         try:
             owned_folder(path.parent)
             temporary.unlink(missing_ok=True)  # what a killed writer left, or somebody's link
-            with os.fdopen(open_owned(temporary, os.O_WRONLY | os.O_EXCL), "w", encoding="utf-8") as file:
+            with os.fdopen(
+                open_owned(temporary, os.O_WRONLY | os.O_EXCL), "w", encoding="utf-8"
+            ) as file:
                 file.write(json.dumps(value, sort_keys=True) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
@@ -120,7 +130,8 @@ class JsonFile:
 
 
 class _PlaceFile(JsonFile):
-    """Which ledgers this machine has used at one location. One that cannot be read may name any, so it is never passed over."""
+    """Which ledgers this machine has used at one location. One that cannot be read may name any, so
+    it is never passed over."""
 
     def read(self) -> Value | None:
         value = super().read()
@@ -132,8 +143,10 @@ class _PlaceFile(JsonFile):
 
     def unreadable(self) -> LedgerUnavailable:
         return LedgerUnavailable(
-            f"{self.shown} cannot be read. It names a ledger that this machine has used, perhaps this one, and then an old "
-            "copy must not be taken for a first use. Put the file back as it was. If it is lost and nothing was ever published "
+            f"{self.shown} cannot be read. It names a ledger that this machine has used, perhaps "
+            f"this one, and then an old "
+            "copy must not be taken for a first use. Put the file back as it was. If it is lost "
+            "and nothing was ever published "
             "from a ledger whose anchor is missing, delete it and try again."
         )
 
@@ -153,14 +166,17 @@ def _places() -> list[tuple[Path, Value]]:
         return []
     except OSError as error:
         raise LedgerUnavailable(
-            f"The folder {folder}, which names the ledgers that this machine has used, cannot be listed "
-            f"({error.strerror or type(error).__name__}). Make it readable, or set DPUBLISH_STATE to where it is."
+            f"The folder {folder}, which names the ledgers that this machine has used, cannot be "
+            f"listed "
+            f"({error.strerror or type(error).__name__}). Make it readable, or set DPUBLISH_STATE "
+            f"to where it is."
         ) from None
     return [(path, value) for path in paths if (value := _PlaceFile(path).read()) is not None]
 
 
 class Place:
-    """Which ledgers this machine used at a location, so that deleting a ledger does not quietly renew its budget."""
+    """Which ledgers this machine used at a location, so that deleting a ledger does not quietly
+    renew its budget."""
 
     def __init__(self, location: str, name: str, *, directory: Path | None = None) -> None:
         self.location = location
@@ -186,8 +202,10 @@ class Place:
 
     def gone(self) -> LedgerUnavailable:
         return LedgerUnavailable(
-            f"A ledger '{self._name}' was made at {self.location} before and is gone. A new one would forget what was "
-            "spent. Put the old ledger back, or choose another place or name for other data. If nothing was ever "
+            f"A ledger '{self._name}' was made at {self.location} before and is gone. A new one "
+            f"would forget what was "
+            "spent. Put the old ledger back, or choose another place or name for other data. If "
+            "nothing was ever "
             f"published with the old one, delete {self.path} and try again."
         )
 
@@ -198,7 +216,13 @@ class Place:
             earlier = [] if current is None else _ledgers(current)
             if ledger_id in earlier:  # several processes may make the same ledger at once
                 return None
-            return {"format": 2, "location": self.location, "name": self._name, "ledger": ledger_id, "earlier": earlier}
+            return {
+                "format": 2,
+                "location": self.location,
+                "name": self._name,
+                "ledger": ledger_id,
+                "earlier": earlier,
+            }
 
         self._file.update(named)
 
@@ -209,10 +233,13 @@ def places_of(ledger_id: str) -> list[Path]:
 
 
 def sweep_state() -> list[Path]:
-    """Remove what killed writers left in this machine's memory. One that is writing holds the lock, and is left alone."""
+    """Remove what killed writers left in this machine's memory. One that is writing holds the lock,
+    and is left alone."""
     removed = []
     for temporary in sorted(state_directory().glob("*/.*.tmp")):
-        file = JsonFile(temporary.with_name(temporary.name.removeprefix(".").removesuffix(".tmp") + ".json"))
+        file = JsonFile(
+            temporary.with_name(temporary.name.removeprefix(".").removesuffix(".tmp") + ".json")
+        )
         with suppress(LedgerUnavailable, OSError), file.locked(patience=0.0):
             temporary.unlink()
             removed.append(temporary)

@@ -1,11 +1,25 @@
-"""Tables of a ledger database and the migrations that made them. Migrations are numbered, forward only and never edited."""
+"""Tables of a ledger database and the migrations that made them. Migrations are numbered, forward
+only and never edited."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-from sqlalchemy import BigInteger, Column, Connection, Integer, MetaData, Table, Text, func, insert, inspect, select, text
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    func,
+    insert,
+    inspect,
+    select,
+    text,
+)
 
 from dpublish.errors import LedgerUnavailable
 
@@ -68,8 +82,10 @@ _TABLES_V1: Final = (
 # A head row moves forward one entry at a time and never gives anything back.
 _BACKWARDS: Final = (
     "NEW.ledger_id <> OLD.ledger_id OR NEW.name <> OLD.name OR NEW.seq <> OLD.seq + 1"
-    " OR NEW.cap_epsilon <> OLD.cap_epsilon OR NEW.cap_delta <> OLD.cap_delta OR NEW.cap_rho <> OLD.cap_rho"
-    " OR NEW.spent_epsilon < OLD.spent_epsilon OR NEW.spent_delta < OLD.spent_delta OR NEW.spent_rho < OLD.spent_rho"
+    " OR NEW.cap_epsilon <> OLD.cap_epsilon OR NEW.cap_delta <> OLD.cap_delta OR NEW.cap_rho <> "
+    "OLD.cap_rho"
+    " OR NEW.spent_epsilon < OLD.spent_epsilon OR NEW.spent_delta < OLD.spent_delta OR "
+    "NEW.spent_rho < OLD.spent_rho"
 )
 
 _SQLITE_V1: Final = (
@@ -100,13 +116,21 @@ _POSTGRES_V1: Final = (
         FOR EACH STATEMENT EXECUTE FUNCTION dpublish_refuse()""",
 )
 
-# Migration n takes a database from version n - 1 to version n: (statements for SQLite, statements for PostgreSQL).
-# Version 2 has the same tables; its entries carry the unit and relation they speak of. A dpublish of version 1 would not check
-# them, and refuses. Version 3 has the same tables; a ledger may have witnesses, which an earlier dpublish would not hear.
-# Version 4 takes names that differ in case and blanks for one.
-MIGRATIONS: list[tuple[Sequence[str], Sequence[str]]] = [(_SQLITE_V1, _POSTGRES_V1), ((), ()), ((), ()), ((), ())]
+# Migration n takes a database from version n - 1 to version n: (statements for SQLite, statements
+# for PostgreSQL). Version 2 has the same tables; its entries carry the unit and relation they speak
+# of. A dpublish of version 1 would not check them, and refuses. Version 3 has the same tables; a
+# ledger may have witnesses, which an earlier dpublish would not hear. Version 4 takes names that
+# differ in case and blanks for one.
+MIGRATIONS: list[tuple[Sequence[str], Sequence[str]]] = [
+    (_SQLITE_V1, _POSTGRES_V1),
+    ((), ()),
+    ((), ()),
+    ((), ()),
+]
 
-_MIGRATION_LOCK: Final = 0x6470_7562  # one advisory lock per PostgreSQL database while tables are made
+_MIGRATION_LOCK: Final = (
+    0x6470_7562  # one advisory lock per PostgreSQL database while tables are made
+)
 
 
 def version(connection: Connection) -> int:
@@ -119,7 +143,8 @@ def version(connection: Connection) -> int:
 def refuse_newer(found: int) -> None:
     if found > len(MIGRATIONS):
         raise LedgerUnavailable(
-            f"The ledger has format {found}; this dpublish knows formats up to {len(MIGRATIONS)}. Use a newer dpublish."
+            f"The ledger has format {found}; this dpublish knows formats up to {len(MIGRATIONS)}. "
+            f"Use a newer dpublish."
         )
 
 

@@ -1,8 +1,10 @@
-"""A second witness: a mark at a place of the curator's choice, and a line of text that stands for one.
+"""A second witness: a mark at a place of the curator's choice, and a line of text that stands for
+one.
 
-The ledger itself says which witnesses it has, in entries of the kind `note`. Whoever opens it, on whatever machine, must hear
-them all; no receipt is returned before each has seen its entry. A witness is a folder (another disk), or a database given by
-its address. A head line is a witness for paper: it names an entry, and a ledger that lacks this entry is not the newest.
+The ledger itself says which witnesses it has, in entries of the kind `note`. Whoever opens it, on
+whatever machine, must hear them all; no receipt is returned before each has seen its entry. A
+witness is a folder (another disk), or a database given by its address. A head line is a witness for
+paper: it names an entry, and a ledger that lacks this entry is not the newest.
 """
 
 from __future__ import annotations
@@ -38,32 +40,44 @@ def read_head(line: str) -> tuple[str, int, str]:
     found = _LINE.fullmatch(line)
     if found is None:
         raise PlanError(
-            f"{line!r:.60} is not a head line. 'dpublish ledger status' prints one, in the form LEDGER_ID:ENTRY:HASH; the "
+            f"{line!r:.60} is not a head line. 'dpublish ledger status' prints one, in the form "
+            f"LEDGER_ID:ENTRY:HASH; the "
             "receipt in a release's manifest has the three parts too (ledger_id, seq, head_hash)."
         )
     return found[1], int(found[2]), found[3]
 
 
 def place_of(given: str | Path, ledger: str, *, new: bool = True) -> str:
-    """A witness's place as the ledger records it: the whole path of a folder, or a database's address without a password.
+    """A witness's place as the ledger records it: the whole path of a folder, or a database's
+    address without a password.
 
     A `new` one must be usable; one that is to be removed need not be there any more.
     """
     words = str(given)
     if "://" not in words:
         if not words.strip():
-            raise PlanError("A witness is a folder, or the address of a database; an empty text was given.")
+            raise PlanError(
+                "A witness is a folder, or the address of a database; an empty text was given."
+            )
         path = Path(words).expanduser().resolve()
         if new:
             _elsewhere(path)
         if new and path.exists() and not path.is_dir():
-            raise PlanError(f"{path} is a file. Give a folder, or a database as sqlite:///FILE or postgresql://HOST/NAME.")
+            raise PlanError(
+                f"{path} is a file. Give a folder, or a database as sqlite:///FILE or "
+                f"postgresql://HOST/NAME."
+            )
         return str(path)
     target = parse_target(words)
     if target.shown == ledger:
-        raise PlanError("The ledger cannot be its own witness: whoever puts an old copy back brings both back.")
+        raise PlanError(
+            "The ledger cannot be its own witness: whoever puts an old copy back brings both back."
+        )
     if target.url is not None and target.url.password is not None:
-        raise PlanError("Leave the password out: the ledger records the address. PostgreSQL reads PGPASSWORD and ~/.pgpass.")
+        raise PlanError(
+            "Leave the password out: the ledger records the address. PostgreSQL reads PGPASSWORD "
+            "and ~/.pgpass."
+        )
     if target.path is None:
         return target.shown
     if new:
@@ -75,7 +89,8 @@ def _elsewhere(path: Path) -> None:
     """Refuse what is lost together with the anchor, or is the anchor itself."""
     if path.is_relative_to(state := state_directory().resolve()):
         raise PlanError(
-            f"{path} is in {state}, which holds the anchor. A second witness lives elsewhere, best on another machine."
+            f"{path} is in {state}, which holds the anchor. A second witness lives elsewhere, "
+            f"best on another machine."
         )
 
 
@@ -112,8 +127,10 @@ class _Copy(JsonFile):
 
     def _unwritable(self, error: OSError) -> LedgerUnavailable:
         return LedgerUnavailable(
-            f"The witness {self.shown} cannot be used ({error.strerror or type(error).__name__}). Make its folder available, "
-            "then ask again with the same key. If it is lost, 'dpublish ledger witness LEDGER PLACE --remove' goes on "
+            f"The witness {self.shown} cannot be used ({error.strerror or type(error).__name__}). "
+            f"Make its folder available, "
+            "then ask again with the same key. If it is lost, 'dpublish ledger witness LEDGER "
+            "PLACE --remove' goes on "
             "without it."
         )
 
@@ -130,7 +147,9 @@ class _Row:
     def read(self) -> Value | None:
         if self._target.path is not None and not self._target.path.exists():
             return None
-        return self._with(create=False, work=lambda database: database.attempt(lambda: self._read(database)))
+        return self._with(
+            create=False, work=lambda database: database.attempt(lambda: self._read(database))
+        )
 
     def update(self, change: Callable[[Value | None], Value | None]) -> None:
         def work(database: Database) -> None:
@@ -176,7 +195,10 @@ class _Row:
             if value is None:
                 return
             connection.execute(
-                text("CREATE TABLE IF NOT EXISTS dpublish_witness (ledger_id TEXT PRIMARY KEY, value TEXT NOT NULL)")
+                text(
+                    "CREATE TABLE IF NOT EXISTS dpublish_witness (ledger_id TEXT PRIMARY KEY, "
+                    "value TEXT NOT NULL)"
+                )
             )
             connection.execute(
                 text(

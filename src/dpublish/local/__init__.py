@@ -1,11 +1,17 @@
 """The local model: every person randomises their own answer, and nobody else ever sees it.
 
-    report = dp.local.KaryResponse(["bus", "car", "bike"], epsilon=1).randomize_one(2)      on a device, with numpy alone
-    counts = dp.local.KaryResponse(["bus", "car", "bike"], epsilon=1).aggregate(reports)    at the collector
+    report = dp.local.KaryResponse(["bus", "car", "bike"], epsilon=1).randomize_one(2)      on a
+                                                                                            device,
+                                                                                            with
+                                                                                            numpy
+                                                                                            alone
+    counts = dp.local.KaryResponse(["bus", "car", "bike"], epsilon=1).aggregate(reports)    at the
+                                                                                            collector
 
-Randomizers: `BinaryResponse`, `KaryResponse`, `UnaryEncoding`, `LocalHashing`, `HadamardResponse` (one of k levels),
-`MeanResponse` (a number), `Conjunctions` (many yes-or-no attributes), `HeavyHitters` (a huge domain). `LocalOracle` and
-`Wallet` hold each person to a total; `Survey` puts several questions in one file. Proofs: coins.proof.md, oracle.proof.md.
+Randomizers: `BinaryResponse`, `KaryResponse`, `UnaryEncoding`, `LocalHashing`, `HadamardResponse`
+(one of k levels), `MeanResponse` (a number), `Conjunctions` (many yes-or-no attributes),
+`HeavyHitters` (a huge domain). `LocalOracle` and `Wallet` hold each person to a total; `Survey`
+puts several questions in one file. Proofs: coins.proof.md, oracle.proof.md.
 """
 
 from dpublish.local.base import Randomizer, Tally

@@ -1,7 +1,8 @@
-"""Rows of an answer file, by the rules of `dpublish.sources.csv.delimited`: no answer, however odd, makes a row more or less.
+"""Rows of an answer file, by the rules of `dpublish.sources.csv.delimited`: no answer, however odd,
+makes a row more or less.
 
-What ends the header ends rows, and the other line end is a blank in its cell. In a file of one column a blank line is a blank
-answer; with several columns it is no row.
+What ends the header ends rows, and the other line end is a blank in its cell. In a file of one
+column a blank line is a blank answer; with several columns it is no row.
 """
 
 from __future__ import annotations
@@ -38,9 +39,12 @@ class _Lines:
     def settle(self) -> None:
         held: list[str] = []
         if self._last.endswith("\r"):
-            while (not held or held[-1] == "\r") and (piece := next(self._source, None)) is not None:
+            while (not held or held[-1] == "\r") and (
+                piece := next(self._source, None)
+            ) is not None:
                 held.append(piece)
-            # with nothing but more carriage returns before a line feed, the line feed is what ends the header
+            # with nothing but more carriage returns before a line feed, the line feed is what ends
+            # the header
             if held[-1:] != ["\r\n"]:
                 self._source, self._ends = itertools.chain(held, self._source), ("\r", "\r\n")
                 return

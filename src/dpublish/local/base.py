@@ -1,7 +1,9 @@
-"""What every randomizer of the local model is: a private map from one person's value to a report, and a tally of reports.
+"""What every randomizer of the local model is: a private map from one person's value to a report,
+and a tally of reports.
 
-The value never leaves the device; the report may be given to anyone. `randomize` works on many people at once only so that
-simulations and shared tablets are fast: each report depends on one value and on fresh coins.
+The value never leaves the device; the report may be given to anyone. `randomize` works on many
+people at once only so that simulations and shared tablets are fast: each report depends on one
+value and on fresh coins.
 
 Tallies add up: several collectors may each keep one and merge them. They hold nothing private.
 """
@@ -68,7 +70,8 @@ class Randomizer(abc.ABC):
 
     @abc.abstractmethod
     def check_reports(self, reports: Any) -> Reports:
-        """The reports as an array, or an InputError that names the first one outside the protocol."""
+        """The reports as an array, or an InputError that names the first one outside the
+        protocol."""
 
     @abc.abstractmethod
     def count(self, reports: Reports) -> Counts:
@@ -79,7 +82,8 @@ class Randomizer(abc.ABC):
         """The standard error to expect of what `error_of` names, before anybody answers."""
 
     def randomize(self, values: Any, *, coins: Coins | None = None) -> Reports:
-        """One report for each value. `coins` is for tests and simulations; the default is the operating system."""
+        """One report for each value. `coins` is for tests and simulations; the default is the
+        operating system."""
         checked = self.check_values(values)
         source = DeviceCoins() if coins is None else coins
         chunk = self._chunk()
@@ -93,7 +97,8 @@ class Randomizer(abc.ABC):
         return reports
 
     def randomize_one(self, value: Any, *, coins: Coins | None = None) -> Any:
-        """The report of one person, as it is written to a file: an integer, or text for unary encoding."""
+        """The report of one person, as it is written to a file: an integer, or text for unary
+        encoding."""
         return self.written(self.randomize([value], coins=coins))[0]
 
     def written(self, reports: Reports) -> list[Any]:
@@ -136,12 +141,16 @@ class Tally:
 
     def merge(self, other: Tally) -> None:
         if other.randomizer.digest != self.randomizer.digest:
-            raise InputError("These tallies belong to different protocols: level, epsilon and method must be the same.")
+            raise InputError(
+                "These tallies belong to different protocols: level, epsilon and method must be "
+                "the same."
+            )
         if other.people:
             self._add(other.counts, other.people)
 
     def _add(self, counts: Counts, people: int) -> None:
-        # a copy at first: the counts of another tally must not change when more reports are added here
+        # a copy at first: the counts of another tally must not change when more reports are added
+        # here
         self._counts = counts.copy() if self._counts is None else self._counts + counts
         self.people += people
 
@@ -151,7 +160,9 @@ def tallied(randomizer: Randomizer, reports: Any) -> Tally:
     if not isinstance(reports, Tally):
         return randomizer.tally(reports)
     if reports.randomizer.digest != randomizer.digest:
-        raise InputError("The tally belongs to another protocol: level, epsilon and method must be the same.")
+        raise InputError(
+            "The tally belongs to another protocol: level, epsilon and method must be the same."
+        )
     return reports
 
 
@@ -172,10 +183,13 @@ def level_names(levels: int | Iterable[str]) -> tuple[str, ...]:
 
 
 def level_codes(values: Any, size: int) -> Words:
-    """Values as codes below `size`. What was wrong with which value is not told: the values are private."""
+    """Values as codes below `size`. What was wrong with which value is not told: the values are
+    private."""
     array = np.asarray(values)
     if array.ndim != 1 or (array.dtype.kind not in "iub" and array.size):
-        raise InputError(f"Values must be a list of level codes: whole numbers from 0 to {size - 1}.")
+        raise InputError(
+            f"Values must be a list of level codes: whole numbers from 0 to {size - 1}."
+        )
     if array.size and (int(array.min()) < 0 or int(array.max()) >= size):
         raise InputError(f"A value is not a level code: they run from 0 to {size - 1}.")
     return array.astype(np.uint64)
@@ -186,11 +200,14 @@ def report_codes(reports: Any, size: int) -> Words:
     array = np.asarray(reports)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
         raise InputError("Reports must be a list of whole numbers.")
-    bad = np.flatnonzero((array < 0) | (array >= size)) if array.size else np.empty(0, dtype=np.int64)
+    bad = (
+        np.flatnonzero((array < 0) | (array >= size)) if array.size else np.empty(0, dtype=np.int64)
+    )
     if bad.size:
         place = int(bad[0])
         raise InputError(
-            f"Report {int(array[place])} (number {place + 1}) is outside the protocol, which has reports 0 to {size - 1}."
+            f"Report {int(array[place])} (number {place + 1}) is outside the protocol, which has "
+            f"reports 0 to {size - 1}."
         )
     return array.astype(np.uint64, copy=False)
 

@@ -1,8 +1,10 @@
-"""Rows of independent bits, each 1 with the same exact probability: eight at a time, for little more than their entropy.
+"""Rows of independent bits, each 1 with the same exact probability: eight at a time, for little
+more than their entropy.
 
-A byte of such bits is one of 256 patterns with exact rational probabilities, so it can be drawn by one uniform real against
-their running sums. Sixteen bits of the real settle the pattern in all but 255 of 65,536 cases; then more bits of *the same*
-real are drawn, until it is settled. The law is therefore the stated one, not a rounding of it (proof: coins.proof.md).
+A byte of such bits is one of 256 patterns with exact rational probabilities, so it can be drawn by
+one uniform real against their running sums. Sixteen bits of the real settle the pattern in all but
+255 of 65,536 cases; then more bits of *the same* real are drawn, until it is settled. The law is
+therefore the stated one, not a rounding of it (proof: coins.proof.md).
 
 A coin a bit would cost 32 random bits for each; this costs two.
 """
@@ -27,10 +29,17 @@ _MANY = 1 << 17
 
 
 class BiasedBits:
-    """Bytes whose lowest `width` bits are 1 with probability `ones` / 2^`bits` each, independently; the others are 0."""
+    """Bytes whose lowest `width` bits are 1 with probability `ones` / 2^`bits` each, independently;
+    the others are 0."""
 
     def __init__(
-        self, ones: int, bits: int, *, width: int = 8, first_bits: int = FIRST_BITS, second_bits: int = SECOND_BITS
+        self,
+        ones: int,
+        bits: int,
+        *,
+        width: int = 8,
+        first_bits: int = FIRST_BITS,
+        second_bits: int = SECOND_BITS,
     ) -> None:
         zeros = (1 << bits) - ones
         self._bits = bits * width
@@ -49,7 +58,8 @@ class BiasedBits:
         self._open = np.array([int(edge) in inside for edge in self._edges])
 
     def _settled_by_first(self) -> NDArray[np.uint16]:
-        """The pattern of every value of the first bits, or _UNSETTLED where a pattern begins strictly inside its cell."""
+        """The pattern of every value of the first bits, or _UNSETTLED where a pattern begins
+        strictly inside its cell."""
         rest = self._bits - self._first
         cells = np.arange(1 << self._first, dtype=np.uint64)
         below = np.array([start >> rest for start in self._starts], dtype=np.uint64)
@@ -59,43 +69,56 @@ class BiasedBits:
         return table
 
     def draw(self, coins: Coins, size: int) -> Bytes:
-        """`size` independent bytes. How many words are drawn depends on the words, never on anything else."""
+        """`size` independent bytes. How many words are drawn depends on the words, never on
+        anything else."""
         if self._first == FIRST_BITS:
             # the four quarters of a uniform word are independent
-            words = coins.integers(1 << 64, size=-(-size // 4), label="bits").astype("<u8", copy=False).view("<u2")[:size]
+            words = (
+                coins.integers(1 << 64, size=-(-size // 4), label="bits")
+                .astype("<u8", copy=False)
+                .view("<u2")[:size]
+            )
         else:
             words = coins.integers(1 << self._first, size=size, label="bits").astype(np.uint16)
         out, unsettled = self._look_up(words)
         if unsettled.size:
             more = coins.integers(1 << self._second, size=unsettled.size, label="more bits")
-            out[unsettled] = self._settle((words[unsettled].astype(np.uint64) << np.uint64(self._second)) | more, coins)
+            out[unsettled] = self._settle(
+                (words[unsettled].astype(np.uint64) << np.uint64(self._second)) | more, coins
+            )
         return out
 
     def _look_up(self, words: NDArray[np.uint16]) -> tuple[Bytes, NDArray[np.int32]]:
         kernels = _kernels() if words.size >= _MANY else None
         if kernels is None:
             patterns = self._table[words]
-            return patterns.astype(np.uint8), np.flatnonzero(patterns == _UNSETTLED).astype(np.int32)
+            return patterns.astype(np.uint8), np.flatnonzero(patterns == _UNSETTLED).astype(
+                np.int32
+            )
         out = np.empty(words.size, dtype=np.uint8)
         unsettled = np.empty(words.size, dtype=np.int32)
         found = kernels.look_up(words, self._table, out, unsettled)
         return out, unsettled[:found]
 
     def _settle(self, words: NDArray[np.uint64], coins: Coins) -> Bytes:
-        """Patterns from the first and second bits; words in whose cell a pattern begins strictly inside get the last bits."""
+        """Patterns from the first and second bits; words in whose cell a pattern begins strictly
+        inside get the last bits."""
         patterns = np.searchsorted(self._edges, words, side="right") - 1
         for place in np.flatnonzero(self._open[patterns] & (self._edges[patterns] == words)):
             value, left = int(words[place]), self._last
             while left:
                 taken = min(left, 64)
-                value = value << taken | int(coins.integers(1 << taken, size=1, label="last bits")[0])
+                value = value << taken | int(
+                    coins.integers(1 << taken, size=1, label="last bits")[0]
+                )
                 left -= taken
             patterns[place] = bisect_right(self._starts, value) - 1
         return patterns.astype(np.uint8)
 
 
 def put_bits(rows: Bytes, places: NDArray[np.uint64], values: Bytes) -> None:
-    """Bit places[i] of row i becomes values[i] (0 or 1); the lowest bit of the first byte is bit 0."""
+    """Bit places[i] of row i becomes values[i] (0 or 1); the lowest bit of the first byte is bit
+    0."""
     kernels = _kernels() if rows.size >= _MANY else None
     if kernels is not None:
         kernels.put_bits(rows, places, values)
@@ -106,11 +129,14 @@ def put_bits(rows: Bytes, places: NDArray[np.uint64], values: Bytes) -> None:
 
 
 def count_set_bits(rows: Bytes, size: int) -> NDArray[np.int64]:
-    """How many rows have each of the first `size` bits set; the lowest bit of the first byte is bit 0."""
+    """How many rows have each of the first `size` bits set; the lowest bit of the first byte is bit
+    0."""
     height, width = rows.shape
     kernels = _kernels() if rows.size >= _MANY else None
     if kernels is None:
-        counts: NDArray[np.int64] = np.unpackbits(rows, axis=1, count=size, bitorder="little").sum(axis=0, dtype=np.int64)
+        counts: NDArray[np.int64] = np.unpackbits(rows, axis=1, count=size, bitorder="little").sum(
+            axis=0, dtype=np.int64
+        )
         return counts
     spare = -width % 8
     if spare:

@@ -1,10 +1,12 @@
-"""The randomness of one person's device: whole words against whole thresholds, no floating-point coin.
+"""The randomness of one person's device: whole words against whole thresholds, no floating-point
+coin.
 
-`Coins` is what a randomizer needs: uniform integers. `DeviceCoins` gives them from the operating system with nothing but
-numpy; every `Noise` of dpublish (system, seeded, enumerating, recording) has the same method and can stand in.
+`Coins` is what a randomizer needs: uniform integers. `DeviceCoins` gives them from the operating
+system with nothing but numpy; every `Noise` of dpublish (system, seeded, enumerating, recording)
+has the same method and can stand in.
 
-`Coin` is the one private step of the package: out of m categories keep the true one, or move to one of the others, each with
-the same exact probability. It spends one word (proof: coins.proof.md).
+`Coin` is the one private step of the package: out of m categories keep the true one, or move to one
+of the others, each with the same exact probability. It spends one word (proof: coins.proof.md).
 """
 
 from __future__ import annotations
@@ -36,10 +38,12 @@ class Coins(Protocol):
 
 
 class DeviceCoins:
-    """Uniform integers from the operating system. It keeps no state, so forks and threads need no care.
+    """Uniform integers from the operating system. It keeps no state, so forks and threads need no
+    care.
 
-    A large draw is the key stream of a cipher (ChaCha20) with a key from the operating system, used for that draw alone: asking
-    the operating system for every byte is ten times slower. Without the cipher's library every byte is asked for.
+    A large draw is the key stream of a cipher (ChaCha20) with a key from the operating system, used
+    for that draw alone: asking the operating system for every byte is ten times slower. Without the
+    cipher's library every byte is asked for.
     """
 
     def integers(self, bound: int, *, size: int, label: str = "") -> Words:
@@ -49,7 +53,8 @@ class DeviceCoins:
         out = _bits(width, size)
         if bound & (bound - 1):
             places = np.flatnonzero(out >= np.uint64(bound))
-            while places.size:  # drawn again until below the bound: uniform, at most half of the draws are lost a round
+            # drawn again until below the bound: uniform, at most half of the draws are lost a round
+            while places.size:
                 again = _bits(width, places.size)
                 out[places] = again
                 places = places[again >= np.uint64(bound)]
@@ -60,12 +65,15 @@ def _bits(width: int, size: int) -> Words:
     if width == 0:
         return np.zeros(size, dtype=np.uint64)
     taken = next(held for held in (1, 2, 4, 8) if 8 * held >= width)
-    words = np.frombuffer(_fresh_bytes(size * taken), dtype=f"<u{taken}").astype(np.uint64, copy=False)
+    words = np.frombuffer(_fresh_bytes(size * taken), dtype=f"<u{taken}").astype(
+        np.uint64, copy=False
+    )
     return words if 8 * taken == width else words & np.uint64((1 << width) - 1)
 
 
 def _fresh_bytes(size: int) -> bytearray | NDArray[np.uint8]:
-    """Random bytes, by a cipher from 4 kilobytes on. One key never serves for more than `MAX_STREAM` bytes."""
+    """Random bytes, by a cipher from 4 kilobytes on. One key never serves for more than
+    `MAX_STREAM` bytes."""
     cipher = _cipher() if size >= 1 << 12 else None
     if cipher is None:
         return bytearray(os.urandom(size))
@@ -88,11 +96,18 @@ def _cipher() -> Callable[[bytes], Any] | None:
 
 
 class Coin:
-    """Keep the true one of `categories`, or move to one of the others: `truth` and `other` are the exact probabilities."""
+    """Keep the true one of `categories`, or move to one of the others: `truth` and `other` are the
+    exact probabilities."""
 
     def __init__(self, categories: int, epsilon: Fraction, bits: int = 64) -> None:
-        if isinstance(categories, bool) or not isinstance(categories, int) or not 2 <= categories <= MAX_CATEGORIES:
-            raise PlanError(f"A randomised answer needs 2 to {MAX_CATEGORIES} categories, not {categories!r}.")
+        if (
+            isinstance(categories, bool)
+            or not isinstance(categories, int)
+            or not 2 <= categories <= MAX_CATEGORIES
+        ):
+            raise PlanError(
+                f"A randomised answer needs 2 to {MAX_CATEGORIES} categories, not {categories!r}."
+            )
         self.categories = categories
         self.bits = checked_bits(bits)
         self._other = other_words(epsilon, categories, bits)
@@ -109,7 +124,8 @@ class Coin:
         return Fraction(self._other, 1 << self.bits)
 
     def draw(self, coins: Coins, size: int) -> Words:
-        """Steps from the true category: 0 with probability `truth`, each of 1..m-1 with probability `other`."""
+        """Steps from the true category: 0 with probability `truth`, each of 1..m-1 with probability
+        `other`."""
         words = coins.integers(1 << self.bits, size=size, label="coin")
         start = np.uint64(self._start)
         if self.categories == 2:

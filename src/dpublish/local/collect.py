@@ -1,7 +1,9 @@
-"""Files of a survey: answers in, reports out on the device; reports in, estimates out at the collector.
+"""Files of a survey: answers in, reports out on the device; reports in, estimates out at the
+collector.
 
-A report file is CSV: a column `survey` with the survey's digest, then one column a question. Files of many devices may be put
-one after the other, headers and all. Reports are public; answers and wallets are not.
+A report file is CSV: a column `survey` with the survey's digest, then one column a question. Files
+of many devices may be put one after the other, headers and all. Reports are public; answers and
+wallets are not.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ def randomize_file(
     person: str | None = None,
     coins: Coins | None = None,
 ) -> None:
-    """Write one row of reports for each row of answers. With a wallet, each person is charged first, or nobody is."""
+    """Write one row of reports for each row of answers. With a wallet, each person is charged
+    first, or nobody is."""
     if wallet is None and person is not None:
         raise InputError("A person column is of use only with a wallet.")
     keep_apart(out, answers, None if wallet is None else wallet.path)
@@ -62,24 +65,39 @@ def randomize_file(
 
 
 def _with_wallet(
-    survey: Survey, rows: list[dict[str, str]], wallet: Wallet, person: str | None, coins: Coins | None
+    survey: Survey,
+    rows: list[dict[str, str]],
+    wallet: Wallet,
+    person: str | None,
+    coins: Coins | None,
 ) -> list[list[str]]:
     if person is None and len(rows) != 1:
-        raise InputError("Without a person column the answers must be those of one person: one row.")
+        raise InputError(
+            "Without a person column the answers must be those of one person: one row."
+        )
     people = ["me"] if person is None else [person_name(row[person]) for row in rows]
     if len(set(people)) != len(people):
         raise InputError("Somebody has more than one row of answers. A survey is answered once.")
     purpose = f"{survey.name}/{survey.digest}"
     given = wallet.debit(people, purpose, survey.cost)
     fresh = [place for place, name in enumerate(people) if name not in given]
-    reports = dict(zip((people[i] for i in fresh), survey.randomize([rows[i] for i in fresh], coins=coins), strict=True))
+    reports = dict(
+        zip(
+            (people[i] for i in fresh),
+            survey.randomize([rows[i] for i in fresh], coins=coins),
+            strict=True,
+        )
+    )
     if reports:
         wallet.record(purpose, reports)
     return [reports[name] if name in reports else list(given[name]) for name in people]
 
 
-def _answers(source: TextIO, path: Path, survey: Survey, person: str | None) -> Iterator[dict[str, str]]:
-    # an answer that is no UTF-8, or longer than Python's reader takes unasked, must lead to a report like any other
+def _answers(
+    source: TextIO, path: Path, survey: Survey, person: str | None
+) -> Iterator[dict[str, str]]:
+    # an answer that is no UTF-8, or longer than Python's reader takes unasked, must lead to a
+    # report like any other
     limit = csv.field_size_limit(LONGEST_ANSWER)
     try:
         header, rows = header_and_rows(source)
@@ -87,9 +105,13 @@ def _answers(source: TextIO, path: Path, survey: Survey, person: str | None) -> 
             if column not in header:
                 raise InputError(f"'{path}' has no column '{column}', which the survey asks for.")
             if header.count(column) > 1:
-                raise InputError(f"'{path}' has more than one column '{column}'. Rename or remove the others.")
+                raise InputError(
+                    f"'{path}' has more than one column '{column}'. Rename or remove the others."
+                )
         if person is not None and person not in header:
-            raise InputError(f"'{path}' has no column '{person}', which is to say who each row is (--person).")
+            raise InputError(
+                f"'{path}' has no column '{person}', which is to say who each row is (--person)."
+            )
         yield from rows
     except csv.Error:
         raise InputError(f"'{path}' cannot be read as CSV.") from None
@@ -129,20 +151,25 @@ class Collector:
                 self._tallies[name] = question.randomizer.tally()
 
     def read(self, path: Path) -> None:
-        """Add all reports of a file, or raise an InputError and add none of the part that is wrong."""
+        """Add all reports of a file, or raise an InputError and add none of the part that is
+        wrong."""
         digest, header = self.survey.digest, [MARK, *self.survey.questions]
         with _opened(path) as source:
             lines = csv.reader(source)
             try:
                 if next(lines, None) != header:
                     raise InputError(
-                        f"'{path}' is not a report file of this survey. Its first line must be: {','.join(header)}"
+                        f"'{path}' is not a report file of this survey. Its first line must be: "
+                        f"{','.join(header)}"
                     )
                 rows = (row for row in lines if row and row != header)
                 for part in _parts(rows):
                     for row in part:
                         if len(row) != len(header) or row[0] != digest:
-                            raise InputError(f"'{path}' holds a report of another survey or version: {','.join(row)[:80]}")
+                            raise InputError(
+                                f"'{path}' holds a report of another survey or version: "
+                                f"{','.join(row)[:80]}"
+                            )
                     self.add([row[1:] for row in part], where=str(path))
             except (csv.Error, UnicodeDecodeError):
                 raise InputError(f"'{path}' cannot be read as CSV in UTF-8.") from None
@@ -163,7 +190,8 @@ class Collector:
         self.people += len(rows)
 
     def results(self, *, level: float = 0.95, most: int = 20) -> dict[str, Any]:
-        """For each question: Frequencies, LocalEstimate (a mean), ConjunctionEstimates, or a list of at most `most` Hitter."""
+        """For each question: Frequencies, LocalEstimate (a mean), ConjunctionEstimates, or a list
+        of at most `most` Hitter."""
         normal_quantile(level)
         if self.people == 0:
             raise QueryError("There are no reports to estimate from.")
@@ -171,9 +199,17 @@ class Collector:
         for name, question in self.survey.questions.items():
             randomizer = question.randomizer
             if isinstance(randomizer, HeavyHitters):
-                out[name] = randomizer.aggregate(np.concatenate(self._kept[name]), most=most, keep=max(KEPT, most), level=level)
+                out[name] = randomizer.aggregate(
+                    np.concatenate(self._kept[name]), most=most, keep=max(KEPT, most), level=level
+                )
             elif isinstance(
-                randomizer, Conjunctions | MeanResponse | KaryResponse | UnaryEncoding | LocalHashing | HadamardResponse
+                randomizer,
+                Conjunctions
+                | MeanResponse
+                | KaryResponse
+                | UnaryEncoding
+                | LocalHashing
+                | HadamardResponse,
             ):
                 out[name] = randomizer.aggregate(self._tallies[name], level=level)
         return out
@@ -182,13 +218,18 @@ class Collector:
 def result_json(result: Any) -> Any:
     """One result of `Collector.results` as plain values."""
     if isinstance(result, list):
-        return [{"code": hitter.code, "name": hitter.name, **hitter.estimate.to_json()} for hitter in result]
+        return [
+            {"code": hitter.code, "name": hitter.name, **hitter.estimate.to_json()}
+            for hitter in result
+        ]
     return result.to_json()
 
 
 def _opened(path: Path, errors: str = "strict") -> TextIO:
     try:
-        return path.open(encoding="utf-8-sig", errors=errors, newline="")  # spreadsheets put a mark before the first name
+        return path.open(
+            encoding="utf-8-sig", errors=errors, newline=""
+        )  # spreadsheets put a mark before the first name
     except OSError as error:
         raise InputError(f"'{path}' cannot be opened ({type(error).__name__}).") from None
 

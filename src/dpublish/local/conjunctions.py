@@ -1,9 +1,11 @@
-"""Conjunctions and marginals up to a width, from one noisy parity a person (Cormode, Kulkarni and Srivastava 2018).
+"""Conjunctions and marginals up to a width, from one noisy parity a person (Cormode, Kulkarni and
+Srivastava 2018).
 
-Each person draws one of the T non-empty sets of at most `width` attributes, and reports the parity of their own attributes in
-it by randomised response. Every conjunction of at most `width` attributes, every parity and every marginal table is a signed
-mean of those parities. T grows like d^width / width!, and with it the error: that is the price of the local model
-(Roth 2010, theorem 38), not a weakness of this protocol.
+Each person draws one of the T non-empty sets of at most `width` attributes, and reports the parity
+of their own attributes in it by randomised response. Every conjunction of at most `width`
+attributes, every parity and every marginal table is a signed mean of those parities. T grows like
+d^width / width!, and with it the error: that is the price of the local model (Roth 2010, theorem
+38), not a weakness of this protocol.
 """
 
 from __future__ import annotations
@@ -21,7 +23,13 @@ from numpy.typing import NDArray
 from dpublish.errors import InputError, PlanError, QueryError, did_you_mean
 from dpublish.local.base import Counts, Law, Randomizer, Reports, count_codes, report_codes, tallied
 from dpublish.local.coins import Coin, Coins, Words
-from dpublish.local.estimates import Floats, LocalEstimate, estimate_of, normal_quantile, onto_simplex
+from dpublish.local.estimates import (
+    Floats,
+    LocalEstimate,
+    estimate_of,
+    normal_quantile,
+    onto_simplex,
+)
 from dpublish.local.walsh import parity, transform
 from dpublish.privacy.cost import Amount
 
@@ -44,16 +52,25 @@ class Conjunctions(Randomizer):
     method = "conjunctions"
     error_of = "the share of a conjunction of full width"
 
-    def __init__(self, attributes: int | Iterable[str], width: int, epsilon: Amount, *, bits: int = 64) -> None:
+    def __init__(
+        self, attributes: int | Iterable[str], width: int, epsilon: Amount, *, bits: int = 64
+    ) -> None:
         super().__init__(epsilon)
         self.attributes = _attribute_names(attributes)
-        if isinstance(width, bool) or not isinstance(width, int) or not 1 <= width <= len(self.attributes):
-            raise PlanError(f"width must be a whole number from 1 to {len(self.attributes)}, not {width!r}.")
+        if (
+            isinstance(width, bool)
+            or not isinstance(width, int)
+            or not 1 <= width <= len(self.attributes)
+        ):
+            raise PlanError(
+                f"width must be a whole number from 1 to {len(self.attributes)}, not {width!r}."
+            )
         self.width = width
         sets = sum(math.comb(len(self.attributes), size) for size in range(1, width + 1))
         if sets > MAX_SETS:
             raise PlanError(
-                f"{len(self.attributes)} attributes have {sets:,} sets of at most {width}; at most {MAX_SETS:,} are supported, "
+                f"{len(self.attributes)} attributes have {sets:,} sets of at most {width}; at "
+                f"most {MAX_SETS:,} are supported, "
                 "and each would get very few answers. Use a smaller width or fewer attributes."
             )
         self.coin = Coin(2, self.epsilon, bits)
@@ -69,16 +86,21 @@ class Conjunctions(Randomizer):
         }
 
     def check_values(self, values: Any) -> NDArray[Any]:
-        """Records as words with bit i for attribute i, from such words or from a matrix of 0 and 1."""
+        """Records as words with bit i for attribute i, from such words or from a matrix of 0 and
+        1."""
         array = np.asarray(values)
         count = len(self.attributes)
         if array.ndim == 2 and array.shape[1] == count and array.dtype.kind in "iub":
             if array.size and not bool(((array == 0) | (array == 1)).all()):
                 raise InputError("Attributes must be 0 or 1.")
-            packed: Words = (array.astype(np.uint64) << np.arange(count, dtype=np.uint64)).sum(axis=1, dtype=np.uint64)
+            packed: Words = (array.astype(np.uint64) << np.arange(count, dtype=np.uint64)).sum(
+                axis=1, dtype=np.uint64
+            )
             return packed
         if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
-            raise InputError(f"Records must be rows of {count} values 0 or 1, or whole numbers below 2^{count}.")
+            raise InputError(
+                f"Records must be rows of {count} values 0 or 1, or whole numbers below 2^{count}."
+            )
         if array.size and (int(array.min()) < 0 or int(array.max()) >= 1 << count):
             raise InputError(f"A record is not a whole number below 2^{count}.")
         return array.astype(np.uint64)
@@ -111,12 +133,15 @@ class Conjunctions(Randomizer):
     def standard_error(self, people: int, size: int) -> float:
         """What to expect for the share of a conjunction of `size` attributes."""
         if not 1 <= size <= self.width:
-            raise QueryError(f"These reports cover conjunctions of 1 to {self.width} attributes, not {size}.")
+            raise QueryError(
+                f"These reports cover conjunctions of 1 to {self.width} attributes, not {size}."
+            )
         gain = float(self.coin.truth - self.coin.other)
         return math.sqrt(((1 << size) - 1) * self.masks.size / people) / ((1 << size) * gain)
 
     def aggregate(self, reports: Any, *, level: float = 0.95) -> ConjunctionEstimates:
-        """Everything of at most `width` attributes, from reports or from their tally; intervals hold with `level`."""
+        """Everything of at most `width` attributes, from reports or from their tally; intervals
+        hold with `level`."""
         normal_quantile(level)
         tally = tallied(self, reports)
         counts = tally.counts.reshape(-1, 2)
@@ -124,9 +149,11 @@ class Conjunctions(Randomizer):
         gain = float(self.coin.truth - self.coin.other)
         answered = np.maximum(asked, 1)
         signs = (counts[:, 0] - counts[:, 1]) / answered / gain
-        # a few reports that all agree do not make a set certain: its spread is that of one report more on either side
+        # a few reports that all agree do not make a set certain: its spread is that of one report
+        # more on either side
         smoothed = (counts[:, 0] - counts[:, 1]) / (asked + 2) / gain
-        # a set that nobody was asked: the sign mean lies in [-1, 1], so 0 with variance 1 is a cautious guess
+        # a set that nobody was asked: the sign mean lies in [-1, 1], so 0 with variance 1 is a
+        # cautious guess
         variances = np.where(asked > 0, (gain**-2 - np.minimum(smoothed**2, 1.0)) / answered, 1.0)
         places = {int(mask): place for place, mask in enumerate(self.masks)}
         return ConjunctionEstimates(
@@ -143,9 +170,11 @@ class Conjunctions(Randomizer):
 
 @dataclass(frozen=True)
 class ConjunctionEstimates:
-    """Shares of people, each with an error bar, for conjunctions, parities and marginals of at most `width` attributes.
+    """Shares of people, each with an error bar, for conjunctions, parities and marginals of at most
+    `width` attributes.
 
-    `signs[i]` estimates the mean over people of (-1)^parity for the i-th set, and `variances[i]` its variance.
+    `signs[i]` estimates the mean over people of (-1)^parity for the i-th set, and `variances[i]`
+    its variance.
     """
 
     attributes: tuple[str, ...]
@@ -158,12 +187,19 @@ class ConjunctionEstimates:
     _places: dict[int, int]
 
     def conjunction(self, names: Sequence[str], *, level: float | None = None) -> LocalEstimate:
-        """The share of people who have all the named attributes. A name with "not " before it asks for its absence.
+        """The share of people who have all the named attributes. A name with "not " before it asks
+        for its absence.
 
         Its interval holds with the level of these estimates, unless another is given.
         """
-        wanted = [name.removeprefix("not ") if name not in self.attributes else name for name in names]
-        negated = {place for place, (name, bare) in enumerate(zip(names, wanted, strict=True)) if name != bare}
+        wanted = [
+            name.removeprefix("not ") if name not in self.attributes else name for name in names
+        ]
+        negated = {
+            place
+            for place, (name, bare) in enumerate(zip(names, wanted, strict=True))
+            if name != bare
+        }
         signs, variances = self._subsets(wanted)
         order = np.arange(signs.size)
         weights = np.ones(signs.size)
@@ -172,18 +208,23 @@ class ConjunctionEstimates:
                 weights = np.where((order >> place) & 1, -weights, weights)
         value = float((weights * signs).sum()) / signs.size
         variance = float(variances.sum()) / signs.size**2
-        return estimate_of(value, variance, self.level if level is None else level, within=(0.0, 1.0))
+        return estimate_of(
+            value, variance, self.level if level is None else level, within=(0.0, 1.0)
+        )
 
     def parity(self, names: Sequence[str], *, level: float | None = None) -> LocalEstimate:
         """The share of people who have an odd number of the named attributes."""
         signs, variances = self._subsets(list(names))
         sure = self.level if level is None else level
-        return estimate_of((1 - float(signs[-1])) / 2, float(variances[-1]) / 4, sure, within=(0.0, 1.0))
+        return estimate_of(
+            (1 - float(signs[-1])) / 2, float(variances[-1]) / 4, sure, within=(0.0, 1.0)
+        )
 
     def marginal(self, names: Sequence[str], *, consistent: bool = True) -> Floats:
         """The share of people in every cell of the named attributes: an array of shape (2, 2, ...).
 
-        `consistent`: the nearest table that is not negative and sums to one, otherwise the unbiased one.
+        `consistent`: the nearest table that is not negative and sums to one, otherwise the unbiased
+        one.
         """
         signs, _ = self._subsets(list(names))
         cells: Floats = transform(signs.reshape(1, -1))[0] / signs.size
@@ -195,8 +236,13 @@ class ConjunctionEstimates:
     def conjunctions(self, size: int) -> list[tuple[tuple[str, ...], LocalEstimate]]:
         """All conjunctions of exactly `size` attributes."""
         if not 1 <= size <= self.width:
-            raise QueryError(f"These reports cover conjunctions of 1 to {self.width} attributes, not {size}.")
-        return [(names, self.conjunction(names)) for names in itertools.combinations(self.attributes, size)]
+            raise QueryError(
+                f"These reports cover conjunctions of 1 to {self.width} attributes, not {size}."
+            )
+        return [
+            (names, self.conjunction(names))
+            for names in itertools.combinations(self.attributes, size)
+        ]
 
     def to_json(self) -> dict[str, Any]:
         rows = [
@@ -204,18 +250,28 @@ class ConjunctionEstimates:
             for size in range(1, self.width + 1)
             for names, estimate in self.conjunctions(size)
         ]
-        return {"people": self.people, "epsilon": str(self.epsilon), "width": self.width, "conjunctions": rows}
+        return {
+            "people": self.people,
+            "epsilon": str(self.epsilon),
+            "width": self.width,
+            "conjunctions": rows,
+        }
 
     def _subsets(self, names: list[str]) -> tuple[Floats, Floats]:
-        """Sign means and variances of all subsets of the named attributes; bit i of the place stands for the i-th name."""
+        """Sign means and variances of all subsets of the named attributes; bit i of the place
+        stands for the i-th name."""
         if not 1 <= len(names) <= self.width:
-            raise QueryError(f"These reports cover 1 to {self.width} attributes at a time, not {len(names)}.")
+            raise QueryError(
+                f"These reports cover 1 to {self.width} attributes at a time, not {len(names)}."
+            )
         if len(set(names)) != len(names):
             raise QueryError("An attribute is named twice.")
         bits = []
         for name in names:
             if name not in self.attributes:
-                raise QueryError(f"'{name}' is not an attribute.{did_you_mean(name, self.attributes)}")
+                raise QueryError(
+                    f"'{name}' is not an attribute.{did_you_mean(name, self.attributes)}"
+                )
             bits.append(1 << self.attributes.index(name))
         signs, variances = np.ones(1 << len(bits)), np.zeros(1 << len(bits))
         for chosen in range(1, 1 << len(bits)):
@@ -239,6 +295,9 @@ def _attribute_names(attributes: int | Iterable[str]) -> tuple[str, ...]:
 
 
 def _masks(count: int, width: int) -> Words:
-    """All non-empty sets of at most `width` of `count` attributes as bit masks, small sets first."""
-    sets = itertools.chain.from_iterable(itertools.combinations(range(count), size) for size in range(1, width + 1))
+    """All non-empty sets of at most `width` of `count` attributes as bit masks, small sets
+    first."""
+    sets = itertools.chain.from_iterable(
+        itertools.combinations(range(count), size) for size in range(1, width + 1)
+    )
     return np.array([sum(1 << place for place in chosen) for chosen in sets], dtype=np.uint64)

@@ -1,9 +1,12 @@
-"""What reports say about everybody: unbiased estimates with error bars, and a consistent version of them.
+"""What reports say about everybody: unbiased estimates with error bars, and a consistent version of
+them.
 
-The error bars speak of the people who answered: the true numbers are fixed and the coins are random. An interval is a score
-interval: it holds every number for which the sum that was seen would not be surprising, moved out to whole numbers of people.
-With few reports, many levels or a large epsilon the normal law behind it is rough, and whole numbers make up for most of that:
-the tests work out that a 95% interval holds 93% of the time or more from 60 people on, at any epsilon (80% without them).
+The error bars speak of the people who answered: the true numbers are fixed and the coins are
+random. An interval is a score interval: it holds every number for which the sum that was seen would
+not be surprising, moved out to whole numbers of people. With few reports, many levels or a large
+epsilon the normal law behind it is rough, and whole numbers make up for most of that: the tests
+work out that a 95% interval holds 93% of the time or more from 60 people on, at any epsilon (80%
+without them).
 """
 
 from __future__ import annotations
@@ -34,7 +37,9 @@ class LocalEstimate:
     level: float
 
     def __str__(self) -> str:
-        value, low, high = (f"{x:,.0f}" if abs(x) >= 1000 else f"{x:.4g}" for x in (self.value, self.low, self.high))
+        value, low, high = (
+            f"{x:,.0f}" if abs(x) >= 1000 else f"{x:.4g}" for x in (self.value, self.low, self.high)
+        )
         return f"{value} ({100 * self.level:.4g}% interval {low} to {high})"
 
     def to_json(self) -> dict[str, float]:
@@ -49,7 +54,8 @@ class LocalEstimate:
 
 @dataclass(frozen=True)
 class Frequencies:
-    """How many of `people` hold each level. `counts` are unbiased and may be negative; `consistent` are not, and add up."""
+    """How many of `people` hold each level. `counts` are unbiased and may be negative; `consistent`
+    are not, and add up."""
 
     levels: tuple[str, ...]
     people: int
@@ -66,7 +72,8 @@ class Frequencies:
         return self.counts / self.people
 
     def consistent(self) -> Floats:
-        """The nearest counts (least squares) that are not negative and add up to the number of people."""
+        """The nearest counts (least squares) that are not negative and add up to the number of
+        people."""
         return onto_simplex(self.counts, float(self.people))
 
     def of(self, level: str) -> LocalEstimate:
@@ -77,7 +84,8 @@ class Frequencies:
         return self._at(place)
 
     def top(self, most: int) -> list[tuple[str, LocalEstimate]]:
-        """The `most` levels with the largest estimates, largest first. They are chosen after looking at all."""
+        """The `most` levels with the largest estimates, largest first. They are chosen after
+        looking at all."""
         order = np.argsort(-self.counts, kind="stable")[:most]
         return [(self.levels[i], self._at(int(i))) for i in order]
 
@@ -86,10 +94,18 @@ class Frequencies:
         rows = []
         for place, name in enumerate(self.levels):
             entry: dict[str, Any] = {"level": name, "count": float(self.counts[place])}
-            entry |= {"standard_error": float(self.standard_errors[place]), "low": float(self.low[place])}
+            entry |= {
+                "standard_error": float(self.standard_errors[place]),
+                "low": float(self.low[place]),
+            }
             entry |= {"high": float(self.high[place]), "consistent": float(consistent[place])}
             rows.append(entry)
-        return {"people": self.people, "epsilon": str(self.epsilon), "confidence": self.level, "levels": rows}
+        return {
+            "people": self.people,
+            "epsilon": str(self.epsilon),
+            "confidence": self.level,
+            "levels": rows,
+        }
 
     def _at(self, place: int) -> LocalEstimate:
         return LocalEstimate(
@@ -103,9 +119,11 @@ class Frequencies:
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums of one term a person: a holder of the level adds `gain` on average, everybody else adds 0.
+    """Sums of one term a person: a holder of the level adds `gain` on average, everybody else adds
+    0.
 
-    `spread` is the variance of the sum if nobody held the level; each holder changes it by `holder_spread`.
+    `spread` is the variance of the sum if nobody held the level; each holder changes it by
+    `holder_spread`.
     """
 
     sums: Floats
@@ -115,9 +133,16 @@ class Sums:
 
 
 def frequencies(
-    seen: Sums, *, levels: tuple[str, ...], people: int, epsilon: Fraction, level: float, together: bool
+    seen: Sums,
+    *,
+    levels: tuple[str, ...],
+    people: int,
+    epsilon: Fraction,
+    level: float,
+    together: bool,
 ) -> Frequencies:
-    """Estimates and intervals from the sums. `together`: all intervals hold at once (Bonferroni), not each on its own."""
+    """Estimates and intervals from the sums. `together`: all intervals hold at once (Bonferroni),
+    not each on its own."""
     z = normal_quantile(level, parts=len(levels) if together else 1)
     counts = seen.sums / seen.gain
     held = np.clip(counts, 0.0, people)
@@ -136,7 +161,8 @@ def frequencies(
 
 
 def indicator_sums(hits: Floats, people: int, holder: Fraction, stranger: Fraction) -> Sums:
-    """Sums of yes-or-no terms: a holder says yes with probability `holder`, everybody else with probability `stranger`."""
+    """Sums of yes-or-no terms: a holder says yes with probability `holder`, everybody else with
+    probability `stranger`."""
     yes, no = float(holder * (1 - holder)), float(stranger * (1 - stranger))
     return Sums(
         sums=hits - people * float(stranger),
@@ -147,7 +173,8 @@ def indicator_sums(hits: Floats, people: int, holder: Fraction, stranger: Fracti
 
 
 def _score_interval(seen: Sums, counts: Floats, z: float) -> tuple[Floats, Floats]:
-    """All m with (sum - m gain)^2 <= z^2 (spread + m holder_spread): the roots of a quadratic in m."""
+    """All m with (sum - m gain)^2 <= z^2 (spread + m holder_spread): the roots of a quadratic in
+    m."""
     square = seen.gain**2
     middle = counts + z * z * seen.holder_spread / (2 * square)
     inside = middle**2 - counts**2 + z * z * seen.spread / square
@@ -158,12 +185,18 @@ def _score_interval(seen: Sums, counts: Floats, z: float) -> tuple[Floats, Float
 def normal_quantile(level: float, *, parts: int = 1) -> float:
     """Half-width in standard errors of a two-sided interval, of which `parts` hold together."""
     if isinstance(level, bool) or not isinstance(level, int | float) or not 0.5 <= level <= 0.9999:
-        raise QueryError(f"level must lie between 0.5 and 0.9999, not {level!r}. The usual choice is 0.95.")
+        raise QueryError(
+            f"level must lie between 0.5 and 0.9999, not {level!r}. The usual choice is 0.95."
+        )
     return -NormalDist().inv_cdf((1.0 - level) / (2 * parts))
 
 
 def estimate_of(
-    value: float, variance: float, level: float, *, within: tuple[float, float] = (-math.inf, math.inf)
+    value: float,
+    variance: float,
+    level: float,
+    *,
+    within: tuple[float, float] = (-math.inf, math.inf),
 ) -> LocalEstimate:
     """A plain normal interval, cut to the range that the true number is in for certain."""
     error = math.sqrt(variance)
@@ -173,7 +206,8 @@ def estimate_of(
 
 
 def onto_simplex(values: Floats, total: float) -> Floats:
-    """The nearest vector (least squares) that is not negative and sums to `total` > 0: subtract a constant, cut at 0."""
+    """The nearest vector (least squares) that is not negative and sums to `total` > 0: subtract a
+    constant, cut at 0."""
     falling = np.sort(values)[::-1]
     excess = (np.cumsum(falling) - total) / np.arange(1, values.size + 1)
     last = int(np.flatnonzero(falling > excess)[-1])

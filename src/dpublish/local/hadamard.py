@@ -1,9 +1,11 @@
-"""Hadamard response (Acharya, Sun and Zhang 2019): one number of about log2(k) bits, and a fast transform to read it.
+"""Hadamard response (Acharya, Sun and Zhang 2019): one number of about log2(k) bits, and a fast
+transform to read it.
 
-Level x owns one half-block C_x: half of the 2s numbers of its block, those where its Hadamard row is +1. A report is a number
-from C_x with probability `truth`, and one from each of the other 2B - 1 half-blocks with probability `other`; within a
-half-block all s numbers are equally likely. With one block (small epsilon) this is the one-bit protocol of Bassily and Smith;
-more blocks help when e^eps is large.
+Level x owns one half-block C_x: half of the 2s numbers of its block, those where its Hadamard row
+is +1. A report is a number from C_x with probability `truth`, and one from each of the other 2B - 1
+half-blocks with probability `other`; within a half-block all s numbers are equally likely. With one
+block (small epsilon) this is the one-bit protocol of Bassily and Smith; more blocks help when e^eps
+is large.
 """
 
 from __future__ import annotations
@@ -41,19 +43,35 @@ class HadamardResponse(Randomizer):
     Privacy: epsilon (theorem 3 of coins.proof.md).
     Relies on: uniform words.
     Shows / hides: one number, which half of all levels make likelier.
-    Accuracy: standard error of a count about sqrt(n) (e^eps + 1) / (e^eps - 1) with one block, whatever k; with B blocks,
-        sqrt(n / B) (e^eps + 2 B - 1) / (e^eps - 1). Unary encoding, with its long reports, is never less accurate.
+    Accuracy: standard error of a count about sqrt(n) (e^eps + 1) / (e^eps - 1) with one block,
+    whatever k; with B blocks,
+        sqrt(n / B) (e^eps + 2 B - 1) / (e^eps - 1). Unary encoding, with its long reports, is never
+        less accurate.
     """
 
     method = "hadamard"
 
-    def __init__(self, levels: int | Iterable[str], epsilon: Amount, *, blocks: int | None = None, bits: int = 64) -> None:
+    def __init__(
+        self,
+        levels: int | Iterable[str],
+        epsilon: Amount,
+        *,
+        blocks: int | None = None,
+        bits: int = 64,
+    ) -> None:
         super().__init__(epsilon)
         self.levels = level_names(levels)
         size = len(self.levels)
         self.blocks = _best_blocks(size, float(self.epsilon)) if blocks is None else blocks
-        if not isinstance(self.blocks, int) or self.blocks < 1 or self.blocks & (self.blocks - 1) or self.blocks > size:
-            raise PlanError(f"blocks must be a power of two and at most the number of levels, not {blocks!r}.")
+        if (
+            not isinstance(self.blocks, int)
+            or self.blocks < 1
+            or self.blocks & (self.blocks - 1)
+            or self.blocks > size
+        ):
+            raise PlanError(
+                f"blocks must be a power of two and at most the number of levels, not {blocks!r}."
+            )
         # row 0 is +1 everywhere and says nothing, so a block of 2s numbers serves 2s - 1 levels
         rows = -(-size // self.blocks)
         self.block_size = 1 << rows.bit_length()
@@ -108,37 +126,49 @@ class HadamardResponse(Randomizer):
     def count(self, reports: Reports) -> Counts:
         return count_codes(reports, self.alphabet)
 
-    def aggregate(self, reports: Any, *, level: float = 0.95, together: bool = False) -> Frequencies:
+    def aggregate(
+        self, reports: Any, *, level: float = 0.95, together: bool = False
+    ) -> Frequencies:
         """Unbiased counts with error bars from reports, or from their tally."""
         tally = tallied(self, reports)
         counts = tally.counts.reshape(self.blocks, self.block_size)
         sums = transform(counts)[:, 1:].ravel()[: len(self.levels)].astype(float)
         gain = float(self.coin.truth - self.coin.other)
-        # each report in the block adds +1 or -1, so the number of them estimates the sum of second moments without bias;
-        # its expectation is at least this public number
+        # each report in the block adds +1 or -1, so the number of them estimates the sum of second
+        # moments without bias; its expectation is at least this public number
         least = tally.people * 2 * float(self.coin.other)
         in_block = np.maximum(counts.sum(axis=1), least).astype(float)
         spread = np.repeat(in_block, self.block_size - 1)[: len(self.levels)]
         seen = Sums(sums=sums, gain=gain, spread=spread, holder_spread=-gain * gain)
-        return frequencies(seen, levels=self.levels, people=tally.people, epsilon=self.epsilon, level=level, together=together)
+        return frequencies(
+            seen,
+            levels=self.levels,
+            people=tally.people,
+            epsilon=self.epsilon,
+            level=level,
+            together=together,
+        )
 
     def expected_error(self, people: int) -> float:
         return math.sqrt(self.variance * people)
 
     @property
     def variance(self) -> float:
-        """Variance of an estimated count, for each person, when few people hold the level and the others are spread evenly."""
+        """Variance of an estimated count, for each person, when few people hold the level and the
+        others are spread evenly."""
         return _variance(self.blocks, float(self.coin.truth / self.coin.other))
 
 
 def _variance(blocks: int, ratio: float) -> float:
-    """For each person: 1 / B of them share the block of the level and hit it with truth + other, the rest with 2 other."""
+    """For each person: 1 / B of them share the block of the level and hit it with truth + other,
+    the rest with 2 other."""
     total = ratio + 2 * blocks - 1
     second = ((ratio + 1) / blocks + 2 * (1 - 1 / blocks)) / total
     return second * (total / (ratio - 1)) ** 2
 
 
 def _best_blocks(size: int, epsilon: float) -> int:
-    """The power of two of least variance: 1 for small epsilon, of the order of e^eps for large ones."""
+    """The power of two of least variance: 1 for small epsilon, of the order of e^eps for large
+    ones."""
     choices = [1 << power for power in range(size.bit_length()) if 1 << power <= min(size, 1 << 12)]
     return min(choices, key=lambda blocks: (_variance(blocks, math.exp(epsilon)), blocks))

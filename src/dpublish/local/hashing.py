@@ -1,9 +1,10 @@
-"""Optimal local hashing (Wang, Blocki, Li and Jha 2017) with a family of hash functions whose collisions are known exactly.
+"""Optimal local hashing (Wang, Blocki, Li and Jha 2017) with a family of hash functions whose
+collisions are known exactly.
 
-The device picks a public hash function v -> (a v + b mod P) mod g, hashes its level to one of g buckets, and gives a g-ary
-randomised response about the bucket. P is prime and at least k, and (a, b) is uniform over all pairs with 1 <= a < P: the
-hashed places of two levels are a uniform pair of different residues, so that the collision probability, and with it the
-estimate, is exact.
+The device picks a public hash function v -> (a v + b mod P) mod g, hashes its level to one of g
+buckets, and gives a g-ary randomised response about the bucket. P is prime and at least k, and (a,
+b) is uniform over all pairs with 1 <= a < P: the hashed places of two levels are a uniform pair of
+different residues, so that the collision probability, and with it the estimate, is exact.
 """
 
 from __future__ import annotations
@@ -49,21 +50,35 @@ class LocalHashing(Randomizer):
 
     method = "hashing"
 
-    def __init__(self, levels: int | Iterable[str], epsilon: Amount, *, buckets: int | None = None, bits: int = 64) -> None:
+    def __init__(
+        self,
+        levels: int | Iterable[str],
+        epsilon: Amount,
+        *,
+        buckets: int | None = None,
+        bits: int = 64,
+    ) -> None:
         super().__init__(epsilon)
         self.levels = level_names(levels)
-        self.buckets = max(2, round(math.exp(min(float(self.epsilon), 10.0))) + 1) if buckets is None else buckets
+        self.buckets = (
+            max(2, round(math.exp(min(float(self.epsilon), 10.0))) + 1)
+            if buckets is None
+            else buckets
+        )
         self.coin = Coin(self.buckets, self.epsilon, bits)
         self.prime = _prime_from(max(len(self.levels), self.buckets))
         if self.alphabet > MAX_ALPHABET:
             raise PlanError(
-                f"Local hashing of {len(self.levels)} levels into {self.buckets} buckets has {self.alphabet:,} different "
-                f"reports; at most {MAX_ALPHABET:,} can be tallied. Use hadamard, which has no such limit."
+                f"Local hashing of {len(self.levels)} levels into {self.buckets} buckets has "
+                f"{self.alphabet:,} different "
+                f"reports; at most {MAX_ALPHABET:,} can be tallied. Use hadamard, which has no "
+                f"such limit."
             )
 
     @property
     def functions(self) -> int:
-        """How many hash functions there are. The one with a = 0 would send all levels to one bucket, and is left out."""
+        """How many hash functions there are. The one with a = 0 would send all levels to one
+        bucket, and is left out."""
         return (self.prime - 1) * self.prime
 
     @property
@@ -75,11 +90,15 @@ class LocalHashing(Randomizer):
     def collision(self) -> Fraction:
         """The exact probability that two different levels are hashed to the same bucket."""
         whole, extra = divmod(self.prime, self.buckets)
-        return Fraction(extra * (whole + 1) * whole + (self.buckets - extra) * whole * (whole - 1), self.functions)
+        return Fraction(
+            extra * (whole + 1) * whole + (self.buckets - extra) * whole * (whole - 1),
+            self.functions,
+        )
 
     @property
     def stranger(self) -> Fraction:
-        """The exact probability that the report of somebody with another level names the bucket of this one."""
+        """The exact probability that the report of somebody with another level names the bucket of
+        this one."""
         return self.collision * self.coin.truth + (1 - self.collision) * self.coin.other
 
     def protocol(self) -> dict[str, Any]:
@@ -113,7 +132,8 @@ class LocalHashing(Randomizer):
         true = self._bucket(functions, np.full(functions.size, value, dtype=np.uint64))
         share = Fraction(1, self.functions)
         return {
-            function * self.buckets + bucket: share * (self.coin.truth if bucket == true[function] else self.coin.other)
+            function * self.buckets + bucket: share
+            * (self.coin.truth if bucket == true[function] else self.coin.other)
             for function in range(functions.size)
             for bucket in range(self.buckets)
         }
@@ -124,17 +144,29 @@ class LocalHashing(Randomizer):
     def count(self, reports: Reports) -> Counts:
         return count_codes(reports, self.alphabet)
 
-    def aggregate(self, reports: Any, *, level: float = 0.95, together: bool = False) -> Frequencies:
+    def aggregate(
+        self, reports: Any, *, level: float = 0.95, together: bool = False
+    ) -> Frequencies:
         """Unbiased counts with error bars from reports, or from their tally."""
         tally = tallied(self, reports)
-        seen = indicator_sums(self._support(tally.counts), tally.people, self.coin.truth, self.stranger)
-        return frequencies(seen, levels=self.levels, people=tally.people, epsilon=self.epsilon, level=level, together=together)
+        seen = indicator_sums(
+            self._support(tally.counts), tally.people, self.coin.truth, self.stranger
+        )
+        return frequencies(
+            seen,
+            levels=self.levels,
+            people=tally.people,
+            epsilon=self.epsilon,
+            level=level,
+            together=together,
+        )
 
     def _support(self, counts: Counts) -> Floats:
         """For every level, how many reports name its bucket.
 
-        For one a, that is a cyclic correlation over b with the indicator of each bucket, so Fourier transforms count all
-        levels at once. They are off by far less than a half, so rounding gives the exact whole numbers.
+        For one a, that is a cyclic correlation over b with the indicator of each bucket, so Fourier
+        transforms count all levels at once. They are off by far less than a half, so rounding gives
+        the exact whole numbers.
         """
         table = counts.reshape(self.prime - 1, self.prime, self.buckets)
         places = np.arange(self.prime)

@@ -1,7 +1,9 @@
-"""The mean of a bounded number from one bit a person (Duchi, Jordan and Wainwright 2018), without a float in the coin.
+"""The mean of a bounded number from one bit a person (Duchi, Jordan and Wainwright 2018), without a
+float in the coin.
 
-The number is put on a public grid of 2^16 steps between its bounds, and the bit is 1 with a probability that is linear in the
-step. The estimate inverts the line, so it is unbiased for the mean of the gridded numbers.
+The number is put on a public grid of 2^16 steps between its bounds, and the bit is 1 with a
+probability that is linear in the step. The estimate inverts the line, so it is unbiased for the
+mean of the gridded numbers.
 """
 
 from __future__ import annotations
@@ -24,18 +26,22 @@ from dpublish.privacy.cost import Amount, exact
 class MeanResponse(Randomizer):
     """One bit about a number between `lower` and `upper`.
 
-    Input: one number; beyond the bounds it is moved to the nearer one, and what is not a number counts as the middle.
+    Input: one number; beyond the bounds it is moved to the nearer one, and what is not a number
+    counts as the middle.
     Output: 0 or 1.
     Privacy: epsilon (theorem 5 of coins.proof.md).
     Relies on: uniform words.
     Shows / hides: one noisy bit.
-    Accuracy: standard error of the mean at most (upper - lower) / (2 sqrt(n)) (e^eps + 1) / (e^eps - 1).
+    Accuracy: standard error of the mean at most (upper - lower) / (2 sqrt(n)) (e^eps + 1) / (e^eps
+    - 1).
     """
 
     method = "mean"
     error_of = "the mean"
 
-    def __init__(self, lower: Amount, upper: Amount, epsilon: Amount, *, grid_bits: int = 16, bits: int = 64) -> None:
+    def __init__(
+        self, lower: Amount, upper: Amount, epsilon: Amount, *, grid_bits: int = 16, bits: int = 64
+    ) -> None:
         super().__init__(epsilon)
         self.lower, self.upper = exact(lower, "lower"), exact(upper, "upper")
         try:
@@ -44,15 +50,25 @@ class MeanResponse(Randomizer):
             width = math.inf
         # a width that is 0 as a float would put every number on no step at all
         if not 0 < width < math.inf:
-            raise PlanError(f"lower = {lower} must be below upper = {upper}, and both within the range of floating point.")
+            raise PlanError(
+                f"lower = {lower} must be below upper = {upper}, and both within the range of "
+                f"floating point."
+            )
         self.bits = checked_bits(bits)
-        if isinstance(grid_bits, bool) or not isinstance(grid_bits, int) or not 0 <= grid_bits <= 32:
+        if (
+            isinstance(grid_bits, bool)
+            or not isinstance(grid_bits, int)
+            or not 0 <= grid_bits <= 32
+        ):
             raise PlanError(f"grid_bits must be a whole number from 0 to 32, not {grid_bits!r}.")
         self.steps = 1 << grid_bits
         self._least = other_words(self.epsilon, 2, bits)
         self._slope = ((1 << bits) - 2 * self._least) // self.steps
         if self._slope == 0:
-            raise PlanError(f"epsilon is too small for {self.steps} steps and coins of {bits} bits. Use fewer grid_bits.")
+            raise PlanError(
+                f"epsilon is too small for {self.steps} steps and coins of {bits} bits. Use fewer "
+                f"grid_bits."
+            )
 
     def protocol(self) -> dict[str, Any]:
         return {
@@ -75,7 +91,9 @@ class MeanResponse(Randomizer):
         low, high = float(self.lower), float(self.upper)
         middle = low / 2 + high / 2
         inside = np.clip(np.where(np.isnan(numbers), middle, numbers), low, high)
-        share = (inside / 2 - low / 2) / (high / 2 - low / 2)  # halves, so that the difference of two bounds cannot overflow
+        share = (inside / 2 - low / 2) / (
+            high / 2 - low / 2
+        )  # halves, so that the difference of two bounds cannot overflow
         return np.minimum(np.floor(share * self.steps + 0.5), self.steps).astype(np.uint64)
 
     def _reports(self, values: NDArray[Any], coins: Coins) -> Reports:
@@ -105,7 +123,8 @@ class MeanResponse(Randomizer):
         slope = Fraction(self._slope * self.steps, 1 << self.bits)
         share = (Fraction(ones, people) - self.yes(0)) / slope
         width = self.upper - self.lower
-        # the bits differ in their probabilities, which makes the sum less variable than a binomial one: an upper bound
+        # the bits differ in their probabilities, which makes the sum less variable than a binomial
+        # one: an upper bound
         smoothed = (ones + 1) / (people + 2)
         error = float(width / slope) * math.sqrt(smoothed * (1 - smoothed) / people)
         bounds = (float(self.lower), float(self.upper))

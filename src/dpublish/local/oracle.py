@@ -1,7 +1,9 @@
-"""The oracle of the local model: the only way to a person's record, and each person has a budget (Roth 2010, definition 22).
+"""The oracle of the local model: the only way to a person's record, and each person has a budget
+(Roth 2010, definition 22).
 
-`LocalOracle` holds the records of a simulation or of one device. Whoever asks names people and a randomizer, never sees a
-record, and is refused, before any record is read, when somebody's total would exceed the budget (definition 23).
+`LocalOracle` holds the records of a simulation or of one device. Whoever asks names people and a
+randomizer, never sees a record, and is refused, before any record is read, when somebody's total
+would exceed the budget (definition 23).
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ class LocalOracle:
     Parameters
     ----------
     records : sequence or array
-        One entry a person: what the randomizers that will be asked take as a value. A matrix has one row a person, and
-        `column` then says which value a question is about.
+        One entry a person: what the randomizers that will be asked take as a value. A matrix has
+        one row a person, and `column` then says which value a question is about.
     epsilon : number
         The total that each person can lose, for ever.
     coins : Coins, optional
@@ -38,12 +40,17 @@ class LocalOracle:
         self.__records = np.asarray(records)
         if self.__records.dtype.kind not in "biuf" or not 1 <= self.__records.ndim <= 2:
             # among other objects, whether a question fits could depend on a single record
-            raise InputError("Records must be numbers: one for each person, or a matrix with a row for each.")
+            raise InputError(
+                "Records must be numbers: one for each person, or a matrix with a row for each."
+            )
         self.epsilon = positive(epsilon, "epsilon")
-        self._nobody: NDArray[Any] = np.zeros((1, *self.__records.shape[1:]), dtype=self.__records.dtype)
+        self._nobody: NDArray[Any] = np.zeros(
+            (1, *self.__records.shape[1:]), dtype=self.__records.dtype
+        )
         self._coins = coins
         self._lock = threading.Lock()
-        # people with the same total share a class, so that a million exact totals cost no more than a few
+        # people with the same total share a class, so that a million exact totals cost no more than
+        # a few
         self._totals: list[Fraction] = [Fraction(0)]
         self._class: NDArray[np.int64] = np.zeros(len(self.__records), dtype=np.int64)
 
@@ -63,13 +70,21 @@ class LocalOracle:
         return randomizer.written(self.ask_many(randomizer, people=[person], column=column))[0]
 
     def ask_many(
-        self, randomizer: Randomizer, *, people: Sequence[int] | NDArray[Any] | None = None, column: int | None = None
+        self,
+        randomizer: Randomizer,
+        *,
+        people: Sequence[int] | NDArray[Any] | None = None,
+        column: int | None = None,
     ) -> Reports:
-        """One report of each of `people` (all when left out). Either all are asked, or, when one cannot afford it, none."""
+        """One report of each of `people` (all when left out). Either all are asked, or, when one
+        cannot afford it, none."""
         asked = np.arange(self.people) if people is None else self._checked(people)
-        if column is not None and (self.__records.ndim != 2 or not 0 <= column < self.__records.shape[1]):
+        if column is not None and (
+            self.__records.ndim != 2 or not 0 <= column < self.__records.shape[1]
+        ):
             raise QueryError(f"The records have no column {column}.")
-        # whether the question fits the shape of a record is public, and found out before anybody pays
+        # whether the question fits the shape of a record is public, and found out before anybody
+        # pays
         randomizer.check_values(self._nobody if column is None else self._nobody[:, column])
         self._debit(asked, randomizer.epsilon)
         values = self.__records[asked] if column is None else self.__records[asked, column]
@@ -83,7 +98,8 @@ class LocalOracle:
                 total = self._totals[name] + epsilon
                 if total > self.epsilon:
                     raise BudgetExceeded(
-                        f"A question of epsilon = {show(epsilon)} would bring somebody to {show(total)}, above the "
+                        f"A question of epsilon = {show(epsilon)} would bring somebody to "
+                        f"{show(total)}, above the "
                         f"{show(self.epsilon)} that was promised to each person. Nobody was asked."
                     )
                 if total not in self._totals:
@@ -106,7 +122,8 @@ class LocalOracle:
 
 
 def _in_domain(randomizer: Randomizer, values: NDArray[Any]) -> NDArray[Any]:
-    """The values, those outside the question's domain taken as zero: the asker chose the domain, so an error would tell."""
+    """The values, those outside the question's domain taken as zero: the asker chose the domain, so
+    an error would tell."""
     try:
         randomizer.check_values(values)
         return values

@@ -1,8 +1,10 @@
-"""Parities from conjunctions: the identity behind the barrier of the local model (Roth 2010, equation 6.1 and theorem 38).
+"""Parities from conjunctions: the identity behind the barrier of the local model (Roth 2010,
+equation 6.1 and theorem 38).
 
-A parity of s attributes is a signed sum of the conjunctions of its subsets, with weights up to 2^(s-1). Whoever could release
-all conjunctions of s attributes to within alpha would know all parities to within alpha (3^s - 1) / 2, and no local protocol
-with few questions can know many parities.
+A parity of s attributes is a signed sum of the conjunctions of its subsets, with weights up to
+2^(s-1). Whoever could release all conjunctions of s attributes to within alpha would know all
+parities to within alpha (3^s - 1) / 2, and no local protocol with few questions can know many
+parities.
 """
 
 from __future__ import annotations
@@ -23,8 +25,11 @@ def parity_weights(size: int) -> list[int]:
     return [(-2) ** (i - 1) for i in range(1, size + 1)]
 
 
-def parity_from_conjunctions(names: Sequence[T], conjunction: Callable[[tuple[T, ...]], float]) -> float:
-    """The share of people with an odd number of the named attributes; `conjunction` gives the share that has all of a set."""
+def parity_from_conjunctions(
+    names: Sequence[T], conjunction: Callable[[tuple[T, ...]], float]
+) -> float:
+    """The share of people with an odd number of the named attributes; `conjunction` gives the share
+    that has all of a set."""
     weights = parity_weights(len(names))
     return sum(
         weights[size - 1] * conjunction(chosen)

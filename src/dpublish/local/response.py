@@ -1,7 +1,9 @@
-"""Randomised response: one of two, or one of k, answers (Warner 1965; Kairouz, Oh and Viswanath 2014).
+"""Randomised response: one of two, or one of k, answers (Warner 1965; Kairouz, Oh and Viswanath
+2014).
 
-The report is the true level with probability `truth`, and each other level with probability `other`. Best for few levels:
-its error grows with the square root of k, that of Hadamard response does not.
+The report is the true level with probability `truth`, and each other level with probability
+`other`. Best for few levels: its error grows with the square root of k, that of Hadamard response
+does not.
 """
 
 from __future__ import annotations
@@ -66,7 +68,9 @@ class KaryResponse(Randomizer):
         return moved
 
     def law(self, value: Any) -> Law:
-        return {y: self.coin.truth if y == value else self.coin.other for y in range(len(self.levels))}
+        return {
+            y: self.coin.truth if y == value else self.coin.other for y in range(len(self.levels))
+        }
 
     def check_reports(self, reports: Any) -> Reports:
         return report_codes(reports, len(self.levels))
@@ -74,11 +78,22 @@ class KaryResponse(Randomizer):
     def count(self, reports: Reports) -> Counts:
         return count_codes(reports, len(self.levels))
 
-    def aggregate(self, reports: Any, *, level: float = 0.95, together: bool = False) -> Frequencies:
+    def aggregate(
+        self, reports: Any, *, level: float = 0.95, together: bool = False
+    ) -> Frequencies:
         """Unbiased counts with error bars from reports, or from their tally."""
         tally = tallied(self, reports)
-        seen = indicator_sums(tally.counts.astype(float), tally.people, self.coin.truth, self.coin.other)
-        return frequencies(seen, levels=self.levels, people=tally.people, epsilon=self.epsilon, level=level, together=together)
+        seen = indicator_sums(
+            tally.counts.astype(float), tally.people, self.coin.truth, self.coin.other
+        )
+        return frequencies(
+            seen,
+            levels=self.levels,
+            people=tally.people,
+            epsilon=self.epsilon,
+            level=level,
+            together=together,
+        )
 
     def expected_error(self, people: int) -> float:
         return math.sqrt(self.variance * people)
@@ -86,7 +101,9 @@ class KaryResponse(Randomizer):
     @property
     def variance(self) -> float:
         """Variance of an estimated count, for each person, when few people hold the level."""
-        return float(self.coin.other * (1 - self.coin.other) / (self.coin.truth - self.coin.other) ** 2)
+        return float(
+            self.coin.other * (1 - self.coin.other) / (self.coin.truth - self.coin.other) ** 2
+        )
 
 
 class BinaryResponse(KaryResponse):

@@ -1,4 +1,5 @@
-"""A survey: several questions, each with its own randomizer, and one total for each person. Written in TOML.
+"""A survey: several questions, each with its own randomizer, and one total for each person. Written
+in TOML.
 
 [survey]
 name = "commute"
@@ -7,7 +8,8 @@ epsilon = 3                         # the total that each person can lose by ans
 [questions.transport]
 levels = ["bus", "car", "bike"]     # any other answer counts as "(other)"
 epsilon = 1
-method = "kary"                     # binary, kary, unary, hashing, hadamard, mean, conjunctions, heavy-hitters
+method = "kary"                     # binary, kary, unary, hashing, hadamard, mean, conjunctions,
+                                    heavy-hitters
 
 [questions.hours]
 method = "mean"                     # an answer that is not a number counts as the middle
@@ -16,7 +18,8 @@ upper = 20
 epsilon = 1
 
 [questions.habits]
-method = "conjunctions"             # one yes-or-no column for each attribute; anything but yes counts as no
+method = "conjunctions"             # one yes-or-no column for each attribute; anything but yes
+                                    counts as no
 attributes = ["smokes", "drinks", "runs"]
 width = 2
 epsilon = 1
@@ -80,10 +83,13 @@ class Question:
     randomizer: Randomizer
 
     def encode(self, answers: Sequence[Sequence[str]]) -> Any:
-        """Answers, one text a column, as values of the randomizer. Total: every text has a value."""
+        """Answers, one text a column, as values of the randomizer. Total: every text has a
+        value."""
         randomizer = self.randomizer
         if isinstance(randomizer, Conjunctions):
-            return np.array([[_yes(text) for text in row] for row in answers], dtype=np.int64).reshape(-1, len(self.columns))
+            return np.array(
+                [[_yes(text) for text in row] for row in answers], dtype=np.int64
+            ).reshape(-1, len(self.columns))
         texts = [row[0].strip() for row in answers]
         if isinstance(randomizer, MeanResponse):
             return [_number(text) for text in texts]
@@ -96,7 +102,8 @@ class Question:
 
 @dataclass(frozen=True)
 class Survey:
-    """Questions that every person answers once. Build it with `Survey.read(path)` or `Survey.from_toml(text)`."""
+    """Questions that every person answers once. Build it with `Survey.read(path)` or
+    `Survey.from_toml(text)`."""
 
     name: str
     epsilon: Fraction
@@ -106,13 +113,19 @@ class Survey:
     def read(cls, path: str | Path) -> Survey:
         path = Path(path)
         try:
-            text = path.read_text(encoding="utf-8-sig")  # some editors put a mark before the first letter
+            text = path.read_text(
+                encoding="utf-8-sig"
+            )  # some editors put a mark before the first letter
         except (OSError, UnicodeDecodeError) as error:
-            raise SchemaError(f"The survey file '{path}' cannot be read as UTF-8 text ({type(error).__name__}).") from None
+            raise SchemaError(
+                f"The survey file '{path}' cannot be read as UTF-8 text ({type(error).__name__})."
+            ) from None
         return cls.from_toml(text, folder=path.parent, where=str(path))
 
     @classmethod
-    def from_toml(cls, text: str, *, folder: Path | None = None, where: str = "the survey") -> Survey:
+    def from_toml(
+        cls, text: str, *, folder: Path | None = None, where: str = "the survey"
+    ) -> Survey:
         try:
             data = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
@@ -122,7 +135,9 @@ class Survey:
     @property
     def cost(self) -> Fraction:
         """What one person loses by answering all questions."""
-        return sum((question.randomizer.epsilon for question in self.questions.values()), Fraction(0))
+        return sum(
+            (question.randomizer.epsilon for question in self.questions.values()), Fraction(0)
+        )
 
     @property
     def digest(self) -> str:
@@ -134,16 +149,26 @@ class Survey:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that an answer file must have, in order."""
-        return tuple(dict.fromkeys(column for question in self.questions.values() for column in question.columns))
+        return tuple(
+            dict.fromkeys(
+                column for question in self.questions.values() for column in question.columns
+            )
+        )
 
-    def randomize(self, answers: Sequence[Mapping[str, str]], *, coins: Coins | None = None) -> list[list[str]]:
+    def randomize(
+        self, answers: Sequence[Mapping[str, str]], *, coins: Coins | None = None
+    ) -> list[list[str]]:
         """One row of reports for each person, in the order of the questions."""
         for column in self.columns:
             if any(column not in answer for answer in answers):
-                raise InputError(f"The answers have no column '{column}', which the survey asks for.")
+                raise InputError(
+                    f"The answers have no column '{column}', which the survey asks for."
+                )
         by_question = []
         for question in self.questions.values():
-            values = question.encode([[answer[column] for column in question.columns] for answer in answers])
+            values = question.encode(
+                [[answer[column] for column in question.columns] for answer in answers]
+            )
             reports = question.randomizer.randomize(values, coins=coins)
             by_question.append([str(report) for report in question.randomizer.written(reports)])
         return [list(row) for row in zip(*by_question, strict=True)]
@@ -159,7 +184,8 @@ def level_list(randomizer: Randomizer) -> tuple[str, ...]:
 
 
 def best_method(levels: int, epsilon: Fraction) -> str:
-    """The method of least error with short reports: randomised response for few levels, else hashing if its tally is small."""
+    """The method of least error with short reports: randomised response for few levels, else
+    hashing if its tally is small."""
     choices: list[Any] = [KaryResponse(levels, epsilon), HadamardResponse(levels, epsilon)]
     try:
         hashing = LocalHashing(levels, epsilon)
@@ -173,28 +199,40 @@ def best_method(levels: int, epsilon: Fraction) -> str:
 def _read(data: Mapping[str, Any], folder: Path) -> Survey:
     for table in data:
         if table not in ("survey", "questions"):
-            raise SchemaError(f"Unknown table [{table}].{did_you_mean(table, ('survey', 'questions'))}")
+            raise SchemaError(
+                f"Unknown table [{table}].{did_you_mean(table, ('survey', 'questions'))}"
+            )
     head = data.get("survey")
     if not isinstance(head, Mapping):
-        raise SchemaError('The survey has no [survey] table. Add one with name = "..." and epsilon = ...')
+        raise SchemaError(
+            'The survey has no [survey] table. Add one with name = "..." and epsilon = ...'
+        )
     for key in head:
         if key not in ("name", "epsilon"):
-            raise SchemaError(f"[survey]: unknown key '{key}'.{did_you_mean(key, ('name', 'epsilon'))} Keys: epsilon, name.")
+            raise SchemaError(
+                f"[survey]: unknown key '{key}'.{did_you_mean(key, ('name', 'epsilon'))} Keys: "
+                f"epsilon, name."
+            )
     name = head.get("name")
     if not isinstance(name, str) or not name.strip():
         raise SchemaError('[survey] has no name. Add name = "...".')
     if "epsilon" not in head:
-        raise SchemaError("[survey] has no epsilon. Add epsilon = ..., the total that each person can lose.")
+        raise SchemaError(
+            "[survey] has no epsilon. Add epsilon = ..., the total that each person can lose."
+        )
     total = positive(head["epsilon"], "[survey] epsilon")
     tables = data.get("questions")
     if not isinstance(tables, Mapping) or not tables:
         raise SchemaError("The survey has no question. Add [questions.NAME] tables.")
     survey = Survey(
-        name=name.strip(), epsilon=total, questions={key: _question(key, table, folder) for key, table in tables.items()}
+        name=name.strip(),
+        epsilon=total,
+        questions={key: _question(key, table, folder) for key, table in tables.items()},
     )
     if survey.cost > total:
         raise BudgetExceeded(
-            f"The questions cost {show(survey.cost)} together, above the {show(total)} that the survey promises each person."
+            f"The questions cost {show(survey.cost)} together, above the {show(total)} that the "
+            f"survey promises each person."
         )
     return survey
 
@@ -202,27 +240,35 @@ def _read(data: Mapping[str, Any], folder: Path) -> Survey:
 def _question(name: str, table: Any, folder: Path) -> Question:
     where = f"Question '{name}'"
     if not isinstance(table, Mapping):
-        raise SchemaError(f"{where} must be a table, for example [questions.{name}] with levels = [...].")
+        raise SchemaError(
+            f"{where} must be a table, for example [questions.{name}] with levels = [...]."
+        )
     if "," in name or name in ("", "survey"):
         raise SchemaError(f"{where}: a question cannot have this name.")
     if "epsilon" not in table:
-        raise SchemaError(f"{where} has no epsilon. Add epsilon = ..., its part of the survey's total.")
+        raise SchemaError(
+            f"{where} has no epsilon. Add epsilon = ..., its part of the survey's total."
+        )
     epsilon = positive(table["epsilon"], f"{where}: epsilon")
     levels = _levels(where, table, folder)
     method = table.get("method")
     if method is None:
         if levels is None:
-            raise SchemaError(f"{where} has neither a method nor levels. Methods: {', '.join(METHODS)}.")
+            raise SchemaError(
+                f"{where} has neither a method nor levels. Methods: {', '.join(METHODS)}."
+            )
         method = best_method(len(levels), epsilon)
     if method not in METHODS:
         raise SchemaError(
-            f"{where}: method '{method}' is not known.{did_you_mean(str(method), METHODS)} Methods: {', '.join(METHODS)}."
+            f"{where}: method '{method}' is not known.{did_you_mean(str(method), METHODS)} "
+            f"Methods: {', '.join(METHODS)}."
         )
     allowed = METHODS[method] | {"method", "epsilon"}
     for key in table:
         if key not in allowed:
             raise SchemaError(
-                f"{where} ({method}): unknown key '{key}'.{did_you_mean(key, allowed)} Keys: {', '.join(sorted(allowed))}."
+                f"{where} ({method}): unknown key '{key}'.{did_you_mean(key, allowed)} Keys: "
+                f"{', '.join(sorted(allowed))}."
             )
     column = table.get("column", name)
     if not isinstance(column, str) or not column:
@@ -232,13 +278,20 @@ def _question(name: str, table: Any, folder: Path) -> Question:
     if method == "mean":
         for key in ("lower", "upper"):
             if key not in table:
-                raise SchemaError(f"{where} has no {key} bound. Add {key} = ...; it cannot be taken from the answers.")
+                raise SchemaError(
+                    f"{where} has no {key} bound. Add {key} = ...; it cannot be taken from the "
+                    f"answers."
+                )
         return Question(name, (column,), MeanResponse(table["lower"], table["upper"], epsilon))
     if method == "conjunctions":
         attributes = table.get("attributes")
-        if not isinstance(attributes, list) or not all(isinstance(entry, str) and entry for entry in attributes):
+        if not isinstance(attributes, list) or not all(
+            isinstance(entry, str) and entry for entry in attributes
+        ):
             raise SchemaError(f"{where} needs attributes = [...], a list of column names.")
-        return Question(name, tuple(attributes), Conjunctions(attributes, table.get("width", 2), epsilon))
+        return Question(
+            name, tuple(attributes), Conjunctions(attributes, table.get("width", 2), epsilon)
+        )
     if levels is None:
         raise SchemaError(f'{where} has no levels. Add levels = [...] or levels_file = "...".')
     return Question(name, (column,), _BY_LEVELS[method](levels, epsilon))
@@ -250,14 +303,24 @@ def _levels(where: str, table: Mapping[str, Any], folder: Path) -> list[str] | N
     if "levels_file" in table:
         path = folder / str(table["levels_file"])
         try:
-            listed: Any = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+            listed: Any = [
+                line.strip()
+                for line in path.read_text(encoding="utf-8-sig").splitlines()
+                if line.strip()
+            ]
         except (OSError, UnicodeDecodeError) as error:
-            raise SchemaError(f"{where}: levels_file '{path}' cannot be read ({type(error).__name__}).") from None
+            raise SchemaError(
+                f"{where}: levels_file '{path}' cannot be read ({type(error).__name__})."
+            ) from None
     elif "levels" in table:
         listed = table["levels"]
     else:
         return None
-    if not isinstance(listed, list) or not listed or any(isinstance(x, bool) or not isinstance(x, str | int) for x in listed):
+    if (
+        not isinstance(listed, list)
+        or not listed
+        or any(isinstance(x, bool) or not isinstance(x, str | int) for x in listed)
+    ):
         raise SchemaError(f"{where}: levels must be a list of names or whole numbers.")
     names = [str(level).strip() for level in listed]
     if len(set(names)) != len(names):

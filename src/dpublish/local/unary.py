@@ -1,8 +1,9 @@
 """Optimised unary encoding (Wang, Blocki, Li and Jha 2017): one bit a level.
 
-The bit of the true level is reported as 1 with probability 1/2, every other bit with probability about 1 / (e^eps + 1). A
-report is k bits long, so this is for up to a few thousand levels. Hadamard response sends one number and is never more
-accurate: with 64 levels its error is 3 % larger at epsilon 1/2, 13 % at 1, 32 % at 2, 38 % at 3 and 41 % at 4.
+The bit of the true level is reported as 1 with probability 1/2, every other bit with probability
+about 1 / (e^eps + 1). A report is k bits long, so this is for up to a few thousand levels. Hadamard
+response sends one number and is never more accurate: with 64 levels its error is 3 % larger at
+epsilon 1/2, 13 % at 1, 32 % at 2, 38 % at 3 and 41 % at 4.
 """
 
 from __future__ import annotations
@@ -44,7 +45,10 @@ class UnaryEncoding(Randomizer):
         super().__init__(epsilon)
         self.levels = level_names(levels)
         if len(self.levels) > MAX_LEVELS:
-            raise PlanError(f"Unary encoding sends a bit a level; {len(self.levels)} are too many. Use hadamard.")
+            raise PlanError(
+                f"Unary encoding sends a bit a level; {len(self.levels)} are too many. Use "
+                f"hadamard."
+            )
         if checked_bits(bits) < 2:
             raise PlanError("Unary encoding needs coins of at least 2 bits.")
         self.bits = bits
@@ -62,7 +66,12 @@ class UnaryEncoding(Randomizer):
         return Fraction(self._other, 1 << self.bits)
 
     def protocol(self) -> dict[str, Any]:
-        return {"method": self.method, "levels": list(self.levels), "epsilon": str(self.epsilon), "bits": self.bits}
+        return {
+            "method": self.method,
+            "levels": list(self.levels),
+            "epsilon": str(self.epsilon),
+            "bits": self.bits,
+        }
 
     def check_values(self, values: Any) -> NDArray[Any]:
         return level_codes(values, len(self.levels))
@@ -92,7 +101,9 @@ class UnaryEncoding(Randomizer):
         size = len(self.levels)
         array = np.asarray(reports)
         if array.ndim != 2 or array.dtype != np.uint8 or array.shape[1] != (size + 7) // 8:
-            raise InputError(f"Unary reports must be rows of {(size + 7) // 8} bytes, for {size} levels.")
+            raise InputError(
+                f"Unary reports must be rows of {(size + 7) // 8} bytes, for {size} levels."
+            )
         spare = 8 * array.shape[1] - size
         if spare and array.size and bool((array[:, -1] >> (8 - spare)).any()):
             raise InputError(f"A report sets a bit beyond the {size} levels of the protocol.")
@@ -104,11 +115,20 @@ class UnaryEncoding(Randomizer):
             total += count_set_bits(reports[start : start + self._chunk()], len(self.levels))
         return total
 
-    def aggregate(self, reports: Any, *, level: float = 0.95, together: bool = False) -> Frequencies:
+    def aggregate(
+        self, reports: Any, *, level: float = 0.95, together: bool = False
+    ) -> Frequencies:
         """Unbiased counts with error bars from reports, or from their tally."""
         tally = tallied(self, reports)
         seen = indicator_sums(tally.counts.astype(float), tally.people, self.hit, self.miss)
-        return frequencies(seen, levels=self.levels, people=tally.people, epsilon=self.epsilon, level=level, together=together)
+        return frequencies(
+            seen,
+            levels=self.levels,
+            people=tally.people,
+            epsilon=self.epsilon,
+            level=level,
+            together=together,
+        )
 
     def expected_error(self, people: int) -> float:
         return math.sqrt(self.variance * people)
@@ -132,7 +152,9 @@ class UnaryEncoding(Randomizer):
             if len(row) != width or len(text) != 2 * width:
                 raise InputError(f"Report '{text[:30]}' is not {2 * width} hexadecimal digits.")
             rows.append(row)
-        return self.check_reports(np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(len(texts), width))
+        return self.check_reports(
+            np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(len(texts), width)
+        )
 
     def _chunk(self) -> int:
         # about a megabyte of random words at a time

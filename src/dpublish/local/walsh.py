@@ -1,4 +1,5 @@
-"""Walsh-Hadamard transforms: rows of +1 and -1 in which any two agree in exactly half of the places.
+"""Walsh-Hadamard transforms: rows of +1 and -1 in which any two agree in exactly half of the
+places.
 
 Entry (r, y) is +1 when r and y share an even number of set bits.
 """
@@ -24,7 +25,8 @@ def parity(words: Words) -> Words:
 
 
 def transform(rows: NDArray[Number]) -> NDArray[Number]:
-    """The transform of each row of a matrix; the length of a row is a power of two. Exact on integers."""
+    """The transform of each row of a matrix; the length of a row is a power of two. Exact on
+    integers."""
     out = rows.copy()
     height, width = out.shape
     half = 1
@@ -38,9 +40,11 @@ def transform(rows: NDArray[Number]) -> NDArray[Number]:
 
 
 def half_member(rows: Words, places: Words, odd: Words) -> Words:
-    """The place-th y of those whose parity with the row is `odd`: a bijection from [0, b/2) onto that half of [0, b).
+    """The place-th y of those whose parity with the row is `odd`: a bijection from [0, b/2) onto
+    that half of [0, b).
 
-    Rows must not be 0. The lowest set bit of the row is left open by `places` and then set so that the parity comes out.
+    Rows must not be 0. The lowest set bit of the row is left open by `places` and then set so that
+    the parity comes out.
     """
     lowest = rows & (~rows + np.uint64(1))
     low = lowest - np.uint64(1)

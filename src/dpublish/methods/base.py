@@ -1,8 +1,10 @@
 """What every release method is: a frozen set of parameters with three steps.
 
-    plan(schema, cost)          public facts only; refuses what cannot be published, before anything is spent
+    plan(schema, cost)          public facts only; refuses what cannot be published, before anything
+                                is spent
     needs(plan)                 which exact private numbers the method wants counted
-    run(noise, numbers, plan)   the mechanism: a pure function of its arguments, no I/O, no clock, no globals
+    run(noise, numbers, plan)   the mechanism: a pure function of its arguments, no I/O, no clock,
+                                no globals
 
 The gate calls them in that order and debits the ledger between the first and the second.
 """
@@ -26,7 +28,8 @@ from dpublish.privacy.plan import Plan
 
 
 class Need:
-    """A kind of exact private numbers. The private side knows for each kind how to get it from rows (`counting/compute.py`)."""
+    """A kind of exact private numbers. The private side knows for each kind how to get it from rows
+    (`counting/compute.py`)."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,8 @@ class CellCounts(Need):
 
 @dataclass(frozen=True)
 class CodedRows(Need):
-    """A need: the kept rows themselves as codes of `domain`, one array a column. Answered by a list of code arrays."""
+    """A need: the kept rows themselves as codes of `domain`, one array a column. Answered by a list
+    of code arrays."""
 
     domain: Domain
 
@@ -60,9 +64,11 @@ class SparseCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """What a mechanism publishes: public facts for the manifest, and tables of equal-length columns.
+    """What a mechanism publishes: public facts for the manifest, and tables of equal-length
+    columns.
 
-    `domain` is set by methods that choose their columns privately; otherwise the plan's domain is published.
+    `domain` is set by methods that choose their columns privately; otherwise the plan's domain is
+    published.
     """
 
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -81,7 +87,8 @@ class Mechanism(Checked, abc.ABC):
 
     @abc.abstractmethod
     def plan(self, schema: Schema, cost: Cost) -> Plan:
-        """Price the release and say what to expect. Raises `PlanError` or `SchemaError`; reads no row."""
+        """Price the release and say what to expect. Raises `PlanError` or `SchemaError`; reads no
+        row."""
 
     @abc.abstractmethod
     def needs(self, plan: Plan) -> Need:

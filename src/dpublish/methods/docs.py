@@ -1,6 +1,8 @@
-"""What a method says of itself: its headed lines and its settings, read from its docstring and its fields.
+"""What a method says of itself: its headed lines and its settings, read from its docstring and its
+fields.
 
-One reading serves `dpublish methods` and the reference page, so that neither can drift from the code.
+One reading serves `dpublish methods` and the reference page, so that neither can drift from the
+code.
 """
 
 from __future__ import annotations
@@ -40,13 +42,17 @@ class MethodHelp:
             "name": self.name,
             "class": self.class_name,
             "summary": self.summary,
-            **{heading.lower().replace(" / ", "_").replace(" ", "_"): text for heading, text in self.lines.items()},
+            **{
+                heading.lower().replace(" / ", "_").replace(" ", "_"): text
+                for heading, text in self.lines.items()
+            },
             "settings": [dataclasses.asdict(setting) for setting in self.settings],
         }
 
 
 def describe(name: str, method: type[Any]) -> MethodHelp:
-    """Read a method's docstring. A heading or a setting without words is a mistake in the method, and raises."""
+    """Read a method's docstring. A heading or a setting without words is a mistake in the method,
+    and raises."""
     text = inspect.cleandoc(method.__doc__ or "")
     parts = _RULE.split(text, maxsplit=1)
     summary, lines = _headed(parts[0])
@@ -58,12 +64,15 @@ def describe(name: str, method: type[Any]) -> MethodHelp:
     silent = [field.name for field in fields if field.name not in words]
     if silent:
         raise ValueError(f"{method.__name__} does not explain {', '.join(silent)}.")
-    settings = tuple(SettingHelp(field.name, _default(field), words[field.name]) for field in fields)
+    settings = tuple(
+        SettingHelp(field.name, _default(field), words[field.name]) for field in fields
+    )
     return MethodHelp(name, method.__name__, summary, lines, settings)
 
 
 def _headed(text: str) -> tuple[str, dict[str, str]]:
-    """The opening sentences, and what follows each heading; a line that starts none belongs to the one above."""
+    """The opening sentences, and what follows each heading; a line that starts none belongs to the
+    one above."""
     summary: list[str] = []
     lines: dict[str, str] = {}
     current = ""

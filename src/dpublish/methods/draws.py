@@ -1,4 +1,5 @@
-"""The two things that methods over a shared budget do with noise: publish a table of counts, and choose among candidates."""
+"""The two things that methods over a shared budget do with noise: publish a table of counts, and
+choose among candidates."""
 
 from __future__ import annotations
 
@@ -13,8 +14,16 @@ from dpublish.privacy.budget_split import BudgetSplit
 _WORD = 1 << 62
 
 
-def noisy_counts(noise: Noise, budget: BudgetSplit, counts: IntArray, *, label: str, share: Fraction = Fraction(1)) -> IntArray:
-    """A table of counts of a partition of the rows, with noise in every cell, for `share` of the budget."""
+def noisy_counts(
+    noise: Noise,
+    budget: BudgetSplit,
+    counts: IntArray,
+    *,
+    label: str,
+    share: Fraction = Fraction(1),
+) -> IntArray:
+    """A table of counts of a partition of the rows, with noise in every cell, for `share` of the
+    budget."""
     amount = budget.amount * share
     if budget.law == "laplace":
         return noise.laplace(counts, sensitivity=budget.sensitivity, epsilon=amount, label=label)
@@ -22,7 +31,13 @@ def noisy_counts(noise: Noise, budget: BudgetSplit, counts: IntArray, *, label: 
 
 
 def choose(
-    noise: Noise, budget: BudgetSplit, scores: Sequence[int] | IntArray, *, weight: int, share: Fraction, label: str
+    noise: Noise,
+    budget: BudgetSplit,
+    scores: Sequence[int] | IntArray,
+    *,
+    weight: int,
+    share: Fraction,
+    label: str,
 ) -> int:
     """One index, for `share` of the budget. Scores move by at most `weight` per changed row."""
     sensitivity = budget.relation.l1 * weight
@@ -31,4 +46,6 @@ def choose(
     epsilon = budget.bounded_range_epsilon(share)
     if budget.law == "laplace":
         return noise.choose(scores, sensitivity=sensitivity, epsilon=epsilon, label=label)
-    return noise.choose(scores, sensitivity=sensitivity, epsilon=epsilon, rule="exponential", label=label)
+    return noise.choose(
+        scores, sensitivity=sensitivity, epsilon=epsilon, rule="exponential", label=label
+    )

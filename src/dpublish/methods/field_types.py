@@ -1,4 +1,5 @@
-"""Settings of the wrong type are refused by name when a method is set up, instead of failing somewhere inside its plan."""
+"""Settings of the wrong type are refused by name when a method is set up, instead of failing
+somewhere inside its plan."""
 
 from __future__ import annotations
 
@@ -30,21 +31,28 @@ _WORDS: Mapping[Any, str] = {
 
 MOST = Fraction(10**12)
 LARGEST_SETTING = Fraction(10**100)
-"""Floats can multiply such numbers a few times; methods have narrower limits of their own, and words for them."""
+"""Floats can multiply such numbers a few times; methods have narrower limits of their own, and
+words for them."""
 LEAST = {"epsilon": Fraction(1, 10**6), "rho": Fraction(1, 10**12), "delta": Fraction(1, 10**300)}
-"""Below, noise would be wider than the numbers that a release may hold, so that a paid release could not be opened."""
+"""Below, noise would be wider than the numbers that a release may hold, so that a paid release
+could not be opened."""
 
 
 def check_cost(cost: Cost, rows_per_unit: int) -> None:
     """What a plan promises is worked out in floats, which end long before exact amounts do."""
-    widened = {"epsilon": rows_per_unit, "rho": rows_per_unit**2, "delta": 1}  # noise grows with the rows of a unit
+    widened = {
+        "epsilon": rows_per_unit,
+        "rho": rows_per_unit**2,
+        "delta": 1,
+    }  # noise grows with the rows of a unit
     for name, least in LEAST.items():
         amount, least = getattr(cost, name), least * widened[name]
         if amount and not least <= amount <= MOST:
             size = "small" if amount < least else "large"
             units = f" for units of up to {rows_per_unit:,} rows" if widened[name] > 1 else ""
             raise PlanError(
-                f"{name} is so {size} that nothing can be planned with it{units}. Use {float(least):g} to {float(MOST):g}."
+                f"{name} is so {size} that nothing can be planned with it{units}. Use "
+                f"{float(least):g} to {float(MOST):g}."
             )
 
 
@@ -60,7 +68,8 @@ def guarded(plan: Callable[..., Plan]) -> Callable[..., Plan]:
 
 
 class Checked:
-    """What methods and online methods share: settings of their declared types, and plans that check the cost first."""
+    """What methods and online methods share: settings of their declared types, and plans that check
+    the cost first."""
 
     def __init_subclass__(cls, **rest: Any) -> None:
         super().__init_subclass__(**rest)
@@ -72,8 +81,8 @@ class Checked:
 
 
 def check_fields(method: Any) -> None:
-    """Hold every field of a dataclass to its declared type. Ranges, and which texts are known, are the method's business, but
-    for amounts beyond those that floats can work with."""
+    """Hold every field of a dataclass to its declared type. Ranges, and which texts are known, are
+    the method's business, but for amounts beyond those that floats can work with."""
     kind: Any = type(method)
     for name, hint in _hints(kind).items():
         value = getattr(method, name)
@@ -88,7 +97,9 @@ def check_fields(method: Any) -> None:
             object.__setattr__(method, name, float(value))
         elif isinstance(value, list | tuple) and any(isinstance(item, np.number) for item in value):
             object.__setattr__(
-                method, name, type(value)(item.item() if isinstance(item, np.number) else item for item in value)
+                method,
+                name,
+                type(value)(item.item() if isinstance(item, np.number) else item for item in value),
             )
 
 
@@ -99,7 +110,9 @@ def _check_amount(name: str, value: Any) -> None:
         return  # the method says what it wants instead, a name among other things
     if amount and not 1 / LARGEST_SETTING <= amount <= LARGEST_SETTING:
         size = "small" if amount < 1 else "large"
-        raise PlanError(f"{name} is so {size} that nothing can be planned with it, {_shown(value)}.")
+        raise PlanError(
+            f"{name} is so {size} that nothing can be planned with it, {_shown(value)}."
+        )
 
 
 @functools.cache
@@ -109,7 +122,8 @@ def _hints(method: Any) -> dict[str, Any]:
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Whether a value may stand where `hint` is declared; numbers of numpy and decimals count as numbers."""
+    """Whether a value may stand where `hint` is declared; numbers of numpy and decimals count as
+    numbers."""
     if hint is Any or hint is object:
         return True
     origin = get_origin(hint)
@@ -131,11 +145,18 @@ def _fits_generic(value: Any, origin: Any, inner: tuple[Any, ...]) -> bool:
         return callable(value)
     if issubclass(origin, Mapping):
         if inner[1] is object and isinstance(value, list | tuple):
-            return True  # a tree of names may be lists all the way up; whoever reads it says what is wrong with it
-        return isinstance(value, Mapping) and all(fits(k, inner[0]) and fits(v, inner[1]) for k, v in value.items())
+            # a tree of names may be lists all the way up; whoever reads it says what is wrong with
+            # it
+            return True
+        return isinstance(value, Mapping) and all(
+            fits(k, inner[0]) and fits(v, inner[1]) for k, v in value.items()
+        )
     if issubclass(origin, Sequence):
-        # arrays and series are lists to their users; a text, or names without an order, is a mistake
-        if isinstance(value, str | bytes | Mapping | set | frozenset) or not isinstance(value, Iterable):
+        # arrays and series are lists to their users; a text, or names without an order, is a
+        # mistake
+        if isinstance(value, str | bytes | Mapping | set | frozenset) or not isinstance(
+            value, Iterable
+        ):
             return False
         return hasattr(value, "__len__") and all(fits(item, inner[0]) for item in value)
     return isinstance(value, origin)
@@ -146,7 +167,9 @@ def wanted(hint: Any) -> str:
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
         parts = list(dict.fromkeys(wanted(choice) for choice in get_args(hint)))
-        if "a number" in parts:  # exact amounts may be written as texts such as 1/3, and whole numbers are numbers
+        if (
+            "a number" in parts
+        ):  # exact amounts may be written as texts such as 1/3, and whole numbers are numbers
             parts = [part for part in parts if part not in ("a text", "a whole number")]
         return " or ".join(parts)
     if origin is Literal:

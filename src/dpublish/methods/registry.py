@@ -1,6 +1,7 @@
 """Release methods by the name that people type, loaded when they are asked for.
 
-A name is the class name in kebab-case. Settings come as text and are read by the types of the method's fields.
+A name is the class name in kebab-case. Settings come as text and are read by the types of the
+method's fields.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
 def method_named(name: str, door: Door = "release") -> type[Any]:
-    """The class of a method behind one door. Unknown names are refused with the nearest known one."""
+    """The class of a method behind one door. Unknown names are refused with the nearest known
+    one."""
     known = methods(door)
     found = known.get(ALIASES.get(name, name))
     if found is None:
         what = "online method" if door == "online" else "method"
-        raise PlanError(f"There is no {what} '{name}'.{did_you_mean(name, known)} Methods: {', '.join(known)}.")
+        raise PlanError(
+            f"There is no {what} '{name}'.{did_you_mean(name, known)} Methods: {', '.join(known)}."
+        )
     return cast(type[Any], load(found.mechanism))
 
 
@@ -37,7 +41,8 @@ def method_from_settings(name: str, settings: Mapping[str, str], door: Door = "r
         field = key.replace("-", "_")
         if field not in known:
             raise PlanError(
-                f"Method '{name}' has no setting '{key}'.{did_you_mean(field, known)} Settings: {', '.join(known)}."
+                f"Method '{name}' has no setting '{key}'.{did_you_mean(field, known)} Settings: "
+                f"{', '.join(known)}."
             )
         values[field] = read_setting(text, hints[field], f"{name}: {key}")
     return method(**values)
@@ -53,7 +58,9 @@ def read_setting(text: str, hint: Any, what: str) -> Any:
             return _one_of(text.strip(), [str(value) for value in get_args(choice)], what)
         if _is_list(choice):
             item = get_args(choice)[0]
-            return tuple(read_setting(part.strip(), item, what) for part in text.split(",") if part.strip())
+            return tuple(
+                read_setting(part.strip(), item, what) for part in text.split(",") if part.strip()
+            )
     if str in choices or Fraction in choices:
         return text  # not stripped: a separator may be a blank
     if bool in choices:
@@ -78,7 +85,10 @@ def _is_list(hint: Any) -> bool:
 
 def _one_of(text: str, allowed: Sequence[str], what: str) -> str:
     if text not in allowed:
-        raise PlanError(f"{what} = '{text}' is not known.{did_you_mean(text, allowed)} Use {', '.join(allowed)}.")
+        raise PlanError(
+            f"{what} = '{text}' is not known.{did_you_mean(text, allowed)} Use "
+            f"{', '.join(allowed)}."
+        )
     return text
 
 

@@ -1,6 +1,7 @@
 """Thresholds of sparse noisy histograms, and what to expect of them, from public facts alone.
 
-Floats are fine here: a threshold is a public integer, and any rounding on the way to it is as private as any other.
+Floats are fine here: a threshold is a public integer, and any rounding on the way to it is as
+private as any other.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ def log_threshold(factor: Fraction, rows: int, epsilon: Fraction) -> int:
     """floor(A ln(n) / epsilon), Lei's threshold."""
     value = float(factor) * math.log(rows) / float(epsilon)
     if value >= MAX_THRESHOLD:
-        raise PlanError(f"epsilon = {float(epsilon):g} is too small: the threshold would be {value:.3g}.")
+        raise PlanError(
+            f"epsilon = {float(epsilon):g} is too small: the threshold would be {value:.3g}."
+        )
     return math.floor(value)
 
 

@@ -1,10 +1,12 @@
-"""Noisy counts of a list of boxes and of groups of neighbours, and the best estimates that agree with each other.
+"""Noisy counts of a list of boxes and of groups of neighbours, and the best estimates that agree
+with each other.
 
-The list is padded to b^h entries. Level 0 counts every entry, level 1 every b of them, ... level h - 1 the b largest groups;
-all counts have independent noise of the same variance. Least squares (Hay et al. 2010) then takes two passes. The estimates are
-jointly Gaussian in effect, and the tree makes the variance of any weighted sum cheap: given a group's count, its b parts of
-variance v each have covariance v (I - 1/b), whatever lies outside the group. A total that is public enters as a last group
-without noise.
+The list is padded to b^h entries. Level 0 counts every entry, level 1 every b of them, ... level h
+- 1 the b largest groups; all counts have independent noise of the same variance. Least squares (Hay
+  et al. 2010) then takes two passes. The estimates are
+jointly Gaussian in effect, and the tree makes the variance of any weighted sum cheap: given a
+group's count, its b parts of variance v each have covariance v (I - 1/b), whatever lies outside the
+group. A total that is public enters as a last group without noise.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """`leaves` boxes under `height` measured levels of groups of `fanout`. Height 1 measures the boxes alone.
+    """`leaves` boxes under `height` measured levels of groups of `fanout`. Height 1 measures the
+    boxes alone.
 
     `fixed`: the sum of all entries is known.
     """
@@ -57,7 +60,8 @@ class Hierarchy:
 
     @cached_property
     def variances(self) -> list[float]:
-        """Variance of a count at each level given only what is measured inside it, for noise of variance 1."""
+        """Variance of a count at each level given only what is measured inside it, for noise of
+        variance 1."""
         out = [1.0]
         for _ in range(self.height - 1):
             out.append(1.0 / (1.0 + 1.0 / (self.fanout * out[-1])))
@@ -68,7 +72,8 @@ class Hierarchy:
         return 0.0 if self.fixed else self.fanout * self.variances[-1]
 
     def estimates(self, measured: Ints, total: int | None = None) -> Floats:
-        """Least squares estimates of the boxes, from all measured counts; they add up to `total` where it is given."""
+        """Least squares estimates of the boxes, from all measured counts; they add up to `total`
+        where it is given."""
         cuts = np.cumsum(self.sizes)[:-1]
         below = [part.astype(np.float64) for part in np.split(measured, cuts)]
         for level in range(1, self.height):
@@ -83,7 +88,8 @@ class Hierarchy:
         return known[: self.leaves]
 
     def variance(self, weights: Floats) -> Floats:
-        """Variance of weighted sums of the estimates (one row of `weights` a sum), for noise of variance 1.
+        """Variance of weighted sums of the estimates (one row of `weights` a sum), for noise of
+        variance 1.
 
         Entries for which there is no weight, at the end of the list, have weight 0.
         """
@@ -93,12 +99,15 @@ class Hierarchy:
         for level in range(self.height):
             groups = part.reshape(weights.shape[0], -1, self.fanout)
             total = groups.sum(axis=2)
-            found += self.variances[level] * ((groups**2).sum(axis=(1, 2)) - (total**2).sum(axis=1) / self.fanout)
+            found += self.variances[level] * (
+                (groups**2).sum(axis=(1, 2)) - (total**2).sum(axis=1) / self.fanout
+            )
             part = total / self.fanout
         return np.asarray(np.maximum(found + part[:, 0] ** 2 * self.root_variance, 0.0))
 
     def range_variance(self, start: Floats, stop: Floats) -> Floats:
-        """The same for ranges [start, stop) of the list, where 2.5 means half of the box after the first two."""
+        """The same for ranges [start, stop) of the list, where 2.5 means half of the box after the
+        first two."""
         left = np.minimum(np.floor(start), self.leaves - 1).astype(np.int64)
         right = np.maximum(np.minimum(np.ceil(stop) - 1, self.leaves - 1).astype(np.int64), left)
         same = left == right
@@ -139,7 +148,8 @@ def candidates(leaves: int, *, fixed: bool = False) -> list[Hierarchy]:
 
 
 def spread_points(count: int, dimensions: int) -> Floats:
-    """Evenly spread points of the unit cube, the same every time (multiples of powers of a root, modulo 1)."""
+    """Evenly spread points of the unit cube, the same every time (multiples of powers of a root,
+    modulo 1)."""
     root = 2.0
     for _ in range(40):
         root = (1 + root) ** (1 / (dimensions + 1))
@@ -147,17 +157,22 @@ def spread_points(count: int, dimensions: int) -> Floats:
     return np.asarray((0.5 + np.arange(1, count + 1)[:, None] * steps[None, :]) % 1.0)
 
 
-def best_for_ranges(cuts: Ints, *, fixed: bool = False, samples: int = 256) -> tuple[Hierarchy, float]:
-    """The hierarchy with the smallest mean error over ranges of positions, for boxes that end at `cuts`; and that error.
+def best_for_ranges(
+    cuts: Ints, *, fixed: bool = False, samples: int = 256
+) -> tuple[Hierarchy, float]:
+    """The hierarchy with the smallest mean error over ranges of positions, for boxes that end at
+    `cuts`; and that error.
 
-    The error is a standard deviation for noise of variance 1 at height 1; height h pays h times the noise. Where the total is
-    `fixed` the list has one more entry, for what lies in no box.
+    The error is a standard deviation for noise of variance 1 at height 1; height h pays h times the
+    noise. Where the total is `fixed` the list has one more entry, for what lies in no box.
     """
     points = np.sort(spread_points(samples, 2), axis=1) * float(cuts[-1])
     edges = cuts.astype(np.float64)
     places = np.arange(cuts.size, dtype=np.float64)
     start, stop = (np.interp(points[:, side], edges, places) for side in (0, 1))
-    return _best(candidates(cuts.size - 1 + fixed, fixed=fixed), lambda h: h.range_variance(start, stop))
+    return _best(
+        candidates(cuts.size - 1 + fixed, fixed=fixed), lambda h: h.range_variance(start, stop)
+    )
 
 
 def best_for_weights(weights: Floats, *, fixed: bool = False) -> tuple[Hierarchy, float]:
@@ -165,7 +180,9 @@ def best_for_weights(weights: Floats, *, fixed: bool = False) -> tuple[Hierarchy
     return _best(candidates(weights.shape[1] + fixed, fixed=fixed), lambda h: h.variance(weights))
 
 
-def _best(choices: list[Hierarchy], variance: Callable[[Hierarchy], Floats]) -> tuple[Hierarchy, float]:
+def _best(
+    choices: list[Hierarchy], variance: Callable[[Hierarchy], Floats]
+) -> tuple[Hierarchy, float]:
     scored = []
     for choice in choices:
         spread = float(np.mean(np.sqrt(variance(choice)))) * choice.height

@@ -1,9 +1,10 @@
 """Limits of counts: noise is drawn in whole numbers, and so are counts.
 
-A limit that stops between two whole numbers cuts off noise that a continuous law would have let pass: where noise is about a
-row, an interval meant for 95% would hold 80% of the time. So limits are moved out to whole numbers. That is enough for the laws
-that are used here, whatever their scale (the tests work it out exactly). A bound that is proved needs none of that: the counts
-that it allows are the whole numbers inside.
+A limit that stops between two whole numbers cuts off noise that a continuous law would have let
+pass: where noise is about a row, an interval meant for 95% would hold 80% of the time. So limits
+are moved out to whole numbers. That is enough for the laws that are used here, whatever their scale
+(the tests work it out exactly). A bound that is proved needs none of that: the counts that it
+allows are the whole numbers inside.
 """
 
 from __future__ import annotations
@@ -25,24 +26,27 @@ _DUST = 1e-6
 def quantile(alpha: float, noise: str) -> float:
     """Standard deviations that a sum of noise terms stays within, on one side, but for alpha.
 
-    Sums of Laplace terms lie between one Laplace term and a normal variable; the wider of the two is taken.
+    Sums of Laplace terms lie between one Laplace term and a normal variable; the wider of the two
+    is taken.
     """
     normal = normal_quantile(alpha)
     return normal if noise == "gaussian" else max(normal, -math.log(2 * alpha) / math.sqrt(2))
 
 
 def half_width(variance: float | Floats, alpha: float, noise: str) -> Floats:
-    """Rows that a sum of noise terms stays within, on one side, but for alpha, once the end is a whole number.
+    """Rows that a sum of noise terms stays within, on one side, but for alpha, once the end is a
+    whole number.
 
-    Where noise is small, the variance of discrete Laplace noise is below that of the continuous law whose tail it has, by at
-    most 1/6 (1/sinh^2 x >= 1/x^2 - 1/3).
+    Where noise is small, the variance of discrete Laplace noise is below that of the continuous law
+    whose tail it has, by at most 1/6 (1/sinh^2 x >= 1/x^2 - 1/3).
     """
     more = _LAPLACE_STEP if noise == "laplace" else 0.0
     return np.asarray(quantile(alpha, noise) * np.sqrt(np.maximum(0.0, variance) + more))
 
 
 def counts_between(low: float | Floats, high: float | Floats) -> tuple[Floats, Floats]:
-    """Limits that hold of a count as they stand, moved in to the whole numbers between them, where there is one."""
+    """Limits that hold of a count as they stand, moved in to the whole numbers between them, where
+    there is one."""
     first, last = np.ceil(np.asarray(low) - _DUST), np.floor(np.asarray(high) + _DUST)
     none = first > last
     return np.where(none, low, first), np.where(none, high, last)

@@ -1,7 +1,8 @@
 """Rows as vectors: the public coding that a linear model is trained and used with.
 
-Every column becomes at most one number of size at most 1, so a row of c columns and the constant has length at most
-sqrt(c + 1). All vectors are divided by a number R just above that, which depends on c alone, so no row is longer than 1.
+Every column becomes at most one number of size at most 1, so a row of c columns and the constant
+has length at most sqrt(c + 1). All vectors are divided by a number R just above that, which depends
+on c alone, so no row is longer than 1.
 
 * numbers and dates: (value - lower) / (upper - lower), the value being the middle of its bin;
 * ordinal levels: rank / (levels - 1);
@@ -56,10 +57,14 @@ class LinearFeatures:
     @cached_property
     def names(self) -> tuple[tuple[str, str], ...]:
         """(column, level) of each feature; the level is empty for a number."""
-        return ((CONSTANT, ""), *((axis.name, level) for axis in self.axes for level in _feature_levels(axis)))
+        return (
+            (CONSTANT, ""),
+            *((axis.name, level) for axis in self.axes for level in _feature_levels(axis)),
+        )
 
     def longest_square(self) -> Fraction:
-        """An upper bound on the squared length of every possible row, of the doubles as they stand in the tables."""
+        """An upper bound on the squared length of every possible row, of the doubles as they stand
+        in the tables."""
         longest = Fraction(self.constant) ** 2
         for table in self.tables:
             width = table.shape[1]

@@ -1,6 +1,7 @@
 """Loops over codes: a value looked up for each row, and amounts of rows added up by code.
 
-They take the place of products with a matrix of indicators or of numbers that are read from a table, which is never made.
+They take the place of products with a matrix of indicators or of numbers that are read from a
+table, which is never made.
 """
 
 from __future__ import annotations
@@ -38,8 +39,11 @@ def add_masses(codes: Codes, masses: Floats, out: Floats) -> None:
 
 
 @njit(cache=True, nogil=True)
-def scale_and_add(codes: Codes, factors: Floats, masses: Floats, following: Codes, out: Floats) -> None:
-    """masses_i *= factors[codes_i], then out[following_i] += masses_i: two tables in one pass over the rows."""
+def scale_and_add(
+    codes: Codes, factors: Floats, masses: Floats, following: Codes, out: Floats
+) -> None:
+    """masses_i *= factors[codes_i], then out[following_i] += masses_i: two tables in one pass over
+    the rows."""
     for i in range(len(codes)):
         mass = masses[i] * factors[codes[i]]
         masses[i] = mass
@@ -71,7 +75,11 @@ def add_all_masses(codes: NDArray[np.uint32], masses: Floats, out: Floats) -> No
 
 @njit(cache=True, nogil=True)
 def write_looked_up(
-    codes: Codes, table: NDArray[np.float32], start: int, factors: NDArray[np.float32], out: NDArray[np.float32]
+    codes: Codes,
+    table: NDArray[np.float32],
+    start: int,
+    factors: NDArray[np.float32],
+    out: NDArray[np.float32],
 ) -> None:
     """out[i, start:] = table[codes_i] * factors_i."""
     width = table.shape[1]
@@ -82,7 +90,9 @@ def write_looked_up(
 
 
 @njit(cache=True, nogil=True)
-def write_indicators(codes: Codes, value: float, start: int, factors: NDArray[np.float32], out: NDArray[np.float32]) -> None:
+def write_indicators(
+    codes: Codes, value: float, start: int, factors: NDArray[np.float32], out: NDArray[np.float32]
+) -> None:
     """out[i, start + codes_i] = value * factors_i; the rest of `out` is left as it is."""
     for i in range(len(codes)):
         out[i, start + codes[i]] = value * factors[i]

@@ -1,5 +1,6 @@
-"""Small systems are solved on one thread: sharing one of a hundred rows out among threads takes longer than solving it, many
-times longer on a busy machine, and its last digits would depend on how many threads there were."""
+"""Small systems are solved on one thread: sharing one of a hundred rows out among threads takes
+longer than solving it, many times longer on a busy machine, and its last digits would depend on how
+many threads there were."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ def on_one_thread(function: Callable[P, T]) -> Callable[P, T]:
 
 @functools.cache
 def _libraries() -> Any:
-    # what is not loaded yet would not be found: numpy's library, and scipy's, which compiled loops call
+    # what is not loaded yet would not be found: numpy's library, and scipy's, which compiled loops
+    # call
     import numpy.linalg  # noqa: F401
     import scipy.linalg.cython_lapack  # noqa: F401
     from threadpoolctl import ThreadpoolController

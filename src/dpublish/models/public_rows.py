@@ -1,4 +1,5 @@
-"""Public rows that weights are put on: read, typed by the schema, encoded, and identified by a hash."""
+"""Public rows that weights are put on: read, typed by the schema, encoded, and identified by a
+hash."""
 
 from __future__ import annotations
 
@@ -50,8 +51,11 @@ class PublicSet:
         return encode_public(self.name, self.frame, axes, self.base)
 
 
-def read_public(source: object, labels: Iterable[str] | None, *, what: str = "public rows") -> pl.DataFrame:
-    """A frame from a path or a frame. `labels` are columns to be read as text whatever they look like; None: all of them."""
+def read_public(
+    source: object, labels: Iterable[str] | None, *, what: str = "public rows"
+) -> pl.DataFrame:
+    """A frame from a path or a frame. `labels` are columns to be read as text whatever they look
+    like; None: all of them."""
     if isinstance(source, pl.DataFrame):
         return source
     if isinstance(source, pl.LazyFrame):
@@ -62,13 +66,19 @@ def read_public(source: object, labels: Iterable[str] | None, *, what: str = "pu
     try:
         if kind == "pandas.DataFrame":
             columns: Any = source
-            return pl.DataFrame({str(name): pl.Series(columns[name].to_list(), strict=False) for name in columns.columns})
+            return pl.DataFrame(
+                {
+                    str(name): pl.Series(columns[name].to_list(), strict=False)
+                    for name in columns.columns
+                }
+            )
         if isinstance(source, Mapping):
             return pl.DataFrame(dict(source), strict=False)
         return pl.DataFrame(pl.from_arrow(source))
     except Exception:
         raise InputError(
-            f"Public rows cannot be read from a {kind}. Give the path of a CSV, TSV or Parquet file or of a release, a polars "
+            f"Public rows cannot be read from a {kind}. Give the path of a CSV, TSV or Parquet "
+            f"file or of a release, a polars "
             "or pandas DataFrame, a pyarrow Table, SqlSource(url, query), or 'uniform'."
         ) from None
 
@@ -81,14 +91,21 @@ def _read_file(path: Path, labels: Sequence[str] | None, what: str) -> pl.DataFr
             separator = "\t" if name.endswith(".tsv") else ","
             header = pl.read_csv(path, separator=separator, n_rows=0).columns
             text = {label: pl.String for label in header if labels is None or label in labels}
-            return pl.read_csv(path, separator=separator, infer_schema_length=None, schema_overrides=text)
+            return pl.read_csv(
+                path, separator=separator, infer_schema_length=None, schema_overrides=text
+            )
         if name.endswith(".parquet"):
             return pl.read_parquet(path)
         if name.endswith((".arrow", ".feather", ".ipc")):
             return pl.read_ipc(path)
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise InputError(f"The {what} in '{path}' cannot be read: {str(error).splitlines()[0][:200]}") from None
-    raise InputError(f"The format of '{path}' is not known. Use .csv, .tsv (also .gz), .parquet, .arrow, or a release (.dpr).")
+        raise InputError(
+            f"The {what} in '{path}' cannot be read: {str(error).splitlines()[0][:200]}"
+        ) from None
+    raise InputError(
+        f"The format of '{path}' is not known. Use .csv, .tsv (also .gz), .parquet, .arrow, or a "
+        f"release (.dpr)."
+    )
 
 
 def uniform_rows(axes: Sequence[Axis], rows: int) -> pl.DataFrame:
@@ -101,21 +118,33 @@ def uniform_rows(axes: Sequence[Axis], rows: int) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
-def encode_public(name: str, frame: pl.DataFrame, axes: Sequence[Axis], base: FloatArray | None = None) -> PublicSet:
-    """Type, check and encode public rows; rows that the schema's rules drop are left out. They are public: errors may quote."""
+def encode_public(
+    name: str, frame: pl.DataFrame, axes: Sequence[Axis], base: FloatArray | None = None
+) -> PublicSet:
+    """Type, check and encode public rows; rows that the schema's rules drop are left out. They are
+    public: errors may quote."""
     if frame.height == 0:
         raise PlanError(f"The public rows '{name}' are empty.")
     weights = np.full(frame.height, 1.0) if base is None else np.asarray(base, dtype=np.float64)
     if not np.all(np.isfinite(weights)) or np.any(weights < 0.0) or weights.sum() <= 0.0:
-        raise PlanError(f"The base weights of the public rows '{name}' must be finite, not negative, and not all zero.")
+        raise PlanError(
+            f"The base weights of the public rows '{name}' must be finite, not negative, and not "
+            f"all zero."
+        )
     frame = frame.with_columns(_typed(frame.get_column(axis.name), axis) for axis in axes)
     for column in frame.get_columns():
         if column.dtype.is_float() and not bool(column.drop_nulls().is_finite().all()):
-            raise PlanError(f"Column '{column.name}' of the public rows '{name}' holds NaN or infinite cells. Make them null.")
+            raise PlanError(
+                f"Column '{column.name}' of the public rows '{name}' holds NaN or infinite cells. "
+                f"Make them null."
+            )
     batch = encode_frame(frame, Domain(tuple(axes)))
     keep = weights > 0.0 if batch.keep is None else batch.keep & (weights > 0.0)
     if not keep.any():
-        raise PlanError(f"No public row of '{name}' has declared values in all of: {', '.join(axis.name for axis in axes)}.")
+        raise PlanError(
+            f"No public row of '{name}' has declared values in all of: "
+            f"{', '.join(axis.name for axis in axes)}."
+        )
     weights = weights[keep]
     return PublicSet(
         name=name,
@@ -127,12 +156,18 @@ def encode_public(name: str, frame: pl.DataFrame, axes: Sequence[Axis], base: Fl
 
 
 def _typed(column: pl.Series, axis: Axis) -> pl.Series:
-    """Numbers of a numeric column as numbers, truth of a boolean one as such; the rest is left to the encoder's rules."""
+    """Numbers of a numeric column as numbers, truth of a boolean one as such; the rest is left to
+    the encoder's rules."""
     if axis.kind == "boolean" and column.dtype != pl.Boolean:
         wide = replace(axis, other=True, missing=True, outside="other")
         codes = encode_frame(pl.DataFrame([column]), Domain((wide,))).codes[0].astype(np.int64)
-        if (codes == wide.other_code).any():  # neither true nor false, and not missing: kept apart, as in private rows
-            labels = [None if code == wide.missing_code else wide.label(code) for code in range(wide.cardinality)]
+        if (
+            codes == wide.other_code
+        ).any():  # neither true nor false, and not missing: kept apart, as in private rows
+            labels = [
+                None if code == wide.missing_code else wide.label(code)
+                for code in range(wide.cardinality)
+            ]
             return pl.Series(axis.name, labels).gather(codes)
         return column_values(wide, codes).alias(axis.name)
     if axis.kind in ("integer", "real") and column.dtype == pl.String:
@@ -166,7 +201,8 @@ def plain_array(column: pl.Series) -> NDArray[Any]:
 
 
 def with_truth(frame: pl.DataFrame, axes: Iterable[Axis]) -> pl.DataFrame:
-    """Boolean columns as booleans again, where missing values had made them text; not those that hold anything else."""
+    """Boolean columns as booleans again, where missing values had made them text; not those that
+    hold anything else."""
     truth = {"true": True, "false": False}
     texts = [
         axis.name
@@ -175,7 +211,9 @@ def with_truth(frame: pl.DataFrame, axes: Iterable[Axis]) -> pl.DataFrame:
         and frame.schema.get(axis.name) == pl.String
         and bool(frame.get_column(axis.name).drop_nulls().is_in(list(truth)).all())
     ]
-    return frame.with_columns(pl.col(name).replace_strict(truth, default=None, return_dtype=pl.Boolean) for name in texts)
+    return frame.with_columns(
+        pl.col(name).replace_strict(truth, default=None, return_dtype=pl.Boolean) for name in texts
+    )
 
 
 def frame_digest(frame: pl.DataFrame) -> str:
@@ -183,7 +221,9 @@ def frame_digest(frame: pl.DataFrame) -> str:
     return hashlib.sha256(frame.fill_nan(None).write_csv(null_value="\\N").encode()).hexdigest()
 
 
-def absent_levels(axes: Sequence[Axis], codes: Sequence[NDArray[Any]]) -> list[tuple[str, list[str]]]:
+def absent_levels(
+    axes: Sequence[Axis], codes: Sequence[NDArray[Any]]
+) -> list[tuple[str, list[str]]]:
     """For each column of few values, the declared values that no public row has."""
     found = []
     for axis, column in zip(axes, codes, strict=True):
@@ -197,4 +237,8 @@ def absent_levels(axes: Sequence[Axis], codes: Sequence[NDArray[Any]]) -> list[t
 
 
 def constant_columns(axes: Sequence[Axis], codes: Sequence[NDArray[Any]]) -> list[str]:
-    return [axis.name for axis, column in zip(axes, codes, strict=True) if len(column) and bool((column == column[0]).all())]
+    return [
+        axis.name
+        for axis, column in zip(axes, codes, strict=True)
+        if len(column) and bool((column == column[0]).all())
+    ]

@@ -1,4 +1,5 @@
-"""An approximate inverse Hessian that learns from the steps taken since it was made (limited-memory BFGS, two-loop form)."""
+"""An approximate inverse Hessian that learns from the steps taken since it was made (limited-memory
+BFGS, two-loop form)."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from dpublish.models.linear_features import FloatArray
 
 
 class InverseHessian:
-    """`solve` applies the inverse of a Hessian that may be rough or old; `learn` corrects it by what gradients really did."""
+    """`solve` applies the inverse of a Hessian that may be rough or old; `learn` corrects it by
+    what gradients really did."""
 
     def __init__(self, solve: Callable[[FloatArray], FloatArray]) -> None:
         self._solve = solve

@@ -17,11 +17,15 @@ SLACK = 1e-9
 
 
 @njit(cache=True, nogil=True)
-def nearest_centres(points: Floats, centres: Floats, latitudes: Floats) -> Ints:  # pragma: no cover - compiled
-    """For each point of R^3 the centre with the largest inner product, the first of equals. `latitudes` fall from pole to pole.
+def nearest_centres(
+    points: Floats, centres: Floats, latitudes: Floats
+) -> Ints:  # pragma: no cover - compiled
+    """For each point of R^3 the centre with the largest inner product, the first of equals.
+    `latitudes` fall from pole to pole.
 
-    A centre is no nearer than its latitude is to the point's, so a search from the point's own latitude outwards may stop
-    where that alone is further than the best so far. Each point is placed by itself, whatever others there are.
+    A centre is no nearer than its latitude is to the point's, so a search from the point's own
+    latitude outwards may stop where that alone is further than the best so far. Each point is
+    placed by itself, whatever others there are.
     """
     count = centres.shape[0]
     found = np.zeros(points.shape[0], dtype=np.int64)

@@ -1,8 +1,9 @@
 """Directions, projections and cells of halfspace releases: public geometry that both sides share.
 
-A row becomes a point of the unit sphere: each column scaled to [-1, 1] by its bounds, a constant 1 added so that every
-halfspace passes through the origin, and the whole normalised. A sign projection takes it to the circle (k = 2) or the sphere
-(k = 3), which is cut into cells of equal size. A halfspace is then half of the circle or sphere: a sum of cells.
+A row becomes a point of the unit sphere: each column scaled to [-1, 1] by its bounds, a constant 1
+added so that every halfspace passes through the origin, and the whole normalised. A sign projection
+takes it to the circle (k = 2) or the sphere (k = 3), which is cut into cells of equal size. A
+halfspace is then half of the circle or sphere: a sum of cells.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ Floats = NDArray[np.float64]
 BLOCK = 1 << 14
 _ROUNDING = 1e-7
 MAX_CORNERS = 1 << 17
-"""Cells of which the corners are worked out; of more cells only a bound on how far away they are is used."""
+"""Cells of which the corners are worked out; of more cells only a bound on how far away they are is
+used."""
 
 
 @dataclass(frozen=True)
 class Sectors:
-    """`projections` sign projections of rows of `grids` to dimension k, each cut into `cells` cells; `seed` names them."""
+    """`projections` sign projections of rows of `grids` to dimension k, each cut into `cells`
+    cells; `seed` names them."""
 
     grids: tuple[Grid, ...]
     k: int
@@ -37,14 +40,19 @@ class Sectors:
 
     @cached_property
     def signs(self) -> Floats:
-        """Matrices of -1 and 1, one a projection, fixed by the public seed alone; the identity where k is large enough."""
+        """Matrices of -1 and 1, one a projection, fixed by the public seed alone; the identity
+        where k is large enough."""
         rows = len(self.grids) + 1
         if self.lossless:
             return np.eye(rows, self.k)[None, :, :].repeat(self.projections, axis=0)
         out = np.empty((self.projections, rows, self.k))
         for projection in range(self.projections):
-            stream = hashlib.shake_256(f"dpublish halfspaces {self.seed} {projection}".encode()).digest(rows * self.k)
-            out[projection] = 2.0 * (np.frombuffer(stream, dtype=np.uint8) & 1).reshape(rows, self.k) - 1.0
+            stream = hashlib.shake_256(
+                f"dpublish halfspaces {self.seed} {projection}".encode()
+            ).digest(rows * self.k)
+            out[projection] = (
+                2.0 * (np.frombuffer(stream, dtype=np.uint8) & 1).reshape(rows, self.k) - 1.0
+            )
         return out
 
     @cached_property
@@ -76,7 +84,10 @@ class Sectors:
 
     def points(self, positions: Sequence[Ints]) -> Floats:
         """Rows as points of the unit sphere."""
-        scaled = [2 * (place + 0.5) / grid.positions - 1 for place, grid in zip(positions, self.grids, strict=True)]
+        scaled = [
+            2 * (place + 0.5) / grid.positions - 1
+            for place, grid in zip(positions, self.grids, strict=True)
+        ]
         out = np.stack([*scaled, np.ones(positions[0].size)], axis=1)
         length = np.sqrt(by_rows(out * out, np.ones((out.shape[1], 1))))
         return np.asarray(out / length)
@@ -87,7 +98,9 @@ class Sectors:
         for start in range(0, positions[0].size, BLOCK):
             points = self.points([place[start : start + BLOCK] for place in positions])
             for projection in range(self.projections):
-                found[projection] += np.bincount(self._cells_of(by_rows(points, self.signs[projection])), minlength=self.cells)
+                found[projection] += np.bincount(
+                    self._cells_of(by_rows(points, self.signs[projection])), minlength=self.cells
+                )
         return found
 
     def _cells_of(self, projected: Floats) -> Ints:
@@ -118,18 +131,24 @@ class Sectors:
         if self.k == 2:
             return np.full(self.cells, self.half_width + _ROUNDING)
         if self.cells > MAX_CORNERS:
-            return np.full(self.cells, 2 * self.half_width)  # cells of the spiral are rounder than that
+            return np.full(
+                self.cells, 2 * self.half_width
+            )  # cells of the spiral are rounder than that
         from scipy.spatial import ConvexHull
 
-        # cells are the points nearest to a middle; where three meet is as far from all three, above the face they span
+        # cells are the points nearest to a middle; where three meet is as far from all three, above
+        # the face they span
         hull = ConvexHull(self.centres)
-        corners = np.clip((hull.equations[:, None, :3] * self.centres[hull.simplices]).sum(axis=2), -1.0, 1.0)
+        corners = np.clip(
+            (hull.equations[:, None, :3] * self.centres[hull.simplices]).sum(axis=2), -1.0, 1.0
+        )
         out = np.zeros(self.cells)
         np.maximum.at(out, hull.simplices, np.arccos(corners))
         return out + _ROUNDING
 
     def angles(self, direction: Floats) -> Floats:
-        """The angle of the middle of each cell above the plane of a direction: one row a projection."""
+        """The angle of the middle of each cell above the plane of a direction: one row a
+        projection."""
         out = np.zeros((self.projections, self.cells))
         for projection in range(self.projections):
             seen = direction @ self.signs[projection]
@@ -146,7 +165,8 @@ class Sectors:
 def by_rows(points: Floats, matrix: Floats) -> Floats:
     """points @ matrix, each row computed by itself in a fixed order.
 
-    A matrix product rounds a row differently by how many others there are, and then one row would move another's cell.
+    A matrix product rounds a row differently by how many others there are, and then one row would
+    move another's cell.
     """
     total: Floats = points[:, 0, None] * matrix[0]
     for column in range(1, points.shape[1]):

@@ -1,9 +1,11 @@
-"""The law of a thresholded count: discrete Laplace noise of scale b on every cell, cells above the threshold tau released.
+"""The law of a thresholded count: discrete Laplace noise of scale b on every cell, cells above the
+threshold tau released.
 
-A cell with true count c has X = c + noise. It is released when X > tau. Its *score* is Z = X when released and -a when
-suppressed, where -a = E[noise | noise <= tau]. Then E[Z] <= c for every c >= 0, with equality at c = 0 (docs/estimates.md).
-This module holds a, and for a released count x the estimates k2(x), k3(x), k4(x) of the cumulants of Z. Their means are at
-least the true cumulants for every c, so that sums of them never understate the spread.
+A cell with true count c has X = c + noise. It is released when X > tau. Its *score* is Z = X when
+released and -a when suppressed, where -a = E[noise | noise <= tau]. Then E[Z] <= c for every c >=
+0, with equality at c = 0 (docs/estimates.md). This module holds a, and for a released count x the
+estimates k2(x), k3(x), k4(x) of the cumulants of Z. Their means are at least the true cumulants for
+every c, so that sums of them never understate the spread.
 """
 
 from __future__ import annotations
@@ -54,7 +56,8 @@ class Suppression:
         return laplace_cumulants(self.scale)
 
     def cell_cumulants(self, counts: Ints) -> tuple[Floats, Floats, Floats]:
-        """k2, k3, k4 for released counts: those of the noise alone far above tau, larger close to it."""
+        """k2, k3, k4 for released counts: those of the noise alone far above tau, larger close to
+        it."""
         steps = np.asarray(counts - self.threshold - 1, dtype=np.float64)
         fade = np.exp(-np.minimum(steps / float(self.scale), 700.0))
         second, fourth = self.noise_cumulants
@@ -67,27 +70,37 @@ class Suppression:
 
     @cached_property
     def _extras(self) -> tuple[float, float, float]:
-        """The least E_k such that base_k + E_k r^(x - tau - 1), on released cells, has mean at least kappa_k for every c."""
+        """The least E_k such that base_k + E_k r^(x - tau - 1), on released cells, has mean at
+        least kappa_k for every c."""
         counts = self._grid()
         cumulants, released, fade = _score_cumulants(self, counts)
         second, fourth = self.noise_cumulants
         extras = []
         for kappa, base in zip(cumulants, (second, 0.0, fourth), strict=True):
-            # dividing by the fade at each c keeps the ratio stable where both are tiny; the 0.1% covers gaps of the grid
+            # dividing by the fade at each c keeps the ratio stable where both are tiny; the 0.1%
+            # covers gaps of the grid
             need = (kappa - base * released)[fade > 0] / fade[fade > 0]
             extras.append(max(0.0, float(need.max(initial=0.0))) * 1.001)
         return extras[0], extras[1], extras[2]
 
     def _grid(self) -> Ints:
-        """True counts from 0 to where suppression is out of sight: all of them, or evenly spread ones when there are many."""
+        """True counts from 0 to where suppression is out of sight: all of them, or evenly spread
+        ones when there are many."""
         last = self.threshold + max(8, math.ceil(30 * float(self.scale)))
         if last <= _GRID:
             return np.arange(last + 1, dtype=np.int64)
-        near = np.array([0, 1, self.threshold - 1, self.threshold, self.threshold + 1, self.threshold + 2], dtype=np.int64)
-        return np.unique(np.concatenate([np.linspace(0, last, _GRID).astype(np.int64), near[near >= 0]]))
+        near = np.array(
+            [0, 1, self.threshold - 1, self.threshold, self.threshold + 1, self.threshold + 2],
+            dtype=np.int64,
+        )
+        return np.unique(
+            np.concatenate([np.linspace(0, last, _GRID).astype(np.int64), near[near >= 0]])
+        )
 
 
-def _score_cumulants(law: Suppression, counts: Ints) -> tuple[tuple[Floats, Floats, Floats], Floats, Floats]:
+def _score_cumulants(
+    law: Suppression, counts: Ints
+) -> tuple[tuple[Floats, Floats, Floats], Floats, Floats]:
     """Cumulants 2-4 of Z, P(released) and E[r^(X - tau - 1); released], for each true count."""
     r, tau, a = law.ratio, law.threshold, law.shortfall
     c = counts.astype(np.float64)
@@ -149,7 +162,8 @@ def normal_quantile(alpha: float) -> float:
 
 
 def spread_quantile(alpha: float, k2: Floats, k3: Floats, k4: Floats) -> Floats:
-    """How far above its mean a sum with these cumulants gets with probability alpha (Cornish-Fisher, never below normal)."""
+    """How far above its mean a sum with these cumulants gets with probability alpha
+    (Cornish-Fisher, never below normal)."""
     z = normal_quantile(alpha)
     variance = np.maximum(k2, 0.0)
     deviation = np.sqrt(variance)
@@ -157,12 +171,18 @@ def spread_quantile(alpha: float, k2: Floats, k3: Floats, k4: Floats) -> Floats:
     # the expansion loses its meaning for extreme shapes, hence the caps
     skew = np.clip(k3 / safe**1.5, 0.0, 2.0)
     excess = np.clip(k4 / safe**2, 0.0, 30.0)
-    shape = z + skew / 6 * (z * z - 1) + excess / 24 * (z**3 - 3 * z) - skew**2 / 36 * (2 * z**3 - 5 * z)
+    shape = (
+        z
+        + skew / 6 * (z * z - 1)
+        + excess / 24 * (z**3 - 3 * z)
+        - skew**2 / 36 * (2 * z**3 - 5 * z)
+    )
     return np.where(variance > 0, deviation * np.maximum(shape, z), 0.0)
 
 
 def noise_sum_quantile(alpha: float, terms: Floats, scale: Fraction) -> Floats:
-    """A number that the sum of `terms` independent noises exceeds with probability at most alpha."""
+    """A number that the sum of `terms` independent noises exceeds with probability at most
+    alpha."""
     second, fourth = laplace_cumulants(scale)
     out = np.ceil(spread_quantile(alpha, terms * second, np.zeros_like(terms), terms * fourth))
     for few in np.unique(terms[terms <= _EXACT_TERMS]):
@@ -172,16 +192,23 @@ def noise_sum_quantile(alpha: float, terms: Floats, scale: Fraction) -> Floats:
 
 @lru_cache(maxsize=4096)
 def _exact_sum_quantile(alpha: float, terms: int, scale: Fraction) -> float:
-    """Exact, by the transform of the law on a ring wide enough that wrapping around does not matter."""
+    """Exact, by the transform of the law on a ring wide enough that wrapping around does not
+    matter."""
     if terms <= 0:
         return 0.0
-    unit = max(1.0, float(scale) / _FINE_SCALE)  # large scales are looked at in coarser steps; the shape is the same
+    unit = max(
+        1.0, float(scale) / _FINE_SCALE
+    )  # large scales are looked at in coarser steps; the shape is the same
     r = math.exp(-unit / float(scale))
-    reach = (math.sqrt(terms) * 12 + 2 * math.log(1 / alpha) + 40) * min(float(scale), _FINE_SCALE) + 64
+    reach = (math.sqrt(terms) * 12 + 2 * math.log(1 / alpha) + 40) * min(
+        float(scale), _FINE_SCALE
+    ) + 64
     size = 1 << math.ceil(math.log2(2 * reach))
     angles = 2 * np.pi * np.arange(size // 2 + 1) / size
     transform = ((1 - r) ** 2 / (1 - 2 * r * np.cos(angles) + r * r)) ** terms
     law = np.fft.irfft(transform, size)
     tail = np.cumsum(law[size // 2 - 1 :: -1])[::-1]  # tail[k] = P(sum >= k)
     enough = np.flatnonzero(tail[1:] <= alpha)  # P(sum > k) <= alpha
-    return float((int(enough[0]) if enough.size else size // 2) * unit + (unit if unit > 1 else 0.0))
+    return float(
+        (int(enough[0]) if enough.size else size // 2) * unit + (unit if unit > 1 else 0.0)
+    )

@@ -1,7 +1,9 @@
-"""Rows as vectors for importance weights: indicators of levels, numbers in [0, 1], and products of two columns.
+"""Rows as vectors for importance weights: indicators of levels, numbers in [0, 1], and products of
+two columns.
 
-A row has one group of features for each column and each chosen pair of columns, and within a group its features are at most 1
-long. With g groups no row is longer than sqrt(g); `fill` divides by a number R just above that, which follows from the schema.
+A row has one group of features for each column and each chosen pair of columns, and within a group
+its features are at most 1 long. With g groups no row is longer than sqrt(g); `fill` divides by a
+number R just above that, which follows from the schema.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ _ROOM = 1 + 2.0**-30
 
 @dataclass(frozen=True)
 class Group:
-    """One column, or two: how many codes it has, and the features of each code (None: one indicator a code)."""
+    """One column, or two: how many codes it has, and the features of each code (None: one indicator
+    a code)."""
 
     axes: tuple[int, ...]
     codes: int
@@ -39,7 +42,8 @@ class Group:
 
 @dataclass(frozen=True)
 class WeightFeatures:
-    """The coding of `axes`, then of `pairs` (places of two axes). `numbers`: an indicator a bin, or one number in [0, 1]."""
+    """The coding of `axes`, then of `pairs` (places of two axes). `numbers`: an indicator a bin, or
+    one number in [0, 1]."""
 
     axes: tuple[Axis, ...]
     pairs: tuple[tuple[int, int], ...] = ()
@@ -68,14 +72,19 @@ class WeightFeatures:
     def names(self) -> tuple[tuple[str, str], ...]:
         """(columns, levels) of each feature; a pair is written with '*'."""
         single = [self._levels(axis) for axis in self.axes]
-        found = [(axis.name, level) for axis, levels in zip(self.axes, single, strict=True) for level in levels]
+        found = [
+            (axis.name, level)
+            for axis, levels in zip(self.axes, single, strict=True)
+            for level in levels
+        ]
         for a, b in self.pairs:
             name = f"{self.axes[a].name}*{self.axes[b].name}"
             found += [(name, f"{one}*{two}") for one in single[a] for two in single[b]]
         return tuple(found)
 
     def longest_square(self) -> Fraction:
-        """An upper bound on the squared length of every vector that `fill` writes, of the doubles as they stand."""
+        """An upper bound on the squared length of every vector that `fill` writes, of the doubles
+        as they stand."""
         longest = Fraction(0)
         for group in self.groups:
             if group.table is None:
@@ -93,7 +102,10 @@ class WeightFeatures:
         if len(group.axes) == 1:
             return first
         second = group.axes[1]
-        return narrow(first.astype(np.int64) * self.axes[second].cardinality + np.asarray(codes[second]), group.codes)
+        return narrow(
+            first.astype(np.int64) * self.axes[second].cardinality + np.asarray(codes[second]),
+            group.codes,
+        )
 
     def fill(self, codes: Sequence[NDArray[Any]], out: FloatArray) -> None:
         """Write the vectors of some rows, divided by R, given one array of codes a column."""
@@ -127,7 +139,9 @@ class WeightFeatures:
         """sum_i values_i x_i, without making the vectors."""
         found = []
         for group in self.groups:
-            by_code = np.bincount(self.group_codes(codes, group), weights=values, minlength=group.codes)
+            by_code = np.bincount(
+                self.group_codes(codes, group), weights=values, minlength=group.codes
+            )
             found.append(by_code if group.table is None else by_code @ group.table)
         return np.concatenate(found)
 

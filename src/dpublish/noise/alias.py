@@ -1,8 +1,8 @@
 """Exact draws from a finite law with irrational probabilities, one table look-up each.
 
-The table holds integer masses, each surely at most 2^bits times its probability. What is missing is the mass of one more
-symbol, the residual; a word that lands there is resolved by ball arithmetic from the exact remainders, so the law is that
-of the real numbers and not of a rounding of them.
+The table holds integer masses, each surely at most 2^bits times its probability. What is missing is
+the mass of one more symbol, the residual; a word that lands there is resolved by ball arithmetic
+from the exact remainders, so the law is that of the real numbers and not of a rounding of them.
 """
 
 from __future__ import annotations
@@ -18,16 +18,19 @@ from dpublish.noise.kernels.alias import alias_symbols
 from dpublish.noise.words import WordStream
 
 Law = Callable[[], Sequence[arb]]
-"""The probabilities of all symbols as balls at the current working precision; their true values add up to one."""
+"""The probabilities of all symbols as balls at the current working precision; their true values add
+up to one."""
 
 CHUNK = 1 << 15
 _GUARD_BITS = 64
 
 
 class AliasTable:
-    """Symbols 0, 1, ... of a law. `bits` is how many leading bits of a word choose the symbol; the others stay unused.
+    """Symbols 0, 1, ... of a law. `bits` is how many leading bits of a word choose the symbol; the
+    others stay unused.
 
-    `residual` is the number of the symbol that stands for "not decided by these bits"; `symbols` never returns it.
+    `residual` is the number of the symbol that stands for "not decided by these bits"; `symbols`
+    never returns it.
     """
 
     def __init__(self, law: Law, *, bits: int = 64) -> None:
@@ -44,7 +47,9 @@ class AliasTable:
         if self.columns_log2 > bits:
             raise ArithmeticError("an alias table has more symbols than its words can tell apart")
         thresholds, aliases = _columns(
-            [*self.masses, self.residual_mass], 1 << self.columns_log2, 1 << (bits - self.columns_log2)
+            [*self.masses, self.residual_mass],
+            1 << self.columns_log2,
+            1 << (bits - self.columns_log2),
         )
         self.thresholds = np.array([t << (64 - bits) for t in thresholds], dtype=np.uint64)
         self.aliases = np.array(aliases, dtype=np.int32)
@@ -58,7 +63,13 @@ class AliasTable:
             part = out[start : start + CHUNK]
             stream.fill(words[: part.size])
             found = alias_symbols(
-                words[: part.size], self.thresholds, self.aliases, self.columns_log2, self.residual, part, rare
+                words[: part.size],
+                self.thresholds,
+                self.aliases,
+                self.columns_log2,
+                self.residual,
+                part,
+                rare,
             )
             for place in rare[:found]:
                 part[place] = self.resolve(stream)
@@ -75,10 +86,11 @@ class AliasTable:
         return self.resolve(stream) if chosen == self.residual else chosen
 
     def resolve(self, stream: WordStream) -> int:
-        """A symbol given that the word chose the residual: probability proportional to 2^bits p - mass.
+        """A symbol given that the word chose the residual: probability proportional to 2^bits p -
+        mass.
 
-        A uniform real below the residual mass is compared with the running sum of the remainders. Its bits are drawn as
-        they are needed, so it is the same real number at every precision.
+        A uniform real below the residual mass is compared with the running sum of the remainders.
+        Its bits are drawn as they are needed, so it is the same real number at every precision.
         """
         place = stream.below(self.residual_mass)
         drawn = 0
@@ -105,7 +117,8 @@ class AliasTable:
 
 
 def _columns(masses: Sequence[int], count: int, capacity: int) -> tuple[list[int], list[int]]:
-    """Walker's alias columns in integers: column c gives symbol c below its threshold and its alias otherwise."""
+    """Walker's alias columns in integers: column c gives symbol c below its threshold and its alias
+    otherwise."""
     left = [*masses, *([0] * (count - len(masses)))]
     thresholds, aliases = [capacity] * count, list(range(count))
     small = [c for c in range(count) if left[c] < capacity]

@@ -1,7 +1,9 @@
-"""Exact decisions about irrational numbers: balls that surely hold the number, and bits drawn only when they are needed.
+"""Exact decisions about irrational numbers: balls that surely hold the number, and bits drawn only
+when they are needed.
 
-A ball (`flint.arb`) encloses the true number whatever the working precision is, so precision only decides how soon a
-comparison becomes certain, never its outcome. For the same reason the shared flint context needs no lock.
+A ball (`flint.arb`) encloses the true number whatever the working precision is, so precision only
+decides how soon a comparison becomes certain, never its outcome. For the same reason the shared
+flint context needs no lock.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from flint import arb, ctx
 from dpublish.noise.words import WordStream
 
 Ball = Callable[[], arb]
-"""Recomputes a number at the current working precision; the enclosure shrinks without limit as the precision grows."""
+"""Recomputes a number at the current working precision; the enclosure shrinks without limit as the
+precision grows."""
 
 _STEP_BITS = 64
 
@@ -25,7 +28,8 @@ def fraction_ball(value: Fraction) -> arb:
 
 
 def floor_below(value: arb) -> int:
-    """An integer that is surely not above `value`: its floor, or one less when the ball holds an integer."""
+    """An integer that is surely not above `value`: its floor, or one less when the ball holds an
+    integer."""
     whole = value.lower().floor().unique_fmpz()
     if whole is None:
         raise ArithmeticError("a ball is too wide to have a floor")
@@ -35,8 +39,9 @@ def floor_below(value: arb) -> int:
 def uniform_is_below(stream: WordStream, prefix: int, bits: int, level: Ball) -> bool:
     """Whether U < level, where U is a uniform real in [0, 1) whose first `bits` bits are `prefix`.
 
-    Further bits of the same U are drawn until its interval and the ball are apart, so the answer is exact. It ends with
-    probability one; each round is needed with probability about 2^-64 of the one before.
+    Further bits of the same U are drawn until its interval and the ball are apart, so the answer is
+    exact. It ends with probability one; each round is needed with probability about 2^-64 of the
+    one before.
     """
     while True:
         with ctx.workprec(bits + 2 * _STEP_BITS):

@@ -1,12 +1,13 @@
 """The one tap: every private number that leaves dpublish passes through a method of `Noise`.
 
-A method takes the private value itself, not just a noise scale, and returns the noisy answer. It only writes down what is asked
-as a `Draw`; `answer` does the rest. That shape is what makes the audits cheap: a recorder keeps draws and answers, a replayer
-hands out the recorded answer while it measures how far the new value is from the old one, and an enumerator explores every
-answer with its exact probability. Each of them is one `answer`.
+A method takes the private value itself, not just a noise scale, and returns the noisy answer. It
+only writes down what is asked as a `Draw`; `answer` does the rest. That shape is what makes the
+audits cheap: a recorder keeps draws and answers, a replayer hands out the recorded answer while it
+measures how far the new value is from the old one, and an enumerator explores every answer with its
+exact probability. Each of them is one `answer`.
 
-Privacy parameters are exact `Fraction`s. `sensitivity` is the distance between neighbouring inputs that the caller has
-proved (L1 for Laplace, L2 for Gaussian and gamma-norm, L-infinity for choices).
+Privacy parameters are exact `Fraction`s. `sensitivity` is the distance between neighbouring inputs
+that the caller has proved (L1 for Laplace, L2 for Gaussian and gamma-norm, L-infinity for choices).
 """
 
 from __future__ import annotations
@@ -23,14 +24,23 @@ IntArray = NDArray[np.int64]
 CellArray = NDArray[np.uint64]
 ChoiceRule = Literal["permute-and-flip", "exponential"]
 DrawKind = Literal[
-    "laplace", "sparse-laplace", "gaussian", "choose", "choose-bounded", "gamma-norm", "lattice-gaussian", "integers", "key"
-]  # fmt: skip
+    "laplace",
+    "sparse-laplace",
+    "gaussian",
+    "choose",
+    "choose-bounded",
+    "gamma-norm",
+    "lattice-gaussian",
+    "integers",
+    "key",
+]
 
 
 class BoundedScores(abc.ABC):
     """Scores of many candidates, known to bounds for whole groups of them and exactly on demand.
 
-    Group g holds candidates starts[g], ..., starts[g + 1] - 1; their scores are whole numbers from low[g] to high[g].
+    Group g holds candidates starts[g], ..., starts[g + 1] - 1; their scores are whole numbers from
+    low[g] to high[g].
     """
 
     starts: IntArray
@@ -43,14 +53,18 @@ class BoundedScores(abc.ABC):
 
 
 def saturated(multiples: Sequence[int]) -> IntArray:
-    """Whole numbers moved to the nearest that 64 bits hold: post-processing of a noisy answer, and of nothing else."""
-    return np.array([min(max(multiple, -(1 << 63)), (1 << 63) - 1) for multiple in multiples], dtype=np.int64)
+    """Whole numbers moved to the nearest that 64 bits hold: post-processing of a noisy answer, and
+    of nothing else."""
+    return np.array(
+        [min(max(multiple, -(1 << 63)), (1 << 63) - 1) for multiple in multiples], dtype=np.int64
+    )
 
 
 class Draw(NamedTuple):
     """What a mechanism asks of the tap. `private` is the private value; everything else is public.
 
-    A parameter that a kind of draw does not have keeps its default, 0, which no check of an amount lets pass.
+    A parameter that a kind of draw does not have keeps its default, 0, which no check of an amount
+    lets pass.
     """
 
     kind: DrawKind
@@ -68,26 +82,34 @@ class Draw(NamedTuple):
     rule: ChoiceRule = "permute-and-flip"
 
     def listed(self) -> Draw:
-        """The same draw, a choice from bounded scores as one from the exact scores of all candidates."""
+        """The same draw, a choice from bounded scores as one from the exact scores of all
+        candidates."""
         if self.kind != "choose-bounded":
             return self
         (scores,) = self.private
-        return self._replace(kind="choose", private=(scores.exact(np.arange(int(scores.starts[-1]), dtype=np.int64)),))
+        return self._replace(
+            kind="choose",
+            private=(scores.exact(np.arange(int(scores.starts[-1]), dtype=np.int64)),),
+        )
 
 
 class Noise(abc.ABC):
-    """What a mechanism may ask of randomness. `label` names the step in recordings and error texts (public text only)."""
+    """What a mechanism may ask of randomness. `label` names the step in recordings and error texts
+    (public text only)."""
 
     @property
     def publishable(self) -> bool:
-        """False when draws are seeded, replayed or enumerated: a release made with them must never be published."""
+        """False when draws are seeded, replayed or enumerated: a release made with them must never
+        be published."""
         return False
 
     @abc.abstractmethod
     def answer(self, draw: Draw) -> Any:
         """The answer to a draw, of the law and the type that the method of its kind states."""
 
-    def laplace(self, values: IntArray, *, sensitivity: Fraction, epsilon: Fraction, label: str = "") -> IntArray:
+    def laplace(
+        self, values: IntArray, *, sensitivity: Fraction, epsilon: Fraction, label: str = ""
+    ) -> IntArray:
         """Integers plus independent discrete Laplace noise of scale sensitivity / epsilon."""
         return cast(IntArray, self.answer(Draw("laplace", label, (values,), sensitivity, epsilon)))
 
@@ -102,16 +124,24 @@ class Noise(abc.ABC):
         epsilon: Fraction,
         label: str = "",
     ) -> tuple[CellArray, IntArray]:
-        """Noise on all `domain_size` cells (up to 2^63), keeping those whose noisy count is above `threshold` (>= 0).
+        """Noise on all `domain_size` cells (up to 2^63), keeping those whose noisy count is above
+        `threshold` (>= 0).
 
-        `cells` are the sorted distinct occupied cells, `counts` their positive counts; the answer is sorted by cell. The law
-        is that of the dense mechanism, at a cost proportional to occupied plus kept cells.
+        `cells` are the sorted distinct occupied cells, `counts` their positive counts; the answer
+        is sorted by cell. The law is that of the dense mechanism, at a cost proportional to
+        occupied plus kept cells.
         """
         draw = Draw("sparse-laplace", label, (cells, counts), sensitivity, epsilon)
-        return cast(tuple[CellArray, IntArray], self.answer(draw._replace(domain_size=domain_size, threshold=threshold)))
+        return cast(
+            tuple[CellArray, IntArray],
+            self.answer(draw._replace(domain_size=domain_size, threshold=threshold)),
+        )
 
-    def gaussian(self, values: IntArray, *, sensitivity: Fraction, rho: Fraction, label: str = "") -> IntArray:
-        """Integers plus independent discrete Gaussian noise with sigma^2 = sensitivity^2 / (2 rho): rho-zCDP."""
+    def gaussian(
+        self, values: IntArray, *, sensitivity: Fraction, rho: Fraction, label: str = ""
+    ) -> IntArray:
+        """Integers plus independent discrete Gaussian noise with sigma^2 = sensitivity^2 / (2 rho):
+        rho-zCDP."""
         return cast(IntArray, self.answer(Draw("gaussian", label, (values,), sensitivity, rho=rho)))
 
     def choose(
@@ -124,8 +154,14 @@ class Noise(abc.ABC):
         rule: ChoiceRule = "permute-and-flip",
         label: str = "",
     ) -> int:
-        """Index of a high score, epsilon-DP. `monotone`: one unit moves all scores the same way, which halves the noise."""
-        return cast(int, self.answer(Draw("choose", label, (scores,), sensitivity, epsilon, monotone=monotone, rule=rule)))
+        """Index of a high score, epsilon-DP. `monotone`: one unit moves all scores the same way,
+        which halves the noise."""
+        return cast(
+            int,
+            self.answer(
+                Draw("choose", label, (scores,), sensitivity, epsilon, monotone=monotone, rule=rule)
+            ),
+        )
 
     def choose_bounded(
         self,
@@ -137,31 +173,67 @@ class Noise(abc.ABC):
         rule: ChoiceRule = "permute-and-flip",
         label: str = "",
     ) -> int:
-        """`choose` from the exact scores of all candidates. A tap may leave out those that cannot win."""
+        """`choose` from the exact scores of all candidates. A tap may leave out those that cannot
+        win."""
         return cast(
-            int, self.answer(Draw("choose-bounded", label, (scores,), sensitivity, epsilon, monotone=monotone, rule=rule))
+            int,
+            self.answer(
+                Draw(
+                    "choose-bounded",
+                    label,
+                    (scores,),
+                    sensitivity,
+                    epsilon,
+                    monotone=monotone,
+                    rule=rule,
+                )
+            ),
         )
 
     def gamma_norm(
-        self, values: Sequence[Fraction], *, grid: Fraction, sensitivity: Fraction, epsilon: Fraction, label: str = ""
+        self,
+        values: Sequence[Fraction],
+        *,
+        grid: Fraction,
+        sensitivity: Fraction,
+        epsilon: Fraction,
+        label: str = "",
     ) -> list[int]:
-        """Vector plus noise of density prop. to exp(-epsilon |z|_2 / sensitivity), rounded to the grid: multiples of `grid`.
+        """Vector plus noise of density prop. to exp(-epsilon |z|_2 / sensitivity), rounded to the
+        grid: multiples of `grid`.
 
-        They have any size: a mechanism that goes on to compute with them may rely on the rounding. `saturated` fits them into
-        64 bits where they are published.
+        They have any size: a mechanism that goes on to compute with them may rely on the rounding.
+        `saturated` fits them into 64 bits where they are published.
         """
-        return cast(list[int], self.answer(Draw("gamma-norm", label, (values,), sensitivity, epsilon, grid=grid)))
+        return cast(
+            list[int],
+            self.answer(Draw("gamma-norm", label, (values,), sensitivity, epsilon, grid=grid)),
+        )
 
     def lattice_gaussian(
-        self, values: Sequence[Fraction], *, grid: Fraction, sensitivity: Fraction, rho: Fraction, label: str = ""
+        self,
+        values: Sequence[Fraction],
+        *,
+        grid: Fraction,
+        sensitivity: Fraction,
+        rho: Fraction,
+        label: str = "",
     ) -> IntArray:
-        """Vector plus continuous Gaussian noise (rho-zCDP), rounded to multiples of `grid`: the multiples."""
-        return cast(IntArray, self.answer(Draw("lattice-gaussian", label, (values,), sensitivity, rho=rho, grid=grid)))
+        """Vector plus continuous Gaussian noise (rho-zCDP), rounded to multiples of `grid`: the
+        multiples."""
+        return cast(
+            IntArray,
+            self.answer(
+                Draw("lattice-gaussian", label, (values,), sensitivity, rho=rho, grid=grid)
+            ),
+        )
 
     def integers(self, bound: int, *, size: int, label: str = "") -> CellArray:
-        """`size` uniform draws from range(bound), 1 <= bound <= 2^64. Both must be public: no private value enters."""
+        """`size` uniform draws from range(bound), 1 <= bound <= 2^64. Both must be public: no
+        private value enters."""
         return cast(CellArray, self.answer(Draw("integers", label, bound=bound, size=size)))
 
     def key(self, *, label: str = "") -> bytes:
-        """Sixteen fresh random bytes, for keyed choices inside the private side (which rows of a unit to keep)."""
+        """Sixteen fresh random bytes, for keyed choices inside the private side (which rows of a
+        unit to keep)."""
         return cast(bytes, self.answer(Draw("key", label)))

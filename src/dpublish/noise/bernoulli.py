@@ -1,7 +1,7 @@
 """Coin flips whose probability is exact: a rational p, or exp(-x) for a rational x >= 0.
 
-In: a word stream and a `Fraction` of any size. Out: one bool. No floating-point number is involved, so the law is the stated
-one and not a neighbour of it (proof: bernoulli.proof.md).
+In: a word stream and a `Fraction` of any size. Out: one bool. No floating-point number is involved,
+so the law is the stated one and not a neighbour of it (proof: bernoulli.proof.md).
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ def bernoulli_fraction(stream: WordStream, p: Fraction) -> bool:
 
 
 def bernoulli_exp(stream: WordStream, x: Fraction) -> bool:
-    """True with probability exactly exp(-x), for any rational x >= 0 (Canonne, Kamath and Steinke 2020, algorithm 1)."""
+    """True with probability exactly exp(-x), for any rational x >= 0 (Canonne, Kamath and Steinke
+    2020, algorithm 1)."""
     if x < 0:
         raise InputError("exp(-x) is a probability only for x >= 0.")
     whole, rest = divmod(x.numerator, x.denominator)
-    # exp(-x) = exp(-1)^whole * exp(-rest). The first failure ends it, so a huge x costs no more than a small one.
+    # exp(-x) = exp(-1)^whole * exp(-rest). The first failure ends it, so a huge x costs no more
+    # than a small one.
     while whole > 0:
         if not _flip_exp(stream, 1, 1):
             return False
@@ -35,7 +37,8 @@ def bernoulli_exp(stream: WordStream, x: Fraction) -> bool:
 
 
 def _flip_exp(stream: WordStream, numerator: int, denominator: int) -> bool:
-    """True with probability exp(-numerator/denominator), for a ratio in [0, 1]: the parity of an alternating series."""
+    """True with probability exp(-numerator/denominator), for a ratio in [0, 1]: the parity of an
+    alternating series."""
     k = 1
     while _flip(stream, numerator, denominator * k):
         k += 1
@@ -43,9 +46,11 @@ def _flip_exp(stream: WordStream, numerator: int, denominator: int) -> bool:
 
 
 def _flip(stream: WordStream, numerator: int, denominator: int) -> bool:
-    """True when a uniform real in [0, 1) is below numerator/denominator, reading its bits a word at a time.
+    """True when a uniform real in [0, 1) is below numerator/denominator, reading its bits a word at
+    a time.
 
-    Only as many bits as needed are drawn, which is one word in nearly every call however long the numerator is.
+    Only as many bits as needed are drawn, which is one word in nearly every call however long the
+    numerator is.
     """
     while True:
         quotient, numerator = divmod(numerator << _WORD, denominator)

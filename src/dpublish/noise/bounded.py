@@ -1,8 +1,9 @@
 """A choice among candidates whose scores are known to bounds, and exactly only when asked for.
 
-The same race as `select.choose_index` on the same words: every candidate draws one word, candidates that cannot win given the
-bounds on their scores are never evaluated, and the winner is the one that the exact scores of all of them would give. So the
-answer, and with it the law, does not depend on the bounds; only the time does (proof: select.proof.md).
+The same race as `select.choose_index` on the same words: every candidate draws one word, candidates
+that cannot win given the bounds on their scores are never evaluated, and the winner is the one that
+the exact scores of all of them would give. So the answer, and with it the law, does not depend on
+the bounds; only the time does (proof: select.proof.md).
 """
 
 from __future__ import annotations
@@ -21,8 +22,11 @@ from dpublish.noise.words import WordStream
 _FIRST_BATCH = 8
 
 
-def choose_bounded_index(stream: WordStream, scores: BoundedScores, *, exponent: Fraction, rule: ChoiceRule) -> int:
-    """The index that `choose_index` returns for the exact scores of all candidates, on the same stream."""
+def choose_bounded_index(
+    stream: WordStream, scores: BoundedScores, *, exponent: Fraction, rule: ChoiceRule
+) -> int:
+    """The index that `choose_index` returns for the exact scores of all candidates, on the same
+    stream."""
     if rule not in RULES:
         raise InputError(f"Unknown choice rule {rule!r}. Use one of: {', '.join(RULES)}.")
     starts = np.ascontiguousarray(scores.starts, dtype=np.int64)
@@ -34,7 +38,9 @@ def choose_bounded_index(stream: WordStream, scores: BoundedScores, *, exponent:
     if not in_float_range(exponent, rate_low, rate_high):
         from dpublish.noise.select import choose_index
 
-        return choose_index(stream, scores.exact(np.arange(count, dtype=np.int64)), exponent=exponent, rule=rule)
+        return choose_index(
+            stream, scores.exact(np.arange(count, dtype=np.int64)), exponent=exponent, rule=rule
+        )
     uniforms = LazyUniforms(stream, count)
     top = int(high[np.diff(starts) > 0].max())
 
@@ -43,8 +49,12 @@ def choose_bounded_index(stream: WordStream, scores: BoundedScores, *, exponent:
         return (np.uint64(top % (1 << 64)) - values.view(np.uint64)).astype(np.float64)
 
     best_gap, worst_gap = gaps(np.minimum(high, top)) * rate_low, gaps(low) * rate_high
-    candidates, groups = sieve_groups(uniforms.words, starts, best_gap, worst_gap, rule == "exponential")
-    key_low, key_high = key_bounds(uniforms.words[candidates], best_gap[groups], worst_gap[groups], rule)
+    candidates, groups = sieve_groups(
+        uniforms.words, starts, best_gap, worst_gap, rule == "exponential"
+    )
+    key_low, key_high = key_bounds(
+        uniforms.words[candidates], best_gap[groups], worst_gap[groups], rule
+    )
     best = float(key_low.max())
     order = np.argsort(-key_high, kind="stable")
     order = order[key_high[order] >= best]

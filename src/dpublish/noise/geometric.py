@@ -1,8 +1,8 @@
 """Exact geometric draws: tails of the discrete Laplace law, and which of very many trials succeed.
 
-G counts failures before a success, P(G >= g) = exp(-rate g). The rate may be any positive number that can be enclosed in a
-ball, such as -log(1 - p) for the probability p that noise passes a threshold. Values are saturated at 2^63: what is returned
-has the law of min(G, 2^63), exactly.
+G counts failures before a success, P(G >= g) = exp(-rate g). The rate may be any positive number
+that can be enclosed in a ball, such as -log(1 - p) for the probability p that noise passes a
+threshold. Values are saturated at 2^63: what is returned has the law of min(G, 2^63), exactly.
 """
 
 from __future__ import annotations
@@ -19,7 +19,14 @@ from dpublish.errors import InputError
 from dpublish.noise.alias import CHUNK, AliasTable
 from dpublish.noise.balls import Ball, fraction_ball, uniform_is_below
 from dpublish.noise.kernels.cells import empty_cells
-from dpublish.noise.kernels.geometric import ACCEPT_BITS, OVERFLOW, REDRAW, UNDECIDED, geometric_values, walk_gaps
+from dpublish.noise.kernels.geometric import (
+    ACCEPT_BITS,
+    OVERFLOW,
+    REDRAW,
+    UNDECIDED,
+    geometric_values,
+    walk_gaps,
+)
 from dpublish.noise.words import WordStream
 
 SATURATED = 1 << 63
@@ -28,16 +35,17 @@ MAX_TRIALS = 1 << 63
 _SYMBOLS = 510
 _MAX_SHIFT = 62
 _TABLE_BITS = 64 - ACCEPT_BITS
-# The kernel's argument rate * low may be off by this much; geometric.proof.md adds it to the polynomial's own error.
+# The kernel's argument rate * low may be off by this much; geometric.proof.md adds it to the
+# polynomial's own error.
 _RATE_ERROR = Fraction(1, 1 << 44)
 
 
 class GeometricSampler:
     """Draws min(G, 2^63) for one rate.
 
-    G = V 2^shift + U with V geometric from a table and U uniform below 2^shift, accepted with probability exp(-rate U);
-    shift is chosen so that rate 2^shift <= 1/32 and nearly every U is accepted. `table_bits` is lowered by tests, to make
-    the residual branch common.
+    G = V 2^shift + U with V geometric from a table and U uniform below 2^shift, accepted with
+    probability exp(-rate U); shift is chosen so that rate 2^shift <= 1/32 and nearly every U is
+    accepted. `table_bits` is lowered by tests, to make the residual branch common.
     """
 
     def __init__(self, rate: Ball, *, table_bits: int = _TABLE_BITS) -> None:
@@ -78,8 +86,11 @@ class GeometricSampler:
             places, offsets = places[again], offsets[again]
         return out
 
-    def _attempt(self, stream: WordStream, size: int) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.uint8]]:
-        """One attempt each: values, then the places that must be drawn again and whether they rejected or overflowed."""
+    def _attempt(
+        self, stream: WordStream, size: int
+    ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.uint8]]:
+        """One attempt each: values, then the places that must be drawn again and whether they
+        rejected or overflowed."""
         out = np.empty(size, dtype=np.uint64)
         width = min(size, CHUNK // 2)
         words = np.empty(2 * width, dtype=np.uint64)
@@ -105,7 +116,9 @@ class GeometricSampler:
             )
             for k in np.flatnonzero(outcomes[:found] == UNDECIDED):
                 place = int(places[k])
-                outcomes[k], value = self._decide(stream, int(used[2 * place]), int(used[2 * place + 1]))
+                outcomes[k], value = self._decide(
+                    stream, int(used[2 * place]), int(used[2 * place + 1])
+                )
                 part[place] = value
             open_ = outcomes[:found] != 0
             all_places.append(places[:found][open_] + start)
@@ -113,10 +126,14 @@ class GeometricSampler:
         return out, np.concatenate(all_places), np.concatenate(all_outcomes)
 
     def _decide(self, stream: WordStream, first: int, second: int) -> tuple[int, int]:
-        """What the kernel could not decide from these words, decided exactly: outcome (0 when done) and value."""
+        """What the kernel could not decide from these words, decided exactly: outcome (0 when done)
+        and value."""
         low = second >> (64 - self.shift)
         if self.shift and not uniform_is_below(
-            stream, first & ((1 << ACCEPT_BITS) - 1), ACCEPT_BITS, lambda: (-self.rate() * arb(low)).exp()
+            stream,
+            first & ((1 << ACCEPT_BITS) - 1),
+            ACCEPT_BITS,
+            lambda: (-self.rate() * arb(low)).exp(),
         ):
             return REDRAW, 0
         symbol = self.table.symbol(stream, first)
@@ -129,7 +146,9 @@ def _choose_shift(rate: Ball) -> int:
     """The largest shift up to 62 with rate 2^shift surely at most 1/32, or 0."""
     with ctx.workprec(128):
         value = rate()
-        return max((s for s in range(1, _MAX_SHIFT + 1) if value * arb(1 << s) <= arb(1) / 32), default=0)
+        return max(
+            (s for s in range(1, _MAX_SHIFT + 1) if value * arb(1 << s) <= arb(1) / 32), default=0
+        )
 
 
 def _certified_float(rate: Ball, shift: int) -> float:
@@ -151,7 +170,8 @@ def geometric_sampler(rate: Fraction) -> GeometricSampler:
 
 
 def pass_probability(scale: Fraction, threshold: int) -> arb:
-    """P(X > threshold) for discrete Laplace X and threshold >= 0: r^(threshold+1) / (1 + r) with r = exp(-1/scale)."""
+    """P(X > threshold) for discrete Laplace X and threshold >= 0: r^(threshold+1) / (1 + r) with r
+    = exp(-1/scale)."""
     inverse = fraction_ball(1 / scale)
     return (-inverse * arb(threshold + 1)).exp() / (1 + (-inverse).exp())
 
@@ -163,15 +183,19 @@ def gap_sampler(scale: Fraction, threshold: int) -> GeometricSampler:
 
 
 def tail(stream: WordStream, scale: Fraction, start: int, size: int) -> NDArray[np.int64]:
-    """Draws of X given X >= start >= 1 for discrete Laplace X, saturated at 2^62: start plus a geometric draw."""
+    """Draws of X given X >= start >= 1 for discrete Laplace X, saturated at 2^62: start plus a
+    geometric draw."""
     if not 1 <= start <= 1 << 61:
         raise InputError("The start of a tail must lie between 1 and 2^61.")
     beyond = geometric_sampler(1 / scale).draw(stream, size)
     return np.minimum(beyond, np.uint64((1 << 62) - start)).astype(np.int64) + start
 
 
-def survivors(stream: WordStream, trials: int, scale: Fraction, threshold: int) -> NDArray[np.uint64]:
-    """Sorted ranks of the successes among `trials` independent trials of probability P(X > threshold).
+def survivors(
+    stream: WordStream, trials: int, scale: Fraction, threshold: int
+) -> NDArray[np.uint64]:
+    """Sorted ranks of the successes among `trials` independent trials of probability P(X >
+    threshold).
 
     Time and memory grow with the number of successes, not of trials.
     """
@@ -185,7 +209,8 @@ def survivors(stream: WordStream, trials: int, scale: Fraction, threshold: int) 
     parts = [np.empty(0, dtype=np.uint64)]
     position, end = np.uint64(0), np.uint64(trials)
     while position < end:
-        # A little more than the expected number, so that one chunk usually suffices when there are few.
+        # A little more than the expected number, so that one chunk usually suffices when there are
+        # few.
         expected = float(end - position) * probability
         size = int(min(expected + 4 * expected**0.5 + 16, 4 * CHUNK))
         ranks = np.empty(size, dtype=np.uint64)

@@ -1,8 +1,10 @@
-"""Exact discrete Laplace noise: P(X = x) proportional to exp(-|x| / scale) for integer x and any positive rational scale.
+"""Exact discrete Laplace noise: P(X = x) proportional to exp(-|x| / scale) for integer x and any
+positive rational scale.
 
-Small scales use one table of all likely values, large scales a geometric magnitude and a sign. Values are saturated at
-plus and minus 2^62: what is returned has the law of X clamped to that range, exactly. A caller that adds private values must
-clamp the sum as well (see `source.add_clamped`), since clamping the noise alone is not a function of the noisy answer.
+Small scales use one table of all likely values, large scales a geometric magnitude and a sign.
+Values are saturated at plus and minus 2^62: what is returned has the law of X clamped to that
+range, exactly. A caller that adds private values must clamp the sum as well (see
+`source.add_clamped`), since clamping the noise alone is not a function of the noisy answer.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from dpublish.noise.words import WordStream
 
 SATURATED = 1 << 62
 
-# A direct table is faster while it fits the nearest cache with the law's first nine scales on each side.
+# A direct table is faster while it fits the nearest cache with the law's first nine scales on each
+# side.
 MAX_DIRECT_SCALE = 100
 _SCALES_COVERED = 9
 
@@ -32,7 +35,8 @@ _SCALES_COVERED = 9
 class DirectLaplace:
     """One table look-up a draw: symbols are -reach..reach and, last, "beyond".
 
-    Beyond the table the law is memoryless: |X| - reach given |X| > reach has the law of |Y| given Y != 0.
+    Beyond the table the law is memoryless: |X| - reach given |X| > reach has the law of |Y| given Y
+    != 0.
     """
 
     def __init__(self, scale: Fraction, *, reach: int | None = None, table_bits: int = 64) -> None:
@@ -57,7 +61,8 @@ class DirectLaplace:
         out = self.table.symbols(stream, size)
         out -= self.reach
         places = np.flatnonzero(out > self.reach)
-        # An offset grows by `reach` a round: it cannot pass 2^62 before 2^50 rounds, each of probability below exp(-8).
+        # An offset grows by `reach` a round: it cannot pass 2^62 before 2^50 rounds, each of
+        # probability below exp(-8).
         offset = np.full(places.size, self.reach, dtype=np.int64)
         while places.size:
             again = self.table.symbols(stream, places.size) - self.reach
@@ -83,7 +88,9 @@ class SplitLaplace:
             places = places[again]
         return out
 
-    def _attempt(self, stream: WordStream, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _attempt(
+        self, stream: WordStream, size: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         magnitudes = self.magnitude.draw(stream, size)
         signs = stream.words((size + 63) // 64)
         out = magnitudes.view(np.int64)

@@ -1,15 +1,17 @@
 """Continuous noise on a vector, rounded exactly to the multiples of a public grid.
 
-In: exact values (Fractions), an exact grid step and an exact noise scale. Out: the integers round((value + noise) / grid).
+In: exact values (Fractions), an exact grid step and an exact noise scale. Out: the integers
+round((value + noise) / grid).
 
-The noise is a continuous function of independent uniforms (no rejection step), so the answer is the rounding of one real
-number per coordinate. Those numbers are bounded in float64 for the whole vector; a coordinate whose bounds straddle a rounding
-boundary is evaluated in ball arithmetic, with more bits of the same uniforms if need be. What comes out is an exact sample of
-the rounded ideal mechanism, so its privacy is that of the ideal mechanism (proof: lattice.proof.md).
+The noise is a continuous function of independent uniforms (no rejection step), so the answer is the
+rounding of one real number per coordinate. Those numbers are bounded in float64 for the whole
+vector; a coordinate whose bounds straddle a rounding boundary is evaluated in ball arithmetic, with
+more bits of the same uniforms if need be. What comes out is an exact sample of the rounded ideal
+mechanism, so its privacy is that of the ideal mechanism (proof: lattice.proof.md).
 
-A grid much finer than the noise is exact too, but slow: below about 2^-40 of the noise scale float64 settles nothing.
-Gamma-norm answers have any size, since mechanisms compute with them; Gaussian ones outside the int64 range are moved to its
-nearest end, which is post-processing.
+A grid much finer than the noise is exact too, but slow: below about 2^-40 of the noise scale
+float64 settles nothing. Gamma-norm answers have any size, since mechanisms compute with them;
+Gaussian ones outside the int64 range are moved to its nearest end, which is post-processing.
 """
 
 from __future__ import annotations
@@ -37,8 +39,11 @@ from dpublish.noise.lazy import (
 from dpublish.noise.words import WordStream
 
 
-def gamma_norm_multiples(stream: WordStream, values: Sequence[Fraction], *, grid: Fraction, scale: Fraction) -> list[int]:
-    """round((values + Z) / grid) for Z of density proportional to exp(-|z|_2 / scale) on R^d, d = len(values).
+def gamma_norm_multiples(
+    stream: WordStream, values: Sequence[Fraction], *, grid: Fraction, scale: Fraction
+) -> list[int]:
+    """round((values + Z) / grid) for Z of density proportional to exp(-|z|_2 / scale) on R^d, d =
+    len(values).
 
     The direction is that of d normals, the radius `scale` times a sum of d exponentials.
     """
@@ -47,15 +52,21 @@ def gamma_norm_multiples(stream: WordStream, values: Sequence[Fraction], *, grid
     return _round(values, grid, _GammaNorm(stream, len(values), Fraction(scale) / grid))
 
 
-def gaussian_multiples(stream: WordStream, values: Sequence[Fraction], *, grid: Fraction, variance: Fraction) -> IntArray:
-    """round((values + Z) / grid) for Z of independent normals with mean 0 and the given variance."""
+def gaussian_multiples(
+    stream: WordStream, values: Sequence[Fraction], *, grid: Fraction, variance: Fraction
+) -> IntArray:
+    """round((values + Z) / grid) for Z of independent normals with mean 0 and the given
+    variance."""
     if grid <= 0 or variance <= 0:
         raise InputError("Gaussian noise needs grid > 0 and variance > 0.")
-    return saturated(_round(values, grid, _Gaussian(stream, len(values), Fraction(variance) / (grid * grid))))
+    return saturated(
+        _round(values, grid, _Gaussian(stream, len(values), Fraction(variance) / (grid * grid)))
+    )
 
 
 class _Normals:
-    """Independent standard normals by Box and Muller: coordinates 2j and 2j+1 are sqrt(2 E_j) times cos, sin of 2 pi V_j.
+    """Independent standard normals by Box and Muller: coordinates 2j and 2j+1 are sqrt(2 E_j) times
+    cos, sin of 2 pi V_j.
 
     An odd number of coordinates leaves the last sine unused.
     """
@@ -78,10 +89,13 @@ class _Normals:
         cos_low, cos_high, sin_low, sin_high = turn_bounds(self._turns.words)
         cosines = _product(low, high, cos_low, cos_high)
         sines = _product(low, high, sin_low, sin_high)
-        return _interleave(cosines[0], sines[0])[: self.count], _interleave(cosines[1], sines[1])[: self.count]
+        return _interleave(cosines[0], sines[0])[: self.count], _interleave(cosines[1], sines[1])[
+            : self.count
+        ]
 
     def square_norm_bounds(self) -> tuple[float, float]:
-        """Bounds on the sum of squares. A pair adds 2 E_j, whatever its angle; only an odd last coordinate needs its own."""
+        """Bounds on the sum of squares. A pair adds 2 E_j, whatever its angle; only an odd last
+        coordinate needs its own."""
         pairs = self.count // 2
         wait_low, wait_high = self._waits
         low, high = _sum_bounds(2.0 * wait_low[:pairs], 2.0 * wait_high[:pairs])
@@ -111,7 +125,8 @@ class _Normals:
 
 
 class _Draw(ABC):
-    """One vector of noise in units of the grid: a positive factor common to all coordinates, times normals."""
+    """One vector of noise in units of the grid: a positive factor common to all coordinates, times
+    normals."""
 
     def __init__(self, stream: WordStream, count: int) -> None:
         self.normals = _Normals(stream, count)
@@ -165,20 +180,23 @@ class _GammaNorm(_Draw):
         return fraction_ball(self._scale) * radius / self.normals.square_norm_ball().sqrt()
 
     def refine(self, doubtful: list[int]) -> None:
-        # Radius and norm are shared by all coordinates, so one doubtful coordinate needs every uniform sharper.
+        # Radius and norm are shared by all coordinates, so one doubtful coordinate needs every
+        # uniform sharper.
         self.normals.refine(range(self.normals.count))
         for index in range(self.normals.count):
             self._waits.refine(index)
 
 
 def _round(values: Sequence[Fraction], grid: Fraction, draw: _Draw) -> list[int]:
-    """floor(value / grid + noise + 1/2) for every coordinate; the noise is the real vector that `draw` stands for."""
+    """floor(value / grid + noise + 1/2) for every coordinate; the noise is the real vector that
+    `draw` stands for."""
     wholes, rests = _split(values, grid)
     return [whole + step for whole, step in zip(wholes, _floors(rests, draw), strict=True)]
 
 
 def _split(values: Sequence[Fraction], grid: Fraction) -> tuple[list[int], list[Fraction]]:
-    """value / grid as an integer plus a rest in [0, 1), so that large values cost the float bounds no accuracy."""
+    """value / grid as an integer plus a rest in [0, 1), so that large values cost the float bounds
+    no accuracy."""
     wholes, rests = [], []
     for value in values:
         if not isinstance(value, int | Fraction):
@@ -199,7 +217,8 @@ def _floors(rests: list[Fraction], draw: _Draw) -> list[int]:
             left = []
             for index in doubtful:
                 real = fraction_ball(rests[index]) + factor * draw.normals.ball(index) + arb(0.5)
-                # None when the ball meets two unit cells, or is not finite because a uniform may still be 0 or 1.
+                # None when the ball meets two unit cells, or is not finite because a uniform may
+                # still be 0 or 1.
                 floor = real.floor().unique_fmpz()
                 if floor is None:
                     left.append(index)
@@ -228,9 +247,13 @@ def _float_floors(rests: list[Fraction], draw: _Draw) -> tuple[list[int], list[i
 
 
 def _product(
-    factor_low: FloatArray | float, factor_high: FloatArray | float, low: FloatArray, high: FloatArray
+    factor_low: FloatArray | float,
+    factor_high: FloatArray | float,
+    low: FloatArray,
+    high: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Bounds on factor * x for factor >= 0 and x of either sign; NaN (0 times infinity) settles nothing and is let through."""
+    """Bounds on factor * x for factor >= 0 and x of either sign; NaN (0 times infinity) settles
+    nothing and is let through."""
     with np.errstate(invalid="ignore", over="ignore"):
         least = np.where(low >= 0.0, factor_low, factor_high) * low
         most = np.where(high >= 0.0, factor_high, factor_low) * high

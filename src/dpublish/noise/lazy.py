@@ -1,12 +1,14 @@
 """Uniform reals known by their first bits, and certified bounds on what is computed from them.
 
-A sampler here is a fixed function of uniform reals U_1, U_2, ... Only a prefix of each is drawn. The function is first
-bounded in float64, whole arrays at a time; where the bounds do not settle the answer it is evaluated in ball arithmetic
-(`flint.arb`), and where even that does not settle it, more bits *of the same* uniforms are drawn. The answer is then the
-function of the real numbers themselves, whatever route led to it.
+A sampler here is a fixed function of uniform reals U_1, U_2, ... Only a prefix of each is drawn.
+The function is first bounded in float64, whole arrays at a time; where the bounds do not settle the
+answer it is evaluated in ball arithmetic (`flint.arb`), and where even that does not settle it,
+more bits *of the same* uniforms are drawn. The answer is then the function of the real numbers
+themselves, whatever route led to it.
 
-The float64 bounds rest on IEEE addition, subtraction, multiplication, division and square root only. The platform's `log`,
-`sin` and `cos` are not used, because nothing guarantees how accurate they are (proof: lazy.proof.md).
+The float64 bounds rest on IEEE addition, subtraction, multiplication, division and square root
+only. The platform's `log`, `sin` and `cos` are not used, because nothing guarantees how accurate
+they are (proof: lazy.proof.md).
 """
 
 from __future__ import annotations
@@ -33,12 +35,15 @@ _TURN_SLACK = 2.0**-50  # twice the proved error of `turn_bounds`
 
 
 class LazyUniforms:
-    """Independent uniforms on [0, 1): the first 64 bits of each are in `words`, later bits are drawn when asked for."""
+    """Independent uniforms on [0, 1): the first 64 bits of each are in `words`, later bits are
+    drawn when asked for."""
 
     def __init__(self, stream: WordStream, count: int) -> None:
         self.words: WordArray = stream.words(count)
         self._stream = stream
-        self._longer: dict[int, tuple[int, int]] = {}  # index -> (leading bits as an integer, how many)
+        self._longer: dict[
+            int, tuple[int, int]
+        ] = {}  # index -> (leading bits as an integer, how many)
 
     def known(self, index: int) -> tuple[int, int]:
         """The leading bits of one uniform as (integer, number of bits)."""
@@ -56,7 +61,8 @@ class LazyUniforms:
 
 
 def fraction_bounds(q: Fraction) -> tuple[float, float]:
-    """Floats low <= q <= high around a rational q >= 0, with room for four more roundings of relative size 2^-53."""
+    """Floats low <= q <= high around a rational q >= 0, with room for four more roundings of
+    relative size 2^-53."""
     if q == 0:
         return 0.0, 0.0
     try:
@@ -71,14 +77,16 @@ def fraction_bounds(q: Fraction) -> tuple[float, float]:
 
 
 def log_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Bounds on the natural logarithm of each x in [0, inf], with room for a few more roundings of relative size 2^-53."""
+    """Bounds on the natural logarithm of each x in [0, inf], with room for a few more roundings of
+    relative size 2^-53."""
     inside = (x > SMALLEST) & (x < LARGEST)
     everywhere = bool(inside.all())
     y = _log(x if everywhere else np.where(inside, x, 1.0))
     slack = _LOG_SLACK * (1.0 + np.abs(y))
     low, high = y - slack, y + slack
     if not everywhere:
-        # Outside the proved range the bounds are those of the range's end: still true, just not sharp.
+        # Outside the proved range the bounds are those of the range's end: still true, just not
+        # sharp.
         low[x <= SMALLEST] = -np.inf
         high[x <= SMALLEST] = -690.0
         low[x >= LARGEST] = 690.0
@@ -101,7 +109,8 @@ def exponential_bounds(words: WordArray) -> tuple[FloatArray, FloatArray]:
 
 
 def turn_bounds(words: WordArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Bounds on cos(2 pi V) and sin(2 pi V), where each word is the first 64 bits of V: cos low, high, sin low, high."""
+    """Bounds on cos(2 pi V) and sin(2 pi V), where each word is the first 64 bits of V: cos low,
+    high, sin low, high."""
     sector = (words >> np.uint64(56)).astype(np.int64)
     # 48 bits within the sector, measured from its middle: an integer below 2^47, exact in float64.
     within = (words >> np.uint64(8)).astype(np.int64) & 0xFFFFFFFFFFFF
@@ -116,20 +125,26 @@ def turn_bounds(words: WordArray) -> tuple[FloatArray, FloatArray, FloatArray, F
 
 
 def _log(x: FloatArray) -> FloatArray:
-    """log x for normal floats, within 2^-50 (1 + |log x|): a table at 1/256 steps and six terms of the series."""
+    """log x for normal floats, within 2^-50 (1 + |log x|): a table at 1/256 steps and six terms of
+    the series."""
     part, power = np.frexp(x)
     step = np.rint(part * 256.0)
     centre = step * (1.0 / 256.0)
     r = (part - centre) / centre
-    tail = r * r * (1.0 / 2.0 - r * (1.0 / 3.0 - r * (1.0 / 4.0 - r * (1.0 / 5.0 - r * (1.0 / 6.0)))))
-    logs: FloatArray = power.astype(np.float64) * _LN2 + (_STEP_LOG[step.astype(np.int64) - 128] + (r - tail))
+    tail = (
+        r * r * (1.0 / 2.0 - r * (1.0 / 3.0 - r * (1.0 / 4.0 - r * (1.0 / 5.0 - r * (1.0 / 6.0)))))
+    )
+    logs: FloatArray = power.astype(np.float64) * _LN2 + (
+        _STEP_LOG[step.astype(np.int64) - 128] + (r - tail)
+    )
     return logs
 
 
 def _nearest(function: Callable[[arb], arb], argument: Fraction) -> float:
     """The float64 nearest to function(argument), or its neighbour."""
     while True:
-        # Another thread may lower flint's shared precision in between; then the ball is wide, and is computed again.
+        # Another thread may lower flint's shared precision in between; then the ball is wide, and
+        # is computed again.
         with ctx.workprec(128):
             ball = function(fraction_ball(argument))
         if ball.rad() < 2.0**-80:

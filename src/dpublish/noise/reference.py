@@ -1,7 +1,7 @@
 """The samplers of Canonne, Kamath and Steinke (2020), one draw at a time in integers of any size.
 
-Slow, short and independent of every table and kernel: tests hold the fast samplers to them, and the fast samplers turn to
-them where 64-bit integers end.
+Slow, short and independent of every table and kernel: tests hold the fast samplers to them, and the
+fast samplers turn to them where 64-bit integers end.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from dpublish.noise.words import WordStream
 
 
 def slow_geometric(stream: WordStream, rate: Fraction) -> int:
-    """G with P(G >= g) = exp(-rate g), for a positive rational rate s/t: an exponential of scale t in steps of one, over s."""
+    """G with P(G >= g) = exp(-rate g), for a positive rational rate s/t: an exponential of scale t
+    in steps of one, over s."""
     steps, unit = rate.numerator, rate.denominator
     while True:
         low = stream.below(unit)

@@ -1,11 +1,13 @@
 """Exact choices: the exponential mechanism, permute-and-flip, and the sparse vector technique.
 
-In: a word stream, exact scores (integers or Fractions) and exact parameters. Out: an index, or a yes/no answer.
+In: a word stream, exact scores (integers or Fractions) and exact parameters. Out: an index, or a
+yes/no answer.
 
-Both choices are run as a race. Every candidate gets one uniform real, which with its score makes a key, and the best key
-wins; ties have probability zero. A compiled sieve keeps the few candidates whose leading bits allow them to win, their keys are
-bounded in float64, and those that the bounds cannot separate are settled by ball arithmetic on the same uniforms (see
-lazy.py). The law is exact, the cost is one word per candidate, and the running time hardly depends on the scores: a single
+Both choices are run as a race. Every candidate gets one uniform real, which with its score makes a
+key, and the best key wins; ties have probability zero. A compiled sieve keeps the few candidates
+whose leading bits allow them to win, their keys are bounded in float64, and those that the bounds
+cannot separate are settled by ball arithmetic on the same uniforms (see lazy.py). The law is exact,
+the cost is one word per candidate, and the running time hardly depends on the scores: a single
 dominant candidate among a million is as fast as a tie (proof: select.proof.md).
 """
 
@@ -35,7 +37,9 @@ from dpublish.noise.lazy import (
 from dpublish.noise.words import WordStream
 
 RULES = ("permute-and-flip", "exponential")
-_WORD_SIZED = 1 << 62  # Fractions are brought to a common denominator only while it stays below this
+_WORD_SIZED = (
+    1 << 62
+)  # Fractions are brought to a common denominator only while it stays below this
 _SMALL_RATE = 2.0**-900  # between these, a rate times any 64-bit gap stays a normal float
 _LARGE_RATE = 2.0**900
 
@@ -49,8 +53,9 @@ def choose_index(
 ) -> int:
     """One index, with candidate i of weight exp(exponent * (scores[i] - max(scores))).
 
-    "exponential" returns i with probability proportional to its weight. "permute-and-flip" visits the candidates in uniformly
-    random order and returns the first whose coin of probability equal to its weight comes up heads (McKenna and Sheldon 2020).
+    "exponential" returns i with probability proportional to its weight. "permute-and-flip" visits
+    the candidates in uniformly random order and returns the first whose coin of probability equal
+    to its weight comes up heads (McKenna and Sheldon 2020).
     """
     if rule not in RULES:
         raise InputError(f"Unknown choice rule {rule!r}. Use one of: {', '.join(RULES)}.")
@@ -66,7 +71,8 @@ def choose_index(
 def _gaps(
     scores: IntArray | list[int | Fraction], exponent: Fraction
 ) -> tuple[FloatArray, FloatArray, Callable[[int], Fraction]]:
-    """exponent * (max - score) of every candidate: float bounds (exactly 0 for the best), and the exact value on demand."""
+    """exponent * (max - score) of every candidate: float bounds (exactly 0 for the best), and the
+    exact value on demand."""
     whole, unit = _as_int64(scores)
     rate = exponent * unit
     rate_low, rate_high = fraction_bounds(rate)
@@ -93,14 +99,20 @@ def _rational(score: object) -> int | Fraction:
         return score
     if isinstance(score, int | np.integer):
         return int(score)
-    raise InputError("Scores must be integers or Fractions; quantise real scores to a public grid first.")
+    raise InputError(
+        "Scores must be integers or Fractions; quantise real scores to a public grid first."
+    )
 
 
 def _as_int64(scores: IntArray | list[int | Fraction]) -> tuple[IntArray | None, Fraction]:
-    """Scores as (array, unit) with score = array * unit, or (None, 1) when they do not fit int64 on a common denominator."""
+    """Scores as (array, unit) with score = array * unit, or (None, 1) when they do not fit int64 on
+    a common denominator."""
     if isinstance(scores, np.ndarray):
         if scores.ndim != 1 or scores.dtype.kind not in "iu":
-            raise InputError("Scores must be a one-dimensional array of integers; quantise real scores to a public grid first.")
+            raise InputError(
+                "Scores must be a one-dimensional array of integers; quantise real scores to a "
+                "public grid first."
+            )
         if scores.dtype == np.uint64 and scores.max() >= np.uint64(1 << 63):
             return None, Fraction(1)
         return np.ascontiguousarray(scores, dtype=np.int64), Fraction(1)
@@ -115,19 +127,30 @@ def _as_int64(scores: IntArray | list[int | Fraction]) -> tuple[IntArray | None,
     return np.array(numerators, dtype=np.int64), Fraction(1, common)
 
 
-def _race(uniforms: LazyUniforms, low: FloatArray, high: FloatArray, gap: Callable[[int], Fraction], rule: ChoiceRule) -> int:
-    """The index whose key is largest: E - gap for permute-and-flip, -(log E + gap) for exponential, where E = -log U."""
+def _race(
+    uniforms: LazyUniforms,
+    low: FloatArray,
+    high: FloatArray,
+    gap: Callable[[int], Fraction],
+    rule: ChoiceRule,
+) -> int:
+    """The index whose key is largest: E - gap for permute-and-flip, -(log E + gap) for exponential,
+    where E = -log U."""
     return settle(uniforms, _contenders(uniforms, low, high, rule), gap, rule)
 
 
-def settle(uniforms: LazyUniforms, alive: list[int], gap: Callable[[int], Fraction], rule: ChoiceRule) -> int:
-    """The one of these candidates whose key is largest, by balls that shrink until a single one is left."""
+def settle(
+    uniforms: LazyUniforms, alive: list[int], gap: Callable[[int], Fraction], rule: ChoiceRule
+) -> int:
+    """The one of these candidates whose key is largest, by balls that shrink until a single one is
+    left."""
     precision = 2 * FIRST_BITS
     while len(alive) > 1:
         with ctx.workprec(precision):
             keys = [(i, _key(uniforms.ball(i), gap(i), rule)) for i in alive]
             leader = _leader(keys)
-            # `<` between balls means certainly below; an indeterminate ball is below nothing and stays alive.
+            # `<` between balls means certainly below; an indeterminate ball is below nothing and
+            # stays alive.
             alive = [i for i, key in keys if i == leader[0] or not key < leader[1]]
         if len(alive) > 1:
             for i in alive:
@@ -136,15 +159,20 @@ def settle(uniforms: LazyUniforms, alive: list[int], gap: Callable[[int], Fracti
     return alive[0]
 
 
-def _contenders(uniforms: LazyUniforms, low: FloatArray, high: FloatArray, rule: ChoiceRule) -> list[int]:
-    """The candidates whose key may be the largest, as far as float64 bounds can tell: nearly always just one."""
+def _contenders(
+    uniforms: LazyUniforms, low: FloatArray, high: FloatArray, rule: ChoiceRule
+) -> list[int]:
+    """The candidates whose key may be the largest, as far as float64 bounds can tell: nearly always
+    just one."""
     kept = sieve(uniforms.words, low, high, rule == "exponential")
     key_low, key_high = key_bounds(uniforms.words[kept], low[kept], high[kept], rule)
     found: list[int] = kept[key_high >= key_low.max()].tolist()
     return found
 
 
-def key_bounds(words: WordArray, low: FloatArray, high: FloatArray, rule: ChoiceRule) -> tuple[FloatArray, FloatArray]:
+def key_bounds(
+    words: WordArray, low: FloatArray, high: FloatArray, rule: ChoiceRule
+) -> tuple[FloatArray, FloatArray]:
     """Float bounds on the keys of candidates with these words and these bounds on their gaps."""
     wait_low, wait_high = exponential_bounds(words)
     if rule == "permute-and-flip":
@@ -154,32 +182,48 @@ def key_bounds(words: WordArray, low: FloatArray, high: FloatArray, rule: Choice
 
 def _key(uniform: arb, gap: Fraction, rule: ChoiceRule) -> arb:
     wait = -uniform.log()
-    return wait - fraction_ball(gap) if rule == "permute-and-flip" else -(wait.log() + fraction_ball(gap))
+    return (
+        wait - fraction_ball(gap)
+        if rule == "permute-and-flip"
+        else -(wait.log() + fraction_ball(gap))
+    )
 
 
 def _leader(keys: list[tuple[int, arb]]) -> tuple[int, arb]:
-    """The key with the greatest certain lower bound: comparing the rest with this one rules out the most."""
+    """The key with the greatest certain lower bound: comparing the rest with this one rules out the
+    most."""
     best = keys[0]
     for entry in keys[1:]:
-        if entry[1].is_finite() and not (best[1].is_finite() and entry[1].lower() <= best[1].lower()):
+        if entry[1].is_finite() and not (
+            best[1].is_finite() and entry[1].lower() <= best[1].lower()
+        ):
             best = entry
     return best
 
 
 class SparseVector:
-    """Answers "is this value above the threshold?" for a stream of values, and pays only for the answers "yes".
+    """Answers "is this value above the threshold?" for a stream of values, and pays only for the
+    answers "yes".
 
-    The whole life of one object, up to and including its `max_hits`-th yes, is epsilon-DP, however many times it said no
-    (Lyu, Su and Li 2017, algorithm 1, with discrete Laplace noise). After that it refuses every further question.
+    The whole life of one object, up to and including its `max_hits`-th yes, is epsilon-DP, however
+    many times it said no (Lyu, Su and Li 2017, algorithm 1, with discrete Laplace noise). After
+    that it refuses every further question.
 
-    Values are integers and each moves by at most `sensitivity` between neighbouring inputs. `monotone` declares that one unit
-    moves all values the same way, which halves the noise on them. Thresholds are public. The values may be chosen adaptively
-    from earlier answers. An object must not be copied, nor used on both sides of a fork: all its answers share one
-    threshold noise and one count of hits.
+    Values are integers and each moves by at most `sensitivity` between neighbouring inputs.
+    `monotone` declares that one unit moves all values the same way, which halves the noise on them.
+    Thresholds are public. The values may be chosen adaptively from earlier answers. An object must
+    not be copied, nor used on both sides of a fork: all its answers share one threshold noise and
+    one count of hits.
     """
 
     def __init__(
-        self, stream: WordStream, *, epsilon: Fraction, sensitivity: Fraction, max_hits: int = 1, monotone: bool = False
+        self,
+        stream: WordStream,
+        *,
+        epsilon: Fraction,
+        sensitivity: Fraction,
+        max_hits: int = 1,
+        monotone: bool = False,
     ) -> None:
         if epsilon <= 0 or sensitivity <= 0:
             raise InputError("A sparse vector needs epsilon > 0 and sensitivity > 0.")
@@ -195,9 +239,12 @@ class SparseVector:
         self._turn = threading.Lock()  # two threads must not share the last permitted yes
 
     def above(self, value: int, *, threshold: int) -> bool:
-        """Whether value plus noise reaches threshold plus noise. Raises `BudgetExceeded` once all hits are used."""
+        """Whether value plus noise reaches threshold plus noise. Raises `BudgetExceeded` once all
+        hits are used."""
         if not isinstance(value, int | np.integer) or not isinstance(threshold, int | np.integer):
-            raise InputError("A sparse vector compares integers; quantise real values to a public grid first.")
+            raise InputError(
+                "A sparse vector compares integers; quantise real values to a public grid first."
+            )
         with self._turn:
             if self.hits >= self.max_hits:
                 raise BudgetExceeded(
@@ -213,10 +260,11 @@ class SparseVector:
 def sparse_vector_scales(
     *, epsilon: Fraction, sensitivity: Fraction, max_hits: int, monotone: bool = False
 ) -> tuple[Fraction, Fraction]:
-    """The noise scales (threshold, values) of an epsilon-DP sparse vector: sensitivity/e1 and 2 max_hits sensitivity/e2.
+    """The noise scales (threshold, values) of an epsilon-DP sparse vector: sensitivity/e1 and 2
+    max_hits sensitivity/e2.
 
-    The split e1 : e2 = 1 : (2 max_hits)^(2/3), rounded up to an integer, minimises the variance of the comparison. Monotone
-    values need max_hits in place of 2 max_hits in both.
+    The split e1 : e2 = 1 : (2 max_hits)^(2/3), rounded up to an integer, minimises the variance of
+    the comparison. Monotone values need max_hits in place of 2 max_hits in both.
     """
     moves = max_hits if monotone else 2 * max_hits
     ratio = _ceil_cube_root(moves * moves)
@@ -234,8 +282,11 @@ def above_threshold(
     max_hits: int = 1,
     monotone: bool = False,
 ) -> list[bool]:
-    """The answers of one `SparseVector` to the values in order, ending with the `max_hits`-th yes if there are so many."""
-    vector = SparseVector(stream, epsilon=epsilon, sensitivity=sensitivity, max_hits=max_hits, monotone=monotone)
+    """The answers of one `SparseVector` to the values in order, ending with the `max_hits`-th yes
+    if there are so many."""
+    vector = SparseVector(
+        stream, epsilon=epsilon, sensitivity=sensitivity, max_hits=max_hits, monotone=monotone
+    )
     answers: list[bool] = []
     for value in values:
         if vector.hits == max_hits:
@@ -247,8 +298,9 @@ def above_threshold(
 def _laplace(stream: WordStream, scale: Fraction) -> int:
     """One discrete Laplace draw without a limit on its size.
 
-    Array draws stop at +-SATURATED, and a clamped noise would not be a function of the noisy comparison. Beyond that point
-    the law is memoryless: what is missing is a draw conditioned on being at least 0, which may itself be saturated.
+    Array draws stop at +-SATURATED, and a clamped noise would not be a function of the noisy
+    comparison. Beyond that point the law is memoryless: what is missing is a draw conditioned on
+    being at least 0, which may itself be saturated.
     """
     from dpublish.noise.laplace import SATURATED, discrete_laplace
 

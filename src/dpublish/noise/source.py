@@ -1,10 +1,11 @@
 """The production tap: every kind of draw on top of a stream of words.
 
-`SystemNoise` is what a release uses. `SeededNoise` repeats itself, for tests, benchmarks and simulations, and says that it
-must not be published.
+`SystemNoise` is what a release uses. `SeededNoise` repeats itself, for tests, benchmarks and
+simulations, and says that it must not be published.
 
-Counts and answers are clamped to +-2^61. Clamping the counts moves neighbours no further apart, and clamping the sum is
-post-processing; the samplers saturate at 2^62, so the answer is that of unbounded integer noise, clamped (source.proof.md).
+Counts and answers are clamped to +-2^61. Clamping the counts moves neighbours no further apart, and
+clamping the sum is post-processing; the samplers saturate at 2^62, so the answer is that of
+unbounded integer noise, clamped (source.proof.md).
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ LIMIT = 1 << 61
 """Counts and noisy counts are clamped to plus and minus this."""
 
 MAX_EXPECTED_SURVIVORS = 1 << 30
-"""A sparse release that expects more empty cells than this to pass its threshold is refused: it would not fit in memory."""
+"""A sparse release that expects more empty cells than this to pass its threshold is refused: it
+would not fit in memory."""
 
 
 class StreamNoise(Noise):
@@ -44,7 +46,9 @@ class StreamNoise(Noise):
 
     def _laplace(self, draw: Draw) -> IntArray:
         scale, values = _scale(draw), _integers(draw.private[0])
-        return add_clamped(values, discrete_laplace(self._stream, scale, values.size).reshape(values.shape))
+        return add_clamped(
+            values, discrete_laplace(self._stream, scale, values.size).reshape(values.shape)
+        )
 
     def _sparse_laplace(self, draw: Draw) -> tuple[CellArray, IntArray]:
         scale, threshold = _scale(draw), draw.threshold
@@ -63,7 +67,9 @@ class StreamNoise(Noise):
 
     def _gaussian(self, draw: Draw) -> IntArray:
         variance, values = _variance(draw), _integers(draw.private[0])
-        return add_clamped(values, discrete_gaussian(self._stream, variance, values.size).reshape(values.shape))
+        return add_clamped(
+            values, discrete_gaussian(self._stream, variance, values.size).reshape(values.shape)
+        )
 
     def _choose(self, draw: Draw) -> int:
         from dpublish.noise.select import choose_index
@@ -73,17 +79,26 @@ class StreamNoise(Noise):
     def _choose_bounded(self, draw: Draw) -> int:
         from dpublish.noise.bounded import choose_bounded_index
 
-        return choose_bounded_index(self._stream, draw.private[0], exponent=_exponent(draw), rule=draw.rule)
+        return choose_bounded_index(
+            self._stream, draw.private[0], exponent=_exponent(draw), rule=draw.rule
+        )
 
     def _gamma_norm(self, draw: Draw) -> list[int]:
         from dpublish.noise.lattice import gamma_norm_multiples
 
-        return gamma_norm_multiples(self._stream, draw.private[0], scale=_scale(draw), grid=_positive("grid", draw.grid))
+        return gamma_norm_multiples(
+            self._stream, draw.private[0], scale=_scale(draw), grid=_positive("grid", draw.grid)
+        )
 
     def _lattice_gaussian(self, draw: Draw) -> IntArray:
         from dpublish.noise.lattice import gaussian_multiples
 
-        return gaussian_multiples(self._stream, draw.private[0], grid=_positive("grid", draw.grid), variance=_variance(draw))
+        return gaussian_multiples(
+            self._stream,
+            draw.private[0],
+            grid=_positive("grid", draw.grid),
+            variance=_variance(draw),
+        )
 
     def _integers(self, draw: Draw) -> CellArray:
         _check_whole("bound", draw.bound, 1, MAX_BOUND)
@@ -107,7 +122,8 @@ class StreamNoise(Noise):
 
 
 class SystemNoise(StreamNoise):
-    """Noise fit for a release: keyed by the operating system, never repeated, new key after a fork."""
+    """Noise fit for a release: keyed by the operating system, never repeated, new key after a
+    fork."""
 
     def __init__(self) -> None:
         super().__init__(SystemStream())
@@ -125,15 +141,19 @@ class SeededNoise(StreamNoise):
 
 
 def add_clamped(values: IntArray, noise: IntArray) -> IntArray:
-    """clamp(clamp(values) + noise) to +-2^61, for noise saturated at +-2^62. `noise` is overwritten with the answer.
+    """clamp(clamp(values) + noise) to +-2^61, for noise saturated at +-2^62. `noise` is overwritten
+    with the answer.
 
-    A saturated noise value always lands on the limit, so the answer does not show that the noise was cut short.
+    A saturated noise value always lands on the limit, so the answer does not show that the noise
+    was cut short.
     """
     clamp_sums(values.ravel(), np.int64(LIMIT), noise.reshape(-1))
     return noise
 
 
-def _merged(first: CellArray, first_values: IntArray, second: CellArray, second_values: IntArray) -> tuple[CellArray, IntArray]:
+def _merged(
+    first: CellArray, first_values: IntArray, second: CellArray, second_values: IntArray
+) -> tuple[CellArray, IntArray]:
     cells = np.empty(first.size + second.size, dtype=np.uint64)
     values = np.empty(cells.size, dtype=np.int64)
     merge_cells(first, first_values, second, second_values, cells, values)
@@ -173,13 +193,16 @@ def _check_expected_survivors(domain_size: int, scale: Fraction, threshold: int)
         expected = pass_probability(scale, threshold) * arb(domain_size)
         if not expected <= arb(MAX_EXPECTED_SURVIVORS):
             raise PlanError(
-                f"About {float(expected):.1e} empty cells of the {domain_size} in the domain would pass threshold {threshold}. "
-                f"Raise the threshold or make the domain smaller; the limit is {MAX_EXPECTED_SURVIVORS}."
+                f"About {float(expected):.1e} empty cells of the {domain_size} in the domain "
+                f"would pass threshold {threshold}. "
+                f"Raise the threshold or make the domain smaller; the limit is "
+                f"{MAX_EXPECTED_SURVIVORS}."
             )
 
 
 def _integers(values: IntArray) -> NDArray[np.int64]:
-    """The array as 64-bit integers; anything that is not integers is a mistake of the mechanism, told without a value."""
+    """The array as 64-bit integers; anything that is not integers is a mistake of the mechanism,
+    told without a value."""
     array = np.asarray(values)
     if array.dtype != np.int64:
         raise PrivateSideError()
@@ -188,6 +211,10 @@ def _integers(values: IntArray) -> NDArray[np.int64]:
 
 def _cells(cells: CellArray, domain_size: int) -> NDArray[np.uint64]:
     array = np.ascontiguousarray(cells)
-    if array.dtype != np.uint64 or array.ndim != 1 or not cells_in_order(array, np.uint64(domain_size)):
+    if (
+        array.dtype != np.uint64
+        or array.ndim != 1
+        or not cells_in_order(array, np.uint64(domain_size))
+    ):
         raise PrivateSideError()
     return array

@@ -1,6 +1,7 @@
 """Exact uniform integers: whole arrays for bounds up to 2^64, Python integers for any bound.
 
-Lemire's method (2019): the upper half of word * bound; the few words that would favour some values are drawn again.
+Lemire's method (2019): the upper half of word * bound; the few words that would favour some values
+are drawn again.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """Streams of random 64-bit words: the only place where dpublish asks for randomness.
 
-`SystemStream` is for releases: a ChaCha20 key stream whose key comes from the operating system. `SeededStream` is the same
-cipher with a key derived from a seed, for tests, benchmarks and simulations; nothing drawn from it may be published.
+`SystemStream` is for releases: a ChaCha20 key stream whose key comes from the operating system.
+`SeededStream` is the same cipher with a key derived from a seed, for tests, benchmarks and
+simulations; nothing drawn from it may be published.
 
-Both are safe to share between threads: a lock hands each word to exactly one caller (which caller gets which word is then up
-to the scheduler). After a fork a `SystemStream` takes a new key in the child, so parent and child never share a word.
+Both are safe to share between threads: a lock hands each word to exactly one caller (which caller
+gets which word is then up to the scheduler). After a fork a `SystemStream` takes a new key in the
+child, so parent and child never share a word.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from dpublish.errors import InputError
 
 WordArray = NDArray[np.uint64]
 
-# ChaCha20 repeats after 2^38 bytes under one key; a fresh key long before that also bounds what a stolen key would reveal.
+# ChaCha20 repeats after 2^38 bytes under one key; a fresh key long before that also bounds what a
+# stolen key would reveal.
 REKEY_BYTES = 1 << 30
 _PIECE = 1 << 20
 _RESERVE = 1 << 12
@@ -77,7 +80,8 @@ class WordStream(abc.ABC):
 
 
 class _KeyStream:
-    """One cipher state and its lock. It belongs to one process and is thrown away, lock included, after a fork."""
+    """One cipher state and its lock. It belongs to one process and is thrown away, lock included,
+    after a fork."""
 
     def __init__(self, key_source: _KeySource, rekey_bytes: int) -> None:
         self.owner = _process()
@@ -94,7 +98,8 @@ class _KeyStream:
             self._write(view)
 
     def take(self, size: int) -> bytes:
-        """A few bytes, cut from a reserve because calling the cipher for each would cost more than the bytes."""
+        """A few bytes, cut from a reserve because calling the cipher for each would cost more than
+        the bytes."""
         with self._lock:
             if size > _RESERVE // 4:
                 large = bytearray(size)
@@ -111,7 +116,9 @@ class _KeyStream:
         start = 0
         while start < len(view):
             if self._left == 0:
-                self._encryptor = Cipher(algorithms.ChaCha20(self._key_source(), bytes(16)), mode=None).encryptor()
+                self._encryptor = Cipher(
+                    algorithms.ChaCha20(self._key_source(), bytes(16)), mode=None
+                ).encryptor()
                 self._left = self._rekey_bytes
             size = min(len(view) - start, _PIECE, self._left)
             self._encryptor.update_into(_ZEROS[:size], view[start : start + size])
@@ -142,7 +149,8 @@ class _SeededKeys(_KeySource):
 
 
 class _CipherStream(WordStream):
-    """What the two ciphered streams share: `_current` says which key stream this process may use."""
+    """What the two ciphered streams share: `_current` says which key stream this process may
+    use."""
 
     @abc.abstractmethod
     def _current(self) -> _KeyStream: ...
@@ -157,7 +165,8 @@ class _CipherStream(WordStream):
 
 
 class SystemStream(_CipherStream):
-    """Words fit for a release. A copy or a pickle of the stream is a new stream with its own key."""
+    """Words fit for a release. A copy or a pickle of the stream is a new stream with its own
+    key."""
 
     def __init__(self, *, rekey_bytes: int = REKEY_BYTES) -> None:
         if rekey_bytes < 1:
@@ -168,7 +177,8 @@ class SystemStream(_CipherStream):
     def _current(self) -> _KeyStream:
         stream = self._stream
         if stream.owner != _process():
-            # Two threads may both get here; each then draws from a key of its own, which is just as good.
+            # Two threads may both get here; each then draws from a key of its own, which is just as
+            # good.
             stream = self._stream = _KeyStream(_SystemKeys(), self._rekey_bytes)
         return stream
 

@@ -30,24 +30,37 @@ def export_release(
     seed: int | None = None,
     where: str | None = None,
 ) -> Path:
-    """Write the weighted cells, or `synthetic` rows (`n` of them, those that satisfy `where`), as CSV or Parquet."""
+    """Write the weighted cells, or `synthetic` rows (`n` of them, those that satisfy `where`), as
+    CSV or Parquet."""
     if to not in FORMATS:
-        raise QueryError(f"Cannot export to '{to}'.{did_you_mean(str(to), FORMATS)} Formats: {', '.join(FORMATS)}.")
+        raise QueryError(
+            f"Cannot export to '{to}'.{did_you_mean(str(to), FORMATS)} Formats: "
+            f"{', '.join(FORMATS)}."
+        )
     if not synthetic and (n is not None or seed is not None or where is not None):
-        raise QueryError("n, seed and where belong to synthetic rows. Ask for synthetic rows, or leave them out.")
+        raise QueryError(
+            "n, seed and where belong to synthetic rows. Ask for synthetic rows, or leave them out."
+        )
     given: dict[str, Any] = {} if where is None else {"where": where}
     if given and "where" not in inspect.signature(release.sample).parameters:
-        raise QueryError(f"A release of kind '{release.kind}' draws no rows under a condition. Draw some and choose.")
+        raise QueryError(
+            f"A release of kind '{release.kind}' draws no rows under a condition. Draw some and "
+            f"choose."
+        )
     if release.path is not None:
         keep_apart(path, release.path)
-    return write_table(release.sample(n, seed=seed, **given) if synthetic else release.to_frame(), path, to=to)
+    return write_table(
+        release.sample(n, seed=seed, **given) if synthetic else release.to_frame(), path, to=to
+    )
 
 
 def format_of(path: Path) -> Format:
     """What the end of a file's name says."""
     form = path.suffix.removeprefix(".").lower()
     if form not in FORMATS:
-        raise InputError(f"'{path}' does not say which format to write. End it in .csv or .parquet.")
+        raise InputError(
+            f"'{path}' does not say which format to write. End it in .csv or .parquet."
+        )
     return cast(Format, form)
 
 
@@ -65,12 +78,15 @@ def write_table(frame: pl.DataFrame, path: str | Path, *, to: Format) -> Path:
             else:
                 frame.write_parquet(file, compression="zstd")
     except OSError as error:
-        raise QueryError(f"'{path}' cannot be written: {error.strerror or type(error).__name__}.") from None
+        raise QueryError(
+            f"'{path}' cannot be written: {error.strerror or type(error).__name__}."
+        ) from None
     return path
 
 
 def _as_json(name: str) -> pl.Expr:
-    """A list of texts as one cell: a CSV cell holds no list, and items may hold blanks and commas."""
+    """A list of texts as one cell: a CSV cell holds no list, and items may hold blanks and
+    commas."""
     import polars as pl
 
     quoted = pl.element()

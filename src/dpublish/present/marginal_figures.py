@@ -1,4 +1,5 @@
-"""Marginals as pictures, with matplotlib: bars with error bars for one column, a heat map for two."""
+"""Marginals as pictures, with matplotlib: bars with error bars for one column, a heat map for
+two."""
 
 from __future__ import annotations
 
@@ -10,7 +11,15 @@ import numpy as np
 import polars as pl
 
 from dpublish.errors import QueryError
-from dpublish.present.figures import INK, SOFT, Figure, FuncFormatter, bars_figure, dress, short_label
+from dpublish.present.figures import (
+    INK,
+    SOFT,
+    Figure,
+    FuncFormatter,
+    bars_figure,
+    dress,
+    short_label,
+)
 
 if TYPE_CHECKING:
     from dpublish.declare.domain import Domain
@@ -29,10 +38,16 @@ class TableRelease(Protocol):
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame: ...
 
 
-def plot_marginal(release: TableRelease, columns: Sequence[str], *, level: float = 0.95, top: int = 25) -> Figure:
-    """A figure of one or two columns; of long lists the `top` largest are shown and the rest is mentioned."""
+def plot_marginal(
+    release: TableRelease, columns: Sequence[str], *, level: float = 0.95, top: int = 25
+) -> Figure:
+    """A figure of one or two columns; of long lists the `top` largest are shown and the rest is
+    mentioned."""
     if len(columns) not in (1, 2):
-        raise QueryError("A plot shows one column or two. Name them: release.plot('age') or release.plot('age', 'income').")
+        raise QueryError(
+            "A plot shows one column or two. Name them: release.plot('age') or "
+            "release.plot('age', 'income')."
+        )
     if isinstance(top, bool) or not isinstance(top, Integral) or not 1 <= top <= 200:
         raise QueryError(f"top must be a whole number from 1 to 200, not {top!r}.")
     if len(columns) == 1:
@@ -43,11 +58,23 @@ def plot_marginal(release: TableRelease, columns: Sequence[str], *, level: float
 def _bars(release: TableRelease, column: str, level: float, top: int) -> Figure:
     frame = release.marginal(column, level=level)
     frame, note = keep_largest(frame, top, ordered=release.domain.axis(column).ordered)
-    labels, (value, low, high) = frame.to_series(0).to_list(), (frame.to_series(index).to_numpy() for index in (1, 3, 4))
-    figure, axes, open_end = bars_figure(
-        [_short(label) for label in labels], value, low, high, axis=f"rows ({100 * level:.4g}% intervals)"
+    labels, (value, low, high) = (
+        frame.to_series(0).to_list(),
+        (frame.to_series(index).to_numpy() for index in (1, 3, 4)),
     )
-    dress(figure, axes, f"{_dataset(release)}: {_short(column)}", "; ".join(filter(None, (note, open_end))))
+    figure, axes, open_end = bars_figure(
+        [_short(label) for label in labels],
+        value,
+        low,
+        high,
+        axis=f"rows ({100 * level:.4g}% intervals)",
+    )
+    dress(
+        figure,
+        axes,
+        f"{_dataset(release)}: {_short(column)}",
+        "; ".join(filter(None, (note, open_end))),
+    )
     return figure
 
 
@@ -58,7 +85,9 @@ def _heat(release: TableRelease, first: str, second: str, level: float, top: int
     picked, notes = [], []
     for place, name in enumerate((first, second)):
         axis = release.domain.axis(name)
-        sums = pl.DataFrame({"label": axis.labels, "sum": grid.sum(axis=1 - place), "code": np.arange(shape[place])})
+        sums = pl.DataFrame(
+            {"label": axis.labels, "sum": grid.sum(axis=1 - place), "code": np.arange(shape[place])}
+        )
         kept, note = keep_largest(sums, top, ordered=axis.ordered)
         picked.append(kept["code"].to_numpy())
         notes += [f"{_short(name)}: {note}"] if note else []
@@ -68,12 +97,21 @@ def _heat(release: TableRelease, first: str, second: str, level: float, top: int
         for name, codes in zip((first, second), picked, strict=True)
     ]
     width = 2.6 + 0.5 * max(5, len(labels[1]))
-    figure = Figure(figsize=(min(16.0, width), 1.8 + 0.3 * max(4, len(labels[0]))), dpi=150, layout="constrained")
+    figure = Figure(
+        figsize=(min(16.0, width), 1.8 + 0.3 * max(4, len(labels[0]))),
+        dpi=150,
+        layout="constrained",
+    )
     axes = figure.subplots()
     image = axes.imshow(grid, cmap="Blues", aspect="auto", vmin=0)
     room = 0.5 * max(5, len(labels[1])) / max(1, len(labels[1]))
     turned = _LETTER * (1 + max((len(label) for label in labels[1]), default=0)) > room
-    axes.set_xticks(range(len(labels[1])), labels[1], rotation=40 if turned else 0, ha="right" if turned else "center")
+    axes.set_xticks(
+        range(len(labels[1])),
+        labels[1],
+        rotation=40 if turned else 0,
+        ha="right" if turned else "center",
+    )
     axes.set_yticks(range(len(labels[0])), labels[0])
     axes.set_xlabel(_short(second), color=SOFT)
     axes.set_ylabel(_short(first), color=SOFT)
@@ -81,15 +119,22 @@ def _heat(release: TableRelease, first: str, second: str, level: float, top: int
         brightest = max(float(grid.max()), 1.0)
         for (row, column), number in np.ndenumerate(grid):
             colour = "white" if number > 0.55 * brightest else INK
-            axes.text(column, row, f"{number:,.0f}", ha="center", va="center", fontsize=7, color=colour)
-    bar = figure.colorbar(image, ax=axes, format=FuncFormatter(lambda number, _: f"{number:,.0f}"), label="rows")
+            axes.text(
+                column, row, f"{number:,.0f}", ha="center", va="center", fontsize=7, color=colour
+            )
+    bar = figure.colorbar(
+        image, ax=axes, format=FuncFormatter(lambda number, _: f"{number:,.0f}"), label="rows"
+    )
     bar.outline.set_visible(False)
-    dress(figure, axes, f"{_dataset(release)}: {_short(first)} by {_short(second)}", "; ".join(notes))
+    dress(
+        figure, axes, f"{_dataset(release)}: {_short(first)} by {_short(second)}", "; ".join(notes)
+    )
     return figure
 
 
 def keep_largest(frame: pl.DataFrame, top: int, *, ordered: bool) -> tuple[pl.DataFrame, str]:
-    """The `top` rows with the largest second column (in their own order when it means something), and a note on the rest."""
+    """The `top` rows with the largest second column (in their own order when it means something),
+    and a note on the rest."""
     if frame.height <= top and ordered:
         return frame, ""
     place = np.argsort(-frame.to_series(1).to_numpy(), kind="stable")[:top]

@@ -1,7 +1,9 @@
-"""One cost, shared out among the steps of a method: pure epsilon (discrete Laplace) or zCDP (discrete Gaussian).
+"""One cost, shared out among the steps of a method: pure epsilon (discrete Laplace) or zCDP
+(discrete Gaussian).
 
-A `BudgetSplit` holds the whole cost of a release as what its steps can spend: an epsilon or a rho. Every step names its exact
-share of it, and the shares of all steps add up to at most one: epsilons and rhos add up (sequential composition).
+A `BudgetSplit` holds the whole cost of a release as what its steps can spend: an epsilon or a rho.
+Every step names its exact share of it, and the shares of all steps add up to at most one: epsilons
+and rhos add up (sequential composition).
 """
 
 from __future__ import annotations
@@ -50,24 +52,28 @@ class BudgetSplit:
 
     @property
     def sensitivity(self) -> Fraction:
-        """How far one unit moves a table of counts: in L1 for Laplace noise, in L2 for Gaussian noise."""
+        """How far one unit moves a table of counts: in L1 for Laplace noise, in L2 for Gaussian
+        noise."""
         return self.relation.l1 if self.law == "laplace" else self.relation.l2
 
     def choice_epsilon(self, share: Fraction) -> Fraction:
-        """The epsilon of a pure step that costs at most `share`: an epsilon-DP step is (epsilon^2 / 2)-zCDP."""
+        """The epsilon of a pure step that costs at most `share`: an epsilon-DP step is (epsilon^2 /
+        2)-zCDP."""
         part = self.amount * share
         return part if self.law == "laplace" else root_below(2 * part)
 
     def bounded_range_epsilon(self, share: Fraction) -> Fraction:
         """The epsilon of an exponential mechanism that costs at most `share`.
 
-        Its log-ratios lie in an interval of length epsilon, so that it is (epsilon^2 / 8)-zCDP; permute-and-flip is not.
+        Its log-ratios lie in an interval of length epsilon, so that it is (epsilon^2 / 8)-zCDP;
+        permute-and-flip is not.
         """
         part = self.amount * share
         return part if self.law == "laplace" else root_below(8 * part)
 
     def scale(self, share: Fraction) -> Fraction:
-        """What a release states of the noise of a table: its scale (Laplace), or the square of sigma (Gaussian)."""
+        """What a release states of the noise of a table: its scale (Laplace), or the square of
+        sigma (Gaussian)."""
         if self.law == "laplace":
             return self.sensitivity / (self.amount * share)
         return self.sensitivity**2 / (2 * self.amount * share)

@@ -6,8 +6,9 @@ A `Cost` is one of three claims about a mechanism, all for the same neighbour re
     approximate   (epsilon, delta)-DP               Cost.approximate(1, "1e-6")
     zcdp          delta-approximate rho-zCDP        Cost.zcdp("1/8")
 
-Amounts are `Fraction`s. Composition is exact. A conversion that needs a logarithm or a root evaluates it with certified
-bounds and rounds against the user: what is charged goes up, what is promised goes down. The proofs are in cost.proof.md.
+Amounts are `Fraction`s. Composition is exact. A conversion that needs a logarithm or a root
+evaluates it with certified bounds and rounds against the user: what is charged goes up, what is
+promised goes down. The proofs are in cost.proof.md.
 """
 
 from __future__ import annotations
@@ -29,14 +30,16 @@ Neighbours = Literal["add-remove-one", "replace-one"]
 
 ZERO = Fraction(0)
 _NUMBER = re.compile(r"[+-]?\d+/\d+|[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
-_LONGEST_NUMBER = 120  # characters; far beyond any sensible amount, and keeps a hostile plan from asking for huge integers
+# characters; far beyond any sensible amount, and keeps a hostile plan from asking for huge integers
+_LONGEST_NUMBER = 120
 _WORKING_DIGITS = 60
 _RESULT_DIGITS = 20
 _NEAR_ONE = Fraction(1, 1000)
 
 
 def exact(x: object, what: str = "epsilon") -> Fraction:
-    """The number the user wrote: 0.1 means one tenth, "1/3" a third. Signs and zero are the caller's business."""
+    """The number the user wrote: 0.1 means one tenth, "1/3" a third. Signs and zero are the
+    caller's business."""
     given = f"{what} = {x!r}"
     if isinstance(x, bool):
         raise PlanError(f"{given} is not a number. Write it as 0.5, '1/2' or '1e-6'.")
@@ -49,12 +52,16 @@ def exact(x: object, what: str = "epsilon") -> Fraction:
     elif isinstance(x, str):
         text = x.strip()
     else:
-        raise PlanError(f"{what} is a {type(x).__name__}, not a number. Write it as 0.5, '1/2' or '1e-6'.")
+        raise PlanError(
+            f"{what} is a {type(x).__name__}, not a number. Write it as 0.5, '1/2' or '1e-6'."
+        )
     if text.lower().lstrip("+-") in {"nan", "snan", "inf", "infinity"}:
         raise PlanError(f"{given} is not a finite number. Give a finite one, such as 0.5.")
     if len(text) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text):
         shown = text if len(text) <= _LONGEST_NUMBER else text[:20] + "..."
-        raise PlanError(f"{what} = {shown!r} cannot be read as a number. Write it as 0.5, '1/2' or '1e-6'.")
+        raise PlanError(
+            f"{what} = {shown!r} cannot be read as a number. Write it as 0.5, '1/2' or '1e-6'."
+        )
     try:
         return Fraction(text)
     except ZeroDivisionError:
@@ -84,16 +91,20 @@ def _probability(x: object, what: str) -> Fraction:
 
 
 def show(x: Fraction) -> str:
-    """Short text for people: exact where the decimals end soon or the fraction is short, otherwise six digits, rounded up."""
+    """Short text for people: exact where the decimals end soon or the fraction is short, otherwise
+    six digits, rounded up."""
     ends = any((x * 10**digits).denominator == 1 for digits in range(19))
     if not ends and x.denominator < 1000:
         return str(x)
-    value = _decimal(x, ROUND_CEILING, _WORKING_DIGITS if ends else 6).normalize(_digits(ROUND_CEILING))
+    value = _decimal(x, ROUND_CEILING, _WORKING_DIGITS if ends else 6).normalize(
+        _digits(ROUND_CEILING)
+    )
     return f"{value:e}" if 0 < value < Decimal("1e-4") else f"{value:f}"
 
 
-# Bounds on ln, sqrt and exp. Decimal's are correctly rounded (the error is at most half a unit in the last place), so one
-# step outwards is a proof. The argument is rounded outwards first because all three functions increase.
+# Bounds on ln, sqrt and exp. Decimal's are correctly rounded (the error is at most half a unit in
+# the last place), so one step outwards is a proof. The argument is rounded outwards first because
+# all three functions increase.
 
 
 def _digits(rounding: str, digits: int = _WORKING_DIGITS) -> Context:
@@ -137,15 +148,16 @@ def exp_above(x: Fraction) -> Fraction:
 
 
 def _log(x: Fraction) -> float:
-    """A float logarithm for searches; takes numerator and denominator apart so that tiny numbers do not vanish, nor tiny
-    distances from 1."""
+    """A float logarithm for searches; takes numerator and denominator apart so that tiny numbers do
+    not vanish, nor tiny distances from 1."""
     if abs(x - 1) < _NEAR_ONE:
         return math.log1p(float(x - 1))
     return math.log(x.numerator) - math.log(x.denominator)
 
 
 def _minimise(objective: Callable[[float], float], low: float, high: float) -> float:
-    """Golden section. A wrong answer costs accuracy, never privacy: the caller's bound holds at every point."""
+    """Golden section. A wrong answer costs accuracy, never privacy: the caller's bound holds at
+    every point."""
     ratio = (math.sqrt(5) - 1) / 2
     a, b = high - ratio * (high - low), low + ratio * (high - low)
     at_a, at_b = objective(a), objective(b)
@@ -162,7 +174,8 @@ def _minimise(objective: Callable[[float], float], low: float, high: float) -> f
 
 
 def _best_order(log_rho: float, log_inverse_delta: float) -> Fraction:
-    """A Renyi order alpha near the optimum of Canonne, Kamath and Steinke (2020), proposition 12."""
+    """A Renyi order alpha near the optimum of Canonne, Kamath and Steinke (2020), proposition
+    12."""
     rho = math.exp(max(log_rho, -600.0))
 
     def epsilon(t: float) -> float:
@@ -175,7 +188,8 @@ def _best_order(log_rho: float, log_inverse_delta: float) -> Fraction:
 
 
 def _overhead(alpha: Fraction, delta: Fraction) -> Fraction:
-    """Upper bound on ln(1 - 1/alpha) + (ln(1/delta) - ln alpha) / (alpha - 1): epsilon is at most rho alpha plus this."""
+    """Upper bound on ln(1 - 1/alpha) + (ln(1/delta) - ln alpha) / (alpha - 1): epsilon is at most
+    rho alpha plus this."""
     return _above(1 - 1 / alpha, _ln) + (_above(1 / delta, _ln) - _below(alpha, _ln)) / (alpha - 1)
 
 
@@ -186,22 +200,27 @@ def simple_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
 
 
 def tight_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
-    """An epsilon, rounded up, such that every rho-zCDP mechanism is (epsilon, delta)-DP; never above the simple bound."""
+    """An epsilon, rounded up, such that every rho-zCDP mechanism is (epsilon, delta)-DP; never
+    above the simple bound."""
     if rho == 0:
         return ZERO
     alpha = _best_order(_log(rho), -_log(delta))
-    bound = Fraction(_decimal(max(alpha * rho + _overhead(alpha, delta), ZERO), ROUND_CEILING, _RESULT_DIGITS))
+    bound = Fraction(
+        _decimal(max(alpha * rho + _overhead(alpha, delta), ZERO), ROUND_CEILING, _RESULT_DIGITS)
+    )
     return min(bound, simple_epsilon(rho, delta))
 
 
 def largest_rho(epsilon: object, delta: object) -> Fraction:
     """The largest rho found, rounded down, such that rho-zCDP implies (epsilon, delta)-DP.
 
-    The result converts back to at most `epsilon`, so a release planned with it fits the budget it was planned for.
+    The result converts back to at most `epsilon`, so a release planned with it fits the budget it
+    was planned for.
     """
     epsilon, delta = positive(epsilon, "epsilon"), positive(_probability(delta, "delta"), "delta")
     log_inverse = _above(1 / delta, _ln)
-    # (sqrt(L + epsilon) - sqrt(L))^2, the inverse of the simple bound, is at least this; the search only improves on it.
+    # (sqrt(L + epsilon) - sqrt(L))^2, the inverse of the simple bound, is at least this; the search
+    # only improves on it.
     rho = epsilon * epsilon / (4 * (log_inverse + epsilon))
     for _ in range(12):  # the best order depends on rho and the reverse; a few rounds settle both
         alpha = _best_order(_log(rho), -_log(delta))
@@ -210,15 +229,21 @@ def largest_rho(epsilon: object, delta: object) -> Fraction:
             break
         rho = Fraction(_decimal(better, ROUND_FLOOR, _WORKING_DIGITS))
     for slack in range(12, 0, -1):
-        candidate = Fraction(_decimal(rho * (1 - Fraction(1, 10**slack)), ROUND_FLOOR, _RESULT_DIGITS))
+        candidate = Fraction(
+            _decimal(rho * (1 - Fraction(1, 10**slack)), ROUND_FLOOR, _RESULT_DIGITS)
+        )
         if tight_epsilon(candidate, delta) <= epsilon:
             return candidate
-    raise PlanError(f"No rho was found for epsilon = {show(epsilon)}, delta = {show(delta)}. Use a larger epsilon or delta.")
+    raise PlanError(
+        f"No rho was found for epsilon = {show(epsilon)}, delta = {show(delta)}. Use a larger "
+        f"epsilon or delta."
+    )
 
 
 @dataclass(frozen=True, kw_only=True, init=False)
 class Cost:
-    """What one mechanism, or several together, spend. At most one of `epsilon` and `rho` is above zero.
+    """What one mechanism, or several together, spend. At most one of `epsilon` and `rho` is above
+    zero.
 
     >>> (Cost.pure("0.1") + Cost.pure("0.2")).epsilon
     Fraction(3, 10)
@@ -236,7 +261,10 @@ class Cost:
         object.__setattr__(self, "delta", _not_negative(delta, "delta"))
         object.__setattr__(self, "rho", _not_negative(rho, "rho"))
         if self.epsilon and self.rho:
-            raise PlanError("A cost has either epsilon or rho, not both. Add a pure cost and a zCDP cost with `+`.")
+            raise PlanError(
+                "A cost has either epsilon or rho, not both. Add a pure cost and a zCDP cost with "
+                "`+`."
+            )
 
     @classmethod
     def pure(cls, epsilon: Amount) -> Cost:
@@ -260,7 +288,8 @@ class Cost:
         return "approximate" if self.delta else "pure"
 
     def then(self, other: Cost) -> Cost:
-        """Sequential composition: both mechanisms see the same rows; the second may depend on the first answer."""
+        """Sequential composition: both mechanisms see the same rows; the second may depend on the
+        first answer."""
         if self.rho or other.rho:
             a, b = self.to_zcdp(), other.to_zcdp()
             return Cost(rho=a.rho + b.rho, delta=a.delta + b.delta)
@@ -270,7 +299,8 @@ class Cost:
         return self.then(other) if isinstance(other, Cost) else NotImplemented
 
     def scaled(self, times: int) -> Cost:
-        """The cost of running the mechanism `times` times on the same rows. This is not group privacy."""
+        """The cost of running the mechanism `times` times on the same rows. This is not group
+        privacy."""
         if isinstance(times, bool) or not isinstance(times, int) or times < 0:
             raise PlanError(f"A cost can be repeated a whole number of times, not {times!r}.")
         return Cost(epsilon=self.epsilon * times, delta=self.delta * times, rho=self.rho * times)
@@ -280,17 +310,20 @@ class Cost:
         return self if self.rho else Cost(rho=self.epsilon * self.epsilon / 2, delta=self.delta)
 
     def to_approximate(self, delta: Amount) -> Cost:
-        """The same guarantee as (epsilon, delta)-DP for the given total delta; epsilon is rounded up."""
+        """The same guarantee as (epsilon, delta)-DP for the given total delta; epsilon is rounded
+        up."""
         target = _probability(delta, "delta")
         if not self.rho:
             if target < self.delta:
                 raise PlanError(
-                    f"The cost already has delta = {show(self.delta)}; it cannot be stated with delta = {show(target)}."
+                    f"The cost already has delta = {show(self.delta)}; it cannot be stated with "
+                    f"delta = {show(target)}."
                 )
             return Cost(epsilon=self.epsilon, delta=target)
         if target <= self.delta:
             raise PlanError(
-                f"A zCDP cost needs a delta above its own {show(self.delta)} to become (epsilon, delta), not {show(target)}."
+                f"A zCDP cost needs a delta above its own {show(self.delta)} to become (epsilon, "
+                f"delta), not {show(target)}."
             )
         return Cost(epsilon=tight_epsilon(self.rho, target - self.delta), delta=target)
 
@@ -299,11 +332,18 @@ class Cost:
         return self.epsilon >= other.epsilon and self.delta >= other.delta and self.rho >= other.rho
 
     def to_json(self) -> dict[str, str]:
-        return {"kind": self.kind, "epsilon": str(self.epsilon), "delta": str(self.delta), "rho": str(self.rho)}
+        return {
+            "kind": self.kind,
+            "epsilon": str(self.epsilon),
+            "delta": str(self.delta),
+            "rho": str(self.rho),
+        }
 
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> Cost:
-        parts = _read_fractions(value, "cost", required={"epsilon", "delta", "rho"}, ignored={"kind"})
+        parts = _read_fractions(
+            value, "cost", required={"epsilon", "delta", "rho"}, ignored={"kind"}
+        )
         return cls(epsilon=parts["epsilon"], delta=parts["delta"], rho=parts["rho"])
 
     def describe(self) -> str:
@@ -314,17 +354,23 @@ class Cost:
         return f"epsilon = {show(self.epsilon)}{tail} ({name} differential privacy)"
 
 
-def _read_fractions(value: object, what: str, *, required: set[str], ignored: set[str]) -> dict[str, Fraction]:
+def _read_fractions(
+    value: object, what: str, *, required: set[str], ignored: set[str]
+) -> dict[str, Fraction]:
     if not isinstance(value, Mapping):
         raise PlanError(f"A {what} in JSON is an object, not a {type(value).__name__}.")
     names = set(value)
     if names - ignored != required:
-        raise PlanError(f"A {what} in JSON has the fields {sorted(required)}, not {sorted(map(str, names - ignored))}.")
+        raise PlanError(
+            f"A {what} in JSON has the fields {sorted(required)}, not "
+            f"{sorted(map(str, names - ignored))}."
+        )
     return {name: _long_fraction(value[name], name) for name in required}
 
 
 def _long_fraction(x: object, what: str) -> Fraction:
-    """A fraction we wrote ourselves; sums of many unlike fractions can be longer than what a person may type."""
+    """A fraction we wrote ourselves; sums of many unlike fractions can be longer than what a person
+    may type."""
     if isinstance(x, str) and len(x) <= 4000 and re.fullmatch(r"\d+(/[1-9]\d*)?", x, re.ASCII):
         return Fraction(x)
     return exact(x, what)
@@ -341,14 +387,17 @@ def sequential(costs: Iterable[Cost]) -> Cost:
 def parallel(costs: Iterable[Cost], *, neighbours: Neighbours) -> Cost:
     """Total of mechanisms on disjoint parts, where a row's own values decide its part.
 
-    Each cost must hold for its part when one row of that part is added or removed and, under "replace-one", also when one
-    is replaced. Add or remove one row: one part changes, so the largest cost pays. Replace one row: either one part has a
-    row replaced, or one part loses a row and another gains one; the two largest costs together pay for both cases.
-    A mechanism that treats the size of its part as public does not qualify: that size changes.
+    Each cost must hold for its part when one row of that part is added or removed and, under
+    "replace-one", also when one is replaced. Add or remove one row: one part changes, so the
+    largest cost pays. Replace one row: either one part has a row replaced, or one part loses a row
+    and another gains one; the two largest costs together pay for both cases. A mechanism that
+    treats the size of its part as public does not qualify: that size changes.
     """
     parts = list(costs)
     if neighbours not in ("add-remove-one", "replace-one"):
-        raise PlanError(f"neighbours = {neighbours!r} is not known. Use 'add-remove-one' or 'replace-one'.")
+        raise PlanError(
+            f"neighbours = {neighbours!r} is not known. Use 'add-remove-one' or 'replace-one'."
+        )
     touched = 1 if neighbours == "add-remove-one" else 2
     if any(part.rho for part in parts):
         parts = [part.to_zcdp() for part in parts]
@@ -365,10 +414,11 @@ def parallel(costs: Iterable[Cost], *, neighbours: Neighbours) -> Cost:
 
 @dataclass(frozen=True, kw_only=True, init=False)
 class Budget:
-    """The most that a named ledger may ever spend: an epsilon (with a delta) or a rho (with a delta).
+    """The most that a named ledger may ever spend: an epsilon (with a delta) or a rho (with a
+    delta).
 
-    `delta_share` matters only when an (epsilon, delta) budget pays for a zCDP cost: each such cost is converted with this
-    share of the budget's delta.
+    `delta_share` matters only when an (epsilon, delta) budget pays for a zCDP cost: each such cost
+    is converted with this share of the budget's delta.
 
     >>> Budget(epsilon=3).charge(Cost.pure("1/2")).epsilon
     Fraction(1, 2)
@@ -382,11 +432,21 @@ class Budget:
     delta_share: Fraction = Fraction(1, 100)
 
     def __init__(
-        self, *, epsilon: Amount | None = None, delta: Amount = 0, rho: Amount | None = None, delta_share: Amount = "1/100"
+        self,
+        *,
+        epsilon: Amount | None = None,
+        delta: Amount = 0,
+        rho: Amount | None = None,
+        delta_share: Amount = "1/100",
     ) -> None:
         if (epsilon is None) == (rho is None):
-            raise PlanError("A budget needs either epsilon or rho, such as Budget(epsilon=3) or Budget(rho='1/2').")
-        object.__setattr__(self, "epsilon", None if epsilon is None else positive(epsilon, "epsilon"))
+            raise PlanError(
+                "A budget needs either epsilon or rho, such as Budget(epsilon=3) or "
+                "Budget(rho='1/2')."
+            )
+        object.__setattr__(
+            self, "epsilon", None if epsilon is None else positive(epsilon, "epsilon")
+        )
         object.__setattr__(self, "delta", _probability(delta, "delta"))
         object.__setattr__(self, "rho", None if rho is None else positive(rho, "rho"))
         share = positive(delta_share, "delta_share")
@@ -412,8 +472,10 @@ class Budget:
             return cost
         if not self.delta:
             raise BudgetError(
-                "A zCDP cost (Gaussian noise) cannot be paid from a budget of epsilon alone. Open the ledger with "
-                "Budget(epsilon=..., delta=...) or Budget(rho=...), or use a mechanism with Laplace noise."
+                "A zCDP cost (Gaussian noise) cannot be paid from a budget of epsilon alone. Open "
+                "the ledger with "
+                "Budget(epsilon=..., delta=...) or Budget(rho=...), or use a mechanism with "
+                "Laplace noise."
             )
         share = self.delta_share if delta_share is None else positive(delta_share, "delta_share")
         return cost.to_approximate(cost.delta + share * self.delta)
@@ -424,11 +486,23 @@ class Budget:
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> Budget:
         optional = {"epsilon", "rho"} & set(value) if isinstance(value, Mapping) else set()
-        parts = _read_fractions(value, "budget", required={"delta", "delta_share"} | optional, ignored=set())
-        return cls(epsilon=parts.get("epsilon"), delta=parts["delta"], rho=parts.get("rho"), delta_share=parts["delta_share"])
+        parts = _read_fractions(
+            value, "budget", required={"delta", "delta_share"} | optional, ignored=set()
+        )
+        return cls(
+            epsilon=parts.get("epsilon"),
+            delta=parts["delta"],
+            rho=parts.get("rho"),
+            delta_share=parts["delta_share"],
+        )
 
     def describe(self) -> str:
         return self.cap.describe()
 
     def _fields(self) -> dict[str, Fraction | None]:
-        return {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho, "delta_share": self.delta_share}
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "rho": self.rho,
+            "delta_share": self.delta_share,
+        }

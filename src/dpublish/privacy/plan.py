@@ -1,7 +1,7 @@
 """A plan: what a release will cost, show and probably achieve, worked out from public facts alone.
 
-A plan is made before any budget is spent and before any row is read. It is what the curator reads, what the gate debits, and
-(as JSON) what the manifest of the release quotes.
+A plan is made before any budget is spent and before any row is read. It is what the curator reads,
+what the gate debits, and (as JSON) what the manifest of the release quotes.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from dpublish.privacy.statement import guesses
 class Plan:
     """One release, priced.
 
-    `kind` names the class that reads the release. `parameters` are the method's settings (JSON values, enough to make the same
-    plan again). `facts` are numbers computed from public facts: threshold, noise scale, expected support, expected
-    error. `sentences` say the same in words.
+    `kind` names the class that reads the release. `parameters` are the method's settings (JSON
+    values, enough to make the same plan again). `facts` are numbers computed from public facts:
+    threshold, noise scale, expected support, expected error. `sentences` say the same in words.
     """
 
     method: str
@@ -38,7 +38,11 @@ class Plan:
     @property
     def meaning(self) -> list[str]:
         """What the cost means: the most that a guess about one unit can gain."""
-        return guesses(self.cost, self.schema.neighbours, what="session" if self.kind == "online" else "release")
+        return guesses(
+            self.cost,
+            self.schema.neighbours,
+            what="session" if self.kind == "online" else "release",
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {

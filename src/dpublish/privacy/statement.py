@@ -1,6 +1,8 @@
-"""The privacy statement of a release, in words that a data officer and a lawyer can read, made from public facts.
+"""The privacy statement of a release, in words that a data officer and a lawyer can read, made from
+public facts.
 
-It says what a cost gives: the most that any guess and any test can gain. Proofs: statement.proof.md.
+It says what a cost gives: the most that any guess and any test can gain. Proofs:
+statement.proof.md.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ LARGEST_RHO = 1000
 NO_LIMIT = "at this cost there is no limit worth stating"
 
 _OLD_WORDS = "except with probability"
-CORRECTION = "Correction: the words 'except with probability' in this statement claim more than was proved. What holds: "
+CORRECTION = (
+    "Correction: the words 'except with probability' in this statement claim more than "
+    "was proved. What holds: "
+)
 
 _CHANGE = {
     "replace-one": "had been replaced by any other",
@@ -38,19 +43,29 @@ _SIZE = {
 }
 
 
-def privacy_statement(plan: Plan, *, publishable: bool, what: Literal["release", "session"] = "release") -> str:
+def privacy_statement(
+    plan: Plan, *, publishable: bool, what: Literal["release", "session"] = "release"
+) -> str:
     """What the guarantee says and what it does not say, for the manifest and the report."""
     schema = plan.schema
     lines = [
-        f"This {what} satisfies {plan.cost.describe()} for one unit ({schema.neighbours}). A unit is {schema.unit.describe()}.",
+        f"This {what} satisfies {plan.cost.describe()} for one unit ({schema.neighbours}). A unit "
+        f"is {schema.unit.describe()}.",
         f"In words: {' '.join(meaning(plan.cost, schema.neighbours, what=what))}",
         _SIZE[schema.neighbours],
-        "It holds against any reader, whatever they already know, whatever they compute and however long they keep it.",
-        f"It speaks of this {what} alone; releases about the same units add up, which is what the ledger's budget bounds.",
-        "It assumes that the schema (columns, levels, bounds, sizes, unit) was written without looking at the private rows.",
+        "It holds against any reader, whatever they already know, whatever they compute and "
+        "however long they keep it.",
+        f"It speaks of this {what} alone; releases about the same units add up, which is what the "
+        f"ledger's budget bounds.",
+        "It assumes that the schema (columns, levels, bounds, sizes, unit) was written without "
+        "looking at the private rows.",
     ]
     if not publishable:
-        lines.insert(0, f"NOT PUBLISHABLE: this {what} was made with fixed or replayed noise for tests, and protects nobody.")
+        lines.insert(
+            0,
+            f"NOT PUBLISHABLE: this {what} was made with fixed or replayed noise for tests, and "
+            f"protects nobody.",
+        )
     return " ".join(lines)
 
 
@@ -61,43 +76,55 @@ def meaning(cost: Cost, neighbours: str, *, what: str = "release") -> list[str]:
 
 
 def guesses(cost: Cost, neighbours: str, *, what: str = "release") -> list[str]:
-    """How often a guess about one unit is right at most: of membership and of content, or of content alone."""
+    """How often a guess about one unit is right at most: of membership and of content, or of
+    content alone."""
     if neighbours != "add-remove-one":
         return [
-            "Guessing what a unit's rows say: somebody who knows everything else, thinks two versions of them equally likely, "
+            "Guessing what a unit's rows say: somebody who knows everything else, thinks two "
+            "versions of them equally likely, "
             f"and then guesses with the help of this {what}, {_right(best_guess(cost))}."
         ]
     twice = two_steps(cost)
     price = f" ({twice.describe().split(' (')[0]})" if twice is not None else ""
     return [
-        "Guessing membership: somebody who knows everything else, thinks it equally likely that the unit is in the data or "
+        "Guessing membership: somebody who knows everything else, thinks it equally likely that "
+        "the unit is in the data or "
         f"not, and then guesses with the help of this {what}, {_right(best_guess(cost))}.",
-        f"Guessing what the rows of a unit in the data say, of two versions that are equally likely, is two such steps{price}: "
+        f"Guessing what the rows of a unit in the data say, of two versions that are equally "
+        f"likely, is two such steps{price}: "
         f"the guess {_right(best_guess_in_two_steps(cost))}.",
     ]
 
 
 def guess_of_answers(epsilon: Fraction) -> str:
-    """The same for a person in the local model, where nobody is trusted and a report hides which answers were given."""
+    """The same for a person in the local model, where nobody is trusted and a report hides which
+    answers were given."""
     return (
-        "Guessing a person's answers: somebody who thinks two versions of them equally likely, and then guesses with the help "
-        f"of one set of reports of this person, {_right(best_guess(Cost.pure(epsilon)))}. A wallet gives out no second set; "
+        "Guessing a person's answers: somebody who thinks two versions of them equally likely, "
+        "and then guesses with the help "
+        f"of one set of reports of this person, {_right(best_guess(Cost.pure(epsilon)))}. A "
+        f"wallet gives out no second set; "
         "without one, every further set costs as much again."
     )
 
 
 def correction(statement: str, cost: Cost, neighbours: str) -> str | None:
-    """What is to be read instead of a statement of an earlier version that misread delta, or None where it is right."""
+    """What is to be read instead of a statement of an earlier version that misread delta, or None
+    where it is right."""
     return CORRECTION + " ".join(meaning(cost, neighbours)) if _OLD_WORDS in statement else None
 
 
 def _results(cost: Cost, neighbours: str) -> list[str]:
-    """The definition of (epsilon, delta), in words; for a zCDP cost that of one pair that follows from it."""
+    """The definition of (epsilon, delta), in words; for a zCDP cost that of one pair that follows
+    from it."""
     example = ""
     if cost.rho and cost.rho <= LARGEST_RHO and cost.delta + EXAMPLE_DELTA < 1:
         cost = cost.to_approximate(cost.delta + EXAMPLE_DELTA)
         cost = Cost(epsilon=Fraction(_up(cost.epsilon, 6)), delta=cost.delta)
-        example = f"It implies epsilon = {show(cost.epsilon)} with delta = {show(cost.delta)}, among other pairs. "
+        example = (
+            f"It implies epsilon = {show(cost.epsilon)} with delta = {show(cost.delta)}, "
+            f"among other pairs. "
+        )
     if cost.rho or cost.delta >= 1:
         return []
     factor = f"exp({show(cost.epsilon)})"
@@ -105,9 +132,12 @@ def _results(cost: Cost, neighbours: str) -> list[str]:
         factor += f" (at most {_rounded_up(cost.epsilon)})"
     changed = f"{example}If the unit {_CHANGE.get(neighbours, 'had been changed')}"
     if not cost.delta:
-        return [f"{changed}, no result could have become more than {factor} times more or less likely."]
+        return [
+            f"{changed}, no result could have become more than {factor} times more or less likely."
+        ]
     return [
-        f"{changed}, the probability of any set of results could have become at most {factor} times as large, plus "
+        f"{changed}, the probability of any set of results could have become at most {factor} "
+        f"times as large, plus "
         f"{show(cost.delta)}; the same holds the other way round."
     ]
 
@@ -115,13 +145,21 @@ def _results(cost: Cost, neighbours: str) -> list[str]:
 def _tests(cost: Cost, neighbours: str) -> str:
     """Neyman and Pearson: what a test finds, for a given rate of false alarms."""
     sought = (
-        "whether the unit is in the data" if neighbours == "add-remove-one" else "one version of a unit's rows against another"
+        "whether the unit is in the data"
+        if neighbours == "add-remove-one"
+        else "one version of a unit's rows against another"
     )
     found, of = _cases(best_power(cost, ALARM), ALARM)
-    test = f"Testing {sought}: a test that raises a false alarm in at most {int(100 * ALARM)} of 100 cases"
+    test = (
+        f"Testing {sought}: a test that raises a false alarm in at most {int(100 * ALARM)} of "
+        f"100 cases"
+    )
     if found >= of:
         return f"{test} may always find what it looks for: {NO_LIMIT}."
-    return f"{test} finds what it looks for in at most {found:,} of {of:,} cases, instead of {int(of * ALARM):,}."
+    return (
+        f"{test} finds what it looks for in at most {found:,} of {of:,} cases, instead of "
+        f"{int(of * ALARM):,}."
+    )
 
 
 def _right(bound: Fraction) -> str:
@@ -132,9 +170,14 @@ def _right(bound: Fraction) -> str:
 
 
 def _cases(bound: Fraction, chance: Fraction) -> tuple[int, int]:
-    """The bound as so many of 100 cases, rounded up; of more cases where 100 would not tell it from chance, or from all."""
+    """The bound as so many of 100 cases, rounded up; of more cases where 100 would not tell it from
+    chance, or from all."""
     of = 100
-    while of < MOST_CASES and bound != chance and not (of * (bound - chance) >= 1 and of * (1 - bound) >= 1):
+    while (
+        of < MOST_CASES
+        and bound != chance
+        and not (of * (bound - chance) >= 1 and of * (1 - bound) >= 1)
+    ):
         of *= 10
     return math.ceil(of * bound), of
 
@@ -147,4 +190,6 @@ def _rounded_up(epsilon: Fraction) -> str:
 
 def _up(x: Fraction, digits: int) -> Decimal:
     """A promise is never rounded down."""
-    return Context(prec=digits, rounding=ROUND_CEILING).divide(Decimal(x.numerator), Decimal(x.denominator))
+    return Context(prec=digits, rounding=ROUND_CEILING).divide(
+        Decimal(x.numerator), Decimal(x.denominator)
+    )

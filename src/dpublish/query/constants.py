@@ -51,11 +51,20 @@ def read_constant(tree: Tree) -> Any:
         inner = read_constant(tree.this)
         if isinstance(inner, int | float) and not isinstance(inner, bool):
             return -inner
-    if isinstance(tree, exp.Cast) and isinstance(bare(tree.this), exp.Literal) and tree.to.is_type("date"):
+    if (
+        isinstance(tree, exp.Cast)
+        and isinstance(bare(tree.this), exp.Literal)
+        and tree.to.is_type("date")
+    ):
         return str(bare(tree.this).this)
     if isinstance(tree, exp.Column) and not tree.table:
-        raise QueryError(f"'{tree.name}' is not a constant. Write text in single quotes: '{tree.name}'.")
-    raise QueryError(f"'{shown(tree)}' is not a constant. Compare with a number, or with text or a date in single quotes.")
+        raise QueryError(
+            f"'{tree.name}' is not a constant. Write text in single quotes: '{tree.name}'."
+        )
+    raise QueryError(
+        f"'{shown(tree)}' is not a constant. Compare with a number, or with text or a date in "
+        f"single quotes."
+    )
 
 
 def _numeral(text: str) -> Number:
@@ -81,14 +90,21 @@ def read_number(axis: Axis, constant: Any) -> Number:
                 return dt.date.fromisoformat(constant.strip()).toordinal()
             except ValueError:
                 pass
-        raise QueryError(f"Column '{axis.name}' holds dates; write one as '2020-01-31', not {constant!r}.")
+        raise QueryError(
+            f"Column '{axis.name}' holds dates; write one as '2020-01-31', not {constant!r}."
+        )
     if isinstance(constant, str):
         try:
             constant = _numeral(constant.strip())
         except QueryError:
-            raise QueryError(f"Column '{axis.name}' holds numbers; '{constant[:60]}' is not one.") from None
+            raise QueryError(
+                f"Column '{axis.name}' holds numbers; '{constant[:60]}' is not one."
+            ) from None
     if isinstance(constant, bool):
-        raise QueryError(f"Column '{axis.name}' holds numbers; compare it with a number, not with {str(constant).lower()}.")
+        raise QueryError(
+            f"Column '{axis.name}' holds numbers; compare it with a number, not with "
+            f"{str(constant).lower()}."
+        )
     return cast(Number, constant)
 
 
@@ -118,7 +134,9 @@ def level_code(axis: Axis, constant: Any) -> int:
     if isinstance(constant, bool):
         texts = [str(constant).lower()]
     elif isinstance(constant, str):
-        texts = [constant, constant.strip()] + ([constant.strip().lower()] if axis.kind == "boolean" else [])
+        texts = [constant, constant.strip()] + (
+            [constant.strip().lower()] if axis.kind == "boolean" else []
+        )
     else:
         texts = [str(constant)] + ([str(int(constant))] if float(constant).is_integer() else [])
     for text in texts:

@@ -1,8 +1,10 @@
-"""The order of levels in SQL: an ordinal column compares, sorts and has a least and greatest value as its schema declares.
+"""The order of levels in SQL: an ordinal column compares, sorts and has a least and greatest value
+as its schema declares.
 
-The engine is given such a column as an enumeration of its levels. Where order has no part (=, in, like, text functions, case,
-coalesce) the query reads it as text. '(other)', and whatever else is no level, has no place in the order: comparing it is
-unknown, min and max pass over it, and it sorts after the levels.
+The engine is given such a column as an enumeration of its levels. Where order has no part (=, in,
+like, text functions, case, coalesce) the query reads it as text. '(other)', and whatever else is no
+level, has no place in the order: comparing it is unknown, min and max pass over it, and it sorts
+after the levels.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ _ORDER = (*_COMPARISONS, exp.Between, exp.Min, exp.Max, exp.Ordered)
 
 @dataclass(frozen=True)
 class Order:
-    """The levels of an ordinal column and the values beside them. Without an axis: an order that an expression has lost."""
+    """The levels of an ordinal column and the values beside them. Without an axis: an order that an
+    expression has lost."""
 
     axis: Axis | None
     beside: tuple[str, ...] = ()
@@ -37,25 +40,36 @@ Orders = Mapping[str, Order]
 
 
 def with_orders(frame: pl.DataFrame, axes: Sequence[Axis]) -> tuple[pl.DataFrame, dict[str, Order]]:
-    """The frame with its ordinal columns as enumerations. A column of numbers stays one: it has its own order."""
+    """The frame with its ordinal columns as enumerations. A column of numbers stays one: it has its
+    own order."""
     texts: dict[str, pl.Series] = {}
-    beside: dict[tuple[str, ...], dict[str, None]] = {}  # shared by columns of the same levels, which may be compared
-    chosen = [axis for axis in axes if axis.kind == "ordinal" and frame.schema.get(axis.name) == pl.String]
+    beside: dict[
+        tuple[str, ...], dict[str, None]
+    ] = {}  # shared by columns of the same levels, which may be compared
+    chosen = [
+        axis for axis in axes if axis.kind == "ordinal" and frame.schema.get(axis.name) == pl.String
+    ]
     for axis in chosen:
         column = frame.get_column(axis.name)
         spelled = {level.strip(BLANKS): level for level in axis.levels}
         values = column.drop_nulls().unique().sort().to_list()
-        read = {value: spelled.get(value.strip(BLANKS), value) for value in values}  # as the encoder reads them
+        read = {
+            value: spelled.get(value.strip(BLANKS), value) for value in values
+        }  # as the encoder reads them
         texts[axis.name] = column.replace_strict(read, default=None, return_dtype=pl.String)
         strange = set(read.values()).difference(axis.levels)
         beside.setdefault(axis.levels, {}).update(dict.fromkeys(sorted(strange)))
     orders = {axis.name: Order(axis, tuple(beside[axis.levels])) for axis in chosen}
-    kinds = {axis.name: pl.Enum(list(dict.fromkeys([*axis.levels, *beside[axis.levels]]))) for axis in chosen}
+    kinds = {
+        axis.name: pl.Enum(list(dict.fromkeys([*axis.levels, *beside[axis.levels]])))
+        for axis in chosen
+    }
     return frame.with_columns(texts[name].cast(kind) for name, kind in kinds.items()), orders
 
 
 def order_of(tree: Tree, orders: Orders) -> Order | None:
-    """The order that the values of an expression follow, None for those of plain text and numbers."""
+    """The order that the values of an expression follow, None for those of plain text and
+    numbers."""
     tree = bare(tree)
     if isinstance(tree, exp.Alias | exp.Min | exp.Max):
         return order_of(tree.this, orders)
@@ -63,7 +77,10 @@ def order_of(tree: Tree, orders: Orders) -> Order | None:
         return orders.get(tree.name)
     values: list[Tree] = []
     if isinstance(tree, exp.Case):
-        values = [*(branch.args.get("true") for branch in tree.args.get("ifs") or ()), tree.args.get("default")]
+        values = [
+            *(branch.args.get("true") for branch in tree.args.get("ifs") or ()),
+            tree.args.get("default"),
+        ]
     elif isinstance(tree, exp.Coalesce):
         values = [tree.this, *tree.expressions]
     elif isinstance(tree, exp.Nullif):
@@ -72,7 +89,8 @@ def order_of(tree: Tree, orders: Orders) -> Order | None:
 
 
 def keep_orders(part: Tree, orders: Orders) -> None:
-    """Rewrite one piece of a SELECT in place: by order where order counts, as text elsewhere. The piece has a parent."""
+    """Rewrite one piece of a SELECT in place: by order where order counts, as text elsewhere. The
+    piece has a parent."""
     if not orders:
         return
     ranked: list[Tree] = []
@@ -83,7 +101,8 @@ def keep_orders(part: Tree, orders: Orders) -> None:
         if any(order is _LOST for order in found):
             lost = sides[found.index(_LOST)]
             raise QueryError(
-                f"'{shown(lost)}' is made from levels in an order, which it does not keep. Compare or sort the column itself; "
+                f"'{shown(lost)}' is made from levels in an order, which it does not keep. "
+                f"Compare or sort the column itself; "
                 "for the order of the alphabet write cast(... as text)."
             )
         order = next((one for one in found if one is not None), None)
@@ -119,7 +138,8 @@ def _read_level(node: Tree, order: Order, side: Tree) -> None:
     assert axis is not None
     if not isinstance(side, exp.Literal | exp.Boolean | exp.Neg | exp.Null):
         raise QueryError(
-            f"'{shown(node)}': the levels of '{axis.name}' have an order among themselves only. Compare with a level, or write "
+            f"'{shown(node)}': the levels of '{axis.name}' have an order among themselves only. "
+            f"Compare with a level, or write "
             "cast(... as text) for the order of the alphabet."
         )
     constant: Any = read_constant(side)
@@ -131,8 +151,12 @@ def _read_level(node: Tree, order: Order, side: Tree) -> None:
 
 
 def _level_or_null(column: Tree, order: Order) -> Tree:
-    beside = exp.In(this=column.copy(), expressions=[exp.Literal.string(value) for value in order.beside])
-    return exp.Paren(this=exp.Case(ifs=[exp.If(this=beside, true=exp.Null())], default=column.copy()))
+    beside = exp.In(
+        this=column.copy(), expressions=[exp.Literal.string(value) for value in order.beside]
+    )
+    return exp.Paren(
+        this=exp.Case(ifs=[exp.If(this=beside, true=exp.Null())], default=column.copy())
+    )
 
 
 def _stands_alone(column: Tree) -> bool:

@@ -1,8 +1,9 @@
 """Which cells of a domain a predicate selects, without listing the domain.
 
-Along each column that the predicate names, codes that it cannot tell apart are one *class*; a bin that a constant cuts is
-spread over several classes in proportion to their share of the bin. A predicate is then a small table over classes. Parts that
-share no column are worked out on their own and combined, so the table stays small even for long predicates.
+Along each column that the predicate names, codes that it cannot tell apart are one *class*; a bin
+that a constant cuts is spread over several classes in proportion to their share of the bin. A
+predicate is then a small table over classes. Parts that share no column are worked out on their own
+and combined, so the table stays small even for long predicates.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Selection:
-    """A predicate over `size` cells (of the columns it names): how many it selects, and a function for given cells."""
+    """A predicate over `size` cells (of the columns it names): how many it selects, and a function
+    for given cells."""
 
     size: int
     inside: int
@@ -45,8 +47,15 @@ class Selection:
     cover: Callable[[Codes, int], Coverage]
 
     def widened(self, factor: int) -> Selection:
-        """The same predicate over a domain with further columns, `factor` cells for each one here."""
-        return Selection(self.size * factor, self.inside * factor, self.touched * factor, self.share * factor, self.cover)
+        """The same predicate over a domain with further columns, `factor` cells for each one
+        here."""
+        return Selection(
+            self.size * factor,
+            self.inside * factor,
+            self.touched * factor,
+            self.share * factor,
+            self.cover,
+        )
 
 
 def select(node: Node, domain: Domain) -> Selection:
@@ -61,7 +70,10 @@ def _select(node: Node, domain: Domain) -> Selection:
     if isinstance(node, All | Any):
         groups = _independent(node.parts)
         if len(groups) > 1:
-            parts = [_select(type(node)(tuple(group)) if len(group) > 1 else group[0], domain) for group in groups]
+            parts = [
+                _select(type(node)(tuple(group)) if len(group) > 1 else group[0], domain)
+                for group in groups
+            ]
             return _both(parts) if isinstance(node, All) else _either(parts)
     return _table(node, domain)
 
@@ -109,7 +121,8 @@ def _both(parts: Sequence[Selection]) -> Selection:
 
 
 def _either(parts: Sequence[Selection]) -> Selection:
-    # a cell is wholly in a union over separate columns only when it is wholly in one part, so all four rules are complements
+    # a cell is wholly in a union over separate columns only when it is wholly in one part, so all
+    # four rules are complements
     def cover(codes: Codes, count: int) -> Coverage:
         each = [part.cover(codes, count) for part in parts]
         return Coverage(
@@ -130,7 +143,8 @@ def _either(parts: Sequence[Selection]) -> Selection:
 
 @dataclass(frozen=True)
 class _AxisClasses:
-    """One axis as a predicate sees it. `shares[p, k]`: how much of a code with profile p lies in class k."""
+    """One axis as a predicate sees it. `shares[p, k]`: how much of a code with profile p lies in
+    class k."""
 
     truth: NDArray[np.int8]  # leaves x classes: 1 true, 0 false, -1 unknown
     profile_of_code: NDArray[np.int64]
@@ -160,7 +174,10 @@ def _table(node: Node, domain: Domain) -> Selection:
     for place, index in enumerate(axes):
         matrix = classes[index].shares
         support = (matrix > 0).astype(np.float64)
-        share, hit, miss = (_contract(table, by, place) for table, by in ((share, matrix), (hit, support), (miss, support)))
+        share, hit, miss = (
+            _contract(table, by, place)
+            for table, by in ((share, matrix), (hit, support), (miss, support))
+        )
     touched, inside = hit > 0, miss == 0
     share = np.where(inside, 1.0, np.minimum(share, 1.0))
 
@@ -178,12 +195,15 @@ def _table(node: Node, domain: Domain) -> Selection:
     )
 
 
-def _contract(table: NDArray[np.float64], by: NDArray[np.float64], place: int) -> NDArray[np.float64]:
+def _contract(
+    table: NDArray[np.float64], by: NDArray[np.float64], place: int
+) -> NDArray[np.float64]:
     return np.moveaxis(np.tensordot(by, table, axes=(1, place)), 0, place)
 
 
 def _weigh(flags: Flags, members: Sequence[list[int]]) -> int:
-    """How many cells the flagged profiles stand for; a domain has at most 2^63 cells, so 64 unsigned bits never overflow."""
+    """How many cells the flagged profiles stand for; a domain has at most 2^63 cells, so 64
+    unsigned bits never overflow."""
     table = flags.astype(np.uint64)
     for counts in reversed(members):
         table = (table * np.array(counts, dtype=np.uint64)).sum(axis=-1, dtype=np.uint64)
@@ -221,7 +241,9 @@ def _truth(
     sides = [_truth(part, axes, leaves, classes) for part in node.parts]
     true, false = sides[0]
     for yes, no in sides[1:]:
-        true, false = (true & yes, false | no) if isinstance(node, All) else (true | yes, false & no)
+        true, false = (
+            (true & yes, false | no) if isinstance(node, All) else (true | yes, false & no)
+        )
     return true, false
 
 
@@ -232,14 +254,21 @@ def _classes(axis: Axis, leaves: Sequence[Leaf]) -> _AxisClasses:
     if axis.numeric:
         truth, spread = _numeric_classes(axis, leaves)
     else:
-        flags = [leaf.codes if leaf.codes is not None else np.zeros(axis.base, dtype=np.bool_) for leaf in leaves]
+        flags = [
+            leaf.codes if leaf.codes is not None else np.zeros(axis.base, dtype=np.bool_)
+            for leaf in leaves
+        ]
         truth, spread = np.array(flags, dtype=np.int8), None
     plain = truth.shape[1]
     if special:
         truth = np.concatenate([truth, np.array(special, dtype=np.int8).T], axis=1)
     merged, class_of = np.unique(truth, axis=1, return_inverse=True)
     class_of = class_of.reshape(-1).astype(np.int64)
-    home = class_of.copy() if spread is None else np.concatenate([class_of[spread.first], class_of[plain:]])
+    home = (
+        class_of.copy()
+        if spread is None
+        else np.concatenate([class_of[spread.first], class_of[plain:]])
+    )
     rows = list(np.eye(merged.shape[1]))
     if spread is not None:
         for code, pieces in spread.cut.items():
@@ -259,7 +288,8 @@ def _sign(truth: bool | None) -> int:
 
 @dataclass(frozen=True)
 class _Spread:
-    """Which class each bin starts in, and how the bins with a cut inside are shared out: bin -> [(class, share)]."""
+    """Which class each bin starts in, and how the bins with a cut inside are shared out: bin ->
+    [(class, share)]."""
 
     first: NDArray[np.int64]
     cut: dict[int, list[tuple[int, float]]]
@@ -272,7 +302,9 @@ def _numeric_classes(axis: Axis, leaves: Sequence[Leaf]) -> tuple[NDArray[np.int
     if axis.kind == "real":
         ends[-1] = np.nextafter(ends[-1], np.inf)  # the last bin holds its upper edge
     bottom, top = starts[0].item(), ends[-1].item()
-    ends_of = {end for leaf in leaves for interval in leaf.intervals for end in interval if end is not None}
+    ends_of = {
+        end for leaf in leaves for interval in leaf.intervals for end in interval if end is not None
+    }
     cuts = sorted(end for end in ends_of if bottom < end < top)
     points = [bottom, *cuts]
     truth = np.zeros((len(leaves), len(points)), dtype=np.int8)

@@ -1,10 +1,13 @@
 """The predicate language: a SQL WHERE expression over the columns of a release.
 
-    age >= 40 and income = '>50K'          "education-num" between 9 and 12         not (sex = 'Male' or age < 30)
-    workclass in ('Private', 'Gov')        born < '2000-01-31'                      workclass is null
+    age >= 40 and income = '>50K'          "education-num" between 9 and 12         not (sex =
+                                           'Male' or age < 30)
+    workclass in ('Private', 'Gov')        born < '2000-01-31'                      workclass is
+                                           null
 
-`parse_predicate` turns the text into a tree of `All`, `Any` and `Leaf` nodes without `not`: it is pushed into the leaves, which
-carry SQL's three truth values (a missing value makes a comparison unknown, and so does its negation).
+`parse_predicate` turns the text into a tree of `All`, `Any` and `Leaf` nodes without `not`: it is
+pushed into the leaves, which carry SQL's three truth values (a missing value makes a comparison
+unknown, and so does its negation).
 """
 
 from __future__ import annotations
@@ -46,8 +49,9 @@ MAX_DEPTH = 150
 class Leaf:
     """A test of one column.
 
-    Numeric columns list the half-open `intervals` where it holds, other columns the `codes` (one flag a declared level).
-    `other` and `missing` are its truth for those two codes; None is SQL's unknown. `negated` swaps true and false.
+    Numeric columns list the half-open `intervals` where it holds, other columns the `codes` (one
+    flag a declared level). `other` and `missing` are its truth for those two codes; None is SQL's
+    unknown. `negated` swaps true and false.
     """
 
     axis: int
@@ -85,7 +89,8 @@ def parse_predicate(text: str | Node, domain: Domain) -> Node:
 
 @contextmanager
 def _parser_quiet() -> Iterator[None]:
-    """Of what it does not know, such as EXPLAIN, the parser logs a warning of its own, which quotes the query."""
+    """Of what it does not know, such as EXPLAIN, the parser logs a warning of its own, which quotes
+    the query."""
     log, thread = logging.getLogger("sqlglot"), threading.get_ident()
 
     def of_others(record: logging.LogRecord) -> bool:
@@ -99,7 +104,8 @@ def _parser_quiet() -> Iterator[None]:
 
 
 def parse_sql(text: str, *, example: str = "age >= 40 and income = '>50K'") -> Tree:
-    """sqlglot's tree of a text, or a `QueryError` with a caret under the mistake, or with an example where there is none."""
+    """sqlglot's tree of a text, or a `QueryError` with a caret under the mistake, or with an
+    example where there is none."""
     if not isinstance(text, str):
         raise QueryError(f"A query must be text, not {type(text).__name__}.")
     if not text.strip():
@@ -115,7 +121,8 @@ def parse_sql(text: str, *, example: str = "age >= 40 and income = '>50K'") -> T
         raise QueryError(f"The query cannot be read: {str(error).splitlines()[0][:200]}") from None
     except RecursionError:
         raise QueryError("The query is nested too deeply.") from None
-    except Exception as error:  # the parser meets odd text with odd exceptions; none of them is the reader's business
+    # the parser meets odd text with odd exceptions; none of them is the reader's business
+    except Exception as error:
         raise QueryError(f"The query cannot be read ({type(error).__name__}).") from None
     if len(trees) != 1 or trees[0] is None:
         raise QueryError("Give one query, without ';' in it.")
@@ -140,7 +147,10 @@ def _syntax_message(text: str, error: sqlglot.errors.ParseError) -> str:
     highlight = str(found.get("highlight") or "")
     at = max(0, min(column - max(1, len(highlight)), len(shown)))
     start = max(0, at - 60)
-    return f"The query does not parse: {what}.\n  {shown[start : start + 120]}\n  {' ' * (at - start)}^"
+    return (
+        f"The query does not parse: {what}.\n  {shown[start : start + 120]}\n  "
+        f"{' ' * (at - start)}^"
+    )
 
 
 _FLIPPED: dict[KindOfTree, KindOfTree] = {
@@ -151,8 +161,26 @@ _FLIPPED: dict[KindOfTree, KindOfTree] = {
     exp.EQ: exp.EQ,
     exp.NEQ: exp.NEQ,
 }
-_SIGNS: dict[KindOfTree, str] = {exp.LT: "<", exp.GT: ">", exp.LTE: "<=", exp.GTE: ">=", exp.EQ: "=", exp.NEQ: "!="}
-_KNOWN_ARGUMENTS = {"this", "expression", "expressions", "low", "high", "negate", "table", "query", "unnest", "field"}
+_SIGNS: dict[KindOfTree, str] = {
+    exp.LT: "<",
+    exp.GT: ">",
+    exp.LTE: "<=",
+    exp.GTE: ">=",
+    exp.EQ: "=",
+    exp.NEQ: "!=",
+}
+_KNOWN_ARGUMENTS = {
+    "this",
+    "expression",
+    "expressions",
+    "low",
+    "high",
+    "negate",
+    "table",
+    "query",
+    "unnest",
+    "field",
+}
 
 
 class _Reader:
@@ -168,7 +196,9 @@ class _Reader:
         if isinstance(tree, exp.Not):
             return self.read(tree.this, negated=not negated, depth=depth + 1)
         if isinstance(tree, exp.And | exp.Or):
-            parts = tuple(self.read(part, negated=negated, depth=depth + 1) for part in _chain(tree))
+            parts = tuple(
+                self.read(part, negated=negated, depth=depth + 1) for part in _chain(tree)
+            )
             return All(parts) if isinstance(tree, exp.And) != negated else Any(parts)
         if isinstance(tree, exp.Boolean):
             return Constant(bool(tree.this) != negated)
@@ -178,11 +208,16 @@ class _Reader:
     def _leaf(self, tree: Tree) -> Leaf:
         strange = [key for key, value in tree.args.items() if value and key not in _KNOWN_ARGUMENTS]
         if strange:
-            raise QueryError(f"'{shown(tree)}' uses '{strange[0]}', which is not part of the predicate language.")
+            raise QueryError(
+                f"'{shown(tree)}' uses '{strange[0]}', which is not part of the predicate language."
+            )
         if isinstance(tree, exp.Column):
             index = self._column(tree)
             if self.domain.axes[index].kind != "boolean":
-                raise QueryError(f"'{tree.name}' alone is not a condition. Compare it with something, as in: {tree.name} = ...")
+                raise QueryError(
+                    f"'{tree.name}' alone is not a condition. Compare it with something, as in: "
+                    f"{tree.name} = ..."
+                )
             return self._compare(index, exp.EQ, exp.Boolean(this=True))
         if type(tree) in _FLIPPED:
             return self._comparison(tree)
@@ -197,19 +232,28 @@ class _Reader:
             return self._is(tree)
         raise QueryError(
             f"'{shown(tree)}' is not part of the predicate language. "
-            "Use = != < <= > >= in, between, is null, and, or, not, with a column on one side and a constant on the other."
+            "Use = != < <= > >= in, between, is null, and, or, not, with a column on one side and "
+            "a constant on the other."
         )
 
     def _comparison(self, tree: Tree) -> Leaf:
         left, right, kind = bare(tree.this), bare(tree.args["expression"]), type(tree)
         if isinstance(left, exp.Column) and isinstance(right, exp.Column) and self._is_name(right):
-            raise QueryError(f"'{shown(tree)}' compares two columns. A predicate compares a column with a constant.")
-        if not isinstance(left, exp.Column) or (isinstance(right, exp.Column) and not self._is_name(left)):
+            raise QueryError(
+                f"'{shown(tree)}' compares two columns. A predicate compares a column with a "
+                f"constant."
+            )
+        if not isinstance(left, exp.Column) or (
+            isinstance(right, exp.Column) and not self._is_name(left)
+        ):
             left, right, kind = right, left, _FLIPPED[kind]
         if not isinstance(left, exp.Column):
             self._refuse_split_name(tree)
             self._refuse_formula(left if left.find(exp.Column) else right)
-            raise QueryError(f"'{shown(tree)}' names no column. Write a column on one side and a constant on the other.")
+            raise QueryError(
+                f"'{shown(tree)}' names no column. Write a column on one side and a constant on "
+                f"the other."
+            )
         return self._compare(self._column(left), kind, right)
 
     def _is_name(self, tree: Tree) -> bool:
@@ -218,9 +262,13 @@ class _Reader:
     def _column(self, tree: Tree) -> int:
         tree = bare(tree)
         if not isinstance(tree, exp.Column) or isinstance(tree.this, exp.Star):
-            raise QueryError(f"'{shown(tree)}' is not a column. Columns: {', '.join(self.domain.names[:40])}.")
+            raise QueryError(
+                f"'{shown(tree)}' is not a column. Columns: {', '.join(self.domain.names[:40])}."
+            )
         if tree.args.get("db") or (tree.table and tree.table != "release"):
-            raise QueryError(f"'{shown(tree)}': there is one table, release. Write the column's name alone.")
+            raise QueryError(
+                f"'{shown(tree)}': there is one table, release. Write the column's name alone."
+            )
         name = tree.name
         if name in self.position:
             return self.position[name]
@@ -228,7 +276,9 @@ class _Reader:
         if len(folded) == 1:
             return self.position[folded[0]]
         hint = did_you_mean(name, self.domain.names)
-        raise QueryError(f"There is no column '{name[:80]}'.{hint} Columns: {', '.join(self.domain.names[:40])}.")
+        raise QueryError(
+            f"There is no column '{name[:80]}'.{hint} Columns: {', '.join(self.domain.names[:40])}."
+        )
 
     def _refuse_split_name(self, tree: Tree) -> None:
         """A name such as education-num reads as a subtraction unless it is quoted."""
@@ -241,7 +291,8 @@ class _Reader:
         """Functions, cases and sums over a column."""
         if tree.find(exp.Column):
             raise QueryError(
-                f"'{shown(tree)}' computes something from a column. A predicate compares a column as it is with a constant; "
+                f"'{shown(tree)}' computes something from a column. A predicate compares a column "
+                f"as it is with a constant; "
                 "list the values with in (...), or their range with between."
             )
 
@@ -261,27 +312,43 @@ class _Reader:
     def _member(self, tree: Tree) -> Leaf:
         index = self._column(tree.this)
         values = tree.args.get("expressions")
-        if not values or any(tree.args.get(key) is not None for key in ("query", "unnest", "field")):
-            raise QueryError(f"'{shown(tree)}': list constants in parentheses, as in: x in ('a', 'b').")
+        if not values or any(
+            tree.args.get(key) is not None for key in ("query", "unnest", "field")
+        ):
+            raise QueryError(
+                f"'{shown(tree)}': list constants in parentheses, as in: x in ('a', 'b')."
+            )
         leaves = [self._compare(index, exp.EQ, value) for value in values]
         first = leaves[0]
         other: Truth = True if any(leaf.other for leaf in leaves) else first.other
         if first.codes is not None:
             codes = np.any([leaf.codes for leaf in leaves if leaf.codes is not None], axis=0)
             return Leaf(axis=index, codes=codes, other=other, missing=None)
-        return Leaf(axis=index, intervals=tuple(i for leaf in leaves for i in leaf.intervals), other=other, missing=None)
+        return Leaf(
+            axis=index,
+            intervals=tuple(i for leaf in leaves for i in leaf.intervals),
+            other=other,
+            missing=None,
+        )
 
     def _compare(self, index: int, kind: KindOfTree, value: Tree) -> Leaf:
         axis = self.domain.axes[index]
         constant = read_constant(value)
         if constant is None:
-            raise QueryError(f"A comparison with null is never true. Use: {quoted(axis.name)} is null.")
+            raise QueryError(
+                f"A comparison with null is never true. Use: {quoted(axis.name)} is null."
+            )
         if constant == MISSING and MISSING not in axis.levels:
             raise QueryError(f"Missing values are asked for with: {quoted(axis.name)} is null.")
         if constant == OTHER and axis.other and OTHER not in axis.levels:
             return self._other(index, kind)
         if axis.numeric:
-            return Leaf(axis=index, intervals=comparison_intervals(kind, read_number(axis, constant), axis.kind == "real"))
+            return Leaf(
+                axis=index,
+                intervals=comparison_intervals(
+                    kind, read_number(axis, constant), axis.kind == "real"
+                ),
+            )
         code = level_code(axis, constant)
         codes = np.zeros(axis.base, dtype=np.bool_)
         if kind in (exp.EQ, exp.NEQ):
@@ -289,7 +356,8 @@ class _Reader:
             return Leaf(axis=index, codes=codes, other=False, negated=kind is exp.NEQ)
         if axis.kind != "ordinal":
             raise QueryError(
-                f"Column '{axis.name}' is {axis.kind}, so its levels have no order and '{_SIGNS[kind]}' has no meaning. "
+                f"Column '{axis.name}' is {axis.kind}, so its levels have no order and "
+                f"'{_SIGNS[kind]}' has no meaning. "
                 "Use = != or in."
             )
         ends: dict[KindOfTree, tuple[int, int | None]] = {
@@ -311,7 +379,8 @@ class _Reader:
 
 
 def _chain(tree: Tree) -> list[Tree]:
-    """The operands of a run of the same connective, left to right, without recursion (long lists are left-deep)."""
+    """The operands of a run of the same connective, left to right, without recursion (long lists
+    are left-deep)."""
     kind, parts, stack = type(tree), [], [tree]
     while stack:
         node = stack.pop()

@@ -1,13 +1,15 @@
 """SELECT over a release, with every released cell counted as many times as its noisy count says.
 
-The query is parsed, checked against a list of what can be weighted correctly, rewritten (count(*) becomes the sum of the
-weights, avg(x) the weighted mean, ...) and run by polars on a table that holds nothing but the release. A bin stands for its
-midpoint. Levels of ordinal columns follow the order of the schema (`level_order`). '(other)' of a number, a date or a truth has
-no value, so it is null there; a column x_other tells it from a missing one, and `x is null` means missing only.
+The query is parsed, checked against a list of what can be weighted correctly, rewritten (count(*)
+becomes the sum of the weights, avg(x) the weighted mean, ...) and run by polars on a table that
+holds nothing but the release. A bin stands for its midpoint. Levels of ordinal columns follow the
+order of the schema (`level_order`). '(other)' of a number, a date or a truth has no value, so it is
+null there; a column x_other tells it from a missing one, and `x is null` means missing only.
 Results carry no error bars, unless a level is given: `sql_limits` adds limits to counts then.
 
-The same query of the same release gives the same lines in the same order: groups settle what ORDER BY leaves open. Sums of
-weights that are not whole may differ in their last digits, since the engine adds them up in parts, in no fixed order.
+The same query of the same release gives the same lines in the same order: groups settle what ORDER
+BY leaves open. Sums of weights that are not whole may differ in their last digits, since the engine
+adds them up in parts, in no fixed order.
 """
 
 from __future__ import annotations
@@ -26,21 +28,91 @@ from dpublish.query.level_order import Order, Orders, keep_orders, order_of, wit
 from dpublish.query.predicate import MAX_DEPTH, parse_select
 from dpublish.releases.frames import free_name, other_names
 
-_CLAUSES = {"with", "with_", "expressions", "from", "from_", "where", "group", "having", "order", "limit", "offset", "distinct"}
+_CLAUSES = {
+    "with",
+    "with_",
+    "expressions",
+    "from",
+    "from_",
+    "where",
+    "group",
+    "having",
+    "order",
+    "limit",
+    "offset",
+    "distinct",
+}
 _AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
 _PLAIN = (
-    *(exp.Column, exp.Identifier, exp.Literal, exp.Alias, exp.Paren, exp.Null, exp.Boolean, exp.Star),
-    *(exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between, exp.Is),
-    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Case, exp.If, exp.Cast, exp.DataType),
-    *(exp.Round, exp.Abs, exp.Floor, exp.Ceil, exp.Lower, exp.Upper, exp.Length, exp.Coalesce, exp.Nullif, exp.Like),
-    *(exp.ILike, exp.Extract, exp.Var, exp.Ordered, exp.Group, exp.Order, exp.Where, exp.Having, exp.Limit, exp.Offset),
+    *(
+        exp.Column,
+        exp.Identifier,
+        exp.Literal,
+        exp.Alias,
+        exp.Paren,
+        exp.Null,
+        exp.Boolean,
+        exp.Star,
+    ),
+    *(
+        exp.And,
+        exp.Or,
+        exp.Not,
+        exp.EQ,
+        exp.NEQ,
+        exp.LT,
+        exp.LTE,
+        exp.GT,
+        exp.GTE,
+        exp.In,
+        exp.Between,
+        exp.Is,
+    ),
+    *(
+        exp.Add,
+        exp.Sub,
+        exp.Mul,
+        exp.Div,
+        exp.Mod,
+        exp.Neg,
+        exp.Case,
+        exp.If,
+        exp.Cast,
+        exp.DataType,
+    ),
+    *(
+        exp.Round,
+        exp.Abs,
+        exp.Floor,
+        exp.Ceil,
+        exp.Lower,
+        exp.Upper,
+        exp.Length,
+        exp.Coalesce,
+        exp.Nullif,
+        exp.Like,
+    ),
+    *(
+        exp.ILike,
+        exp.Extract,
+        exp.Var,
+        exp.Ordered,
+        exp.Group,
+        exp.Order,
+        exp.Where,
+        exp.Having,
+        exp.Limit,
+        exp.Offset,
+    ),
     *_AGGREGATES,
 )
 _REASONS: Mapping[Any, str] = {
     exp.Window: "Window functions number single rows, which a release does not have.",
     exp.Join: "Joins are not possible: there is one table, release.",
-    exp.Distinct: "count(distinct ...) would count noise: a release may lack values that occur, and hold others that do not.",
-    exp.Filter: "FILTER is not supported; use sum(case when ... then 1 else 0 end) or a where clause.",
+    exp.Distinct: "count(distinct ...) would count noise: a release may lack values that occur, "
+    "and hold others that do not.",
+    exp.Filter: "FILTER is not supported; use sum(case when ... then 1 else 0 end) or a where "
+    "clause.",
     exp.Subquery: "A subquery may stand after FROM only.",
     exp.Select: "A subquery may stand after FROM only.",
 }
@@ -51,17 +123,22 @@ _SELECT_LIMIT = 100
 
 @dataclass(frozen=True)
 class _Shape:
-    """What a FROM offers: column names, whether each row still stands for many, and which columns have ordered levels."""
+    """What a FROM offers: column names, whether each row still stands for many, and which columns
+    have ordered levels."""
 
     columns: tuple[str, ...]
     weighted: bool
     orders: Orders = field(default_factory=dict)
     others: Mapping[str, str | None] = field(default_factory=dict)
-    """For columns whose '(other)' is null: the column that says where, None when a subquery left it out."""
+    """For columns whose '(other)' is null: the column that says where, None when a subquery left it
+    out."""
 
 
-def run_sql(query: str, frame: pl.DataFrame, columns: tuple[str, ...], axes: Sequence[Axis]) -> pl.DataFrame:
-    """Run a SELECT over `frame`, whose last column is the weight and whose others are `columns`; `axes` know their levels.
+def run_sql(
+    query: str, frame: pl.DataFrame, columns: tuple[str, ...], axes: Sequence[Axis]
+) -> pl.DataFrame:
+    """Run a SELECT over `frame`, whose last column is the weight and whose others are `columns`;
+    `axes` know their levels.
 
     Columns named by `other_names` that the frame holds may be asked for too.
     """
@@ -74,9 +151,14 @@ def run_sql(query: str, frame: pl.DataFrame, columns: tuple[str, ...], axes: Seq
     try:
         tree = parse_select(query)
         if not isinstance(tree, exp.Select):
-            raise QueryError("Only a SELECT can be run, for example: select income, count(*) from release group by income.")
+            raise QueryError(
+                "Only a SELECT can be run, for example: select income, count(*) from release "
+                "group by income."
+            )
         _require_shallow(tree)
-        shape = _Rewriter(weight).select(tree, {"release": _Shape(columns, True, orders, others)}, depth=0, outermost=True)
+        shape = _Rewriter(weight).select(
+            tree, {"release": _Shape(columns, True, orders, others)}, depth=0, outermost=True
+        )
         text = str(tree.sql(dialect="postgres", identify=True))
     except RecursionError:
         raise QueryError("The query is nested too deeply.") from None
@@ -88,13 +170,20 @@ def run_sql(query: str, frame: pl.DataFrame, columns: tuple[str, ...], axes: Seq
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise QueryError(f"The query cannot be run: {reason.replace(weight, 'weight')}") from None
     # constants such as 1.0 make exact decimals with few places, which surprises more than it helps
-    result = result.with_columns(pl.col(pl.Decimal).cast(pl.Float64), pl.col(pl.Enum).cast(pl.String))
-    return result.rename({weight: free_name("weight", shape.columns)}) if weight in result.columns else result
+    result = result.with_columns(
+        pl.col(pl.Decimal).cast(pl.Float64), pl.col(pl.Enum).cast(pl.String)
+    )
+    return (
+        result.rename({weight: free_name("weight", shape.columns)})
+        if weight in result.columns
+        else result
+    )
 
 
 def _require_shallow(tree: Tree) -> None:
-    """Refuse what the engine would take minutes for, or end the process over: it goes into its trees by recursion, and a run of
-    `or` or `+` is one inside the other there, and so are the branches of a case and the parts of WITH."""
+    """Refuse what the engine would take minutes for, or end the process over: it goes into its
+    trees by recursion, and a run of `or` or `+` is one inside the other there, and so are the
+    branches of a case and the parts of WITH."""
     selects, stack = 0, [(tree, 1)]
     while stack:
         node, level = stack.pop()
@@ -102,7 +191,8 @@ def _require_shallow(tree: Tree) -> None:
         level += len(node.args["ifs"]) if isinstance(node, exp.Case) else 0
         if level > _LEVEL_LIMIT:
             raise QueryError(
-                f"The query has an expression of more than {_LEVEL_LIMIT} steps, one inside the other. Shorten it; many values "
+                f"The query has an expression of more than {_LEVEL_LIMIT} steps, one inside the "
+                f"other. Shorten it; many values "
                 "of one column are listed as: x in (1, 2, ...)."
             )
         stack += [(part, level + 1) for part in node.iter_expressions()]
@@ -114,7 +204,9 @@ class _Rewriter:
     def __init__(self, weight: str) -> None:
         self.weight = weight
 
-    def select(self, tree: Tree, known: Mapping[str, _Shape], *, depth: int, outermost: bool) -> _Shape:
+    def select(
+        self, tree: Tree, known: Mapping[str, _Shape], *, depth: int, outermost: bool
+    ) -> _Shape:
         """Check and rewrite one SELECT in place; say what it yields."""
         if depth > MAX_DEPTH // 10:
             raise QueryError("Subqueries are nested too deeply.")
@@ -122,7 +214,10 @@ class _Rewriter:
             if value and clause not in _CLAUSES:
                 kind = type(value[0] if isinstance(value, list) else value)
                 raise QueryError(
-                    _REASONS.get(kind, f"'{clause.replace('_', ' ')}' is not supported in a query over a release.")
+                    _REASONS.get(
+                        kind,
+                        f"'{clause.replace('_', ' ')}' is not supported in a query over a release.",
+                    )
                 )
         known = self._with(tree, dict(known), depth)
         source = self._source(tree, known, depth)
@@ -135,13 +230,18 @@ class _Rewriter:
         named = self._names(tree)
         for clause in ("where", "group", "having", "order"):
             if tree.args.get(clause) is not None:
-                self._resolve(tree.args[clause], (*source.columns, *(() if clause == "where" else named)))
+                self._resolve(
+                    tree.args[clause], (*source.columns, *(() if clause == "where" else named))
+                )
         grouped = bool(tree.args.get("group") or tree.args.get("having"))
         grouped = grouped or any(part.find(*_AGGREGATES) for part in parts)
         where = tree.args.get("where")
         if where is not None and where.find(*_AGGREGATES):
             raise QueryError("An aggregate cannot stand in WHERE. Use HAVING.")
-        shown_orders, shown_others = self._keep_orders(tree, source, named), _handed_on(named, source)
+        shown_orders, shown_others = (
+            self._keep_orders(tree, source, named),
+            _handed_on(named, source),
+        )
         for part in self._parts(tree):
             _missing_only(part, source)
         if source.weighted and grouped:
@@ -152,7 +252,10 @@ class _Rewriter:
         weighted = source.weighted and not grouped and not distinct
         if weighted:
             if not outermost and (tree.args.get("limit") or tree.args.get("offset")):
-                raise QueryError("LIMIT inside a subquery would cut weighted rows at random. Use it at the end of the query.")
+                raise QueryError(
+                    "LIMIT inside a subquery would cut weighted rows at random. Use it at the end "
+                    "of the query."
+                )
             tree.args["expressions"].append(_column(self.weight))
         if outermost:
             _settle_order(tree, [_column(name) for name in named] if distinct else _groups(tree))
@@ -167,7 +270,9 @@ class _Rewriter:
         for part in clause.expressions:
             inner, name = part.this, part.alias
             if not isinstance(inner, exp.Select) or part.args["alias"].args.get("columns"):
-                raise QueryError(f"'{name}' must be a plain SELECT: with {name} as (select ... from release).")
+                raise QueryError(
+                    f"'{name}' must be a plain SELECT: with {name} as (select ... from release)."
+                )
             if name in known:
                 raise QueryError(f"The name '{name}' is used twice.")
             known[name] = self.select(inner, known, depth=depth + 1, outermost=False)
@@ -184,12 +289,18 @@ class _Rewriter:
                 what.set("alias", exp.TableAlias(this=exp.to_identifier(f"part{depth}")))
             return self.select(what.this, known, depth=depth + 1, outermost=False)
         if not isinstance(what, exp.Table) or not isinstance(what.this, exp.Identifier):
-            raise QueryError("FROM takes the table release, a name defined by WITH, or a subquery in parentheses.")
+            raise QueryError(
+                "FROM takes the table release, a name defined by WITH, or a subquery in "
+                "parentheses."
+            )
         self._only(what, {"this", "alias"})
-        match = next((name for name in known if name == what.name or name.lower() == what.name.lower()), None)
+        match = next(
+            (name for name in known if name == what.name or name.lower() == what.name.lower()), None
+        )
         if match is None:
             raise QueryError(
-                f"There is no table '{what.name[:80]}'.{did_you_mean(what.name, known)} The table is called release."
+                f"There is no table '{what.name[:80]}'.{did_you_mean(what.name, known)} The table "
+                f"is called release."
             )
         what.set("this", exp.to_identifier(match))
         return known[match]
@@ -198,7 +309,9 @@ class _Rewriter:
         for key, value in tree.args.items():
             if value and key not in allowed:
                 kind = type(value[0] if isinstance(value, list) else value)
-                raise QueryError(_REASONS.get(kind, f"'{key.replace('_', ' ')}' is not supported after FROM."))
+                raise QueryError(
+                    _REASONS.get(kind, f"'{key.replace('_', ' ')}' is not supported after FROM.")
+                )
 
     def _parts(self, tree: Tree) -> list[Tree]:
         """Every piece of this SELECT but its FROM and WITH."""
@@ -218,10 +331,18 @@ class _Rewriter:
                     raise QueryError(f"'{shown(node)}' has an aggregate inside an aggregate.")
                 if node.args.get("expressions"):
                     raise QueryError(f"'{shown(node)}' must have one argument.")
-            if isinstance(node, exp.Like | exp.ILike) and len(str(node.expression.this)) > _PATTERN_LIMIT:
+            if (
+                isinstance(node, exp.Like | exp.ILike)
+                and len(str(node.expression.this)) > _PATTERN_LIMIT
+            ):
                 raise QueryError(f"A pattern may have at most {_PATTERN_LIMIT} characters.")
-            if isinstance(node, exp.Group) and any(value for key, value in node.args.items() if key != "expressions"):
-                raise QueryError("GROUP BY takes columns and expressions; rollup, cube and 'all' are not supported.")
+            if isinstance(node, exp.Group) and any(
+                value for key, value in node.args.items() if key != "expressions"
+            ):
+                raise QueryError(
+                    "GROUP BY takes columns and expressions; rollup, cube and 'all' are not "
+                    "supported."
+                )
             if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
                 raise QueryError("'*' may stand alone after SELECT, or in count(*).")
 
@@ -247,12 +368,16 @@ class _Rewriter:
                 tree.expressions[place] = item
                 item.parent = tree
             if name in named or name == self.weight:
-                raise QueryError(f"Two output columns are called '{name}'. Name one of them: ... as another_name.")
+                raise QueryError(
+                    f"Two output columns are called '{name}'. Name one of them: ... as "
+                    f"another_name."
+                )
             named[name] = item
         return named
 
     def _resolve(self, part: Tree, allowed: tuple[str, ...]) -> None:
-        """Check column names and give them the release's spelling; drop table prefixes, since there is one source."""
+        """Check column names and give them the release's spelling; drop table prefixes, since there
+        is one source."""
         for column in list(part.find_all(exp.Column)):
             column.set("table", None)
             if column.name in allowed:
@@ -266,15 +391,19 @@ class _Rewriter:
                 )
             column.set("this", exp.to_identifier(match.pop(), quoted=True))
 
-    def _keep_orders(self, tree: Tree, source: _Shape, named: Mapping[str, Tree]) -> dict[str, Order]:
-        """Let ordinal columns follow the order of their levels; say which output columns have one."""
+    def _keep_orders(
+        self, tree: Tree, source: _Shape, named: Mapping[str, Tree]
+    ) -> dict[str, Order]:
+        """Let ordinal columns follow the order of their levels; say which output columns have
+        one."""
         found = {name: order_of(item, source.orders) for name, item in named.items()}
         orders = {name: order for name, order in found.items() if order is not None}
         for item in list(tree.expressions):
             keep_orders(item, source.orders)
         for clause in ("where", "group", "having", "order"):
             if tree.args.get(clause) is not None:
-                # an output column may be named after WHERE; ORDER BY takes it before a source column of the same name
+                # an output column may be named after WHERE; ORDER BY takes it before a source
+                # column of the same name
                 own = {"where": source.orders, "order": {**source.orders, **orders}}
                 keep_orders(tree.args[clause], own.get(clause, {**orders, **source.orders}))
         return orders
@@ -295,7 +424,9 @@ class _Rewriter:
     def _present(self, value: Tree) -> Tree:
         """The summed weight of the rows where `value` is not null."""
         known = exp.Not(this=exp.Is(this=exp.Paren(this=value.copy()), expression=exp.Null()))
-        case = exp.Case(ifs=[exp.If(this=known, true=_column(self.weight))], default=exp.Literal.number(0))
+        case = exp.Case(
+            ifs=[exp.If(this=known, true=_column(self.weight))], default=exp.Literal.number(0)
+        )
         return exp.Sum(this=case)
 
     def _count(self, node: Tree) -> Tree:
@@ -305,12 +436,22 @@ class _Rewriter:
         return _or_zero(self._present(counted))
 
     def _mean(self, node: Tree) -> Tree:
-        return exp.Paren(this=exp.Div(this=exp.Sum(this=self._times(node.this)), expression=self._present(node.this)))
+        return exp.Paren(
+            this=exp.Div(
+                this=exp.Sum(this=self._times(node.this)), expression=self._present(node.this)
+            )
+        )
 
 
 def output_name(item: Tree) -> str:
     """What a column of the result is called: as the query names it, or else as it spells it."""
-    name = item.alias if isinstance(item, exp.Alias) else item.name if isinstance(item, exp.Column) else ""
+    name = (
+        item.alias
+        if isinstance(item, exp.Alias)
+        else item.name
+        if isinstance(item, exp.Column)
+        else ""
+    )
     return str(name) or shown(item).lower()
 
 
@@ -328,35 +469,54 @@ def _groups(tree: Tree) -> list[Tree]:
 
 
 def _settle_order(tree: Tree, keys: Sequence[Tree]) -> None:
-    """Let `keys`, which no two lines share, order the lines that the query leaves open: the engine's own order varies."""
+    """Let `keys`, which no two lines share, order the lines that the query leaves open: the
+    engine's own order varies."""
     if keys:
         order = tree.args.get("order") or exp.Order(expressions=[])
-        # after the rewriting of orders: a key that has lost the order of its levels may still settle the order of lines
-        order.set("expressions", [*order.expressions, *(exp.Ordered(this=key.copy()) for key in keys)])
+        # after the rewriting of orders: a key that has lost the order of its levels may still
+        # settle the order of lines
+        order.set(
+            "expressions", [*order.expressions, *(exp.Ordered(this=key.copy()) for key in keys)]
+        )
         tree.set("order", order)
 
 
 def _handed_on(named: Mapping[str, Tree], source: _Shape) -> dict[str, str | None]:
     """Which output columns hold '(other)' as null, and which output column says where."""
-    plain = {name: bare(item.this if isinstance(item, exp.Alias) else item) for name, item in named.items()}
+    plain = {
+        name: bare(item.this if isinstance(item, exp.Alias) else item)
+        for name, item in named.items()
+    }
     origin = {name: item.name for name, item in plain.items() if isinstance(item, exp.Column)}
     back: dict[str | None, str] = {column: name for name, column in origin.items()}
-    return {name: back.get(source.others[column]) for name, column in origin.items() if column in source.others}
+    return {
+        name: back.get(source.others[column])
+        for name, column in origin.items()
+        if column in source.others
+    }
 
 
 def _missing_only(part: Tree, source: _Shape) -> None:
-    """`x is null` means a missing value, also where '(other)' is null for want of a value that could stand for it."""
+    """`x is null` means a missing value, also where '(other)' is null for want of a value that
+    could stand for it."""
     for node in list(part.find_all(exp.Is)):
         column = bare(node.this)
-        if not isinstance(column, exp.Column) or column.name not in source.others or not isinstance(node.expression, exp.Null):
+        if (
+            not isinstance(column, exp.Column)
+            or column.name not in source.others
+            or not isinstance(node.expression, exp.Null)
+        ):
             continue
         flag = source.others[column.name]
         if flag is None:
             raise QueryError(
-                f"'{shown(node)}': the subquery does not say where '{column.name}' is '(other)'. Ask inside the subquery, or "
+                f"'{shown(node)}': the subquery does not say where '{column.name}' is '(other)'. "
+                f"Ask inside the subquery, or "
                 "let it select the column that does (its name ends in _other) too."
             )
         if node.args.get("negate"):  # "is not null"; older parsers write it as a Not around
             node.replace(exp.Paren(this=exp.Or(this=node.copy(), expression=_column(flag))))
         else:
-            node.replace(exp.Paren(this=exp.And(this=node.copy(), expression=exp.Not(this=_column(flag)))))
+            node.replace(
+                exp.Paren(this=exp.And(this=node.copy(), expression=exp.Not(this=_column(flag))))
+            )

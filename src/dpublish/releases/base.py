@@ -23,17 +23,20 @@ if TYPE_CHECKING:
     import polars as pl
 
 CALLS = ("estimate", "marginal", "sql", "to_frame", "sample", "fit", "predict", "plot", "report")
-"""What an analyst may ask of a release. Every kind has some of them; docs/python-api.md says which."""
+"""What an analyst may ask of a release. Every kind has some of them; docs/python-api.md says
+which."""
 
 _CLASSES: dict[str, type[Release]] = {}
 
 
 class NotOffered(QueryError, AttributeError):
-    """A call that this kind of release does not have. An `AttributeError` too, so that `hasattr` says no."""
+    """A call that this kind of release does not have. An `AttributeError` too, so that `hasattr`
+    says no."""
 
 
 class Release(abc.ABC):
-    """A published result: public, immutable, self-describing. Nothing you do with it can cost any privacy."""
+    """A published result: public, immutable, self-describing. Nothing you do with it can cost any
+    privacy."""
 
     kind: ClassVar[str]
     own: ClassVar[tuple[str, ...]] = ()
@@ -44,7 +47,13 @@ class Release(abc.ABC):
         if "kind" in cls.__dict__:
             _CLASSES[cls.kind] = cls
 
-    def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
+    def __init__(
+        self,
+        manifest: Mapping[str, Any],
+        tables: Mapping[str, pl.DataFrame],
+        *,
+        path: Path | None = None,
+    ) -> None:
         self.check(manifest, tables)
         self.manifest = manifest
         self.tables = dict(tables)
@@ -55,19 +64,26 @@ class Release(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def check(cls, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
-        """Raise `BundleError` unless the facts and tables are those of this kind and fit each other."""
+        """Raise `BundleError` unless the facts and tables are those of this kind and fit each
+        other."""
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
         release = open_release(path)
         if not isinstance(release, cls):
-            raise BundleError(f"'{path}' holds a release of kind '{release.kind}', not '{cls.kind}'.")
+            raise BundleError(
+                f"'{path}' holds a release of kind '{release.kind}', not '{cls.kind}'."
+            )
         return release
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy or a pickle holds: all but what was worked out on the way, which can be worked out again."""
+        """What a copy or a pickle holds: all but what was worked out on the way, which can be
+        worked out again."""
         derived = {
-            name for cls in type(self).__mro__ for name, value in vars(cls).items() if isinstance(value, cached_property)
+            name
+            for cls in type(self).__mro__
+            for name, value in vars(cls).items()
+            if isinstance(value, cached_property)
         }
         return {name: value for name, value in vars(self).items() if name not in derived}
 
@@ -80,14 +96,18 @@ class Release(abc.ABC):
 
         def __getattr__(self, name: str) -> Any:
             if name not in CALLS:
-                raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
+                raise AttributeError(
+                    f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self
+                )
             raise NotOffered(
-                f"A release of kind '{self.kind}' does not offer {name}. It offers {', '.join((*self.offers(), *self.own))}."
+                f"A release of kind '{self.kind}' does not offer {name}. It offers "
+                f"{', '.join((*self.offers(), *self.own))}."
             )
 
     @property
     def privacy(self) -> str:
-        """The guarantee, in words. A statement of an earlier version that misread delta is followed by its correction."""
+        """The guarantee, in words. A statement of an earlier version that misread delta is followed
+        by its correction."""
         facts = self.manifest["privacy"]
         said = str(facts["statement"])
         corrected = correction(said, read_cost(facts), str(facts["neighbours"]))
@@ -95,13 +115,17 @@ class Release(abc.ABC):
 
     @property
     def most_rows(self) -> float:
-        """A number of rows that no count exceeds: the public one under replace-one, otherwise none (infinity)."""
+        """A number of rows that no count exceeds: the public one under replace-one, otherwise none
+        (infinity)."""
         facts = self.manifest["privacy"]
         size, each = facts.get("size"), facts.get("max_rows_per_unit", 1)
         whole = all(
-            isinstance(number, int) and not isinstance(number, bool) and 0 < number <= 1 << 52 for number in (size, each)
+            isinstance(number, int) and not isinstance(number, bool) and 0 < number <= 1 << 52
+            for number in (size, each)
         )
-        return float(size * each) if whole and facts.get("neighbours") == "replace-one" else math.inf
+        return (
+            float(size * each) if whole and facts.get("neighbours") == "replace-one" else math.inf
+        )
 
     @property
     def publishable(self) -> bool:
@@ -109,19 +133,25 @@ class Release(abc.ABC):
         return bool(self.manifest["publishable"])
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> str:
-        """Write the release; returns the SHA-256 to quote. See `write_bundle`. Signatures of this very content go with it."""
-        digest = write_bundle(path, self.manifest, self.tables, overwrite=overwrite, signatures=self.signatures)
+        """Write the release; returns the SHA-256 to quote. See `write_bundle`. Signatures of this
+        very content go with it."""
+        digest = write_bundle(
+            path, self.manifest, self.tables, overwrite=overwrite, signatures=self.signatures
+        )
         self.path = Path(path)
         return digest
 
     def verify(self, *, signer: str | Path | Sequence[str | Path] | None = None) -> Verification:
-        """Check the file this release was opened from or saved to; before that, the content in memory. `signer` as in
-        `verify_bundle`.
+        """Check the file this release was opened from or saved to; before that, the content in
+        memory. `signer` as in `verify_bundle`.
         """
         if self.path is not None:
             return verify_bundle(self.path, signer=signer)
         if signer is not None:
-            return Verification(ok=False, problems=("A release that is in no file is not signed. Save it and open it.",))
+            return Verification(
+                ok=False,
+                problems=("A release that is in no file is not signed. Save it and open it.",),
+            )
         try:
             check_manifest(self.manifest, sealed=False)
             self.check(self.manifest, self.tables)
@@ -142,11 +172,15 @@ class Release(abc.ABC):
         return rows
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(dataset={self.manifest['dataset']!r}, method={self.manifest['method']!r})"
+        return (
+            f"{type(self).__name__}(dataset={self.manifest['dataset']!r}, "
+            f"method={self.manifest['method']!r})"
+        )
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(key)}</th><td style='text-align:left'>{html.escape(value)}</td></tr>"
+            f"<tr><th style='text-align:left'>{html.escape(key)}</th><td "
+            f"style='text-align:left'>{html.escape(value)}</td></tr>"
             for key, value in self.summary().items()
         )
         return f"<table>{rows}</table>"
@@ -159,7 +193,8 @@ def release_class(kind: str) -> type[Release]:
     if kind not in _CLASSES:
         known = sorted({*RELEASES, *_CLASSES})
         raise BundleError(
-            f"Releases of kind '{kind[:80]}' are not known to this version of dpublish.{did_you_mean(kind, known)} "
+            f"Releases of kind '{kind[:80]}' are not known to this version of "
+            f"dpublish.{did_you_mean(kind, known)} "
             f"Known kinds: {', '.join(known)}. Upgrade with: pip install --upgrade dpublish."
         )
     return _CLASSES[kind]
@@ -175,6 +210,8 @@ def open_release(path: str | Path) -> Release:
     """Open a release file or folder, checking hashes and content."""
     bundle = read_bundle(path)
     kind = release_class(bundle.manifest["kind"])
-    release = kind(bundle.manifest, {name: bundle.table(name) for name in bundle.names}, path=Path(path))
+    release = kind(
+        bundle.manifest, {name: bundle.table(name) for name in bundle.names}, path=Path(path)
+    )
     release.signatures = bundle.signatures
     return release

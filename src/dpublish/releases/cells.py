@@ -1,4 +1,5 @@
-"""What releases share that consist of weighted cells of a domain: training, and pictures of counts by column."""
+"""What releases share that consist of weighted cells of a domain: training, and pictures of counts
+by column."""
 
 from __future__ import annotations
 
@@ -28,15 +29,20 @@ class CellsRelease(Release):
 
     @abc.abstractmethod
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
-        """Counts of every combination of codes of the named columns: labels, count, standard_error, low, high."""
+        """Counts of every combination of codes of the named columns: labels, count, standard_error,
+        low, high."""
 
     @property
     def target(self) -> str | None:
-        """The column that the release was made to predict, or else the schema's, when the release has it."""
+        """The column that the release was made to predict, or else the schema's, when the release
+        has it."""
         return named_target(self.manifest, self.domain)
 
-    def fit(self, estimator: Any, *, target: str | None = None, features: Sequence[str] | None = None) -> Any:
-        """Train a scikit-learn estimator on the weighted cells. The fitted pipeline takes raw rows."""
+    def fit(
+        self, estimator: Any, *, target: str | None = None, features: Sequence[str] | None = None
+    ) -> Any:
+        """Train a scikit-learn estimator on the weighted cells. The fitted pipeline takes raw
+        rows."""
         from dpublish.analyse.learn import fit_pipeline
 
         return fit_pipeline(self, estimator, target=target, features=features)

@@ -1,4 +1,5 @@
-"""Cells back into rows: typed columns with one value a cell, and synthetic rows drawn inside the bins."""
+"""Cells back into rows: typed columns with one value a cell, and synthetic rows drawn inside the
+bins."""
 
 from __future__ import annotations
 
@@ -22,10 +23,13 @@ MAX_SAMPLE = 100_000_000
 
 
 def frame_of(columns: Mapping[str, NDArray[Any]]) -> pl.DataFrame:
-    """A table of a release from its columns. Arrays of objects hold text: polars would guess that from the first cell alone."""
+    """A table of a release from its columns. Arrays of objects hold text: polars would guess that
+    from the first cell alone."""
     return pl.DataFrame(
         [
-            pl.Series(name, values.tolist(), dtype=pl.String) if values.dtype == object else pl.Series(name, values)
+            pl.Series(name, values.tolist(), dtype=pl.String)
+            if values.dtype == object
+            else pl.Series(name, values)
             for name, values in columns.items()
         ]
     )
@@ -38,9 +42,11 @@ def decode_cells(cells: NDArray[np.uint64], domain: Domain, index: int) -> Codes
 
 
 def column_values(axis: Axis, codes: Codes) -> pl.Series:
-    """One value a code: levels as text, booleans, exact integers and dates, midpoints of bins; missing as null.
+    """One value a code: levels as text, booleans, exact integers and dates, midpoints of bins;
+    missing as null.
 
-    '(other)' stays a text where the column is text and is null elsewhere: it stands for no one number.
+    '(other)' stays a text where the column is text and is null elsewhere: it stands for no one
+    number.
     """
     return _values_by_code(axis).gather(pl.Series(codes)).alias(axis.name)
 
@@ -55,7 +61,9 @@ def _values_by_code(axis: Axis) -> pl.Series:
     kind = np.float64 if axis.kind == "real" else np.int64
     edges = np.array(axis.edges, dtype=kind)
     if axis.kind == "date":
-        middle = pl.Series((edges[:-1] + (edges[1:] - edges[:-1] - 1) // 2 - _EPOCH).astype(np.int32)).cast(pl.Date)
+        middle = pl.Series(
+            (edges[:-1] + (edges[1:] - edges[:-1] - 1) // 2 - _EPOCH).astype(np.int32)
+        ).cast(pl.Date)
         return middle.extend(pl.Series([None] * extra, dtype=pl.Date)) if extra else middle
     if axis.exact_values:
         values = pl.Series(edges[:-1])
@@ -66,7 +74,8 @@ def _values_by_code(axis: Axis) -> pl.Series:
 
 
 def other_names(axes: Sequence[Axis]) -> dict[str, str]:
-    """The SQL columns that say where '(other)' is, for columns of numbers, dates and truths: it is null there, like missing."""
+    """The SQL columns that say where '(other)' is, for columns of numbers, dates and truths: it is
+    null there, like missing."""
     taken = tuple(axis.name for axis in axes)
     found: dict[str, str] = {}
     for axis in axes:
@@ -101,13 +110,17 @@ def drawn_values(axis: Axis, codes: Codes, generator: np.random.Generator) -> pl
     if axis.kind == "real":
         edges = np.array(axis.edges, dtype=np.float64)
         low, high = edges[bins], edges[bins + 1]
-        drawn = np.minimum(low + (high - low) * generator.random(len(codes)), np.nextafter(high, low))
+        drawn = np.minimum(
+            low + (high - low) * generator.random(len(codes)), np.nextafter(high, low)
+        )
         values = pl.Series(axis.name, drawn)
     else:
         whole = np.array(axis.edges, dtype=np.int64)
         days = generator.integers(whole[bins], whole[bins + 1])
         values = pl.Series(axis.name, days) if axis.kind == "integer" else _dates(axis.name, days)
-    return pl.select(pl.when(pl.Series(declared)).then(values).otherwise(None).alias(axis.name)).to_series()
+    return pl.select(
+        pl.when(pl.Series(declared)).then(values).otherwise(None).alias(axis.name)
+    ).to_series()
 
 
 def _dates(name: str, ordinals: Codes) -> pl.Series:
@@ -121,7 +134,9 @@ def free_name(wanted: str, taken: tuple[str, ...]) -> str:
     return wanted
 
 
-def cell_frame(cells: NDArray[np.uint64], counts: Weights, domain: Domain, *, intervals: bool) -> pl.DataFrame:
+def cell_frame(
+    cells: NDArray[np.uint64], counts: Weights, domain: Domain, *, intervals: bool
+) -> pl.DataFrame:
     """One row a released cell, with its noisy count as `weight`."""
     columns: list[pl.Series] = []
     taken = domain.names
@@ -138,13 +153,23 @@ def cell_frame(cells: NDArray[np.uint64], counts: Weights, domain: Domain, *, in
 
 def sql_frame(cells: NDArray[np.uint64], counts: Weights, domain: Domain) -> pl.DataFrame:
     """The SQL table of released cells, the weight last."""
-    columns = sql_columns(domain.axes, {place: decode_cells(cells, domain, place) for place in range(len(domain.axes))})
-    return pl.DataFrame([*columns, pl.Series(free_name("weight", tuple(one.name for one in columns)), counts)])
+    columns = sql_columns(
+        domain.axes,
+        {place: decode_cells(cells, domain, place) for place in range(len(domain.axes))},
+    )
+    return pl.DataFrame(
+        [*columns, pl.Series(free_name("weight", tuple(one.name for one in columns)), counts)]
+    )
 
 
 def rows_to_draw(number: int) -> int:
-    """How many rows to draw, as it was asked for. The whole numbers of numpy are as good as Python's."""
-    if isinstance(number, bool) or not isinstance(number, Integral) or not 0 <= number <= MAX_SAMPLE:
+    """How many rows to draw, as it was asked for. The whole numbers of numpy are as good as
+    Python's."""
+    if (
+        isinstance(number, bool)
+        or not isinstance(number, Integral)
+        or not 0 <= number <= MAX_SAMPLE
+    ):
         raise QueryError(f"n must be a whole number from 0 to {MAX_SAMPLE}, not {number!r}.")
     return int(number)
 
@@ -152,15 +177,22 @@ def rows_to_draw(number: int) -> int:
 def generator_of(seed: int | None) -> np.random.Generator:
     """What rows are drawn with. No privacy is at stake here, so a seed is harmless."""
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0):
-        raise QueryError(f"seed must be a whole number of at least 0, or None for other rows every time, not {seed!r}.")
+        raise QueryError(
+            f"seed must be a whole number of at least 0, or None for other rows every time, not "
+            f"{seed!r}."
+        )
     return np.random.default_rng(None if seed is None else int(seed))
 
 
-def sample_rows(cells: NDArray[np.uint64], counts: Weights, domain: Domain, number: int, seed: int | None) -> pl.DataFrame:
+def sample_rows(
+    cells: NDArray[np.uint64], counts: Weights, domain: Domain, number: int, seed: int | None
+) -> pl.DataFrame:
     """Rows drawn with replacement in proportion to the noisy counts."""
     number = rows_to_draw(number)
     if number and not len(cells):
-        raise QueryError("No cell of this release passed the threshold, so there is nothing to draw rows from.")
+        raise QueryError(
+            "No cell of this release passed the threshold, so there is nothing to draw rows from."
+        )
     generator = generator_of(seed)
     chosen = np.zeros(0, dtype=np.int64)
     if number:
@@ -168,4 +200,9 @@ def sample_rows(cells: NDArray[np.uint64], counts: Weights, domain: Domain, numb
         chosen = np.searchsorted(ends, generator.random(number) * ends[-1], side="right")
         chosen = np.minimum(chosen, len(cells) - 1)
     picked = cells[chosen]
-    return pl.DataFrame([drawn_values(axis, decode_cells(picked, domain, i), generator) for i, axis in enumerate(domain.axes)])
+    return pl.DataFrame(
+        [
+            drawn_values(axis, decode_cells(picked, domain, i), generator)
+            for i, axis in enumerate(domain.axes)
+        ]
+    )

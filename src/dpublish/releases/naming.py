@@ -17,14 +17,18 @@ MAX_GROUPS = 1_000_000
 
 
 def named_columns(domain: Domain, columns: Sequence[str]) -> list[int]:
-    """The places of columns in a domain. Raises `QueryError` for none, for one named twice and for unknown ones."""
+    """The places of columns in a domain. Raises `QueryError` for none, for one named twice and for
+    unknown ones."""
     if len(columns) == 1 and isinstance(columns[0], list | tuple):
         columns = columns[0]  # a list of names means the names
     if not columns:
         raise QueryError(f"Name at least one column. Columns: {', '.join(domain.names)}.")
     for column in columns:
         if not isinstance(column, str):
-            raise QueryError(f"A column's name is a text, not {column!r}. Columns: {', '.join(domain.names[:40])}.")
+            raise QueryError(
+                f"A column's name is a text, not {column!r}. Columns: "
+                f"{', '.join(domain.names[:40])}."
+            )
     if len(set(columns)) != len(columns):
         raise QueryError("A column is named twice.")
     try:
@@ -34,7 +38,8 @@ def named_columns(domain: Domain, columns: Sequence[str]) -> list[int]:
 
 
 def named_target(manifest: Mapping[str, Any], domain: Domain) -> str | None:
-    """The column that a release was made to predict, or else the one of its schema; None where the release has neither."""
+    """The column that a release was made to predict, or else the one of its schema; None where the
+    release has neither."""
     for named in (manifest["parameters"].get("target"), manifest.get("target")):
         if isinstance(named, str) and named in domain.names:
             return named
@@ -42,16 +47,21 @@ def named_target(manifest: Mapping[str, Any], domain: Domain) -> str | None:
 
 
 def marginal_shape(domain: Domain, places: Sequence[int]) -> tuple[int, ...]:
-    """How many codes each of the named columns has. Raises `QueryError` when a table of them would be too large to show."""
+    """How many codes each of the named columns has. Raises `QueryError` when a table of them would
+    be too large to show."""
     shape = tuple(domain.axes[place].cardinality for place in places)
     groups = math.prod(shape)
     if groups > MAX_GROUPS:
         names = ", ".join(domain.axes[place].name for place in places)
-        raise QueryError(f"A table of {names} has {groups:,} cells; at most {MAX_GROUPS:,} are shown at once.")
+        raise QueryError(
+            f"A table of {names} has {groups:,} cells; at most {MAX_GROUPS:,} are shown at once."
+        )
     return shape
 
 
-def marginal_frame(domain: Domain, places: Sequence[int], figures: Mapping[str, Any]) -> pl.DataFrame:
+def marginal_frame(
+    domain: Domain, places: Sequence[int], figures: Mapping[str, Any]
+) -> pl.DataFrame:
     """One row a combination of codes, in order: their labels, then the figures."""
     axes = [domain.axes[place] for place in places]
     shape = tuple(axis.cardinality for axis in axes)
@@ -61,4 +71,6 @@ def marginal_frame(domain: Domain, places: Sequence[int], figures: Mapping[str, 
         for axis, code in zip(axes, codes, strict=True)
     ]
     names = tuple(axis.name for axis in axes)
-    return pl.DataFrame([*labels, *(pl.Series(free_name(name, names), values) for name, values in figures.items())])
+    return pl.DataFrame(
+        [*labels, *(pl.Series(free_name(name, names), values) for name, values in figures.items())]
+    )

@@ -1,8 +1,9 @@
 """Rows of Arrow tables, Parquet files and Arrow files, streamed.
 
-Texts are taken as bytes and decoded cell by cell (`texts`), because a reader that decodes for us ends with the first bad one.
-Where a file or a table says each text once and then only which one a row has, that is kept: such a column is coded once for
-each text, and is spelled out, where it has to be, in pieces. So memory follows what is stored and not what it stands for.
+Texts are taken as bytes and decoded cell by cell (`texts`), because a reader that decodes for us
+ends with the first bad one. Where a file or a table says each text once and then only which one a
+row has, that is kept: such a column is coded once for each text, and is spelled out, where it has
+to be, in pieces. So memory follows what is stored and not what it stands for.
 """
 
 from __future__ import annotations
@@ -59,9 +60,13 @@ class ArrowSource(Source):
         for parts in self._columns(columns):
             for start, stop in stretches([part.weights() for part in parts], len(parts[0])):
                 spelled = [part.spelled(start, stop) for part in parts]
-                yield pl.DataFrame([series.alias(name) for name, series in zip(columns, spelled, strict=True)])
+                yield pl.DataFrame(
+                    [series.alias(name) for name, series in zip(columns, spelled, strict=True)]
+                )
 
-    def coded(self, encoder: Encoder, unit: str | None = None) -> Iterator[tuple[EncodedBatch, pl.Series | None]]:
+    def coded(
+        self, encoder: Encoder, unit: str | None = None
+    ) -> Iterator[tuple[EncodedBatch, pl.Series | None]]:
         names = encoder.domain.names
         extra = [unit] if unit is not None and unit not in names else []
         for parts in self._columns([*names, *extra]):
@@ -82,7 +87,9 @@ class ArrowSource(Source):
         for batch in self._record_batches(read):
             for start in range(0, batch.num_rows, _BATCH_ROWS):
                 part = batch.slice(start, _BATCH_ROWS)
-                yield [_column(part.column(read.index(place)), self._kinds[place]) for place in places]
+                yield [
+                    _column(part.column(read.index(place)), self._kinds[place]) for place in places
+                ]
 
     @abc.abstractmethod
     def _record_batches(self, places: Sequence[int]) -> Iterator[Any]:
@@ -106,7 +113,8 @@ class ArrowTable(ArrowSource):
 
 @dataclass(frozen=True)
 class _Run:
-    """Consecutive row groups of a Parquet file, the columns whose texts are stored as choices, and how much is read at once."""
+    """Consecutive row groups of a Parquet file, the columns whose texts are stored as choices, and
+    how much is read at once."""
 
     groups: list[int]
     chosen: list[str]
@@ -130,15 +138,21 @@ class ParquetRows(ArrowSource):
     def _record_batches(self, places: Sequence[int]) -> Iterator[Any]:
         names = [self._names[place] for place in places]
         for run in self._runs():
-            with pq.ParquetFile(self._path, metadata=self._metadata, read_dictionary=run.chosen, pre_buffer=False) as file:
-                for batch in file.iter_batches(run.rows_at_once, row_groups=run.groups, columns=names):
+            with pq.ParquetFile(
+                self._path, metadata=self._metadata, read_dictionary=run.chosen, pre_buffer=False
+            ) as file:
+                for batch in file.iter_batches(
+                    run.rows_at_once, row_groups=run.groups, columns=names
+                ):
                     yield batch.select(names)
 
     def _runs(self) -> Iterator[_Run]:
-        """Row groups that are read together, by what the file's footer says of their sizes and of how texts are stored.
+        """Row groups that are read together, by what the file's footer says of their sizes and of
+        how texts are stored.
 
-        Asked for as choices, texts that are stored row by row would all be held until the run ends. Texts that are stored by
-        what they share with the one before may be of any size, so a few rows at a time are read.
+        Asked for as choices, texts that are stored row by row would all be held until the run ends.
+        Texts that are stored by what they share with the one before may be of any size, so a few
+        rows at a time are read.
         """
         run: _Run | None = None
         for place in range(self._metadata.num_row_groups):
@@ -148,11 +162,20 @@ class ParquetRows(ArrowSource):
             shared = any(_SHARED in chunk.encodings for _, chunk in stored)
             fitting = group.num_rows * _READ_BYTES // max(1, group.total_byte_size)
             rows = _FEW_ROWS if shared else max(_FEW_ROWS, min(_BATCH_ROWS, fitting))
-            if run is None or run.chosen != chosen or run.size + group.total_byte_size > _READ_BYTES:
+            if (
+                run is None
+                or run.chosen != chosen
+                or run.size + group.total_byte_size > _READ_BYTES
+            ):
                 if run is not None:
                     yield run
                 run = _Run([], chosen, rows, 0)
-            run = _Run([*run.groups, place], chosen, min(run.rows_at_once, rows), run.size + group.total_byte_size)
+            run = _Run(
+                [*run.groups, place],
+                chosen,
+                min(run.rows_at_once, rows),
+                run.size + group.total_byte_size,
+            )
         if run is not None:
             yield run
 
@@ -180,7 +203,11 @@ class IpcRows(ArrowSource):
 
     def _record_batches(self, places: Sequence[int]) -> Iterator[Any]:
         with self._open(places) as reader:
-            found = (reader.get_batch(i) for i in range(reader.num_record_batches)) if self._seekable else reader
+            found = (
+                (reader.get_batch(i) for i in range(reader.num_record_batches))
+                if self._seekable
+                else reader
+            )
             for batch in found:
                 batch.validate()
                 yield batch
@@ -196,7 +223,9 @@ def open_columnar(path: Path) -> Source:
         return ParquetRows(path) if ending == ".parquet" else IpcRows(path)
     except (OSError, pa.ArrowException, NotImplementedError):
         pass
-    raise InputError(f"The file '{path}' cannot be read as {ending.removeprefix('.')}. Is it complete?")
+    raise InputError(
+        f"The file '{path}' cannot be read as {ending.removeprefix('.')}. Is it complete?"
+    )
 
 
 class _Column(abc.ABC):
@@ -259,7 +288,8 @@ class _Chosen(_Column):
 
 @dataclass(frozen=True)
 class _ChosenLists(_Column):
-    """Each row has a list of some of `texts`: `lengths` of them, null where there is no list, out of `places` in order."""
+    """Each row has a list of some of `texts`: `lengths` of them, null where there is no list, out
+    of `places` in order."""
 
     texts: pl.Series
     lengths: pl.Series
@@ -283,8 +313,12 @@ class _ChosenLists(_Column):
             texts = pl.concat([texts, pl.Series([UNREADABLE], dtype=pl.String)])
             light = np.repeat(~heavy, counts)
             at = np.repeat(np.arange(counts.size), counts)[light]
-            kept = pl.DataFrame({"row": at, "place": places.filter(pl.Series(light)).cast(pl.Int64)})
-            lost = pl.DataFrame({"row": np.flatnonzero(heavy), "place": np.full(int(heavy.sum()), len(self.texts))})
+            kept = pl.DataFrame(
+                {"row": at, "place": places.filter(pl.Series(light)).cast(pl.Int64)}
+            )
+            lost = pl.DataFrame(
+                {"row": np.flatnonzero(heavy), "place": np.full(int(heavy.sum()), len(self.texts))}
+            )
             places = pl.concat([kept, lost]).sort("row", maintain_order=True).get_column("place")
             counts = np.where(heavy, 1, counts)
         offsets = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(counts)))
@@ -305,7 +339,9 @@ def _column(array: Any, kind: pl.DataType | None) -> _Column:
     if kind == pl.List(pl.String) and pa.types.is_dictionary(array.type.value_type):
         items = array.flatten()
         lengths = pl.Series(pl.from_arrow(array.value_lengths()))
-        return _ChosenLists(_series(items.dictionary, pl.String()), lengths, _numbers(items.indices))
+        return _ChosenLists(
+            _series(items.dictionary, pl.String()), lengths, _numbers(items.indices)
+        )
     return _Plain(_series(array, kind))
 
 
@@ -319,7 +355,8 @@ def _numbers(places: Any) -> pl.Series:
 
 
 def _kind(kind: Any) -> pl.DataType | None:
-    """The type that a column of this type is read as; None where it cannot be read. By the type alone."""
+    """The type that a column of this type is read as; None where it cannot be read. By the type
+    alone."""
     stored = _stored(kind, texts=True)
     if stored is None:
         return None
@@ -334,9 +371,11 @@ def _kind(kind: Any) -> pl.DataType | None:
 
 
 def _stored(kind: Any, *, texts: bool) -> Any:
-    """The type with values in place of choices among them, and bytes in place of texts if those are not wanted.
+    """The type with values in place of choices among them, and bytes in place of texts if those are
+    not wanted.
 
-    None for a type that is none of those listed here: a newer library may hold more than an older one takes over.
+    None for a type that is none of those listed here: a newer library may hold more than an older
+    one takes over.
     """
     known = pa.types
     if known.is_dictionary(kind):
@@ -355,7 +394,11 @@ def _stored(kind: Any, *, texts: bool) -> Any:
         if is_text(kind):
             return kind if texts else plain
     if known.is_decimal(kind):
-        return kind if kind.bit_width <= _WIDEST_DECIMAL and 0 <= kind.scale <= kind.precision else None
+        return (
+            kind
+            if kind.bit_width <= _WIDEST_DECIMAL and 0 <= kind.scale <= kind.precision
+            else None
+        )
     return kind if any(is_known(kind) for is_known in _KNOWN) else None
 
 
@@ -368,5 +411,10 @@ _TEXTS = (
 _KNOWN = (
     *(pa.types.is_null, pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating),
     *(pa.types.is_date, pa.types.is_time, pa.types.is_timestamp, pa.types.is_duration),
-    *(pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary),
+    *(
+        pa.types.is_binary,
+        pa.types.is_large_binary,
+        pa.types.is_binary_view,
+        pa.types.is_fixed_size_binary,
+    ),
 )

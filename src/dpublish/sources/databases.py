@@ -26,7 +26,8 @@ _BEYOND: dict[str, tuple[Any, Any]] = {
     "timestamptz": (dt.datetime.min, dt.datetime.max),
     **dict.fromkeys(("time", "timetz", "interval", "json", "jsonb"), (None, None)),
 }
-"""Types of PostgreSQL that hold more than Python does, and what stands for what is too early and too late."""
+"""Types of PostgreSQL that hold more than Python does, and what stands for what is too early and
+too late."""
 
 
 _TEXTS: tuple[int | str, ...] = (0, "text", "varchar", "bpchar", "name")
@@ -35,14 +36,16 @@ _TEXTS: tuple[int | str, ...] = (0, "text", "varchar", "bpchar", "name")
 
 @dataclass(frozen=True)
 class SqlSource:
-    """The rows that `query` selects in the database at `url` (an SQLAlchemy URL such as postgresql://host/name)."""
+    """The rows that `query` selects in the database at `url` (an SQLAlchemy URL such as
+    postgresql://host/name)."""
 
     url: str = field(repr=False)  # may hold a password
     query: str
 
 
 class SqlReader:
-    """Runs the query of a `SqlSource`: once without rows for the column names, then as often as rows are wanted."""
+    """Runs the query of a `SqlSource`: once without rows for the column names, then as often as
+    rows are wanted."""
 
     def __init__(self, source: SqlSource) -> None:
         self._query = source.query.strip().rstrip(";").rstrip()
@@ -55,13 +58,24 @@ class SqlReader:
     def batches(self, columns: Sequence[str], *, rows: int) -> Iterator[pl.DataFrame]:
         places = [self.names.index(name) for name in columns]
         with self._reading() as connection:
-            result = connection.execution_options(stream_results=True, max_row_buffer=rows).execute(_literal(self._query))
+            result = connection.execution_options(stream_results=True, max_row_buffer=rows).execute(
+                _literal(self._query)
+            )
             for part in result.partitions(rows):
-                yield pl.DataFrame([series_from_objects([row[i] for row in part]).alias(self.names[i]) for i in places])
+                yield pl.DataFrame(
+                    [
+                        series_from_objects([row[i] for row in part]).alias(self.names[i])
+                        for i in places
+                    ]
+                )
 
     def count_rows(self) -> int:
         with self._reading() as connection:
-            return int(connection.execute(_literal(f"SELECT count(*) FROM (\n{self._query}\n) AS dpublish_rows")).scalar_one())
+            return int(
+                connection.execute(
+                    _literal(f"SELECT count(*) FROM (\n{self._query}\n) AS dpublish_rows")
+                ).scalar_one()
+            )
 
     def _read_names(self) -> tuple[str, ...]:
         from sqlalchemy.exc import SQLAlchemyError
@@ -70,13 +84,17 @@ class SqlReader:
             self._engine.connect().close()
         except SQLAlchemyError:
             raise InputError(
-                "The database does not let us in: no server answers at this address, it has no such database, or it refuses "
+                "The database does not let us in: no server answers at this address, it has no "
+                "such database, or it refuses "
                 "the user or the password."
             ) from None
         try:
             with self._reading() as connection:
-                # with a parameter a server takes one statement only: a second one could end the read-only transaction
-                asked = _literal(f"SELECT * FROM (\n{self._query}\n) AS dpublish_rows WHERE 1 = ", then=":none")
+                # with a parameter a server takes one statement only: a second one could end the
+                # read-only transaction
+                asked = _literal(
+                    f"SELECT * FROM (\n{self._query}\n) AS dpublish_rows WHERE 1 = ", then=":none"
+                )
                 result = connection.execute(asked, {"none": 0})
                 return tuple(str(name) for name in result.keys())  # noqa: SIM118 - rows, not keys, are what it iterates over
         except (SQLAlchemyError, UnicodeError) as error:
@@ -95,7 +113,8 @@ class SqlReader:
                 connection = connection.execution_options(postgresql_readonly=True)
             elif dialect == "sqlite":
                 connection.exec_driver_sql("PRAGMA query_only = ON")
-                # SQLite holds text of any bytes; one cell that is no UTF-8 must not end the reading of all
+                # SQLite holds text of any bytes; one cell that is no UTF-8 must not end the reading
+                # of all
                 connection.connection.driver_connection.text_factory = lossy  # type: ignore[union-attr]
             elif dialect in ("mysql", "mariadb"):
                 connection.exec_driver_sql("SET TRANSACTION READ ONLY")
@@ -117,23 +136,31 @@ def _engine(url: str) -> Engine:
         engine = unlogged(create_engine(parsed, poolclass=NullPool, hide_parameters=True))
     except (SQLAlchemyError, ValueError):
         raise InputError(
-            "The database URL cannot be read. It looks like postgresql://user@host/name or sqlite:///file.db."
+            "The database URL cannot be read. It looks like postgresql://user@host/name or "
+            "sqlite:///file.db."
         ) from None
     except ModuleNotFoundError as error:
         raise InputError(
-            f"The database driver '{error.name}' is not installed (PostgreSQL: install dpublish[postgres])."
+            f"The database driver '{error.name}' is not installed (PostgreSQL: install "
+            f"dpublish[postgres])."
         ) from None
     if parsed.get_backend_name() == "postgresql":
         event.listen(engine, "connect", _as_stored, insert=True)
     file = parsed.database
-    on_disk = parsed.get_backend_name() == "sqlite" and file and file != ":memory:" and not file.startswith("file:")
+    on_disk = (
+        parsed.get_backend_name() == "sqlite"
+        and file
+        and file != ":memory:"
+        and not file.startswith("file:")
+    )
     if on_disk and not Path(str(file)).is_file():  # SQLite would create it
         raise InputError(f"There is no SQLite file '{file}'.")
     return engine
 
 
 def _as_stored(driver: Any, _: object) -> None:
-    """Text as the database holds it: a server that had to convert, or to check, a cell would end the reading of all.
+    """Text as the database holds it: a server that had to convert, or to check, a cell would end
+    the reading of all.
 
     A database whose encoding is SQL_ASCII holds text of any bytes.
     """
@@ -153,7 +180,8 @@ def _literal(query: str, then: str = "") -> TextClause:
 
 
 def _forgive(driver: Any) -> None:
-    """One cell that Python cannot hold (infinity, a year BC, 24:00:00, any bytes) must not end the reading of all."""
+    """One cell that Python cannot hold (infinity, a year BC, 24:00:00, any bytes) must not end the
+    reading of all."""
     from psycopg.adapt import Loader
     from psycopg.pq import Format
 

@@ -18,7 +18,8 @@ _LINE_FEED = b"\n"
 
 
 def existing_file(path: str | Path, what: str = "") -> Path:
-    """The path, if a file (with `what`) stands there; otherwise what is wrong with it is said in full."""
+    """The path, if a file (with `what`) stands there; otherwise what is wrong with it is said in
+    full."""
     path = Path(path)
     try:
         path.stat()
@@ -39,7 +40,9 @@ def existing_file(path: str | Path, what: str = "") -> Path:
     if path.is_dir():
         raise InputError(f"'{path}' is a folder, not a file.")
     if not path.is_file():
-        raise InputError(f"'{path}' is no ordinary file, and rows may have to be read more than once.")
+        raise InputError(
+            f"'{path}' is no ordinary file, and rows may have to be read more than once."
+        )
     return path
 
 
@@ -49,9 +52,11 @@ def open_plain(path: Path) -> IO[bytes]:
 
 
 def text_lines(path: Path) -> Iterator[str]:
-    """The lines of a text file, without their ends and a byte order mark; one that is too long is U+FFFD.
+    """The lines of a text file, without their ends and a byte order mark; one that is too long is
+    U+FFFD.
 
-    A line ends with a line feed and nothing else: anything else in somebody's line would make rows of its parts.
+    A line ends with a line feed and nothing else: anything else in somebody's line would make rows
+    of its parts.
     """
     with open_plain(path) as file:
         while line := file.readline(LONGEST_TEXT + 2):

@@ -1,7 +1,8 @@
 """Columns of Python objects, as databases and object frames hand them out, to columns of text.
 
-Each cell is spelled by itself. A type chosen for a whole column would depend on all of its cells, and then one row could change
-how the others are read. Reading a number, a truth or a date from its text gives the same code as reading the value.
+Each cell is spelled by itself. A type chosen for a whole column would depend on all of its cells,
+and then one row could change how the others are read. Reading a number, a truth or a date from its
+text gives the same code as reading the value.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def series_from_objects(values: Sequence[Any]) -> pl.Series:
 
 
 def list_from_object(value: Any, cut: Callable[[str], list[str]]) -> list[str | None]:
-    """The items of one cell: those of a list, or what `cut` makes of a text. Any other value is one item."""
+    """The items of one cell: those of a list, or what `cut` makes of a text. Any other value is one
+    item."""
     if isinstance(value, list | tuple | set | frozenset | np.ndarray):
         return [_text(item) for item in value]
     text = _text(value)
@@ -40,18 +42,24 @@ def list_from_object(value: Any, cut: Callable[[str], list[str]]) -> list[str | 
 
 
 def rounded_wholes(values: Sequence[Any]) -> list[Any]:
-    """Whole numbers beyond 2^53 as the nearest double: what pandas makes of them once another cell of theirs is missing."""
+    """Whole numbers beyond 2^53 as the nearest double: what pandas makes of them once another cell
+    of theirs is missing."""
     return [_rounded(value) for value in values]
 
 
 def _rounded(value: Any) -> Any:
-    if isinstance(value, int | np.integer) and not isinstance(value, bool) and abs(int(value)) >= EXACT_WHOLE:
+    if (
+        isinstance(value, int | np.integer)
+        and not isinstance(value, bool)
+        and abs(int(value)) >= EXACT_WHOLE
+    ):
         return float(max(-_HUGE, min(_HUGE, int(value))))
     return value
 
 
 def spelled_floats(values: pl.Series) -> pl.Series:
-    """Text of doubles, cell by cell as `series_from_objects` spells them; each distinct number is spelled once."""
+    """Text of doubles, cell by cell as `series_from_objects` spells them; each distinct number is
+    spelled once."""
     distinct = values.unique()
     spelled = series_from_objects(distinct.to_list())
     return values.replace_strict(distinct, spelled, default=None, return_dtype=pl.String)
@@ -67,7 +75,9 @@ def _text(value: Any) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
-        return str(max(-_HUGE, min(_HUGE, int(value))))  # beyond every bound, and long integers refuse to be spelled
+        return str(
+            max(-_HUGE, min(_HUGE, int(value)))
+        )  # beyond every bound, and long integers refuse to be spelled
     if isinstance(value, float):
         return None if value != value else spelled_double(float(value))
     if isinstance(value, decimal.Decimal):
@@ -80,7 +90,8 @@ def _text(value: Any) -> str | None:
 
 
 def _decimal(value: decimal.Decimal) -> str | None:
-    """By the place of its first digit alone: arithmetic overflows, and a hundred million zeros take all memory there is."""
+    """By the place of its first digit alone: arithmetic overflows, and a hundred million zeros take
+    all memory there is."""
     if value.is_nan():
         return None
     place = value.adjusted()
@@ -88,12 +99,14 @@ def _decimal(value: decimal.Decimal) -> str | None:
         return "-inf" if value.is_signed() else "inf"
     if place > _TINY_DIGITS:
         return f"{value:f}"
-    # below every double: read as 0 where numbers are read, and as text no whole number unless it is 0
+    # below every double: read as 0 where numbers are read, and as text no whole number unless it is
+    # 0
     return "0" if value.is_zero() else f"{value:E}"
 
 
 def _clock(value: dt.datetime) -> str | None:
-    """The wall clock, which decides the date. Times of pandas beyond Python's years are moved as by `bounded_times`."""
+    """The wall clock, which decides the date. Times of pandas beyond Python's years are moved as by
+    `bounded_times`."""
     if value != value:  # pandas' "not a time" equals nothing
         return None
     try:

@@ -1,8 +1,9 @@
 """Where rows come from: files, frames and databases behind one small interface.
 
-Opening a source and asking for its column names reads no row. Everything that can be wrong with what the user named (a missing
-file, an unknown format, an absent column) is said then, before anything is spent. Reading rows never prints, logs or warns;
-what it raises is for the gate to replace by a text without content.
+Opening a source and asking for its column names reads no row. Everything that can be wrong with
+what the user named (a missing file, an unknown format, an absent column) is said then, before
+anything is spent. Reading rows never prints, logs or warns; what it raises is for the gate to
+replace by a text without content.
 """
 
 from __future__ import annotations
@@ -31,7 +32,12 @@ __all__ = ["Source", "SqlSource", "open_source"]
 
 _BATCH_ROWS = 1 << 18  # larger frames come in several pieces, and joining those costs a copy
 _OBJECT_ROWS = 1 << 17
-_DELIMITED = {".csv": (",", False), ".csv.gz": (",", True), ".tsv": ("\t", False), ".tsv.gz": ("\t", True)}
+_DELIMITED = {
+    ".csv": (",", False),
+    ".csv.gz": (",", True),
+    ".tsv": ("\t", False),
+    ".tsv.gz": ("\t", True),
+}
 _COLUMNAR = (".parquet", ".arrow", ".feather", ".ipc")
 _LINES = (".txt", ".txt.gz", ".dat", ".dat.gz", ".basket")
 
@@ -56,8 +62,11 @@ class Source(abc.ABC):
     def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         """The rows, with exactly `columns`."""
 
-    def coded(self, encoder: Encoder, unit: str | None = None) -> Iterator[tuple[EncodedBatch, pl.Series | None]]:
-        """The rows in the coding of `encoder`, and beside them the column `unit`, if one is asked for."""
+    def coded(
+        self, encoder: Encoder, unit: str | None = None
+    ) -> Iterator[tuple[EncodedBatch, pl.Series | None]]:
+        """The rows in the coding of `encoder`, and beside them the column `unit`, if one is asked
+        for."""
         names = encoder.domain.names
         extra = [unit] if unit is not None and unit not in names else []
         for frame in self.batches([*names, *extra]):
@@ -72,28 +81,38 @@ class Source(abc.ABC):
         return None
 
     def require(self, names: Iterable[str], *, schema_name: str) -> None:
-        """Refuse columns that are not there. The first line of a text file may be a row, so only other sources give a hint."""
+        """Refuse columns that are not there. The first line of a text file may be a row, so only
+        other sources give a hint."""
         for name in names:
-            if name not in self.columns():  # kept in no variable: a traceback would show it, and the first line may be a row
+            if (
+                name not in self.columns()
+            ):  # kept in no variable: a traceback would show it, and the first line may be a row
                 raise SchemaError(
-                    f"Schema '{schema_name}' declares column '{name}', but the data has none of that name."
-                    f"{did_you_mean(name, self.columns()) if self.names_are_metadata else ''} Names must agree exactly. A text "
-                    "file names its columns in its first line, with commas between them (.csv) or tabs (.tsv), and is UTF-8."
+                    f"Schema '{schema_name}' declares column '{name}', but the data has none of "
+                    f"that name."
+                    f"{did_you_mean(name, self.columns()) if self.names_are_metadata else ''} "
+                    f"Names must agree exactly. A text "
+                    "file names its columns in its first line, with commas between them (.csv) or "
+                    "tabs (.tsv), and is UTF-8."
                 )
             if self.repeats(name):
                 raise SchemaError(
-                    f"Schema '{schema_name}' declares column '{name}', and the data has more than one of that name. Which one "
+                    f"Schema '{schema_name}' declares column '{name}', and the data has more than "
+                    f"one of that name. Which one "
                     "is meant cannot be told: rename or remove the others."
                 )
             unknown = self.kind(name)
             if isinstance(unknown, str):
                 raise SchemaError(
-                    f"Schema '{schema_name}' declares column '{name}', which the data holds as {unknown}. Cells of that type "
-                    "cannot be read: store them as text, or as numbers, truths, dates or times of at most 128 bits."
+                    f"Schema '{schema_name}' declares column '{name}', which the data holds as "
+                    f"{unknown}. Cells of that type "
+                    "cannot be read: store them as text, or as numbers, truths, dates or times of "
+                    "at most 128 bits."
                 )
 
     def kind(self, name: str) -> pl.DataType | str | None:
-        """The type that a column has whatever its rows are; a text names one whose cells cannot be read. None: cells decide."""
+        """The type that a column has whatever its rows are; a text names one whose cells cannot be
+        read. None: cells decide."""
         return None
 
     def repeats(self, name: str) -> bool:
@@ -101,14 +120,19 @@ class Source(abc.ABC):
         return self.columns().count(name) > 1
 
     def cutting(self, column: str, cut: Callable[[str], list[str]]) -> Source:
-        """The same rows, with `column` as lists where the library that holds it has no type for lists; `cut` cuts texts."""
+        """The same rows, with `column` as lists where the library that holds it has no type for
+        lists; `cut` cuts texts."""
         return self
 
     def count_units(self, unit_column: str | None) -> int:
-        """How many units there are: rows, or distinct values of the unit column. Asked only where that is public."""
+        """How many units there are: rows, or distinct values of the unit column. Asked only where
+        that is public."""
         if unit_column is None:
             return self.count_rows()
-        seen = [unit_values(batch.get_column(unit_column)).unique() for batch in self.batches([unit_column])]
+        seen = [
+            unit_values(batch.get_column(unit_column)).unique()
+            for batch in self.batches([unit_column])
+        ]
         return join_units(seen).drop_nulls().n_unique()
 
 
@@ -132,7 +156,8 @@ def open_source(data: object) -> Source:
 
         return ArrowTable(data)
     raise InputError(
-        f"Rows cannot be read from a {library}.{kind}. Give the path of a CSV, TSV, Parquet or Arrow file, a polars or pandas "
+        f"Rows cannot be read from a {library}.{kind}. Give the path of a CSV, TSV, Parquet or "
+        f"Arrow file, a polars or pandas "
         "DataFrame, a pyarrow Table, or SqlSource(url, query)."
     )
 
@@ -142,7 +167,9 @@ def _open_file(path: Path) -> Source:
     ending = "".join(suffixes[-2:]) if suffixes[-1:] == [".gz"] else "".join(suffixes[-1:])
     if ending not in _DELIMITED and ending not in _COLUMNAR and ending not in _LINES:
         known = ", ".join([*_DELIMITED, *_COLUMNAR, *_LINES])
-        raise InputError(f"The format of '{path}' is not known by its ending '{ending}'. Known endings: {known}.")
+        raise InputError(
+            f"The format of '{path}' is not known by its ending '{ending}'. Known endings: {known}."
+        )
     existing_file(path)
     if ending in _LINES:  # one transaction a line
         from dpublish.sources.transactions import TransactionLines
@@ -180,7 +207,9 @@ class _Delimited(Source):
     def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         return self._file.batches(columns)
 
-    def coded(self, encoder: Encoder, unit: str | None = None) -> Iterator[tuple[EncodedBatch, pl.Series | None]]:
+    def coded(
+        self, encoder: Encoder, unit: str | None = None
+    ) -> Iterator[tuple[EncodedBatch, pl.Series | None]]:
         return self._file.coded(encoder, unit)
 
     def count_rows(self) -> int:
@@ -202,7 +231,9 @@ class _Lazy(Source):
 
     def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         chosen = self._frame.select(list(columns))
-        for frame in chosen.collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True, engine="streaming"):
+        for frame in chosen.collect_batches(
+            chunk_size=_BATCH_ROWS, maintain_order=True, engine="streaming"
+        ):
             yield from pieces(frame)
 
     def count_rows(self) -> int:
@@ -232,7 +263,9 @@ class _Frame(Source):
 
 
 class _Pandas(Source):
-    def __init__(self, frame: Any, cuts: dict[str, Callable[[str], list[str]]] | None = None) -> None:
+    def __init__(
+        self, frame: Any, cuts: dict[str, Callable[[str], list[str]]] | None = None
+    ) -> None:
         self._frame = frame
         self._names = tuple(str(name) for name in frame.columns)
         self._cuts = cuts or {}
@@ -248,7 +281,11 @@ class _Pandas(Source):
         places = [self._names.index(name) for name in columns]
         for start in range(0, len(self._frame), _OBJECT_ROWS):
             part = self._frame.iloc[start : start + _OBJECT_ROWS]
-            yield from pieces(pl.DataFrame([self._column(part, place).alias(self._names[place]) for place in places]))
+            yield from pieces(
+                pl.DataFrame(
+                    [self._column(part, place).alias(self._names[place]) for place in places]
+                )
+            )
 
     def _column(self, part: Any, place: int) -> pl.Series:
         cut = self._cuts.get(self._names[place])
@@ -265,7 +302,8 @@ class _Pandas(Source):
 
 
 def _from_pandas(column: Any) -> pl.Series:
-    """A column whose cells mean the same whatever type pandas chose for it: that choice depends on all rows."""
+    """A column whose cells mean the same whatever type pandas chose for it: that choice depends on
+    all rows."""
     with _quiet():
         if column.dtype.kind in "iufb" and not hasattr(column.dtype, "na_value"):
             return _from_numpy(column.to_numpy())
@@ -276,22 +314,29 @@ def _from_pandas(column: Any) -> pl.Series:
                 return pl.Series(pl.from_pandas(column.reset_index(drop=True)))
             except (KeyboardInterrupt, SystemExit):
                 raise
-            except BaseException:  # a library's panic too: whatever it says about a column, cells can be read one by one
+            # a library's panic too: whatever it says about a column, cells can be read one by one
+            except BaseException:
                 pass
         return series_from_objects(rounded_wholes(column.tolist()))
 
 
 def _from_categories(column: Any) -> pl.Series:
-    """The type of the categories is chosen by looking at all of them, so each is spelled by itself, as a cell of objects is."""
+    """The type of the categories is chosen by looking at all of them, so each is spelled by itself,
+    as a cell of objects is."""
     names = series_from_objects(rounded_wholes(column.cat.categories.tolist()))
     places = pl.Series(column.cat.codes.to_numpy()).cast(pl.Int64)
     return names.gather(places.set(places < 0, None))
 
 
 def _from_numpy(values: NDArray[Any]) -> pl.Series:
-    """One missing cell makes doubles of whole numbers and singles, so what a double cannot hold is rounded without one too."""
+    """One missing cell makes doubles of whole numbers and singles, so what a double cannot hold is
+    rounded without one too."""
     fraction = values.dtype.kind == "f"
-    beyond = values.dtype.kind in "iu" and values.size and max(int(values.max()), -int(values.min())) >= EXACT_WHOLE
+    beyond = (
+        values.dtype.kind in "iu"
+        and values.size
+        and max(int(values.max()), -int(values.min())) >= EXACT_WHOLE
+    )
     return pl.Series(values.astype(np.float64) if fraction or beyond else values)
 
 

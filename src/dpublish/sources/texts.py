@@ -1,9 +1,11 @@
-"""Texts that come as bytes: each cell is decoded by itself, and no cell ends the reading of the others.
+"""Texts that come as bytes: each cell is decoded by itself, and no cell ends the reading of the
+others.
 
-Bytes that are no UTF-8 become U+FFFD, as a reader of text files does it, so such a cell is an unknown text in every format: a
-label outside the levels, and no number or date. A text of more than `LONGEST_TEXT` bytes is U+FFFD as a whole, and so is a list
-whose texts have more than `LONGEST_ROW` bytes together: a few bytes of a file may stand for gigabytes of cells, and what they
-cost must not grow with that. Frames are handed on in pieces of about `PIECE_BYTES` of text.
+Bytes that are no UTF-8 become U+FFFD, as a reader of text files does it, so such a cell is an
+unknown text in every format: a label outside the levels, and no number or date. A text of more than
+`LONGEST_TEXT` bytes is U+FFFD as a whole, and so is a list whose texts have more than `LONGEST_ROW`
+bytes together: a few bytes of a file may stand for gigabytes of cells, and what they cost must not
+grow with that. Frames are handed on in pieces of about `PIECE_BYTES` of text.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ def lossy(cell: bytes, encoding: str = "utf-8") -> str:
 
 
 def plain_text(text: str) -> str:
-    """A text of Python's own. Halves of characters, which have no UTF-8 form, mostly stand for bytes that had no meaning."""
+    """A text of Python's own. Halves of characters, which have no UTF-8 form, mostly stand for
+    bytes that had no meaning."""
     if text.isascii():
         return text if len(text) <= LONGEST_TEXT else UNREADABLE
     try:
@@ -45,7 +48,8 @@ def plain_text(text: str) -> str:
 
 
 def readable(column: pl.Series) -> pl.Series:
-    """The same column with readable texts. What a library took over unchecked from another one may hold any bytes."""
+    """The same column with readable texts. What a library took over unchecked from another one may
+    hold any bytes."""
     plain = bytes_kind(column.dtype)
     return column if plain == column.dtype else decoded(column.cast(plain), column.dtype)
 
@@ -82,7 +86,8 @@ def pieces(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 
 def stretches(weights: Sequence[Weights | None], rows: int) -> Iterator[tuple[int, int]]:
-    """Consecutive stretches of rows whose weights add up to `PIECE_BYTES` at most, or that are one row."""
+    """Consecutive stretches of rows whose weights add up to `PIECE_BYTES` at most, or that are one
+    row."""
     given = [weight for weight in weights if weight is not None]
     if rows and sum(int(weight.sum()) for weight in given) <= PIECE_BYTES:
         yield 0, rows
@@ -96,14 +101,17 @@ def stretches(weights: Sequence[Weights | None], rows: int) -> Iterator[tuple[in
 
 
 def text_bytes(column: pl.Series) -> Weights | None:
-    """How many bytes of text each row has; None for a column without texts. A text that is too long counts as nothing."""
+    """How many bytes of text each row has; None for a column without texts. A text that is too long
+    counts as nothing."""
     kind = column.dtype
     if kind == pl.String:
         sizes = column.str.len_bytes().fill_null(0).cast(pl.Int64).to_numpy()
         return np.where(sizes > LONGEST_TEXT, 0, sizes)
     if isinstance(kind, pl.List) and kind.inner == pl.String:
         lengths = column.list.len()
-        return list_bytes(lengths, column.filter(lengths.fill_null(0) > 0).explode().str.len_bytes())
+        return list_bytes(
+            lengths, column.filter(lengths.fill_null(0) > 0).explode().str.len_bytes()
+        )
     return None
 
 
@@ -111,7 +119,9 @@ def list_bytes(lengths: pl.Series, sizes: pl.Series) -> Weights:
     """Bytes of each list, from its length and the sizes of all items."""
     counts = lengths.fill_null(0).cast(pl.Int64).to_numpy()
     ends = np.cumsum(counts)
-    totals = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(sizes.fill_null(0).cast(pl.Int64).to_numpy())))
+    totals = np.concatenate(
+        (np.zeros(1, dtype=np.int64), np.cumsum(sizes.fill_null(0).cast(pl.Int64).to_numpy()))
+    )
     found: Weights = totals[ends] - totals[ends - counts]
     return found
 
@@ -121,9 +131,13 @@ def _decoded_texts(cells: pl.Series) -> pl.Series:
     if longest is None or int(str(longest)) <= LONGEST_TEXT:
         try:
             return cells.cast(pl.String)
-        except pl.exceptions.PolarsError:  # some cell is no UTF-8, and the library does not say which
+        except (
+            pl.exceptions.PolarsError
+        ):  # some cell is no UTF-8, and the library does not say which
             pass
-    return pl.Series(cells.name, [None if cell is None else lossy(cell) for cell in cells], dtype=pl.String)
+    return pl.Series(
+        cells.name, [None if cell is None else lossy(cell) for cell in cells], dtype=pl.String
+    )
 
 
 def _decoded_lists(column: pl.Series) -> pl.Series:

@@ -20,7 +20,8 @@ _LINE_COST = 64  # of an empty line, in bytes
 
 
 class TransactionLines(Source):
-    """A text file with one transaction a line and no header, plain or gzipped; its one column is called 'items'."""
+    """A text file with one transaction a line and no header, plain or gzipped; its one column is
+    called 'items'."""
 
     texts_only = True
 

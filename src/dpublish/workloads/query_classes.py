@@ -1,13 +1,16 @@
-"""Query classes: sets of counting queries over a domain, as objects that a method can be asked to answer all at once.
+"""Query classes: sets of counting queries over a domain, as objects that a method can be asked to
+answer all at once.
 
     dp.Marginals(2)                                every cell of every table of at most two columns
     dp.Parities(3), dp.Intervals("age"), dp.HalfspaceQueries(count=50)
     dp.Predicates(["age >= 40", "age < 30 and sex = 'F'"])
     dp.LinearQueries([[0, 0.5, 1], [1, 0, 0]])     values in [0, 1], one column a cell of the domain
-    dp.RandomSubsets(100_000)                      so many random sets of cells, the same ones every time
+    dp.RandomSubsets(100_000)                      so many random sets of cells, the same ones every
+                                                   time
 
-A class knows nothing of any data. `table(domain)` gives the values of its queries on the cells as whole numbers from 0 to
-`unit`, which stand for 0 to 1, so that everything downstream is exact. It is filled row by row, one or two bytes a value.
+A class knows nothing of any data. `table(domain)` gives the values of its queries on the cells as
+whole numbers from 0 to `unit`, which stand for 0 to 1, so that everything downstream is exact. It
+is filled row by row, one or two bytes a value.
 """
 
 from __future__ import annotations
@@ -60,12 +63,15 @@ class QueryClass(abc.ABC):
 
         size = self.size(domain)
         if size < 1:
-            raise PlanError(f"The class '{self.text()}' has no query over {', '.join(domain.names)}.")
+            raise PlanError(
+                f"The class '{self.text()}' has no query over {', '.join(domain.names)}."
+            )
         kind = np.uint8 if self.unit < 1 << 8 else np.uint16
         if size * domain.size * np.dtype(kind).itemsize > MAX_BYTES:
             most = MAX_BYTES // np.dtype(kind).itemsize
             raise PlanError(
-                f"{size:,} queries over {domain.size:,} cells do not fit into memory (at most {most:,} values). "
+                f"{size:,} queries over {domain.size:,} cells do not fit into memory (at most "
+                f"{most:,} values). "
                 "Choose fewer columns, fewer bins or a smaller class."
             )
         table = np.empty((size, domain.size), dtype=kind)
@@ -86,12 +92,15 @@ def _codes(domain: Domain) -> Ints:
 
 @dataclass(frozen=True)
 class Marginals(QueryClass):
-    """Conjunctions of exactly one level in each of at most `width` columns: all cells of all small tables."""
+    """Conjunctions of exactly one level in each of at most `width` columns: all cells of all small
+    tables."""
 
     width: int = 2
 
     def size(self, domain: Domain) -> int:
-        subsets = (s for w in range(1, self.width + 1) for s in itertools.combinations(domain.shape, w))
+        subsets = (
+            s for w in range(1, self.width + 1) for s in itertools.combinations(domain.shape, w)
+        )
         return sum(math.prod(subset) for subset in subsets)
 
     def rows(self, domain: Domain) -> Iterator[Any]:
@@ -101,7 +110,10 @@ class Marginals(QueryClass):
 
     def labels(self, domain: Domain) -> Iterator[str]:
         for cell in self._cells(domain):
-            yield " and ".join(f"{domain.axes[axis].name} = {domain.axes[axis].label(level)}" for axis, level in cell)
+            yield " and ".join(
+                f"{domain.axes[axis].name} = {domain.axes[axis].label(level)}"
+                for axis, level in cell
+            )
 
     def _cells(self, domain: Domain) -> Iterator[tuple[tuple[int, int], ...]]:
         """Columns with a level of each."""
@@ -155,11 +167,16 @@ class Intervals(QueryClass):
             return [index for index, axis in enumerate(domain.axes) if axis.ordered]
         axis = domain.axis(self.column)
         if not axis.ordered:
-            raise PlanError(f"Column '{self.column}' is {axis.kind}; intervals need an ordered column.")
+            raise PlanError(
+                f"Column '{self.column}' is {axis.kind}; intervals need an ordered column."
+            )
         return [domain.axes.index(axis)]
 
     def size(self, domain: Domain) -> int:
-        return sum(domain.axes[axis].base * (domain.axes[axis].base + 1) // 2 for axis in self._axes(domain))
+        return sum(
+            domain.axes[axis].base * (domain.axes[axis].base + 1) // 2
+            for axis in self._axes(domain)
+        )
 
     def rows(self, domain: Domain) -> Iterator[Any]:
         codes = _codes(domain)
@@ -169,12 +186,16 @@ class Intervals(QueryClass):
     def labels(self, domain: Domain) -> Iterator[str]:
         for place, low, high in self._ranges(domain):
             axis = domain.axes[place]
-            yield f"{axis.name} = {axis.label(low)}" + (f" to {axis.label(high)}" if high > low else "")
+            yield f"{axis.name} = {axis.label(low)}" + (
+                f" to {axis.label(high)}" if high > low else ""
+            )
 
     def _ranges(self, domain: Domain) -> Iterator[tuple[int, int, int]]:
         """A column, and the first and last code of an interval."""
         for axis in self._axes(domain):
-            for low, high in itertools.combinations_with_replacement(range(domain.axes[axis].base), 2):
+            for low, high in itertools.combinations_with_replacement(
+                range(domain.axes[axis].base), 2
+            ):
                 yield axis, low, high
 
     def text(self) -> str:
@@ -183,7 +204,8 @@ class Intervals(QueryClass):
 
 @dataclass(frozen=True)
 class HalfspaceQueries(QueryClass):
-    """`count` halfspaces over the codes of ordered columns, scaled to [-1, 1], in directions spread evenly."""
+    """`count` halfspaces over the codes of ordered columns, scaled to [-1, 1], in directions spread
+    evenly."""
 
     count: int = 50
 
@@ -207,13 +229,18 @@ class HalfspaceQueries(QueryClass):
 
 @dataclass(frozen=True)
 class Predicates(QueryClass):
-    """Counting queries in the language of `estimate`. A bin that a predicate cuts counts in proportion."""
+    """Counting queries in the language of `estimate`. A bin that a predicate cuts counts in
+    proportion."""
 
     predicates: tuple[str, ...]
     unit = LINEAR_UNIT
 
     def __init__(self, predicates: Sequence[str]) -> None:
-        if isinstance(predicates, str) or not predicates or not all(isinstance(text, str) for text in predicates):
+        if (
+            isinstance(predicates, str)
+            or not predicates
+            or not all(isinstance(text, str) for text in predicates)
+        ):
             raise PlanError('Give a list of predicates, such as ["age >= 40"].')
         object.__setattr__(self, "predicates", tuple(predicates))
 
@@ -259,7 +286,10 @@ class LinearQueries(QueryClass):
 
     def size(self, domain: Domain) -> int:
         if len(self.values[0]) != domain.size:
-            raise PlanError(f"The queries have {len(self.values[0])} values each, but the domain has {domain.size} cells.")
+            raise PlanError(
+                f"The queries have {len(self.values[0])} values each, but the domain has "
+                f"{domain.size} cells."
+            )
         return len(self.values)
 
     def rows(self, domain: Domain) -> Iterator[Any]:
@@ -274,7 +304,8 @@ class LinearQueries(QueryClass):
 
 @dataclass(frozen=True)
 class RandomSubsets(QueryClass):
-    """`count` sets of cells, each cell in or out by a fair coin of a public stream: a class that no structure helps with."""
+    """`count` sets of cells, each cell in or out by a fair coin of a public stream: a class that no
+    structure helps with."""
 
     count: int = 1000
     seed: int = 1
@@ -287,9 +318,12 @@ class RandomSubsets(QueryClass):
 
         import numpy as np
 
-        # a hash and not a generator: the sets are named by the release, so every version must draw the same ones
+        # a hash and not a generator: the sets are named by the release, so every version must draw
+        # the same ones
         for place in range(self.count):
-            drawn = hashlib.shake_128(f"{self.seed}:{place}".encode()).digest((domain.size + 7) // 8)
+            drawn = hashlib.shake_128(f"{self.seed}:{place}".encode()).digest(
+                (domain.size + 7) // 8
+            )
             yield np.unpackbits(np.frombuffer(drawn, dtype=np.uint8))[: domain.size]
 
     def text(self) -> str:
@@ -297,7 +331,8 @@ class RandomSubsets(QueryClass):
 
 
 def query_class(given: QueryClass | str) -> QueryClass:
-    """A class from its text: "marginals:2", "parities:3", "intervals:age", "halfspaces:50", "predicates:a > 1;b = 2"."""
+    """A class from its text: "marginals:2", "parities:3", "intervals:age", "halfspaces:50",
+    "predicates:a > 1;b = 2"."""
     if isinstance(given, QueryClass):
         return given
     kind, _, rest = str(given).partition(":")
@@ -308,13 +343,23 @@ def query_class(given: QueryClass | str) -> QueryClass:
         return Intervals(rest or None)
     if kind == "linear":
         try:
-            return LinearQueries([[float(value) for value in row.split(",")] for row in rest.split(";")])
+            return LinearQueries(
+                [[float(value) for value in row.split(",")] for row in rest.split(";")]
+            )
         except ValueError:
-            raise PlanError("linear: values are numbers separated by commas, queries by semicolons.") from None
+            raise PlanError(
+                "linear: values are numbers separated by commas, queries by semicolons."
+            ) from None
     if kind == "random":
         count, _, seed = rest.partition(":")
-        if not (count or "1000").isdecimal() or not (seed or "1").isdecimal() or not 1 <= int(count or 1000) <= MAX_BYTES:
-            raise PlanError("random: give a number of queries, and perhaps a seed, as in random:1000:7.")
+        if (
+            not (count or "1000").isdecimal()
+            or not (seed or "1").isdecimal()
+            or not 1 <= int(count or 1000) <= MAX_BYTES
+        ):
+            raise PlanError(
+                "random: give a number of queries, and perhaps a seed, as in random:1000:7."
+            )
         return RandomSubsets(int(count or 1000), int(seed or 1))
     if kind in names:
         try:
@@ -326,4 +371,7 @@ def query_class(given: QueryClass | str) -> QueryClass:
         if kind == "halfspaces":
             return HalfspaceQueries(number)
         return Marginals(number) if kind == "marginals" else Parities(number)
-    raise PlanError(f"There is no query class '{kind[:40]}'.{did_you_mean(kind, names)} Classes: {', '.join(names)}.")
+    raise PlanError(
+        f"There is no query class '{kind[:40]}'.{did_you_mean(kind, names)} Classes: "
+        f"{', '.join(names)}."
+    )

@@ -1,7 +1,9 @@
-"""How rich a class of queries is, and what no private answers to all of it can be: dimensions and theorem 27 of Roth (2010).
+"""How rich a class of queries is, and what no private answers to all of it can be: dimensions and
+theorem 27 of Roth (2010).
 
-`dp.theory` has these names too. The bound is derived in docs/theory.md, for both relations, with delta. It is stronger than
-that of the thesis, whose proof compares data sets two steps apart as if they were neighbours.
+`dp.theory` has these names too. The bound is derived in docs/theory.md, for both relations, with
+delta. It is stronger than that of the thesis, whose proof compares data sets two steps apart as if
+they were neighbours.
 """
 
 from __future__ import annotations
@@ -17,20 +19,25 @@ if TYPE_CHECKING:
 
 MAX_SUBSETS = 2_000_000
 PLAN_SUBSETS = 1_000
-"""Sets of points that a plan tries; after that it makes do with a shattered set that it comes across."""
+"""Sets of points that a plan tries; after that it makes do with a shattered set that it comes
+across."""
 
 
 def vc_dimension(predicates: ArrayLike, *, limit: int = MAX_SUBSETS) -> int:
-    """The VC dimension of a finite class: `predicates` has one row a predicate and one column a point, of 0 and 1.
+    """The VC dimension of a finite class: `predicates` has one row a predicate and one column a
+    point, of 0 and 1.
 
-    Exact: the largest number of columns on which all patterns occur. Refuses classes that would need more than `limit` subsets;
-    there `log2_bound` gives an upper bound, and `shattered_points` a lower one.
+    Exact: the largest number of columns on which all patterns occur. Refuses classes that would
+    need more than `limit` subsets; there `log2_bound` gives an upper bound, and `shattered_points`
+    a lower one.
     """
     import numpy as np
 
     table = np.unique(np.asarray(predicates, dtype=np.bool_), axis=0)
     if table.ndim != 2 or table.size == 0:
-        raise PlanError("A class of predicates is a table with one row a predicate and one column a point.")
+        raise PlanError(
+            "A class of predicates is a table with one row a predicate and one column a point."
+        )
     table = np.unique(table, axis=1)  # equal points cannot be told apart, so one of them is enough
     # columns that do not vary shatter nothing
     table = table[:, (table.any(axis=0)) & (~table.all(axis=0))]
@@ -43,20 +50,24 @@ def vc_dimension(predicates: ArrayLike, *, limit: int = MAX_SUBSETS) -> int:
             for column in range(subset[-1] + 1 if subset else 0, table.shape[1]):
                 tried += 1
                 if tried > limit:
-                    raise PlanError(f"More than {limit:,} sets of points. Use log2_bound, or a smaller class.")
+                    raise PlanError(
+                        f"More than {limit:,} sets of points. Use log2_bound, or a smaller class."
+                    )
                 chosen = (*subset, column)
                 codes = table[:, chosen] @ (1 << np.arange(len(chosen)))
                 if np.bincount(codes, minlength=1 << len(chosen)).all():
                     grown.append(chosen)
         if not grown:
             break
-        # every subset of a shattered set is shattered, so growing shattered sets in order misses none
+        # every subset of a shattered set is shattered, so growing shattered sets in order misses
+        # none
         good, found = grown, found + 1
     return found
 
 
 def shattered_points(predicates: ArrayLike) -> int:
-    """The size of some shattered set, found by adding points while all patterns occur: at most the VC dimension, and quick."""
+    """The size of some shattered set, found by adding points while all patterns occur: at most the
+    VC dimension, and quick."""
     import numpy as np
 
     table = np.asarray(predicates, dtype=np.bool_)
@@ -75,12 +86,16 @@ def shattered_points(predicates: ArrayLike) -> int:
 
 
 def fat_shattering_dimension(queries: ArrayLike, gamma: float, *, limit: int = MAX_SUBSETS) -> int:
-    """The gamma-fat-shattering dimension of a finite class of linear queries with values in [0, 1], exactly."""
+    """The gamma-fat-shattering dimension of a finite class of linear queries with values in [0, 1],
+    exactly."""
     import numpy as np
 
     table = np.unique(np.asarray(queries, dtype=np.float64), axis=0)
     if table.ndim != 2 or table.size == 0 or table.min() < 0 or table.max() > 1:
-        raise PlanError("A class of linear queries is a table of numbers from 0 to 1, one row a query and one column a point.")
+        raise PlanError(
+            "A class of linear queries is a table of numbers from 0 to 1, one row a query and one "
+            "column a point."
+        )
     if not 0 < gamma <= 0.5:
         raise PlanError(f"gamma must be above 0 and at most 1/2, not {gamma}.")
     slack = 1e-12
@@ -95,7 +110,10 @@ def fat_shattering_dimension(queries: ArrayLike, gamma: float, *, limit: int = M
                 for level in levels[column]:
                     tried += 1
                     if tried > limit:
-                        raise PlanError(f"More than {limit:,} sets of points. Use log2_bound, or a smaller class.")
+                        raise PlanError(
+                            f"More than {limit:,} sets of points. Use log2_bound, or a smaller "
+                            f"class."
+                        )
                     chosen = (*subset, (column, float(level)))
                     if _shatters(table, chosen, gamma, slack):
                         grown.append(chosen)
@@ -108,8 +126,12 @@ def fat_shattering_dimension(queries: ArrayLike, gamma: float, *, limit: int = M
 def _shatters(table: Any, chosen: Sequence[tuple[int, float]], gamma: float, slack: float) -> bool:
     import numpy as np
 
-    above = np.stack([table[:, column] >= level + gamma - slack for column, level in chosen], axis=1)
-    below = np.stack([table[:, column] <= level - gamma + slack for column, level in chosen], axis=1)
+    above = np.stack(
+        [table[:, column] >= level + gamma - slack for column, level in chosen], axis=1
+    )
+    below = np.stack(
+        [table[:, column] <= level - gamma + slack for column, level in chosen], axis=1
+    )
     decided = (above | below).all(axis=1)
     codes = above[decided] @ (1 << np.arange(len(chosen)))
     return len(np.unique(codes)) == 1 << len(chosen)
@@ -133,21 +155,26 @@ def dimension_lower_bound(
     rows: int | None = None,
     rows_per_unit: int = 1,
 ) -> float:
-    """Theorem 27, in rows: what no private answers to a class of this gamma-fat-shattering dimension can stay below.
+    """Theorem 27, in rows: what no private answers to a class of this gamma-fat-shattering
+    dimension can stay below.
 
-    Without `failure`: the largest error over the class, in expectation, on some data set. With it: an error that is reached on
-    some data set with probability above `failure`. 0/1 queries have gamma = 1/2, and the dimension is that of Vapnik and
-    Chervonenkis. `rows` is the most rows that a data set has; any number when left out.
+    Without `failure`: the largest error over the class, in expectation, on some data set. With it:
+    an error that is reached on some data set with probability above `failure`. 0/1 queries have
+    gamma = 1/2, and the dimension is that of Vapnik and Chervonenkis. `rows` is the most rows that
+    a data set has; any number when left out.
     """
     if dimension < 0 or not 0 < gamma <= 0.5:
-        raise PlanError("dimension must not be negative, and gamma must be above 0 and at most 1/2.")
+        raise PlanError(
+            "dimension must not be negative, and gamma must be above 0 and at most 1/2."
+        )
     if neighbours not in ("replace-one", "add-remove-one"):
         raise PlanError(f"neighbours is replace-one or add-remove-one, not '{neighbours}'.")
     replaced = neighbours == "replace-one"
     most = math.inf if rows is None else rows // rows_per_unit
     best = 0.0
     for units in _group_sizes(privacy, most):
-        # coordinates that can be told apart: points that are there or not, or pairs of points of which one is there
+        # coordinates that can be told apart: points that are there or not, or pairs of points of
+        # which one is there
         size = min(dimension // 2 if replaced else dimension, most // units)
         if size < 1:
             break
@@ -157,12 +184,17 @@ def dimension_lower_bound(
             known = (2.0 if size == 1 else max(4.0, size)) if replaced else max(2.0, size / 2)
             best = max(best, step * known * confused)
         elif failure < confused:
-            best = max(best, step, step * (size if replaced else size / 2) * (confused - failure) / (1 - failure))
+            best = max(
+                best,
+                step,
+                step * (size if replaced else size / 2) * (confused - failure) / (1 - failure),
+            )
     return best
 
 
 def _group_sizes(privacy: float, most: float) -> Iterator[int]:
-    """Numbers of units that make two data sets differ: all small ones, then ever fewer. Every one gives a bound that holds."""
+    """Numbers of units that make two data sets differ: all small ones, then ever fewer. Every one
+    gives a bound that holds."""
     units, last = 1, 8 / max(privacy, 1e-12)
     while units == 1 or units <= min(most, last):
         yield units
@@ -170,17 +202,23 @@ def _group_sizes(privacy: float, most: float) -> Iterator[int]:
 
 
 def _confusion(privacy: float, delta: float, units: int) -> float:
-    """The least chance to mistake one of two equally likely data sets for the other when so many units tell them apart."""
+    """The least chance to mistake one of two equally likely data sets for the other when so many
+    units tell them apart."""
     power = min(units * privacy, 700.0)
-    lost = delta * units if privacy == 0 else delta * math.expm1(power) / math.expm1(min(privacy, 700.0))
+    lost = (
+        delta * units
+        if privacy == 0
+        else delta * math.expm1(power) / math.expm1(min(privacy, 700.0))
+    )
     return max(0.0, 1 - lost) / (1 + math.exp(power))
 
 
 def class_dimension(values: ArrayLike) -> tuple[int, float, str]:
-    """What a class given by its values in [0, 1] shatters: how many points, at which gamma, and the same in words.
+    """What a class given by its values in [0, 1] shatters: how many points, at which gamma, and the
+    same in words.
 
-    Some queries of a class and some points will do: what they shatter, the whole class shatters. The number may be less than
-    the dimension.
+    Some queries of a class and some points will do: what they shatter, the whole class shatters.
+    The number may be less than the dimension.
     """
     import numpy as np
 
@@ -200,7 +238,9 @@ def class_dimension(values: ArrayLike) -> tuple[int, float, str]:
             wide = 0
         if quarter * wide > gamma * size:
             size, gamma = wide, quarter
-    how = f"shatters {size} {'point' if size == 1 else 'points'}" + (" with a gap of 1/4" if gamma == 0.25 else "")
+    how = f"shatters {size} {'point' if size == 1 else 'points'}" + (
+        " with a gap of 1/4" if gamma == 0.25 else ""
+    )
     return size, gamma, how
 
 
@@ -215,7 +255,8 @@ def limit_sentence(
     rows: int | None = None,
     rows_per_unit: int = 1,
 ) -> list[str]:
-    """What a plan of a pure epsilon says that nobody can do; nothing where the theorem rules next to nothing out."""
+    """What a plan of a pure epsilon says that nobody can do; nothing where the theorem rules next
+    to nothing out."""
     expected, likely = (
         dimension_lower_bound(
             dimension,
@@ -230,13 +271,18 @@ def limit_sentence(
     )
     if expected < 1e-3:
         return []
-    text = f"Nobody can keep the largest error {what} below {two_digits(expected)} rows in expectation"
+    text = (
+        f"Nobody can keep the largest error {what} below {two_digits(expected)} rows in expectation"
+    )
     if likely > 0:
         text += f", or below {two_digits(likely)} rows with probability 95%,"
     return [f"{text} on every data set ({why})."]
 
 
 def two_digits(bound: float, *, up: bool = False) -> str:
-    """A positive bound with two digits, rounded to the side on which it still holds: down, or up."""
+    """A positive bound with two digits, rounded to the side on which it still holds: down, or
+    up."""
     step = 10.0 ** (math.floor(math.log10(bound)) - 1)
-    return f"{(math.ceil(bound / step - 1e-9) if up else math.floor(bound / step + 1e-9)) * step:.2g}"
+    return (
+        f"{(math.ceil(bound / step - 1e-9) if up else math.floor(bound / step + 1e-9)) * step:.2g}"
+    )

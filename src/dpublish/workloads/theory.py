@@ -1,11 +1,13 @@
-"""What the theory says before any row is read: dimensions of query classes, sample sizes, errors and limits.
+"""What the theory says before any row is read: dimensions of query classes, sample sizes, errors
+and limits.
 
     import dpublish as dp
     dp.theory.interval_error(n=100_000, privacy=1.0, bits=20)
 
-Theorem numbers are those of Roth (2010). `accuracy` is the error as a share of the rows (the thesis writes epsilon), `privacy`
-the differential privacy parameter (the thesis writes alpha), `failure` the probability of missing the accuracy (delta). Where
-the thesis says O(...), the constant here is one that its proof, or the cited lemma, gives; docs/theory.md says which.
+Theorem numbers are those of Roth (2010). `accuracy` is the error as a share of the rows (the thesis
+writes epsilon), `privacy` the differential privacy parameter (the thesis writes alpha), `failure`
+the probability of missing the accuracy (delta). Where the thesis says O(...), the constant here is
+one that its proof, or the cited lemma, gives; docs/theory.md says which.
 """
 
 from __future__ import annotations
@@ -34,10 +36,12 @@ MAX_COMPARED = 1 << 26
 
 
 def net_size(accuracy: float, *, queries: int | None = None, vc: int | None = None) -> int:
-    """Lemma 1: how many points suffice for some data set that is within accuracy / 2 on every query of the class.
+    """Lemma 1: how many points suffice for some data set that is within accuracy / 2 on every query
+    of the class.
 
-    With `queries`: Hoeffding and a union bound, 2 |C| exp(-m accuracy^2 / 2) < 1. With `vc`: the bound of Anthony and Bartlett
-    (1999), 64 / a^2 (2 vc ln(12 / a) + ln 8) at a = accuracy / 2. With both, the smaller.
+    With `queries`: Hoeffding and a union bound, 2 |C| exp(-m accuracy^2 / 2) < 1. With `vc`: the
+    bound of Anthony and Bartlett (1999), 64 / a^2 (2 vc ln(12 / a) + ln 8) at a = accuracy / 2.
+    With both, the smaller.
     """
     _share(accuracy, "accuracy")
     found = []
@@ -47,51 +51,82 @@ def net_size(accuracy: float, *, queries: int | None = None, vc: int | None = No
         half = accuracy / 2
         found.append(math.ceil(64 / half**2 * (2 * vc * math.log(12 / half) + math.log(8))))
     if not found:
-        raise PlanError("Give queries = ... or vc = ..., the size or the VC dimension of the class.")
+        raise PlanError(
+            "Give queries = ... or vc = ..., the size or the VC dimension of the class."
+        )
     return min(found)
 
 
 def release_sample_size(
-    accuracy: float, failure: float, privacy: float, *, universe_bits: float, queries: int | None = None, vc: int | None = None
+    accuracy: float,
+    failure: float,
+    privacy: float,
+    *,
+    universe_bits: float,
+    queries: int | None = None,
+    vc: int | None = None,
 ) -> int:
-    """Theorem 4: rows that suffice for the net mechanism, n >= 4 / (accuracy privacy) (m ln|X| + ln(1 / failure))."""
+    """Theorem 4: rows that suffice for the net mechanism, n >= 4 / (accuracy privacy) (m ln|X| +
+    ln(1 / failure))."""
     _share(failure, "failure")
     points = net_size(accuracy, queries=queries, vc=vc)
-    return math.ceil(4 / (accuracy * privacy) * (points * universe_bits * math.log(2) + math.log(1 / failure)))
+    return math.ceil(
+        4 / (accuracy * privacy) * (points * universe_bits * math.log(2) + math.log(1 / failure))
+    )
 
 
 def interval_sample_size(accuracy: float, failure: float, privacy: float, bits: int) -> int:
-    """Theorem 6: rows that the thesis asks for, for its own binary search over intervals of a grid of 2^bits positions.
+    """Theorem 6: rows that the thesis asks for, for its own binary search over intervals of a grid
+    of 2^bits positions.
 
-    No plan promises it: the search that is run here has a theorem of its own (`search_sample_size`). From its union bound:
-    (4 bits / accuracy) exp(-privacy accuracy^3 n / (32 bits)) <= failure.
+    No plan promises it: the search that is run here has a theorem of its own
+    (`search_sample_size`). From its union bound: (4 bits / accuracy) exp(-privacy accuracy^3 n /
+    (32 bits)) <= failure.
     """
     _share(accuracy, "accuracy")
     _share(failure, "failure")
-    return math.ceil(32 * bits / (privacy * accuracy**3) * math.log(4 * bits / (accuracy * failure)))
+    return math.ceil(
+        32 * bits / (privacy * accuracy**3) * math.log(4 * bits / (accuracy * failure))
+    )
 
 
 def interval_error(n: int, privacy: float, bits: int, failure: float = 0.05) -> float:
     """Theorem 6 turned round: the accuracy that n rows buy (1 when it promises nothing)."""
-    return _smallest_accuracy(n, lambda accuracy: interval_sample_size(accuracy, failure, privacy, bits))
+    return _smallest_accuracy(
+        n, lambda accuracy: interval_sample_size(accuracy, failure, privacy, bits)
+    )
 
 
-def search_sample_size(accuracy: float, failure: float, privacy: float, *, queries: int, rows_per_unit: int = 1) -> int:
-    """Theorem 7 of interval_tree.proof.md: rows from which the search that is run here leaves no crowded box uncut.
+def search_sample_size(
+    accuracy: float, failure: float, privacy: float, *, queries: int, rows_per_unit: int = 1
+) -> int:
+    """Theorem 7 of interval_tree.proof.md: rows from which the search that is run here leaves no
+    crowded box uncut.
 
-    From its union bound: 2 queries exp(-3 accuracy n privacy / (40 queries rows_per_unit)) <= failure; `privacy` is what the
-    search is given, not the counts.
+    From its union bound: 2 queries exp(-3 accuracy n privacy / (40 queries rows_per_unit)) <=
+    failure; `privacy` is what the search is given, not the counts.
     """
     _share(accuracy, "accuracy")
     _share(failure, "failure")
-    return math.ceil(40 * queries * rows_per_unit * math.log(2 * queries / failure) / (3 * accuracy * privacy))
+    return math.ceil(
+        40 * queries * rows_per_unit * math.log(2 * queries / failure) / (3 * accuracy * privacy)
+    )
 
 
-def tree_error(n: int, privacy: float, bits: int | Sequence[int], failure: float = 0.05, *, sensitivity: float = 1) -> float:
-    """What a plain tree of counts promises for one interval or box that was chosen beforehand, as a share of the rows.
+def tree_error(
+    n: int,
+    privacy: float,
+    bits: int | Sequence[int],
+    failure: float = 0.05,
+    *,
+    sensitivity: float = 1,
+) -> float:
+    """What a plain tree of counts promises for one interval or box that was chosen beforehand, as a
+    share of the rows.
 
-    `bits` are those of each column. A level halves all columns that are not yet single positions, has noise for an equal
-    part of privacy, and `sensitivity` is the L1 change of its counts. A box is the sum of at most `box_nodes` of them.
+    `bits` are those of each column. A level halves all columns that are not yet single positions,
+    has noise for an equal part of privacy, and `sensitivity` is the L1 change of its counts. A box
+    is the sum of at most `box_nodes` of them.
     """
     each = (bits,) if isinstance(bits, int) else tuple(bits)
     scale = sensitivity * max(1, *each) / privacy
@@ -101,9 +136,10 @@ def tree_error(n: int, privacy: float, bits: int | Sequence[int], failure: float
 def box_nodes(bits: Sequence[int]) -> int:
     """An upper bound on the counts that make up a box in a tree that halves all columns at once.
 
-    Depth k contributes the nodes inside the box whose parents are not. In a column that depth k halves, K parents inside and e
-    of its ends in a parent that is cut (e = 0, 1 or 2) make at most 2 K + e nodes inside, and K + e parents fit: the number is
-    at most the product of 2 K + e less that of 2 K over the columns, for the best e and K = 2^(k-1) - e.
+    Depth k contributes the nodes inside the box whose parents are not. In a column that depth k
+    halves, K parents inside and e of its ends in a parent that is cut (e = 0, 1 or 2) make at most
+    2 K + e nodes inside, and K + e parents fit: the number is at most the product of 2 K + e less
+    that of 2 K over the columns, for the best e and K = 2^(k-1) - e.
     """
     total = 0
     for depth in range(1, max(bits, default=0) + 1):
@@ -111,29 +147,42 @@ def box_nodes(bits: Sequence[int]) -> int:
         halved = sum(bit >= depth for bit in bits)
         whole, parents = 1 << depth, 1 << (depth - 1)
         best = 0
-        for one, two in itertools.product(range(halved + 1), repeat=2):  # columns with e = 1 and with e = 2
+        for one, two in itertools.product(
+            range(halved + 1), repeat=2
+        ):  # columns with e = 1 and with e = 2
             if not 1 <= one + two <= halved or (two and parents < 2):
                 continue
             rest = whole ** (halved - one - two)
-            best = max(best, ((whole - 1) ** one * (whole - 2) ** two - (whole - 2) ** one * (whole - 4) ** two) * rest)
+            best = max(
+                best,
+                ((whole - 1) ** one * (whole - 2) ** two - (whole - 2) ** one * (whole - 4) ** two)
+                * rest,
+            )
         total += best * beside
     # the box of everything is the sum of the first nodes
     return max(total, 1 << sum(bit > 0 for bit in bits))
 
 
 def laplace_sum_bound(count: int, failure: float = 0.05) -> float:
-    """A number that the sum of `count` Laplace variables of scale 1 stays below in absolute value, except with `failure`.
+    """A number that the sum of `count` Laplace variables of scale 1 stays below in absolute value,
+    except with `failure`.
 
-    Chernoff: P(|sum| >= t) <= 2 exp(-theta t) (1 - theta^2)^-count for every theta below 1; the best of many is taken. Discrete
-    Laplace noise of the same scale has a smaller moment generating function, since sinh(x) / x grows with x.
+    Chernoff: P(|sum| >= t) <= 2 exp(-theta t) (1 - theta^2)^-count for every theta below 1; the
+    best of many is taken. Discrete Laplace noise of the same scale has a smaller moment generating
+    function, since sinh(x) / x grows with x.
     """
     _share(failure, "failure")
     thetas = (math.exp(-place / 16) for place in range(1, 640))
-    return min((math.log(2 / failure) - count * math.log1p(-theta * theta)) / theta for theta in thetas)
+    return min(
+        (math.log(2 / failure) - count * math.log1p(-theta * theta)) / theta for theta in thetas
+    )
 
 
-def halfspace_parameters(accuracy: float, failure: float, margin: float, *, bits: int, columns: int) -> dict[str, float]:
-    """Theorem 11: dimensions k, projections m and net size of the thesis's halfspace release (astronomical; a proof device)."""
+def halfspace_parameters(
+    accuracy: float, failure: float, margin: float, *, bits: int, columns: int
+) -> dict[str, float]:
+    """Theorem 11: dimensions k, projections m and net size of the thesis's halfspace release
+    (astronomical; a proof device)."""
     for value, what in ((accuracy, "accuracy"), (failure, "failure"), (margin, "margin")):
         _share(value, what)
     half = margin / 16
@@ -145,47 +194,75 @@ def halfspace_parameters(accuracy: float, failure: float, margin: float, *, bits
 def halfspace_log10_sample_size(
     accuracy: float, failure: float, margin: float, privacy: float, *, bits: int, columns: int
 ) -> float:
-    """Theorem 11: the base-10 logarithm of the rows that suffice; the number itself does not fit into a float."""
+    """Theorem 11: the base-10 logarithm of the rows that suffice; the number itself does not fit
+    into a float."""
     sizes = halfspace_parameters(accuracy, failure, margin, bits=bits, columns=columns)
     log_queries = math.log10(sizes["m"]) + sizes["log10_net"]
-    return log_queries + math.log10(log_queries * math.log(10) + math.log(2 / failure)) - math.log10(accuracy / 2 * privacy)
+    return (
+        log_queries
+        + math.log10(log_queries * math.log(10) + math.log(2 / failure))
+        - math.log10(accuracy / 2 * privacy)
+    )
 
 
 def median_sample_size(accuracy: float, privacy: float, *, queries: int, universe: int) -> int:
-    """Theorem 18: rows that the median mechanism needs with the thesis's constants (4.1), (4.2) and (4.6)."""
+    """Theorem 18: rows that the median mechanism needs with the thesis's constants (4.1), (4.2) and
+    (4.6)."""
     _share(accuracy, "accuracy")
     if queries < 2 or universe < 2:
-        raise PlanError("The median mechanism is stated for at least two queries over at least two points.")
+        raise PlanError(
+            "The median mechanism is stated for at least two queries over at least two points."
+        )
     m = 160_000 * math.log(queries) * math.log(1 / accuracy) / accuracy**2
     own = privacy / (720 * m * math.log(universe))
     return math.ceil(30 * math.log(2 * queries / privacy) * math.log2(queries) / (own * accuracy))
 
 
-def linear_sample_size(accuracy: float, failure: float, privacy: float, *, universe: int, queries: int) -> int:
-    """Theorem 31 for a finite class: n >= 4 / (accuracy privacy) (m ln|X| + ln(1 / failure)), m for accuracy / 2."""
+def linear_sample_size(
+    accuracy: float, failure: float, privacy: float, *, universe: int, queries: int
+) -> int:
+    """Theorem 31 for a finite class: n >= 4 / (accuracy privacy) (m ln|X| + ln(1 / failure)), m for
+    accuracy / 2."""
     _share(failure, "failure")
     points = net_size(accuracy, queries=queries)
-    return math.ceil(4 / (accuracy * privacy) * (points * math.log(universe) + math.log(1 / failure)))
+    return math.ceil(
+        4 / (accuracy * privacy) * (points * math.log(universe) + math.log(1 / failure))
+    )
 
 
-def multiplicative_weights_error(n: int, privacy: float, *, universe: int, queries: int, rounds: int) -> float:
-    """Hardt, Ligett and McSherry (2012), theorem 2.2: 2 sqrt(ln|X| / T) + 10 T ln|Q| / (n privacy), as a share of the rows."""
-    return 2 * math.sqrt(math.log(universe) / rounds) + 10 * rounds * math.log(max(queries, 2)) / (n * privacy)
+def multiplicative_weights_error(
+    n: int, privacy: float, *, universe: int, queries: int, rounds: int
+) -> float:
+    """Hardt, Ligett and McSherry (2012), theorem 2.2: 2 sqrt(ln|X| / T) + 10 T ln|Q| / (n privacy),
+    as a share of the rows."""
+    return 2 * math.sqrt(math.log(universe) / rounds) + 10 * rounds * math.log(max(queries, 2)) / (
+        n * privacy
+    )
 
 
-def laplace_error(n: int, privacy: float, *, queries: int, failure: float = 0.05, sensitivity: float | None = None) -> float:
-    """Independent noise on every query: the largest of k errors is below s ln(k / failure) / privacy rows.
+def laplace_error(
+    n: int, privacy: float, *, queries: int, failure: float = 0.05, sensitivity: float | None = None
+) -> float:
+    """Independent noise on every query: the largest of k errors is below s ln(k / failure) /
+    privacy rows.
 
-    s is the L1 distance of all answers between neighbours (`class_sensitivity`); k, the most it can be, when left out.
+    s is the L1 distance of all answers between neighbours (`class_sensitivity`); k, the most it can
+    be, when left out.
     """
-    return (queries if sensitivity is None else sensitivity) * math.log(queries / failure) / (privacy * n)
+    return (
+        (queries if sensitivity is None else sensitivity)
+        * math.log(queries / failure)
+        / (privacy * n)
+    )
 
 
 def class_sensitivity(values: Any, *, neighbours: str, rows_per_unit: int = 1) -> float:
-    """The L1 distance of all answers of a class between neighbours: `values` has one row a query, one column a point.
+    """The L1 distance of all answers of a class between neighbours: `values` has one row a query,
+    one column a point.
 
-    add-remove-one: the largest sum of a column. replace-one: the largest distance of two columns; for large classes an upper
-    bound on it, the smaller of two such sums and of the sum of what each query can change by.
+    add-remove-one: the largest sum of a column. replace-one: the largest distance of two columns;
+    for large classes an upper bound on it, the smaller of two such sums and of the sum of what each
+    query can change by.
     """
     import numpy as np
 
@@ -196,7 +273,9 @@ def class_sensitivity(values: Any, *, neighbours: str, rows_per_unit: int = 1) -
     queries, points = table.shape
     if points * points * queries <= MAX_COMPARED:
         wide = table.astype(np.float64)
-        found = max(float(np.abs(wide - wide[:, [place]]).sum(axis=0).max()) for place in range(points))
+        found = max(
+            float(np.abs(wide - wide[:, [place]]).sum(axis=0).max()) for place in range(points)
+        )
     else:
         ranges = table.max(axis=1).astype(np.float64) - table.min(axis=1)
         found = min(2 * largest, float(ranges.sum()))
@@ -204,15 +283,18 @@ def class_sensitivity(values: Any, *, neighbours: str, rows_per_unit: int = 1) -
 
 
 def parity_lower_bound(n: int) -> float:
-    """Theorem 17: no private data set answers all parities better than this; lemma 2 gives 1 / (2 sqrt(2 n))."""
+    """Theorem 17: no private data set answers all parities better than this; lemma 2 gives 1 / (2
+    sqrt(2 n))."""
     return 1 / (2 * math.sqrt(2 * n))
 
 
 def distributional_gap(counts: Sequence[int], *, modulus: int, privacy: float) -> float:
-    """The largest log-ratio between two samples of one population for the mirrored-mod query (theorem 13).
+    """The largest log-ratio between two samples of one population for the mirrored-mod query
+    (theorem 13).
 
-    `counts` are numbers of ones in samples of equal size. Differential privacy bounds neighbours by `privacy`; samples may
-    differ by up to (modulus - 1) * privacy, which is what distributional privacy forbids.
+    `counts` are numbers of ones in samples of equal size. Differential privacy bounds neighbours by
+    `privacy`; samples may differ by up to (modulus - 1) * privacy, which is what distributional
+    privacy forbids.
     """
     folded = [mirrored_mod(count, modulus) for count in counts]
     return max((abs(a - b) for a, b in itertools.combinations(folded, 2)), default=0) * privacy
@@ -226,8 +308,11 @@ def mirrored_mod(x: int, modulus: int) -> int:
     return place if place < modulus else 2 * modulus - place - 1
 
 
-def interval_sentences(*, rows: int, epsilon: float, bits: Sequence[int], neighbours: str, rows_per_unit: int = 1) -> list[str]:
-    """What a plan says about the limits of interval and box releases: `bits` are those of each column."""
+def interval_sentences(
+    *, rows: int, epsilon: float, bits: Sequence[int], neighbours: str, rows_per_unit: int = 1
+) -> list[str]:
+    """What a plan says about the limits of interval and box releases: `bits` are those of each
+    column."""
     columns = len(bits)
     sensitivity = rows_per_unit * (2 if neighbours == "replace-one" else 1)
     tree = tree_error(rows, epsilon, bits, sensitivity=sensitivity)
@@ -237,10 +322,12 @@ def interval_sentences(*, rows: int, epsilon: float, bits: Sequence[int], neighb
         if tree < 1
         else f"promises nothing for one {what}"
     )
-    # around a corner or the middle of the grid: two neighbours along a column of three or more positions, one of two
+    # around a corner or the middle of the grid: two neighbours along a column of three or more
+    # positions, one of two
     shattered = sum(min(2, bit) for bit in bits)
     return [
-        f"With n = {rows:,} and epsilon = {epsilon:g}, a plain tree with a count of every {what} that it halves {promised}.",
+        f"With n = {rows:,} and epsilon = {epsilon:g}, a plain tree with a count of every {what} "
+        f"that it halves {promised}.",
         *limit_sentence(
             shattered,
             epsilon,
@@ -253,7 +340,9 @@ def interval_sentences(*, rows: int, epsilon: float, bits: Sequence[int], neighb
     ]
 
 
-def class_sentences(values: ArrayLike, *, rows: int, epsilon: float, neighbours: str, rows_per_unit: int = 1) -> list[str]:
+def class_sentences(
+    values: ArrayLike, *, rows: int, epsilon: float, neighbours: str, rows_per_unit: int = 1
+) -> list[str]:
     """What a plan says about the limits of a class of queries; nothing where no bound is found."""
     size, gamma, how = class_dimension(values)
     return limit_sentence(
@@ -268,12 +357,18 @@ def class_sentences(values: ArrayLike, *, rows: int, epsilon: float, neighbours:
     )
 
 
-def online_sentences(*, rows: int, epsilon: float, queries: int, cells: int, neighbours: str, rows_per_unit: int) -> list[str]:
-    """What a plan says about so many online queries: noise of its own on each, and what nobody can beat."""
+def online_sentences(
+    *, rows: int, epsilon: float, queries: int, cells: int, neighbours: str, rows_per_unit: int
+) -> list[str]:
+    """What a plan says about so many online queries: noise of its own on each, and what nobody can
+    beat."""
     alone = laplace_error(rows, epsilon, queries=queries) * rows * rows_per_unit
     if queries == 1:
         return [f"One answer with noise of its own would be off by up to {alone:,.4g} rows (95%)."]
-    out = [f"Noise of its own on each of {queries:,} answers would be off by up to {alone:,.4g} rows (95%)."]
+    out = [
+        f"Noise of its own on each of {queries:,} answers would be off by up to {alone:,.4g} rows "
+        f"(95%)."
+    ]
     size = min(log2_bound(queries), cells)
     return out + limit_sentence(
         size,

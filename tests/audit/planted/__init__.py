@@ -1,4 +1,5 @@
-"""Planted bugs: broken mechanisms that an audit must catch, each beside a correct one that must survive the same audit."""
+"""Planted bugs: broken mechanisms that an audit must catch, each beside a correct one that must
+survive the same audit."""
 
 from .channels import CHANNELS
 from .choices import CHOICES

@@ -1,4 +1,5 @@
-"""Leaks beside the answer: error texts, log lines, order, width, counts of steps, hidden randomness."""
+"""Leaks beside the answer: error texts, log lines, order, width, counts of steps, hidden
+randomness."""
 
 from __future__ import annotations
 
@@ -96,7 +97,9 @@ def noisy_number_of_rows(noise, rows):
 
 
 def label_quotes_data(noise, rows):
-    return noise.laplace(counts(rows, 2), sensitivity=ONE, epsilon=ONE, label=f"counts of {len(rows)} rows")
+    return noise.laplace(
+        counts(rows, 2), sensitivity=ONE, epsilon=ONE, label=f"counts of {len(rows)} rows"
+    )
 
 
 def noise_outside_the_tap(noise, rows):
@@ -142,8 +145,22 @@ CHANNELS = (
         correct=lenient,
         run=replayed(ODD),
     ),
-    bug("row count in a log line", "replay", "log", broken=row_count_logged, correct=step_logged, run=replayed(ADD)),
-    bug("row count printed", "replay", "printed", broken=row_count_printed, correct=histogram, run=replayed(ADD)),
+    bug(
+        "row count in a log line",
+        "replay",
+        "log",
+        broken=row_count_logged,
+        correct=step_logged,
+        run=replayed(ADD),
+    ),
+    bug(
+        "row count printed",
+        "replay",
+        "printed",
+        broken=row_count_printed,
+        correct=histogram,
+        run=replayed(ADD),
+    ),
     bug(
         "number of dropped rows warned about",
         "replay",
@@ -160,7 +177,14 @@ CHANNELS = (
         correct=sorted_by_noisy_count,
         run=replayed(ADD),
     ),
-    bug("array width from the data", "replay", "output", broken=width_from_data, correct=histogram, run=replayed(ADD)),
+    bug(
+        "array width from the data",
+        "replay",
+        "output",
+        broken=width_from_data,
+        correct=histogram,
+        run=replayed(ADD),
+    ),
     bug(
         "solver iterations depend on rows",
         "replay",
@@ -177,7 +201,14 @@ CHANNELS = (
         correct=noisy_number_of_rows,
         run=replayed(ADD),
     ),
-    bug("label quotes the data", "replay", "label", broken=label_quotes_data, correct=histogram, run=replayed(ADD)),
+    bug(
+        "label quotes the data",
+        "replay",
+        "label",
+        broken=label_quotes_data,
+        correct=histogram,
+        run=replayed(ADD),
+    ),
     bug(
         "noise drawn outside the tap",
         "replay",
@@ -194,7 +225,14 @@ CHANNELS = (
         correct=histogram,
         run=replayed(ADD),
     ),
-    bug("state kept between runs", "replay", "hidden", broken=Remembering(), correct=histogram, run=replayed(ADD)),
+    bug(
+        "state kept between runs",
+        "replay",
+        "hidden",
+        broken=Remembering(),
+        correct=histogram,
+        run=replayed(ADD),
+    ),
     bug(
         "one more draw for large data",
         "replay",

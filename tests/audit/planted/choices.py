@@ -1,4 +1,5 @@
-"""Selections and sparse vectors that are wrong. Data are the score lists themselves unless said otherwise."""
+"""Selections and sparse vectors that are wrong. Data are the score lists themselves unless said
+otherwise."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ def most_common(noise, rows, monotone):
 
 
 def true_maximum(noise, rows):
-    """Report noisy max without the noise: the winner is chosen by the true counts, only its count is noisy."""
+    """Report noisy max without the noise: the winner is chosen by the true counts, only its count
+    is noisy."""
     exact = counts(rows, 2)
     best = int(exact.argmax())
     return best, int(noise.laplace(exact[best : best + 1], sensitivity=ONE, epsilon=HALF)[0])
@@ -56,13 +58,15 @@ def exponential(noise, scores):
     return noise.choose(list(scores), sensitivity=ONE, epsilon=ONE, rule="exponential")
 
 
-# An epsilon-bounded-range choice is (epsilon/2, delta)-DP with delta at most the largest (4 - x)(x - 2) / (3x) in base 4, which
-# is (6 - 2 sqrt 8)/3 = 0.11438...; permute-and-flip is epsilon-DP but has no such range.
+# An epsilon-bounded-range choice is (epsilon/2, delta)-DP with delta at most the largest (4 - x)(x
+# - 2) / (3x) in base 4, which is (6 - 2 sqrt 8)/3 = 0.11438...; permute-and-flip is epsilon-DP but
+#   has no such range.
 BOUNDED_RANGE_DELTA = Fraction(1144, 10_000)
 
 
 def sparse_vector(noise, answers, *, threshold_noise=True):
-    """Above-threshold with threshold 0 over `answers` of sensitivity 1, calibrated for one hit as Lyu, Su and Li (2017)."""
+    """Above-threshold with threshold 0 over `answers` of sensitivity 1, calibrated for one hit as
+    Lyu, Su and Li (2017)."""
     shift = 0
     if threshold_noise:
         shift = int(noise.laplace(whole([0]), sensitivity=ONE, epsilon=QUARTER)[0])
@@ -97,7 +101,8 @@ def value_with_the_hit(noise, answers):
     return tuple(shown)
 
 
-# Clipped tails are exact for comparisons with a constant threshold; with a noisy one the window must be wide (docs/audits.md).
+# Clipped tails are exact for comparisons with a constant threshold; with a noisy one the window
+# must be wide (docs/audits.md).
 vectors = exactly([((1, 1, 1), (0, 0, 0)), ((0, 1, 0), (1, 0, 1))], window=(-3, 4))
 
 LONG = [((1,) * 100 + (0,) * 100, (0,) * 100 + (1,) * 100)]
@@ -106,7 +111,9 @@ LONG = [((1,) * 100 + (0,) * 100, (0,) * 100 + (1,) * 100)]
 def long_sparse_vector(noise, answers, stop):
     """The same with 200 answers at once: only the prefix up to the first hit may be shown."""
     shift = int(noise.laplace(whole([0]), sensitivity=ONE, epsilon=QUARTER)[0])
-    hits = (noise.laplace(whole(answers), sensitivity=ONE, epsilon=THREE_QUARTERS / 2) >= shift).tolist()
+    hits = (
+        noise.laplace(whole(answers), sensitivity=ONE, epsilon=THREE_QUARTERS / 2) >= shift
+    ).tolist()
     return tuple(hits[: hits.index(True) + 1] if stop and True in hits else hits)
 
 
@@ -115,12 +122,17 @@ def excess_of_early_hits(shown):
 
 
 def cover(noise, present, step):
-    """The greedy order of three sets of which one holds most elements: how its step is charged is what is planted."""
+    """The greedy order of three sets of which one holds most elements: how its step is charged is
+    what is planted."""
     part = whole_family(lists_of([[0, 1, 2], [3], [4]]), [ONE] * 3, 5)
     return tuple(greedy_order(noise, part, whole(present), step).tolist())
 
 
-COVERED = [((1, 1, 0, 0, 0), (1, 1, 1, 0, 0)), ((0, 0, 0, 1, 0), (1, 0, 0, 1, 0)), ((0, 0, 0, 0, 0), (0, 0, 0, 0, 1))]
+COVERED = [
+    ((1, 1, 0, 0, 0), (1, 1, 1, 0, 0)),
+    ((0, 0, 0, 1, 0), (1, 0, 0, 1, 0)),
+    ((0, 0, 0, 0, 0), (0, 0, 0, 0, 1)),
+]
 
 CHOICES = (
     bug(

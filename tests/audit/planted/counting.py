@@ -36,22 +36,37 @@ def all_cells_but_one(noise, rows):
 def only_occupied_cells(noise, rows):
     exact = counts(rows, 2)
     occupied = np.nonzero(exact)[0]
-    return dict(zip(occupied.tolist(), noise.laplace(exact[occupied], sensitivity=ONE, epsilon=ONE).tolist(), strict=True))
+    return dict(
+        zip(
+            occupied.tolist(),
+            noise.laplace(exact[occupied], sensitivity=ONE, epsilon=ONE).tolist(),
+            strict=True,
+        )
+    )
 
 
 def sparse(noise, rows, threshold=1):
     exact = counts(rows, 2)
     cells = np.nonzero(exact)[0]
     kept = noise.sparse_laplace(
-        cells.astype(np.uint64), exact[cells], domain_size=2, threshold=threshold, sensitivity=ONE, epsilon=ONE
+        cells.astype(np.uint64),
+        exact[cells],
+        domain_size=2,
+        threshold=threshold,
+        sensitivity=ONE,
+        epsilon=ONE,
     )
     return {int(cell): int(count) for cell, count in zip(*kept, strict=True)}
 
 
 def sparse_without_empty_cells(noise, rows):
-    """The key leak of sparse histograms: empty cells can never appear, so a cell that does was occupied."""
+    """The key leak of sparse histograms: empty cells can never appear, so a cell that does was
+    occupied."""
     exact = counts(rows, 2)
-    noisy = [noise.laplace(exact[c : c + 1], sensitivity=ONE, epsilon=ONE)[0] if exact[c] else None for c in range(2)]
+    noisy = [
+        noise.laplace(exact[c : c + 1], sensitivity=ONE, epsilon=ONE)[0] if exact[c] else None
+        for c in range(2)
+    ]
     return {cell: int(count) for cell, count in enumerate(noisy) if count is not None and count > 1}
 
 
@@ -85,16 +100,24 @@ def first_row_of_a_unit(noise, rows):
 
 
 def budget_not_split(noise, rows):
-    return [int(noise.laplace(whole([len(rows)]), sensitivity=ONE, epsilon=ONE)[0]) for _ in range(2)]
+    return [
+        int(noise.laplace(whole([len(rows)]), sensitivity=ONE, epsilon=ONE)[0]) for _ in range(2)
+    ]
 
 
 def budget_split(noise, rows):
-    return [int(noise.laplace(whole([len(rows)]), sensitivity=ONE, epsilon=HALF)[0]) for _ in range(2)]
+    return [
+        int(noise.laplace(whole([len(rows)]), sensitivity=ONE, epsilon=HALF)[0]) for _ in range(2)
+    ]
 
 
 def asked_twice(noise, rows):
-    """A cache that forgets: the second request for the same answer gets fresh noise and pays nothing."""
-    return tuple(int(noise.laplace(whole([len(rows)]), sensitivity=ONE, epsilon=ONE)[0]) for _ in ("first", "again"))
+    """A cache that forgets: the second request for the same answer gets fresh noise and pays
+    nothing."""
+    return tuple(
+        int(noise.laplace(whole([len(rows)]), sensitivity=ONE, epsilon=ONE)[0])
+        for _ in ("first", "again")
+    )
 
 
 def asked_twice_cached(noise, rows):
@@ -104,7 +127,9 @@ def asked_twice_cached(noise, rows):
 
 def scale_rounded_down(noise, rows):
     """epsilon = 2/3 asks for scale 3/2; an integer scale of 1 is epsilon = 1."""
-    return noise.laplace(whole([len(rows)]), sensitivity=ONE, epsilon=Fraction(1, int(Fraction(3, 2))))
+    return noise.laplace(
+        whole([len(rows)]), sensitivity=ONE, epsilon=Fraction(1, int(Fraction(3, 2)))
+    )
 
 
 def scale_kept(noise, rows):
@@ -122,7 +147,9 @@ def local_sensitivity(noise, rows):
 
 
 def global_sensitivity(noise, rows):
-    return noise.laplace(whole([max(Counter(rows).values(), default=0)]), sensitivity=ONE, epsilon=ONE)
+    return noise.laplace(
+        whole([max(Counter(rows).values(), default=0)]), sensitivity=ONE, epsilon=ONE
+    )
 
 
 def uniform_noise(noise, rows):
@@ -155,7 +182,8 @@ def taxonomy_of_declared_items(noise, rows):
 
 
 def expanded(noise, rows, children):
-    """Top-down partitioning: a noisy count of the root decides, from the answer alone, whether its parts are counted."""
+    """Top-down partitioning: a noisy count of the root decides, from the answer alone, whether its
+    parts are counted."""
     root = int(noise.laplace(whole([len(rows)]), sensitivity=ONE, epsilon=HALF)[0])
     if root < 1:
         return root, []
@@ -213,7 +241,12 @@ COUNTING = (
         run=exactly(ADD),
     ),
     bug(
-        "scale 1/eps where 2/eps is due", "exact", "privacy", broken=histogram, correct=histogram_replace, run=exactly(REPLACE)
+        "scale 1/eps where 2/eps is due",
+        "exact",
+        "privacy",
+        broken=histogram,
+        correct=histogram_replace,
+        run=exactly(REPLACE),
     ),
     bug(
         "threshold from the true n",
@@ -223,7 +256,14 @@ COUNTING = (
         correct=sparse,
         run=replayed(ADD),
     ),
-    bug("domain from the data", "replay", "shape", broken=domain_from_data, correct=histogram, run=replayed(ADD)),
+    bug(
+        "domain from the data",
+        "replay",
+        "shape",
+        broken=domain_from_data,
+        correct=histogram,
+        run=replayed(ADD),
+    ),
     bug(
         "several rows a person, sensitivity 1",
         "replay",
@@ -280,7 +320,14 @@ COUNTING = (
         correct=global_sensitivity,
         run=replayed(ADD),
     ),
-    bug("bounded uniform noise", "exact", "privacy", broken=uniform_noise, correct=laplace_count, run=exactly(ADD)),
+    bug(
+        "bounded uniform noise",
+        "exact",
+        "privacy",
+        broken=uniform_noise,
+        correct=laplace_count,
+        run=exactly(ADD),
+    ),
     bug(
         "randomised response with the wrong coin",
         "exact",

@@ -1,6 +1,7 @@
 """Floating-point noise and scales that only samples show.
 
-Each audit has a false-alarm rate of 1e-6 and fixed seeds; what it would miss is stated by the report's `detectable`.
+Each audit has a false-alarm rate of 1e-6 and fixed seeds; what it would miss is stated by the
+report's `detectable`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,14 @@ def integer_laplace(noise, rows):
 
 def lattice_laplace(noise, rows):
     """Real-valued output on a public grid: multiples of 2^-10."""
-    return int(noise.gamma_norm([Fraction(len(rows))], grid=Fraction(1, 1024), sensitivity=ONE, epsilon=ONE)[0]) / 1024
+    return (
+        int(
+            noise.gamma_norm(
+                [Fraction(len(rows))], grid=Fraction(1, 1024), sensitivity=ONE, epsilon=ONE
+            )[0]
+        )
+        / 1024
+    )
 
 
 def float_exponential(noise, scores):

@@ -1,4 +1,5 @@
-"""Whole programs that leak beside the release. The program is `tests/audit/program/twin_program.py`; --bug names the leak."""
+"""Whole programs that leak beside the release. The program is
+`tests/audit/program/twin_program.py`; --bug names the leak."""
 
 from __future__ import annotations
 

@@ -33,7 +33,9 @@ class Planted:
 remembered = lru_cache(maxsize=None)
 
 
-def exactly(pairs: Iterable[tuple[Any, Any]], epsilon: Fraction = ONE, **options: Any) -> Callable[[Any], Report]:
+def exactly(
+    pairs: Iterable[tuple[Any, Any]], epsilon: Fraction = ONE, **options: Any
+) -> Callable[[Any], Report]:
     listed = list(pairs)
     return remembered(lambda mechanism: audit.exact(mechanism, listed, epsilon=epsilon, **options))
 
@@ -43,13 +45,26 @@ def replayed(pairs: Iterable[tuple[Any, Any]], **options: Any) -> Callable[[Any]
     return remembered(lambda mechanism: audit.replay(mechanism, listed, **options))
 
 
-def by_samples(pairs: Iterable[tuple[Any, Any]], epsilon: Fraction = ONE, **options: Any) -> Callable[[Any], Report]:
+def by_samples(
+    pairs: Iterable[tuple[Any, Any]], epsilon: Fraction = ONE, **options: Any
+) -> Callable[[Any], Report]:
     listed = list(pairs)
-    return remembered(lambda mechanism: audit.sampled(mechanism, listed, epsilon=epsilon, **options))
+    return remembered(
+        lambda mechanism: audit.sampled(mechanism, listed, epsilon=epsilon, **options)
+    )
 
 
-def bug(name: str, tier: Tier, checks: str, *, broken: Any, correct: Any, run: Callable[[Any], Report]) -> Planted:
-    return Planted(name=name, tier=tier, checks=frozenset(checks.split(",")), broken=broken, correct=correct, run=run)
+def bug(
+    name: str, tier: Tier, checks: str, *, broken: Any, correct: Any, run: Callable[[Any], Report]
+) -> Planted:
+    return Planted(
+        name=name,
+        tier=tier,
+        checks=frozenset(checks.split(",")),
+        broken=broken,
+        correct=correct,
+        run=run,
+    )
 
 
 def whole(values: Any) -> Any:

@@ -1,4 +1,5 @@
-"""Sums, means and bounds that are wrong. Rows are numbers; the declared bounds are 0 and 10 unless said otherwise."""
+"""Sums, means and bounds that are wrong. Rows are numbers; the declared bounds are 0 and 10 unless
+said otherwise."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ def clipped(rows):
 
 
 def sum_clipped(noise, rows):
-    return int(noise.laplace(whole([sum(clipped(rows))]), sensitivity=Fraction(UPPER), epsilon=ONE)[0])
+    return int(
+        noise.laplace(whole([sum(clipped(rows))]), sensitivity=Fraction(UPPER), epsilon=ONE)[0]
+    )
 
 
 def clipped_but_unused(noise, rows):
@@ -30,12 +33,18 @@ def clipped_but_unused(noise, rows):
 def bounds_from_data(noise, rows):
     low, high = min(rows), max(rows)
     inside = [min(max(row, low), high) for row in rows]
-    return int(noise.laplace(whole([sum(inside)]), sensitivity=Fraction(max(1, high)), epsilon=ONE)[0])
+    return int(
+        noise.laplace(whole([sum(inside)]), sensitivity=Fraction(max(1, high)), epsilon=ONE)[0]
+    )
 
 
 def overflowing(noise, rows):
     total = np.sum(np.array(rows, dtype=np.int32), dtype=np.int32)
-    return int(noise.laplace(np.array([total], dtype=np.int64), sensitivity=Fraction(2**30), epsilon=ONE)[0])
+    return int(
+        noise.laplace(np.array([total], dtype=np.int64), sensitivity=Fraction(2**30), epsilon=ONE)[
+            0
+        ]
+    )
 
 
 def wide_sum(noise, rows):
@@ -47,7 +56,8 @@ GAPS = [((15.0, 20.0), (15.0, math.nan)), ((12.0, 12.0), (12.0, 18.0))]
 
 
 def nan_becomes_zero(noise, rows):
-    """Declared bounds 10 and 20: sensitivity 10 when a row is replaced, unless a missing value counts as 0."""
+    """Declared bounds 10 and 20: sensitivity 10 when a row is replaced, unless a missing value
+    counts as 0."""
     total = int(np.nansum(np.array(rows)))
     return int(noise.laplace(whole([total]), sensitivity=Fraction(10), epsilon=ONE)[0])
 
@@ -68,7 +78,9 @@ def nan_becomes_lower(noise, rows):
 
 
 def mean_over_true_n(noise, rows):
-    total = int(noise.laplace(whole([sum(clipped(rows))]), sensitivity=Fraction(UPPER), epsilon=ONE)[0])
+    total = int(
+        noise.laplace(whole([sum(clipped(rows))]), sensitivity=Fraction(UPPER), epsilon=ONE)[0]
+    )
     return Fraction(total, len(rows))
 
 
@@ -77,7 +89,8 @@ def mean_over_nominal_n(noise, rows):
 
 
 def consistent_with_truth(noise, rows):
-    """Post-processing that reads the truth again: a noisy sum is never let above what the rows could give."""
+    """Post-processing that reads the truth again: a noisy sum is never let above what the rows
+    could give."""
     return min(sum_clipped(noise, rows), UPPER * len(rows))
 
 
@@ -86,7 +99,8 @@ def consistent_with_bound(noise, rows):
 
 
 def order_dependent(noise, rows):
-    """Early stop: rows after the first large one are ignored, so one row moves the sum by all that follow."""
+    """Early stop: rows after the first large one are ignored, so one row moves the sum by all that
+    follow."""
     total = 0
     for row in rows:
         if row >= 3:
@@ -96,7 +110,9 @@ def order_dependent(noise, rows):
 
 
 def small_rows_only(noise, rows):
-    return int(noise.laplace(whole([sum(row for row in rows if row < 2)]), sensitivity=ONE, epsilon=ONE)[0])
+    return int(
+        noise.laplace(whole([sum(row for row in rows if row < 2)]), sensitivity=ONE, epsilon=ONE)[0]
+    )
 
 
 SUMS = (
@@ -116,8 +132,22 @@ SUMS = (
         correct=sum_clipped,
         run=replayed(VALUES),
     ),
-    bug("int32 overflow in a sum", "replay", "distance", broken=overflowing, correct=wide_sum, run=replayed(BIG)),
-    bug("NaN becomes 0", "replay", "distance", broken=nan_becomes_zero, correct=nan_becomes_lower, run=replayed(GAPS)),
+    bug(
+        "int32 overflow in a sum",
+        "replay",
+        "distance",
+        broken=overflowing,
+        correct=wide_sum,
+        run=replayed(BIG),
+    ),
+    bug(
+        "NaN becomes 0",
+        "replay",
+        "distance",
+        broken=nan_becomes_zero,
+        correct=nan_becomes_lower,
+        run=replayed(GAPS),
+    ),
     bug(
         "NaN reaches the noise",
         "replay",

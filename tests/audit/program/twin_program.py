@@ -1,4 +1,5 @@
-"""A small release program for twin runs: reads rows.csv, writes release.json. --bug plants a leak."""
+"""A small release program for twin runs: reads rows.csv, writes release.json. --bug plants a
+leak."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from dpublish.noise.base import Noise
 
 
 class SteadyNoise(Noise):
-    """Draws without a sampler, so that the child starts fast: every answer is the value plus the seed."""
+    """Draws without a sampler, so that the child starts fast: every answer is the value plus the
+    seed."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -40,7 +42,10 @@ def main() -> int:
     noise = make_noise()
     exact = np.bincount(rows, minlength=2).astype(np.int64)
     if planted == "draws":
-        noisy = [int(noise.laplace(exact[[row]], sensitivity=Fraction(1), epsilon=Fraction(1))[0]) for row in rows]
+        noisy = [
+            int(noise.laplace(exact[[row]], sensitivity=Fraction(1), epsilon=Fraction(1))[0])
+            for row in rows
+        ]
     else:
         noisy = noise.laplace(exact, sensitivity=Fraction(1), epsilon=Fraction(1)).tolist()
     release = {"counts": noisy, "created": now().isoformat(), "id": secrets.token_hex(8)}

@@ -1,4 +1,5 @@
-"""Calibration: exact amounts that add up, and the two theorems held against densities worked out in full."""
+"""Calibration: exact amounts that add up, and the two theorems held against densities worked out in
+full."""
 
 from __future__ import annotations
 
@@ -50,14 +51,21 @@ class TestAmounts:
         assert found.sensitivity < Fraction(2, 1000) * 128 * Fraction(101, 100)
 
     def test_add_remove_and_several_rows(self) -> None:
-        assert for_output(setting_of(moved_rows=1)).sensitivity < Fraction(11, 20) * for_output(setting_of()).sensitivity
+        assert (
+            for_output(setting_of(moved_rows=1)).sensitivity
+            < Fraction(11, 20) * for_output(setting_of()).sensitivity
+        )
         many = for_output(setting_of(moved_rows=6, rows_per_unit=3))
         assert many.sensitivity > 3 * Fraction(2, 1000) * 128
 
     @pytest.mark.parametrize("loss", [LOGISTIC, HUBER], ids=["logistic", "huber"])
-    @pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1, 3), Fraction(1), Fraction(10)])
+    @pytest.mark.parametrize(
+        "epsilon", [Fraction(1, 100), Fraction(1, 3), Fraction(1), Fraction(10)]
+    )
     @pytest.mark.parametrize("rows_per_unit", [1, 4])
-    @pytest.mark.parametrize("regularization", [Fraction(1, 1 << 20), Fraction(1, 128), Fraction(1)])
+    @pytest.mark.parametrize(
+        "regularization", [Fraction(1, 1 << 20), Fraction(1, 128), Fraction(1)]
+    )
     def test_the_parts_of_objective_perturbation_never_exceed_epsilon(
         self, loss: Loss, epsilon: Fraction, rows_per_unit: int, regularization: Fraction
     ) -> None:
@@ -71,7 +79,9 @@ class TestAmounts:
         found = for_objective(setting, release_share=SHARE)
         assert found.tilt is not None
         jacobian = jacobian_loss(setting, found.ridge)
-        exact = rows_per_unit * math.log1p(float(loss.curvature_bound) / (1000 * float(found.ridge)))
+        exact = rows_per_unit * math.log1p(
+            float(loss.curvature_bound) / (1000 * float(found.ridge))
+        )
         assert exact <= float(jacobian) * (1 + 1e-12)
         assert found.tilt.epsilon + jacobian + found.epsilon <= epsilon
         # little is lost to rounding, and at least half of what there is goes to the noise
@@ -82,7 +92,9 @@ class TestAmounts:
 
     def test_more_regularization_is_added_only_where_it_is_needed(self) -> None:
         assert for_objective(setting_of(), release_share=SHARE).ridge == Fraction(1, 128)
-        assert for_objective(setting_of(epsilon=Fraction(1, 1000)), release_share=SHARE).ridge > Fraction(1, 128)
+        assert for_objective(
+            setting_of(epsilon=Fraction(1, 1000)), release_share=SHARE
+        ).ridge > Fraction(1, 128)
 
     def test_ridge_for_is_enough_and_not_much_more(self) -> None:
         setting = setting_of(rows_per_unit=3)
@@ -100,9 +112,15 @@ class TestAmounts:
 
 
 def test_a_tilt_is_never_cut_short() -> None:
-    """Theorem 2 bounds how far the tilt is from the ideal one by half a grid step, for every draw that there is."""
+    """Theorem 2 bounds how far the tilt is from the ideal one by half a grid step, for every draw
+    that there is."""
     coarse, fine = (
-        draw_tilt(SeededNoise(11), 4, Tilt(epsilon=Fraction(1), sensitivity=Fraction(2), grid=Fraction(1, 1 << bits)), "tilt")
+        draw_tilt(
+            SeededNoise(11),
+            4,
+            Tilt(epsilon=Fraction(1), sensitivity=Fraction(2), grid=Fraction(1, 1 << bits)),
+            "tilt",
+        )
         for bits in (20, 80)
     )
     assert max(abs(value) for value in fine) * (1 << 80) > 1 << 63
@@ -110,16 +128,36 @@ def test_a_tilt_is_never_cut_short() -> None:
         assert abs(a - b) <= (Fraction(1, 1 << 20) + Fraction(1, 1 << 80)) / 2
 
 
-def log_density(vectors: np.ndarray, signs: np.ndarray, point: np.ndarray, *, loss: Loss, ridge: float, rate: float) -> float:
-    """log of the density, up to a constant, of the minimiser of the tilted objective: normaliser 1000, noise exp(-rate |b|)."""
+def log_density(
+    vectors: np.ndarray,
+    signs: np.ndarray,
+    point: np.ndarray,
+    *,
+    loss: Loss,
+    ridge: float,
+    rate: float,
+) -> float:
+    """log of the density, up to a constant, of the minimiser of the tilted objective: normaliser
+    1000, noise exp(-rate |b|)."""
     margins = signs * (vectors @ point)
     tilt = -1000 * ridge * point - (loss.slopes(margins) * signs) @ vectors
-    hessian = 1000 * ridge * np.eye(point.size) + (vectors * loss.curvatures(margins)[:, None]).T @ vectors
+    hessian = (
+        1000 * ridge * np.eye(point.size)
+        + (vectors * loss.curvatures(margins)[:, None]).T @ vectors
+    )
     return -rate * float(np.linalg.norm(tilt)) + float(np.linalg.slogdet(hessian)[1])
 
 
-def worst_ratio(*, loss: Loss, epsilon: Fraction, rows_per_unit: int, jacobian_charged: bool = True, moved: int = 2) -> float:
-    """The largest log-ratio of densities found over tiny neighbouring tables, against what the objective may spend."""
+def worst_ratio(
+    *,
+    loss: Loss,
+    epsilon: Fraction,
+    rows_per_unit: int,
+    jacobian_charged: bool = True,
+    moved: int = 2,
+) -> float:
+    """The largest log-ratio of densities found over tiny neighbouring tables, against what the
+    objective may spend."""
     setting = setting_of(
         loss=loss,
         epsilon=epsilon,
@@ -138,7 +176,9 @@ def worst_ratio(*, loss: Loss, epsilon: Fraction, rows_per_unit: int, jacobian_c
     for trial in range(800):
         shared = int(rng.integers(0, 3))
         rows = shared + 2 * rows_per_unit
-        angles = rng.uniform(0, 2 * np.pi, rows) if trial % 2 else rng.integers(0, 4, rows) * np.pi / 2
+        angles = (
+            rng.uniform(0, 2 * np.pi, rows) if trial % 2 else rng.integers(0, 4, rows) * np.pi / 2
+        )
         vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1)
         signs = rng.choice([-1.0, 1.0], rows)
         point = rng.normal(size=2) * 10 ** rng.uniform(-2, 1)
@@ -146,7 +186,9 @@ def worst_ratio(*, loss: Loss, epsilon: Fraction, rows_per_unit: int, jacobian_c
         if moved == 1:
             other = np.r_[:shared]
         densities = [
-            log_density(vectors[kept], signs[kept], point, loss=loss, ridge=float(found.ridge), rate=rate)
+            log_density(
+                vectors[kept], signs[kept], point, loss=loss, ridge=float(found.ridge), rate=rate
+            )
             for kept in (one, other)
         ]
         worst = max(worst, abs(densities[0] - densities[1]) / float(allowed))
@@ -154,17 +196,26 @@ def worst_ratio(*, loss: Loss, epsilon: Fraction, rows_per_unit: int, jacobian_c
 
 
 class TestObjectiveDensities:
-    """Theorem 2 with the density of the ideal minimiser computed in full, for 800 pairs of tiny tables each. Deterministic."""
+    """Theorem 2 with the density of the ideal minimiser computed in full, for 800 pairs of tiny
+    tables each. Deterministic."""
 
     @pytest.mark.parametrize("loss", [LOGISTIC, HUBER], ids=["logistic", "huber"])
     @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(2)])
     @pytest.mark.parametrize("rows_per_unit", [1, 2])
     @pytest.mark.parametrize("moved", [1, 2])
-    def test_no_pair_exceeds_epsilon(self, loss: Loss, epsilon: Fraction, rows_per_unit: int, moved: int) -> None:
-        assert worst_ratio(loss=loss, epsilon=epsilon, rows_per_unit=rows_per_unit, moved=moved) <= 1 + 1e-9
+    def test_no_pair_exceeds_epsilon(
+        self, loss: Loss, epsilon: Fraction, rows_per_unit: int, moved: int
+    ) -> None:
+        assert (
+            worst_ratio(loss=loss, epsilon=epsilon, rows_per_unit=rows_per_unit, moved=moved)
+            <= 1 + 1e-9
+        )
 
     def test_an_uncharged_jacobian_is_found(self) -> None:
-        assert worst_ratio(loss=HUBER, epsilon=Fraction(2), rows_per_unit=1, jacobian_charged=False) > 1.05
+        assert (
+            worst_ratio(loss=HUBER, epsilon=Fraction(2), rows_per_unit=1, jacobian_charged=False)
+            > 1.05
+        )
 
 
 def test_the_minimiser_moves_by_no_more_than_the_sensitivity() -> None:
@@ -178,7 +229,10 @@ def test_the_minimiser_moves_by_no_more_than_the_sensitivity() -> None:
     ridge, normaliser = 0.5, 40
 
     def solve(codes: np.ndarray, signs: np.ndarray) -> np.ndarray:
-        found = minimise(Problem(Design(features, [codes]), signs, LOGISTIC, normaliser, ridge, np.zeros(3)), 1e-10)
+        found = minimise(
+            Problem(Design(features, [codes]), signs, LOGISTIC, normaliser, ridge, np.zeros(3)),
+            1e-10,
+        )
         return np.array([float(value) for value in found])
 
     rng = np.random.default_rng(5)

@@ -10,8 +10,15 @@ from flint import arb, ctx
 
 from dpublish.methods.erm.losses import HuberLoss, LogisticLoss, Loss
 
-LOSSES: list[Loss] = [LogisticLoss(), HuberLoss(Fraction(1, 2)), HuberLoss(Fraction(1, 16)), HuberLoss(Fraction(3))]
-POINTS = np.concatenate([np.linspace(-40, 40, 4001), [-750.0, -1e-300, 0.0, 1e-300, 750.0, 0.5, 1.5, 1e6, -1e6]])
+LOSSES: list[Loss] = [
+    LogisticLoss(),
+    HuberLoss(Fraction(1, 2)),
+    HuberLoss(Fraction(1, 16)),
+    HuberLoss(Fraction(3)),
+]
+POINTS = np.concatenate(
+    [np.linspace(-40, 40, 4001), [-750.0, -1e-300, 0.0, 1e-300, 750.0, 0.5, 1.5, 1e6, -1e6]]
+)
 
 
 def exact_slope(loss: Loss, margin: float) -> arb:
@@ -56,6 +63,8 @@ def test_values_slopes_and_curvatures_belong_together(loss: Loss) -> None:
 
 
 def test_values_at_known_points() -> None:
-    assert LogisticLoss().values(np.array([0.0, 800.0, -800.0])) == pytest.approx([np.log(2), 0.0, 800.0])
+    assert LogisticLoss().values(np.array([0.0, 800.0, -800.0])) == pytest.approx(
+        [np.log(2), 0.0, 800.0]
+    )
     huber = HuberLoss(Fraction(1, 2))
     assert huber.values(np.array([2.0, 1.0, 0.0, -3.0])) == pytest.approx([0.0, 0.125, 1.0, 4.0])

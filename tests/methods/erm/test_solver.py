@@ -50,7 +50,14 @@ def features_of(columns: int, levels: int) -> LinearFeatures:
 
 
 def problem_of(
-    seed: int, *, rows: int, loss: Loss, ridge: float, columns: int = 3, tilt: float = 0.0, separable: bool = False
+    seed: int,
+    *,
+    rows: int,
+    loss: Loss,
+    ridge: float,
+    columns: int = 3,
+    tilt: float = 0.0,
+    separable: bool = False,
 ) -> Problem:
     rng = np.random.default_rng(seed)
     features = features_of(columns, 4)
@@ -58,7 +65,14 @@ def problem_of(
     truth = codes[0] + codes[-1] / 8 > 3
     noise = np.zeros(rows, dtype=bool) if separable else rng.random(rows) < 0.2
     signs = np.where(truth ^ noise, 1.0, -1.0)
-    return Problem(Design(features, codes), signs, loss, max(1, rows), ridge, tilt * rng.normal(size=features.dimension))
+    return Problem(
+        Design(features, codes),
+        signs,
+        loss,
+        max(1, rows),
+        ridge,
+        tilt * rng.normal(size=features.dimension),
+    )
 
 
 def exact_gradient_square(problem: Problem, point: np.ndarray) -> arb:
@@ -70,7 +84,9 @@ def exact_length_square(problem: Problem, point: list[arb]) -> arb:
     vectors = vectors_of(problem)
     weights = np.ones(len(vectors)) if problem.weights is None else problem.weights
     total = [arb(float(t)) for t in problem.tilt]
-    for row, sign, weight in zip(vectors.tolist(), problem.signs.tolist(), weights.tolist(), strict=True):
+    for row, sign, weight in zip(
+        vectors.tolist(), problem.signs.tolist(), weights.tolist(), strict=True
+    ):
         margin = arb(sign) * sum((arb(x) * f for x, f in zip(row, point, strict=True)), arb(0))
         if isinstance(problem.loss, LogisticLoss):
             slope = -1 / (1 + margin.exp())
@@ -79,8 +95,12 @@ def exact_length_square(problem: Problem, point: list[arb]) -> arb:
             width = arb(problem.loss.width.numerator) / arb(problem.loss.width.denominator)
             short = (1 + width - margin) / (2 * width)
             slope = -(arb(0) if short < 0 else arb(1) if short > 1 else short)
-        total = [t + arb(weight) * arb(sign) * slope * arb(x) for t, x in zip(total, row, strict=True)]
-    parts = [t / problem.normaliser + arb(problem.ridge) * f for t, f in zip(total, point, strict=True)]
+        total = [
+            t + arb(weight) * arb(sign) * slope * arb(x) for t, x in zip(total, row, strict=True)
+        ]
+    parts = [
+        t / problem.normaliser + arb(problem.ridge) * f for t, f in zip(total, point, strict=True)
+    ]
     return sum((part * part for part in parts), arb(0))
 
 
@@ -91,8 +111,15 @@ def test_the_certificate_bounds_the_exact_gradient(loss: Loss, ridge: float) -> 
     found = doubles(minimise(problem, 1e-9))
     rng = np.random.default_rng(2)
     with ctx.workprec(200):
-        for point in (found, found + rng.normal(size=found.size) * 1e-11, np.zeros_like(found), 50 * found):
-            bound = certified_length(problem, point, problem.gradient(point, problem.margins(point)))
+        for point in (
+            found,
+            found + rng.normal(size=found.size) * 1e-11,
+            np.zeros_like(found),
+            50 * found,
+        ):
+            bound = certified_length(
+                problem, point, problem.gradient(point, problem.margins(point))
+            )
             assert exact_gradient_square(problem, point) <= arb(bound) * arb(bound)
         assert exact_gradient_square(problem, found) <= arb(1e-9) ** 2
 
@@ -103,7 +130,14 @@ def test_it_converges_on_easy_and_on_nasty_problems(loss: Loss) -> None:
         for ridge in (1e-1, 1e-3, 1e-6):
             for separable in (False, True):
                 for tilt in (0.0, 50.0):
-                    problem = problem_of(seed, rows=60 + 40 * seed, loss=loss, ridge=ridge, tilt=tilt, separable=separable)
+                    problem = problem_of(
+                        seed,
+                        rows=60 + 40 * seed,
+                        loss=loss,
+                        ridge=ridge,
+                        tilt=tilt,
+                        separable=separable,
+                    )
                     # the public tolerance of a plan is never below 2^10 times the rounding bound
                     start = np.zeros(problem.design.dimension)
                     slack = certified_length(problem, start, start)
@@ -123,7 +157,9 @@ def test_it_finds_what_scikit_learn_finds() -> None:
 
     problem = problem_of(4, rows=2000, loss=LOGISTIC, ridge=1e-3)
     vectors = vectors_of(problem)
-    peer = LogisticRegression(C=1 / (1e-3 * 2000), fit_intercept=False, solver="newton-cholesky", tol=1e-10, max_iter=500)
+    peer = LogisticRegression(
+        C=1 / (1e-3 * 2000), fit_intercept=False, solver="newton-cholesky", tol=1e-10, max_iter=500
+    )
     peer.fit(vectors, problem.signs)
     assert np.allclose(doubles(minimise(problem, 1e-10)), peer.coef_[0], atol=1e-6)
 
@@ -155,7 +191,9 @@ def test_parts_are_what_fill_writes(numbers: str) -> None:
     for features in (LinearFeatures(axes), WeightFeatures(axes, ((0, 1), (0, 2)), numbers)):  # type: ignore[arg-type]
         filled = np.empty((70, features.dimension))
         features.fill(codes, filled)
-        problem = Problem(Design(features, codes), np.ones(70), LOGISTIC, 70, 0.1, np.zeros(features.dimension))
+        problem = Problem(
+            Design(features, codes), np.ones(70), LOGISTIC, 70, 0.1, np.zeros(features.dimension)
+        )
         assert np.array_equal(vectors_of(problem), filled)
         weights = rng.random(70)
         expected = (filled * weights[:, None]).T @ filled
@@ -172,12 +210,15 @@ def test_hessians_of_some_rows_serve_as_well(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_same_problem_gives_the_same_point() -> None:
-    first, second = (minimise(problem_of(6, rows=500, loss=HUBER, ridge=1e-3), 1e-8) for _ in range(2))
+    first, second = (
+        minimise(problem_of(6, rows=500, loss=HUBER, ridge=1e-3), 1e-8) for _ in range(2)
+    )
     assert first == second
 
 
 class TestSettling:
-    """What doubles cannot certify is settled in balls: there is no table on which the solver fails."""
+    """What doubles cannot certify is settled in balls: there is no table on which the solver
+    fails."""
 
     @pytest.mark.parametrize("loss", [LOGISTIC, HUBER], ids=["logistic", "huber"])
     def test_a_tolerance_that_doubles_cannot_certify(self, loss: Loss) -> None:
@@ -191,8 +232,11 @@ class TestSettling:
 
     @pytest.mark.parametrize("loss", [LOGISTIC, HUBER], ids=["logistic", "huber"])
     @pytest.mark.parametrize("start", [0.0, 1e6, np.nan], ids=["zero", "far", "nan"])
-    def test_a_planted_failure_of_doubles(self, loss: Loss, start: float, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Doubles give up at once, wherever they stand; the answer is the same to within both tolerances."""
+    def test_a_planted_failure_of_doubles(
+        self, loss: Loss, start: float, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Doubles give up at once, wherever they stand; the answer is the same to within both
+        tolerances."""
         problem = problem_of(8, rows=TINY_ROWS, loss=loss, ridge=0.05)
         expected = doubles(minimise(problem, 1e-12))
         monkeypatch.setattr(descent, "descend", lambda *_: np.full(problem.design.dimension, start))
@@ -200,7 +244,8 @@ class TestSettling:
         assert np.linalg.norm(doubles(found) - expected) <= 2e-12 / 0.05
 
     def test_gradient_steps_alone_get_there(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Newton's steps are a convenience: without them the gradient gets shorter all the same, as fast as the proof says."""
+        """Newton's steps are a convenience: without them the gradient gets shorter all the same, as
+        fast as the proof says."""
         problem = problem_of(9, rows=TINY_ROWS, loss=LOGISTIC, ridge=0.5)
         steps = []
 
@@ -213,10 +258,14 @@ class TestSettling:
         with ctx.workprec(200):
             assert exact_gradient_square(problem, doubles(found)) <= arb(2e-9) ** 2
         steepest, shortest = 0.25 + 0.5, 1e-9
-        assert len(steps) <= np.log(2 * 1.0 / shortest) / -np.log(max(31 / 32, 1 - 0.5 / (2 * steepest))) + 1
+        assert (
+            len(steps)
+            <= np.log(2 * 1.0 / shortest) / -np.log(max(31 / 32, 1 - 0.5 / (2 * steepest))) + 1
+        )
 
     def test_many_more_rows_than_the_normaliser(self) -> None:
-        """Under add-remove-one nothing bounds the number of rows; the tolerance is that of the nominal size."""
+        """Under add-remove-one nothing bounds the number of rows; the tolerance is that of the
+        nominal size."""
         problem = problem_of(10, rows=30_000, loss=LOGISTIC, ridge=1e-2, columns=2)
         crowded = Problem(problem.design, problem.signs, LOGISTIC, 1, 1e-2, problem.tilt)
         tolerance = 2.0**-31
@@ -245,15 +294,22 @@ class TestSettling:
         found = minimise(problem, Fraction(1, 1 << 30))
         # far out the loss is flat: the minimiser is -tilt / N to within one row's slope
         assert abs(found[0] + steps[0] / 4) < 2
-        assert found[0] != Fraction(float(found[0])), "an exact answer needs more digits than a double has"
+        assert found[0] != Fraction(float(found[0])), (
+            "an exact answer needs more digits than a double has"
+        )
 
-    @pytest.mark.parametrize("size", [10**160, 10**290, 10**320, -(10**400)], ids=["160", "290", "320", "400"])
+    @pytest.mark.parametrize(
+        "size", [10**160, 10**290, 10**320, -(10**400)], ids=["160", "290", "320", "400"]
+    )
     def test_a_tilt_beyond_the_range_of_doubles(self, size: int) -> None:
-        """Noise has no limit, so neither has a tilt: the proof has no room for a failure on large ones."""
+        """Noise has no limit, so neither has a tilt: the proof has no room for a failure on large
+        ones."""
         steps = [Fraction(size), Fraction(-3), Fraction(1, 1 << 20)]
         features = LinearFeatures((Axis("a", "categorical", levels=("x", "y", "z")),))
         rows = Design(features, [np.array([0, 1, 2, 2])])
-        problem = Problem(rows, np.ones(4), LOGISTIC, 4, 1.0, nearest_doubles(steps), exact_tilt=steps)
+        problem = Problem(
+            rows, np.ones(4), LOGISTIC, 4, 1.0, nearest_doubles(steps), exact_tilt=steps
+        )
         found = minimise(problem, Fraction(1, 1 << 30))
         assert abs(found[0] + steps[0] / 4) < 2
         assert abs(found[1]) < 2
@@ -266,8 +322,11 @@ def test_nothing_private_is_printed() -> None:
 
 
 def test_a_singular_hessian_is_no_way_to_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether a Hessian is singular in floating point is a function of the rows; another step is taken instead."""
+    """Whether a Hessian is singular in floating point is a function of the rows; another step is
+    taken instead."""
     problem = problem_of(3, rows=200, loss=LogisticLoss(), ridge=0.5)
     expected = doubles(minimise(problem, 1e-8))
-    monkeypatch.setattr(Problem, "hessian", lambda self, *_: np.full((self.design.dimension,) * 2, -1.0))
+    monkeypatch.setattr(
+        Problem, "hessian", lambda self, *_: np.full((self.design.dimension,) * 2, -1.0)
+    )
     np.testing.assert_allclose(doubles(minimise(problem, 1e-8)), expected, atol=1e-7)

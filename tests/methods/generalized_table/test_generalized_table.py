@@ -1,4 +1,5 @@
-"""The relational version: scores and their sensitivities, exact and replayed privacy, releases from end to end."""
+"""The relational version: scores and their sensitivities, exact and replayed privacy, releases from
+end to end."""
 
 from __future__ import annotations
 
@@ -15,7 +16,12 @@ import pytest
 import dpublish as dp
 from dpublish import audit
 from dpublish.cli.app import run as cli
-from dpublish.methods.generalized_table.split_scores import GRID_BITS, entropy_step, sensitivity, split_score
+from dpublish.methods.generalized_table.split_scores import (
+    GRID_BITS,
+    entropy_step,
+    sensitivity,
+    split_score,
+)
 
 TINY = dp.Schema.from_toml(
     '[dataset]\nname = "tiny"\nneighbours = "add-remove-one"\nnominal_size = 4\ntarget = "y"\n'
@@ -33,7 +39,8 @@ SCORES = ("max", "gini", "information-gain")
 
 @pytest.mark.parametrize("score", SCORES)
 def test_one_record_changes_a_score_by_at_most_its_sensitivity(score: Any) -> None:
-    """All tables of two parts by two classes with counts up to 5 (exhaustive), and large random ones."""
+    """All tables of two parts by two classes with counts up to 5 (exhaustive), and large random
+    ones."""
     rng = np.random.default_rng(1)
     tables = [np.array(c).reshape(2, 2) for c in itertools.product(range(6), repeat=4)]
     tables += [rng.integers(0, 10 ** int(rng.integers(1, 8)), size=(3, 4)) for _ in range(200)]
@@ -52,10 +59,13 @@ def test_one_record_changes_a_score_by_at_most_its_sensitivity(score: Any) -> No
 
 
 def test_information_gain_is_exact_for_any_number_of_rows() -> None:
-    """Parts that a record does not touch count the same to the last digit: no number of rows is too large for the proof."""
+    """Parts that a record does not touch count the same to the last digit: no number of rows is too
+    large for the proof."""
     rng = np.random.default_rng(34)
     for _ in range(50):
-        one, other = (rng.integers(0, 1 << 20, size=(int(rng.integers(1, 40)), 3)) for _ in range(2))
+        one, other = (
+            rng.integers(0, 1 << 20, size=(int(rng.integers(1, 40)), 3)) for _ in range(2)
+        )
         apart = split_score("information-gain", one) + split_score("information-gain", other)
         assert split_score("information-gain", np.concatenate([one, other])) == apart
     many = np.full((1 << 16, 3), 1_000_003)
@@ -64,7 +74,9 @@ def test_information_gain_is_exact_for_any_number_of_rows() -> None:
     more[5, 1] += 1
     few = np.array([[1_000_003] * 3])
     change = split_score("information-gain", more) - split_score("information-gain", many)
-    assert change == split_score("information-gain", more[5:6]) - split_score("information-gain", few)
+    assert change == split_score("information-gain", more[5:6]) - split_score(
+        "information-gain", few
+    )
 
 
 def test_steps_of_the_entropy_are_floors() -> None:
@@ -72,7 +84,9 @@ def test_steps_of_the_entropy_are_floors() -> None:
     # irrational ones against logarithms with sixty digits
     with decimal.localcontext(decimal.Context(prec=60)):
         for x in (3, 5, 7, 1_000_003, (1 << 40) - 1, (1 << 40) + 1):
-            assert entropy_step(x) == int(decimal.Decimal(x).ln() / decimal.Decimal(2).ln() * x * (1 << GRID_BITS))
+            assert entropy_step(x) == int(
+                decimal.Decimal(x).ln() / decimal.Decimal(2).ln() * x * (1 << GRID_BITS)
+            )
 
 
 def numbers(schema: dp.Schema, rows: Any, method: Any) -> tuple[list[Any], Any]:
@@ -99,10 +113,17 @@ def test_exact_privacy_on_a_tiny_table(score: Any) -> None:
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("target", ["rich", None])
 def test_replay(score: Any, target: str | None) -> None:
-    schema = SCHEMA if target else dp.Schema.from_toml(SCHEMA.to_toml().replace('target = "rich"\n', ""))
+    schema = (
+        SCHEMA if target else dp.Schema.from_toml(SCHEMA.to_toml().replace('target = "rich"\n', ""))
+    )
     method = dp.GeneralizedTable(score=score, splits=4, split_at=1)
     rng = np.random.default_rng(2)
-    rows = [tuple(row) for row in np.column_stack([rng.integers(0, 16, 60), rng.integers(0, 5, 60), rng.integers(0, 2, 60)])]
+    rows = [
+        tuple(row)
+        for row in np.column_stack(
+            [rng.integers(0, 16, 60), rng.integers(0, 5, 60), rng.integers(0, 2, 60)]
+        )
+    ]
 
     def run(noise: Any, data: Any) -> Any:
         codes, plan = numbers(schema, data, method)
@@ -118,7 +139,9 @@ def test_a_planted_bug_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     from dpublish.methods.generalized_table import mechanism as generalized_table
 
     right = generalized_table._counted
-    monkeypatch.setattr(generalized_table, "_counted", lambda *given: right(*given[:5], Fraction(0), given[6]))
+    monkeypatch.setattr(
+        generalized_table, "_counted", lambda *given: right(*given[:5], Fraction(0), given[6])
+    )
     method = dp.GeneralizedTable(splits=2, split_at=1)
     plan = method.plan(SCHEMA, dp.Cost.pure(1))
 
@@ -153,7 +176,10 @@ def test_a_release_from_end_to_end(score: Any, tmp_path: Path) -> None:
     assert release.verify().ok
     for predicate, truth in (
         ("age >= 40 and rich", data.filter((pl.col("age") >= 40) & pl.col("rich")).height),
-        ("town = 'a' or age < 20", data.filter((pl.col("town") == "a") | (pl.col("age") < 20)).height),
+        (
+            "town = 'a' or age < 20",
+            data.filter((pl.col("town") == "a") | (pl.col("age") < 20)).height,
+        ),
         ("true", data.height),
     ):
         got = release.estimate(predicate, level=0.9999)
@@ -165,7 +191,9 @@ def test_a_release_from_end_to_end(score: Any, tmp_path: Path) -> None:
     assert release.to_frame().height == release.counts.size
 
 
-def test_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     made_up(1000).write_csv("t.csv")
     Path("t.toml").write_text(SCHEMA.to_toml())
@@ -211,7 +239,9 @@ def test_bad_settings_are_refused(settings: dict[str, Any], text: str) -> None:
 def test_regions_must_cover_the_domain_once(tmp_path: Path) -> None:
     from dpublish.releases.base import make_release
 
-    curator = dp.Curator(made_up(500), SCHEMA, ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=9))
+    curator = dp.Curator(
+        made_up(500), SCHEMA, ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=9)
+    )
     release: Any = curator.publish(dp.GeneralizedTable(), epsilon=2, seed=1)
     tables = {**release.tables, "regions": release.tables["regions"].head(3)}
     with pytest.raises(dp.BundleError, match="cover the domain once"):

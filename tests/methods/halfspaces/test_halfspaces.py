@@ -1,4 +1,5 @@
-"""Halfspaces: geometry, refusals, audits, and answers that near the truth away from the hyperplane."""
+"""Halfspaces: geometry, refusals, audits, and answers that near the truth away from the
+hyperplane."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ from dpublish.privacy.cost import Cost
 
 ONE = Cost.pure(1)
 COLUMNS = "".join(
-    f'[columns.{name}]\nkind = "real"\nlower = {low}\nupper = {high}\n' for name, low, high in (("x", -1, 1), ("y", 0, 10))
+    f'[columns.{name}]\nkind = "real"\nlower = {low}\nupper = {high}\n'
+    for name, low, high in (("x", -1, 1), ("y", 0, 10))
 )
 
 
@@ -33,7 +35,9 @@ def schema_of(dataset: str = "size = 5000") -> Schema:
 
 
 def sectors(k: int, cells: int, projections: int = 3, columns: int = 2) -> Sectors:
-    grids = tuple(Grid(f"c{i}", "real", Fraction(-1), Fraction(2, 1000), 1000) for i in range(columns))
+    grids = tuple(
+        Grid(f"c{i}", "real", Fraction(-1), Fraction(2, 1000), 1000) for i in range(columns)
+    )
     return Sectors(grids, k, projections, cells, 0)
 
 
@@ -53,8 +57,12 @@ class TestGeometry:
         assert sectors(2, 64).margin < sectors(2, 16).margin < 1
         assert sectors(3, 400).margin < sectors(3, 50).margin
 
-    @pytest.mark.parametrize(("k", "cells"), [(2, 4), (2, 64), (3, 4), (3, 5), (3, 12), (3, 200), (3, 3000)])
-    def test_no_row_is_farther_from_the_middle_than_its_cell_reaches(self, k: int, cells: int) -> None:
+    @pytest.mark.parametrize(
+        ("k", "cells"), [(2, 4), (2, 64), (3, 4), (3, 5), (3, 12), (3, 200), (3, 3000)]
+    )
+    def test_no_row_is_farther_from_the_middle_than_its_cell_reaches(
+        self, k: int, cells: int
+    ) -> None:
         made = sectors(k, cells, columns=k - 1, projections=1)
         rng = np.random.default_rng(3)
         points = rng.normal(size=(20_000, k))
@@ -67,7 +75,8 @@ class TestGeometry:
             assert away.max() > 0.9 * made.reach.max()  # no farther than need be
 
     def test_projected_answers_are_those_of_the_projected_rows(self) -> None:
-        """Without noise and with fine cells a projection answers exactly for its own rows, up to the cut cells."""
+        """Without noise and with fine cells a projection answers exactly for its own rows, up to
+        the cut cells."""
         made = sectors(2, 4096, projections=5)
         rng = np.random.default_rng(2)
         positions = [rng.integers(0, 1000, 2000) for _ in range(2)]
@@ -81,14 +90,17 @@ class TestGeometry:
 
     @pytest.mark.parametrize("cells", [4, 5, 17, 200, 3000])
     def test_the_search_for_a_cell_of_the_sphere_finds_the_nearest(self, cells: int) -> None:
-        """Fast = slow, also at the centres themselves, opposite to them, at the poles and at the origin."""
+        """Fast = slow, also at the centres themselves, opposite to them, at the poles and at the
+        origin."""
         made = sectors(3, cells, columns=4)
         rng = np.random.default_rng(5)
         points = made.points([rng.integers(0, 1000, 3000) for _ in range(4)])
         axes = np.vstack([np.eye(3), -np.eye(3), np.zeros((1, 3))])
         for projected in (by_rows(points, made.signs[0]), made.centres, -made.centres, axes):
             slow = np.argmax(by_rows(projected, made.centres.T), axis=1)
-            assert (nearest_centres(projected, made.centres, np.arcsin(made.centres[:, 2])) == slow).all()
+            assert (
+                nearest_centres(projected, made.centres, np.arcsin(made.centres[:, 2])) == slow
+            ).all()
 
     def test_projections_depend_on_the_seed_alone(self) -> None:
         assert (sectors(2, 16).signs == sectors(2, 64).signs).all()
@@ -132,7 +144,9 @@ class TestAudit:
 
         corners = [(0, 0), (1 << 19, 900_000), (1_000_000, 10)]
         pairs = (
-            neighbours.replace_one(corners, rows=2) if relation == "replace-one" else neighbours.add_remove(corners, max_rows=2)
+            neighbours.replace_one(corners, rows=2)
+            if relation == "replace-one"
+            else neighbours.add_remove(corners, max_rows=2)
         )
         report = audit.exact(whole, list(pairs), epsilon=1, window=(-1, 2))
         assert report.passed, report.summary()
@@ -153,7 +167,9 @@ class TestAudit:
 
 def test_release_end_to_end(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
-    frame = pl.DataFrame({"x": np.clip(rng.normal(0, 0.4, 5000), -1, 1), "y": rng.uniform(0, 10, 5000)})
+    frame = pl.DataFrame(
+        {"x": np.clip(rng.normal(0, 0.4, 5000), -1, 1), "y": rng.uniform(0, 10, 5000)}
+    )
     curator = dp.Curator(frame, schema_of(), ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=50))
     release: Any = curator.publish(Halfspaces(k=2, projections=5, cells=16), epsilon=4, seed=1)
     assert release.verify().ok
@@ -186,42 +202,76 @@ def test_noise_is_drawn_once_a_cell() -> None:
 
 
 def test_two_columns_on_the_sphere_are_answered_closely(tmp_path: Path) -> None:
-    """k = 3 holds two columns and the constant: what is left is the cut cells and the noise, within 6% of the rows."""
+    """k = 3 holds two columns and the constant: what is left is the cut cells and the noise, within
+    6% of the rows."""
     rng = np.random.default_rng(4)
     x, y = np.clip(rng.normal(0, 0.4, 5000), -1, 1), rng.uniform(0, 10, 5000)
-    curator = dp.Curator(pl.DataFrame({"x": x, "y": y}), schema_of(), ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=50))
+    curator = dp.Curator(
+        pl.DataFrame({"x": x, "y": y}),
+        schema_of(),
+        ledger=tmp_path / "l.db",
+        budget=dp.Budget(epsilon=50),
+    )
     release: Any = curator.publish(Halfspaces(), epsilon=2, seed=1)
     assert len(release.count({"x": 1.0}, above=0).answers) == 1
-    for weights, above in (((1.0, 0.0), 0.0), ((1.0, 0.1), 0.6), ((-0.5, 0.2), 1.0), ((0.0, 1.0), 7.0)):
+    for weights, above in (
+        ((1.0, 0.0), 0.0),
+        ((1.0, 0.1), 0.6),
+        ((-0.5, 0.2), 1.0),
+        ((0.0, 1.0), 7.0),
+    ):
         truth = int((weights[0] * x + weights[1] * y >= above).sum())
         found = release.count({"x": weights[0], "y": weights[1]}, above=above)
         assert abs(found.value - truth) < 300
 
 
 @pytest.mark.parametrize(("columns", "k"), [(["x", "y"], 3), (["x"], 2)])
-def test_limits_hold_where_nothing_is_projected_away(tmp_path: Path, columns: list[str], k: int) -> None:
+def test_limits_hold_where_nothing_is_projected_away(
+    tmp_path: Path, columns: list[str], k: int
+) -> None:
     """15 releases of heaped rows, 40 halfspaces each: at nominal 95%, at least 93% of 600 hold.
 
-    Were each held with 95% and apart from the others, fewer than 558 would come about once in a hundred times. The limits
-    assume the worst of cut cells, so that all 600 hold; without the rows of cut cells about 400 would.
+    Were each held with 95% and apart from the others, fewer than 558 would come about once in a
+    hundred times. The limits assume the worst of cut cells, so that all 600 hold; without the rows
+    of cut cells about 400 would.
     """
     rng = np.random.default_rng(6)
-    x = np.clip(np.concatenate([np.full(2000, 0.25), rng.normal(-0.3, 0.02, 2000), rng.uniform(-1, 1, 1000)]), -1, 1)
+    x = np.clip(
+        np.concatenate(
+            [np.full(2000, 0.25), rng.normal(-0.3, 0.02, 2000), rng.uniform(-1, 1, 1000)]
+        ),
+        -1,
+        1,
+    )
     y = np.clip(np.concatenate([rng.normal(3, 0.05, 2500), rng.uniform(0, 10, 2500)]), 0, 10)
     rows = {"x": x, "y": y}
-    curator = dp.Curator(pl.DataFrame(rows), schema_of(), ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=50))
+    curator = dp.Curator(
+        pl.DataFrame(rows), schema_of(), ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=50)
+    )
     held, narrow, asked = 0, 0, 0
     for seed in range(15):
-        release: Any = curator.publish(Halfspaces(columns=columns, k=k), epsilon=1, seed=seed, key=str(seed))
+        release: Any = curator.publish(
+            Halfspaces(columns=columns, k=k), epsilon=1, seed=seed, key=str(seed)
+        )
         for _ in range(40):
-            weights = dict(zip(columns, rng.normal(size=len(columns)) / np.array([1.0, 5.0])[: len(columns)], strict=True))
+            weights = dict(
+                zip(
+                    columns,
+                    rng.normal(size=len(columns)) / np.array([1.0, 5.0])[: len(columns)],
+                    strict=True,
+                )
+            )
             middle = {"x": rng.uniform(-0.8, 0.8), "y": rng.uniform(1, 9)}
             above = sum(weight * middle[name] for name, weight in weights.items())
-            truth = int((sum(weight * rows[name] for name, weight in weights.items()) >= above).sum())
+            truth = int(
+                (sum(weight * rows[name] for name, weight in weights.items()) >= above).sum()
+            )
             found = release.count(weights, above=above)
             asked += 1
             held += found.low <= truth <= found.high
-            narrow += abs(found.value - truth) <= 2 * np.sqrt(release.variance * release.sectors.cells)
+            narrow += abs(found.value - truth) <= 2 * np.sqrt(
+                release.variance * release.sectors.cells
+            )
     assert asked == 600
     assert held >= 558
     assert narrow < 558  # the rows of cut cells do matter here

@@ -31,7 +31,10 @@ def schema_of(dataset: str = "size = 1000", columns: str = "") -> Schema:
 
 def counts_of(cells: dict[int, int]) -> SparseCounts:
     items = sorted(cells.items())
-    return SparseCounts(np.array([c for c, _ in items], dtype=np.uint64), np.array([n for _, n in items], dtype=np.int64))
+    return SparseCounts(
+        np.array([c for c, _ in items], dtype=np.uint64),
+        np.array([n for _, n in items], dtype=np.int64),
+    )
 
 
 def published(content: Content) -> dict[int, int]:
@@ -100,7 +103,9 @@ class TestRefusals:
 
     def test_unknown_column(self) -> None:
         with pytest.raises(SchemaError, match="Did you mean 'age'"):
-            Histogram(columns=["agee"]).plan(schema_of(columns='[columns.age]\nkind = "boolean"\n'), ONE)
+            Histogram(columns=["agee"]).plan(
+                schema_of(columns='[columns.age]\nkind = "boolean"\n'), ONE
+            )
 
     def test_costs_that_are_not_pure(self) -> None:
         for cost in (Cost.zcdp("1/2"), Cost.approximate(1, "1e-6")):
@@ -108,13 +113,21 @@ class TestRefusals:
                 Histogram().plan(schema_of(), cost)
 
     def test_a_domain_too_large_to_number(self) -> None:
-        wide = "".join(f'[columns.c{i}]\nkind = "integer"\nlower = 0\nupper = 999\nbins = 1000\n' for i in range(7))
+        wide = "".join(
+            f'[columns.c{i}]\nkind = "integer"\nlower = 0\nupper = 999\nbins = 1000\n'
+            for i in range(7)
+        )
         with pytest.raises(PlanError, match=r"at most 2\^63"):
             Histogram().plan(schema_of(columns=wide), ONE)
 
     def test_a_support_that_would_not_fit_names_the_remedies(self) -> None:
-        wide = "".join(f'[columns.c{i}]\nkind = "integer"\nlower = 0\nupper = 999\nbins = 1000\n' for i in range(5))
-        with pytest.raises(PlanError, match="fewer columns, fewer bins, or a higher threshold") as caught:
+        wide = "".join(
+            f'[columns.c{i}]\nkind = "integer"\nlower = 0\nupper = 999\nbins = 1000\n'
+            for i in range(5)
+        )
+        with pytest.raises(
+            PlanError, match="fewer columns, fewer bins, or a higher threshold"
+        ) as caught:
             Histogram().plan(schema_of(columns=wide), ONE)
         factor = str(caught.value).split("threshold_factor = ")[1].split(" ")[0]
         Histogram(threshold_factor=factor).plan(schema_of(columns=wide), ONE)  # the remedy works
@@ -129,14 +142,18 @@ class TestRefusals:
         assert Histogram(count_share=0, threshold=3).plan(private, ONE).facts["threshold"] == 3
 
     def test_real_columns_need_bins_or_a_size(self) -> None:
-        private = schema_of('neighbours = "add-remove-one"', '[columns.w]\nkind = "real"\nlower = 0\nupper = 1\n')
+        private = schema_of(
+            'neighbours = "add-remove-one"', '[columns.w]\nkind = "real"\nlower = 0\nupper = 1\n'
+        )
         with pytest.raises(PlanError, match="'w' declares no bins"):
             Histogram().plan(private, ONE)
         assert Histogram(bins=5).plan(private, ONE).domain is not None
 
     def test_item_sets(self) -> None:
         with pytest.raises(PlanError, match="set-valued"):
-            Histogram().plan(Schema.from_toml('[dataset]\nname = "s"\n[items]\nuniverse = ["a"]\n'), ONE)
+            Histogram().plan(
+                Schema.from_toml('[dataset]\nname = "s"\n[items]\nuniverse = ["a"]\n'), ONE
+            )
 
 
 class TestRun:
@@ -185,9 +202,12 @@ class TestRun:
     def test_law_of_two_cells(self) -> None:
         """Chi-square of (cell 0, cell 1) outcomes against the dense law, 4 cells, 20,000 runs.
 
-        False-alarm rate 1e-6. A scale wrong by a factor 1.1 is rejected (checked below), as is a cell left without noise.
+        False-alarm rate 1e-6. A scale wrong by a factor 1.1 is rejected (checked below), as is a
+        cell left without noise.
         """
-        schema = Schema.from_toml('[dataset]\nname = "t"\nsize = 9\n[columns.a]\nkind = "boolean"\nmissing = true\n')
+        schema = Schema.from_toml(
+            '[dataset]\nname = "t"\nsize = 9\n[columns.a]\nkind = "boolean"\nmissing = true\n'
+        )
         mechanism = Histogram(threshold=1)
         plan = mechanism.plan(schema, Cost.pure(1))
         noise, numbers = SeededNoise(11), counts_of({0: 2})

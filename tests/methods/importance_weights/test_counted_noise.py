@@ -21,7 +21,10 @@ AXES = tuple(Axis(name, "categorical", levels=("x", "y", "z")) for name in "abc"
 
 def read(purse: Any) -> Any:
     features = WeightFeatures(AXES, ((0, 1), (1, 2)))
-    manifest = {"facts": {"variant": "moments", "public_total": 90}, "plan": {"facts": {"purse": purse}}}
+    manifest = {
+        "facts": {"variant": "moments", "public_total": 90},
+        "plan": {"facts": {"purse": purse}},
+    }
     return read_counts(manifest, features, np.arange(features.dimension))
 
 
@@ -31,23 +34,41 @@ def test_variances(law: Law, replaced: bool) -> None:
     tables = (Fraction(1, 7), Fraction(2, 7), Fraction(1, 3), Fraction(1, 5))
     relation = Relation("replace-one" if replaced else "add-remove-one", 3)
     amounts = Amounts(
-        budget=BudgetSplit(law, Fraction(1), relation), tables=tables, set_choice=Fraction(0), pair_choice=Fraction(1, 60),
+        budget=BudgetSplit(law, Fraction(1), relation),
+        tables=tables,
+        set_choice=Fraction(0),
+        pair_choice=Fraction(1, 60),
         pair_table=Fraction(3, 40),
-    )  # fmt: skip
+    )
     found = read(amounts_facts(amounts))
     assert found.noise == law
     assert found.total == 90
     wanted = [amounts.variance(amount) for amount in (*tables, amounts.pair_table)]
-    assert [one.variance for one in (*found.columns, *found.tables)] == pytest.approx(wanted, rel=1e-5)
+    assert [one.variance for one in (*found.columns, *found.tables)] == pytest.approx(
+        wanted, rel=1e-5
+    )
     assert found.tables[1].columns == (1, 2)
     assert found.tables[1].counts[1, 0, 0] == 9 + 9 + 3
 
 
 @pytest.mark.parametrize(
     "change",
-    [{"law": "cauchy"}, {"tables": 3}, {"pair_table": "0"}, {"unit_rows": 0}, {"tables": ["nan"]}, {"unit_rows": "many"}],
+    [
+        {"law": "cauchy"},
+        {"tables": 3},
+        {"pair_table": "0"},
+        {"unit_rows": 0},
+        {"tables": ["nan"]},
+        {"unit_rows": "many"},
+    ],
 )
 def test_strange_notes_are_not_believed(change: dict[str, Any]) -> None:
-    purse = {"law": "laplace", "tables": ["1/7"] * 3, "pair_table": "1/9", "unit_rows": 1, "replaced": True}
+    purse = {
+        "law": "laplace",
+        "tables": ["1/7"] * 3,
+        "pair_table": "1/9",
+        "unit_rows": 1,
+        "replaced": True,
+    }
     assert read(purse) is not None
     assert read({**purse, **change}) is None

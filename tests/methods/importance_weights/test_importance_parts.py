@@ -1,4 +1,5 @@
-"""Parts of importance weights: the loss that the solver gets, the calibration, budgets, and the tables."""
+"""Parts of importance weights: the loss that the solver gets, the calibration, budgets, and the
+tables."""
 
 from __future__ import annotations
 
@@ -15,7 +16,12 @@ from dpublish.errors import PlanError
 from dpublish.methods.erm.design import Design
 from dpublish.methods.erm.losses import LogisticLoss
 from dpublish.methods.erm.solver import Problem, certified_length, minimise
-from dpublish.methods.importance_weights.balanced import BalancedSetting, for_gaussian, for_objective, for_output
+from dpublish.methods.importance_weights.balanced import (
+    BalancedSetting,
+    for_gaussian,
+    for_objective,
+    for_output,
+)
 from dpublish.methods.importance_weights.moments import Amounts, candidate_pairs, table_counts
 from dpublish.methods.importance_weights.planning import choice, default_rounds, split
 from dpublish.models.weight_features import WeightFeatures
@@ -50,13 +56,22 @@ def problem_of(heavy: float, seed: int = 0) -> tuple[Problem, np.ndarray]:
     signs = np.where(np.arange(700) < 400, 1.0, -1.0)
     vectors = np.empty((700, features.dimension))
     features.fill(codes, vectors)
-    problem = Problem(Design(features, codes), signs, LogisticLoss(), 400, 0.01, np.zeros(features.dimension), weights)
+    problem = Problem(
+        Design(features, codes),
+        signs,
+        LogisticLoss(),
+        400,
+        0.01,
+        np.zeros(features.dimension),
+        weights,
+    )
     return problem, vectors
 
 
 @pytest.mark.parametrize("heavy", [0.05, 1.0, 40.0])
 def test_the_solver_certifies_weighted_rows(heavy: float) -> None:
-    """The certificate covers the error of the gradient, measured against sums in extended precision."""
+    """The certificate covers the error of the gradient, measured against sums in extended
+    precision."""
     problem, filled = problem_of(heavy)
     assert problem.weights is not None
     point = np.array([float(value) for value in minimise(problem, 2.0**-26)])
@@ -67,7 +82,9 @@ def test_the_solver_certifies_weighted_rows(heavy: float) -> None:
     computed = problem.gradient(point, problem.margins(point))
     length = float(np.sqrt((gradient**2).sum()))
     assert length <= certified_length(problem, point, computed)
-    assert float(np.sqrt(((gradient - computed) ** 2).sum())) <= certified_length(problem, point, np.zeros_like(computed))
+    assert float(np.sqrt(((gradient - computed) ** 2).sum())) <= certified_length(
+        problem, point, np.zeros_like(computed)
+    )
 
 
 def test_calibrations() -> None:
@@ -79,11 +96,21 @@ def test_calibrations() -> None:
     assert gaussian.coefficient_deviation(20) == pytest.approx(float(gaussian.sensitivity) * 2)
     objective = for_objective(setting(), Fraction(1, 2), release_share=Fraction(1, 50))
     assert objective.tilt is not None
-    spent = objective.tilt.epsilon + objective.amount + Fraction(math.log1p(0.25 / (5000 * float(objective.ridge))))
+    spent = (
+        objective.tilt.epsilon
+        + objective.amount
+        + Fraction(math.log1p(0.25 / (5000 * float(objective.ridge))))
+    )
     assert float(spent) == pytest.approx(0.5, abs=1e-9)
-    assert objective.gradient_deviation(20, 5000) == pytest.approx(math.sqrt(21) * 2 / float(objective.tilt.epsilon) / 5000)
-    tight = for_objective(setting(ridge=Fraction(1, 10**9)), Fraction(1, 10), release_share=Fraction(1, 50))
-    assert tight.ridge > Fraction(1, 10**9), "more regularization is added where the Jacobian would take too much"
+    assert objective.gradient_deviation(20, 5000) == pytest.approx(
+        math.sqrt(21) * 2 / float(objective.tilt.epsilon) / 5000
+    )
+    tight = for_objective(
+        setting(ridge=Fraction(1, 10**9)), Fraction(1, 10), release_share=Fraction(1, 50)
+    )
+    assert tight.ridge > Fraction(1, 10**9), (
+        "more regularization is added where the Jacobian would take too much"
+    )
 
 
 ONE = Relation("add-remove-one", 1)
@@ -95,7 +122,12 @@ def test_a_cost_as_what_steps_can_spend() -> None:
     epsilon, rest = choice(rho, Fraction(1, 10))
     assert epsilon**2 / 2 <= Fraction(1, 80) < (epsilon + Fraction(1, 10**9)) ** 2 / 2
     assert rest == Fraction(9, 80)
-    assert Cost.zcdp(BudgetSplit.of(Cost.approximate(1, "1e-6"), ONE).amount).to_approximate("1e-6").epsilon <= 1
+    assert (
+        Cost.zcdp(BudgetSplit.of(Cost.approximate(1, "1e-6"), ONE).amount)
+        .to_approximate("1e-6")
+        .epsilon
+        <= 1
+    )
     with pytest.raises(PlanError, match="delta"):
         BudgetSplit.of(Cost.zcdp("1/8", "1e-6"), ONE)
     for law, power in (("laplace", 1 / 3), ("gaussian", 1 / 2)):
@@ -108,10 +140,19 @@ def test_a_cost_as_what_steps_can_spend() -> None:
 
 def test_amounts() -> None:
     assert ROOT_TWO**2 > 2
-    none: dict[str, Any] = {"tables": (), "set_choice": Fraction(0), "pair_choice": Fraction(0), "pair_table": Fraction(0)}
-    replaced = Amounts(budget=BudgetSplit("gaussian", Fraction(1), Relation("replace-one", 3)), **none)
+    none: dict[str, Any] = {
+        "tables": (),
+        "set_choice": Fraction(0),
+        "pair_choice": Fraction(0),
+        "pair_table": Fraction(0),
+    }
+    replaced = Amounts(
+        budget=BudgetSplit("gaussian", Fraction(1), Relation("replace-one", 3)), **none
+    )
     assert (replaced.l1, replaced.budget.sensitivity) == (6, 3 * ROOT_TWO)
-    added = Amounts(budget=BudgetSplit("laplace", Fraction(1), Relation("add-remove-one", 3)), **none)
+    added = Amounts(
+        budget=BudgetSplit("laplace", Fraction(1), Relation("add-remove-one", 3)), **none
+    )
     assert (added.l1, added.budget.sensitivity) == (3, 3)
     decay = math.exp(-1 / 6)
     assert added.variance(Fraction(1, 2)) == pytest.approx(2 * decay / (1 - decay) ** 2)
@@ -125,7 +166,9 @@ class TestFeatures:
 
     @pytest.mark.parametrize("numbers", ["bins", "scaled"])
     @pytest.mark.parametrize("pairs", [(), ((0, 1),), ((0, 2), (1, 2))])
-    def test_sums_and_scores_agree_with_vectors(self, numbers: str, pairs: tuple[tuple[int, int], ...]) -> None:
+    def test_sums_and_scores_agree_with_vectors(
+        self, numbers: str, pairs: tuple[tuple[int, int], ...]
+    ) -> None:
         features = WeightFeatures(AXES, pairs, numbers)  # type: ignore[arg-type]
         codes = self.codes()
         vectors = features.vectors(codes)

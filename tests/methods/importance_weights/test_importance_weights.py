@@ -1,4 +1,5 @@
-"""Importance weights: plans, refusals before any budget is spent, what they achieve, and audits with planted mistakes."""
+"""Importance weights: plans, refusals before any budget is spent, what they achieve, and audits
+with planted mistakes."""
 
 from __future__ import annotations
 
@@ -17,7 +18,11 @@ from dpublish.declare.schema import Schema
 from dpublish.errors import InputError, PlanError
 from dpublish.methods.base import CodedRows, Content
 from dpublish.methods.importance_weights import balanced
-from dpublish.methods.importance_weights.mechanism import ImportanceWeights, fitting_domain, truncated
+from dpublish.methods.importance_weights.mechanism import (
+    ImportanceWeights,
+    fitting_domain,
+    truncated,
+)
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
@@ -50,7 +55,9 @@ def people(rows: int, seed: int, tilt: float) -> pl.DataFrame:
     age = np.clip(rng.normal(50 + tilt, 18, rows), 0, 99).astype(int)
     sick = rng.random(rows) < 1 / (1 + np.exp(-(age - 55) / 12))
     town = np.where(rng.random(rows) < age / 120, "north", rng.choice(["south", "west"], rows))
-    return pl.DataFrame({"sick": sick, "age": age, "town": town, "height": rng.normal(170 + age / 10, 5, rows)})
+    return pl.DataFrame(
+        {"sick": sick, "age": age, "town": town, "height": rng.normal(170 + age / 10, 5, rows)}
+    )
 
 
 VOLUNTEERS = people(1500, 1, -12.0)
@@ -61,17 +68,24 @@ def codes_of(plan: Plan, frame: pl.DataFrame) -> list[np.ndarray]:
     from dpublish.declare.encode import encode_frame
 
     assert plan.domain is not None
-    return [np.asarray(codes) for codes in encode_frame(frame.select(plan.domain.names), plan.domain).kept()]
+    return [
+        np.asarray(codes)
+        for codes in encode_frame(frame.select(plan.domain.names), plan.domain).kept()
+    ]
 
 
-def run(method: ImportanceWeights, cost: Cost, seed: int = 1, schema: Schema | None = None) -> Content:
+def run(
+    method: ImportanceWeights, cost: Cost, seed: int = 1, schema: Schema | None = None
+) -> Content:
     plan = method.plan(schema or schema_of(), cost)
     return method.run(SeededNoise(seed), codes_of(plan, PATIENTS), plan)
 
 
 def weighted_mean(content: Content, column: str, frame: pl.DataFrame = VOLUNTEERS) -> float:
     weights = np.asarray(content.tables["weights"]["weight"])
-    return float(weights @ frame.get_column(column).cast(pl.Float64).to_numpy()) / float(weights.sum())
+    return float(weights @ frame.get_column(column).cast(pl.Float64).to_numpy()) / float(
+        weights.sum()
+    )
 
 
 class TestPlan:
@@ -82,7 +96,9 @@ class TestPlan:
         assert sum(amounts) == 1
         # shares in proportion to the cube root of the number of cells
         assert float(amounts[1] / amounts[0]) == pytest.approx((6 / 3) ** (1 / 3), rel=1e-5)
-        assert plan.facts["count_deviations"][0] == pytest.approx(math.sqrt(2) * 2 / float(amounts[0]), rel=0.02)
+        assert plan.facts["count_deviations"][0] == pytest.approx(
+            math.sqrt(2) * 2 / float(amounts[0]), rel=0.02
+        )
         assert "by noise" in plan.text()
         assert ImportanceWeights(public=VOLUNTEERS).needs(plan) == CodedRows(plan.domain)  # type: ignore[arg-type]
 
@@ -93,7 +109,10 @@ class TestPlan:
                 purse = method.plan(schema_of(), cost).facts["purse"]
                 tables = sum(Fraction(amount) for amount in purse["tables"])
                 spent = tables + rounds * Fraction(purse["pair_table"])
-                for epsilon, times in ((Fraction(purse["set_choice"]), 1), (Fraction(purse["pair_choice"]), rounds)):
+                for epsilon, times in (
+                    (Fraction(purse["set_choice"]), 1),
+                    (Fraction(purse["pair_choice"]), rounds),
+                ):
                     spent += times * (epsilon if cost.kind == "pure" else epsilon**2 / 2)
                 allowed = cost.epsilon if cost.kind == "pure" else cost.rho or Fraction(1, 2)
                 assert Fraction(99, 100) * allowed < spent <= allowed or cost.kind == "approximate"
@@ -103,7 +122,9 @@ class TestPlan:
     @pytest.mark.parametrize("variant", ["output", "objective", "gaussian"])
     def test_logistic_variants_state_length_and_advice(self, variant: Any) -> None:
         cost = ONE if variant != "gaussian" else Cost.zcdp("1/8")
-        plan = ImportanceWeights(public=VOLUNTEERS, variant=variant, regularization="1/10").plan(schema_of(), cost)
+        plan = ImportanceWeights(public=VOLUNTEERS, variant=variant, regularization="1/10").plan(
+            schema_of(), cost
+        )
         facts = plan.facts
         calibration = facts["calibration"]
         assert facts["norm_bound"] == pytest.approx(math.sqrt(3), rel=1e-6)
@@ -125,18 +146,27 @@ class TestPlan:
             assert one["shrinkage"] < two["shrinkage"]
 
     def test_nominal_size_stands_for_n_when_n_is_private(self) -> None:
-        private = schema_of('neighbours = "add-remove-one"\nnominal_size = 500\nunit = "id"\nmax_rows_per_unit = 3')
+        private = schema_of(
+            'neighbours = "add-remove-one"\nnominal_size = 500\nunit = "id"\nmax_rows_per_unit = 3'
+        )
         plan = ImportanceWeights(public=VOLUNTEERS, variant="output").plan(private, ONE)
         assert plan.facts["nominal_rows"] == 1500
         ridge = Fraction(plan.facts["calibration"]["ridge"])
         tolerance = Fraction(plan.facts["calibration"]["tolerance"])
-        assert Fraction(plan.facts["calibration"]["sensitivity"]) == (Fraction(3, 1500) + 2 * tolerance) / ridge
+        assert (
+            Fraction(plan.facts["calibration"]["sensitivity"])
+            == (Fraction(3, 1500) + 2 * tolerance) / ridge
+        )
         # moments need no size at all
         nameless = schema_of('neighbours = "add-remove-one"')
-        assert ImportanceWeights(public=VOLUNTEERS).plan(nameless, ONE).facts["public_total"] is None
+        assert (
+            ImportanceWeights(public=VOLUNTEERS).plan(nameless, ONE).facts["public_total"] is None
+        )
 
     def test_pairs_enter_the_norm_bound(self) -> None:
-        plan = ImportanceWeights(public=VOLUNTEERS, variant="output", pairs=["*sick"]).plan(schema_of(), ONE)
+        plan = ImportanceWeights(public=VOLUNTEERS, variant="output", pairs=["*sick"]).plan(
+            schema_of(), ONE
+        )
         assert plan.parameters["pairs"] == ["sick*age", "sick*town"]
         assert plan.facts["norm_bound"] == pytest.approx(math.sqrt(5), rel=1e-6)
 
@@ -152,7 +182,9 @@ class TestPlan:
         assert "No public row" in text
         assert "town in: west" in text
         assert "not used: age" in text
-        constant = ImportanceWeights(public=VOLUNTEERS.with_columns(pl.lit("north").alias("town"))).plan(schema_of(), ONE)
+        constant = ImportanceWeights(
+            public=VOLUNTEERS.with_columns(pl.lit("north").alias("town"))
+        ).plan(schema_of(), ONE)
         assert plan.parameters["columns"] == ["sick", "town"]
         assert constant.parameters["columns"] == ["sick", "age"]
         assert any("one value only" in line for line in constant.warnings)
@@ -164,13 +196,22 @@ class TestRefusals:
         [
             ({"public": None}, "need public rows"),
             ({"public": VOLUNTEERS.clear()}, "are empty"),
-            ({"public": VOLUNTEERS.rename({"sick": "a", "age": "b", "town": "c"})}, "no column in common"),
+            (
+                {"public": VOLUNTEERS.rename({"sick": "a", "age": "b", "town": "c"})},
+                "no column in common",
+            ),
             ({"columns": []}, "at least one column"),
             ({"columns": ["age", "age"]}, "listed twice"),
             ({"columns": ["height"]}, "no column 'height'"),
             ({"public": VOLUNTEERS.drop("age"), "columns": ["age"]}, "have no column 'age'"),
-            ({"public": VOLUNTEERS.with_columns(pl.lit(40).alias("age")), "columns": ["age"]}, "one value only"),
-            ({"public": VOLUNTEERS.with_columns(pl.lit(math.nan).alias("height"))}, "NaN or infinite"),
+            (
+                {"public": VOLUNTEERS.with_columns(pl.lit(40).alias("age")), "columns": ["age"]},
+                "one value only",
+            ),
+            (
+                {"public": VOLUNTEERS.with_columns(pl.lit(math.nan).alias("height"))},
+                "NaN or infinite",
+            ),
             ({"public": VOLUNTEERS.with_columns(pl.lit(math.inf).alias("age"))}, "NaN or infinite"),
             ({"variant": "output", "regularization": 0}, "regularization"),
             ({"variant": "output", "regularization": -1}, "regularization"),
@@ -184,7 +225,10 @@ class TestRefusals:
             ({"choice_share": "1/2"}, "choice_share must lie"),
             ({"max_weight": "1/2"}, "at least 1"),
             ({"bins": 0}, "bins must be"),
-            ({"variant": "output", "pairs": ["*age", "sick*town"], "resolution": 1}, "resolution must be"),
+            (
+                {"variant": "output", "pairs": ["*age", "sick*town"], "resolution": 1},
+                "resolution must be",
+            ),
         ],
     )
     def test_before_anything_is_spent(self, settings: dict[str, Any], words: str) -> None:
@@ -194,7 +238,9 @@ class TestRefusals:
     def test_costs_that_a_variant_cannot_have(self) -> None:
         for variant in ("output", "objective"):
             with pytest.raises(PlanError, match="pure epsilon"):
-                ImportanceWeights(public=VOLUNTEERS, variant=variant).plan(schema_of(), Cost.zcdp(1))  # type: ignore[arg-type]
+                ImportanceWeights(public=VOLUNTEERS, variant=variant).plan(
+                    schema_of(), Cost.zcdp(1)
+                )  # type: ignore[arg-type]
 
     def test_sizes_that_are_needed(self) -> None:
         nameless = schema_of('neighbours = "add-remove-one"')
@@ -204,22 +250,40 @@ class TestRefusals:
             ImportanceWeights(public=VOLUNTEERS, alternatives=[PATIENTS]).plan(nameless, ONE)
 
     def test_too_many_features(self) -> None:
-        wide = "".join(f'[columns.c{i}]\nkind = "integer"\nlower = 0\nupper = 999\nbins = 500\n' for i in range(2))
+        wide = "".join(
+            f'[columns.c{i}]\nkind = "integer"\nlower = 0\nupper = 999\nbins = 500\n'
+            for i in range(2)
+        )
         rows = pl.DataFrame({f"c{i}": [1, 2, 900] for i in range(2)})
         with pytest.raises(PlanError, match="at most 65536"):
             ImportanceWeights(public=rows, pairs=["c0*c1"]).plan(schema_of(columns=wide), ONE)
         names = [f"v{i}" for i in range(70)]
-        labels = "".join(f'[columns.c{i}]\nkind = "categorical"\nlevels = {names}\noutside = "other"\n' for i in range(2))
+        labels = "".join(
+            f'[columns.c{i}]\nkind = "categorical"\nlevels = {names}\noutside = "other"\n'
+            for i in range(2)
+        )
         rows = pl.DataFrame({f"c{i}": names[:3] for i in range(2)})
         with pytest.raises(PlanError, match="at most 4096"):
-            ImportanceWeights(public=rows, pairs=["c0*c1"], variant="output").plan(schema_of(columns=labels), ONE)
-        assert ImportanceWeights(public=rows, pairs=["c0*c1"]).plan(schema_of(columns=labels), ONE).facts["dimension"] == 5183
+            ImportanceWeights(public=rows, pairs=["c0*c1"], variant="output").plan(
+                schema_of(columns=labels), ONE
+            )
+        assert (
+            ImportanceWeights(public=rows, pairs=["c0*c1"])
+            .plan(schema_of(columns=labels), ONE)
+            .facts["dimension"]
+            == 5183
+        )
 
     def test_too_many_features_of_pairs_that_are_yet_to_be_chosen(self) -> None:
-        many = "".join(f'[columns.c{i}]\nkind = "integer"\nlower = 0\nupper = 999\nbins = 44\n' for i in range(9))
+        many = "".join(
+            f'[columns.c{i}]\nkind = "integer"\nlower = 0\nupper = 999\nbins = 44\n'
+            for i in range(9)
+        )
         rows = pl.DataFrame({f"c{i}": [1, 2, 900] for i in range(9)})
         with pytest.raises(PlanError, match="35 more pairs may have 68156 features"):
-            ImportanceWeights(public=rows, choose_pairs=35).plan(schema_of("size = 1000000", many), ONE)
+            ImportanceWeights(public=rows, choose_pairs=35).plan(
+                schema_of("size = 1000000", many), ONE
+            )
 
     def test_files_that_are_not_there(self, tmp_path: Any) -> None:
         with pytest.raises(InputError, match="There is no file"):
@@ -240,7 +304,9 @@ class TestRun:
     @pytest.mark.parametrize("variant", ["output", "objective", "gaussian"])
     def test_logistic_variants_move_towards_the_truth(self, variant: Any) -> None:
         cost = Cost.pure(3) if variant != "gaussian" else Cost.zcdp(2)
-        content = run(ImportanceWeights(public=VOLUNTEERS, variant=variant, regularization="1/20"), cost)
+        content = run(
+            ImportanceWeights(public=VOLUNTEERS, variant=variant, regularization="1/20"), cost
+        )
         truth, before = float(PATIENTS["sick"].mean()), float(VOLUNTEERS["sick"].mean())  # type: ignore[arg-type]
         assert abs(weighted_mean(content, "sick") - truth) < 0.5 * abs(before - truth)
         assert float(np.mean(content.tables["weights"]["weight"])) == pytest.approx(1.0)
@@ -262,33 +328,45 @@ class TestRun:
         rows = pl.DataFrame({name: content.tables["rows"][name] for name in ("sick", "age")})
         sick = (rows["sick"].cast(pl.String) == "true").fill_null(False).cast(pl.Float64)
         weights = np.asarray(content.tables["weights"]["weight"])
-        assert abs(float(weights @ sick.to_numpy()) / len(weights) - float(PATIENTS["sick"].mean())) < 0.03  # type: ignore[arg-type]
+        assert (
+            abs(float(weights @ sick.to_numpy()) / len(weights) - float(PATIENTS["sick"].mean()))
+            < 0.03
+        )  # type: ignore[arg-type]
 
     def test_base_weights_are_respected(self) -> None:
-        """Rows of another release carry weights; without private information the result falls back to them."""
+        """Rows of another release carry weights; without private information the result falls back
+        to them."""
         doubled = pl.concat([VOLUNTEERS, VOLUNTEERS])
         one = run(ImportanceWeights(public=doubled, choose_pairs=0), ONE, seed=4)
         two = run(ImportanceWeights(public=VOLUNTEERS, choose_pairs=0), ONE, seed=4)
-        assert weighted_mean(one, "age", doubled) == pytest.approx(weighted_mean(two, "age"), abs=0.05)
+        assert weighted_mean(one, "age", doubled) == pytest.approx(
+            weighted_mean(two, "age"), abs=0.05
+        )
 
     def test_truncation_and_hash(self) -> None:
         content = run(ImportanceWeights(public=VOLUNTEERS, max_weight=2, publish="hash"), ONE)
         weights = np.asarray(content.tables["weights"]["weight"])
         assert "rows" not in content.tables
         assert weights.mean() == pytest.approx(1.0)
-        free = np.asarray(run(ImportanceWeights(public=VOLUNTEERS), ONE).tables["weights"]["weight"])
+        free = np.asarray(
+            run(ImportanceWeights(public=VOLUNTEERS), ONE).tables["weights"]["weight"]
+        )
         assert weights.max() < free.max() / 2
         assert truncated(np.array([0.0, 0.1, 0.9]), 1.0) == pytest.approx([0.0, 3 / 13, 10 / 13])
 
     def test_more_columns_than_a_domain_may_have_cells(self) -> None:
-        wide = "".join(f'[columns.c{i}]\nkind = "integer"\nlower = 0\nupper = 255\n' for i in range(9))
+        wide = "".join(
+            f'[columns.c{i}]\nkind = "integer"\nlower = 0\nupper = 255\n' for i in range(9)
+        )
         rng = np.random.default_rng(1)
         rows = pl.DataFrame({f"c{i}": rng.integers(0, 255, 400) for i in range(9)})
         schema = schema_of("size = 400", wide)
         method = ImportanceWeights(public=rows, variant="output")
         plan = method.plan(schema, ONE)
         assert plan.domain is not None
-        content = method.run(SeededNoise(1), [np.asarray(rng.integers(0, 255, 400)) for _ in range(9)], plan)
+        content = method.run(
+            SeededNoise(1), [np.asarray(rng.integers(0, 255, 400)) for _ in range(9)], plan
+        )
         assert content.domain == fitting_domain(plan.domain.axes)
         assert len(content.facts["encoding"]) == 9 > len(content.domain.axes)
 
@@ -307,7 +385,8 @@ POINTS = pl.DataFrame({"x": [0.1, 0.2, 0.35, 0.6, 0.9]})
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("extra", ["", UNIT], ids=["one row", "two rows"])
 def test_exact_privacy_of_moments_on_all_tiny_tables(relation: str, extra: str) -> None:
-    """Every neighbouring pair, every outcome: the worst log-ratio is at most epsilon, and close to it: noise is not wasted."""
+    """Every neighbouring pair, every outcome: the worst log-ratio is at most epsilon, and close to
+    it: noise is not wasted."""
     method = ImportanceWeights(public=TOSSES, choose_pairs=0)
     tried = audit.subject(method, schema_of(RELATIONS[relation] + extra, TINY), ONE)
     report = audit.exact(tried, list(tried.pairs(rows=2)), epsilon=1, window=(-2, 4))
@@ -317,7 +396,9 @@ def test_exact_privacy_of_moments_on_all_tiny_tables(relation: str, extra: str) 
 
 def test_exact_privacy_of_the_choice_of_a_public_set() -> None:
     others = [pl.DataFrame({"a": [True, False, True, True]})]
-    method = ImportanceWeights(public=TOSSES, alternatives=others, choose_pairs=0, choice_share="1/4")
+    method = ImportanceWeights(
+        public=TOSSES, alternatives=others, choose_pairs=0, choice_share="1/4"
+    )
     tried = audit.subject(method, schema_of(RELATIONS["add-remove-one"], TINY), ONE)
     report = audit.exact(tried, list(tried.pairs(rows=2)), epsilon=1, window=(-1, 3))
     assert report.passed, report.summary()
@@ -330,7 +411,9 @@ def test_replay(relation: str, extra: str, variant: Any) -> None:
     columns = TINY + '[columns.b]\nkind = "boolean"\noutside = "drop"\n'
     public = TOSSES.with_columns(b=pl.Series([True, False, False, True, False]))
     settings: dict[str, Any] = {"choose_pairs": 1} if variant == "moments" else {"pairs": ["a*b"]}
-    method = ImportanceWeights(public=public, variant=variant, alternatives=[public.reverse().head(4)], **settings)
+    method = ImportanceWeights(
+        public=public, variant=variant, alternatives=[public.reverse().head(4)], **settings
+    )
     tried = audit.subject(method, schema_of(RELATIONS[relation] + extra, columns), ONE)
     report = audit.replay(tried, list(tried.pairs(rows=2))[:40], epsilon=1, runs=1)
     assert report.passed, report.summary()
@@ -347,8 +430,11 @@ def test_replay_in_rho(variant: Any) -> None:
 
 
 def line_subject(relation: str = "add-remove-one", **settings: Any) -> audit.Subject:
-    """One number in [0, 1], read with four bins: the smallest problem with more than one possible length of a row."""
-    method = ImportanceWeights(public=POINTS, variant="output", regularization="1/4", resolution=4, **settings)
+    """One number in [0, 1], read with four bins: the smallest problem with more than one possible
+    length of a row."""
+    method = ImportanceWeights(
+        public=POINTS, variant="output", regularization="1/4", resolution=4, **settings
+    )
     return audit.subject(method, schema_of(RELATIONS[relation], SLIDE), ONE)
 
 
@@ -356,9 +442,12 @@ FEW = [((), (3,)), ((3,), (3, 0)), ((0, 0), (0, 0, 3))]
 
 
 def forty_rows() -> audit.Subject:
-    """Strong regularization and a nominal size of 40: one row among many may move little, so large moves stand out."""
+    """Strong regularization and a nominal size of 40: one row among many may move little, so large
+    moves stand out."""
     method = ImportanceWeights(public=POINTS, variant="output", regularization=1, resolution=4)
-    return audit.subject(method, schema_of('neighbours = "add-remove-one"\nnominal_size = 40\n', SLIDE), ONE)
+    return audit.subject(
+        method, schema_of('neighbours = "add-remove-one"\nnominal_size = 40\n', SLIDE), ONE
+    )
 
 
 def with_calibration(tried: audit.Subject, **changes: str) -> audit.Subject:
@@ -367,7 +456,8 @@ def with_calibration(tried: audit.Subject, **changes: str) -> audit.Subject:
 
 
 class TestPlanted:
-    """Each mistake is found by the replay audit for the stated reason; the shipped mechanism passes on the same pairs."""
+    """Each mistake is found by the replay audit for the stated reason; the shipped mechanism passes
+    on the same pairs."""
 
     def checks(self, mechanism: Any, pairs: Any = None) -> set[str]:
         tried = line_subject()
@@ -384,9 +474,13 @@ class TestPlanted:
         assert "distance" in self.checks(with_calibration(tried, sensitivity=str(wrong)))
 
     def test_solver_stopped_early(self) -> None:
-        """A loose tolerance that is not in the sensitivity: one neighbour stops at the start, the other does not."""
+        """A loose tolerance that is not in the sensitivity: one neighbour stops at the start, the
+        other does not."""
         tried = forty_rows()
-        found = [self.checks(with_calibration(tried, tolerance=f"{part}/100"), FEW) for part in range(35, 50)]
+        found = [
+            self.checks(with_calibration(tried, tolerance=f"{part}/100"), FEW)
+            for part in range(35, 50)
+        ]
         assert any("distance" in checks for checks in found)
         assert self.checks(tried, FEW) == set()
 
@@ -406,29 +500,40 @@ class TestPlanted:
         def broken(noise: Any, rows: Any) -> Any:
             facts = {**tried.plan.facts, "nominal_rows": max(1, len(rows))}
             plan = dataclasses.replace(tried.plan, facts=facts)
-            return tried.mechanism.run(noise, tried.numbers(rows), plan).tables["coefficients"]["value"]
+            return tried.mechanism.run(noise, tried.numbers(rows), plan).tables["coefficients"][
+                "value"
+            ]
 
         assert "distance" in self.checks(broken, FEW)
 
 
 class TestNoWayToFail:
-    """The solver's doubles fail, or cannot do it: the release is made all the same, so that a failure tells nothing."""
+    """The solver's doubles fail, or cannot do it: the release is made all the same, so that a
+    failure tells nothing."""
 
     def test_planted_failure(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Doubles stop at a wrong point, on every table: balls settle it, and the replay audit finds no difference."""
+        """Doubles stop at a wrong point, on every table: balls settle it, and the replay audit
+        finds no difference."""
         from dpublish.methods.erm import descent
 
         expected = line_subject()(SeededNoise(1), (0, 3)).tables["coefficients"]["value"]
-        monkeypatch.setattr(descent, "descend", lambda problem, _: np.full(problem.design.dimension, 7.0))
+        monkeypatch.setattr(
+            descent, "descend", lambda problem, _: np.full(problem.design.dimension, 7.0)
+        )
         tried = line_subject()
-        assert np.abs(tried(SeededNoise(1), (0, 3)).tables["coefficients"]["value"] - expected).max() <= 1
+        assert (
+            np.abs(tried(SeededNoise(1), (0, 3)).tables["coefficients"]["value"] - expected).max()
+            <= 1
+        )
         report = audit.replay(tried, list(tried.pairs(rows=2)), epsilon=1, runs=1)
         assert report.passed, report.summary()
 
     @pytest.mark.parametrize("variant", ["output", "objective"])
     def test_thousands_of_times_more_rows_than_the_nominal_size(self, variant: Any) -> None:
         schema = schema_of('neighbours = "add-remove-one"\nnominal_size = 1\n', SLIDE)
-        method = ImportanceWeights(public=POINTS, variant=variant, regularization="1/4", resolution=4)
+        method = ImportanceWeights(
+            public=POINTS, variant=variant, regularization="1/4", resolution=4
+        )
         plan = method.plan(schema, ONE)
         codes = [np.repeat(np.arange(4, dtype=np.uint8), 12_500)]
         content = method.run(SeededNoise(1), codes, plan)
@@ -449,8 +554,13 @@ def noise_of(tried: audit.Subject, rows: tuple[int, ...], samples: int) -> np.nd
     calibration = tried.plan.facts["calibration"]
     grid, scale = (float(Fraction(calibration[name])) for name in ("grid", "sensitivity"))
     source = SeededNoise(7)
-    values = np.array([tried(source, rows).tables["coefficients"]["value"] for _ in range(samples)]) * grid
-    exact = dataclasses.replace(tried, plan=with_calibration(tried, grid=str(Fraction(1, 1 << 60))).plan)
+    values = (
+        np.array([tried(source, rows).tables["coefficients"]["value"] for _ in range(samples)])
+        * grid
+    )
+    exact = dataclasses.replace(
+        tried, plan=with_calibration(tried, grid=str(Fraction(1, 1 << 60))).plan
+    )
     quiet = balanced.balanced_coefficients
 
     def centre(noise: Any, *arguments: Any, **options: Any) -> Any:
@@ -477,7 +587,8 @@ def noise_of(tried: audit.Subject, rows: tuple[int, ...], samples: int) -> np.nd
 
 
 def test_law_of_the_noise_in_one_dimension() -> None:
-    """d = 1: density exp(-|z|)/2. 1,200 draws, 12 cells; 5 deviations: false alarm below 1e-4. Twice the scale is found."""
+    """d = 1: density exp(-|z|)/2. 1,200 draws, 12 cells; 5 deviations: false alarm below 1e-4.
+    Twice the scale is found."""
     draws = noise_of(line_subject(), (0, 2, 3), 1200)[:, 0]
     edges = np.array([-3.0, -2.0, -1.2, -0.7, -0.3, 0.0, 0.3, 0.7, 1.2, 2.0, 3.0])
     law = np.where(edges < 0, np.exp(-np.abs(edges)) / 2, 1 - np.exp(-np.abs(edges)) / 2)
@@ -485,22 +596,34 @@ def test_law_of_the_noise_in_one_dimension() -> None:
     cells = np.searchsorted(edges, draws)
     counts = np.bincount(cells, minlength=len(edges) + 1).astype(float)
     assert chi_square(counts, chances) < 5.0
-    assert chi_square(np.bincount(np.searchsorted(edges, 2.0 * draws), minlength=12).astype(float), chances) > 5.0
+    assert (
+        chi_square(
+            np.bincount(np.searchsorted(edges, 2.0 * draws), minlength=12).astype(float), chances
+        )
+        > 5.0
+    )
 
 
 def test_law_of_the_noise_in_two_dimensions() -> None:
-    """d = 2: density exp(-|z|) / (2 pi), integrated numerically over 16 squares and the rest. False alarm below 1e-4."""
+    """d = 2: density exp(-|z|) / (2 pi), integrated numerically over 16 squares and the rest. False
+    alarm below 1e-4."""
     method = ImportanceWeights(public=TOSSES, variant="output", regularization="1/4")
     tried = audit.subject(method, schema_of(RELATIONS["replace-one"], TINY), ONE)
     draws = noise_of(tried, (0, 1, 1), 1200)
     edges = np.linspace(-3.0, 3.0, 5)
     fine = np.linspace(-3.0, 3.0, 1201)
     middle = (fine[1:] + fine[:-1]) / 2
-    density = np.exp(-np.hypot(middle[:, None], middle[None, :])) / (2 * math.pi) * (fine[1] - fine[0]) ** 2
+    density = (
+        np.exp(-np.hypot(middle[:, None], middle[None, :]))
+        / (2 * math.pi)
+        * (fine[1] - fine[0]) ** 2
+    )
     chances = density.reshape(4, 300, 4, 300).sum(axis=(1, 3)).ravel()
     inside = (np.abs(draws) < 3.0).all(axis=1)
     places = np.clip(np.searchsorted(edges, draws) - 1, 0, 3)
-    counts = np.bincount(np.where(inside, 4 * places[:, 0] + places[:, 1], 16), minlength=17).astype(float)
+    counts = np.bincount(
+        np.where(inside, 4 * places[:, 0] + places[:, 1], 16), minlength=17
+    ).astype(float)
     assert chi_square(counts, chances) < 5.0
 
 

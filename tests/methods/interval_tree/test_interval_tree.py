@@ -1,4 +1,5 @@
-"""The interval tree end to end: plans, refusals, audits of the whole run, the gate and the command line."""
+"""The interval tree end to end: plans, refusals, audits of the whole run, the gate and the command
+line."""
 
 from __future__ import annotations
 
@@ -71,7 +72,9 @@ def points(rows: Any) -> SparseCounts:
 
 @pytest.fixture
 def curator(tmp_path: Path) -> dp.Curator:
-    return dp.Curator(table(), schema_of(), ledger=tmp_path / "ledger.db", budget=dp.Budget(epsilon=100))
+    return dp.Curator(
+        table(), schema_of(), ledger=tmp_path / "ledger.db", budget=dp.Budget(epsilon=100)
+    )
 
 
 class TestPlan:
@@ -91,7 +94,11 @@ class TestPlan:
 
     def test_a_look_is_paid_for_only_where_it_may_decide(self) -> None:
         def looking(size: str, **settings: Any) -> Fraction:
-            return Fraction(IntervalTree(**{"columns": ["age"], **settings}).plan(schema_of(size), ONE).facts["look_epsilon"])
+            return Fraction(
+                IntervalTree(**{"columns": ["age"], **settings})
+                .plan(schema_of(size), ONE)
+                .facts["look_epsilon"]
+            )
 
         assert looking("size = 400") == Fraction(1, 48)
         assert looking("size = 399") == 0
@@ -140,10 +147,14 @@ class TestRefusals:
 
     def test_binary_search_needs_a_size(self) -> None:
         with pytest.raises(PlanError, match="declares no size"):
-            IntervalTree(columns=["x"], tree="binary-search").plan(schema_of('neighbours = "add-remove-one"'), ONE)
+            IntervalTree(columns=["x"], tree="binary-search").plan(
+                schema_of('neighbours = "add-remove-one"'), ONE
+            )
 
     def test_a_missing_column_costs_nothing(self, tmp_path: Path) -> None:
-        curator = dp.Curator(table().drop("x"), schema_of(), ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=1))
+        curator = dp.Curator(
+            table().drop("x"), schema_of(), ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=1)
+        )
         with pytest.raises(SchemaError, match="declares column 'x'"):
             curator.publish(IntervalTree(columns=["x"]), epsilon=1)
         assert curator.ledger.status().spent.epsilon == 0
@@ -160,7 +171,9 @@ class TestAudit:
             return mechanism.run(noise, points(rows), plan)
 
         pairs = list(
-            neighbours.replace_one((0, 1), rows=2) if relation == "replace-one" else neighbours.add_remove((0, 1), max_rows=2)
+            neighbours.replace_one((0, 1), rows=2)
+            if relation == "replace-one"
+            else neighbours.add_remove((0, 1), max_rows=2)
         )
         # the search makes more draws, so fewer answers of each are told apart
         window = (0, 2) if tree == "binary-search" else (-1, 3)
@@ -196,7 +209,9 @@ class TestRelease:
     @pytest.mark.parametrize("tree", ["privtree", "dyadic", "binary-search"])
     def test_ranges_are_near_the_truth(self, curator: dp.Curator, tree: Any) -> None:
         # 4,000 rows are few for the search of the thesis, so it aims at a coarse answer
-        release: Any = curator.publish(IntervalTree(columns=["x"], tree=tree, accuracy="1/2"), epsilon=8, seed=1)
+        release: Any = curator.publish(
+            IntervalTree(columns=["x"], tree=tree, accuracy="1/2"), epsilon=8, seed=1
+        )
         x = table()["x"].to_numpy()
         truth = int(((x >= 3) & (x <= 5)).sum())
         found = release.count(3, 5)
@@ -211,7 +226,9 @@ class TestRelease:
         truth = frame.filter(pl.col("x").is_between(3, 5) & pl.col("age").is_between(0, 49)).height
         found = release.count(x=(3, 5), age=(0, 49))
         assert found.low <= truth <= found.high
-        assert release.estimate("x between 3 and 5 and age < 50").value == pytest.approx(found.value, rel=1e-6)
+        assert release.estimate("x between 3 and 5 and age < 50").value == pytest.approx(
+            found.value, rel=1e-6
+        )
         assert release.count().value == pytest.approx(release.rows)
         # rows outside the declared ages are dropped, not clipped
         kept = frame.filter(pl.col("age").is_between(0, 99)).height
@@ -226,12 +243,21 @@ class TestRelease:
 
     def test_rows_of_a_unit_are_bounded(self, tmp_path: Path) -> None:
         frame = pl.DataFrame({"who": ["p"] * 500, "x": [5.0] * 500})
-        schema = schema_of('unit = "who"\nmax_rows_per_unit = 2', '[columns.x]\nkind = "real"\nlower = 0\nupper = 10\n')
-        curator = dp.Curator(frame, schema, ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=1000))
-        release: Any = curator.publish(IntervalTree(tree="dyadic", max_cells=2), epsilon=100, seed=1)
+        schema = schema_of(
+            'unit = "who"\nmax_rows_per_unit = 2',
+            '[columns.x]\nkind = "real"\nlower = 0\nupper = 10\n',
+        )
+        curator = dp.Curator(
+            frame, schema, ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=1000)
+        )
+        release: Any = curator.publish(
+            IntervalTree(tree="dyadic", max_cells=2), epsilon=100, seed=1
+        )
         assert abs(release.rows - 2) < 2
 
-    def test_command_line(self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_command_line(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.chdir(tmp_path)
         table().write_csv("t.csv")
         Path("t.toml").write_text(schema_of().to_toml())
@@ -281,7 +307,9 @@ class TestQueries:
     def test_many_ranges_agree_with_single_ones(self, release: Any) -> None:
         low, high = np.array([0.0, 2.345, 4.0, 9.99]), np.array([10.0, 2.347, 4.5, 10.0])
         many = release.ranges(low, high)
-        for row, (a, b) in zip(many.iter_rows(named=True), zip(low, high, strict=True), strict=True):
+        for row, (a, b) in zip(
+            many.iter_rows(named=True), zip(low, high, strict=True), strict=True
+        ):
             one = release.count(float(a), float(b))
             assert row["count"] == pytest.approx(one.value)
             assert row["high"] == pytest.approx(one.high)
@@ -302,7 +330,8 @@ class TestQueries:
         assert both.plot("day").axes
 
     def test_limits_hold_as_often_as_they_say(self) -> None:
-        """60 releases x 40 ranges, 95% limits: at least 92% hold; with the true rate 95% a false alarm has less than 1e-6."""
+        """60 releases x 40 ranges, 95% limits: at least 92% hold; with the true rate 95% a false
+        alarm has less than 1e-6."""
         from dpublish.noise.source import SeededNoise
         from dpublish.releases.base import make_release
 
@@ -330,5 +359,10 @@ def _receipt() -> Any:
     from types import SimpleNamespace
 
     return SimpleNamespace(
-        ledger_id="l", seq=1, key="k", head_hash="0" * 64, charged=Cost.pure(1), created="2020-01-01T00:00:00Z"
+        ledger_id="l",
+        seq=1,
+        key="k",
+        head_hash="0" * 64,
+        charged=Cost.pure(1),
+        created="2020-01-01T00:00:00Z",
     )

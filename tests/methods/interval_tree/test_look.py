@@ -1,4 +1,5 @@
-"""The look before cutting: exact sums, their sensitivities, the privacy of the whole run, and what it decides."""
+"""The look before cutting: exact sums, their sensitivities, the privacy of the whole run, and what
+it decides."""
 
 from __future__ import annotations
 
@@ -14,7 +15,13 @@ from dpublish.audit import neighbours
 from dpublish.declare.schema import Schema
 from dpublish.methods.base import SparseCounts
 from dpublish.methods.interval_tree.mechanism import IntervalTree
-from dpublish.methods.interval_tree.pilot import FIRST_LEVEL, REACH, Look, cells_serve_better, tree_sums
+from dpublish.methods.interval_tree.pilot import (
+    FIRST_LEVEL,
+    REACH,
+    Look,
+    cells_serve_better,
+    tree_sums,
+)
 from dpublish.methods.interval_tree.trees import Calibration
 from dpublish.noise.base import Noise
 from dpublish.noise.source import SeededNoise
@@ -54,7 +61,9 @@ def slow_sums(rows: list[int], look: Look) -> tuple[int, int]:
             above = left + right - level * look.calibration.decay
             splits += min(max(above + look.width, 0), 2 * look.width)
             if level >= look.first:
-                uneven += min(abs(left - right), max(REACH * look.width - above, 0)) * 2 ** (look.levels - 1 - level)
+                uneven += min(abs(left - right), max(REACH * look.width - above, 0)) * 2 ** (
+                    look.levels - 1 - level
+                )
     return splits, uneven
 
 
@@ -68,7 +77,8 @@ def test_sums_are_those_of_the_definition(levels: int) -> None:
 
 @pytest.mark.parametrize("replaced", [True, False])
 def test_one_row_moves_the_sums_by_at_most_the_declared_amounts(replaced: bool) -> None:
-    """Rows pile up on few positions, so that boxes lie on both sides of every threshold; the second bound is nearly reached."""
+    """Rows pile up on few positions, so that boxes lie on both sides of every threshold; the second
+    bound is nearly reached."""
     rng = np.random.default_rng(1)
     most = [0, 0]
     look = look_of(6, replaced=replaced)
@@ -88,7 +98,9 @@ def whole_run(mechanism: IntervalTree, plan: Plan) -> Any:
 
 def tiny_pairs(relation: str) -> list[Any]:
     return list(
-        neighbours.replace_one((0, 1), rows=2) if relation == "replace-one" else neighbours.add_remove((0, 1), max_rows=2)
+        neighbours.replace_one((0, 1), rows=2)
+        if relation == "replace-one"
+        else neighbours.add_remove((0, 1), max_rows=2)
     )
 
 
@@ -111,7 +123,9 @@ def test_exact_privacy_of_a_look(relation: str) -> None:
 
     report = audit.exact(seen, tiny_pairs(relation), epsilon=1, window=(-2, 4), root=2)
     assert report.passed, report.summary()
-    assert not audit.exact(seen, tiny_pairs(relation), epsilon=Fraction(1, 3), window=(-2, 4), root=2).passed
+    assert not audit.exact(
+        seen, tiny_pairs(relation), epsilon=Fraction(1, 3), window=(-2, 4), root=2
+    ).passed
 
 
 @pytest.mark.nightly
@@ -120,7 +134,9 @@ def test_exact_privacy_of_a_run_with_a_look(relation: str) -> None:
     mechanism = IntervalTree(structure_share="1/3", look_share="1/2")
     plan = mechanism.plan(schema_of(relation, 2, 8 if relation == "replace-one" else None), ONE)
     assert Fraction(plan.facts["look_epsilon"]) == Fraction(1, 2)
-    report = audit.exact(whole_run(mechanism, plan), tiny_pairs(relation), epsilon=1, window=(-1, 2), root=2)
+    report = audit.exact(
+        whole_run(mechanism, plan), tiny_pairs(relation), epsilon=1, window=(-1, 2), root=2
+    )
     assert report.passed, report.summary()
 
 
@@ -130,7 +146,9 @@ def test_a_look_that_is_not_paid_for_is_caught() -> None:
     plan = mechanism.plan(schema_of("replace-one", 2, 400), ONE)
 
     def spent(plan: Plan) -> bool:
-        return audit.replay(whole_run(mechanism, plan), tiny_pairs("replace-one"), epsilon=1, runs=10).passed
+        return audit.replay(
+            whole_run(mechanism, plan), tiny_pairs("replace-one"), epsilon=1, runs=10
+        ).passed
 
     assert spent(plan)
     assert not spent(replace(plan, facts={**plan.facts, "count_epsilon": "1"}))
@@ -142,7 +160,11 @@ def test_replay_with_a_look(relation: str) -> None:
     plan = mechanism.plan(schema_of(relation, 64, 300), ONE)
     assert plan.facts["look_epsilon"] != "0"
     rows = (0, 9, 31, 63)
-    pairs = list(neighbours.replace_one(rows, rows=2) if relation == "replace-one" else neighbours.add_remove(rows, max_rows=2))
+    pairs = list(
+        neighbours.replace_one(rows, rows=2)
+        if relation == "replace-one"
+        else neighbours.add_remove(rows, max_rows=2)
+    )
     assert audit.replay(whole_run(mechanism, plan), pairs, runs=3).passed
 
 
@@ -155,10 +177,11 @@ def tree_taken(law: np.ndarray, rows: int, seed: int) -> str:
 
 
 def test_what_it_decides() -> None:
-    """Equal cells where all are full or the shape is rough, boxes where most of the line is empty or smooth.
+    """Equal cells where all are full or the shape is rough, boxes where most of the line is empty
+    or smooth.
 
-    Each case is far from the border: a wrong decision needs noise of several scales, in one of 20 fixed runs. It would catch a
-    look that ignores either number, or has them the wrong way round.
+    Each case is far from the border: a wrong decision needs noise of several scales, in one of 20
+    fixed runs. It would catch a look that ignores either number, or has them the wrong way round.
     """
     place = np.arange(1024)
     rough = np.exp(np.random.default_rng(1).normal(0, 2, 1024))
@@ -175,6 +198,8 @@ def test_what_it_decides() -> None:
 def test_equal_cells_get_what_was_not_spent_on_cutting() -> None:
     plan = IntervalTree().plan(schema_of("replace-one", 64, 100_000), ONE)
     cells = np.arange(64, dtype=np.uint64)
-    content = IntervalTree().run(SeededNoise(1), SparseCounts(cells, np.full(64, 1500, dtype=np.int64)), plan)
+    content = IntervalTree().run(
+        SeededNoise(1), SparseCounts(cells, np.full(64, 1500, dtype=np.int64)), plan
+    )
     assert content.facts["tree"] == "dyadic"
     assert Fraction(content.facts["scale"]) == 2 * content.facts["height"] / Fraction(47, 48)

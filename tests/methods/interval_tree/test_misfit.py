@@ -26,7 +26,9 @@ TWO = Fraction(2)
 
 
 def shape_of(*sizes: int) -> TreeShape:
-    return TreeShape.over([Grid(f"x{i}", "integer", Fraction(0), Fraction(1), size) for i, size in enumerate(sizes)])
+    return TreeShape.over(
+        [Grid(f"x{i}", "integer", Fraction(0), Fraction(1), size) for i, size in enumerate(sizes)]
+    )
 
 
 def points_of(shape: TreeShape, table: np.ndarray) -> SparseCounts:
@@ -38,8 +40,13 @@ def points_of(shape: TreeShape, table: np.ndarray) -> SparseCounts:
 
 def schema_of(relation: str, sizes: tuple[int, ...], size: int) -> Schema:
     key = "size" if relation == "replace-one" else "nominal_size"
-    columns = "".join(f'[columns.x{i}]\nkind = "integer"\nlower = 0\nupper = {s - 1}\n' for i, s in enumerate(sizes))
-    return Schema.from_toml(f'[dataset]\nname = "t"\nneighbours = "{relation}"\n{key} = {size}\n{columns}')
+    columns = "".join(
+        f'[columns.x{i}]\nkind = "integer"\nlower = 0\nupper = {s - 1}\n'
+        for i, s in enumerate(sizes)
+    )
+    return Schema.from_toml(
+        f'[dataset]\nname = "t"\nneighbours = "{relation}"\n{key} = {size}\n{columns}'
+    )
 
 
 def quarters(shape: TreeShape, depth: int) -> Boxes:
@@ -81,7 +88,8 @@ def test_totals_are_those_of_the_definition(sizes: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("replaced", [True, False])
 def test_one_row_moves_the_total_by_at_most_the_declared_amount(replaced: bool) -> None:
-    """Cells at random, alone and among others. A bound of an eighth of the size would not cover what is seen."""
+    """Cells at random, alone and among others. A bound of an eighth of the size would not cover
+    what is seen."""
     shape = shape_of(16, 16)
     misfit = Misfit.of(shape, quarters(shape, 3), TWO if replaced else Fraction(1))
     rng = np.random.default_rng(2)
@@ -92,7 +100,9 @@ def test_one_row_moves_the_total_by_at_most_the_declared_amount(replaced: bool) 
         table[tuple(rng.integers(0, 16, 2))] += 1
         if replaced:
             other[tuple(rng.integers(0, 16, 2))] += 1
-        most = max(most, abs(misfit.total(points_of(shape, table)) - misfit.total(points_of(shape, other))))
+        most = max(
+            most, abs(misfit.total(points_of(shape, table)) - misfit.total(points_of(shape, other)))
+        )
     assert misfit.sensitivity / 8 < most <= misfit.sensitivity
 
 
@@ -106,7 +116,8 @@ def test_every_cell_is_a_box_of_its_own() -> None:
 
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove-one"])
 def test_exact_privacy_of_a_look(relation: str) -> None:
-    """The noisy misfit is shown, in coarser parts than it has, which is more than a release shows of it."""
+    """The noisy misfit is shown, in coarser parts than it has, which is more than a release shows
+    of it."""
     shape = shape_of(4, 4)
     replaced = relation == "replace-one"
     misfit = Misfit.of(shape, equal_cells(shape, 1), TWO if replaced else Fraction(1))
@@ -118,10 +129,18 @@ def test_exact_privacy_of_a_look(relation: str) -> None:
         total = misfit.total(SparseCounts(cells, counts.astype(np.int64))) // step
         # dividing and rounding down adds at most 1 to how far the number moves
         moved = misfit.sensitivity / step + 1
-        return int(noise.laplace(np.array([total], dtype=np.int64), sensitivity=moved, epsilon=Fraction(1))[0])
+        return int(
+            noise.laplace(
+                np.array([total], dtype=np.int64), sensitivity=moved, epsilon=Fraction(1)
+            )[0]
+        )
 
     universe = (0, 3, 9)
-    pairs = list(neighbours.replace_one(universe, rows=2) if replaced else neighbours.add_remove(universe, max_rows=2))
+    pairs = list(
+        neighbours.replace_one(universe, rows=2)
+        if replaced
+        else neighbours.add_remove(universe, max_rows=2)
+    )
     assert audit.exact(seen, pairs, epsilon=1, window=(-8, 24)).passed
 
 
@@ -133,18 +152,23 @@ def test_replay_of_a_run_with_a_look(relation: str) -> None:
 
     universe = (0, 21, 63)
     pairs = list(
-        neighbours.replace_one(universe, rows=1) if relation == "replace-one" else neighbours.add_remove(universe, max_rows=1)
+        neighbours.replace_one(universe, rows=1)
+        if relation == "replace-one"
+        else neighbours.add_remove(universe, max_rows=1)
     )
     assert audit.replay(among_many(mechanism, plan), pairs, runs=5).passed
 
 
 def test_a_look_with_too_little_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The planted bug: a hundredth of the sensitivity is declared. Replay measures what the total moves by."""
+    """The planted bug: a hundredth of the sensitivity is declared. Replay measures what the total
+    moves by."""
     mechanism = IntervalTree()
     plan = mechanism.plan(schema_of("replace-one", (8, 8), 400), Cost.pure(4))
 
     pairs = list(neighbours.replace_one((0, 21, 63), rows=1))
-    monkeypatch.setattr(Misfit, "sensitivity", property(lambda self: Fraction(UNIT * self.cuts, 50)))
+    monkeypatch.setattr(
+        Misfit, "sensitivity", property(lambda self: Fraction(UNIT * self.cuts, 50))
+    )
     assert not audit.replay(among_many(mechanism, plan), pairs, runs=5).passed
 
 
@@ -163,7 +187,9 @@ def among_many(mechanism: IntervalTree, plan: Plan) -> Any:
     """Runs on the given rows and 140 others, which make PrivTree split."""
 
     def run(noise: Any, rows: Any) -> Any:
-        cells, counts = np.unique(np.array([*rows, *[7] * 80, *[40] * 60], dtype=np.uint64), return_counts=True)
+        cells, counts = np.unique(
+            np.array([*rows, *[7] * 80, *[40] * 60], dtype=np.uint64), return_counts=True
+        )
         return mechanism.run(noise, SparseCounts(cells, counts.astype(np.int64)), plan)
 
     return run
@@ -171,13 +197,18 @@ def among_many(mechanism: IntervalTree, plan: Plan) -> Any:
 
 def tree_taken(law: np.ndarray, rows: int, seed: int) -> str:
     shape = shape_of(*law.shape)
-    table = np.random.default_rng(seed).multinomial(rows, law.reshape(-1) / law.sum()).reshape(law.shape)
+    table = (
+        np.random.default_rng(seed)
+        .multinomial(rows, law.reshape(-1) / law.sum())
+        .reshape(law.shape)
+    )
     plan = IntervalTree().plan(schema_of("replace-one", law.shape, rows), ONE)
     return str(IntervalTree().run(SeededNoise(seed), points_of(shape, table), plan).facts["tree"])
 
 
 def test_what_it_decides() -> None:
-    """Single cells where rows heap on round values, boxes where they are smooth. Each case is far from the border."""
+    """Single cells where rows heap on round values, boxes where they are smooth. Each case is far
+    from the border."""
     place = np.arange(64)
     smooth = np.exp(-(((place[:, None] - 20) / 3) ** 2) - ((place[None, :] - 33) / 3) ** 2)
     heaped = np.ones((64, 64)) * np.where(place % 8 == 0, 20.0, 0.1)[:, None]

@@ -1,4 +1,5 @@
-"""The three ways to cut a grid: exact privacy of all tiny cases, planted mistakes, and that boxes always partition the grid."""
+"""The three ways to cut a grid: exact privacy of all tiny cases, planted mistakes, and that boxes
+always partition the grid."""
 
 from __future__ import annotations
 
@@ -13,11 +14,18 @@ from dpublish import audit
 from dpublish.audit import neighbours
 from dpublish.declare.grid import Boxes, Grid, TreeShape
 from dpublish.methods.base import SparseCounts
-from dpublish.methods.interval_tree.trees import BoxCounts, Calibration, binary_search, equal_cells, priv_tree
+from dpublish.methods.interval_tree.trees import (
+    BoxCounts,
+    Calibration,
+    binary_search,
+    equal_cells,
+    priv_tree,
+)
 from dpublish.noise.source import SeededNoise
 
 ONE = Fraction(1)
-# The decay is calibrated with e, so the base that stands for e in an exact audit must be at least e.
+# The decay is calibrated with e, so the base that stands for e in an exact audit must be at least
+# e.
 ROOT = 3
 
 
@@ -26,7 +34,8 @@ def grid(positions: int, name: str = "x") -> Grid:
 
 
 LINE = TreeShape.over([grid(8)])
-# A tree of one box a level: the longest path without the width that would make enumeration hopeless.
+# A tree of one box a level: the longest path without the width that would make enumeration
+# hopeless.
 PATH = TreeShape((grid(1),), (7,))
 SQUARE = TreeShape.over([grid(4, "x"), grid(2, "y")])
 
@@ -65,15 +74,19 @@ class TestPrivTree:
         ids=["line", "line, replaced", "path", "square"],
     )
     def test_exact_privacy(self, shape: TreeShape, pairs: list[Any], replace: bool) -> None:
-        """Every tree of every pair: only the sign of a noisy score matters, so the window (0, 1) loses nothing."""
+        """Every tree of every pair: only the sign of a noisy score matters, so the window (0, 1)
+        loses nothing."""
         cut = tree_of(shape, calibrated(shape, replace=replace))
         report = audit.exact(cut, pairs, epsilon=1, window=(0, 1), root=ROOT)
         assert report.passed, report.summary()
         assert report.loss > 0.2, "a loss far below the claim would mean wasted noise"
 
     def test_the_path_comes_close_to_the_claim(self) -> None:
-        """Counts that put a path's discounted counts at -decay, 0, decay, ...: the worst case of the proof."""
-        calibration = Calibration.of(Fraction(3), fanout=2, rows=1, replace=False)  # scale 1, so that the base can be 3
+        """Counts that put a path's discounted counts at -decay, 0, decay, ...: the worst case of
+        the proof."""
+        calibration = Calibration.of(
+            Fraction(3), fanout=2, rows=1, replace=False
+        )  # scale 1, so that the base can be 3
         worst = calibration.decay * 5
         pairs = [((0,) * count, (0,) * (count + 1)) for count in (worst, worst - 1, worst + 1)]
         report = audit.exact(tree_of(PATH, calibration), pairs, epsilon=3, window=(0, 1), root=ROOT)
@@ -92,7 +105,8 @@ class TestPrivTree:
         assert report.passed, report.summary()
 
     def test_scores_of_single_decisions_follow_the_exact_law(self) -> None:
-        """Split rates of the root over 4,000 runs: false alarm 1e-6 (4.9 sigma), an error of 4 points of 100 is caught."""
+        """Split rates of the root over 4,000 runs: false alarm 1e-6 (4.9 sigma), an error of 4
+        points of 100 is caught."""
         calibration = calibrated(LINE, replace=False)
         runs, hits = 4000, 0
         noise = SeededNoise(5)
@@ -122,7 +136,8 @@ class TestPlantedMistakes:
         assert not report.passed
 
     def test_no_floor(self) -> None:
-        """Discounted counts that may fall below -decay: every level of the path then costs 1 / scale."""
+        """Discounted counts that may fall below -decay: every level of the path then costs 1 /
+        scale."""
         calibration = calibrated(PATH, replace=False)
 
         def cut(noise: Any, rows: Any) -> int:
@@ -140,7 +155,9 @@ class TestPlantedMistakes:
         two = TreeShape.over([grid(2)])
         wide = Calibration.of(ONE, fanout=2, rows=1, replace=False)
         # eight rows a unit under a calibration for one
-        report = audit.exact(tree_of(two, wide), [((), (0,) * 8)], epsilon=1, window=(0, 1), root=ROOT)
+        report = audit.exact(
+            tree_of(two, wide), [((), (0,) * 8)], epsilon=1, window=(0, 1), root=ROOT
+        )
         assert not report.passed
         assert wrong.scale < calibrated(PATH, replace=True).scale
 
@@ -215,7 +232,8 @@ class TestBoxes:
         assert all((a == b).all() for a, b in zip(starts, where, strict=True))
 
     def test_a_growing_tree_stays_small_without_points(self) -> None:
-        """A box without points has on average less than half a child: 2^30 positions cost a handful of draws."""
+        """A box without points has on average less than half a child: 2^30 positions cost a handful
+        of draws."""
         shape = TreeShape.over([grid(1 << 30)])
         counts = BoxCounts(shape, points([]))
         for seed in range(20):

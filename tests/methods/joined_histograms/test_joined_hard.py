@@ -1,4 +1,5 @@
-"""Tables that are hard to publish: very wide columns, constant and empty ones, hardly any rows, bounds far too wide.
+"""Tables that are hard to publish: very wide columns, constant and empty ones, hardly any rows,
+bounds far too wide.
 
 All with two rounds after the first forest.
 """
@@ -18,10 +19,21 @@ import dpublish as dp
 AMOUNTS: tuple[dict[str, Any], ...] = ({"epsilon": 1}, {"rho": "1/50"})
 
 
-def publish(tmp_path: Path, frame: pl.DataFrame, columns: str, *, neighbours: str = "add-remove-one", **amounts: Any) -> Any:
-    schema = dp.Schema.from_toml(f'[dataset]\nname = "hard"\nneighbours = "{neighbours}"\n{columns}')
+def publish(
+    tmp_path: Path,
+    frame: pl.DataFrame,
+    columns: str,
+    *,
+    neighbours: str = "add-remove-one",
+    **amounts: Any,
+) -> Any:
+    schema = dp.Schema.from_toml(
+        f'[dataset]\nname = "hard"\nneighbours = "{neighbours}"\n{columns}'
+    )
     tmp_path.mkdir(exist_ok=True)
-    curator = dp.Curator(frame, schema, ledger=tmp_path / "l.ledger", budget=dp.Budget(epsilon=50, delta="1e-3"))
+    curator = dp.Curator(
+        frame, schema, ledger=tmp_path / "l.ledger", budget=dp.Budget(epsilon=50, delta="1e-3")
+    )
     return curator.publish(dp.JoinedHistograms(rounds=2), seed=1, **amounts)
 
 
@@ -31,7 +43,10 @@ def test_a_column_of_5000_levels(tmp_path: Path, amounts: dict[str, Any]) -> Non
     code = np.minimum(rng.geometric(0.05, 20_000), 5000) - 1
     frame = pl.DataFrame({"code": [f"k{i}" for i in code], "odd": code % 2 == 1})
     levels = ", ".join(f'"k{i}"' for i in range(5000))
-    text = f'[columns.code]\nkind = "categorical"\nlevels = [{levels}]\n[columns.odd]\nkind = "boolean"\noutside = "drop"\n'
+    text = (
+        f'[columns.code]\nkind = "categorical"\nlevels = [{levels}]\n[columns.odd]\nkind = '
+        f'"boolean"\noutside = "drop"\n'
+    )
     release = publish(tmp_path, frame, text, **amounts)
     assert release.pairs == [("code", "odd")]
     for level in (0, 1, 5):
@@ -93,7 +108,9 @@ def test_one_row(tmp_path: Path, rows: int, neighbours: str) -> None:
 
 def test_a_single_column(tmp_path: Path) -> None:
     frame = pl.DataFrame({"a": ["x"] * 500 + ["y"] * 300})
-    release = publish(tmp_path, frame, '[columns.a]\nkind = "categorical"\nlevels = ["x", "y"]\n', epsilon=1)
+    release = publish(
+        tmp_path, frame, '[columns.a]\nkind = "categorical"\nlevels = ["x", "y"]\n', epsilon=1
+    )
     assert release.pairs == []
     assert release.estimate("a = 'x'").value == pytest.approx(500, abs=30)
 
@@ -103,14 +120,24 @@ def test_bounds_a_thousand_times_too_wide(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     value = rng.normal(0, 1, 5000)
     frame = pl.DataFrame({"v": value, "up": value > 0})
-    text = '[columns.v]\nkind = "real"\nlower = -3000\nupper = 5000\n[columns.up]\nkind = "boolean"\noutside = "drop"\n'
+    text = (
+        '[columns.v]\nkind = "real"\nlower = -3000\nupper = 5000\n[columns.up]\nkind = '
+        '"boolean"\noutside = "drop"\n'
+    )
     release = publish(tmp_path, frame, text, epsilon=1)
     assert release.estimate("v > -500 and v < 500").high >= 5000 - 300
     found = release.estimate("v > 0")  # a bin is cut: the interval says that it cannot tell
     assert found.low <= (value > 0).sum() <= found.high
     # a column that declares bins as fine as it may need them keeps what the rows say
-    fine = publish(tmp_path / "fine", frame, text.replace("upper = 5000", "upper = 5000\nbins = 8000"), epsilon=1)
-    assert fine.estimate("v >= 0 and v < 1").value == pytest.approx(((value >= 0) & (value < 1)).sum(), abs=250)
+    fine = publish(
+        tmp_path / "fine",
+        frame,
+        text.replace("upper = 5000", "upper = 5000\nbins = 8000"),
+        epsilon=1,
+    )
+    assert fine.estimate("v >= 0 and v < 1").value == pytest.approx(
+        ((value >= 0) & (value < 1)).sum(), abs=250
+    )
 
 
 def test_many_kinds_of_columns_without_a_public_size(tmp_path: Path) -> None:
@@ -149,5 +176,7 @@ missing = true
     release = publish(tmp_path, frame, text, epsilon=2)
     joined = {frozenset(pair) for pair in release.pairs}
     assert joined & {frozenset(("day", "x")), frozenset(("day", "ok"))}
-    assert release.estimate("day >= '2021-07-01' and ok").value == pytest.approx((day > 180).sum(), abs=300)
+    assert release.estimate("day >= '2021-07-01' and ok").value == pytest.approx(
+        (day > 180).sum(), abs=300
+    )
     assert release.estimate("grade <= 'mid'").low > 0

@@ -1,4 +1,5 @@
-"""Joined histograms: plans and refusals, exact and replayed audits, planted bugs, and the structure that is chosen."""
+"""Joined histograms: plans and refusals, exact and replayed audits, planted bugs, and the structure
+that is chosen."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ from dpublish.privacy.cost import Cost, largest_rho
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled_kernels() -> None:
-    """Compile before an audit looks: the compiler writes debug log lines, which a replay would take for the mechanism's."""
+    """Compile before an audit looks: the compiler writes debug log lines, which a replay would take
+    for the mechanism's."""
     rows = LabelledRows([np.array([0, 1]), np.array([1, 0])], [2, 2], None)
     rows.count_column(0)
     coded = [rows.grouped(column, np.arange(2)) for column in (0, 1)]
@@ -43,14 +45,32 @@ def compiled_kernels() -> None:
     largest_box(np.zeros((2, 2), dtype=np.int64))
 
 
-def tiny(neighbours: str = "add-remove-one", *, columns: str = "ab", extra: str = "", levels: str = '["x", "y"]') -> Schema:
-    declared = "".join(f'[columns.{name}]\nkind = "categorical"\nlevels = {levels}\noutside = "drop"\n' for name in columns)
-    return Schema.from_toml(f'[dataset]\nname = "tiny"\nneighbours = "{neighbours}"\n{extra}\n{declared}')
+def tiny(
+    neighbours: str = "add-remove-one",
+    *,
+    columns: str = "ab",
+    extra: str = "",
+    levels: str = '["x", "y"]',
+) -> Schema:
+    declared = "".join(
+        f'[columns.{name}]\nkind = "categorical"\nlevels = {levels}\noutside = "drop"\n'
+        for name in columns
+    )
+    return Schema.from_toml(
+        f'[dataset]\nname = "tiny"\nneighbours = "{neighbours}"\n{extra}\n{declared}'
+    )
 
 
 def tiny_method(**settings: Any) -> dp.JoinedHistograms:
-    """Half for columns, a quarter each for choices and pairs; groups as fine as can be; no rounds and no misfit."""
-    usual = {"column_share": "1/2", "choice_share": "1/4", "misfit_share": 0, "cell_deviations": "1/100", "rounds": 0}
+    """Half for columns, a quarter each for choices and pairs; groups as fine as can be; no rounds
+    and no misfit."""
+    usual = {
+        "column_share": "1/2",
+        "choice_share": "1/4",
+        "misfit_share": 0,
+        "cell_deviations": "1/100",
+        "rounds": 0,
+    }
     return dp.JoinedHistograms(**{**usual, **settings})
 
 
@@ -60,21 +80,33 @@ def tiny_method(**settings: Any) -> dp.JoinedHistograms:
 def test_plan_says_what_it_costs_and_shares_add_up() -> None:
     plan = dp.JoinedHistograms().plan(tiny(columns="abc"), Cost.pure(1))
     assert plan.cost == Cost.pure(1)
-    assert sum(Fraction(plan.facts[key]) for key in ("column_share", "choice_share", "pair_share", "misfit_share")) == 1
+    assert (
+        sum(
+            Fraction(plan.facts[key])
+            for key in ("column_share", "choice_share", "pair_share", "misfit_share")
+        )
+        == 1
+    )
     assert plan.facts["noise"] == "laplace"
     assert "Up to 2 pairs" in plan.text()
 
 
 def test_plan_says_what_rounds_cost_the_first_pairs() -> None:
-    """Without rounds the pairs share everything; with two rounds of two tables each, a table of a round has the least."""
+    """Without rounds the pairs share everything; with two rounds of two tables each, a table of a
+    round has the least."""
     text = '[dataset]\nname = "t"\nneighbours = "add-remove-one"\n' + "".join(
         f'[columns.{name}]\nkind = "categorical"\nlevels = ["x", "y"]\n' for name in "abcd"
     )
-    plans = [dp.JoinedHistograms(rounds=rounds).plan(dp.Schema.from_toml(text), Cost.pure(1)) for rounds in (0, 2)]
+    plans = [
+        dp.JoinedHistograms(rounds=rounds).plan(dp.Schema.from_toml(text), Cost.pure(1))
+        for rounds in (0, 2)
+    ]
     pairs = Fraction(plans[0].facts["pair_share"])
     assert not any("rounds" in sentence for sentence in plans[0].sentences)
     least = math.sqrt(2) / float(pairs * module.ROUND_PART / 2 / 2)
-    assert any(f"or {least:.3g} with rounds" in sentence for sentence in plans[1].sentences), plans[1].sentences
+    assert any(f"or {least:.3g} with rounds" in sentence for sentence in plans[1].sentences), plans[
+        1
+    ].sentences
 
 
 def test_the_better_noise_is_recommended() -> None:
@@ -115,7 +147,9 @@ def test_the_better_noise_is_recommended() -> None:
         ({}, Cost.zcdp("1e-30"), "so small"),
     ],
 )
-def test_bad_requests_are_refused_before_anything_is_spent(settings: dict[str, Any], cost: Cost, text: str) -> None:
+def test_bad_requests_are_refused_before_anything_is_spent(
+    settings: dict[str, Any], cost: Cost, text: str
+) -> None:
     with pytest.raises(PlanError, match=text):
         dp.JoinedHistograms(**settings).plan(tiny(), cost)
 
@@ -130,14 +164,18 @@ def test_unknown_columns_and_items_are_refused() -> None:
 
 def test_a_target_with_many_levels_becomes_a_column() -> None:
     schema = Schema.from_toml(
-        '[dataset]\nname = "t"\ntarget = "n"\nsize = 9\n[columns.n]\nkind = "integer"\nlower = 0\nupper = 99\n'
+        '[dataset]\nname = "t"\ntarget = "n"\nsize = 9\n[columns.n]\nkind = "integer"\nlower = '
+        "0\nupper = 99\n"
         '[columns.b]\nkind = "boolean"\n'
     )
     plan = dp.JoinedHistograms().plan(schema, Cost.pure(1))
     assert plan.facts["target"] is None
     assert "ordinary column" in plan.warnings[0]
     assert dp.JoinedHistograms(bins=8).plan(schema, Cost.pure(1)).facts["target"] == "n"
-    assert dp.JoinedHistograms(bins=8, target="none").plan(schema, Cost.pure(1)).facts["target"] is None
+    assert (
+        dp.JoinedHistograms(bins=8, target="none").plan(schema, Cost.pure(1)).facts["target"]
+        is None
+    )
 
 
 # ---- the budget
@@ -158,25 +196,34 @@ def test_roots_are_rounded_the_safe_way() -> None:
 
 def test_sensitivities_of_both_relations() -> None:
     add, replace = Relation("add-remove-one", 3), Relation("replace-one", 3)
-    assert [BudgetSplit("laplace", Fraction(1), relation).sensitivity for relation in (add, replace)] == [3, 6]
-    assert [BudgetSplit("gaussian", Fraction(1), relation).sensitivity for relation in (add, replace)] == [3, 3 * ROOT_TWO]
+    assert [
+        BudgetSplit("laplace", Fraction(1), relation).sensitivity for relation in (add, replace)
+    ] == [3, 6]
+    assert [
+        BudgetSplit("gaussian", Fraction(1), relation).sensitivity for relation in (add, replace)
+    ] == [3, 3 * ROOT_TWO]
     assert (add.linf, replace.linf) == (3, 3)
 
 
 # ---- audits
 
 
-@pytest.mark.parametrize(("neighbours", "extra"), [("add-remove-one", ""), ("replace-one", "size = 1")])
+@pytest.mark.parametrize(
+    ("neighbours", "extra"), [("add-remove-one", ""), ("replace-one", "size = 1")]
+)
 def test_exact_privacy_on_two_columns(neighbours: str, extra: str) -> None:
     """All neighbouring tables of one row, every outcome, in rational arithmetic."""
     tested = subject(tiny_method(), tiny(neighbours, extra=extra), Cost.pure(4))
     report = audit.exact(tested, list(tested.pairs(rows=1)), epsilon=4, window=(0, 1))
     assert report.passed, report.summary()
-    # the whole budget bar the choice between one pair and stopping, which moves by half of what it may
+    # the whole budget bar the choice between one pair and stopping, which moves by half of what it
+    # may
     assert report.loss > 1.9
 
 
-@pytest.mark.parametrize(("neighbours", "extra"), [("add-remove-one", ""), ("replace-one", "size = 2")])
+@pytest.mark.parametrize(
+    ("neighbours", "extra"), [("add-remove-one", ""), ("replace-one", "size = 2")]
+)
 @pytest.mark.parametrize("target", ["none", "c"])
 def test_replayed_taps_add_up_to_the_claim(neighbours: str, extra: str, target: str) -> None:
     schema = tiny(neighbours, columns="abc", extra=extra)
@@ -187,13 +234,16 @@ def test_replayed_taps_add_up_to_the_claim(neighbours: str, extra: str, target: 
 
 
 def test_replayed_taps_of_units_with_several_rows() -> None:
-    tested = subject(tiny_method(), tiny(extra='unit = "person"\nmax_rows_per_unit = 2'), Cost.pure(2))
+    tested = subject(
+        tiny_method(), tiny(extra='unit = "person"\nmax_rows_per_unit = 2'), Cost.pure(2)
+    )
     report = audit.replay(tested, list(tested.pairs(rows=4, cells=3)), runs=1, epsilon=2)
     assert report.passed, report.summary()
     assert report.loss > 1  # the bound is used, not only kept
 
 
-# ---- planted bugs: each is caught by the tier named, and the true mechanism survives the same audit (above)
+# ---- planted bugs: each is caught by the tier named, and the true mechanism survives the same
+# audit (above)
 
 
 class Broken(Subject):
@@ -216,40 +266,71 @@ def three_pairs(tested: Subject) -> list[Any]:
     return list(tested.pairs(rows=2, cells=8))[:24]
 
 
-@pytest.mark.parametrize(("neighbours", "extra"), [("add-remove-one", ""), ("replace-one", "size = 2")])
+@pytest.mark.parametrize(
+    ("neighbours", "extra"), [("add-remove-one", ""), ("replace-one", "size = 2")]
+)
 @pytest.mark.parametrize("target", ["none", "d"])
-def test_replayed_rounds_and_misfit_add_up_to_the_claim(neighbours: str, extra: str, target: str) -> None:
-    """With rho, the audit charges a choice of range e with e^2 / 2, four times what it costs: hence the larger claim."""
+def test_replayed_rounds_and_misfit_add_up_to_the_claim(
+    neighbours: str, extra: str, target: str
+) -> None:
+    """With rho, the audit charges a choice of range e with e^2 / 2, four times what it costs: hence
+    the larger claim."""
     schema = tiny(neighbours, columns="abcd" if target == "d" else "abc", extra=extra)
-    for cost, claim in ((Cost.pure(2), {"epsilon": 2}), (Cost.zcdp(1), {"rho": Fraction(103, 100)})):
+    for cost, claim in (
+        (Cost.pure(2), {"epsilon": 2}),
+        (Cost.zcdp(1), {"rho": Fraction(103, 100)}),
+    ):
         tested = subject(tiny_method(target=target, **ROUNDS), schema, cost)
         report = audit.replay(tested, list(tested.pairs(rows=2, cells=4))[:16], runs=1, **claim)
         assert report.passed, report.summary()
         assert report.loss + report.rho_loss > Fraction(1, 2)  # the bound is used, not only kept
 
 
-@pytest.mark.parametrize(("neighbours", "extra"), [("add-remove-one", ""), ("replace-one", "size = 2")])
-@pytest.mark.parametrize("workload", [["a*b*c"], ["a*b*c", "a:2", "b:2", "c:2"]], ids=["plain", "weighted columns"])
-def test_replayed_threes_add_up_to_the_claim(neighbours: str, extra: str, workload: list[str]) -> None:
-    tested = subject(tiny_method(workload=workload, **ROUNDS), tiny(neighbours, columns="abc", extra=extra), Cost.pure(2))
+@pytest.mark.parametrize(
+    ("neighbours", "extra"), [("add-remove-one", ""), ("replace-one", "size = 2")]
+)
+@pytest.mark.parametrize(
+    "workload", [["a*b*c"], ["a*b*c", "a:2", "b:2", "c:2"]], ids=["plain", "weighted columns"]
+)
+def test_replayed_threes_add_up_to_the_claim(
+    neighbours: str, extra: str, workload: list[str]
+) -> None:
+    tested = subject(
+        tiny_method(workload=workload, **ROUNDS),
+        tiny(neighbours, columns="abc", extra=extra),
+        Cost.pure(2),
+    )
     report = audit.replay(tested, three_pairs(tested), runs=1, epsilon=2)
     assert report.passed, report.summary()
 
 
-def test_a_three_that_outweighs_what_was_declared_is_caught_by_replay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Columns that weigh 2 each: a three weighs 8, a pair 4. The largest of the pairs is not enough for a choice among all."""
+def test_a_three_that_outweighs_what_was_declared_is_caught_by_replay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Columns that weigh 2 each: a three weighs 8, a pair 4. The largest of the pairs is not enough
+    for a choice among all."""
 
     def of_pairs(plan: Any, columns: Any) -> Any:
         weights, _ = table_weights(plan, columns)
         return weights, max(weight for table, weight in weights.items() if len(table) == 2)
 
-    tested = broken(tiny_method(workload=["a*b*c", "a:2", "b:2", "c:2"], **ROUNDS), tiny(columns="abc"), Cost.pure(2))
-    report = audit.replay(tested.run_with(monkeypatch, "table_weights", of_pairs), three_pairs(tested), runs=1, epsilon=2)
+    tested = broken(
+        tiny_method(workload=["a*b*c", "a:2", "b:2", "c:2"], **ROUNDS),
+        tiny(columns="abc"),
+        Cost.pure(2),
+    )
+    report = audit.replay(
+        tested.run_with(monkeypatch, "table_weights", of_pairs),
+        three_pairs(tested),
+        runs=1,
+        epsilon=2,
+    )
     assert not report.passed, report.summary()
 
 
 def test_the_misfit_moves_by_at_most_one_row() -> None:
-    """Every table of two rows over 3 x 2 cells and two labels, a row taken away, and every row in the place of another."""
+    """Every table of two rows over 3 x 2 cells and two labels, a row taken away, and every row in
+    the place of another."""
     rng = np.random.default_rng(5)
     labels = np.array([1.5, 2.0])
     singles = [onto_simplex(rng.random((levels, 2)), labels) for levels in (3, 2)]
@@ -271,10 +352,13 @@ def test_the_misfit_moves_by_at_most_one_row() -> None:
 
 
 def test_the_misfit_of_a_model_of_any_size_stays_in_64_bits() -> None:
-    """Noise has no end, so that a published model may have any number of rows: 2^64 here, in the largest table there is."""
+    """Noise has no end, so that a published model may have any number of rows: 2^64 here, in the
+    largest table there is."""
     labels = np.full(16, 2.0**60)
     states = {column: np.zeros(64, dtype=np.int64) for column in (0, 1)}
-    model = join_tables(labels, [np.full((64, 16), 2.0**54)] * 2 + [np.diag(labels)], states, [], target=2)
+    model = join_tables(
+        labels, [np.full((64, 16), 2.0**54)] * 2 + [np.diag(labels)], states, [], target=2
+    )
 
     def misfit(rows: list[tuple[int, ...]]) -> int:
         codes = [np.array([row[column] for row in rows], dtype=np.int64) for column in range(3)]
@@ -292,35 +376,55 @@ def broken(method: dp.JoinedHistograms, schema: Schema, cost: Cost) -> Broken:
 def test_selection_that_is_not_charged_is_caught_by_replay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Choices made with the whole budget, beside counts that are charged in full."""
 
-    def greedy(noise: Any, scores: Any, columns: Any, budget: Any, *, weight: int, share: Fraction) -> Any:
+    def greedy(
+        noise: Any, scores: Any, columns: Any, budget: Any, *, weight: int, share: Fraction
+    ) -> Any:
         return choose_forest(noise, scores, columns, budget, weight=weight, share=Fraction(4))
 
     tested = broken(tiny_method(), tiny(columns="abc"), Cost.pure(2))
     report = audit.replay(
-        tested.run_with(monkeypatch, "choose_forest", greedy), list(tested.pairs(rows=2, cells=5)), runs=1, epsilon=2
+        tested.run_with(monkeypatch, "choose_forest", greedy),
+        list(tested.pairs(rows=2, cells=5)),
+        runs=1,
+        epsilon=2,
     )
     assert not report.passed
-    assert {finding.check for finding in report.findings} & {"budget", "sum", "claim", "loss"}, report.summary()
+    assert {finding.check for finding in report.findings} & {"budget", "sum", "claim", "loss"}, (
+        report.summary()
+    )
 
 
-def test_structure_from_the_noiseless_table_is_caught_by_replay(monkeypatch: pytest.MonkeyPatch) -> None:
-    def true_agreement(rows: LabelledRows, known: Any, columns: Any, weights: Any, **settings: Any) -> Any:
+def test_structure_from_the_noiseless_table_is_caught_by_replay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def true_agreement(
+        rows: LabelledRows, known: Any, columns: Any, weights: Any, **settings: Any
+    ) -> Any:
         return {edge: int((rows.codes[edge[0]] == rows.codes[edge[1]]).sum()) for edge in weights}
 
-    def true_best(noise: Any, scores: Any, columns: Any, budget: Any, *, weight: int, share: Fraction) -> Any:
+    def true_best(
+        noise: Any, scores: Any, columns: Any, budget: Any, *, weight: int, share: Fraction
+    ) -> Any:
         return [max(scores, key=scores.get)]
 
     monkeypatch.setattr(module, "pair_scores", true_agreement)
     tested = broken(tiny_method(), tiny(columns="abc"), Cost.pure(2))
     report = audit.replay(
-        tested.run_with(monkeypatch, "choose_forest", true_best), list(tested.pairs(rows=2)), runs=1, epsilon=2
+        tested.run_with(monkeypatch, "choose_forest", true_best),
+        list(tested.pairs(rows=2)),
+        runs=1,
+        epsilon=2,
     )
     assert not report.passed, report.summary()
-    report = audit.replay(tested, list(tested.pairs(rows=2, cells=5)), runs=1, epsilon=2)  # the same, chosen with noise
+    report = audit.replay(
+        tested, list(tested.pairs(rows=2, cells=5)), runs=1, epsilon=2
+    )  # the same, chosen with noise
     assert report.passed, report.summary()
 
 
-def test_rare_levels_merged_by_true_counts_are_caught_by_replay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rare_levels_merged_by_true_counts_are_caught_by_replay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     true_counts: dict[int, Any] = {}
     count_column = LabelledRows.count_column
 
@@ -328,22 +432,32 @@ def test_rare_levels_merged_by_true_counts_are_caught_by_replay(monkeypatch: pyt
         true_counts[column] = count_column(self, column)
         return true_counts[column]
 
-    def by_true_counts(known: Any, chosen: Any, budget: Any, plan: Any, labels: int, *, part: Fraction) -> Any:
+    def by_true_counts(
+        known: Any, chosen: Any, budget: Any, plan: Any, labels: int, *, part: Fraction
+    ) -> Any:
         def groups(column: int) -> Any:
             mass = true_counts[column].reshape(-1, labels).sum(axis=1).astype(np.float64)
             return group_levels(mass, np.arange(len(mass)), 3)
 
         return [(groups(first), groups(second)) for first, second in chosen]
 
-    def always(noise: Any, scores: Any, columns: Any, budget: Any, *, weight: int, share: Fraction) -> Any:
+    def always(
+        noise: Any, scores: Any, columns: Any, budget: Any, *, weight: int, share: Fraction
+    ) -> Any:
         return [(0, 1)]
 
     monkeypatch.setattr(LabelledRows, "count_column", remember)
     monkeypatch.setattr(module, "choose_forest", always)
     tested = broken(tiny_method(), tiny(levels='["x", "y", "z"]'), Cost.pure(2))
-    report = audit.replay(tested.run_with(monkeypatch, "pair_groups", by_true_counts), list(tested.pairs(rows=2)), runs=1)
+    report = audit.replay(
+        tested.run_with(monkeypatch, "pair_groups", by_true_counts),
+        list(tested.pairs(rows=2)),
+        runs=1,
+    )
     assert not report.passed, report.summary()
-    report = audit.replay(tested, list(tested.pairs(rows=2, cells=4)), runs=1)  # the same without the planted groups
+    report = audit.replay(
+        tested, list(tested.pairs(rows=2, cells=4)), runs=1
+    )  # the same without the planted groups
     assert report.passed, report.summary()
 
 
@@ -353,34 +467,51 @@ def test_a_round_that_is_not_charged_is_caught_by_replay(monkeypatch: pytest.Mon
 
     tested = broken(tiny_method(**ROUNDS), tiny(columns="abc"), Cost.pure(2))
     pairs = list(tested.pairs(rows=2, cells=4))[:16]
-    report = audit.replay(tested.run_with(monkeypatch, "choose_tables", greedy), pairs, runs=1, epsilon=2)
+    report = audit.replay(
+        tested.run_with(monkeypatch, "choose_tables", greedy), pairs, runs=1, epsilon=2
+    )
     assert not report.passed, report.summary()
 
 
-def test_a_round_that_stops_by_the_true_error_is_caught_by_replay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether there is anything left to count is read off the true scores: the taps then differ between neighbours."""
+def test_a_round_that_stops_by_the_true_error_is_caught_by_replay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whether there is anything left to count is read off the true scores: the taps then differ
+    between neighbours."""
 
     def knowing(noise: Any, scores: Any, *given: Any, **more: Any) -> Any:
         # half a row between the best scores that neighbours may have
-        return choose_tables(noise, scores, *given, **more) if max(scores.values(), default=0) % 200 >= 100 else []
+        return (
+            choose_tables(noise, scores, *given, **more)
+            if max(scores.values(), default=0) % 200 >= 100
+            else []
+        )
 
     tested = broken(tiny_method(**ROUNDS), tiny(columns="abc"), Cost.pure(2))
     pairs = list(tested.pairs(rows=2, cells=4))[:16]
-    report = audit.replay(tested.run_with(monkeypatch, "choose_tables", knowing), pairs, runs=1, epsilon=2)
+    report = audit.replay(
+        tested.run_with(monkeypatch, "choose_tables", knowing), pairs, runs=1, epsilon=2
+    )
     assert not report.passed, report.summary()
 
 
 @pytest.mark.parametrize("bug", ["no noise", "a unit for a row"])
-def test_a_misfit_with_too_little_noise_is_caught_by_replay(monkeypatch: pytest.MonkeyPatch, bug: str) -> None:
+def test_a_misfit_with_too_little_noise_is_caught_by_replay(
+    monkeypatch: pytest.MonkeyPatch, bug: str
+) -> None:
     def bare(noise: Any, budget: Any, misfit: int, share: Fraction) -> Any:
         if bug == "no noise":
             return misfit, Fraction(1)
-        value = noise.laplace(np.array([misfit]), sensitivity=1, epsilon=budget.amount * share, label="misfit")
+        value = noise.laplace(
+            np.array([misfit]), sensitivity=1, epsilon=budget.amount * share, label="misfit"
+        )
         return int(value[0]), 1 / (budget.amount * share)
 
     tested = broken(tiny_method(**ROUNDS), tiny(columns="abc"), Cost.pure(2))
     pairs = list(tested.pairs(rows=2, cells=4))[:16]
-    report = audit.replay(tested.run_with(monkeypatch, "publish_misfit", bare), pairs, runs=1, epsilon=2)
+    report = audit.replay(
+        tested.run_with(monkeypatch, "publish_misfit", bare), pairs, runs=1, epsilon=2
+    )
     assert not report.passed, report.summary()
 
 
@@ -396,7 +527,8 @@ def dependent_rows(count: int, seed: int = 0) -> list[Any]:
 
 @pytest.mark.parametrize("cost", [Cost.pure(1), Cost.zcdp("1/20")], ids=["laplace", "gaussian"])
 def test_pairs_that_depend_are_joined_first(cost: Cost) -> None:
-    """With 20,000 rows the right pairs win both choices but for a chance far below one in a million."""
+    """With 20,000 rows the right pairs win both choices but for a chance far below one in a
+    million."""
     plan = dp.JoinedHistograms().plan(tiny(columns="abcde"), cost)
     for seed in range(3):
         content = dp.JoinedHistograms().run(SeededNoise(seed), dependent_rows(20_000), plan)
@@ -405,7 +537,9 @@ def test_pairs_that_depend_are_joined_first(cost: Cost) -> None:
 
 def test_a_workload_comes_first() -> None:
     plan = dp.JoinedHistograms(workload=["c*d"]).plan(tiny(columns="abcde"), Cost.pure(1))
-    content = dp.JoinedHistograms(workload=["c*d"]).run(SeededNoise(1), dependent_rows(20_000), plan)
+    content = dp.JoinedHistograms(workload=["c*d"]).run(
+        SeededNoise(1), dependent_rows(20_000), plan
+    )
     assert content.facts["joined"][0] == ["c", "d"]
     weights, heaviest = module.pair_weights(plan, [0, 1, 2, 3, 4])
     assert heaviest == 400
@@ -416,17 +550,38 @@ def test_weights_of_columns_and_marginals_multiply() -> None:
     for workload in (["a*b*c:3", "a:2", "e:1/4"], {"a*b*c": 3, "a": 2, "e": 0.25}):
         plan = dp.JoinedHistograms(workload=workload).plan(tiny(columns="abcde"), Cost.pure(1))
         weights, heaviest = module.pair_weights(plan, [0, 1, 2, 3, 4])
-        assert (weights[0, 1], weights[1, 2], weights[0, 3], weights[0, 4], weights[3, 4]) == (600, 300, 200, 50, 25)
+        assert (weights[0, 1], weights[1, 2], weights[0, 3], weights[0, 4], weights[3, 4]) == (
+            600,
+            300,
+            200,
+            50,
+            25,
+        )
         assert heaviest == 600
 
 
 def test_threes_of_a_workload_are_looked_at() -> None:
-    plan = dp.JoinedHistograms(workload=["a*b*c:3", "a:2", "b*c*d*e", "a*b"]).plan(tiny(columns="abcde"), Cost.pure(1))
+    plan = dp.JoinedHistograms(workload=["a*b*c:3", "a:2", "b*c*d*e", "a*b"]).plan(
+        tiny(columns="abcde"), Cost.pure(1)
+    )
     weights, heaviest = module.table_weights(plan, [0, 1, 2, 3, 4])
-    assert [table for table in weights if len(table) == 3] == [(0, 1, 2), (1, 2, 3), (1, 2, 4), (1, 3, 4), (2, 3, 4)]
-    assert (weights[0, 1, 2], weights[1, 2, 3], heaviest) == (600, 400, 800)  # a weighs 2, and a*b, unweighted, 4
+    assert [table for table in weights if len(table) == 3] == [
+        (0, 1, 2),
+        (1, 2, 3),
+        (1, 2, 4),
+        (1, 3, 4),
+        (2, 3, 4),
+    ]
+    assert (weights[0, 1, 2], weights[1, 2, 3], heaviest) == (
+        600,
+        400,
+        800,
+    )  # a weighs 2, and a*b, unweighted, 4
     assert "5 sets of three columns" in plan.text()
-    assert "of three columns" not in dp.JoinedHistograms(workload=["a*b"]).plan(tiny(columns="abc"), Cost.pure(1)).text()
+    assert (
+        "of three columns"
+        not in dp.JoinedHistograms(workload=["a*b"]).plan(tiny(columns="abc"), Cost.pure(1)).text()
+    )
 
 
 def test_the_target_is_in_every_table_and_so_in_no_three() -> None:
@@ -446,7 +601,11 @@ def test_a_marginal_of_everything_offers_only_so_many_threes() -> None:
 
 def test_counts_are_those_of_the_rows() -> None:
     rng = np.random.default_rng(3)
-    first, second, labels = rng.integers(0, 300, 5000), rng.integers(0, 4, 5000), rng.integers(0, 3, 5000)
+    first, second, labels = (
+        rng.integers(0, 300, 5000),
+        rng.integers(0, 4, 5000),
+        rng.integers(0, 3, 5000),
+    )
     rows = LabelledRows([first, second, labels], [300, 4, 3], 2)
     table = np.zeros((300, 3), dtype=np.int64)
     np.add.at(table, (first, labels), 1)
@@ -472,21 +631,30 @@ def test_hardly_any_rows_still_give_a_release(rows: int) -> None:
 
 
 def test_the_law_of_a_choice() -> None:
-    """Two options whose scores differ by d: permute-and-flip takes the lower one with probability exp(-e d / 2) / 2.
+    """Two options whose scores differ by d: permute-and-flip takes the lower one with probability
+    exp(-e d / 2) / 2.
 
-    2,000 seeded draws, two-sided at five standard deviations: a false alarm of below one in a million had the seeds been
-    random, and a relative error of a quarter in the exponent would be caught.
+    2,000 seeded draws, two-sided at five standard deviations: a false alarm of below one in a
+    million had the seeds been random, and a relative error of a quarter in the exponent would be
+    caught.
     """
     budget = BudgetSplit("laplace", Fraction(1), Relation("add-remove-one", 1))
     draws = [
-        len(choose_forest(SeededNoise(seed), {(0, 1): -2}, [0, 1], budget, weight=1, share=Fraction(1))) for seed in range(2000)
+        len(
+            choose_forest(
+                SeededNoise(seed), {(0, 1): -2}, [0, 1], budget, weight=1, share=Fraction(1)
+            )
+        )
+        for seed in range(2000)
     ]
     chance = np.exp(-1.0) / 2
     assert abs(np.mean(draws) - chance) < 5 * np.sqrt(chance * (1 - chance) / 2000)
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(("neighbours", "extra"), [("add-remove-one", ""), ("replace-one", "size = 1")])
+@pytest.mark.parametrize(
+    ("neighbours", "extra"), [("add-remove-one", ""), ("replace-one", "size = 1")]
+)
 def test_sampled_audit(neighbours: str, extra: str) -> None:
     tested = subject(tiny_method(), tiny(neighbours, extra=extra), Cost.pure(2))
     report = audit.sampled(tested, list(tested.pairs(rows=1)), epsilon=2, samples=4000)
@@ -521,6 +689,12 @@ def test_scores_compare_with_whole_models() -> None:
         assert rows_apart(nothing, np.array([expected])) == whole
     rng = np.random.default_rng(3)
     for _ in range(50):
-        counts, model = rng.integers(0, 40, (5, 4, 2)), rng.normal(15, 12, (2, 5, 4)).transpose(1, 2, 0)
-        plain = sum(abs(int(count) - max(0, round(cell))) for count, cell in zip(counts.ravel(), model.ravel(), strict=True))
+        counts, model = (
+            rng.integers(0, 40, (5, 4, 2)),
+            rng.normal(15, 12, (2, 5, 4)).transpose(1, 2, 0),
+        )
+        plain = sum(
+            abs(int(count) - max(0, round(cell)))
+            for count, cell in zip(counts.ravel(), model.ravel(), strict=True)
+        )
         assert rows_apart(counts, model) == plain

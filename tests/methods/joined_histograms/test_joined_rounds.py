@@ -1,9 +1,10 @@
 """The exact law of one round of joined histograms, given what was published before it.
 
-A whole run with a round has too many outcomes to enumerate. What comes before the round is audited exactly without it
-(test_joined_histograms.py), and costs add up whatever was published before (theorem 1 of the proof). So here the earlier steps
-give a fixed answer, the same for both neighbours, and every outcome of the round itself is compared: which tables are chosen,
-and their counts.
+A whole run with a round has too many outcomes to enumerate. What comes before the round is audited
+exactly without it (test_joined_histograms.py), and costs add up whatever was published before
+(theorem 1 of the proof). So here the earlier steps give a fixed answer, the same for both
+neighbours, and every outcome of the round itself is compared: which tables are chosen, and their
+counts.
 """
 
 from __future__ import annotations
@@ -31,9 +32,12 @@ EPSILON = 12
 CLAIM = Fraction(EPSILON, 2) * module.ROUND_PART
 
 SCHEMA = '[dataset]\nname = "tiny"\nneighbours = "{neighbours}"\n{extra}\n' + "".join(
-    f'[columns.{name}]\nkind = "categorical"\nlevels = ["x", "y"]\noutside = "drop"\n' for name in "abc"
+    f'[columns.{name}]\nkind = "categorical"\nlevels = ["x", "y"]\noutside = "drop"\n'
+    for name in "abc"
 )
-BOTH_RELATIONS = pytest.mark.parametrize(("neighbours", "extra"), [("add-remove-one", ""), ("replace-one", "size = 1")])
+BOTH_RELATIONS = pytest.mark.parametrize(
+    ("neighbours", "extra"), [("add-remove-one", ""), ("replace-one", "size = 1")]
+)
 
 
 @dataclass
@@ -58,9 +62,18 @@ class Published:
 
 def a_round(neighbours: str, extra: str, workload: Sequence[str] = ()) -> Subject:
     """Three columns of two levels; groups as fine as can be; no misfit."""
-    shares = {"column_share": "1/2", "choice_share": "1/4", "misfit_share": 0, "cell_deviations": "1/100"}
+    shares = {
+        "column_share": "1/2",
+        "choice_share": "1/4",
+        "misfit_share": 0,
+        "cell_deviations": "1/100",
+    }
     method = dp.JoinedHistograms(**shares, rounds=1, workload=workload)  # type: ignore[arg-type]
-    return subject(method, Schema.from_toml(SCHEMA.format(neighbours=neighbours, extra=extra)), Cost.pure(EPSILON))
+    return subject(
+        method,
+        Schema.from_toml(SCHEMA.format(neighbours=neighbours, extra=extra)),
+        Cost.pure(EPSILON),
+    )
 
 
 def after(tested: Subject, *, rows_a_level: int, edges: int) -> Callable[[Noise, Any], Any]:
@@ -72,7 +85,8 @@ def after(tested: Subject, *, rows_a_level: int, edges: int) -> Callable[[Noise,
 
 
 def of_one_row(tested: Subject) -> list[Any]:
-    """Neighbours of one row at most: all by coming and going, and of the many replacements every fifth."""
+    """Neighbours of one row at most: all by coming and going, and of the many replacements every
+    fifth."""
     pairs = list(tested.pairs(rows=1))
     return pairs if len(pairs) < 10 else pairs[::5]
 
@@ -85,7 +99,9 @@ def one_table(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @BOTH_RELATIONS
 @pytest.mark.parametrize(("rows_a_level", "edges"), [(1, 1), (3, 2)])
-def test_exact_privacy_of_a_round(neighbours: str, extra: str, rows_a_level: int, edges: int) -> None:
+def test_exact_privacy_of_a_round(
+    neighbours: str, extra: str, rows_a_level: int, edges: int
+) -> None:
     tested = a_round(neighbours, extra)
     mechanism = after(tested, rows_a_level=rows_a_level, edges=edges)
     report = audit.exact(mechanism, of_one_row(tested), epsilon=CLAIM, window=(0, 1))
@@ -99,15 +115,20 @@ def test_a_round_whose_choice_takes_too_much_is_caught(monkeypatch: pytest.Monke
 
     tested = a_round("add-remove-one", "")
     monkeypatch.setattr(module, "choose_tables", greedy)
-    report = audit.exact(after(tested, rows_a_level=1, edges=1), of_one_row(tested), epsilon=CLAIM, window=(0, 1))
+    report = audit.exact(
+        after(tested, rows_a_level=1, edges=1), of_one_row(tested), epsilon=CLAIM, window=(0, 1)
+    )
     assert not report.passed, report.summary()
 
 
 WEIGHTED = ["a*b*c", "a:2", "b:2", "c:2"]
-"""Columns that weigh 2 each: a three weighs 8 times as much as a pair of others, a pair of these 4 times."""
+"""Columns that weigh 2 each: a three weighs 8 times as much as a pair of others, a pair of these 4
+times."""
 
 
-def law_of_a_three(workload: Sequence[str], pairs: int | None, neighbours: str = "add-remove-one", extra: str = "") -> Any:
+def law_of_a_three(
+    workload: Sequence[str], pairs: int | None, neighbours: str = "add-remove-one", extra: str = ""
+) -> Any:
     tested = a_round(neighbours, extra, workload)
     mechanism = after(tested, rows_a_level=1, edges=1)
     return audit.exact(mechanism, of_one_row(tested)[:pairs], epsilon=CLAIM, window=(0, 1))
@@ -122,12 +143,16 @@ def test_exact_privacy_of_a_round_with_a_three() -> None:
 @pytest.mark.nightly
 @BOTH_RELATIONS
 @pytest.mark.parametrize("workload", [["a*b*c"], WEIGHTED], ids=["plain", "weighted columns"])
-def test_exact_privacy_of_a_round_with_a_three_on_all_pairs(neighbours: str, extra: str, workload: list[str]) -> None:
+def test_exact_privacy_of_a_round_with_a_three_on_all_pairs(
+    neighbours: str, extra: str, workload: list[str]
+) -> None:
     report = law_of_a_three(workload, None, neighbours, extra)
     assert report.passed, report.summary()
 
 
-def test_a_three_that_outweighs_what_was_declared_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_three_that_outweighs_what_was_declared_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The weight of the heaviest pair is not enough for a choice among threes too."""
 
     def of_pairs(plan: Any, columns: Any) -> Any:

@@ -1,4 +1,5 @@
-"""Scores of rounds: every rung of every column against plain counting, and which of them is worth its noise."""
+"""Scores of rounds: every rung of every column against plain counting, and which of them is worth
+its noise."""
 
 from __future__ import annotations
 
@@ -16,24 +17,35 @@ TARGET = 3
 
 
 def rows_of(seed: int, number: int = 4000) -> LabelledRows:
-    """The second column says which half of its levels the first is in, odd or even; the third is apart."""
+    """The second column says which half of its levels the first is in, odd or even; the third is
+    apart."""
     rng = np.random.default_rng(seed)
     first = rng.integers(0, 16, number)
-    second = np.where(rng.random(number) < 0.9, (first % 2) * 4 + rng.integers(0, 4, number), rng.integers(0, 8, number))
+    second = np.where(
+        rng.random(number) < 0.9,
+        (first % 2) * 4 + rng.integers(0, 4, number),
+        rng.integers(0, 8, number),
+    )
     codes = [first, second, rng.integers(0, 5, number), rng.integers(0, 2, number)]
     return LabelledRows(codes, LEVELS, TARGET)
 
 
 def columns_of(rows: LabelledRows) -> list[MeasuredColumn | None]:
     return [
-        None if c == TARGET else MeasuredColumn(rows.count_column(c).reshape(-1, 2).astype(float), 1e-6)
+        None
+        if c == TARGET
+        else MeasuredColumn(rows.count_column(c).reshape(-1, 2).astype(float), 1e-6)
         for c in range(len(LEVELS))
     ]
 
 
-def counted(rows: LabelledRows, columns: tuple[int, int], groups: tuple[np.ndarray, np.ndarray], number: int) -> MeasuredTable:
+def counted(
+    rows: LabelledRows, columns: tuple[int, int], groups: tuple[np.ndarray, np.ndarray], number: int
+) -> MeasuredTable:
     shape = (int(groups[0].max()) + 1, int(groups[1].max()) + 1)
-    coded = [rows.grouped(column, group_of) for column, group_of in zip(columns, groups, strict=True)]
+    coded = [
+        rows.grouped(column, group_of) for column, group_of in zip(columns, groups, strict=True)
+    ]
     table = rows.count_pair(coded[0], coded[1], shape).reshape(*shape, 2).astype(float)
     return MeasuredTable(columns, groups, table, 1e-6, number)
 
@@ -64,7 +76,9 @@ def test_every_rung_of_every_column_is_scored() -> None:
             np.add.at(np.moveaxis(grouped, axis, 0), group_of, np.moveaxis(expected, axis, 0))
             expected = grouped
         wrong = int(np.abs(counts - np.rint(expected.ravel())).sum())
-        assert score == (wrong - round(NOISE_COST * 7.0 * counts.size)) * weights[option.columns], option
+        assert score == (wrong - round(NOISE_COST * 7.0 * counts.size)) * weights[option.columns], (
+            option
+        )
         seen.add((option.columns, option.rungs))
     depth = [len(rounds.ladders[column].rungs) for column in range(3)]
     wanted = {
@@ -77,7 +91,8 @@ def test_every_rung_of_every_column_is_scored() -> None:
 
 
 def test_one_column_may_stay_fine_where_the_other_is_coarse() -> None:
-    """All 16 levels of the first column are needed, and of the second only which half: coarser on both sides says nothing."""
+    """All 16 levels of the first column are needed, and of the second only which half: coarser on
+    both sides says nothing."""
     rows = rows_of(2)
     model, rounds = looked_at(rows)
     weights = dict.fromkeys(itertools.combinations(range(3), 2), 1) | {(0, 1, 2): 1}

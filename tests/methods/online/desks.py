@@ -1,4 +1,5 @@
-"""Small data and plans for sessions without files, which `Conversation` of the audit trials holds."""
+"""Small data and plans for sessions without files, which `Conversation` of the audit trials
+holds."""
 
 from __future__ import annotations
 
@@ -16,7 +17,10 @@ Counts = tuple[int, ...]
 
 CELLS = 3
 PAIRS: list[tuple[Counts, Counts]] = [
-    (tuple(np.bincount(one, minlength=CELLS).tolist()), tuple(np.bincount(two, minlength=CELLS).tolist()))
+    (
+        tuple(np.bincount(one, minlength=CELLS).tolist()),
+        tuple(np.bincount(two, minlength=CELLS).tolist()),
+    )
     for one, two in neighbours.replace_one(range(CELLS), rows=2)
 ]
 """Counts of all neighbouring data sets of two rows."""
@@ -26,12 +30,14 @@ def schema_of(cells: int, rows: int, *, neighbours: str = "replace-one", extra: 
     size = "size" if neighbours == "replace-one" else "nominal_size"
     return Schema.from_toml(
         f'[dataset]\nname = "t"\nneighbours = "{neighbours}"\n{size} = {rows}\n{extra}'
-        f'[columns.v]\nkind = "integer"\nlower = 0\nupper = {cells - 2}\nbins = {cells - 1}\noutside = "clip"\nmissing = true\n'
+        f'[columns.v]\nkind = "integer"\nlower = 0\nupper = {cells - 2}\nbins = '
+        f'{cells - 1}\noutside = "clip"\nmissing = true\n'
     )
 
 
 def tiny_plan(facts: dict[str, Any], *, cells: int, epsilon: int = 1) -> Plan:
-    """A plan with facts made by hand: a real plan refuses so few rows, since nothing useful can be promised for them."""
+    """A plan with facts made by hand: a real plan refuses so few rows, since nothing useful can be
+    promised for them."""
     common = {
         "accounting": "sparse-vector",
         "rows": 2,
@@ -43,18 +49,22 @@ def tiny_plan(facts: dict[str, Any], *, cells: int, epsilon: int = 1) -> Plan:
         "count_epsilon": "0",
     }
     schema = schema_of(max(cells, 3), 2)
-    return Plan(method="t", kind="online", schema=schema, cost=Cost.pure(epsilon), facts={**common, **facts})
+    return Plan(
+        method="t", kind="online", schema=schema, cost=Cost.pure(epsilon), facts={**common, **facts}
+    )
 
 
 def growing(labels: list[str]) -> Sequence[int] | None:
-    """An analyst on 16 cells whose next query depends on how the earlier ones were answered; twelve queries."""
+    """An analyst on 16 cells whose next query depends on how the earlier ones were answered; twelve
+    queries."""
     flags = np.zeros(16, dtype=np.int64)
     flags[: 3 + 2 * labels.count("hard") + labels.count("easy") % 4] = 1
     return None if len(labels) == 12 else tuple(flags.tolist())
 
 
 def sixteen_cells(relation: str, *cells: int) -> list[tuple[Counts, Counts]]:
-    """4,000 rows over 16 cells, and neighbours in which one row has left a cell (and come to another, for replace-one)."""
+    """4,000 rows over 16 cells, and neighbours in which one row has left a cell (and come to
+    another, for replace-one)."""
     one = np.bincount(np.random.default_rng(1).integers(0, 8, 4000), minlength=16)
     pairs = []
     for cell in cells:

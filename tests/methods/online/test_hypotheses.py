@@ -1,4 +1,5 @@
-"""Hypotheses: the listed ones are all there, the sampled ones have the right law, and both agree with the answers."""
+"""Hypotheses: the listed ones are all there, the sampled ones have the right law, and both agree
+with the answers."""
 
 from __future__ import annotations
 
@@ -7,7 +8,12 @@ import pytest
 
 from dpublish.errors import PlanError
 from dpublish.methods.online.kernels import mean_closeness, reweight, tilt, walk_flags, walk_shares
-from dpublish.methods.online.median.hypotheses import SAMPLES, ListedHypotheses, SampledHypotheses, listed_count
+from dpublish.methods.online.median.hypotheses import (
+    SAMPLES,
+    ListedHypotheses,
+    SampledHypotheses,
+    listed_count,
+)
 
 SEED = bytes(range(16))
 
@@ -38,7 +44,10 @@ def test_samples_agree_with_the_answers(linear: bool) -> None:
     cells = 60
     truth = rng.dirichlet(np.ones(cells))
     made = SampledHypotheses(cells, SEED)
-    queries = [rng.random(cells) if linear and i % 2 else (rng.random(cells) < 0.5).astype(float) for i in range(12)]
+    queries = [
+        rng.random(cells) if linear and i % 2 else (rng.random(cells) < 0.5).astype(float)
+        for i in range(12)
+    ]
     for query in queries:
         made.learn(query, float(query @ truth), 0.002)
     assert made.table.shape == (SAMPLES, cells)
@@ -70,9 +79,10 @@ def test_contradicting_answers_widen_the_bands() -> None:
 
 
 def test_the_walk_is_uniform_on_the_simplex_and_on_a_cut() -> None:
-    """4,000 states 3 sweeps apart on 3 cells. A coordinate of the uniform law on the simplex has F(t) = 1 - (1 - t)^2; cut to
-    x0 <= 1/2 it has F / (3/4). Kolmogorov distance below 0.05: with 1,000 or more independent states the false-alarm rate is
-    below 2 exp(-2 * 1000 * 0.05^2) = 0.013, and the seed is fixed; a walk that favours corners or the middle by 10% is seen."""
+    """4,000 states 3 sweeps apart on 3 cells. A coordinate of the uniform law on the simplex has
+    F(t) = 1 - (1 - t)^2; cut to x0 <= 1/2 it has F / (3/4). Kolmogorov distance below 0.05: with
+    1,000 or more independent states the false-alarm rate is below 2 exp(-2 * 1000 * 0.05^2) =
+    0.013, and the seed is fixed; a walk that favours corners or the middle by 10% is seen."""
     for cut, top in ((2.0, 1.0), (0.5, 0.75)):
         state = np.array([7], dtype=np.uint64)
         x = np.full(3, 1 / 3)

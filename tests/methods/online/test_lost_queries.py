@@ -1,4 +1,5 @@
-"""A failure must not tell what the reply was: a full disk is found before noise is drawn, later failures count as hard."""
+"""A failure must not tell what the reply was: a full disk is found before noise is drawn, later
+failures count as hard."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from dpublish.methods.online.base import Reply
 
 CELLS = 1024
 SCHEMA = (
-    f'[dataset]\nname = "t"\n[columns.a]\nkind = "integer"\nlower = 0\nupper = {CELLS - 1}\nbins = {CELLS}\nmissing = true\n'
+    f'[dataset]\nname = "t"\n[columns.a]\nkind = "integer"\nlower = 0\nupper = '
+    f"{CELLS - 1}\nbins = {CELLS}\nmissing = true\n"
 )
 ROWS = pl.DataFrame({"a": [0] * 190_000 + list(range(1, 11)) * 1000})
 HARD = np.eye(1, CELLS + 1)[0]
@@ -34,7 +36,9 @@ EASY = np.full(CELLS + 1, 0.5)
 
 @pytest.fixture
 def curator(tmp_path: Path) -> dp.Curator:
-    return dp.Curator(ROWS, dp.Schema.from_toml(SCHEMA), ledger=tmp_path / "l.ledger", budget=dp.Budget(epsilon=3))
+    return dp.Curator(
+        ROWS, dp.Schema.from_toml(SCHEMA), ledger=tmp_path / "l.ledger", budget=dp.Budget(epsilon=3)
+    )
 
 
 @pytest.fixture
@@ -45,8 +49,13 @@ def desk(curator: dp.Curator) -> dp.OnlineSession:
 @contextmanager
 def room_left(desk: dp.OnlineSession, room: int) -> Iterator[None]:
     """The transcript can grow by this many bytes only."""
-    handler, limit = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, ((desk.folder / "transcript.jsonl").stat().st_size + room, limit[1]))
+    handler, limit = (
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
+        resource.getrlimit(resource.RLIMIT_FSIZE),
+    )
+    resource.setrlimit(
+        resource.RLIMIT_FSIZE, ((desk.folder / "transcript.jsonl").stat().st_size + room, limit[1])
+    )
     try:
         yield
     finally:
@@ -73,7 +82,9 @@ def full_after_the_draw(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def test_a_full_disk_is_found_before_noise_is_drawn(desk: dp.OnlineSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_found_before_noise_is_drawn(
+    desk: dp.OnlineSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     drawn: list[str] = []
     with crashpoints.armed(drawn.append), room_left(desk, 1500):
         for query in (HARD, EASY, HARD):
@@ -91,9 +102,14 @@ def test_a_failure_after_the_draw_counts_as_hard(
     curator: dp.Curator, desk: dp.OnlineSession, query: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for lost in range(3):
-        with full_after_the_draw(monkeypatch), pytest.raises(dp.LedgerUnavailable, match="no answer is given"):
+        with (
+            full_after_the_draw(monkeypatch),
+            pytest.raises(dp.LedgerUnavailable, match="no answer is given"),
+        ):
             desk.ask(query, key="q")
-        assert dp.OnlineSession(desk.folder).status().hard_left == 2 - lost, "in another process too"
+        assert dp.OnlineSession(desk.folder).status().hard_left == 2 - lost, (
+            "in another process too"
+        )
     with pytest.raises(dp.BudgetExceeded, match="All 3 hard answers"):
         desk.ask(query, key="q")
     assert desk.transcript() == []
@@ -101,7 +117,9 @@ def test_a_failure_after_the_draw_counts_as_hard(
     assert again.status().state == "used up"
 
 
-def test_a_lost_query_may_be_asked_again(desk: dp.OnlineSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_query_may_be_asked_again(
+    desk: dp.OnlineSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with full_after_the_draw(monkeypatch), pytest.raises(dp.LedgerUnavailable):
         desk.ask(HARD, key="q")
     answer = desk.ask(HARD, key="q")
@@ -124,12 +142,15 @@ def test_no_line_is_longer_than_the_room_taken_for_it(desk: dp.OnlineSession) ->
                 desk.ask(query, key="\u00e9" * 199 + str(len(taken)))
                 assert path.stat().st_size < taken[-1]
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert any(len(line.get("weights", ())) == CELLS + 1 for line in lines), "the longest kind of line was among them"
+    assert any(len(line.get("weights", ())) == CELLS + 1 for line in lines), (
+        "the longest kind of line was among them"
+    )
     assert any(line["label"] == "easy" for line in lines)
 
 
 def test_a_torn_line_that_kept_its_end(desk: dp.OnlineSession) -> None:
-    """After a power cut later blocks of a line may be on disk and earlier ones not. It was never shown."""
+    """After a power cut later blocks of a line may be on disk and earlier ones not. It was never
+    shown."""
     desk.ask("a < 512", key="a")
     with (desk.folder / "transcript.jsonl").open("ab") as file:
         file.write(b'{"begun":2}' + b" " * 300 + b'"value":3.5}\n' + b" " * 50)
@@ -137,7 +158,9 @@ def test_a_torn_line_that_kept_its_end(desk: dp.OnlineSession) -> None:
     assert desk.ask("a < 512", key="b").number == 3
 
 
-def test_what_public_answers_decide_costs_nothing(desk: dp.OnlineSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_public_answers_decide_costs_nothing(
+    desk: dp.OnlineSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def halt(*given: Any) -> Any:
         raise dp.BudgetExceeded("No hypothesis agrees.")
 
@@ -149,8 +172,12 @@ def test_what_public_answers_decide_costs_nothing(desk: dp.OnlineSession, monkey
 
 
 @pytest.mark.parametrize("field", ["key", "query"])
-def test_what_cannot_be_written_is_refused_before_noise_is_drawn(desk: dp.OnlineSession, field: str) -> None:
-    key, query = ("\ud800", "a < 512") if field == "key" else ("k", "a < 512 and '\ud800' = '\ud800'")
+def test_what_cannot_be_written_is_refused_before_noise_is_drawn(
+    desk: dp.OnlineSession, field: str
+) -> None:
+    key, query = (
+        ("\ud800", "a < 512") if field == "key" else ("k", "a < 512 and '\ud800' = '\ud800'")
+    )
     with pytest.raises(dp.InputError):
         desk.ask(query, key=key)
     assert desk.status().asked == 0
@@ -165,21 +192,28 @@ def assert_no_private_locals(trace: TracebackType | None, *secrets: Any) -> None
     """What a traceback with local variables would print."""
     frames = 0
     while trace is not None:
-        if "dpublish" in trace.tb_frame.f_code.co_filename and "tests" not in trace.tb_frame.f_code.co_filename:
+        if (
+            "dpublish" in trace.tb_frame.f_code.co_filename
+            and "tests" not in trace.tb_frame.f_code.co_filename
+        ):
             frames += 1
             for name, value in trace.tb_frame.f_locals.items():
                 for item in value if isinstance(value, tuple) else (value,):
                     place = f"{trace.tb_frame.f_code.co_name}: {name}"
                     seen = item.tobytes() if isinstance(item, np.ndarray) else item
                     assert not isinstance(item, Reply), place
-                    assert not (isinstance(seen, bytes) and len(seen) >= 64 and seen in secrets[0]), place
+                    assert not (
+                        isinstance(seen, bytes) and len(seen) >= 64 and seen in secrets[0]
+                    ), place
                     assert not (isinstance(seen, bytes) and secrets[0] in seen), place
                     assert not (isinstance(seen, int) and seen in secrets[1:]), place
         trace = trace.tb_next
     assert frames
 
 
-def test_no_frame_of_a_failed_query_holds_private_numbers(desk: dp.OnlineSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_frame_of_a_failed_query_holds_private_numbers(
+    desk: dp.OnlineSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     secrets = private_values(desk.folder)
 
     def fail(*given: Any) -> Any:
@@ -209,7 +243,9 @@ def test_no_frame_of_a_failed_query_holds_private_numbers(desk: dp.OnlineSession
     assert_no_private_locals(altered.value.__traceback__, *secrets)
 
 
-def test_no_frame_of_a_failed_opening_holds_private_numbers(curator: dp.Curator, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_frame_of_a_failed_opening_holds_private_numbers(
+    curator: dp.Curator, monkeypatch: pytest.MonkeyPatch
+) -> None:
     counts = ROWS["a"].value_counts().sort("a")["count"].to_numpy().astype("<i8").tobytes()
 
     def full(path: Path, content: bytes) -> None:
@@ -221,4 +257,9 @@ def test_no_frame_of_a_failed_opening_holds_private_numbers(curator: dp.Curator,
             curator.answer_online(dp.OnlineMultiplicativeWeights(max_hard=3), epsilon=1, key="desk")
     assert caught.value.__context__ is None
     assert_no_private_locals(caught.value.__traceback__, counts)
-    assert curator.answer_online(dp.OnlineMultiplicativeWeights(max_hard=3), epsilon=1, key="desk").ask(EASY).number == 1
+    assert (
+        curator.answer_online(dp.OnlineMultiplicativeWeights(max_hard=3), epsilon=1, key="desk")
+        .ask(EASY)
+        .number
+        == 1
+    )

@@ -1,4 +1,5 @@
-"""The median mechanism: what it promises, its exact privacy on tiny data, replay of an adaptive session, and its accuracy."""
+"""The median mechanism: what it promises, its exact privacy on tiny data, replay of an adaptive
+session, and its accuracy."""
 
 from __future__ import annotations
 
@@ -14,25 +15,41 @@ from dpublish import audit
 from dpublish.audit.trials.online import Conversation
 from dpublish.errors import BudgetExceeded, PlanError
 from dpublish.methods.online.base import Query, dense_counts
-from dpublish.methods.online.median.mechanism import EASY, MedianDesk, MedianMechanism, closeness, possible_values
+from dpublish.methods.online.median.mechanism import (
+    EASY,
+    MedianDesk,
+    MedianMechanism,
+    closeness,
+    possible_values,
+)
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost
 from methods.online.desks import CELLS, PAIRS, growing, schema_of, sixteen_cells, tiny_plan
 
 TINY = MedianMechanism(hypotheses="listed", database_size=2, resolution=1, grid=2, max_hard=1)
 FACTS = {
-    "max_hard": 1, "check_epsilon": "3/4", "hard_answer_epsilon": "1/4", "check_sensitivity": 1,
-    "grid": 2, "reach": 1, "threshold": 1, "hypotheses": "listed", "database_size": 2,
-}  # fmt: skip
+    "max_hard": 1,
+    "check_epsilon": "3/4",
+    "hard_answer_epsilon": "1/4",
+    "check_sensitivity": 1,
+    "grid": 2,
+    "reach": 1,
+    "threshold": 1,
+    "hypotheses": "listed",
+    "database_size": 2,
+}
 
 
 def test_sensitivity_of_the_tiny_session_is_one() -> None:
-    """What the hand-made facts of the exact audit state is true, on all neighbours and all queries."""
+    """What the hand-made facts of the exact audit state is true, on all neighbours and all
+    queries."""
     listed = np.array([[2, 0, 0], [0, 2, 0], [0, 0, 2], [1, 1, 0], [1, 0, 1], [0, 1, 1]])
     for flags in np.ndindex(2, 2, 2):
         units = (listed @ np.array(flags)).astype(np.int64)
         for one, two in PAIRS:
-            values = [closeness(units, int(np.array(side) @ np.array(flags)), 1, 2) for side in (one, two)]
+            values = [
+                closeness(units, int(np.array(side) @ np.array(flags)), 1, 2) for side in (one, two)
+            ]
             assert abs(values[0] - values[1]) <= 1
 
 
@@ -57,10 +74,13 @@ def test_exact_audit_catches_a_wrong_price(cheat: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove-one"])
 def test_replay_of_an_adaptive_session(relation: str) -> None:
-    """The real plan on 16 cells: same taps in the same order, no private value further apart than declared."""
+    """The real plan on 16 cells: same taps in the same order, no private value further apart than
+    declared."""
     mechanism = MedianMechanism(max_hard=4, max_queries=20, resolution=8)
     plan = mechanism.plan(schema_of(16, 4000, neighbours=relation), Cost.pure(2))
-    report = audit.replay(Conversation(mechanism, plan, growing), sixteen_cells(relation, 0, 5), runs=2)
+    report = audit.replay(
+        Conversation(mechanism, plan, growing), sixteen_cells(relation, 0, 5), runs=2
+    )
     assert report.passed, report.summary()
 
 
@@ -94,7 +114,8 @@ def _as(kind: type, desk: Any) -> Any:
 
 
 def test_declared_sensitivity_covers_closeness() -> None:
-    """Random hypotheses and values: closeness moves by at most what the plan declares, and not by much less."""
+    """Random hypotheses and values: closeness moves by at most what the plan declares, and not by
+    much less."""
     rng = np.random.default_rng(3)
     mechanism = MedianMechanism(accuracy="0.25")
     facts = mechanism.plan(schema_of(64, 20_000), Cost.pure(1)).facts
@@ -111,7 +132,8 @@ def test_declared_sensitivity_covers_closeness() -> None:
 
 
 def test_an_easy_query_is_within_reach() -> None:
-    """Lemma 3: a mean closeness above (1 + 1/e) / 2 puts the median within one reach, and the interval holds the truth."""
+    """Lemma 3: a mean closeness above (1 + 1/e) / 2 puts the median within one reach, and the
+    interval holds the truth."""
     rng = np.random.default_rng(4)
     tight = 0
     for _ in range(300):
@@ -127,8 +149,9 @@ def test_an_easy_query_is_within_reach() -> None:
 
 
 def test_intervals_hold_and_hard_answers_stay_few() -> None:
-    """400 range queries on 80,000 rows: at 95% at least 90% of the intervals hold (false-alarm rate below 1e-4 if they held
-    exactly 95%), easy answers are within the promise as often, and the session does not run out."""
+    """400 range queries on 80,000 rows: at 95% at least 90% of the intervals hold (false-alarm rate
+    below 1e-4 if they held exactly 95%), easy answers are within the promise as often, and the
+    session does not run out."""
     rng = np.random.default_rng(5)
     cells, rows = 64, 80_000
     mechanism = MedianMechanism(max_hard=40, max_queries=400)
@@ -173,7 +196,9 @@ def test_no_hypothesis_left_is_a_clean_halt() -> None:
     def stubborn(labels: list[str]) -> Sequence[int] | None:
         return (1, 0, 0) if len(labels) < 40 else None
 
-    plan = tiny_plan({**FACTS, "max_hard": 30, "check_epsilon": "9", "hard_answer_epsilon": "1/2"}, cells=CELLS)
+    plan = tiny_plan(
+        {**FACTS, "max_hard": 30, "check_epsilon": "9", "hard_answer_epsilon": "1/2"}, cells=CELLS
+    )
     talk = Conversation(TINY, plan, stubborn)
     ends = {talk(SeededNoise(seed), (2, 0, 0))[-1][0] for seed in range(20)}
     assert "halted" in ends
@@ -209,7 +234,9 @@ def test_bad_plans_are_refused(settings: dict[str, Any], text: str) -> None:
 def test_domain_and_size_are_checked() -> None:
     with pytest.raises(PlanError, match="at most 16,384"):
         MedianMechanism().plan(schema_of(40_000, 1_000_000), Cost.pure(1))
-    no_size = schema_of(8, 100, neighbours="add-remove-one").to_toml().replace("nominal_size = 100\n", "")
+    no_size = (
+        schema_of(8, 100, neighbours="add-remove-one").to_toml().replace("nominal_size = 100\n", "")
+    )
     from dpublish.declare.schema import Schema
 
     with pytest.raises(PlanError, match="nominal_size"):
@@ -228,7 +255,8 @@ def test_the_budget_is_split_exactly() -> None:
 
 def test_promise_grows_with_the_logarithm_of_queries() -> None:
     promised = [
-        MedianMechanism(max_queries=k).plan(schema_of(64, 10**6), Cost.pure(1)).facts["accuracy"] for k in (10**2, 10**4, 10**6)
+        MedianMechanism(max_queries=k).plan(schema_of(64, 10**6), Cost.pure(1)).facts["accuracy"]
+        for k in (10**2, 10**4, 10**6)
     ]
     first, second = promised[1] - promised[0], promised[2] - promised[1]
     assert first > 0

@@ -18,8 +18,12 @@ from methods.online.desks import CELLS, PAIRS, growing, schema_of, sixteen_cells
 
 TINY = OnlineMultiplicativeWeights(resolution=1, max_hard=1)
 FACTS = {
-    "max_hard": 1, "check_epsilon": "3/4", "hard_answer_epsilon": "1/4", "check_sensitivity": 1, "threshold": 1,
-}  # fmt: skip
+    "max_hard": 1,
+    "check_epsilon": "3/4",
+    "hard_answer_epsilon": "1/4",
+    "check_sensitivity": 1,
+    "threshold": 1,
+}
 
 
 def test_exact_privacy_of_a_whole_adaptive_session() -> None:
@@ -38,12 +42,15 @@ def test_exact_audit_catches_a_wrong_price(cheat: dict[str, Any]) -> None:
 def test_replay_of_an_adaptive_session(relation: str) -> None:
     mechanism = OnlineMultiplicativeWeights(max_hard=4, max_queries=20, resolution=8)
     plan = mechanism.plan(schema_of(16, 4000, neighbours=relation), Cost.pure(2))
-    report = audit.replay(Conversation(mechanism, plan, growing), sixteen_cells(relation, 0), runs=3)
+    report = audit.replay(
+        Conversation(mechanism, plan, growing), sixteen_cells(relation, 0), runs=3
+    )
     assert report.passed, report.summary()
 
 
 def test_intervals_hold_and_hard_answers_stay_few() -> None:
-    """400 range queries: at 95% at least 90% of the intervals hold; false-alarm rate below 1e-4 if they held exactly 95%."""
+    """400 range queries: at 95% at least 90% of the intervals hold; false-alarm rate below 1e-4 if
+    they held exactly 95%."""
     rng = np.random.default_rng(5)
     cells, rows = 256, 40_000
     mechanism = OnlineMultiplicativeWeights(max_hard=40, max_queries=400)
@@ -83,5 +90,7 @@ def test_bad_plans_are_refused(settings: dict[str, Any], rows: int, text: str) -
 
 
 def test_a_tight_accuracy_is_warned_about() -> None:
-    plan = OnlineMultiplicativeWeights(accuracy="0.05", max_queries=10**6).plan(schema_of(64, 20_000), Cost.pure(1))
+    plan = OnlineMultiplicativeWeights(accuracy="0.05", max_queries=10**6).plan(
+        schema_of(64, 20_000), Cost.pure(1)
+    )
     assert "by noise alone" in plan.warnings[0]

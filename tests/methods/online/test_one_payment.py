@@ -1,4 +1,5 @@
-"""One payment buys one session: a folder answers nothing before the ledger has sealed it, and the ledger seals one."""
+"""One payment buys one session: a folder answers nothing before the ledger has sealed it, and the
+ledger seals one."""
 
 from __future__ import annotations
 
@@ -13,7 +14,10 @@ import dpublish as dp
 from dpublish.ledger import crashpoints
 from dpublish.ledger.sql import SqlLedger
 
-SCHEMA = '[dataset]\nname = "t"\n[columns.a]\nkind = "integer"\nlower = 0\nupper = 14\nbins = 15\nmissing = true\n'
+SCHEMA = (
+    '[dataset]\nname = "t"\n[columns.a]\nkind = "integer"\nlower = 0\nupper = 14\nbins = '
+    "15\nmissing = true\n"
+)
 ROWS = pl.DataFrame({"a": [i * i % 15 for i in range(20_000)]})
 
 
@@ -26,7 +30,9 @@ def open_at(folder: Path) -> dp.OnlineSession:
     ledger = folder.parent / "l.ledger"
     with dp.open_ledger(ledger, budget=dp.Budget(epsilon=3), create=True) as account:
         curator = dp.Curator(ROWS, dp.Schema.from_toml(SCHEMA), ledger=account)
-        return curator.answer_online(dp.OnlineMultiplicativeWeights(max_hard=4), epsilon=1, key="desk", folder=folder)
+        return curator.answer_online(
+            dp.OnlineMultiplicativeWeights(max_hard=4), epsilon=1, key="desk", folder=folder
+        )
 
 
 def crash_at(folder: Path, point: str) -> None:
@@ -47,7 +53,9 @@ def assert_useless(folder: Path) -> None:
     assert not folder.exists()
 
 
-def test_a_failed_seal_leaves_a_folder_that_answers_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_seal_leaves_a_folder_that_answers_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*given: object, **named: object) -> None:
         raise dp.LedgerUnavailable("database is locked")
 
@@ -125,7 +133,9 @@ def test_a_copy_made_before_the_seal_is_the_same_session(tmp_path: Path) -> None
         open_at(tmp_path / "copy")
 
 
-def test_an_unsealed_copy_on_another_machine_is_not_sealed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unsealed_copy_on_another_machine_is_not_sealed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Sealed there, it would be sealed here too: two machines, each with a mark of its own."""
     crash_at(tmp_path / "A", "online:ready")
     with monkeypatch.context() as patched:

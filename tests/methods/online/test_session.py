@@ -1,4 +1,5 @@
-"""A durable session: paid once, the same bytes for the same key, the same answers after a restart, refusals before paying."""
+"""A durable session: paid once, the same bytes for the same key, the same answers after a restart,
+refusals before paying."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ METHODS = [dp.MedianMechanism(max_hard=10), dp.OnlineMultiplicativeWeights(max_h
 def rows() -> pl.DataFrame:
     rng = np.random.default_rng(1)
     ages = np.clip(rng.normal(30, 12, 30_000), 0, 79).astype(int)
-    return pl.DataFrame({"age": ages, "ward": rng.choice(["north", "south", CANARY], 30_000, p=[0.7, 0.2, 0.1])})
+    return pl.DataFrame(
+        {"age": ages, "ward": rng.choice(["north", "south", CANARY], 30_000, p=[0.7, 0.2, 0.1])}
+    )
 
 
 FRAME = rows()
@@ -47,7 +50,12 @@ FRAME = rows()
 
 @pytest.fixture
 def curator(tmp_path: Path) -> dp.Curator:
-    return dp.Curator(FRAME, dp.Schema.from_toml(SCHEMA), ledger=tmp_path / "c.ledger", budget=dp.Budget(epsilon=3))
+    return dp.Curator(
+        FRAME,
+        dp.Schema.from_toml(SCHEMA),
+        ledger=tmp_path / "c.ledger",
+        budget=dp.Budget(epsilon=3),
+    )
 
 
 def spent(curator: dp.Curator) -> Fraction:
@@ -60,7 +68,8 @@ def test_a_session_from_open_to_close(curator: dp.Curator, mechanism: Any, tmp_p
     assert spent(curator) == 1
     first = desk.ask("age < 30 and ward = 'north'", key="q1")
     true = FRAME.filter((pl.col("age") < 30) & (pl.col("ward") == "north")).height
-    # noise is fresh here, so 95% limits would fail one run in twenty; five times their width fails less than once in a million
+    # noise is fresh here, so 95% limits would fail one run in twenty; five times their width fails
+    # less than once in a million
     width = first.estimate.high - first.estimate.low
     assert first.estimate.low - 2 * width <= true <= first.estimate.high + 2 * width
     assert desk.ask("age < 30 and ward = 'north'", key="q1").to_bytes() == first.to_bytes()
@@ -74,7 +83,9 @@ def test_a_session_from_open_to_close(curator: dp.Curator, mechanism: Any, tmp_p
 
     again = curator.answer_online(mechanism, epsilon=1, key="desk")
     assert spent(curator) == 1, "the same key is paid once"
-    assert [answer.to_bytes() for answer in again.transcript()] == [one.to_bytes() for one in (first, second, third)]
+    assert [answer.to_bytes() for answer in again.transcript()] == [
+        one.to_bytes() for one in (first, second, third)
+    ]
     assert dp.OnlineSession(desk.folder).status() == desk.status()
     assert desk.header["publishable"]
 
@@ -89,8 +100,11 @@ def test_a_session_from_open_to_close(curator: dp.Curator, mechanism: Any, tmp_p
 
 
 @pytest.mark.parametrize("mechanism", METHODS, ids=lambda m: m.method)
-def test_a_restart_changes_no_later_answer(curator: dp.Curator, mechanism: Any, tmp_path: Path) -> None:
-    """The same seed with and without a restart after every query: hypotheses and secret come back exactly."""
+def test_a_restart_changes_no_later_answer(
+    curator: dp.Curator, mechanism: Any, tmp_path: Path
+) -> None:
+    """The same seed with and without a restart after every query: hypotheses and secret come back
+    exactly."""
     queries = [
         "age < 30",
         "ward = 'north'",
@@ -110,7 +124,8 @@ def test_a_restart_changes_no_later_answer(curator: dp.Curator, mechanism: Any, 
         assert not desk.status().publishable
         return seen
 
-    # the seed of a median session's hypotheses is drawn from the seeded noise too, so both sessions agree
+    # the seed of a median session's hypotheses is drawn from the seeded noise too, so both sessions
+    # agree
     assert talk("straight", restart=False) == talk("restarted", restart=True)
 
 
@@ -135,7 +150,9 @@ def test_two_processes_share_a_session(curator: dp.Curator) -> None:
 
 
 def test_it_stops_when_hard_answers_are_used_up(curator: dp.Curator) -> None:
-    desk = curator.answer_online(dp.OnlineMultiplicativeWeights(max_hard=2, accuracy="0.03"), epsilon=1)
+    desk = curator.answer_online(
+        dp.OnlineMultiplicativeWeights(max_hard=2, accuracy="0.03"), epsilon=1
+    )
     edges, asked = iter((20, 30, 40, 50, 10, 60)), 0
     while desk.status().hard_left:
         desk.ask(f"age < {next(edges)}")
@@ -168,10 +185,16 @@ def test_wrong_queries_ask_nothing(curator: dp.Curator, query: Any, text: str) -
 
 
 @pytest.mark.parametrize(
-    "mechanism", [dp.MedianMechanism(max_hard=0), dp.MedianMechanism(columns=["height"]), dp.MedianMechanism()]
+    "mechanism",
+    [dp.MedianMechanism(max_hard=0), dp.MedianMechanism(columns=["height"]), dp.MedianMechanism()],
 )
 def test_wrong_requests_spend_nothing(tmp_path: Path, mechanism: Any) -> None:
-    few = dp.Curator(FRAME.head(50), dp.Schema.from_toml(SCHEMA), ledger=tmp_path / "f.ledger", budget=dp.Budget(epsilon=3))
+    few = dp.Curator(
+        FRAME.head(50),
+        dp.Schema.from_toml(SCHEMA),
+        ledger=tmp_path / "f.ledger",
+        budget=dp.Budget(epsilon=3),
+    )
     with pytest.raises(dp.InputError):
         few.answer_online(mechanism, epsilon=1)
     assert spent(few) == 0
@@ -179,7 +202,9 @@ def test_wrong_requests_spend_nothing(tmp_path: Path, mechanism: Any) -> None:
 
 def test_an_unbounded_column_spends_nothing(tmp_path: Path) -> None:
     text = '[dataset]\nname = "t"\n[columns.age]\nkind = "integer"\nlower = 0\n'
-    made = dp.Curator(FRAME, dp.Schema.from_toml(text), ledger=tmp_path / "u.ledger", budget=dp.Budget(epsilon=3))
+    made = dp.Curator(
+        FRAME, dp.Schema.from_toml(text), ledger=tmp_path / "u.ledger", budget=dp.Budget(epsilon=3)
+    )
     with pytest.raises(dp.SchemaError, match="upper"):
         made.answer_online(METHODS[0], epsilon=1)
     assert spent(made) == 0
@@ -208,7 +233,9 @@ def test_an_older_copy_is_refused(curator: dp.Curator, tmp_path: Path) -> None:
         desk.ask("age < 50")
 
 
-def test_a_copy_on_another_machine_is_refused(curator: dp.Curator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_on_another_machine_is_refused(
+    curator: dp.Curator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     desk = curator.answer_online(METHODS[1], epsilon=1)
     monkeypatch.setenv("DPUBLISH_STATE", str(tmp_path / "elsewhere"))
     with pytest.raises(dp.LedgerUnavailable, match="no mark"):
@@ -229,14 +256,19 @@ def test_altered_files_are_refused(curator: dp.Curator, file: str) -> None:
 
 
 @pytest.mark.parametrize("asked", [False, True], ids=["before an answer", "after an answer"])
-def test_every_alteration_of_the_header_is_refused_in_words(curator: dp.Curator, asked: bool) -> None:
-    """It was used before it was held against the mark, so a missing or odd field ended in a failure from deep inside."""
+def test_every_alteration_of_the_header_is_refused_in_words(
+    curator: dp.Curator, asked: bool
+) -> None:
+    """It was used before it was held against the mark, so a missing or odd field ended in a failure
+    from deep inside."""
     desk = curator.answer_online(METHODS[1], epsilon=1, key="desk")
     if asked:
         desk.ask("age < 20")
     header = json.loads((desk.folder / "session.json").read_text())
     altered = [{**header, name: odd} for name in header for odd in (None, -1, "", [], {})]
-    altered += [{name: value for name, value in header.items() if name != left_out} for left_out in header]
+    altered += [
+        {name: value for name, value in header.items() if name != left_out} for left_out in header
+    ]
     altered += [{**header, "facts": {**header["facts"], name: "x"}} for name in header["facts"]]
     for changed in altered:
         if changed == header:
@@ -257,14 +289,18 @@ def test_a_lost_session_is_not_made_again(curator: dp.Curator) -> None:
         curator.answer_online(METHODS[0], epsilon=1, key="desk")
 
 
-def test_a_folder_of_another_session_is_refused_before_paying(curator: dp.Curator, tmp_path: Path) -> None:
+def test_a_folder_of_another_session_is_refused_before_paying(
+    curator: dp.Curator, tmp_path: Path
+) -> None:
     curator.answer_online(METHODS[1], epsilon=1, key="one", folder=tmp_path / "desk")
     with pytest.raises(dp.InputError, match="another session"):
         curator.answer_online(METHODS[1], epsilon=1, key="two", folder=tmp_path / "desk")
     assert spent(curator) == 1
 
 
-def test_a_failure_inside_shows_nothing(curator: dp.Curator, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_inside_shows_nothing(
+    curator: dp.Curator, monkeypatch: pytest.MonkeyPatch
+) -> None:
     desk = curator.answer_online(METHODS[1], epsilon=1)
 
     def fail(*given: Any) -> Any:
@@ -288,27 +324,39 @@ def test_unknown_method_and_no_session(tmp_path: Path) -> None:
 
 
 def test_private_total_is_bought(tmp_path: Path) -> None:
-    text = SCHEMA.replace('name = "clinic"', 'name = "clinic"\nneighbours = "add-remove-one"\nnominal_size = 30000')
-    made = dp.Curator(FRAME, dp.Schema.from_toml(text), ledger=tmp_path / "a.ledger", budget=dp.Budget(epsilon=3))
+    text = SCHEMA.replace(
+        'name = "clinic"', 'name = "clinic"\nneighbours = "add-remove-one"\nnominal_size = 30000'
+    )
+    made = dp.Curator(
+        FRAME, dp.Schema.from_toml(text), ledger=tmp_path / "a.ledger", budget=dp.Budget(epsilon=3)
+    )
     desk = made.answer_online(dp.OnlineMultiplicativeWeights(max_hard=5), epsilon=1)
     public = desk.header["public"]
     spread = public["total_high"] - public["total_low"]
     assert public["total_low"] - 2 * spread <= 30_000 <= public["total_high"] + 2 * spread
     answer = desk.ask("age < 30").estimate
     width = answer.high - answer.low  # fresh noise: 95% limits alone would fail one run in twenty
-    assert answer.low - 2 * width <= FRAME.filter(pl.col("age") < 30).height <= answer.high + 2 * width
+    assert (
+        answer.low - 2 * width <= FRAME.filter(pl.col("age") < 30).height <= answer.high + 2 * width
+    )
 
 
-@pytest.mark.parametrize("cost", [dp.Cost.approximate(1, "1e-9"), dp.Cost.zcdp("1/8")], ids=["delta", "rho"])
+@pytest.mark.parametrize(
+    "cost", [dp.Cost.approximate(1, "1e-9"), dp.Cost.zcdp("1/8")], ids=["delta", "rho"]
+)
 def test_only_pure_sessions_run_beside_others(cost: dp.Cost, tmp_path: Path) -> None:
-    """Concurrent composition is proved for pure sessions; another method may state another cost, and is refused unpaid."""
+    """Concurrent composition is proved for pure sessions; another method may state another cost,
+    and is refused unpaid."""
 
     class Approximate(dp.MedianMechanism):
         def plan(self, schema: dp.Schema, cost_: dp.Cost) -> dp.Plan:
             return dataclasses.replace(super().plan(schema, cost_), cost=cost)
 
     curator = dp.Curator(
-        FRAME, dp.Schema.from_toml(SCHEMA), ledger=tmp_path / "c.ledger", budget=dp.Budget(epsilon=3, delta="1e-6")
+        FRAME,
+        dp.Schema.from_toml(SCHEMA),
+        ledger=tmp_path / "c.ledger",
+        budget=dp.Budget(epsilon=3, delta="1e-6"),
     )
     with pytest.raises(dp.PlanError, match="pure epsilon alone"):
         curator.answer_online(Approximate(max_hard=10), epsilon=1)

@@ -1,4 +1,5 @@
-"""The sparse vector through the tap: its law, its privacy, and the broken variants that an audit must catch."""
+"""The sparse vector through the tap: its law, its privacy, and the broken variants that an audit
+must catch."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ def session(noise: Noise, answers: tuple[int, ...], *, max_hits: int = 1) -> tup
 
 
 def draw(noise: Noise, value: int, epsilon: Fraction) -> int:
-    return int(noise.laplace(np.array([value], dtype=np.int64), sensitivity=ONE, epsilon=epsilon)[0])
+    return int(
+        noise.laplace(np.array([value], dtype=np.int64), sensitivity=ONE, epsilon=epsilon)[0]
+    )
 
 
 def algorithm_3(noise: Noise, answers: tuple[int, ...]) -> tuple[int | None, ...]:
@@ -70,7 +73,9 @@ def algorithm_5(noise: Noise, answers: tuple[int, ...]) -> tuple[bool, ...]:
 def algorithm_6(noise: Noise, answers: tuple[int, ...]) -> tuple[bool, ...]:
     """No limit on hits (algorithm 6)."""
     threshold = draw(noise, 0, Fraction(1, 2))
-    noisy = noise.laplace(np.array(answers, dtype=np.int64), sensitivity=ONE, epsilon=Fraction(1, 4))
+    noisy = noise.laplace(
+        np.array(answers, dtype=np.int64), sensitivity=ONE, epsilon=Fraction(1, 4)
+    )
     return tuple((noisy >= threshold).tolist())
 
 
@@ -85,9 +90,14 @@ def fixed_threshold(noise: Noise, answers: tuple[int, ...]) -> tuple[bool, ...]:
 
 
 def threshold_drawn_again(noise: Noise, answers: tuple[int, ...]) -> tuple[bool, ...]:
-    """Every query gets a fresh threshold, as a session would that forgot its secret at each restart."""
-    thresholds = noise.laplace(np.zeros(len(answers), dtype=np.int64), sensitivity=ONE, epsilon=Fraction(1, 3))
-    noisy = noise.laplace(np.array(answers, dtype=np.int64), sensitivity=ONE, epsilon=Fraction(1, 3))
+    """Every query gets a fresh threshold, as a session would that forgot its secret at each
+    restart."""
+    thresholds = noise.laplace(
+        np.zeros(len(answers), dtype=np.int64), sensitivity=ONE, epsilon=Fraction(1, 3)
+    )
+    noisy = noise.laplace(
+        np.array(answers, dtype=np.int64), sensitivity=ONE, epsilon=Fraction(1, 3)
+    )
     return tuple((noisy >= thresholds).tolist())
 
 
@@ -137,7 +147,8 @@ def test_scales_are_those_of_the_exact_sampler() -> None:
 
 
 class Saturating(SeededNoise):
-    """A tap whose first answers are at the limit, as the real one's are once in exp(2^61 / scale)."""
+    """A tap whose first answers are at the limit, as the real one's are once in exp(2^61 /
+    scale)."""
 
     def __init__(self, *answers: int) -> None:
         super().__init__(1)
@@ -157,9 +168,15 @@ def test_beyond_the_limit_the_noise_goes_on() -> None:
 
 
 def test_law_of_a_comparison() -> None:
-    """Mean and spread of 4,000 draws; five standard errors, so the false-alarm rate is below 1e-6; sees a scale off by 15%."""
+    """Mean and spread of 4,000 draws; five standard errors, so the false-alarm rate is below 1e-6;
+    sees a scale off by 15%."""
     noise = SeededNoise(5)
-    drawn = np.array([exact_laplace(noise, 10, sensitivity=ONE, epsilon=Fraction(1, 4), label="x") for _ in range(4000)])
+    drawn = np.array(
+        [
+            exact_laplace(noise, 10, sensitivity=ONE, epsilon=Fraction(1, 4), label="x")
+            for _ in range(4000)
+        ]
+    )
     deviation = math.sqrt(2) * 4
     assert abs(drawn.mean() - 10) < 5 * deviation / math.sqrt(4000)
     assert abs(np.abs(drawn - 10).mean() - 4) < 5 * 4 / math.sqrt(4000)

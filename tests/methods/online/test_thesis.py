@@ -1,4 +1,5 @@
-"""The thesis's own parameters: at least as large as the formulas, refused below the n they need, and pure by composition."""
+"""The thesis's own parameters: at least as large as the formulas, refused below the n they need,
+and pure by composition."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ from methods.online.desks import schema_of
 
 
 def test_parameters_are_on_the_safe_side_of_the_formulas() -> None:
-    found = thesis_parameters(epsilon=Fraction(1), accuracy=Fraction(1, 10), queries=1000, cells=64, rows=10**18)
+    found = thesis_parameters(
+        epsilon=Fraction(1), accuracy=Fraction(1, 10), queries=1000, cells=64, rows=10**18
+    )
     m = 160_000 * math.log(1000) * math.log(10) / 0.01
     assert m <= found.size <= m * 1.00001
     step = 1 / (720 * m * math.log(64))
@@ -41,14 +44,19 @@ def test_a_small_table_is_refused_with_the_n_it_needs() -> None:
         mechanism.plan(schema_of(64, 40_000, neighbours="add-remove-one"), Cost.pure(1))
 
 
-@pytest.mark.parametrize(("queries", "cells", "accuracy"), [(1, 4, "1/2"), (10, 1, "1/2"), (10, 4, "1")])
+@pytest.mark.parametrize(
+    ("queries", "cells", "accuracy"), [(1, 4, "1/2"), (10, 1, "1/2"), (10, 4, "1")]
+)
 def test_degenerate_parameters(queries: int, cells: int, accuracy: str) -> None:
     with pytest.raises(PlanError):
-        thesis_parameters(epsilon=Fraction(1), accuracy=Fraction(accuracy), queries=queries, cells=cells, rows=10)
+        thesis_parameters(
+            epsilon=Fraction(1), accuracy=Fraction(accuracy), queries=queries, cells=cells, rows=10
+        )
 
 
 def test_a_table_that_is_large_enough() -> None:
-    """10^13 rows exist in no file, but counts of that size do: taps add up to at most epsilon, and the session stops at k."""
+    """10^13 rows exist in no file, but counts of that size do: taps add up to at most epsilon, and
+    the session stops at k."""
     rows = 10**13
     mechanism = MedianMechanism(accounting="thesis", accuracy="1/2", max_queries=6, resolution=16)
     plan = mechanism.plan(schema_of(4, rows), Cost.pure(1))

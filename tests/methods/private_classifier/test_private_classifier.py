@@ -56,7 +56,9 @@ def coefficients(content: Content) -> np.ndarray:
 
 class TestPlan:
     def test_facts(self) -> None:
-        plan = PrivateClassifier(perturbation="output", regularization="1/100").plan(schema_of(), ONE)
+        plan = PrivateClassifier(perturbation="output", regularization="1/100").plan(
+            schema_of(), ONE
+        )
         # constant, height and its missing indicator, two of three colours
         assert plan.facts["dimension"] == 5
         assert plan.facts["models"] == 1
@@ -73,11 +75,16 @@ class TestPlan:
         assert plan.facts["model_epsilon"] == "1/3"
 
     def test_the_normaliser_is_public_under_both_relations(self) -> None:
-        private = schema_of('neighbours = "add-remove-one"\nnominal_size = 500\nunit = "id"\nmax_rows_per_unit = 3')
+        private = schema_of(
+            'neighbours = "add-remove-one"\nnominal_size = 500\nunit = "id"\nmax_rows_per_unit = 3'
+        )
         plan = PrivateClassifier(perturbation="output").plan(private, ONE)
         assert plan.facts["normaliser"] == 1500
         ridge = Fraction(plan.facts["ridge"])
-        assert Fraction(plan.facts["sensitivity"]) == (Fraction(3, 1500) + 2 * Fraction(plan.facts["tolerance"])) / ridge
+        assert (
+            Fraction(plan.facts["sensitivity"])
+            == (Fraction(3, 1500) + 2 * Fraction(plan.facts["tolerance"])) / ridge
+        )
 
     def test_undeclared_labels_cost_no_share_of_epsilon(self) -> None:
         plan = PrivateClassifier().plan(schema_of(), ONE)
@@ -87,23 +94,34 @@ class TestPlan:
         assert PrivateClassifier().needs(plan) == CodedRows(plan.domain)
 
     def test_numbers_are_read_finely_whatever_bins_are_declared(self) -> None:
-        coarse = schema_of(columns='[columns.w]\nkind = "integer"\nlower = 0\nupper = 99\nbins = 2\n')
+        coarse = schema_of(
+            columns='[columns.w]\nkind = "integer"\nlower = 0\nupper = 99\nbins = 2\n'
+        )
         plan = PrivateClassifier(resolution=50).plan(coarse, ONE)
         assert plan.domain is not None
         assert plan.domain.axes[0].base == 50
 
     def test_a_plan_can_be_made_again_from_its_parameters(self) -> None:
-        for method in (PrivateClassifier(), PrivateClassifier(loss="huber", perturbation="output", regularization=0.03)):
+        for method in (
+            PrivateClassifier(),
+            PrivateClassifier(loss="huber", perturbation="output", regularization=0.03),
+        ):
             plan = method.plan(schema_of(target=THREE), ONE)
             again = PrivateClassifier(**plan.parameters).plan(schema_of(target=THREE), ONE)
             assert again == plan
 
     def test_noise_that_drowns_everything_is_announced(self) -> None:
-        assert PrivateClassifier(perturbation="output", regularization="1e-6").plan(schema_of(), Cost.pure("1/100")).warnings
+        assert (
+            PrivateClassifier(perturbation="output", regularization="1e-6")
+            .plan(schema_of(), Cost.pure("1/100"))
+            .warnings
+        )
         assert not PrivateClassifier().plan(schema_of(), ONE).warnings
 
     def test_more_columns_than_a_domain_may_have_cells(self) -> None:
-        wide = "".join(f'[columns.c{i}]\nkind = "integer"\nlower = 0\nupper = 255\n' for i in range(40))
+        wide = "".join(
+            f'[columns.c{i}]\nkind = "integer"\nlower = 0\nupper = 255\n' for i in range(40)
+        )
         plan = PrivateClassifier().plan(schema_of(columns=wide), ONE)
         content = PrivateClassifier().run(SeededNoise(1), rows_of(plan, 1, 300), plan)
         assert content.domain is not None
@@ -121,7 +139,10 @@ class TestRefusals:
             ({"regularization": 0}, "regularization must be above 0"),
             ({"regularization": "1e-60"}, "regularization must be"),
             ({"regularization": "1e-20"}, "too small for logistic loss"),
-            ({"regularization": "1e-10", "loss": "huber", "huber_width": "1e-6"}, "too small for huber loss"),
+            (
+                {"regularization": "1e-10", "loss": "huber", "huber_width": "1e-6"},
+                "too small for huber loss",
+            ),
             ({"huber_width": -1, "loss": "huber"}, "huber_width must be above 0"),
             ({"release_share": 1}, "release_share must lie"),
             ({"resolution": 1}, "resolution must be"),
@@ -140,7 +161,9 @@ class TestRefusals:
 
     def test_a_target_with_one_level(self) -> None:
         with pytest.raises(PlanError, match="one level only"):
-            PrivateClassifier().plan(schema_of(target='[columns.y]\nkind = "categorical"\nlevels = ["a"]\n'), ONE)
+            PrivateClassifier().plan(
+                schema_of(target='[columns.y]\nkind = "categorical"\nlevels = ["a"]\n'), ONE
+            )
 
     def test_unknown_names(self) -> None:
         with pytest.raises(SchemaError, match="Did you mean 'colour'"):
@@ -148,7 +171,9 @@ class TestRefusals:
 
     def test_a_number_without_bounds(self) -> None:
         with pytest.raises(SchemaError, match="no upper bound"):
-            PrivateClassifier().plan(schema_of(columns='[columns.w]\nkind = "real"\nlower = 0\n'), ONE)
+            PrivateClassifier().plan(
+                schema_of(columns='[columns.w]\nkind = "real"\nlower = 0\n'), ONE
+            )
 
     def test_no_public_size(self) -> None:
         with pytest.raises(PlanError, match="no size"):
@@ -160,12 +185,16 @@ class TestRefusals:
         with pytest.raises(PlanError, match="pure epsilon"):
             PrivateClassifier().plan(schema_of(), Cost.zcdp("1/2"))
         with pytest.raises(PlanError, match="set-valued"):
-            PrivateClassifier().plan(Schema.from_toml('[dataset]\nname = "s"\n[items]\nuniverse = ["a"]\n'), ONE)
+            PrivateClassifier().plan(
+                Schema.from_toml('[dataset]\nname = "s"\n[items]\nuniverse = ["a"]\n'), ONE
+            )
 
     def test_too_many_features(self) -> None:
         levels = ", ".join(f'"{i}"' for i in range(5000))
         with pytest.raises(PlanError, match="at most 4096"):
-            PrivateClassifier().plan(schema_of(columns=f'[columns.c]\nkind = "categorical"\nlevels = [{levels}]\n'), ONE)
+            PrivateClassifier().plan(
+                schema_of(columns=f'[columns.c]\nkind = "categorical"\nlevels = [{levels}]\n'), ONE
+            )
 
 
 @pytest.mark.parametrize("perturbation", ["output", "objective"])
@@ -197,14 +226,19 @@ class TestRun:
 
 
 def test_noise_has_the_length_that_the_plan_states() -> None:
-    """Mean length of the coefficients of an empty table over 400 runs: pure noise, Gamma(5) with mean 5 and deviation sqrt 5.
+    """Mean length of the coefficients of an empty table over 400 runs: pure noise, Gamma(5) with
+    mean 5 and deviation sqrt 5.
 
-    The mean of 400 has a deviation of 2.2% of itself; 12% is a false alarm of about 1e-7, and a scale off by a fifth is found.
+    The mean of 400 has a deviation of 2.2% of itself; 12% is a false alarm of about 1e-7, and a
+    scale off by a fifth is found.
     """
     method = PrivateClassifier(perturbation="output")
     plan = method.plan(schema_of(), ONE)
     empty = rows_of(plan, 1, 0)
-    lengths = [float(np.linalg.norm(coefficients(method.run(SeededNoise(seed), empty, plan)))) for seed in range(400)]
+    lengths = [
+        float(np.linalg.norm(coefficients(method.run(SeededNoise(seed), empty, plan))))
+        for seed in range(400)
+    ]
     assert np.mean(lengths) == pytest.approx(plan.facts["expected_noise_length"], rel=0.12)
 
 
@@ -220,22 +254,29 @@ class Halved(PrivateClassifier):
 
     def plan(self, schema: Schema, cost: Cost) -> Plan:
         plan = super().plan(schema, cost)
-        return dataclasses.replace(plan, facts={**plan.facts, "sensitivity": str(Fraction(plan.facts["sensitivity"]) / 2)})
+        return dataclasses.replace(
+            plan, facts={**plan.facts, "sensitivity": str(Fraction(plan.facts["sensitivity"]) / 2)}
+        )
 
 
 class TrueSize(PrivateClassifier):
     """Planted: the mean is over the true number of rows, which is private under add-remove-one."""
 
     def run(self, noise: Any, numbers: Any, plan: Plan) -> Content:
-        plan = dataclasses.replace(plan, facts={**plan.facts, "normaliser": max(1, len(numbers[0]))})
+        plan = dataclasses.replace(
+            plan, facts={**plan.facts, "normaliser": max(1, len(numbers[0]))}
+        )
         return super().run(noise, numbers, plan)
 
 
 class TestAudits:
     @pytest.mark.parametrize("loss", ["logistic", "huber"])
-    @pytest.mark.parametrize("dataset", ["size = 3", 'neighbours = "add-remove-one"\nnominal_size = 3'])
+    @pytest.mark.parametrize(
+        "dataset", ["size = 3", 'neighbours = "add-remove-one"\nnominal_size = 3']
+    )
     def test_output_perturbation_survives_replay(self, loss: Any, dataset: str) -> None:
-        """All neighbouring tables of up to 3 rows x (1 column + label); the taps' losses add up to the claim at most."""
+        """All neighbouring tables of up to 3 rows x (1 column + label); the taps' losses add up to
+        the claim at most."""
         subject = tiny_subject(PrivateClassifier(perturbation="output", loss=loss), dataset)
         report = audit.replay(subject, subject.pairs(rows=3), epsilon=1, runs=1)
         assert report.passed, report.summary()
@@ -248,15 +289,18 @@ class TestAudits:
 
     def test_a_private_size_is_found(self) -> None:
         subject = tiny_subject(
-            TrueSize(perturbation="output", loss="huber", regularization=2), 'neighbours = "add-remove-one"\nnominal_size = 3'
+            TrueSize(perturbation="output", loss="huber", regularization=2),
+            'neighbours = "add-remove-one"\nnominal_size = 3',
         )
         assert not audit.replay(subject, subject.pairs(rows=3), epsilon=1, runs=1).passed
 
     @pytest.mark.nightly
     def test_objective_perturbation_survives_sampling(self) -> None:
-        """One extreme pair, 1,500 runs a side, signs of the coefficients as events. False-alarm rate 1e-6.
+        """One extreme pair, 1,500 runs a side, signs of the coefficients as events. False-alarm
+        rate 1e-6.
 
-        Replay does not apply: the same draw leads to other minimisers on purpose, and the proof pairs draws by a bijection.
+        Replay does not apply: the same draw leads to other minimisers on purpose, and the proof
+        pairs draws by a bijection.
         """
         subject = tiny_subject(PrivateClassifier(perturbation="objective", regularization="1/10"))
         signs = [lambda content, i=i: bool(coefficients(content)[0][i] > 0) for i in range(2)]
@@ -267,8 +311,11 @@ class TestAudits:
 
 @pytest.mark.parametrize("step", [1 << 70, 10**350], ids=["beyond-64-bits", "beyond-doubles"])
 def test_a_huge_draw_in_the_objective_is_followed_to_the_end(step: int) -> None:
-    """Objective perturbation is proved for every draw: the minimiser goes along with it, and only what is published is cut."""
-    plan = PrivateClassifier(perturbation="objective", regularization=1).plan(schema_of(), Cost.pure(1))
+    """Objective perturbation is proved for every draw: the minimiser goes along with it, and only
+    what is published is cut."""
+    plan = PrivateClassifier(perturbation="objective", regularization=1).plan(
+        schema_of(), Cost.pure(1)
+    )
     seen: list[list[Fraction]] = []
 
     class Huge(SeededNoise):
@@ -276,7 +323,9 @@ def test_a_huge_draw_in_the_objective_is_followed_to_the_end(step: int) -> None:
             seen.append(list(values))
             return [step] * len(values) if len(seen) == 1 else [step, *[-step] * (len(values) - 1)]
 
-    content = PrivateClassifier(perturbation="objective", regularization=1).run(Huge(1), rows_of(plan, 3, 50), plan)
+    content = PrivateClassifier(perturbation="objective", regularization=1).run(
+        Huge(1), rows_of(plan, 3, 50), plan
+    )
     grid, ridge = (Fraction(plan.facts["tilt"]["grid"]), Fraction(plan.facts["ridge"]))
     ideal = -step * grid / (plan.facts["normaliser"] * ridge)
     # far out the loss is flat: rows move a coordinate by at most rows / (N ridge)

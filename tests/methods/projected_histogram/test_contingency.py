@@ -20,13 +20,17 @@ from dpublish.methods.projected_histogram.contingency import (
 @pytest.mark.parametrize("threads", [1 << 20, 1])
 @pytest.mark.parametrize("entries", [1 << 16, 100, 1])
 @pytest.mark.parametrize(("rows", "cells"), [(5_000, 7), (3_000, 70_000), (1, 1), (0, 0)])
-def test_margins_are_the_tables(monkeypatch: pytest.MonkeyPatch, threads: int, entries: int, rows: int, cells: int) -> None:
+def test_margins_are_the_tables(
+    monkeypatch: pytest.MonkeyPatch, threads: int, entries: int, rows: int, cells: int
+) -> None:
     monkeypatch.setattr(module, "_WORTH_THREADS", threads)
     monkeypatch.setattr(module, "_JOINT_ENTRIES", entries)
     rng = np.random.default_rng(rows)
     levels = [3, 1, 256, 2, 5, 300, 70_000 if cells < 10 else 2, 4, 2]
     base = rng.integers(0, max(1, cells), rows).astype(cell_dtype(cells))
-    table = CodedTable([rng.integers(0, n, rows) for n in levels], levels, np.zeros(rows, dtype=np.int64), 1)
+    table = CodedTable(
+        [rng.integers(0, n, rows) for n in levels], levels, np.zeros(rows, dtype=np.int64), 1
+    )
     found = count_tables(base, cells, table.columns, levels)
     for counts, codes, width in zip(found, table.columns, levels, strict=True):
         expected = np.bincount(base.astype(np.int64) * width + codes, minlength=cells * width)
@@ -37,7 +41,9 @@ def test_margins_are_the_tables(monkeypatch: pytest.MonkeyPatch, threads: int, e
 def test_columns_are_grouped_where_the_joint_table_is_small() -> None:
     assert group_columns(3, [4, 24, 5, 300], most=1 << 16) == [[3], [1, 2, 0]]
     assert group_columns(3, [4, 24, 5, 300], most=100) == [[3], [1], [2, 0]]
-    assert sorted(i for group in group_columns(10, [2] * 11, most=1 << 16) for i in group) == list(range(11))
+    assert sorted(i for group in group_columns(10, [2] * 11, most=1 << 16) for i in group) == list(
+        range(11)
+    )
     assert max(len(group) for group in group_columns(1, [2] * 11, most=1 << 16)) == 3
     # however many cells: 2 * 3 levels are hardly more than 2 + 3
     assert group_columns(1 << 20, [2, 9, 3, 2], most=1 << 16) == [[1], [2, 0], [3]]
@@ -45,11 +51,16 @@ def test_columns_are_grouped_where_the_joint_table_is_small() -> None:
 
 @pytest.mark.parametrize("threads", [1 << 20, 1])
 @pytest.mark.parametrize("block", [1 << 15, 1000])
-def test_rows_are_renumbered_and_products_counted(monkeypatch: pytest.MonkeyPatch, threads: int, block: int) -> None:
+def test_rows_are_renumbered_and_products_counted(
+    monkeypatch: pytest.MonkeyPatch, threads: int, block: int
+) -> None:
     monkeypatch.setattr(module, "_WORTH_THREADS", threads)
     monkeypatch.setattr(module, "_CELL_ROWS", block)
     rng = np.random.default_rng(4)
-    base, codes = rng.integers(0, 5, 20_001).astype(np.uint16), rng.integers(0, 7, 20_001).astype(np.uint8)
+    base, codes = (
+        rng.integers(0, 5, 20_001).astype(np.uint16),
+        rng.integers(0, 7, 20_001).astype(np.uint8),
+    )
     joined = base.astype(np.int64) * 7 + codes
     number = rng.permutation(35).astype(np.uint32)
     digits = [(base, 5), (codes, 7)]

@@ -1,4 +1,5 @@
-"""PrivateKD: exact privacy and exact law on every tiny table, replay, samples, planted bugs; the greedy choice."""
+"""PrivateKD: exact privacy and exact law on every tiny table, replay, samples, planted bugs; the
+greedy choice."""
 
 from __future__ import annotations
 
@@ -14,8 +15,18 @@ from scipy import stats
 from dpublish import audit
 from dpublish.audit import neighbours
 from dpublish.methods.projected_histogram.coded_table import CodedTable
-from dpublish.methods.projected_histogram.discernibility import mda, non_private_kd, private_kd, undiscerned
-from dpublish.methods.projected_histogram.scores import PairCount, PairsPerRow, Purity, SelectionScore
+from dpublish.methods.projected_histogram.discernibility import (
+    mda,
+    non_private_kd,
+    private_kd,
+    undiscerned,
+)
+from dpublish.methods.projected_histogram.scores import (
+    PairCount,
+    PairsPerRow,
+    Purity,
+    SelectionScore,
+)
 from dpublish.noise.base import ChoiceRule, Noise
 from dpublish.noise.enumerator import Enumerator
 from dpublish.noise.source import SeededNoise
@@ -40,11 +51,25 @@ def table_of(rows: Rows, columns: int) -> CodedTable:
 class Choice:
     """private_kd as something to audit."""
 
-    def __init__(self, score: SelectionScore, k: int, *, columns: int = 3, rule: ChoiceRule = "permute-and-flip") -> None:
+    def __init__(
+        self,
+        score: SelectionScore,
+        k: int,
+        *,
+        columns: int = 3,
+        rule: ChoiceRule = "permute-and-flip",
+    ) -> None:
         self.score, self.k, self.columns, self.rule = score, k, columns, rule
 
     def __call__(self, noise: Noise, rows: Rows) -> tuple[int, ...]:
-        return private_kd(noise, table_of(rows, self.columns), self.k, epsilon=ONE, score=self.score, rule=self.rule)
+        return private_kd(
+            noise,
+            table_of(rows, self.columns),
+            self.k,
+            epsilon=ONE,
+            score=self.score,
+            rule=self.rule,
+        )
 
 
 REPLACE = list(neighbours.replace_one(UNIVERSE, rows=3))
@@ -86,16 +111,22 @@ def test_exact_privacy_under_add_remove(score: SelectionScore) -> None:
     assert report.loss > 0.3
 
 
-@pytest.mark.parametrize("score", [PairsPerRow(2, 2), Purity(1, 2)], ids=["pairs per row", "purity"])
+@pytest.mark.parametrize(
+    "score", [PairsPerRow(2, 2), Purity(1, 2)], ids=["pairs per row", "purity"]
+)
 def test_exact_privacy_of_the_other_scores_under_replace_one(score: SelectionScore) -> None:
-    report = audit.exact(Choice(score, 1, columns=2), neighbours.replace_one(SHORT, rows=3), epsilon=1)
+    report = audit.exact(
+        Choice(score, 1, columns=2), neighbours.replace_one(SHORT, rows=3), epsilon=1
+    )
     assert report.passed, report.summary()
 
 
 def test_exact_privacy_with_two_rows_a_unit() -> None:
     pairs = [
         (tuple(row for _, row in one), tuple(row for _, row in other))
-        for one, other in neighbours.replace_one_unit(SHORT[::2] + SHORT[1::4], units=2, max_rows_per_unit=2)
+        for one, other in neighbours.replace_one_unit(
+            SHORT[::2] + SHORT[1::4], units=2, max_rows_per_unit=2
+        )
     ]
     report = audit.exact(Choice(PairCount(2, 2), 1, columns=2), pairs[::11], epsilon=1)
     assert report.passed, report.summary()
@@ -104,11 +135,14 @@ def test_exact_privacy_with_two_rows_a_unit() -> None:
 
 
 def slow_law(rows: Rows, k: int, base: Fraction) -> dict[tuple[int, ...], Fraction]:
-    """PrivateKD with the paper's exponential rule, written down again from the definition: pairs listed one by one."""
+    """PrivateKD with the paper's exponential rule, written down again from the definition: pairs
+    listed one by one."""
 
     def gain(chosen: tuple[int, ...], a: int) -> int:
         pairs = itertools.combinations(rows, 2)
-        return sum(x[-1] != y[-1] and all(x[c] == y[c] for c in chosen) and x[a] != y[a] for x, y in pairs)
+        return sum(
+            x[-1] != y[-1] and all(x[c] == y[c] for c in chosen) and x[a] != y[a] for x, y in pairs
+        )
 
     law = {(): Fraction(1)}
     for _ in range(k):
@@ -125,23 +159,27 @@ def slow_law(rows: Rows, k: int, base: Fraction) -> dict[tuple[int, ...], Fracti
 
 
 def test_exact_law_on_all_tables_of_three_rows() -> None:
-    """All 816 tables of three rows over three binary columns and a label: the law is the paper's, to the last digit."""
+    """All 816 tables of three rows over three binary columns and a label: the law is the paper's,
+    to the last digit."""
     base = Fraction(2) ** 8
     enumerator = Enumerator(base=base)
     for rows in itertools.combinations_with_replacement(UNIVERSE, 3):
         law = enumerator.law(Choice(PairCount(3), 2, rule="exponential"), rows)
         expected = slow_law(rows, 2, base)
-        assert {tuple(int(text) for _, text in key[1]): mass for key, mass in law.items()} == expected
+        assert {
+            tuple(int(text) for _, text in key[1]): mass for key, mass in law.items()
+        } == expected
 
 
 def test_sampled_law_is_the_exact_law() -> None:
-    """Chi-square at level 1e-6 (fixed seed, so it never fails by chance later). With 3,000 draws it finds a law computed for
-    half the epsilon with power above 0.99, which the second part shows."""
+    """Chi-square at level 1e-6 (fixed seed, so it never fails by chance later). With 3,000 draws it
+    finds a law computed for half the epsilon with power above 0.99, which the second part shows."""
     rng = np.random.default_rng(4)
     rows = tuple(tuple(int(v) for v in row) for row in rng.integers(0, 2, (12, 4)))
     table, noise = table_of(rows, 3), SeededNoise(11)
     seen = Counter(
-        private_kd(noise, table, 2, epsilon=Fraction(20), score=PairCount(12), rule="exponential") for _ in range(3000)
+        private_kd(noise, table, 2, epsilon=Fraction(20), score=PairCount(12), rule="exponential")
+        for _ in range(3000)
     )
     for epsilon, accepted in ((20.0, True), (10.0, False)):
         expected = float_law(rows, epsilon)
@@ -157,7 +195,10 @@ def float_law(rows: Rows, epsilon: float) -> dict[tuple[int, ...], float]:
 
     def weights(chosen: tuple[int, ...]) -> dict[int, float]:
         left = [a for a in range(3) if a not in chosen]
-        raw = {a: np.exp(rate * (undiscerned(table, chosen) - undiscerned(table, (*chosen, a)))) for a in left}
+        raw = {
+            a: np.exp(rate * (undiscerned(table, chosen) - undiscerned(table, (*chosen, a))))
+            for a in left
+        }
         return {a: float(w / sum(raw.values())) for a, w in raw.items()}
 
     for first, p in weights(()).items():
@@ -175,7 +216,8 @@ def test_replay_adds_up_to_the_claim() -> None:
 
 
 def test_sampled_audit_survives() -> None:
-    """False-alarm rate 1e-6; the report states the smallest violation it would find with power 0.9."""
+    """False-alarm rate 1e-6; the report states the smallest violation it would find with power
+    0.9."""
     rows = tuple((0, 0, 0, 1) for _ in range(5))
     pair = ((*rows, (1, 0, 0, 0)), (*rows, (0, 1, 0, 0)))
     report = audit.sampled(Choice(PairCount(6), 1), [pair], epsilon=1, samples=2000)
@@ -211,7 +253,9 @@ def best_column(noise: Noise, rows: Rows) -> tuple[int, ...]:
 def k_from_private_rows(noise: Noise, rows: Rows) -> tuple[int, ...]:
     """The choice is private; how many there are is not."""
     table = table_of(rows, 3)
-    return private_kd(noise, table, max(1, min(2, len(mda(table)))), epsilon=ONE, score=PairCount(3))
+    return private_kd(
+        noise, table, max(1, min(2, len(mda(table)))), epsilon=ONE, score=PairCount(3)
+    )
 
 
 def pairs_of_private_n(noise: Noise, rows: Rows) -> tuple[int, ...]:
@@ -219,7 +263,9 @@ def pairs_of_private_n(noise: Noise, rows: Rows) -> tuple[int, ...]:
     return private_kd(noise, table_of(rows, 2), 1, epsilon=ONE, score=PairCount(max(2, len(rows))))
 
 
-@pytest.mark.parametrize("bug", [sensitivity_one, choices_not_charged, best_column, k_from_private_rows])
+@pytest.mark.parametrize(
+    "bug", [sensitivity_one, choices_not_charged, best_column, k_from_private_rows]
+)
 def test_planted_bugs_are_found_exactly(bug: Any) -> None:
     pairs = [*SHARP, *REPLACE[::301]]
     assert not audit.exact(bug, pairs, epsilon=1).passed
@@ -241,19 +287,26 @@ def test_greedy_reaches_its_guarantee(seed: int) -> None:
     total = undiscerned(table, ())
     for k in (1, 2, 3):
         greedy = total - undiscerned(table, non_private_kd(table, k))
-        best = max(total - undiscerned(table, chosen) for chosen in itertools.combinations(range(6), k))
+        best = max(
+            total - undiscerned(table, chosen) for chosen in itertools.combinations(range(6), k)
+        )
         assert greedy >= (1 - 1 / np.e) * best
         assert k > 1 or greedy == best
 
 
 def test_mda_is_the_shortest_greedy_prefix() -> None:
     rng = np.random.default_rng(3)
-    table = CodedTable([rng.integers(0, 2, 400) for _ in range(6)], [2] * 6, rng.integers(0, 2, 400), 2)
+    table = CodedTable(
+        [rng.integers(0, 2, 400) for _ in range(6)], [2] * 6, rng.integers(0, 2, 400), 2
+    )
     total, everything = undiscerned(table, ()), undiscerned(table, range(6))
     for sigma in (Fraction(0), Fraction(1, 100), Fraction(1, 10), Fraction(1, 2)):
         chosen = mda(table, sigma)
         assert chosen == non_private_kd(table, len(chosen))
-        reached = [Fraction(total - undiscerned(table, chosen[:i]), total - everything) for i in range(len(chosen) + 1)]
+        reached = [
+            Fraction(total - undiscerned(table, chosen[:i]), total - everything)
+            for i in range(len(chosen) + 1)
+        ]
         assert reached[-1] >= 1 - sigma
         assert all(share < 1 - sigma for share in reached[:-1])
 
@@ -269,5 +322,8 @@ def test_nothing_is_spent_when_there_is_nothing_to_choose() -> None:
 
     rows = tuple(UNIVERSE[:5])
     assert private_kd(Silent(1), table_of(rows, 3), 3, epsilon=ONE, score=PairCount(5)) == (0, 1, 2)
-    drawn = {private_kd(Silent(s), table_of(rows, 3), 1, epsilon=Fraction(0), score=PairCount(5)) for s in range(30)}
+    drawn = {
+        private_kd(Silent(s), table_of(rows, 3), 1, epsilon=Fraction(0), score=PairCount(5))
+        for s in range(30)
+    }
     assert drawn == {(0,), (1,), (2,)}

@@ -10,7 +10,9 @@ import pytest
 from dpublish.methods.projected_histogram.forecast import Forecast
 
 
-@pytest.mark.parametrize(("classes", "labels", "depth"), [(1, 2, 1), (1, 3, 3), (4, 2, 2), (5, 1, 2)])
+@pytest.mark.parametrize(
+    ("classes", "labels", "depth"), [(1, 2, 1), (1, 3, 3), (4, 2, 2), (5, 1, 2)]
+)
 def test_margins_are_the_tables_of_each_step(classes: int, labels: int, depth: int) -> None:
     rng = np.random.default_rng(classes)
     rows, levels = 400, [3, 2, 4, 5, 2]

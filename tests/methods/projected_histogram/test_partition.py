@@ -14,12 +14,19 @@ from dpublish.methods.projected_histogram import coded_table
 from dpublish.methods.projected_histogram import kernels as kernels
 from dpublish.methods.projected_histogram import partition as module
 from dpublish.methods.projected_histogram.coded_table import CodedTable
-from dpublish.methods.projected_histogram.partition import PairPartition, PurityPartition, equal_rows
+from dpublish.methods.projected_histogram.partition import (
+    PairPartition,
+    PurityPartition,
+    equal_rows,
+)
 
 
 def random_table(seed: int, rows: int, levels: list[int], labels: int) -> CodedTable:
     rng = np.random.default_rng(seed)
-    columns = [np.minimum(rng.geometric(0.3, rows) - 1, n - 1) if seed % 2 else rng.integers(0, n, rows) for n in levels]
+    columns = [
+        np.minimum(rng.geometric(0.3, rows) - 1, n - 1) if seed % 2 else rng.integers(0, n, rows)
+        for n in levels
+    ]
     return CodedTable(columns, levels, rng.integers(0, labels, rows), labels)
 
 
@@ -31,12 +38,18 @@ def cells_of(table: CodedTable, columns: list[int]) -> list[Counter[int]]:
 
 
 def slow_pairs(table: CodedTable, columns: list[int]) -> int:
-    return sum((sum(c.values()) ** 2 - sum(n * n for n in c.values())) // 2 for c in cells_of(table, columns))
+    return sum(
+        (sum(c.values()) ** 2 - sum(n * n for n in c.values())) // 2
+        for c in cells_of(table, columns)
+    )
 
 
 def slow_purity(table: CodedTable, columns: list[int], grid: int, charge: int) -> int:
     cells = cells_of(table, columns)
-    return sum(max(0, grid * sum(n * n for n in c.values()) // sum(c.values()) - grid * charge) for c in cells)
+    return sum(
+        max(0, grid * sum(n * n for n in c.values()) // sum(c.values()) - grid * charge)
+        for c in cells
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,14 +112,20 @@ def look_far_ahead(monkeypatch: pytest.MonkeyPatch, entries: int = 1 << 19) -> N
 
 @pytest.mark.parametrize("ahead", [1 << 19, 100, 1], ids=["far", "a little", "never"])
 @pytest.mark.parametrize("seed", range(4))
-def test_looking_ahead_changes_no_score(monkeypatch: pytest.MonkeyPatch, ahead: int, seed: int) -> None:
-    """Whatever was guessed and whatever is chosen then: values before and after agree with counting."""
+def test_looking_ahead_changes_no_score(
+    monkeypatch: pytest.MonkeyPatch, ahead: int, seed: int
+) -> None:
+    """Whatever was guessed and whatever is chosen then: values before and after agree with
+    counting."""
     look_far_ahead(monkeypatch, ahead)
     table = random_table(seed, 500, [4, 2, 5, 3, 4, 2], 3)
     passed = 0
     for partition, slow in (
         (PairPartition(table), slow_pairs),
-        (PurityPartition(table, grid=64, charge=2), lambda table, chosen: slow_purity(table, chosen, 64, 2)),
+        (
+            PurityPartition(table, grid=64, charge=2),
+            lambda table, chosen: slow_purity(table, chosen, 64, 2),
+        ),
     ):
         rng = np.random.default_rng(seed)
         chosen: list[int] = []
@@ -116,7 +135,11 @@ def test_looking_ahead_changes_no_score(monkeypatch: pytest.MonkeyPatch, ahead: 
             assert values == [slow(table, [*chosen, a]) for a in left]
             assert partition.value() == slow(table, chosen)
             foreseen = partition._ahead.path[partition._passed :] if partition._ahead else ()
-            column = foreseen[0] if foreseen and rng.integers(0, 4) else left[int(rng.integers(0, len(left)))]
+            column = (
+                foreseen[0]
+                if foreseen and rng.integers(0, 4)
+                else left[int(rng.integers(0, len(left)))]
+            )
             left.remove(column)
             chosen.append(column)
             partition.refine(column)
@@ -126,14 +149,21 @@ def test_looking_ahead_changes_no_score(monkeypatch: pytest.MonkeyPatch, ahead: 
 
 
 @pytest.mark.parametrize("kind", ["pairs", "purity"])
-def test_one_pass_over_the_rows_serves_the_steps_that_were_foreseen(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+def test_one_pass_over_the_rows_serves_the_steps_that_were_foreseen(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
     look_far_ahead(monkeypatch)
     rng = np.random.default_rng(1)
     label = np.sort(rng.integers(0, 2, 6_000))  # the sample has to come from all over the table
     levels = [2, 3, 4, 2, 3]
-    columns = [np.where(rng.random(6_000) < 0.15 * i, label, rng.integers(0, n, 6_000)) for i, n in enumerate(levels)]
+    columns = [
+        np.where(rng.random(6_000) < 0.15 * i, label, rng.integers(0, n, 6_000))
+        for i, n in enumerate(levels)
+    ]
     table = CodedTable(columns, levels, label, 2)
-    partition = PairPartition(table) if kind == "pairs" else PurityPartition(table, grid=64, charge=3)
+    partition = (
+        PairPartition(table) if kind == "pairs" else PurityPartition(table, grid=64, charge=3)
+    )
     passes: list[int] = []
     counting = module.count_tables
 
@@ -173,12 +203,19 @@ def test_classes_numbered_densely_or_not_at_all_leave_no_counts_behind() -> None
 
 
 def test_large_counts_do_not_overflow() -> None:
-    """Squares beyond 2^31 and grid * squares beyond 2^63: values of one cell, against Python's integers."""
+    """Squares beyond 2^31 and grid * squares beyond 2^63: values of one cell, against Python's
+    integers."""
     for counts in ((2**31 - 2, 1), (2**30, 2**30 - 1), (3, 2**31 - 9)):
         total, squares = sum(counts), sum(n * n for n in counts)
-        assert int(kernels.cell_value(np.int64(total), np.int64(squares), kernels.PAIRS, 1, 0)) == counts[0] * counts[1]
+        assert (
+            int(kernels.cell_value(np.int64(total), np.int64(squares), kernels.PAIRS, 1, 0))
+            == counts[0] * counts[1]
+        )
         exact = max(0, 64 * squares // total - 64 * 5)
-        assert int(kernels.cell_value(np.int64(total), np.int64(squares), kernels.PURITY, 64, 5)) == exact
+        assert (
+            int(kernels.cell_value(np.int64(total), np.int64(squares), kernels.PURITY, 64, 5))
+            == exact
+        )
 
 
 def test_constants_agree_with_the_kernels() -> None:
@@ -191,7 +228,8 @@ def test_cells_are_counted_in_mixed_radix(monkeypatch: pytest.MonkeyPatch, direc
     table = random_table(6, 500, [3, 4, 5], 2)
     counts = table.count_cells([0, 2])
     expected = Counter(
-        (int(a) * 5 + int(b)) * 2 + int(y) for a, b, y in zip(table.columns[0], table.columns[2], table.labels_of, strict=True)
+        (int(a) * 5 + int(b)) * 2 + int(y)
+        for a, b, y in zip(table.columns[0], table.columns[2], table.labels_of, strict=True)
     )
     assert dict(zip(counts.cells.tolist(), counts.counts.tolist(), strict=True)) == dict(expected)
     assert counts.cells.dtype == np.uint64
@@ -203,7 +241,9 @@ def test_equal_rows_share_a_number(monkeypatch: pytest.MonkeyPatch, entries: int
     monkeypatch.setattr(module, "_SPLIT_ENTRIES", entries)
     table = random_table(8, 120, [2, 3, 2], 2)
     group, classes = equal_rows(table)
-    rows = list(zip(*(column.tolist() for column in table.columns), table.labels_of.tolist(), strict=True))
+    rows = list(
+        zip(*(column.tolist() for column in table.columns), table.labels_of.tolist(), strict=True)
+    )
     for i, j in itertools.combinations(range(table.rows), 2):
         assert (group[i] == group[j]) == (rows[i] == rows[j])
     assert classes == len(set(rows)) == int(group.max()) + 1

@@ -1,4 +1,5 @@
-"""The projected histogram: plans and refusals, its law on tiny tables, audits, planted bugs, and a release end to end."""
+"""The projected histogram: plans and refusals, its law on tiny tables, audits, planted bugs, and a
+release end to end."""
 
 from __future__ import annotations
 
@@ -25,7 +26,11 @@ from dpublish.methods.base import Content
 from dpublish.methods.projected_histogram.choose_k import k_from_simulation
 from dpublish.methods.projected_histogram.coded_table import CodedTable
 from dpublish.methods.projected_histogram.discernibility import mda
-from dpublish.methods.projected_histogram.mechanism import ProjectedHistogram, count_projection, score_for
+from dpublish.methods.projected_histogram.mechanism import (
+    ProjectedHistogram,
+    count_projection,
+    score_for,
+)
 from dpublish.methods.projected_histogram.scores import PairCount, PairsPerRow, Purity
 from dpublish.methods.thresholds import log_threshold, survival_probability
 from dpublish.noise.base import Noise
@@ -60,7 +65,10 @@ def schema_of(dataset: str = 'size = 5000\ntarget = "ill"', columns: str = COLUM
     return Schema.from_toml(f'[dataset]\nname = "people"\n{dataset}\n{columns}')
 
 
-BITS = "".join(f'[columns.{name}]\nkind = "categorical"\nlevels = ["0", "1"]\noutside = "drop"\n' for name in ("a", "b", "t"))
+BITS = "".join(
+    f'[columns.{name}]\nkind = "categorical"\nlevels = ["0", "1"]\noutside = "drop"\n'
+    for name in ("a", "b", "t")
+)
 
 
 def bits(dataset: str) -> Schema:
@@ -78,9 +86,12 @@ def test_a_plan_says_what_it_chose_and_why() -> None:
     assert "gamma = " in text
     assert plan.domain is not None
     assert plan.domain.names == ("age", "wage", "town", "member", "ill")
-    # declared town has four codes ('(other)' included), more than the two bins of Lei's rule for five columns
+    # declared town has four codes ('(other)' included), more than the two bins of Lei's rule for
+    # five columns
     bins = max(2, lei_bins(5000, 5))
-    expected = k_from_simulation(5000, [min(bins, n) for n in (bins, bins, 4, 3)], 3, Fraction(1, 10))
+    expected = k_from_simulation(
+        5000, [min(bins, n) for n in (bins, bins, 4, 3)], 3, Fraction(1, 10)
+    )
     assert k == expected
     published = lei_bins(5000, k + 1)
     assert plan.domain.shape[:2] == (published, published)
@@ -89,17 +100,36 @@ def test_a_plan_says_what_it_chose_and_why() -> None:
 @pytest.mark.parametrize(
     ("dataset", "settings", "share", "sensitivity"),
     [
-        ("size = 5000", {}, Fraction(1, 20), 2),  # rows without an age are dropped, so their number is private
+        (
+            "size = 5000",
+            {},
+            Fraction(1, 20),
+            2,
+        ),  # rows without an age are dropped, so their number is private
         ("size = 5000", {"count_share": 0}, 0, 2),
-        ("size = 5000", {"candidates": ["town", "member"], "k": 1}, 0, 2),  # these columns drop no row
+        (
+            "size = 5000",
+            {"candidates": ["town", "member"], "k": 1},
+            0,
+            2,
+        ),  # these columns drop no row
         ("neighbours = 'add-remove-one'\nnominal_size = 5000", {}, Fraction(1, 20), 1),
-        ("neighbours = 'add-remove-one'\nnominal_size = 5000", {"count_share": "1/4"}, Fraction(1, 4), 1),
+        (
+            "neighbours = 'add-remove-one'\nnominal_size = 5000",
+            {"count_share": "1/4"},
+            Fraction(1, 4),
+            1,
+        ),
     ],
 )
-def test_the_budget_is_divided_exactly(dataset: str, settings: dict[str, Any], share: Fraction, sensitivity: int) -> None:
+def test_the_budget_is_divided_exactly(
+    dataset: str, settings: dict[str, Any], share: Fraction, sensitivity: int
+) -> None:
     method = ProjectedHistogram(**({"k": 2} | settings), gamma="0.3")
     plan = method.plan(schema_of(dataset + '\ntarget = "ill"'), Cost.pure("0.7"))
-    parts = [Fraction(plan.facts[key]) for key in ("selection_epsilon", "cell_epsilon", "count_epsilon")]
+    parts = [
+        Fraction(plan.facts[key]) for key in ("selection_epsilon", "cell_epsilon", "count_epsilon")
+    ]
     rest = Fraction(7, 10) * (1 - share)
     assert parts == [rest * Fraction(7, 10), rest * Fraction(3, 10), Fraction(7, 10) * share]
     assert sum(parts) == Fraction(7, 10)
@@ -115,7 +145,9 @@ def test_expected_support_covers_all_that_may_be_chosen() -> None:
     assert (facts["domain_size_low"], facts["domain_size_high"]) == (3 * 4 * 3, 10 * 10 * 3)
     survive = survival_probability(Fraction(facts["scale"]), facts["threshold"])
     assert facts["expected_false_cells_high"] == pytest.approx(300 * survive)
-    assert facts["expected_support_high"] == pytest.approx(300 + 0 * survive)  # more rows than cells: all may be occupied
+    assert facts["expected_support_high"] == pytest.approx(
+        300 + 0 * survive
+    )  # more rows than cells: all may be occupied
     assert facts["expected_support_low"] == pytest.approx(36 * survive)
 
 
@@ -128,7 +160,9 @@ def test_all_columns_need_no_choice() -> None:
 
 def test_the_papers_reading_of_leis_rule() -> None:
     columns = "".join(f'[columns.x{i}]\nkind = "real"\nlower = 0\nupper = 1\n' for i in range(14))
-    schema = schema_of('size = 45083\ntarget = "y"', columns + '[columns.y]\nkind = "boolean"\noutside = "drop"\n')
+    schema = schema_of(
+        'size = 45083\ntarget = "y"', columns + '[columns.y]\nkind = "boolean"\noutside = "drop"\n'
+    )
     for rule, bins in (("all-columns", 2), ("published", lei_bins(45083, 5))):
         plan = ProjectedHistogram(bin_rule=rule).plan(schema, ONE)  # type: ignore[arg-type]
         assert plan.facts["k"] == 4
@@ -137,13 +171,24 @@ def test_the_papers_reading_of_leis_rule() -> None:
 
 
 def test_warnings() -> None:
-    wide = '[columns.zip]\nkind = "categorical"\nlevels = [' + ",".join(f'"{i}"' for i in range(80)) + "]\n"
+    wide = (
+        '[columns.zip]\nkind = "categorical"\nlevels = ['
+        + ",".join(f'"{i}"' for i in range(80))
+        + "]\n"
+    )
     plan = ProjectedHistogram(k=2, gamma=1).plan(schema_of(columns=COLUMNS + wide), ONE)
     assert any("drawn at random" in text for text in plan.warnings)
     assert any("favours columns with many levels, such as 'zip'" in text for text in plan.warnings)
-    assert not ProjectedHistogram(k=2, score="prediction").plan(schema_of(columns=COLUMNS + wide), ONE).warnings
+    assert (
+        not ProjectedHistogram(k=2, score="prediction")
+        .plan(schema_of(columns=COLUMNS + wide), ONE)
+        .warnings
+    )
     bare = schema_of("neighbours = 'add-remove-one'\nnominal_size = 500\ntarget = 'ill'")
-    assert any("No total" in text for text in ProjectedHistogram(k=2, count_share=0).plan(bare, ONE).warnings)
+    assert any(
+        "No total" in text
+        for text in ProjectedHistogram(k=2, count_share=0).plan(bare, ONE).warnings
+    )
 
 
 def test_scores_follow_the_relation() -> None:
@@ -199,7 +244,11 @@ NO_SIZE = 'neighbours = "add-remove-one"\ntarget = "ill"'
         ({"public_data": "x.csv"}, 'size = 100\ntarget = "ill"', "public_data is read for"),
         ({"choose_k": "split", "k_options": [1]}, 'size = 100\ntarget = "ill"', "at least two"),
         ({"choose_k": "split", "k_options": [1, 9]}, 'size = 100\ntarget = "ill"', "from 1 to 5"),
-        ({"choose_k": "split", "gamma": 1}, 'size = 100\ntarget = "ill"', "leaves nothing for choosing k"),
+        (
+            {"choose_k": "split", "gamma": 1},
+            'size = 100\ntarget = "ill"',
+            "leaves nothing for choosing k",
+        ),
         ({"bins": 1}, 'size = 100\ntarget = "ill"', "bins must be a whole number of at least 2"),
         ({"sigma": 1}, 'size = 100\ntarget = "ill"', "sigma must be"),
         ({"threshold": -1}, 'size = 100\ntarget = "ill"', "threshold must be"),
@@ -208,7 +257,11 @@ NO_SIZE = 'neighbours = "add-remove-one"\ntarget = "ill"'
         ({"cell_charge": 0}, 'size = 100\ntarget = "ill"', "cell_charge must be"),
         ({"count_share": 1}, 'size = 100\ntarget = "ill"', "count_share must be"),
         ({"max_support": 1, "k": 4}, 'size = 100\ntarget = "ill"', "Choose a smaller k"),
-        ({"k": 3, "bins": 2000, "candidates": ["wage", "loan", "debt"]}, 'size = 100\ntarget = "ill"', None),
+        (
+            {"k": 3, "bins": 2000, "candidates": ["wage", "loan", "debt"]},
+            'size = 100\ntarget = "ill"',
+            None,
+        ),
         ({}, 'target = "ill"', "declares no size"),
         ({}, NO_SIZE, "declares no nominal_size, and choosing k"),
         ({"k": 2}, NO_SIZE, "declares no bins"),
@@ -216,10 +269,14 @@ NO_SIZE = 'neighbours = "add-remove-one"\ntarget = "ill"'
         ({"target": "age", "bins": 4}, f"size = {1 << 40}", "at most 2,147,483,647 rows"),
     ],
 )
-def test_bad_settings_are_refused_before_anything_is_spent(settings: dict[str, Any], dataset: str, message: str | None) -> None:
+def test_bad_settings_are_refused_before_anything_is_spent(
+    settings: dict[str, Any], dataset: str, message: str | None
+) -> None:
     columns = COLUMNS + '[columns.one]\nkind = "categorical"\nlevels = ["x"]\n'
     if message is None:
-        columns += "".join(f'[columns.{name}]\nkind = "real"\nlower = 0\nupper = 1\n' for name in ("loan", "debt"))
+        columns += "".join(
+            f'[columns.{name}]\nkind = "real"\nlower = 0\nupper = 1\n' for name in ("loan", "debt")
+        )
         message = "pass the threshold"
     with pytest.raises((PlanError, SchemaError), match=message):
         ProjectedHistogram(**settings).plan(schema_of(dataset, columns), ONE)
@@ -229,20 +286,28 @@ def test_numeric_columns_need_bounds_and_domains_must_fit() -> None:
     loose = COLUMNS + '[columns.height]\nkind = "real"\nlower = 0\n'
     with pytest.raises(SchemaError, match="'height' has no upper bound"):
         ProjectedHistogram().plan(schema_of(columns=loose), ONE)
-    wide = "".join(f'[columns.x{i}]\nkind = "real"\nlower = 0\nupper = 1\nbins = 2000\n' for i in range(6))
+    wide = "".join(
+        f'[columns.x{i}]\nkind = "real"\nlower = 0\nupper = 1\nbins = 2000\n' for i in range(6)
+    )
     with pytest.raises(PlanError, match="at most 2\\^63"):
         ProjectedHistogram(k=6).plan(schema_of(columns=COLUMNS + wide), ONE)
     with pytest.raises(PlanError, match="set-valued"):
-        ProjectedHistogram().plan(Schema.from_toml('[dataset]\nname = "i"\n[items]\nuniverse = ["a"]\n'), ONE)
+        ProjectedHistogram().plan(
+            Schema.from_toml('[dataset]\nname = "i"\n[items]\nuniverse = ["a"]\n'), ONE
+        )
     with pytest.raises(PlanError, match="pure epsilon"):
         ProjectedHistogram().plan(schema_of(), Cost.zcdp(1))
 
 
 def test_public_data_with_other_columns_is_refused() -> None:
-    frame = pl.DataFrame({"age": [1], "wage": [2.0], "city": ["A"], "member": [True], "ill": ["no"]})
+    frame = pl.DataFrame(
+        {"age": [1], "wage": [2.0], "city": ["A"], "member": [True], "ill": ["no"]}
+    )
     with pytest.raises(PlanError, match="public data has no column 'town'"):
         ProjectedHistogram(choose_k="public", public_data=frame).plan(schema_of(), ONE)
-    plan = ProjectedHistogram(choose_k="public", public_data=frame.rename({"city": "town"})).plan(schema_of(), ONE)
+    plan = ProjectedHistogram(choose_k="public", public_data=frame.rename({"city": "town"})).plan(
+        schema_of(), ONE
+    )
     assert "in the public data" in plan.text()
 
 
@@ -256,7 +321,17 @@ def tiny(settings: dict[str, Any], dataset: str, epsilon: str = "1") -> Subject:
 ADD = 'neighbours = "add-remove-one"\nnominal_size = 3'
 CASES = [
     ({"k": 1, "gamma": "1/2", "threshold": 1, "count_share": 0}, "size = 3"),
-    ({"k": 1, "gamma": "1/2", "threshold": 1, "count_share": 0, "score": "prediction", "cell_charge": 1}, "size = 3"),
+    (
+        {
+            "k": 1,
+            "gamma": "1/2",
+            "threshold": 1,
+            "count_share": 0,
+            "score": "prediction",
+            "cell_charge": 1,
+        },
+        "size = 3",
+    ),
     ({"k": 1, "gamma": "1/2", "threshold": 1, "count_share": 0}, ADD),
 ]
 
@@ -288,7 +363,11 @@ def test_exact_privacy_on_all_tiny_tables(settings: dict[str, Any], dataset: str
         ({"choose_k": "split", "k_options": (1, 2), "score": "prediction"}, ADD),
         ({"k": 1, "gamma": 1}, "size = 3"),
         ({"k": 1}, 'unit = "person"\nmax_rows_per_unit = 2\nsize = 2'),
-        ({"k": 1}, 'unit = "person"\nmax_rows_per_unit = 2\nneighbours = "add-remove-one"\nnominal_size = 2'),
+        (
+            {"k": 1},
+            'unit = "person"\nmax_rows_per_unit = 2\nneighbours = "add-remove-one"\nnominal_size '
+            "= 2",
+        ),
     ],
 )
 def test_replay(settings: dict[str, Any], dataset: str) -> None:
@@ -308,11 +387,17 @@ def test_sampled() -> None:
     assert report.detectable < 5
 
 
-def dense_law(subject: Subject, rows: tuple[int, ...], epsilon: float) -> dict[tuple[str, frozenset[int]], float]:
-    """Chosen column and kept cells, from the definition: every cell of the dense table gets its own noise."""
+def dense_law(
+    subject: Subject, rows: tuple[int, ...], epsilon: float
+) -> dict[tuple[str, frozenset[int]], float]:
+    """Chosen column and kept cells, from the definition: every cell of the dense table gets its own
+    noise."""
     plan = subject.plan
     codes = [((row >> 2) & 1, (row >> 1) & 1, row & 1) for row in rows]
-    gains = [sum(x[2] != y[2] and x[c] != y[c] for x, y in itertools.combinations(codes, 2)) for c in range(2)]
+    gains = [
+        sum(x[2] != y[2] and x[c] != y[c] for x, y in itertools.combinations(codes, 2))
+        for c in range(2)
+    ]
     rate = epsilon * float(Fraction(plan.facts["selection_epsilon"])) / (2 * (len(rows) - 1))
     weights = [math.exp(rate * gain) for gain in gains]
     scale = 2 / (epsilon * float(Fraction(plan.facts["cell_epsilon"])))
@@ -322,7 +407,9 @@ def dense_law(subject: Subject, rows: tuple[int, ...], epsilon: float) -> dict[t
         kept = [tail(plan.facts["threshold"] + 1 - counts[cell], scale) for cell in range(4)]
         for cells in itertools.product((False, True), repeat=4):
             mass = math.prod(p if inside else 1 - p for p, inside in zip(kept, cells, strict=True))
-            law[name, frozenset(np.flatnonzero(cells).tolist())] = mass * weights[column] / sum(weights)
+            law[name, frozenset(np.flatnonzero(cells).tolist())] = (
+                mass * weights[column] / sum(weights)
+            )
     return law
 
 
@@ -332,8 +419,13 @@ def tail(start: int, scale: float) -> float:
 
 
 def test_sparse_law_is_the_dense_law() -> None:
-    """Chi-square over 32 outcomes at level 1e-6, fixed seed. With 3,000 runs it rejects the law for 1.5 times the epsilon."""
-    subject = tiny({"k": 1, "gamma": "1/2", "threshold": 1, "rule": "exponential", "count_share": 0}, "size = 6", "2")
+    """Chi-square over 32 outcomes at level 1e-6, fixed seed. With 3,000 runs it rejects the law for
+    1.5 times the epsilon."""
+    subject = tiny(
+        {"k": 1, "gamma": "1/2", "threshold": 1, "rule": "exponential", "count_share": 0},
+        "size = 6",
+        "2",
+    )
     rows = (0b000, 0b000, 0b101, 0b101, 0b111, 0b010)
     noise, seen = SeededNoise(3), Counter[tuple[str, frozenset[int]]]()
     for _ in range(3000):
@@ -347,13 +439,15 @@ def test_sparse_law_is_the_dense_law() -> None:
 
 
 def test_counts_are_those_of_the_chosen_columns() -> None:
-    """With a budget so large that noise is gone, the release is the exact histogram over the best columns."""
+    """With a budget so large that noise is gone, the release is the exact histogram over the best
+    columns."""
     rng = np.random.default_rng(2)
     codes = [rng.integers(0, n, 4000) for n in (5, 4, 3)]
     label = (codes[0] > 1).astype(np.int64)
     levels = ", ".join(f'"{i}"' for i in range(5))
     columns = "".join(
-        f'[columns.{name}]\nkind = "categorical"\nlevels = [{levels[: 5 * n - 2]}]\noutside = "drop"\n'
+        f'[columns.{name}]\nkind = "categorical"\nlevels = [{levels[: 5 * n - 2]}]\noutside = '
+        f'"drop"\n'
         for name, n in (("u", 5), ("v", 4), ("w", 3), ("y", 2))
     )
     plan = ProjectedHistogram(k=2, gamma="1/2", score="prediction").plan(
@@ -418,15 +512,20 @@ class SelectionNotCharged(Broken):
             sensitivity=score_for(plan, 2).sensitivity,
             epsilon=Fraction(plan.facts["selection_epsilon"]),
         )
-        return count_projection(noise, table, (index,), dataclasses.replace(plan, facts=facts), max_support=100)
+        return count_projection(
+            noise, table, (index,), dataclasses.replace(plan, facts=facts), max_support=100
+        )
 
 
 class SensitivityOne(Broken):
-    """Under replace-one a row leaves a cell and enters another; this noise is for one of the two."""
+    """Under replace-one a row leaves a cell and enters another; this noise is for one of the
+    two."""
 
     def run(self, noise: Noise, table: CodedTable, plan: Plan) -> Content:
         facts = {**plan.facts, "sensitivity": "1"}
-        return count_projection(noise, table, (0,), dataclasses.replace(plan, facts=facts), max_support=100)
+        return count_projection(
+            noise, table, (0,), dataclasses.replace(plan, facts=facts), max_support=100
+        )
 
 
 class KFromRows(Broken):
@@ -441,9 +540,13 @@ class PrivateSizeInThreshold(Broken):
     """n is private under add-remove-one, and the threshold is computed from it."""
 
     def run(self, noise: Noise, table: CodedTable, plan: Plan) -> Content:
-        threshold = log_threshold(Fraction(1, 2), max(1, table.rows), Fraction(plan.facts["cell_epsilon"]))
+        threshold = log_threshold(
+            Fraction(1, 2), max(1, table.rows), Fraction(plan.facts["cell_epsilon"])
+        )
         facts = {**plan.facts, "threshold": threshold}
-        return count_projection(noise, table, (0,), dataclasses.replace(plan, facts=facts), max_support=100)
+        return count_projection(
+            noise, table, (0,), dataclasses.replace(plan, facts=facts), max_support=100
+        )
 
 
 @pytest.mark.parametrize(
@@ -456,7 +559,9 @@ class PrivateSizeInThreshold(Broken):
     ],
 )
 def test_planted_bugs_are_caught(bug: type[Broken], dataset: str) -> None:
-    settings = {"k": 1, "gamma": "1/2", "count_share": 0} | ({"threshold": 1} if bug is not PrivateSizeInThreshold else {})
+    settings = {"k": 1, "gamma": "1/2", "count_share": 0} | (
+        {"threshold": 1} if bug is not PrivateSizeInThreshold else {}
+    )
     subject = tiny(settings, dataset)
     pairs = list(subject.pairs(rows=3))
     report = audit.replay(bug(subject), pairs[:: max(1, len(pairs) // 40)], epsilon=1, runs=2)
@@ -466,7 +571,9 @@ def test_planted_bugs_are_caught(bug: type[Broken], dataset: str) -> None:
 def test_a_wrong_sensitivity_is_caught_exactly() -> None:
     subject = tiny({"k": 1, "gamma": "1/2", "threshold": 1, "count_share": 0}, "size = 3")
     pair = [((0b000, 0b101, 0b011), (0b000, 0b101, 0b101))]
-    assert not audit.exact(SensitivityOne(subject), pair, epsilon=Fraction(1, 2), window=(0, 2)).passed
+    assert not audit.exact(
+        SensitivityOne(subject), pair, epsilon=Fraction(1, 2), window=(0, 2)
+    ).passed
     assert audit.exact(subject, pair, epsilon=1, window=(0, 2)).passed
 
 
@@ -490,7 +597,12 @@ def people(rows: int) -> pl.DataFrame:
 @pytest.mark.parametrize("choose_k", ["simulate", "split", "public"])
 def test_a_release_end_to_end(tmp_path: Path, choose_k: str) -> None:
     data = people(3000)
-    curator = dp.Curator(data, schema_of('target = "ill"'), ledger=f"sqlite:///{tmp_path}/ledger", budget=dp.Budget(epsilon=5))
+    curator = dp.Curator(
+        data,
+        schema_of('target = "ill"'),
+        ledger=f"sqlite:///{tmp_path}/ledger",
+        budget=dp.Budget(epsilon=5),
+    )
     method = ProjectedHistogram(
         choose_k=choose_k,  # type: ignore[arg-type]
         public_data=people(500) if choose_k == "public" else None,
@@ -511,9 +623,19 @@ def test_a_release_end_to_end(tmp_path: Path, choose_k: str) -> None:
 
 
 def test_wrong_requests_spend_nothing(tmp_path: Path) -> None:
-    curator = dp.Curator(people(200), schema_of(""), ledger=f"sqlite:///{tmp_path}/ledger", budget=dp.Budget(epsilon=1))
+    curator = dp.Curator(
+        people(200),
+        schema_of(""),
+        ledger=f"sqlite:///{tmp_path}/ledger",
+        budget=dp.Budget(epsilon=1),
+    )
     for settings in ({}, {"target": "ill", "k": 9}, {"target": "ill", "gamma": 2}):
         with pytest.raises(PlanError):
             curator.publish(ProjectedHistogram(**settings), epsilon=1)  # type: ignore[arg-type]
     # all of the budget is still there
-    assert curator.publish(ProjectedHistogram(target="ill", k=1), epsilon=1, seed=1).manifest["facts"]["k"] == 1
+    assert (
+        curator.publish(ProjectedHistogram(target="ill", k=1), epsilon=1, seed=1).manifest["facts"][
+            "k"
+        ]
+        == 1
+    )

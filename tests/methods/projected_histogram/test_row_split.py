@@ -18,12 +18,19 @@ def table_of(codes: np.ndarray) -> CodedTable:
 
 
 def contents(parts: list[CodedTable]) -> list[Counter[tuple[int, ...]]]:
-    return [Counter(zip(*(column.tolist() for column in part.columns), part.labels_of.tolist(), strict=True)) for part in parts]
+    return [
+        Counter(
+            zip(*(column.tolist() for column in part.columns), part.labels_of.tolist(), strict=True)
+        )
+        for part in parts
+    ]
 
 
 def random_codes(seed: int, rows: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
-    return np.stack([rng.integers(0, 4, rows), rng.integers(0, 3, rows) * 99, rng.integers(0, 2, rows)], axis=1)
+    return np.stack(
+        [rng.integers(0, 4, rows), rng.integers(0, 3, rows) * 99, rng.integers(0, 2, rows)], axis=1
+    )
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -51,7 +58,8 @@ def test_order_does_not_matter_and_parts_cover_the_table() -> None:
 
 
 def test_parts_are_balanced_even_for_equal_rows() -> None:
-    """Each part of 20,000 equal or random rows holds a quarter, within six standard deviations; fixed keys."""
+    """Each part of 20,000 equal or random rows holds a quarter, within six standard deviations;
+    fixed keys."""
     for codes in (np.zeros((20_000, 3), dtype=np.int64), random_codes(3, 20_000)):
         for key in KEYS:
             sizes = np.bincount(deal_rows(table_of(codes), 4, key), minlength=4)
@@ -59,11 +67,14 @@ def test_parts_are_balanced_even_for_equal_rows() -> None:
 
 
 def test_a_table_without_rows() -> None:
-    assert [part.rows for part in split_rows(table_of(np.zeros((0, 3), dtype=np.int64)), 3, KEYS[0])] == [0, 0, 0]
+    assert [
+        part.rows for part in split_rows(table_of(np.zeros((0, 3), dtype=np.int64)), 3, KEYS[0])
+    ] == [0, 0, 0]
 
 
 def test_dealing_by_position_would_be_noticed() -> None:
-    """Planted: by index, a row inserted first moves all others. The property above must fail for it."""
+    """Planted: by index, a row inserted first moves all others. The property above must fail for
+    it."""
     codes = random_codes(9, 12)
 
     def by_position(rows: np.ndarray) -> list[Counter[tuple[int, ...]]]:

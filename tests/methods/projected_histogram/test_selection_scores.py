@@ -12,17 +12,27 @@ import pytest
 from dpublish.audit import neighbours
 from dpublish.methods.projected_histogram.coded_table import CodedTable
 from dpublish.methods.projected_histogram.discernibility import non_private_kd
-from dpublish.methods.projected_histogram.scores import PairCount, PairsPerRow, Purity, SelectionScore, pair_rate_change
+from dpublish.methods.projected_histogram.scores import (
+    PairCount,
+    PairsPerRow,
+    Purity,
+    SelectionScore,
+    pair_rate_change,
+)
 
 Row = tuple[int, ...]
 
 
 def table_of(rows: tuple[Row, ...], levels: tuple[int, ...]) -> CodedTable:
     codes = np.array(rows, dtype=np.int64).reshape(len(rows), len(levels))
-    return CodedTable([codes[:, i] for i in range(len(levels) - 1)], levels[:-1], codes[:, -1], levels[-1])
+    return CodedTable(
+        [codes[:, i] for i in range(len(levels) - 1)], levels[:-1], codes[:, -1], levels[-1]
+    )
 
 
-def scores_of(score: SelectionScore, rows: tuple[Row, ...], levels: tuple[int, ...], chosen: tuple[int, ...]) -> list[Fraction]:
+def scores_of(
+    score: SelectionScore, rows: tuple[Row, ...], levels: tuple[int, ...], chosen: tuple[int, ...]
+) -> list[Fraction]:
     partition = score.start(table_of(rows, levels))
     for column in chosen:
         partition.refine(column)
@@ -30,7 +40,9 @@ def scores_of(score: SelectionScore, rows: tuple[Row, ...], levels: tuple[int, .
 
 
 def largest_change(
-    score: SelectionScore, pairs: Iterator[tuple[tuple[Row, ...], tuple[Row, ...]]], levels: tuple[int, ...]
+    score: SelectionScore,
+    pairs: Iterator[tuple[tuple[Row, ...], tuple[Row, ...]]],
+    levels: tuple[int, ...],
 ) -> Fraction:
     known: dict[tuple[tuple[Row, ...], tuple[int, ...]], list[Fraction]] = {}
     worst = Fraction(0)
@@ -67,10 +79,13 @@ def test_pair_count_is_tight_under_replace_one(rows: int) -> None:
 
 
 def test_pair_count_with_two_rows_a_unit() -> None:
-    """Units may own fewer rows than allowed, none included. The bound needs three labels to be reached."""
+    """Units may own fewer rows than allowed, none included. The bound needs three labels to be
+    reached."""
     levels = (2, 1, 3)
     score = PairCount(2, 2)
-    pairs = without_units(neighbours.replace_one_unit(universe(levels), units=2, max_rows_per_unit=2))
+    pairs = without_units(
+        neighbours.replace_one_unit(universe(levels), units=2, max_rows_per_unit=2)
+    )
     worst = largest_change(score, pairs, levels)
     assert score.sensitivity == 5
     assert 4 <= worst <= score.sensitivity
@@ -81,17 +96,23 @@ def test_pairs_per_row_under_add_remove(levels: tuple[int, ...]) -> None:
     score = PairsPerRow(levels[-1])
     worst = largest_change(score, neighbours.add_remove(universe(levels), max_rows=5), levels)
     assert worst <= score.sensitivity
-    # the proof's bound is the limit of many rows, times N / (N + 1): with N = 4 it is reached up to that for two labels
+    # the proof's bound is the limit of many rows, times N / (N + 1): with N = 4 it is reached up to
+    # that for two labels
     assert worst >= Fraction(4, 5) * score.sensitivity * (1 if levels[-1] == 2 else Fraction(9, 10))
 
 
 def test_pairs_per_row_under_replace_one() -> None:
     score = PairsPerRow(2, 2)
-    assert largest_change(score, neighbours.replace_one(universe(BINARY), rows=4), BINARY) <= score.sensitivity == 1
+    assert (
+        largest_change(score, neighbours.replace_one(universe(BINARY), rows=4), BINARY)
+        <= score.sensitivity
+        == 1
+    )
 
 
 def test_the_rate_of_pairs_in_many_labels_and_rows() -> None:
-    """The bound over label shares, by search on a grid of shares: never exceeded, and approached."""
+    """The bound over label shares, by search on a grid of shares: never exceeded, and
+    approached."""
     for labels in (2, 3, 4):
         best = Fraction(0)
         for shares in itertools.product(range(13), repeat=labels - 1):
@@ -104,7 +125,9 @@ def test_the_rate_of_pairs_in_many_labels_and_rows() -> None:
 
 @pytest.mark.parametrize("charge", [1, 2])
 def test_purity_under_both_relations(charge: int) -> None:
-    added = largest_change(Purity(charge), neighbours.add_remove(universe(BINARY), max_rows=5), BINARY)
+    added = largest_change(
+        Purity(charge), neighbours.add_remove(universe(BINARY), max_rows=5), BINARY
+    )
     assert Fraction(1, 2) < added <= 1
     score = Purity(charge, 2)
     replaced = largest_change(score, neighbours.replace_one(universe(BINARY), rows=4), BINARY)
@@ -112,8 +135,11 @@ def test_purity_under_both_relations(charge: int) -> None:
 
 
 def test_the_bound_is_needed_one_less_would_be_exceeded() -> None:
-    """The audit has teeth: the sensitivity of pairs per row, taken for pairs that are not divided, is exceeded."""
-    worst = largest_change(PairCount(4), neighbours.add_remove(universe(BINARY), max_rows=4), BINARY)
+    """The audit has teeth: the sensitivity of pairs per row, taken for pairs that are not divided,
+    is exceeded."""
+    worst = largest_change(
+        PairCount(4), neighbours.add_remove(universe(BINARY), max_rows=4), BINARY
+    )
     assert worst > PairsPerRow(2).sensitivity
 
 

@@ -1,4 +1,5 @@
-"""Bad input to query releases and online sessions, as a curator types it: a clear text, exit code 2, and nothing spent."""
+"""Bad input to query releases and online sessions, as a curator types it: a clear text, exit code
+2, and nothing spent."""
 
 from __future__ import annotations
 
@@ -43,11 +44,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def curator(folder: Path) -> dp.Curator:
-    return dp.Curator("t.csv", dp.Schema.from_toml(SCHEMA), ledger="l.db", budget=dp.Budget(epsilon=5))
+    return dp.Curator(
+        "t.csv", dp.Schema.from_toml(SCHEMA), ledger="l.db", budget=dp.Budget(epsilon=5)
+    )
 
 
 def spent() -> int:
-    return dp.Curator("t.csv", dp.Schema.from_toml(SCHEMA), ledger="l.db", budget=dp.Budget(epsilon=5)).ledger.status().debits
+    return (
+        dp.Curator("t.csv", dp.Schema.from_toml(SCHEMA), ledger="l.db", budget=dp.Budget(epsilon=5))
+        .ledger.status()
+        .debits
+    )
 
 
 def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -64,17 +71,33 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         ("interval-tree", ["columns=open"], "'open' has no upper bound"),
         ("halfspaces", ["columns=a,open"], "'open' has no upper bound"),
         ("halfspaces", ["columns=a,c", "cells=1000000000"], "1,000,000,000 counts; at most"),
-        ("halfspaces", ["columns=a,c", "k=2", "projections=1000000000000"], "Use fewer projections or cells"),
+        (
+            "halfspaces",
+            ["columns=a,c", "k=2", "projections=1000000000000"],
+            "Use fewer projections or cells",
+        ),
         ("halfspaces", ["columns=a,c", "k=1000000"], "k must be 2 or 3"),
-        ("interval-tree", ["columns=a", "max-cells=100000000000"], "max_cells must be a whole number"),
+        (
+            "interval-tree",
+            ["columns=a", "max-cells=100000000000"],
+            "max_cells must be a whole number",
+        ),
         ("net", ["columns=a", "queries=intervals", "points=50"], "multiplicative-weights"),
-        ("mwem", ["columns=a", "queries=intervals", "rounds=1000000000"], "rounds must lie between"),
+        (
+            "mwem",
+            ["columns=a", "queries=intervals", "rounds=1000000000"],
+            "rounds must lie between",
+        ),
         ("mwem", ["columns=a", "queries=predicates:a << 3"], "not part of the predicate language"),
     ],
 )
-def test_releases(folder: Path, capsys: pytest.CaptureFixture[str], method: str, settings: list[str], words: str) -> None:
+def test_releases(
+    folder: Path, capsys: pytest.CaptureFixture[str], method: str, settings: list[str], words: str
+) -> None:
     given = [word for setting in settings for word in ("--set", setting)]
-    assert words in refused(capsys, "release", "t.csv", "--method", method, *given, "--out", "x.dpr", *PAID)
+    assert words in refused(
+        capsys, "release", "t.csv", "--method", method, *given, "--out", "x.dpr", *PAID
+    )
     assert not Path("x.dpr").exists()
     assert spent() == 0
 
@@ -90,7 +113,9 @@ def test_releases(folder: Path, capsys: pytest.CaptureFixture[str], method: str,
         (["columns=a", "resolution=100000000000000000000"], "resolution must be"),
     ],
 )
-def test_sessions(folder: Path, capsys: pytest.CaptureFixture[str], settings: list[str], words: str) -> None:
+def test_sessions(
+    folder: Path, capsys: pytest.CaptureFixture[str], settings: list[str], words: str
+) -> None:
     given = [word for setting in settings for word in ("--set", setting)]
     opened = ("online", "open", "t.csv", "desk", "--method", "median-mechanism", *given, *PAID)
     assert words in refused(capsys, *opened)
@@ -101,8 +126,11 @@ def test_sessions(folder: Path, capsys: pytest.CaptureFixture[str], settings: li
 OUTSIDE = ["a between 500 and 600", "a < 0", "a > 99", "a < 10 and a > 50"]
 
 
-def test_questions_outside_the_declared_domain(curator: dp.Curator, capsys: pytest.CaptureFixture[str]) -> None:
-    """A session counts no such question, and an interval tree does not pass 0 off as an estimate."""
+def test_questions_outside_the_declared_domain(
+    curator: dp.Curator, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A session counts no such question, and an interval tree does not pass 0 off as an
+    estimate."""
     release = curator.publish(dp.IntervalTree(columns=["a"]), epsilon=1)
     release.save("a.dpr")
     desk = curator.answer_online(DESK, epsilon=1, folder="desk")
@@ -127,10 +155,19 @@ def test_questions_that_do_not_parse(curator: dp.Curator) -> None:
 
 
 @pytest.mark.parametrize("method", [dp.IntervalTree(), dp.Halfspaces()])
-@pytest.mark.parametrize("column", ["lower = -1e300\nupper = 1e300", "lower = 0\nupper = 1e-250", "lower = 1e-250\nupper = 1"])
-def test_bounds_that_a_release_cannot_hold_are_refused_before_payment(tmp_path: Path, method: Any, column: str) -> None:
-    schema = dp.Schema.from_toml(f'[dataset]\nname = "t"\nsize = 1\n[columns.x]\nkind = "real"\nbins = 4\n{column}\n')
-    curator = dp.Curator(pl.DataFrame({"x": [0.5]}), schema, ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=1))
+@pytest.mark.parametrize(
+    "column",
+    ["lower = -1e300\nupper = 1e300", "lower = 0\nupper = 1e-250", "lower = 1e-250\nupper = 1"],
+)
+def test_bounds_that_a_release_cannot_hold_are_refused_before_payment(
+    tmp_path: Path, method: Any, column: str
+) -> None:
+    schema = dp.Schema.from_toml(
+        f'[dataset]\nname = "t"\nsize = 1\n[columns.x]\nkind = "real"\nbins = 4\n{column}\n'
+    )
+    curator = dp.Curator(
+        pl.DataFrame({"x": [0.5]}), schema, ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=1)
+    )
     with pytest.raises(dp.PlanError, match="bounds of a usual size"):
         curator.publish(method, epsilon=1)
     assert curator.ledger.status().spent.epsilon == 0

@@ -1,4 +1,5 @@
-"""The net mechanism and multiplicative weights: exact laws on tiny universes, audits, refusals, and answers."""
+"""The net mechanism and multiplicative weights: exact laws on tiny universes, audits, refusals, and
+answers."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ LINE = '[columns.x]\nkind = "integer"\nlower = 0\nupper = 5\n'
 
 def schema_of(columns: str = BITS, relation: str = "replace-one", size: int = 3) -> Schema:
     key = "size" if relation == "replace-one" else "nominal_size"
-    return Schema.from_toml(f'[dataset]\nname = "t"\nneighbours = "{relation}"\n{key} = {size}\n{columns}')
+    return Schema.from_toml(
+        f'[dataset]\nname = "t"\nneighbours = "{relation}"\n{key} = {size}\n{columns}'
+    )
 
 
 def points(rows: Any) -> SparseCounts:
@@ -63,12 +66,15 @@ class TestNet:
             assert multiset_at(place, 5, 3).tolist() == list(chosen)
 
     def test_exact_law_over_six_cells(self) -> None:
-        """P(S) is proportional to base^(score epsilon / (2 sensitivity)), in rational arithmetic, for all 21 multisets."""
+        """P(S) is proportional to base^(score epsilon / (2 sensitivity)), in rational arithmetic,
+        for all 21 multisets."""
         mechanism = Net(queries="intervals", points=2, rule="exponential", bins=6)
         schema = schema_of(LINE, size=3)
         call = runner(mechanism, schema)
         enumerator = Enumerator()
-        law = enumerator.law(lambda noise, rows: call(noise, rows).tables["cells"]["cell"].tolist(), (0, 0, 4))
+        law = enumerator.law(
+            lambda noise, rows: call(noise, rows).tables["cells"]["cell"].tolist(), (0, 0, 4)
+        )
         table = query_class("intervals").table(schema.domain(["x"], bins=6))
         counts = np.array([2, 0, 0, 0, 1, 0])
         weights: dict[tuple[int, ...], Fraction] = {}
@@ -82,7 +88,9 @@ class TestNet:
     @pytest.mark.parametrize("relation", ["replace-one", "add-remove-one"])
     @pytest.mark.parametrize("rule", ["exponential", "permute-and-flip"])
     def test_exact_privacy(self, relation: str, rule: Any) -> None:
-        call = runner(Net(queries="marginals:2", points=2, rule=rule), schema_of(relation=relation, size=2))
+        call = runner(
+            Net(queries="marginals:2", points=2, rule=rule), schema_of(relation=relation, size=2)
+        )
         pairs = (
             neighbours.replace_one(range(4), rows=2)
             if relation == "replace-one"
@@ -98,11 +106,17 @@ class TestNet:
         wrong = dict(plan.facts, sensitivity=str(Fraction(plan.facts["sensitivity"]) / 4))
         object.__setattr__(plan, "facts", wrong)
         pairs = list(neighbours.replace_one(range(4), rows=2))
-        assert not audit.exact(lambda noise, rows: mechanism.run(noise, points(rows), plan), pairs, epsilon=1).passed
-        assert not audit.replay(lambda noise, rows: mechanism.run(noise, points(rows), plan), pairs).passed
+        assert not audit.exact(
+            lambda noise, rows: mechanism.run(noise, points(rows), plan), pairs, epsilon=1
+        ).passed
+        assert not audit.replay(
+            lambda noise, rows: mechanism.run(noise, points(rows), plan), pairs
+        ).passed
 
     def test_refusals(self) -> None:
-        wide = "".join(f'[columns.c{i}]\nkind = "integer"\nlower = 0\nupper = 9\nbins = 10\n' for i in range(3))
+        wide = "".join(
+            f'[columns.c{i}]\nkind = "integer"\nlower = 0\nupper = 9\nbins = 10\n' for i in range(3)
+        )
         with pytest.raises(PlanError, match="method 'multiplicative-weights'"):
             Net(points=8).plan(schema_of(wide, size=100), ONE)
         for settings, words in (
@@ -124,7 +138,10 @@ class TestNet:
 class TestMultiplicativeWeights:
     @pytest.mark.parametrize("relation", ["replace-one", "add-remove-one"])
     def test_exact_privacy(self, relation: str) -> None:
-        call = runner(MultiplicativeWeights(queries="marginals:1", rounds=1), schema_of(relation=relation, size=2))
+        call = runner(
+            MultiplicativeWeights(queries="marginals:1", rounds=1),
+            schema_of(relation=relation, size=2),
+        )
         pairs = (
             neighbours.replace_one(range(4), rows=2)
             if relation == "replace-one"
@@ -138,7 +155,9 @@ class TestMultiplicativeWeights:
         assert audit.replay(call, list(neighbours.replace_one(range(4), rows=3)), epsilon=1).passed
 
     def test_paying_for_answers_but_not_for_choices_is_caught(self) -> None:
-        call = runner(MultiplicativeWeights(queries="marginals:1", rounds=1), schema_of(), Cost.pure(2))
+        call = runner(
+            MultiplicativeWeights(queries="marginals:1", rounds=1), schema_of(), Cost.pure(2)
+        )
         pairs = list(neighbours.replace_one(range(4), rows=3))
         assert not audit.replay(call, pairs, epsilon=1).passed
 
@@ -177,12 +196,22 @@ outside = "drop"
 
 @pytest.mark.parametrize(
     ("mechanism", "most"),
-    [(MultiplicativeWeights(queries="marginals:2"), 200), (Net(queries="marginals:1", columns=["ill", "old"], points=40), 120)],
+    [
+        (MultiplicativeWeights(queries="marginals:2"), 200),
+        (Net(queries="marginals:1", columns=["ill", "old"], points=40), 120),
+    ],
     ids=["mwem", "net"],
 )
-def test_release_end_to_end(mechanism: Any, most: float, frame: pl.DataFrame, tmp_path: Path) -> None:
-    curator = dp.Curator(frame, Schema.from_toml(SCHEMA), ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=50))
-    assert "expect" in curator.plan(mechanism, epsilon=2).text() or "Theory" in curator.plan(mechanism, epsilon=2).text()
+def test_release_end_to_end(
+    mechanism: Any, most: float, frame: pl.DataFrame, tmp_path: Path
+) -> None:
+    curator = dp.Curator(
+        frame, Schema.from_toml(SCHEMA), ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=50)
+    )
+    assert (
+        "expect" in curator.plan(mechanism, epsilon=2).text()
+        or "Theory" in curator.plan(mechanism, epsilon=2).text()
+    )
     release: Any = curator.publish(mechanism, epsilon=2, seed=1)
     assert release.verify().ok
     assert release.weights.sum() == pytest.approx(ROWS)
@@ -193,20 +222,39 @@ def test_release_end_to_end(mechanism: Any, most: float, frame: pl.DataFrame, tm
     assert release.to_frame().height == release.cells.size
 
 
-def test_answers_of_mwem_beat_independent_noise_for_many_queries(frame: pl.DataFrame, tmp_path: Path) -> None:
-    """All marginals up to width 3 at epsilon 0.2: independent Laplace noise has scale k / epsilon > 300 rows a query."""
-    curator = dp.Curator(frame, Schema.from_toml(SCHEMA), ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=50))
-    release: Any = curator.publish(MultiplicativeWeights(queries="marginals:3"), epsilon=0.2, seed=2)
+def test_answers_of_mwem_beat_independent_noise_for_many_queries(
+    frame: pl.DataFrame, tmp_path: Path
+) -> None:
+    """All marginals up to width 3 at epsilon 0.2: independent Laplace noise has scale k / epsilon >
+    300 rows a query."""
+    curator = dp.Curator(
+        frame, Schema.from_toml(SCHEMA), ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=50)
+    )
+    release: Any = curator.publish(
+        MultiplicativeWeights(queries="marginals:3"), epsilon=0.2, seed=2
+    )
     domain: Domain = release.domain
     codes = np.ravel_multi_index(
-        (frame["age"].to_numpy(), frame["ill"].to_numpy().astype(int), frame["old"].to_numpy().astype(int)), domain.shape
+        (
+            frame["age"].to_numpy(),
+            frame["ill"].to_numpy().astype(int),
+            frame["old"].to_numpy().astype(int),
+        ),
+        domain.shape,
     )
     table = query_class("marginals:3").table(domain)
     truth = table @ np.bincount(codes, minlength=domain.size)
     assert np.abs(release.answers() - truth).max() < len(table) / 0.2
 
 
-CLASSES = ["marginals:2", "parities:2", "intervals:age", "intervals", "halfspaces:7", "predicates:age > 3;ill = true"]
+CLASSES = [
+    "marginals:2",
+    "parities:2",
+    "intervals:age",
+    "intervals",
+    "halfspaces:7",
+    "predicates:age > 3;ill = true",
+]
 
 
 @pytest.mark.parametrize("text", CLASSES)
@@ -236,7 +284,9 @@ def test_settings_from_the_command_line() -> None:
 
     net = method_from_settings("net", {"queries": "marginals:1", "points": "3", "columns": "a,b"})
     assert net.plan(schema_of(), ONE).facts["points"] == 3
-    weights = method_from_settings("multiplicative-weights", {"queries": "predicates:a = true;b = false", "rounds": "2"})
+    weights = method_from_settings(
+        "multiplicative-weights", {"queries": "predicates:a = true;b = false", "rounds": "2"}
+    )
     assert weights.plan(schema_of(), ONE).facts["queries"] == 2
     spaces = method_from_settings("halfspaces", {"columns": "x", "k": "2", "cells": "16"})
     assert spaces.plan(schema_of(LINE), ONE).parameters["cells"] == 16
@@ -275,8 +325,9 @@ def test_sums_over_a_class_are_those_of_the_table() -> None:
 
 
 def test_the_bound_that_mwem_states_about_itself_holds() -> None:
-    """A true bound fails with probability 5% at most in each of 20 runs, so more than two misses have a probability below 8%;
-    seeds are fixed. The planted mistake, the last gap alone without noise and choices, is below the error in most runs.
+    """A true bound fails with probability 5% at most in each of 20 runs, so more than two misses
+    have a probability below 8%; seeds are fixed. The planted mistake, the last gap alone without
+    noise and choices, is below the error in most runs.
     """
     from dpublish.methods.multiplicative_weights.mechanism import learned_weights
     from dpublish.noise.source import SeededNoise
@@ -285,7 +336,9 @@ def test_the_bound_that_mwem_states_about_itself_holds() -> None:
     plan = MultiplicativeWeights(queries="random:300", rounds=8).plan(schema, ONE)
     domain = plan.domain
     assert domain is not None
-    counts = np.random.default_rng(2).multinomial(ROWS, np.random.default_rng(3).dirichlet(np.full(domain.size, 0.3)))
+    counts = np.random.default_rng(2).multinomial(
+        ROWS, np.random.default_rng(3).dirichlet(np.full(domain.size, 0.3))
+    )
     numbers = SparseCounts(np.arange(domain.size, dtype=np.uint64), counts.astype(np.int64))
     table = query_class("random:300").table(domain).astype(np.int64)
     missed = seen = 0
@@ -296,7 +349,11 @@ def test_the_bound_that_mwem_states_about_itself_holds() -> None:
         answers = np.asarray(content.tables["asked"]["answer"])
         naive = abs(
             int(answers[-1])
-            - float((table @ np.asarray(content.tables["cells"]["weight"]))[content.tables["asked"]["query"][-1]])
+            - float(
+                (table @ np.asarray(content.tables["cells"]["weight"]))[
+                    content.tables["asked"]["query"][-1]
+                ]
+            )
         )
         seen += worst > naive
     assert missed <= 2

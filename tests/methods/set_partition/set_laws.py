@@ -1,4 +1,5 @@
-"""The partitioning written down naively, with exact probabilities: what the fast engine is compared with."""
+"""The partitioning written down naively, with exact probabilities: what the fast engine is compared
+with."""
 
 from __future__ import annotations
 
@@ -29,7 +30,11 @@ def all_records(items: int) -> list[tuple[int, ...]]:
 
 
 def small_rules(
-    *, epsilon: Fraction = Fraction(1), sensitivity: int = 1, threshold: int = 1, typical_items: int | None = None
+    *,
+    epsilon: Fraction = Fraction(1),
+    sensitivity: int = 1,
+    threshold: int = 1,
+    typical_items: int | None = None,
 ) -> Rules:
     return Rules(
         epsilon=epsilon,
@@ -51,7 +56,10 @@ def result(noise: Any, records: Sequence[Iterable[int]], taxonomy: Taxonomy, rul
 def readable(outcome: Any, taxonomy: Taxonomy) -> Any:
     names = taxonomy.order
     starts = np.cumsum([0, *outcome.itemsets["size"]])
-    members = [frozenset(int(names[m]) for m in outcome.members[a:b]) for a, b in itertools.pairwise(starts)]
+    members = [
+        frozenset(int(names[m]) for m in outcome.members[a:b])
+        for a, b in itertools.pairwise(starts)
+    ]
     sets = frozenset(zip(members, outcome.itemsets["count"].tolist(), strict=True))
     parts, cuts = outcome.partitions, {0: ((0,), ())}
     kept = []
@@ -66,13 +74,18 @@ def split_cut(
     taxonomy: Taxonomy, queue: tuple[int, ...], items: tuple[int, ...], mask: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     chosen = [child for place, child in enumerate(taxonomy.children(queue[0])) if mask >> place & 1]
-    return (*queue[1:], *(~c for c in chosen if c < 0)), tuple(sorted([*items, *(c for c in chosen if c >= 0)]))
+    return (*queue[1:], *(~c for c in chosen if c < 0)), tuple(
+        sorted([*items, *(c for c in chosen if c >= 0)])
+    )
 
 
 class Indicators(Enumerator):
-    """Tells only whether a cell passed; its value is always the least that passes. Few branches, same control flow."""
+    """Tells only whether a cell passed; its value is always the least that passes. Few branches,
+    same control flow."""
 
-    def sparse_laplace(self, cells, counts, *, domain_size, threshold, sensitivity, epsilon, label=""):  # type: ignore[no-untyped-def]
+    def sparse_laplace(
+        self, cells, counts, *, domain_size, threshold, sensitivity, epsilon, label=""
+    ):  # type: ignore[no-untyped-def]
         ratio = self.power(-Fraction(epsilon) / sensitivity)
         held = dict(zip(np.asarray(cells).tolist(), np.asarray(counts).tolist(), strict=True))
         kept = []
@@ -83,8 +96,11 @@ class Indicators(Enumerator):
         return np.array(kept, dtype=np.uint64), np.full(len(kept), threshold + 1, dtype=np.int64)
 
 
-def naive_law(power: Any, records: Sequence[Iterable[int]], taxonomy: Taxonomy, rules: Rules, top: int | None) -> Law:
-    """The law of the published partitions and itemsets by brute force: all cells, all answers (clipped at `top`)."""
+def naive_law(
+    power: Any, records: Sequence[Iterable[int]], taxonomy: Taxonomy, rules: Rules, top: int | None
+) -> Law:
+    """The law of the published partitions and itemsets by brute force: all cells, all answers
+    (clipped at `top`)."""
     position = {int(item): place for place, item in enumerate(taxonomy.order)}
     rows = [frozenset(position[item] for item in record) for record in records]
 
@@ -94,9 +110,14 @@ def naive_law(power: Any, records: Sequence[Iterable[int]], taxonomy: Taxonomy, 
 
     def answers(count: int, quanta: int, threshold: int) -> list[tuple[int | None, Fraction]]:
         ratio = power(-rules.epsilon_of(quanta) / rules.sensitivity)
-        passed = [tail_mass(ratio, v - count) for v in range(threshold + 1, (top or threshold + 1) + 1)]
+        passed = [
+            tail_mass(ratio, v - count) for v in range(threshold + 1, (top or threshold + 1) + 1)
+        ]
         points = [p - q for p, q in itertools.pairwise([*passed, Fraction(0)])]
-        return [(None, 1 - passed[0]), *zip(range(threshold + 1, threshold + 1 + len(points)), points, strict=True)]
+        return [
+            (None, 1 - passed[0]),
+            *zip(range(threshold + 1, threshold + 1 + len(points)), points, strict=True),
+        ]
 
     def likely(queue: tuple[int, ...]) -> int:
         here = list(queue)
@@ -110,20 +131,32 @@ def naive_law(power: Any, records: Sequence[Iterable[int]], taxonomy: Taxonomy, 
         ahead = sum(int(taxonomy.internal[node]) for node in queue)
         if ahead == 0:
             law: Law = {}
-            for value, mass in answers(len(here), leading(QUANTA + left, rules.leaf_bits), rules.leaf_threshold(0, 1, 0)):
-                found = frozenset() if value is None else frozenset([(frozenset(map(int, taxonomy.order[list(items)])), value)])
+            for value, mass in answers(
+                len(here), leading(QUANTA + left, rules.leaf_bits), rules.leaf_threshold(0, 1, 0)
+            ):
+                found = (
+                    frozenset()
+                    if value is None
+                    else frozenset([(frozenset(map(int, taxonomy.order[list(items)])), value)])
+                )
                 law[frozenset(), found] = law.get((frozenset(), found), Fraction(0)) + mass
             return law
         node, final = queue[0], ahead == 1
         width = len(taxonomy.children(node))
-        quanta = leading(QUANTA + left, rules.leaf_bits) if final else leading(left // likely(queue), rules.step_bits)
+        quanta = (
+            leading(QUANTA + left, rules.leaf_bits)
+            if final
+            else leading(left // likely(queue), rules.step_bits)
+        )
         total: Law = {(frozenset(), frozenset()): Fraction(1)}
         for mask in range(1, 1 << width):
             cut = split_cut(taxonomy, queue, items, mask)
             mine = [r for r in here if touched(taxonomy, node, r) == mask]
             one: Law = {}
             for value, mass in answers(
-                len(mine), quanta, (rules.leaf_threshold if final else rules.partition_threshold)(0, 0, 0)
+                len(mine),
+                quanta,
+                (rules.leaf_threshold if final else rules.partition_threshold)(0, 0, 0),
             ):
                 if value is None:
                     deeper: Law = {(frozenset(), frozenset()): Fraction(1)}
@@ -137,7 +170,10 @@ def naive_law(power: Any, records: Sequence[Iterable[int]], taxonomy: Taxonomy, 
                     }
                 for outcome, share in deeper.items():
                     one[outcome] = one.get(outcome, Fraction(0)) + mass * share
-            total = {(a[0] | b[0], a[1] | b[1]): p * q for (a, p), (b, q) in itertools.product(total.items(), one.items())}
+            total = {
+                (a[0] | b[0], a[1] | b[1]): p * q
+                for (a, p), (b, q) in itertools.product(total.items(), one.items())
+            }
         return total
 
     return below((0,), (), rows, QUANTA)
@@ -146,7 +182,11 @@ def naive_law(power: Any, records: Sequence[Iterable[int]], taxonomy: Taxonomy, 
 def touched(taxonomy: Taxonomy, node: int, record: Record) -> int:
     mask = 0
     for place, child in enumerate(taxonomy.children(node)):
-        low, high = (child, child + 1) if child >= 0 else (int(taxonomy.start[~child]), int(taxonomy.stop[~child]))
+        low, high = (
+            (child, child + 1)
+            if child >= 0
+            else (int(taxonomy.start[~child]), int(taxonomy.stop[~child]))
+        )
         if any(low <= item < high for item in record):
             mask |= 1 << place
     return mask

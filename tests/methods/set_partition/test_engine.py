@@ -1,4 +1,5 @@
-"""The engine against its naive definition: exact laws, exact privacy, replay, and what each record costs."""
+"""The engine against its naive definition: exact laws, exact privacy, replay, and what each record
+costs."""
 
 from __future__ import annotations
 
@@ -15,7 +16,15 @@ from dpublish.declare.taxonomy import Taxonomy, context_free, written
 from dpublish.methods.set_partition.engine import Partitioning
 from dpublish.noise.enumerator import Enumerator, freeze
 from dpublish.noise.source import SeededNoise
-from methods.set_partition.set_laws import Indicators, all_records, baskets, naive_law, readable, result, small_rules
+from methods.set_partition.set_laws import (
+    Indicators,
+    all_records,
+    baskets,
+    naive_law,
+    readable,
+    result,
+    small_rules,
+)
 
 ONE = Fraction(1)
 UNEVEN = written([["a", "b"], "c"], ["a", "b", "c"])
@@ -24,7 +33,9 @@ FORK = written([["a"], ["b"]], ["a", "b"])
 COMB = written([["a"], ["b"], ["c"]], ["a", "b", "c"])
 
 
-def enumerated(noise: Enumerator, records: Sequence[Any], taxonomy: Taxonomy, rules: Any) -> dict[Any, Fraction]:
+def enumerated(
+    noise: Enumerator, records: Sequence[Any], taxonomy: Taxonomy, rules: Any
+) -> dict[Any, Fraction]:
     """The engine's law by its outcomes."""
     seen: dict[Any, Any] = {}
 
@@ -37,10 +48,17 @@ def enumerated(noise: Enumerator, records: Sequence[Any], taxonomy: Taxonomy, ru
     return {seen[key]: mass for key, mass in law.items()}
 
 
-@pytest.mark.parametrize("records", [(), ((0,),), ((0, 2), (1,)), ((0, 1, 2), (0, 1, 2), (2,))], ids=str)
-@pytest.mark.parametrize("taxonomy", [context_free(3, 2), context_free(3, 3), UNEVEN], ids=["deep", "flat", "uneven"])
-def test_the_engine_has_the_naive_law(taxonomy: Taxonomy, records: tuple[tuple[int, ...], ...]) -> None:
-    """Every outcome, in rational arithmetic: which cells pass. Control flow depends on nothing else."""
+@pytest.mark.parametrize(
+    "records", [(), ((0,),), ((0, 2), (1,)), ((0, 1, 2), (0, 1, 2), (2,))], ids=str
+)
+@pytest.mark.parametrize(
+    "taxonomy", [context_free(3, 2), context_free(3, 3), UNEVEN], ids=["deep", "flat", "uneven"]
+)
+def test_the_engine_has_the_naive_law(
+    taxonomy: Taxonomy, records: tuple[tuple[int, ...], ...]
+) -> None:
+    """Every outcome, in rational arithmetic: which cells pass. Control flow depends on nothing
+    else."""
     noise = Indicators()
     law = enumerated(noise, records, taxonomy, small_rules())
     assert law == naive_law(noise.power, records, taxonomy, small_rules(), None)
@@ -55,8 +73,11 @@ def test_published_values_have_the_naive_law(records: tuple[tuple[int, ...], ...
 
 
 @pytest.mark.parametrize("records", [(), ((0, 1), (0, 1), (1,))], ids=str)
-def test_budgets_for_typical_records_have_the_naive_law(records: tuple[tuple[int, ...], ...]) -> None:
-    """Two groups and one typical item: a record in both groups is longer than budgets were shared out for."""
+def test_budgets_for_typical_records_have_the_naive_law(
+    records: tuple[tuple[int, ...], ...],
+) -> None:
+    """Two groups and one typical item: a record in both groups is longer than budgets were shared
+    out for."""
     noise, rules = Indicators(), small_rules(typical_items=1)
     law = enumerated(noise, records, FORK, rules)
     assert law == naive_law(noise.power, records, FORK, rules, None)
@@ -64,8 +85,11 @@ def test_budgets_for_typical_records_have_the_naive_law(records: tuple[tuple[int
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("records", [(), ((0, 1, 2), (0, 1, 2), (2,))], ids=str)
-def test_budgets_for_typical_records_have_the_naive_law_in_three_groups(records: tuple[tuple[int, ...], ...]) -> None:
-    """Three groups and two typical items: a record in all three groups is longer than budgets were shared out for."""
+def test_budgets_for_typical_records_have_the_naive_law_in_three_groups(
+    records: tuple[tuple[int, ...], ...],
+) -> None:
+    """Three groups and two typical items: a record in all three groups is longer than budgets were
+    shared out for."""
     noise, rules = Indicators(), small_rules(typical_items=2)
     law = enumerated(noise, records, COMB, rules)
     assert law == naive_law(noise.power, records, COMB, rules, None)
@@ -73,13 +97,16 @@ def test_budgets_for_typical_records_have_the_naive_law_in_three_groups(records:
 
 
 def test_long_records_never_run_out_of_budget() -> None:
-    """Every split of a long record takes a share of what is left, until a share is too small to be worth asking."""
+    """Every split of a long record takes a share of what is left, until a share is too small to be
+    worth asking."""
     rules = small_rules(epsilon=Fraction(10**7), threshold=0, typical_items=2)
     tree = written([[[str(item)]] for item in range(24)], [str(item) for item in range(24)])
     rows = [list(range(24))] * 50 + [[3]] * 50
     outcome = Partitioning(SeededNoise(1), baskets(rows), tree, rules).run()
     assert readable(outcome, tree)[1] == {(frozenset([3]), 50)}
-    report = audit.replay(lambda noise, data: result(noise, data, tree, rules), [(rows, rows[1:])], epsilon=10**7)
+    report = audit.replay(
+        lambda noise, data: result(noise, data, tree, rules), [(rows, rows[1:])], epsilon=10**7
+    )
     assert report.passed, report.summary()
 
 
@@ -87,7 +114,9 @@ def test_long_records_never_run_out_of_budget() -> None:
 def test_the_engine_has_the_naive_law_on_four_items() -> None:
     noise, tree = Indicators(max_branches=10**6), context_free(4, 2)
     records = ((0, 1, 2), (1, 3), (1, 3))
-    assert enumerated(noise, records, tree, small_rules()) == naive_law(noise.power, records, tree, small_rules(), None)
+    assert enumerated(noise, records, tree, small_rules()) == naive_law(
+        noise.power, records, tree, small_rules(), None
+    )
 
 
 @pytest.mark.parametrize(
@@ -95,8 +124,11 @@ def test_the_engine_has_the_naive_law_on_four_items() -> None:
     [(context_free(3, 2), 3, [(), ((0, 2),)]), (UNEVEN, 3, [(), ((0, 1, 2),), ((2,),)])],
     ids=["deep", "uneven"],
 )
-def test_adding_a_record_costs_at_most_epsilon_exactly(taxonomy: Taxonomy, items: int, base: list[Any]) -> None:
-    """Brute force over all outputs of neighbouring pairs: no ratio above base^epsilon, and the worst one comes close to it."""
+def test_adding_a_record_costs_at_most_epsilon_exactly(
+    taxonomy: Taxonomy, items: int, base: list[Any]
+) -> None:
+    """Brute force over all outputs of neighbouring pairs: no ratio above base^epsilon, and the
+    worst one comes close to it."""
     noise, rules = Indicators(base=2**64), small_rules()
     pairs = [(rows, (*rows, record)) for rows in base for record in all_records(items)]
     laws: dict[Any, Any] = {}
@@ -114,7 +146,12 @@ def test_adding_a_record_costs_at_most_epsilon_exactly(taxonomy: Taxonomy, items
 
 def test_exact_audit_with_values() -> None:
     pairs = [((), ((0,),)), (((0, 1),), ((0, 1), (0, 1))), (((1,),), ((1,), (0,)))]
-    report = audit.exact(lambda noise, rows: result(noise, rows, CHAIN, small_rules()), pairs, epsilon=1, window=(-1, 4))
+    report = audit.exact(
+        lambda noise, rows: result(noise, rows, CHAIN, small_rules()),
+        pairs,
+        epsilon=1,
+        window=(-1, 4),
+    )
     assert report.passed, report.summary()
 
 
@@ -129,7 +166,10 @@ def test_two_records_a_unit_and_replacement_cost_epsilon() -> None:
 
 def random_records(seed: int, records: int, items: int) -> list[list[int]]:
     rng = np.random.default_rng(seed)
-    return [rng.choice(items, size=int(rng.integers(1, 1 + min(4, items))), replace=False).tolist() for _ in range(records)]
+    return [
+        rng.choice(items, size=int(rng.integers(1, 1 + min(4, items))), replace=False).tolist()
+        for _ in range(records)
+    ]
 
 
 def replay_pairs(items: int) -> list[tuple[Any, Any]]:
@@ -141,11 +181,17 @@ def replay_pairs(items: int) -> list[tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("taxonomy", "threshold"), [(context_free(30, 3), 4), (context_free(20, 7), 6), (UNEVEN, 2)], ids=["deep", "wide", "uneven"]
+    ("taxonomy", "threshold"),
+    [(context_free(30, 3), 4), (context_free(20, 7), 6), (UNEVEN, 2)],
+    ids=["deep", "wide", "uneven"],
 )
-def test_replay_sees_no_difference_and_the_chain_adds_up_to_epsilon(taxonomy: Taxonomy, threshold: int) -> None:
+def test_replay_sees_no_difference_and_the_chain_adds_up_to_epsilon(
+    taxonomy: Taxonomy, threshold: int
+) -> None:
     report = audit.replay(
-        lambda noise, rows: result(noise, rows, taxonomy, small_rules(epsilon=Fraction(3), threshold=threshold)),
+        lambda noise, rows: result(
+            noise, rows, taxonomy, small_rules(epsilon=Fraction(3), threshold=threshold)
+        ),
         replay_pairs(taxonomy.items),
         epsilon=3,
     )
@@ -156,7 +202,10 @@ def test_replay_sees_no_difference_and_the_chain_adds_up_to_epsilon(taxonomy: Ta
 def test_sampled_audit() -> None:
     """Clopper-Pearson lower bounds at family-wise error 1e-3 stay below the claim."""
     report = audit.sampled(
-        lambda noise, rows: result(noise, rows, context_free(3, 2), small_rules()), [((), ((0, 1, 2),))], epsilon=1, samples=300
+        lambda noise, rows: result(noise, rows, context_free(3, 2), small_rules()),
+        [((), ((0, 1, 2),))],
+        epsilon=1,
+        samples=300,
     )
     assert report.passed, report.summary()
 
@@ -192,6 +241,8 @@ def test_the_input_is_left_as_it_was() -> None:
 def test_too_many_partitions_are_cut_off() -> None:
     rules = small_rules(epsilon=Fraction(4000), threshold=0)
     few = type(rules)(**{**rules.__dict__, "max_partitions": 3})
-    outcome = Partitioning(SeededNoise(1), baskets(random_records(3, 500, 30)), context_free(30, 3), few).run()
+    outcome = Partitioning(
+        SeededNoise(1), baskets(random_records(3, 500, 30)), context_free(30, 3), few
+    ).run()
     assert outcome.truncated
     assert outcome.partitions["parent"].size <= 3

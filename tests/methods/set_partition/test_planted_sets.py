@@ -1,4 +1,5 @@
-"""Bugs planted into the partitioning, each with the tier that must catch it; the engine itself survives the same audits."""
+"""Bugs planted into the partitioning, each with the tier that must catch it; the engine itself
+survives the same audits."""
 
 from __future__ import annotations
 
@@ -22,21 +23,28 @@ PAIRS = [(ROWS, ROWS[:-1]), (ROWS, [*ROWS, [2, 5, 7]])]
 TINY = [((), ((0,),)), (((1,),), ((1,), (0,)))]
 
 
-def run(engine: type[Partitioning], noise: Any, rows: Any, tree: Any = TREE, rules: Any = None) -> Any:
-    return readable(engine(noise, baskets(rows), tree, rules or small_rules(epsilon=Fraction(4))).run(), tree)
+def run(
+    engine: type[Partitioning], noise: Any, rows: Any, tree: Any = TREE, rules: Any = None
+) -> Any:
+    return readable(
+        engine(noise, baskets(rows), tree, rules or small_rules(epsilon=Fraction(4))).run(), tree
+    )
 
 
 class SkipsEmptyParts(Partitioning):
     """Only occupied cells are noised; an empty combination of children never appears."""
 
-    def _tap(self, cells: Any, counts: Any, domain_size: int, quanta: int, threshold: int, label: str) -> Any:
+    def _tap(
+        self, cells: Any, counts: Any, domain_size: int, quanta: int, threshold: int, label: str
+    ) -> Any:
         kept, values, law = super()._tap(cells, counts, domain_size, quanta, threshold, label)
         real = np.isin(kept, cells)
         return kept[real], values[real], law
 
 
 class ReusesTheLeafBudget(Partitioning):
-    """Itemsets are counted with the whole epsilon, although half of it went into the partitions above them."""
+    """Itemsets are counted with the whole epsilon, although half of it went into the partitions
+    above them."""
 
     def _enqueue(self, new: int, stop: int) -> None:
         left = self._store.column["left"][new:stop]
@@ -47,8 +55,12 @@ class ReusesTheLeafBudget(Partitioning):
 class ThresholdByTrueCount(Partitioning):
     """A large partition gets a higher bar: the bar tells its true size."""
 
-    def _tap(self, cells: Any, counts: Any, domain_size: int, quanta: int, threshold: int, label: str) -> Any:
-        return super()._tap(cells, counts, domain_size, quanta, threshold + int(counts.sum()), label)
+    def _tap(
+        self, cells: Any, counts: Any, domain_size: int, quanta: int, threshold: int, label: str
+    ) -> Any:
+        return super()._tap(
+            cells, counts, domain_size, quanta, threshold + int(counts.sum()), label
+        )
 
 
 class SplitsOnlyOccupiedParts(Partitioning):
@@ -69,7 +81,12 @@ def observed_taxonomy(noise: Any, rows: Any) -> Any:
     seen = sorted({item for row in rows for item in row})
     place = {item: number for number, item in enumerate(seen)}
     tree = context_free(max(1, len(seen)), 3)
-    return readable(Partitioning(noise, baskets([[place[i] for i in row] for row in rows]), tree, small_rules()).run(), tree)
+    return readable(
+        Partitioning(
+            noise, baskets([[place[i] for i in row] for row in rows]), tree, small_rules()
+        ).run(),
+        tree,
+    )
 
 
 def claimed(mechanism: Callable[..., Any]) -> Any:
@@ -80,7 +97,11 @@ BUGS = {
     "leaf budget reused": (lambda n, r: run(ReusesTheLeafBudget, n, r), claimed, "claim"),
     "threshold by true count": (lambda n, r: run(ThresholdByTrueCount, n, r), claimed, "settings"),
     "taxonomy from observed items": (observed_taxonomy, claimed, "shape"),
-    "empty partitions dropped later": (lambda n, r: run(SplitsOnlyOccupiedParts, n, r), claimed, None),
+    "empty partitions dropped later": (
+        lambda n, r: run(SplitsOnlyOccupiedParts, n, r),
+        claimed,
+        None,
+    ),
     "empty sub-partitions skipped": (
         lambda n, r: run(SkipsEmptyParts, n, r, CHAIN, small_rules()),
         lambda mechanism: audit.exact(mechanism, TINY, epsilon=1, window=(-1, 4)),
@@ -106,5 +127,7 @@ def test_the_engine_survives_the_same_audits() -> None:
 
 def test_a_claim_below_the_cost_is_refuted() -> None:
     rules = replace(small_rules(), epsilon=Fraction(2))
-    report = audit.exact(lambda n, r: run(Partitioning, n, r, CHAIN, rules), TINY, epsilon=1, window=(-1, 4))
+    report = audit.exact(
+        lambda n, r: run(Partitioning, n, r, CHAIN, rules), TINY, epsilon=1, window=(-1, 4)
+    )
     assert not report.passed

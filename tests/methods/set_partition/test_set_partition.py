@@ -30,7 +30,10 @@ ITEMS = ["bread", "milk", "beer", "wine", "salt"]
 
 def schema(items: Iterable[str] = ITEMS, *, dataset: str = "", outside: str = "drop") -> dp.Schema:
     listed = ", ".join(f'"{item}"' for item in items)
-    return dp.Schema.from_toml(f'[dataset]\nname = "shop"\n{dataset}\n[items]\nuniverse = [{listed}]\noutside = "{outside}"\n')
+    return dp.Schema.from_toml(
+        f'[dataset]\nname = "shop"\n{dataset}\n[items]\nuniverse = [{listed}]\noutside = '
+        f'"{outside}"\n'
+    )
 
 
 def read(data: Any, facts: dp.Schema, method: Any = None) -> list[tuple[int, ...]]:
@@ -54,19 +57,25 @@ def test_the_plan_prices_without_data() -> None:
 
 def test_replacement_doubles_the_noise_not_the_price() -> None:
     one, two = (
-        dp.SetPartition().plan(schema(dataset=text), dp.Cost.pure(1)).facts for text in ("", 'neighbours = "replace-one"')
+        dp.SetPartition().plan(schema(dataset=text), dp.Cost.pure(1)).facts
+        for text in ("", 'neighbours = "replace-one"')
     )
     assert Fraction(two["worst_itemset_scale"]) == 2 * Fraction(one["worst_itemset_scale"])
 
 
 def test_a_release_too_small_to_show_anything_is_warned_of() -> None:
-    plan = dp.SetPartition().plan(schema(map(str, range(5000)), dataset="nominal_size = 1000"), dp.Cost.pure("0.1"))
+    plan = dp.SetPartition().plan(
+        schema(map(str, range(5000)), dataset="nominal_size = 1000"), dp.Cost.pure("0.1")
+    )
     assert any("expect an empty release" in warning for warning in plan.warnings)
 
 
 def test_more_items_than_transactions_can_fill_are_warned_of() -> None:
     many = schema(map(str, range(5000)), dataset="nominal_size = 50000")
-    assert any("at most" in text and "max_items" in text for text in dp.SetPartition().plan(many, dp.Cost.pure(1)).warnings)
+    assert any(
+        "at most" in text and "max_items" in text
+        for text in dp.SetPartition().plan(many, dp.Cost.pure(1)).warnings
+    )
     few = schema(map(str, range(100)), dataset="nominal_size = 50000")
     assert dp.SetPartition().plan(few, dp.Cost.pure(1)).warnings == ()
     assert "basic-itemsets" in dp.SetPartition().plan(schema(), dp.Cost.pure(1)).text()
@@ -74,14 +83,23 @@ def test_more_items_than_transactions_can_fill_are_warned_of() -> None:
 
 def test_typical_items_spare_a_large_universe_the_worst_case() -> None:
     facts = schema(map(str, range(16470)))
-    worst, usual = (dp.SetPartition(typical_items=m).plan(facts, dp.Cost.pure(1)).facts["first_scale"] for m in (None, 16))
+    worst, usual = (
+        dp.SetPartition(typical_items=m).plan(facts, dp.Cost.pure(1)).facts["first_scale"]
+        for m in (None, 16)
+    )
     assert worst > 3000
     assert usual < 120
 
 
 def test_transactions_are_cut_to_their_first_items(tmp_path: Path) -> None:
     frame = pl.DataFrame({"items": LISTS}, schema={"items": pl.List(pl.String)})
-    assert read(frame, schema(outside="other"), dp.SetPartition(max_items=1)) == [(0,), (0,), (5,), (4,), (2,)]
+    assert read(frame, schema(outside="other"), dp.SetPartition(max_items=1)) == [
+        (0,),
+        (0,),
+        (5,),
+        (4,),
+        (2,),
+    ]
     curator = dp.Curator(frame, schema(), ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=1))
     release: Any = curator.publish(dp.SetPartition(max_items=1), epsilon=1, seed=1)
     assert "first 1 items" in release.summary()["cut"]
@@ -103,7 +121,9 @@ def test_transactions_are_cut_to_their_first_items(tmp_path: Path) -> None:
         ({"basket": "id"}, "the unit cannot be one row"),
     ],
 )
-def test_bad_settings_are_refused_before_anything_is_spent(settings: dict[str, Any], text: str) -> None:
+def test_bad_settings_are_refused_before_anything_is_spent(
+    settings: dict[str, Any], text: str
+) -> None:
     items = map(str, range(200)) if "c2" in settings else ITEMS
     with pytest.raises(dp.PlanError, match=text):
         dp.SetPartition(**settings).plan(schema(items), dp.Cost.pure(1))
@@ -123,23 +143,35 @@ def test_other_costs_and_other_data_are_refused() -> None:
 @pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(2), Fraction(500, 3)])
 @pytest.mark.parametrize("cells", [1, 3, 1023])
 def test_automatic_thresholds_keep_their_promise(scale: Fraction, cells: int) -> None:
-    """At most the stated number of false cells on average; one less would break it by more than rounding."""
+    """At most the stated number of false cells on average; one less would break it by more than
+    rounding."""
     threshold = automatic_threshold(scale, cells, 0.1)
     assert cells * survival_probability(scale, threshold) <= 0.1 * (1 + 1e-9)
     assert threshold == 0 or cells * survival_probability(scale, threshold - 2) > 0.1
 
 
-LISTS = [["bread", "milk"], ["milk", "bread", "milk"], ["caviar"], [], None, ["caviar", "salt"], ["beer", None, ""]]
+LISTS = [
+    ["bread", "milk"],
+    ["milk", "bread", "milk"],
+    ["caviar"],
+    [],
+    None,
+    ["caviar", "salt"],
+    ["beer", None, ""],
+]
 CODES = [(0, 1), (0, 1), (4,), (2,)]
 WITH_OTHER = [(0, 1), (0, 1), (5,), (4, 5), (2,)]
 
 
 def test_lists_of_items() -> None:
-    """Duplicates count once, unknown items follow the schema's rule, empty transactions are none."""
+    """Duplicates count once, unknown items follow the schema's rule, empty transactions are
+    none."""
     frame = pl.DataFrame({"items": LISTS}, schema={"items": pl.List(pl.String)})
     assert read(frame, schema()) == CODES
     assert read(frame, schema(outside="other")) == WITH_OTHER
-    assert read(frame.with_columns(pl.col("items").cast(pl.List(pl.Categorical))), schema()) == CODES
+    assert (
+        read(frame.with_columns(pl.col("items").cast(pl.List(pl.Categorical))), schema()) == CODES
+    )
 
 
 def test_texts_with_several_items() -> None:
@@ -152,32 +184,55 @@ def test_texts_with_several_items() -> None:
 def test_lists_in_a_pandas_frame() -> None:
     """pandas has no type for lists: they are objects, and each cell says by itself what it is."""
     assert read(pd.DataFrame({"items": LISTS}), schema()) == CODES
-    cells = [["bread", " milk "], ("beer",), "wine  salt", None, float("nan"), {"milk"}, np.array(["salt"])]
+    cells = [
+        ["bread", " milk "],
+        ("beer",),
+        "wine  salt",
+        None,
+        float("nan"),
+        {"milk"},
+        np.array(["salt"]),
+    ]
     assert read(pd.DataFrame({"items": cells}), schema()) == [(0, 1), (2,), (3, 4), (1,), (4,)]
     commas = pd.DataFrame({"items": ["bread, milk", ["a, b", "beer"]]})
     assert read(commas, schema(), dp.SetPartition(separator=",")) == [(0, 1), (2,)]
     for text in ("bread milk", "bread\x1cmilk\x1fbeer", " bread\xa0milk", "", "7"):
         alone, beside = pl.DataFrame({"items": [text]}), pd.DataFrame({"items": [text, ["wine"]]})
-        assert read(beside, schema()) == [*read(alone, schema()), (3,)], "what a text means does not depend on other rows"
+        assert read(beside, schema()) == [*read(alone, schema()), (3,)], (
+            "what a text means does not depend on other rows"
+        )
 
 
 @pytest.mark.parametrize("kind", [pl.Int64, pl.UInt8, pl.UInt64, pl.Float64, pl.String, pl.Int128])
 def test_numbered_items(kind: Any) -> None:
     rows = [[7, 12], [12, 12, 250], [250], [None, 7]]
-    frame = pl.DataFrame({"items": rows}, schema={"items": pl.List(pl.Int64)}).cast({"items": pl.List(kind)})
+    frame = pl.DataFrame({"items": rows}, schema={"items": pl.List(pl.Int64)}).cast(
+        {"items": pl.List(kind)}
+    )
     assert read(frame, schema(["7", "12"])) == [(0, 1), (1,), (0,)]
     assert read(frame, schema(["7", "12"], outside="other")) == [(0, 1), (1, 2), (2,), (0,)]
 
 
 def test_one_item_a_row() -> None:
-    rows = [("a", "bread"), ("b", "beer"), ("a", "milk"), ("", "salt"), ("c", "caviar"), ("a", "bread")]
+    rows = [
+        ("a", "bread"),
+        ("b", "beer"),
+        ("a", "milk"),
+        ("", "salt"),
+        ("c", "caviar"),
+        ("a", "bread"),
+    ]
     frame = pl.DataFrame(rows, schema=["id", "item"], orient="row")
     method = dp.SetPartition(basket="id", column="item")
-    assert read(frame, schema(dataset='unit = "id"\nmax_rows_per_unit = 1'), method) == [(0, 1), (2,)]
+    assert read(frame, schema(dataset='unit = "id"\nmax_rows_per_unit = 1'), method) == [
+        (0, 1),
+        (2,),
+    ]
 
 
 def test_one_transaction_a_person() -> None:
-    """Of a person's transactions one is kept; baskets of the same name belong to different people."""
+    """Of a person's transactions one is kept; baskets of the same name belong to different
+    people."""
     rows = [("ann", 1, "bread"), ("bob", 1, "milk"), ("ann", 2, "beer"), ("ann", 1, "wine")]
     frame = pl.DataFrame(rows, schema=["who", "id", "item"], orient="row")
     facts = schema(dataset='unit = "who"\nmax_rows_per_unit = 1')
@@ -185,7 +240,9 @@ def test_one_transaction_a_person() -> None:
     assert len(got) == 2
     assert (1,) in got
     assert ({(0, 3), (2,)} & set(got)) != set()
-    lists = pl.DataFrame({"who": ["ann", "bob", "ann", None], "items": [["bread"], ["milk"], ["beer"], ["salt"]]})
+    lists = pl.DataFrame(
+        {"who": ["ann", "bob", "ann", None], "items": [["bread"], ["milk"], ["beer"], ["salt"]]}
+    )
     assert len(read(lists, facts)) == 2
 
 
@@ -206,16 +263,23 @@ def test_a_transaction_is_what_stands_before_a_line_feed(tmp_path: Path) -> None
     path = tmp_path / "a.txt"
     path.write_bytes("bread\rmilk\r\r\x0b\x0c\x85\u2028milk\r\nbread\n".encode())
     source = TransactionLines(path)
-    assert source.count_rows() == sum(batch.height for batch in source.batches(source.columns())) == 2
+    assert (
+        source.count_rows() == sum(batch.height for batch in source.batches(source.columns())) == 2
+    )
     assert read(source, schema()) == [(0, 1), (0,)]
 
 
 def test_a_record_with_every_item_and_an_empty_file(tmp_path: Path) -> None:
     names = [str(number) for number in range(3000)]
-    assert read(pl.DataFrame({"items": [names, names[::-1] + names]}), schema(names)) == [tuple(range(3000))] * 2
+    assert (
+        read(pl.DataFrame({"items": [names, names[::-1] + names]}), schema(names))
+        == [tuple(range(3000))] * 2
+    )
     empty = tmp_path / "empty.txt"
     empty.write_text("")
-    curator = dp.Curator(TransactionLines(empty), schema(), ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=1))
+    curator = dp.Curator(
+        TransactionLines(empty), schema(), ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=1)
+    )
     release: Any = curator.publish(dp.SetPartition(), epsilon=1, seed=1)
     assert abs(release.total.value) < 1000
 
@@ -223,26 +287,37 @@ def test_a_record_with_every_item_and_an_empty_file(tmp_path: Path) -> None:
 def test_one_item_and_a_million_items() -> None:
     for items in (1, 1_000_000):
         facts = dp.Schema(
-            name="s", items=type(schema().items)(items=tuple(map(str, range(items)))), neighbours="add-remove-one"
+            name="s",
+            items=type(schema().items)(items=tuple(map(str, range(items)))),
+            neighbours="add-remove-one",
         )
         plan = dp.SetPartition().plan(facts, dp.Cost.pure(1))
         data = baskets([[0]] * 500)
-        content = dp.SetPartition().run(SeededNoise(1), type(data)(data.offsets, data.items.astype(np.int32)), plan)
+        content = dp.SetPartition().run(
+            SeededNoise(1), type(data)(data.offsets, data.items.astype(np.int32)), plan
+        )
         counts = content.tables["itemsets"]["count"]
         assert (abs(counts - 500) < 30).all() if items == 1 else counts.size == 0
 
 
 def made_up(records: int, seed: int = 0) -> pl.DataFrame:
     rng = np.random.default_rng(seed)
-    rows = [[ITEMS[i] for i in np.flatnonzero(rng.random(5) < [0.6, 0.5, 0.3, 0.1, 0.05])] for _ in range(records)]
+    rows = [
+        [ITEMS[i] for i in np.flatnonzero(rng.random(5) < [0.6, 0.5, 0.3, 0.1, 0.05])]
+        for _ in range(records)
+    ]
     return pl.DataFrame({"items": rows}, schema={"items": pl.List(pl.String)})
 
 
-@pytest.mark.parametrize("method", [dp.SetPartition(fanout=2), dp.BasicItemsets()], ids=lambda m: m.method)
+@pytest.mark.parametrize(
+    "method", [dp.SetPartition(fanout=2), dp.BasicItemsets()], ids=lambda m: m.method
+)
 def test_a_release_from_end_to_end(method: Any, tmp_path: Path) -> None:
     data = made_up(4000)
     data.write_parquet(tmp_path / "shop.parquet")
-    curator = dp.Curator(tmp_path / "shop.parquet", schema(), ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=5))
+    curator = dp.Curator(
+        tmp_path / "shop.parquet", schema(), ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=5)
+    )
     curator.publish(method, epsilon=2, out=tmp_path / "shop.dpr")
     release: Any = dp.open_release(tmp_path / "shop.dpr")
     assert release.publishable
@@ -254,7 +329,9 @@ def test_a_release_from_end_to_end(method: Any, tmp_path: Path) -> None:
     assert curator.ledger.status().spent.epsilon == 2
 
 
-def test_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     data = made_up(2000)
     data.write_parquet("shop.parquet")
@@ -273,11 +350,23 @@ def test_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
         (
             ["shop.parquet", "--schema", "shop.toml"],
             ["long.csv", "--schema", "long.toml", *basket],
-            ["sql:select id, item from sales", "--database", "sqlite:///shop.db", "--schema", "long.toml", *basket],
+            [
+                "sql:select id, item from sales",
+                "--database",
+                "sqlite:///shop.db",
+                "--schema",
+                "long.toml",
+                *basket,
+            ],
         )
     ):
-        ledger = ["--ledger", f"{number}.ledger"]  # a row and a value of id are different units: they cannot share one
-        assert cli(["release", *words, *common, *ledger, "--out", f"{number}.dpr"]) == 0, capsys.readouterr().err
+        ledger = [
+            "--ledger",
+            f"{number}.ledger",
+        ]  # a row and a value of id are different units: they cannot share one
+        assert cli(["release", *words, *common, *ledger, "--out", f"{number}.dpr"]) == 0, (
+            capsys.readouterr().err
+        )
         assert cli(["query", f"{number}.dpr", "bread and not (beer or wine)"]) == 0
         assert cli(["verify", f"{number}.dpr"]) == 0
         assert cli(["report", f"{number}.dpr", "--out", f"{number}.html"]) == 0
@@ -292,7 +381,9 @@ def test_replay_of_the_whole_mechanism() -> None:
         plan = method.plan(schema(), dp.Cost.pure(1))
         rows = [(0, 1)] * 40 + [(2,)] * 9 + [(1, 3, 4)] * 12
         report = audit.replay(
-            lambda noise, data, method=method, plan=plan: method.run(noise, baskets(data), plan).tables,
+            lambda noise, data, method=method, plan=plan: (
+                method.run(noise, baskets(data), plan).tables
+            ),
             [(rows, rows[:-1]), (rows, [*rows, (0, 1, 2, 3, 4)])],
             epsilon=1,
         )

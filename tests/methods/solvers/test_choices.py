@@ -1,4 +1,5 @@
-"""k-median, public projects and minimum cut: fast = slow, exact privacy on tiny inputs, replay, planted bugs, refusals."""
+"""k-median, public projects and minimum cut: fast = slow, exact privacy on tiny inputs, replay,
+planted bugs, refusals."""
 
 from __future__ import annotations
 
@@ -17,7 +18,12 @@ from dpublish.methods.solvers.inputs import Edges, edges_of, lists_of
 from dpublish.methods.solvers.k_median.mechanism import KMedian
 from dpublish.methods.solvers.k_median.metric import EARTH_KM, Metric, PointMetric
 from dpublish.methods.solvers.k_median.swaps import swap_search
-from dpublish.methods.solvers.min_cut.kernels import cut_costs, merge_above, small_cuts, smallest_cut
+from dpublish.methods.solvers.min_cut.kernels import (
+    cut_costs,
+    merge_above,
+    small_cuts,
+    smallest_cut,
+)
 from dpublish.methods.solvers.min_cut.mechanism import (
     MinCut,
     degrees,
@@ -39,7 +45,9 @@ TESTED: dict[str, Any] = {"k": 1, "columns": ["v"], "examples": [{}]}
 
 
 def test_distances_on_the_earth() -> None:
-    places = Metric.haversine([48.8566, 51.5074, -33.8688, 48.8566], [2.3522, -0.1278, 151.2093, 2.3522])
+    places = Metric.haversine(
+        [48.8566, 51.5074, -33.8688, 48.8566], [2.3522, -0.1278, 151.2093, 2.3522]
+    )
     km = places.row(0) * places.unit
     assert km[1] == pytest.approx(343.6, abs=1)
     assert km[2] == pytest.approx(16960, abs=10)
@@ -48,14 +56,27 @@ def test_distances_on_the_earth() -> None:
 
 def test_noise_goes_with_how_far_apart_the_public_places_are() -> None:
     draw = np.random.default_rng(1)
-    for up, along, spread in ((47.0, 8.0, 1.5), (0.0, 179.5, 3.0), (89.0, 0.0, 1.0), (0.0, 0.0, 90.0)):
+    for up, along, spread in (
+        (47.0, 8.0, 1.5),
+        (0.0, 179.5, 3.0),
+        (89.0, 0.0, 1.0),
+        (0.0, 0.0, 90.0),
+    ):
         latitudes = np.clip(up + draw.uniform(-spread, spread, 60), -90, 90)
         longitudes = along + draw.uniform(-2 * spread, 2 * spread, 60)
         places = Metric.haversine(latitudes, longitudes)
-        unbounded = PointMetric(places.points.T.astype(np.float64), sphere=True, widest=np.pi * EARTH_KM, cap=None)
+        unbounded = PointMetric(
+            places.points.T.astype(np.float64), sphere=True, widest=np.pi * EARTH_KM, cap=None
+        )
         rows = [unbounded.row(place) for place in range(60)]
-        assert all((places.row(place) == row).all() for place, row in enumerate(rows)), "no distance is changed"
-        assert max(row.max() for row in rows) <= places.diameter <= 2 * max(row.max() for row in rows) + 1
+        assert all((places.row(place) == row).all() for place, row in enumerate(rows)), (
+            "no distance is changed"
+        )
+        assert (
+            max(row.max() for row in rows)
+            <= places.diameter
+            <= 2 * max(row.max() for row in rows) + 1
+        )
     assert Metric.haversine([47.0], [8.0]).diameter == 1
 
 
@@ -80,10 +101,13 @@ def test_k_median_is_private_on_all_demand_sets_of_four_sites(rule: Any) -> None
 
 
 def test_a_search_among_points_replays() -> None:
-    """Its scores have 40,000 steps, too many to enumerate; the taps it draws from are those of the search above."""
+    """Its scores have 40,000 steps, too many to enumerate; the taps it draws from are those of the
+    search above."""
     mechanism = KMedian(k=2, metric=Metric.euclidean([[0, 0], [1, 0], [2, 1], [3, 0]]), steps=3)
     plan = mechanism.plan(SCHEMA, Cost.pure(3))
-    report = audit.replay(lambda noise, d: mechanism.run(noise, np.array(d), plan), demands()[::5], epsilon=3, runs=2)
+    report = audit.replay(
+        lambda noise, d: mechanism.run(noise, np.array(d), plan), demands()[::5], epsilon=3, runs=2
+    )
     assert report.passed, report.summary()
 
 
@@ -96,7 +120,9 @@ def test_planted_search_that_stops_when_nothing_improves() -> None:
             swaps, outside = search.swap_costs()
             if swaps.min() >= search.cost:
                 break
-            place = noise.choose(-swaps.ravel(), sensitivity=Fraction(3), epsilon=Fraction(1), monotone=True)
+            place = noise.choose(
+                -swaps.ravel(), sensitivity=Fraction(3), epsilon=Fraction(1), monotone=True
+            )
             search.swap(place // len(outside), int(outside[place % len(outside)]))
         return search.sites.tolist()
 
@@ -105,7 +131,8 @@ def test_planted_search_that_stops_when_nothing_improves() -> None:
 
 
 def test_k_median_finds_clusters() -> None:
-    """With much demand and a large epsilon the search must reach at most 1.2 times the best of all pairs."""
+    """With much demand and a large epsilon the search must reach at most 1.2 times the best of all
+    pairs."""
     draw = np.random.default_rng(0)
     points = np.concatenate([draw.normal(0, 0.05, (15, 2)), draw.normal(1, 0.05, (15, 2))])
     places = Metric.euclidean(points)
@@ -113,7 +140,9 @@ def test_k_median_finds_clusters() -> None:
     mechanism = KMedian(k=2, metric=places)
     plan = mechanism.plan(SCHEMA, Cost.pure(10))
     rows = np.array([places.row(i) for i in range(30)])
-    best = min(demand @ rows[list(pair)].min(axis=0) for pair in itertools.combinations(range(30), 2))
+    best = min(
+        demand @ rows[list(pair)].min(axis=0) for pair in itertools.combinations(range(30), 2)
+    )
     for seed in range(5):
         sites = mechanism.run(SeededNoise(seed), demand, plan).tables["chosen"]["site"]
         assert demand @ rows[sites].min(axis=0) <= 1.2 * best
@@ -125,7 +154,12 @@ LISTS = [(), (0,), (1,), (0, 1), (2,), (0, 2)]
 def test_public_projects_are_private() -> None:
     mechanism = PublicProjects(k=2, resources=3)
     plan = mechanism.plan(SCHEMA, Cost.pure(2))
-    pairs = [(agents, (*agents, extra)) for n in range(2) for agents in itertools.product(LISTS, repeat=n) for extra in LISTS]
+    pairs = [
+        (agents, (*agents, extra))
+        for n in range(2)
+        for agents in itertools.product(LISTS, repeat=n)
+        for extra in LISTS
+    ]
 
     def run(noise: Any, agents: Any) -> Any:
         return mechanism.run(noise, lists_of(agents), plan)
@@ -151,7 +185,8 @@ def test_delta_is_used_only_where_it_helps() -> None:
 
 
 def test_gains_of_any_function_stay_in_bounds() -> None:
-    """A function that is not even monotone cannot gain more than one unit in all, which is what privacy rests on."""
+    """A function that is not even monotone cannot gain more than one unit in all, which is what
+    privacy rests on."""
 
     def wild(row: Any, chosen: Any) -> float:
         return float("nan") if len(chosen) == 1 else (-1) ** len(chosen) * 7.0
@@ -172,7 +207,9 @@ def test_facility_value() -> None:
     places = Metric.matrix(LINE)
     mechanism = PublicProjects(k=1, resources=4, worth="facility", metric=places)
     plan = mechanism.plan(SCHEMA, Cost.pure(50))
-    chosen = mechanism.run(SeededNoise(1), np.array([0, 0, 0, 30]), plan).tables["chosen"]["resource"]
+    chosen = mechanism.run(SeededNoise(1), np.array([0, 0, 0, 30]), plan).tables["chosen"][
+        "resource"
+    ]
     assert chosen.tolist() == [3]
 
 
@@ -183,10 +220,15 @@ def stage_laws(edges: Edges, plan: Any) -> dict[tuple[bool, ...], Fraction]:
     """The law over cuts in base 2 with stage epsilon 1, from both stages' definitions."""
     count, target, spread = plan.facts["vertices"], plan.facts["target"], plan.facts["spread"]
     padding = Padding(count, plan.facts["padding_step"], target + spread)
-    values = [min(int(cut_costs(count, *padded(edges, padding, i)).min()), target + spread) for i in range(padding.levels + 1)]
+    values = [
+        min(int(cut_costs(count, *padded(edges, padding, i)).min()), target + spread)
+        for i in range(padding.levels + 1)
+    ]
     scores = [-abs(max(v, target - spread) - target) for v in values]
     law: dict[tuple[bool, ...], Fraction] = {}
-    for level, chance in choice_options(tuple(Fraction(2) ** (s - max(scores)) for s in scores), "exponential"):
+    for level, chance in choice_options(
+        tuple(Fraction(2) ** (s - max(scores)) for s in scores), "exponential"
+    ):
         costs = cut_costs(count, *padded(edges, padding, level)).tolist()
         weights = [Fraction(2) ** (min(costs) - c) for c in costs]
         for code, weight in enumerate(weights, start=1):
@@ -237,15 +279,21 @@ def test_the_program_has_the_law_of_the_two_stages() -> None:
 
 
 def test_planted_min_cut_charged_two_epsilon() -> None:
-    """Stage one is not monotone: charging it one stage makes the taps add up to more than is claimed."""
+    """Stage one is not monotone: charging it one stage makes the taps add up to more than is
+    claimed."""
 
     def stage_one(noise: Any, edges: Any) -> Any:
         padding = Padding(4, 1, 12)
         graph = edges_of(np.array(edges, dtype=np.int64).reshape(-1, 2))
-        scores = -np.abs(np.array([least_cut(graph, padding, i, 12, 0) for i in range(padding.levels + 1)]) - 6)
+        scores = -np.abs(
+            np.array([least_cut(graph, padding, i, 12, 0) for i in range(padding.levels + 1)]) - 6
+        )
         return noise.choose(scores, sensitivity=Fraction(1), epsilon=Fraction(2), label="padding")
 
-    pairs = [(((0, 1), (1, 2), (2, 3)), ((0, 1), (1, 2), (2, 3), (0, 3))), (((0, 1),), ((0, 1), (2, 3)))]
+    pairs = [
+        (((0, 1), (1, 2), (2, 3)), ((0, 1), (1, 2), (2, 3), (0, 3))),
+        (((0, 1),), ((0, 1), (2, 3))),
+    ]
     wrong = audit.replay(stage_one, pairs, epsilon=1, runs=1)
     assert "claim" in {finding.check for finding in wrong.findings}
     assert audit.replay(stage_one, pairs, epsilon=2, runs=1).passed
@@ -255,7 +303,11 @@ def random_graph(seed: int, count: int) -> tuple[Any, Any, Any]:
     draw = np.random.default_rng(seed)
     pairs = [p for p in itertools.combinations(range(count), 2) if draw.random() < 0.6]
     array = np.array(pairs, dtype=np.int64).reshape(-1, 2)
-    return np.ascontiguousarray(array[:, 0]), np.ascontiguousarray(array[:, 1]), draw.integers(1, 6, len(pairs))
+    return (
+        np.ascontiguousarray(array[:, 0]),
+        np.ascontiguousarray(array[:, 1]),
+        draw.integers(1, 6, len(pairs)),
+    )
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -265,14 +317,18 @@ def test_cut_kernels_against_listing(seed: int) -> None:
     listed = {}
     for size in range(1, count):
         for side in itertools.combinations(range(1, count), size):
-            listed[side] = sum(int(w) for u, v, w in zip(*graph, strict=True) if (u in side) != (v in side))
+            listed[side] = sum(
+                int(w) for u, v, w in zip(*graph, strict=True) if (u in side) != (v in side)
+            )
     least = min(listed.values())
     assert cut_costs(count, *graph).min() == least == smallest_cut(count, *graph, 1000)
     assert smallest_cut(count, *graph, 2) == min(2, least)
     if least:
         limit = 2 * least - 1
         costs, ends, members = small_cuts(count, *graph, limit)
-        found = {tuple(members[ends[i] : ends[i + 1]].tolist()): int(costs[i]) for i in range(len(costs))}
+        found = {
+            tuple(members[ends[i] : ends[i + 1]].tolist()): int(costs[i]) for i in range(len(costs))
+        }
         assert found == {side: cost for side, cost in listed.items() if cost <= limit}
         names = merge_above(count, *graph, limit + 1)[4]
         for side in found:
@@ -287,7 +343,10 @@ def test_padding_crosses_every_cut(count: int) -> None:
     for level in range(0, padding.levels + 1, 5):
         heads, tails, weights = padding.edges(level)
         assert weights.sum() == 2 * level
-        assert cut_costs(count, heads, tails, weights)[wide].min() >= padding.least_beyond_singletons(level) - 1e-6
+        assert (
+            cut_costs(count, heads, tails, weights)[wide].min()
+            >= padding.least_beyond_singletons(level) - 1e-6
+        )
         for seed in range(3):
             edges = edges_of(np.random.default_rng(seed).integers(0, count, (20 + 20 * seed, 2)))
             graph = padded(edges, padding, level)
@@ -298,9 +357,14 @@ def test_padding_crosses_every_cut(count: int) -> None:
 
 
 def test_near_minimum_cut_finds_a_planted_cut() -> None:
-    """Two dense halves joined by one edge, epsilon 60: the planted cut must be found for every seed."""
+    """Two dense halves joined by one edge, epsilon 60: the planted cut must be found for every
+    seed."""
     draw = np.random.default_rng(1)
-    pairs = [p for p in itertools.combinations(range(60), 2) if (p[0] < 30) == (p[1] < 30) and draw.random() < 0.9]
+    pairs = [
+        p
+        for p in itertools.combinations(range(60), 2)
+        if (p[0] < 30) == (p[1] < 30) and draw.random() < 0.9
+    ]
     edges = edges_of([*pairs, (0, 59)])
     mechanism = MinCut(vertices=60)
     plan = mechanism.plan(SCHEMA, Cost.approximate(60, "1e-6"))
@@ -330,37 +394,70 @@ def test_all_three_ways_of_listing_agree() -> None:
     [
         (lambda: KMedian(k=5, metric=Metric.matrix(LINE)), Cost.pure(1), "number of sites, 4"),
         (lambda: KMedian(k=2, metric=Metric.matrix(LINE), labels=["a"]), Cost.pure(1), "1 labels"),
-        (lambda: KMedian(k=1, metric=Metric.matrix([[0, np.inf], [np.inf, 0]])), Cost.pure(1), "disconnected"),
-        (lambda: KMedian(k=1, metric=Metric.matrix([[0, -1], [-1, 0]])), Cost.pure(1), "at least 0"),
+        (
+            lambda: KMedian(k=1, metric=Metric.matrix([[0, np.inf], [np.inf, 0]])),
+            Cost.pure(1),
+            "disconnected",
+        ),
+        (
+            lambda: KMedian(k=1, metric=Metric.matrix([[0, -1], [-1, 0]])),
+            Cost.pure(1),
+            "at least 0",
+        ),
         (lambda: KMedian(k=1, metric=Metric.matrix([[0, 1], [2, 0]])), Cost.pure(1), "symmetric"),
         (lambda: KMedian(k=1, metric=Metric.haversine([95], [0])), Cost.pure(1), "latitude"),
         (lambda: PublicProjects(k=3, resources=2), Cost.pure(1), "number of resources, 2"),
-        (lambda: PublicProjects(k=1, resources=2, worth="facility"), Cost.pure(1), "needs a metric"),
-        (lambda: PublicProjects(k=1, resources=2, worth=lambda row, s: 0.5), Cost.pure(1), "give columns"),
         (
-            lambda: PublicProjects(k=1, resources=2, worth=lambda row, s: row["w"], columns=["v"], examples=[{"v": 1, "w": 1}]),
+            lambda: PublicProjects(k=1, resources=2, worth="facility"),
+            Cost.pure(1),
+            "needs a metric",
+        ),
+        (
+            lambda: PublicProjects(k=1, resources=2, worth=lambda row, s: 0.5),
+            Cost.pure(1),
+            "give columns",
+        ),
+        (
+            lambda: PublicProjects(
+                k=1,
+                resources=2,
+                worth=lambda row, s: row["w"],
+                columns=["v"],
+                examples=[{"v": 1, "w": 1}],
+            ),
             Cost.pure(1),
             "failed on an example row .KeyError: 'w'.",
         ),
         (
-            lambda: PublicProjects(resources=4, worth=lambda row, s: min(1, len(s) ** 2 / 16), **TESTED),
-            Cost.pure(1), "not submodular",
+            lambda: PublicProjects(
+                resources=4, worth=lambda row, s: min(1, len(s) ** 2 / 16), **TESTED
+            ),
+            Cost.pure(1),
+            "not submodular",
         ),
         (
             # small sets do not show it: from the fifth resource on they add more
-            lambda: PublicProjects(resources=40, worth=lambda r, s: max(min(len(s), 5) / 20, len(s) / 40), **TESTED),
-            Cost.pure(1), "not submodular",
+            lambda: PublicProjects(
+                resources=40, worth=lambda r, s: max(min(len(s), 5) / 20, len(s) / 40), **TESTED
+            ),
+            Cost.pure(1),
+            "not submodular",
         ),
         (
             lambda: PublicProjects(resources=4, worth=lambda row, s: 0.5 - 0.1 * len(s), **TESTED),
-            Cost.pure(1), "not monotone",
+            Cost.pure(1),
+            "not monotone",
         ),
-        (lambda: PublicProjects(resources=4, worth=lambda row, s: 2.0, **TESTED), Cost.pure(1), r"\[0, 1\]"),
+        (
+            lambda: PublicProjects(resources=4, worth=lambda row, s: 2.0, **TESTED),
+            Cost.pure(1),
+            r"\[0, 1\]",
+        ),
         (lambda: MinCut(vertices=1), Cost.pure(1), "at least 2"),
         (lambda: MinCut(vertices=40), Cost.pure(1), "delta between 0 and 1"),
         (lambda: MinCut(vertices=40, rule="exact"), Cost.pure(1), "at most 18"),
     ],
-)  # fmt: skip
+)
 def test_wrong_requests(build: Any, cost: Cost, text: str) -> None:
     with pytest.raises(PlanError, match=text):
         build().plan(SCHEMA, cost)

@@ -1,4 +1,5 @@
-"""Karger and Stein: what random contraction finds, how often, and that the cut it leads to has the law of the full list."""
+"""Karger and Stein: what random contraction finds, how often, and that the cut it leads to has the
+law of the full list."""
 
 from __future__ import annotations
 
@@ -14,7 +15,12 @@ from dpublish.errors import PlanError
 from dpublish.methods.solvers.inputs import edges_of
 from dpublish.methods.solvers.min_cut.contraction import LEAF, Contraction, contracted_cuts
 from dpublish.methods.solvers.min_cut.kernels import cut_costs, smallest_cut
-from dpublish.methods.solvers.min_cut.mechanism import MinCut, miss_surety, near_minimum_cut, near_minimum_targets
+from dpublish.methods.solvers.min_cut.mechanism import (
+    MinCut,
+    miss_surety,
+    near_minimum_cut,
+    near_minimum_targets,
+)
 from dpublish.methods.solvers.min_cut.padding import Padding
 from dpublish.noise.enumerator import Enumerator
 from dpublish.noise.source import SeededNoise
@@ -28,10 +34,15 @@ def weighted_graph(seed: int, count: int) -> Graph:
     draw = np.random.default_rng(seed)
     ring = [(i, (i + 1) % count) for i in range(count)]
     pairs = sorted(
-        {(min(p), max(p)) for p in ring} | {p for p in itertools.combinations(range(count), 2) if draw.random() < 0.5}
+        {(min(p), max(p)) for p in ring}
+        | {p for p in itertools.combinations(range(count), 2) if draw.random() < 0.5}
     )
     array = np.array(pairs, dtype=np.int64)
-    return np.ascontiguousarray(array[:, 0]), np.ascontiguousarray(array[:, 1]), draw.integers(1, 6, len(pairs))
+    return (
+        np.ascontiguousarray(array[:, 0]),
+        np.ascontiguousarray(array[:, 1]),
+        draw.integers(1, 6, len(pairs)),
+    )
 
 
 def cuts_within(count: int, graph: Graph, limit: int) -> dict[tuple[int, ...], int]:
@@ -46,14 +57,20 @@ def cuts_within(count: int, graph: Graph, limit: int) -> dict[tuple[int, ...], i
 
 @pytest.mark.parametrize("seed", range(12))
 def test_all_near_minimum_cuts_are_found(seed: int) -> None:
-    """Surety 20: a miss would happen with chance exp(-20) a graph. Room for 1,024 cuts is outgrown by none or by few."""
+    """Surety 20: a miss would happen with chance exp(-20) a graph. Room for 1,024 cuts is outgrown
+    by none or by few."""
     count = 4 + seed
     graph = weighted_graph(seed, count)
     least = int(smallest_cut(count, *graph, 1 << 40))
     alpha = 1.6
     limit = int(alpha * least)
-    costs, sides = contracted_cuts(SeededNoise(seed), *graph, Contraction(count, alpha), limit, 20.0)
-    found = {tuple(np.flatnonzero(side).tolist()): int(cost) for cost, side in zip(costs, sides, strict=True)}
+    costs, sides = contracted_cuts(
+        SeededNoise(seed), *graph, Contraction(count, alpha), limit, 20.0
+    )
+    found = {
+        tuple(np.flatnonzero(side).tolist()): int(cost)
+        for cost, side in zip(costs, sides, strict=True)
+    }
     assert found == cuts_within(count, graph, limit)
     assert len(found) == len(costs)
 
@@ -68,9 +85,11 @@ def test_more_cuts_than_there_was_room_for() -> None:
 
 
 def test_a_round_finds_a_cut_as_often_as_is_proved() -> None:
-    """A cycle of 14 vertices meets the bound with equality up to the leaves. 300 rounds, every cut; six standard deviations.
+    """A cycle of 14 vertices meets the bound with equality up to the leaves. 300 rounds, every cut;
+    six standard deviations.
 
-    A survival bound of 1 - alpha / i in place of 1 - 2 alpha / i would be above what is seen and is caught.
+    A survival bound of 1 - alpha / i in place of 1 - 2 alpha / i would be above what is seen and is
+    caught.
     """
     count, rounds = 14, 300
     ring = np.arange(count, dtype=np.int64)
@@ -79,7 +98,9 @@ def test_a_round_finds_a_cut_as_often_as_is_proved() -> None:
     wrong = Contraction(count, 0.5)
     seen = 0
     for seed in range(rounds):
-        one = contracted_cuts(SeededNoise(seed), *graph, plan, 2, 1e-9 - 2 * np.log(count))[0]  # exactly one round
+        one = contracted_cuts(SeededNoise(seed), *graph, plan, 2, 1e-9 - 2 * np.log(count))[
+            0
+        ]  # exactly one round
         seen += len(one)
     cuts = count * (count - 1) // 2
     share = seen / (rounds * cuts)
@@ -101,7 +122,8 @@ def test_rounds_follow_from_the_chance_of_one() -> None:
 
 
 def test_the_cut_has_the_law_of_the_full_list() -> None:
-    """Exact: stage two over the key of the contractions and all choices, in base 2, against listing."""
+    """Exact: stage two over the key of the contractions and all choices, in base 2, against
+    listing."""
     count = 9
     draw = np.random.default_rng(2)
     edges = edges_of(draw.integers(0, count, (16, 2)))
@@ -115,7 +137,9 @@ def test_the_cut_has_the_law_of_the_full_list() -> None:
     for contraction in (None, (1 + beyond / least, 25.0)):
 
         def run(noise: Any, data: Any, contraction: Any = contraction) -> Any:
-            side = near_minimum_cut(noise, data, padding, level, least, beyond, Fraction(1), contraction)
+            side = near_minimum_cut(
+                noise, data, padding, level, least, beyond, Fraction(1), contraction
+            )
             return tuple((side ^ side[0]).tolist())
 
         laws.append(Enumerator(base=2).law(run, edges))
@@ -137,7 +161,11 @@ def test_planted_contraction_that_stops_after_one_round() -> None:
 
 def test_the_mechanism_finds_a_planted_cut_and_warns() -> None:
     draw = np.random.default_rng(1)
-    pairs = [p for p in itertools.combinations(range(60), 2) if (p[0] < 30) == (p[1] < 30) and draw.random() < 0.9]
+    pairs = [
+        p
+        for p in itertools.combinations(range(60), 2)
+        if (p[0] < 30) == (p[1] < 30) and draw.random() < 0.9
+    ]
     edges = edges_of([*pairs, (0, 59)])
     mechanism = MinCut(vertices=60, cuts="karger-stein")
     plan = mechanism.plan(SCHEMA, Cost.approximate(60, "1e-6"))

@@ -1,4 +1,5 @@
-"""Vertex and set covers: the compiled draws against a plain version, exact privacy on all tiny inputs, planted bugs."""
+"""Vertex and set covers: the compiled draws against a plain version, exact privacy on all tiny
+inputs, planted bugs."""
 
 from __future__ import annotations
 
@@ -15,11 +16,22 @@ from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.solvers.calibrate import exp_below, first_hit_hazard
 from dpublish.methods.solvers.inputs import Edges, edges_of, lists_of
-from dpublish.methods.solvers.set_cover.mechanism import CoverState, SetCover, greedy_order, halve_score, most_misses
+from dpublish.methods.solvers.set_cover.mechanism import (
+    CoverState,
+    SetCover,
+    greedy_order,
+    halve_score,
+    most_misses,
+)
 from dpublish.methods.solvers.set_cover.mechanism import weighted_order as weighted_sets
 from dpublish.methods.solvers.set_cover.set_parts import cost_parts, whole_family
 from dpublish.methods.solvers.vertex_cover.kernels import cover_order, weighted_order
-from dpublish.methods.solvers.vertex_cover.mechanism import VertexCover, double_cover_matching, incidence, schedule_weights
+from dpublish.methods.solvers.vertex_cover.mechanism import (
+    VertexCover,
+    double_cover_matching,
+    incidence,
+    schedule_weights,
+)
 from dpublish.methods.solvers.vertex_cover.weight_classes import WeightClasses, weight_classes
 from dpublish.noise.enumerator import Enumerator
 from dpublish.noise.source import SeededNoise
@@ -35,7 +47,9 @@ def degree(edges: frozenset[tuple[int, int]], left: frozenset[int], v: int) -> i
     return sum(1 for a, b in edges if v in (a, b) and a in left and b in left)
 
 
-def order_law(edges: frozenset[tuple[int, int]], real: list[int], extra: list[int], count: int) -> Law:
+def order_law(
+    edges: frozenset[tuple[int, int]], real: list[int], extra: list[int], count: int
+) -> Law:
     """The stated law of an order, by multiplying out all rounds."""
     law: Law = {(): Fraction(1)}
     for i in range(count):
@@ -50,12 +64,16 @@ def order_law(edges: frozenset[tuple[int, int]], real: list[int], extra: list[in
     return law
 
 
-def weighted_law(edges: frozenset[tuple[int, int]], classes: WeightClasses, extra_of: Any = None) -> Law:
+def weighted_law(
+    edges: frozenset[tuple[int, int]], classes: WeightClasses, extra_of: Any = None
+) -> Law:
     count = len(classes.of_vertex)
     real, extra = classes.hallucinated.denominator, classes.hallucinated.numerator
     law: Law = {}
 
-    def dump(done: tuple[int, ...], shown: tuple[int, ...], dumped: frozenset[int], mass: Fraction) -> None:
+    def dump(
+        done: tuple[int, ...], shown: tuple[int, ...], dumped: frozenset[int], mass: Fraction
+    ) -> None:
         for kind in range(len(classes.sizes)):
             if kind not in dumped and shown[kind] >= classes.quotas[kind]:
                 rest = [v for v in range(count) if v not in done and classes.of_vertex[v] == kind]
@@ -65,7 +83,9 @@ def weighted_law(edges: frozenset[tuple[int, int]], classes: WeightClasses, extr
                 return
         draw(done, shown, dumped, mass)
 
-    def draw(done: tuple[int, ...], shown: tuple[int, ...], dumped: frozenset[int], mass: Fraction) -> None:
+    def draw(
+        done: tuple[int, ...], shown: tuple[int, ...], dumped: frozenset[int], mass: Fraction
+    ) -> None:
         if len(done) == count:
             law[done] = law.get(done, Fraction(0)) + mass
             return
@@ -79,14 +99,20 @@ def weighted_law(edges: frozenset[tuple[int, int]], classes: WeightClasses, extr
         for v, w in weight.items():
             if w:
                 kind = int(classes.of_vertex[v])
-                dump((*done, v), tuple(s + (j <= kind) for j, s in enumerate(shown)), dumped, mass * Fraction(w, total))
+                dump(
+                    (*done, v),
+                    tuple(s + (j <= kind) for j, s in enumerate(shown)),
+                    dumped,
+                    mass * Fraction(w, total),
+                )
 
     draw((), (0,) * len(classes.sizes), frozenset(), Fraction(1))
     return law
 
 
 def worst_ratio(laws: dict[Any, Law]) -> Fraction | None:
-    """The largest ratio between neighbouring graphs; None when some order is possible on one side only."""
+    """The largest ratio between neighbouring graphs; None when some order is possible on one side
+    only."""
     worst = Fraction(1)
     for graph, law in laws.items():
         for edge in PAIRS:
@@ -110,9 +136,13 @@ def test_orders_are_private_on_all_graphs_of_four_vertices(rule: Any, epsilon: F
     assert worst > exp_below(epsilon / 8)  # the claim is not empty either
 
 
-@pytest.mark.parametrize("weights", [[1, 1, 2, 2], [1, 2, 4, 8], [1, 1, 1, 64], [1, 8, 8, 8], [3, 3, 3, 3]])
+@pytest.mark.parametrize(
+    "weights", [[1, 1, 2, 2], [1, 2, 4, 8], [1, 1, 1, 64], [1, 8, 8, 8], [3, 3, 3, 3]]
+)
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(2)])
-def test_weighted_orders_are_private_on_all_graphs_of_four_vertices(weights: list[int], epsilon: Fraction) -> None:
+def test_weighted_orders_are_private_on_all_graphs_of_four_vertices(
+    weights: list[int], epsilon: Fraction
+) -> None:
     classes = weight_classes([Fraction(w) for w in weights], epsilon)
     laws = {graph: weighted_law(graph, classes) for graph in GRAPHS}
     assert all(sum(law.values()) == 1 for law in laws.values())
@@ -123,7 +153,11 @@ def test_weighted_orders_are_private_on_all_graphs_of_four_vertices(weights: lis
 
 def test_planted_hallucinated_edges_forgotten_in_one_class() -> None:
     classes = weight_classes([Fraction(w) for w in (1, 1, 4, 4)], Fraction(1))
-    laws = {graph: weighted_law(graph, classes, lambda kind, extra: 0 if kind == 1 else extra) for graph in GRAPHS if graph}
+    laws = {
+        graph: weighted_law(graph, classes, lambda kind, extra: 0 if kind == 1 else extra)
+        for graph in GRAPHS
+        if graph
+    }
     laws[frozenset()] = weighted_law(frozenset(), classes)
     assert worst_ratio(laws) is None
 
@@ -145,7 +179,10 @@ def test_planted_isolated_vertices_last() -> None:
 
 def plain_order(edges: Edges, real: Any, extra: Any, words: Any, count: int) -> list[int]:
     """`cover_order` with lists, consuming the same words in the same way."""
-    alive, live = list(range(count)), [(int(a), int(b)) for a, b in zip(edges.heads, edges.tails, strict=True)]
+    alive, live = (
+        list(range(count)),
+        [(int(a), int(b)) for a, b in zip(edges.heads, edges.tails, strict=True)],
+    )
     order, supply = [], iter(words.tolist())
     for i in range(count):
         total = len(alive) * int(extra[i]) + 2 * len(live) * int(real[i])
@@ -174,24 +211,33 @@ def test_the_compiled_order_is_the_plain_one_on_the_same_words(seed: int) -> Non
     draw = np.random.default_rng(seed)
     count = int(draw.integers(2, 30))
     edges = edges_of(draw.integers(0, count, (int(draw.integers(0, 80)), 2)))
-    real, extra = VertexCover(vertices=count, rule="two-phase" if seed % 2 else "schedule").schedule(count, Fraction(1))
+    real, extra = VertexCover(
+        vertices=count, rule="two-phase" if seed % 2 else "schedule"
+    ).schedule(count, Fraction(1))
     words = draw.integers(0, 2**64, 2 * count, dtype=np.uint64)
     order = np.empty(count, dtype=np.int64)
     starts, incident = incidence(edges, count)
-    assert cover_order(edges.heads, edges.tails, starts, incident, real, extra, words, order) == count
+    assert (
+        cover_order(edges.heads, edges.tails, starts, incident, real, extra, words, order) == count
+    )
     assert order.tolist() == plain_order(edges, real, extra, words, count)
 
 
 def chi_square(counts: dict[Any, int], law: Law, runs: int) -> float:
     from scipy.stats import chi2
 
-    statistic = sum((counts.get(order, 0) - runs * float(p)) ** 2 / (runs * float(p)) for order, p in law.items() if p)
+    statistic = sum(
+        (counts.get(order, 0) - runs * float(p)) ** 2 / (runs * float(p))
+        for order, p in law.items()
+        if p
+    )
     return float(chi2.sf(statistic, sum(1 for p in law.values() if p) - 1))
 
 
 @pytest.mark.parametrize("weights", [None, [1, 1, 4, 4], [1, 2, 4, 8]])
 def test_the_law_of_the_order(weights: Any) -> None:
-    """False alarms at 1e-6 (fixed seeds); 20,000 runs find one order of 24 that is off by about 25 %."""
+    """False alarms at 1e-6 (fixed seeds); 20,000 runs find one order of 24 that is off by about 25
+    %."""
     graph = frozenset({(0, 1), (1, 2), (1, 3), (2, 3)})
     edges, epsilon = edges_of(list(graph)), Fraction(4)
     noise, counts, runs = SeededNoise(5), {}, 20_000
@@ -209,16 +255,26 @@ def test_the_law_of_the_order(weights: Any) -> None:
             cover_order(edges.heads, edges.tails, starts, incident, real, extra, row, order)
         else:
             weighted_order(
-                edges.heads, edges.tails, starts, incident, classes.of_vertex, classes.scores, classes.quotas,
-                classes.hallucinated.denominator, classes.hallucinated.numerator, row, order,
+                edges.heads,
+                edges.tails,
+                starts,
+                incident,
+                classes.of_vertex,
+                classes.scores,
+                classes.quotas,
+                classes.hallucinated.denominator,
+                classes.hallucinated.numerator,
+                row,
+                order,
                 np.zeros(len(classes.sizes), dtype=np.bool_),
-            )  # fmt: skip
+            )
         counts[tuple(order.tolist())] = counts.get(tuple(order.tolist()), 0) + 1
     assert chi_square(counts, law, runs) > 1e-6
 
 
 def test_accuracy_of_stars() -> None:
-    """Stars have covers of size 1; the theorem's factor 2 + 16/epsilon holds on average over 200 runs."""
+    """Stars have covers of size 1; the theorem's factor 2 + 16/epsilon holds on average over 200
+    runs."""
     count = 200
     edges = edges_of([(0, v) for v in range(1, count)])
     mechanism = VertexCover(vertices=count)
@@ -236,7 +292,12 @@ def test_size_of_the_smallest_cover() -> None:
         draw = np.random.default_rng(seed)
         edges = edges_of(draw.integers(0, 7, (8, 2)))
         pairs = list(zip(edges.heads.tolist(), edges.tails.tolist(), strict=True))
-        smallest = min(k for k in range(8) for s in itertools.combinations(range(7), k) if all(set(e) & set(s) for e in pairs))
+        smallest = min(
+            k
+            for k in range(8)
+            for s in itertools.combinations(range(7), k)
+            if all(set(e) & set(s) for e in pairs)
+        )
         assert smallest <= double_cover_matching(edges, 7) <= 2 * smallest
     plan = VertexCover(vertices=7, size_share="1/2").plan(SCHEMA, Cost.pure(1))
     assert plan.facts["size_epsilon"] == "1/2"
@@ -246,7 +307,8 @@ SETS = [[0, 1, 2], [2, 3], [3, 4], [0, 4]]
 
 
 def test_set_cover_is_private_on_all_sets_of_five_elements() -> None:
-    """In base 2 with step 1 each factor is at most 1 + p, so the claim for delta is exp(hazard(delta)); checked for three."""
+    """In base 2 with step 1 each factor is at most 1 + p, so the claim for delta is
+    exp(hazard(delta)); checked for three."""
     mechanism = SetCover(sets=lists_of(SETS), elements=5)
     part = whole_family(mechanism.sets, [Fraction(1)] * 4, 5)
     enumerator = Enumerator(base=2)
@@ -261,17 +323,22 @@ def test_set_cover_is_private_on_all_sets_of_five_elements() -> None:
         for present in inputs:
             for element in range(5):
                 other = (*present[:element], 1 - present[element], *present[element + 1 :])
-                excess = sum(max(Fraction(0), p - allowed * laws[other].get(o, Fraction(0))) for o, p in laws[present].items())
+                excess = sum(
+                    max(Fraction(0), p - allowed * laws[other].get(o, Fraction(0)))
+                    for o, p in laws[present].items()
+                )
                 assert excess <= delta
 
 
 def single(count: int) -> list[list[int]]:
-    """A family of `count` sets of which one holds the last element: the case with the most choices before it is covered."""
+    """A family of `count` sets of which one holds the last element: the case with the most choices
+    before it is covered."""
     return [[place] for place in range(count - 1)] + [list(range(count))]
 
 
 def test_few_sets_need_no_delta() -> None:
-    """With 5 sets a choice has epsilon / 4 and no delta is paid; with many sets the delta buys more."""
+    """With 5 sets a choice has epsilon / 4 and no delta is paid; with many sets the delta buys
+    more."""
     for cost in (Cost.pure(1), Cost.approximate(1, "1e-6")):
         plan = SetCover(sets=lists_of(single(5)), elements=5).plan(SCHEMA, cost)
         assert Fraction(plan.facts["step_epsilon"]) == Fraction(1, 4)
@@ -281,32 +348,55 @@ def test_few_sets_need_no_delta() -> None:
         cost = Cost.approximate(1, delta)
         plan = SetCover(sets=lists_of(single(count)), elements=count).plan(SCHEMA, cost)
         assert plan.cost == cost
-        assert 1 / (count - 1) < float(Fraction(plan.facts["step_epsilon"])) < 1 / np.log(1 / float(cost.delta))
+        assert (
+            1 / (count - 1)
+            < float(Fraction(plan.facts["step_epsilon"]))
+            < 1 / np.log(1 / float(cost.delta))
+        )
         pure = SetCover(sets=lists_of(single(count)), elements=count).plan(SCHEMA, Cost.pure(1))
-        assert float(Fraction(pure.facts["step_epsilon"])) == pytest.approx(1 / (count - 1), rel=1e-9)
+        assert float(Fraction(pure.facts["step_epsilon"])) == pytest.approx(
+            1 / (count - 1), rel=1e-9
+        )
         assert pure.facts["bound"]["factor"] > plan.facts["bound"]["factor"]
 
 
 def test_elements_in_many_sets_pass_fewer_choices() -> None:
     every = [[0, 1, 2], [0, 1, 2], [0, 1, 2], [2]]
     assert most_misses(whole_family(lists_of(every), [Fraction(1)] * 4, 3), "greedy") == 1
-    assert most_misses(whole_family(lists_of(SETS), [Fraction(1)] * 4, 5), "greedy") == 3  # element 1 is in one set
-    # rates 5, 5/2, 5/4 of five elements are at least 1; with costs up to 3 also 5/8; 5/16 is below 1/3
+    assert (
+        most_misses(whole_family(lists_of(SETS), [Fraction(1)] * 4, 5), "greedy") == 3
+    )  # element 1 is in one set
+    # rates 5, 5/2, 5/4 of five elements are at least 1; with costs up to 3 also 5/8; 5/16 is below
+    # 1/3
     assert most_misses(whole_family(lists_of(SETS), [Fraction(1)] * 4, 5), "weighted") == 3 + 3
-    assert most_misses(whole_family(lists_of(SETS), [Fraction(c) for c in (3, 1, 1, 2)], 5), "weighted") == 3 + 4
+    assert (
+        most_misses(
+            whole_family(lists_of(SETS), [Fraction(c) for c in (3, 1, 1, 2)], 5), "weighted"
+        )
+        == 3 + 4
+    )
 
 
-@pytest.mark.parametrize("sets", [[[0, 1, 2], [3], [4]], SETS, [[0, 1, 2, 3], [1, 4], [2, 4]], [[0, 1], [2, 3], [4], [4, 1]]])
+@pytest.mark.parametrize(
+    "sets",
+    [[[0, 1, 2], [3], [4]], SETS, [[0, 1, 2, 3], [1, 4], [2, 4]], [[0, 1], [2, 3], [4], [4, 1]]],
+)
 def test_pure_set_covers_are_private_on_all_sets_of_five_elements(sets: list[list[int]]) -> None:
-    """Exact laws of all inputs, with a base in place of e: no ratio may pass what is claimed, and some comes near it."""
+    """Exact laws of all inputs, with a base in place of e: no ratio may pass what is claimed, and
+    some comes near it."""
     mechanism = SetCover(sets=lists_of(sets), elements=5)
     part = whole_family(mechanism.sets, [Fraction(1)] * len(sets), 5)
     steps = most_misses(part, "greedy")
-    enumerator = Enumerator(base=8**steps)  # a choice of 1 / steps of epsilon multiplies weights by 8
+    enumerator = Enumerator(
+        base=8**steps
+    )  # a choice of 1 / steps of epsilon multiplies weights by 8
 
     def worst(step: Fraction) -> Fraction:
         laws = {
-            present: enumerator.law(lambda noise, p: greedy_order(noise, part, np.array(p, dtype=np.int64), step), present)
+            present: enumerator.law(
+                lambda noise, p: greedy_order(noise, part, np.array(p, dtype=np.int64), step),
+                present,
+            )
             for present in itertools.product((0, 1), repeat=5)
         }
         found = Fraction(1)
@@ -318,20 +408,29 @@ def test_pure_set_covers_are_private_on_all_sets_of_five_elements(sets: list[lis
 
     allowed = Fraction(8**steps)
     assert allowed / 8 < worst(Fraction(1, steps)) <= allowed
-    if steps > 1:  # the planted bug: the choice that covers an element is charged, those that pass it by are not
+    if (
+        steps > 1
+        # the planted bug: the choice that covers an element is charged, those that pass it by are
+        # not
+    ):
         assert worst(Fraction(1)) > allowed
 
 
 @pytest.mark.parametrize("costs", [(1, 1, 1), (1, 2, 1), (5, 1, 1)])
-def test_pure_weighted_set_covers_are_private_on_all_sets_of_three_elements(costs: tuple[int, ...]) -> None:
-    """All paths of algorithm 6, multiplied out in floats as the proof states them; the code is replayed beside it."""
+def test_pure_weighted_set_covers_are_private_on_all_sets_of_three_elements(
+    costs: tuple[int, ...],
+) -> None:
+    """All paths of algorithm 6, multiplied out in floats as the proof states them; the code is
+    replayed beside it."""
     sets, epsilon = [[0, 1], [1, 2], [2]], 2.0
     mechanism = SetCover(sets=lists_of(sets), elements=3, costs=list(costs), rule="weighted")
     plan = mechanism.plan(SCHEMA, Cost.pure(2))
     step, wide = Fraction(plan.facts["step_epsilon"]), Fraction(max(costs), min(costs))
     halve = float(halve_score(3, 3, wide, step))
 
-    def law(present: frozenset[int], left: tuple[int, ...], rate: float) -> dict[tuple[Any, ...], float]:
+    def law(
+        present: frozenset[int], left: tuple[int, ...], rate: float
+    ) -> dict[tuple[Any, ...], float]:
         if not left or rate < 1 / wide:
             return {("rest",): 1.0}  # a draw that does not look at the elements
         gains = [len(present & set(sets[one])) - rate * costs[one] / min(costs) for one in left]
@@ -341,13 +440,19 @@ def test_pure_weighted_set_covers_are_private_on_all_sets_of_three_elements(cost
             after = (
                 law(present, left, rate / 2)
                 if one == "halve"
-                else law(present - set(sets[int(one)]), tuple(other for other in left if other != one), rate)
+                else law(
+                    present - set(sets[int(one)]),
+                    tuple(other for other in left if other != one),
+                    rate,
+                )
             )
             for rest, mass in after.items():
                 out[(one, *rest)] = mass * weights[place] / sum(weights)
         return out
 
-    inputs = [frozenset(held) for size in range(4) for held in itertools.combinations(range(3), size)]
+    inputs = [
+        frozenset(held) for size in range(4) for held in itertools.combinations(range(3), size)
+    ]
     laws = {held: law(held, (0, 1, 2), 3.0) for held in inputs}
     ratios = [
         max(laws[a][path] / laws[b][path], laws[b][path] / laws[a][path])
@@ -357,10 +462,15 @@ def test_pure_weighted_set_covers_are_private_on_all_sets_of_three_elements(cost
     ]
     assert math.exp(epsilon / 8) < max(ratios) <= math.exp(epsilon)
     pairs = [
-        (tuple(int(e in a) for e in range(3)), tuple(int(e in b) for e in range(3))) for a in inputs for b in inputs if a < b
+        (tuple(int(e in a) for e in range(3)), tuple(int(e in b) for e in range(3)))
+        for a in inputs
+        for b in inputs
+        if a < b
     ]
     one_step = [pair for pair in pairs if sum(pair[0]) + 1 == sum(pair[1])]
-    report = audit.replay(lambda noise, p: mechanism.run(noise, np.array(p), plan), one_step, runs=10)
+    report = audit.replay(
+        lambda noise, p: mechanism.run(noise, np.array(p), plan), one_step, runs=10
+    )
     assert report.passed, report.summary()
 
 
@@ -385,7 +495,14 @@ def test_planted_set_cover_that_stops_when_all_is_covered() -> None:
     def early(noise: Any, present: Any) -> Any:
         state = CoverState(part, np.array(present, dtype=np.int64))
         while len(state.left) and state.gains.max() > 0:
-            state.take(noise.choose(state.gains[state.left], sensitivity=Fraction(1), epsilon=Fraction(1), monotone=True))
+            state.take(
+                noise.choose(
+                    state.gains[state.left],
+                    sensitivity=Fraction(1),
+                    epsilon=Fraction(1),
+                    monotone=True,
+                )
+            )
         return state.order
 
     report = audit.replay(early, [((1, 0, 0, 0, 0), (1, 0, 0, 1, 0))], runs=5)
@@ -394,7 +511,9 @@ def test_planted_set_cover_that_stops_when_all_is_covered() -> None:
 
 def test_parts_split_the_universe_and_bound_the_range_of_costs() -> None:
     draw = np.random.default_rng(3)
-    rows = [sorted(set(draw.integers(0, 12, 4).tolist())) for _ in range(30)] + [[e] for e in range(12)]
+    rows = [sorted(set(draw.integers(0, 12, 4).tolist())) for _ in range(30)] + [
+        [e] for e in range(12)
+    ]
     costs = [Fraction(10) ** int(draw.integers(0, 9)) for _ in rows]
     parts = cost_parts(lists_of(rows), costs, 12)
     assert sorted(e for part in parts for e in part.elements.tolist()) == list(range(12))
@@ -412,16 +531,24 @@ def test_every_set_cover_rule_orders_all_sets(rule: Any) -> None:
     mechanism = SetCover(sets=lists_of(SETS), elements=5, costs=costs, rule=rule)
     plan = mechanism.plan(SCHEMA, Cost.pure(1) if rule == "exact" else Cost.approximate(1, "1e-6"))
     content = mechanism.run(SeededNoise(1), np.array([1, 1, 0, 0, 1]), plan)
-    # the set that costs 900 is too dear for every element that it holds, so no part of "any-weights" has it
-    assert set(content.tables["order"]["set"].tolist()) == ({0, 1, 3} if rule == "any-weights" else {0, 1, 2, 3})
+    # the set that costs 900 is too dear for every element that it holds, so no part of
+    # "any-weights" has it
+    assert set(content.tables["order"]["set"].tolist()) == (
+        {0, 1, 3} if rule == "any-weights" else {0, 1, 2, 3}
+    )
 
 
 def test_exact_set_cover_is_private() -> None:
-    mechanism = SetCover(sets=lists_of([[0, 1], [1, 2], [2]]), elements=3, costs=[2, 1, 1], rule="exact")
+    mechanism = SetCover(
+        sets=lists_of([[0, 1], [1, 2], [2]]), elements=3, costs=[2, 1, 1], rule="exact"
+    )
     plan = mechanism.plan(SCHEMA, Cost.pure(2))
     pairs = [
-        (p, (*p[:e], 1, *p[e + 1 :])) for p in itertools.product((0, 1), repeat=3) for e in range(3) if not p[e]
-    ]  # fmt: skip
+        (p, (*p[:e], 1, *p[e + 1 :]))
+        for p in itertools.product((0, 1), repeat=3)
+        for e in range(3)
+        if not p[e]
+    ]
     report = audit.exact(lambda noise, p: mechanism.run(noise, np.array(p), plan), pairs, epsilon=2)
     assert report.passed, report.summary()
     assert report.loss > 0.3
@@ -436,11 +563,31 @@ def test_exact_set_cover_is_private() -> None:
         (lambda: VertexCover(vertices=1), Cost.pure(1), "at least 2"),
         (lambda: VertexCover(vertices=3), Cost.approximate(1, "1e-6"), "epsilon alone"),
         (lambda: VertexCover(vertices=3, weights=[1, 2, 2**70]), Cost.pure(1), "beyond exact"),
-        (lambda: SetCover(sets=lists_of([[0], [1]]), elements=3), Cost.approximate(1, "1e-6"), "'2' is in no set"),
-        (lambda: SetCover(sets=lists_of([[0, 1]]), elements=2, costs=[0]), Cost.approximate(1, "1e-6"), "above 0"),
-        (lambda: SetCover(sets=lists_of([[0, 5]]), elements=2), Cost.approximate(1, "1e-6"), "outside"),
-        (lambda: SetCover(sets=lists_of([[0]]), elements=1), Cost.zcdp(1), "epsilon \\(and delta\\)"),
-        (lambda: SetCover(sets=lists_of([[0]] * 9), elements=1, rule="exact"), Cost.pure(1), "at most 8"),
+        (
+            lambda: SetCover(sets=lists_of([[0], [1]]), elements=3),
+            Cost.approximate(1, "1e-6"),
+            "'2' is in no set",
+        ),
+        (
+            lambda: SetCover(sets=lists_of([[0, 1]]), elements=2, costs=[0]),
+            Cost.approximate(1, "1e-6"),
+            "above 0",
+        ),
+        (
+            lambda: SetCover(sets=lists_of([[0, 5]]), elements=2),
+            Cost.approximate(1, "1e-6"),
+            "outside",
+        ),
+        (
+            lambda: SetCover(sets=lists_of([[0]]), elements=1),
+            Cost.zcdp(1),
+            "epsilon \\(and delta\\)",
+        ),
+        (
+            lambda: SetCover(sets=lists_of([[0]] * 9), elements=1, rule="exact"),
+            Cost.pure(1),
+            "at most 8",
+        ),
     ],
 )
 def test_wrong_requests(build: Any, cost: Cost, text: str) -> None:

@@ -1,4 +1,5 @@
-"""Lower bounds against the best private method of all, found by linear programming on small instances."""
+"""Lower bounds against the best private method of all, found by linear programming on small
+instances."""
 
 from __future__ import annotations
 
@@ -24,8 +25,11 @@ from dpublish.privacy.cost import Cost
 SCHEMA = Schema(name="s", neighbours="add-remove-one")
 
 
-def least_loss(inputs: Sequence[Any], outputs: Sequence[Any], loss: Callable[[Any, Any], float], epsilon: float) -> float:
-    """The least worst expected loss of an epsilon-private method: inputs are tuples of counts, neighbours differ by one."""
+def least_loss(
+    inputs: Sequence[Any], outputs: Sequence[Any], loss: Callable[[Any, Any], float], epsilon: float
+) -> float:
+    """The least worst expected loss of an epsilon-private method: inputs are tuples of counts,
+    neighbours differ by one."""
     from scipy.optimize import linprog
 
     number, each = {one: place for place, one in enumerate(inputs)}, len(outputs)
@@ -46,7 +50,11 @@ def least_loss(inputs: Sequence[Any], outputs: Sequence[Any], loss: Callable[[An
                     near[one * each + output], near[two * each + output] = 1, -math.exp(epsilon)
                     limits.append(near)
     found = linprog(
-        np.eye(size)[-1], A_ub=np.array(limits), b_ub=np.zeros(len(limits)), A_eq=np.array(sums), b_eq=np.ones(len(sums))
+        np.eye(size)[-1],
+        A_ub=np.array(limits),
+        b_ub=np.zeros(len(limits)),
+        A_eq=np.array(sums),
+        b_eq=np.ones(len(sums)),
     )
     assert found.success
     return float(found.fun)
@@ -58,7 +66,9 @@ def test_no_private_cut_beats_the_bound(epsilon: float) -> None:
     cuts = list(range(1, 8))
 
     def crossing(graph: Sequence[int], cut: int) -> int:
-        return sum(there for there, (u, v) in zip(graph, pairs, strict=True) if (cut >> u ^ cut >> v) & 1)
+        return sum(
+            there for there, (u, v) in zip(graph, pairs, strict=True) if (cut >> u ^ cut >> v) & 1
+        )
 
     graphs = list(itertools.product((0, 1), repeat=6))
     best = {graph: min(crossing(graph, cut) for cut in cuts) for graph in graphs}
@@ -113,6 +123,8 @@ def test_plans_state_bounds_below_what_they_promise() -> None:
         assert 1 <= family["lower_bound"]["factor"] <= 2
         sites = KMedian(k=3, metric=Metric.matrix(1.0 - np.eye(4))).plan(SCHEMA, pure).facts
         assert sites["lower_bound"]["additive"] == 0.0
-        assert sites["lower_bound"]["text"] == "theorem 47 rules nothing out at this size and epsilon."
+        assert (
+            sites["lower_bound"]["text"] == "theorem 47 rules nothing out at this size and epsilon."
+        )
         projects = PublicProjects(k=2, resources=9).plan(SCHEMA, pure).facts
         assert projects["bound"]["additive"] <= projects["lower_bound"]["additive"] <= 0

@@ -1,4 +1,5 @@
-"""Section 7.7.5: the pure order of few sets with costs is private on all element sets, and close to the best."""
+"""Section 7.7.5: the pure order of few sets with costs is private on all element sets, and close to
+the best."""
 
 from __future__ import annotations
 
@@ -28,13 +29,16 @@ PAIRS = [(p, (*p[:e], 1, *p[e + 1 :])) for p in ELEMENTS for e in range(5) if no
 def test_private_on_all_sets_of_five_elements() -> None:
     mechanism = SetCover(sets=lists_of(SETS), elements=5, costs=COSTS, rule="classes")
     plan = mechanism.plan(SCHEMA, Cost.pure(2))
-    report = audit.exact(lambda noise, p: mechanism.run(noise, np.array(p), plan).tables["order"], PAIRS, epsilon=2)
+    report = audit.exact(
+        lambda noise, p: mechanism.run(noise, np.array(p), plan).tables["order"], PAIRS, epsilon=2
+    )
     assert report.passed, report.summary()
     assert report.loss > 0.3
 
 
 def test_planted_classes_from_cheap_to_dear() -> None:
-    """With the classes taken the other way round the loss of a step is 2^(j - i) for j > i as well: the claim breaks."""
+    """With the classes taken the other way round the loss of a step is 2^(j - i) for j > i as well:
+    the claim breaks."""
 
     def wrong(noise: Any, present: Any) -> Any:
         cover = ForcedCover(lists_of(SETS), COSTS, np.flatnonzero(present).tolist())
@@ -44,9 +48,13 @@ def test_planted_classes_from_cheap_to_dear() -> None:
         for place, (power, members) in enumerate(cover.classes):
             found = extensions(members)
             scores = [
-                -(2**power) * 4 * cover.least(bucket + b[:held], b[held:] + rest, place + 1) - 3 * held for b, held in found
+                -(2**power) * 4 * cover.least(bucket + b[:held], b[held:] + rest, place + 1)
+                - 3 * held
+                for b, held in found
             ]
-            block, held = found[noise.choose(scores, sensitivity=Fraction(1), epsilon=Fraction(1), monotone=True)]
+            block, held = found[
+                noise.choose(scores, sensitivity=Fraction(1), epsilon=Fraction(1), monotone=True)
+            ]
             bucket, rest = bucket + block[:held], block[held:] + rest
         return bucket + rest
 
@@ -54,18 +62,25 @@ def test_planted_classes_from_cheap_to_dear() -> None:
 
 
 def test_what_an_element_adds_is_nothing_or_its_cheapest_class() -> None:
-    """The two facts that the proof rests on, for every good order of these sets and every element set."""
+    """The two facts that the proof rests on, for every good order of these sets and every element
+    set."""
     lists = lists_of(SETS)
     for present, more in PAIRS[::3]:
         (element,) = (e for e in range(5) if present[e] != more[e])
-        before, after = (ForcedCover(lists, COSTS, np.flatnonzero(p).tolist()) for p in (present, more))
-        cheapest = max(j for j, members in before.classes if any(element in SETS[i] for i in members))
+        before, after = (
+            ForcedCover(lists, COSTS, np.flatnonzero(p).tolist()) for p in (present, more)
+        )
+        cheapest = max(
+            j for j, members in before.classes if any(element in SETS[i] for i in members)
+        )
         states: list[tuple[tuple[int, ...], tuple[int, ...]]] = [((), ())]
         for place, (power, members) in enumerate(before.classes):
             following = []
             for bucket, rest in states:
                 ways = [(bucket + b[:held], b[held:] + rest) for b, held in extensions(members)]
-                moves = [after.least(*way, place + 1) - before.least(*way, place + 1) for way in ways]
+                moves = [
+                    after.least(*way, place + 1) - before.least(*way, place + 1) for way in ways
+                ]
                 assert all(0 <= move <= Fraction(1, 2**cheapest) for move in moves)
                 assert power <= cheapest or len(set(moves)) == 1
                 following += ways
@@ -73,14 +88,17 @@ def test_what_an_element_adds_is_nothing_or_its_cheapest_class() -> None:
 
 
 def test_costs_are_rounded_up_to_powers_of_two_of_the_largest() -> None:
-    cover = ForcedCover(lists_of(SETS), [Fraction(9), Fraction(4), Fraction(9, 2), Fraction(1, 100)], [0])
+    cover = ForcedCover(
+        lists_of(SETS), [Fraction(9), Fraction(4), Fraction(9, 2), Fraction(1, 100)], [0]
+    )
     assert cover.classes == [(0, (0,)), (1, (1, 2)), (9, (3,))]
     assert cover.cost((), (1, 2, 0, 3)) == 1
     assert cover.cost((1,), (3, 2, 0)) == Fraction(1, 2) + Fraction(1, 512)
 
 
 def test_with_much_epsilon_the_order_is_the_best() -> None:
-    """Costs that are powers of two, epsilon 400: the order must serve each of these element sets at the least cost."""
+    """Costs that are powers of two, epsilon 400: the order must serve each of these element sets at
+    the least cost."""
     lists = lists_of(SETS)
     for present in ELEMENTS[1::5]:
         order = class_order(SeededNoise(1), lists, COSTS, np.array(present), Fraction(400)).tolist()

@@ -1,4 +1,5 @@
-"""The swaps of a k-median search: fast = slow, bounds that hold, and a lazy search that is the full one."""
+"""The swaps of a k-median search: fast = slow, bounds that hold, and a lazy search that is the full
+one."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ SCHEMA = Schema(name="tiny", neighbours="add-remove-one")
 def metric(kind: str, count: int, seed: int) -> Metric:
     draw = np.random.default_rng(seed)
     if kind == "sphere":
-        return Metric.haversine(draw.uniform(-90, 90, count), draw.uniform(-180, 180, count), cap=9000.0)
+        return Metric.haversine(
+            draw.uniform(-90, 90, count), draw.uniform(-180, 180, count), cap=9000.0
+        )
     points = draw.random((count, 2))
     if kind == "plane":
         return Metric.euclidean(points)
@@ -50,7 +53,9 @@ def test_swap_costs_are_those_of_the_definition(kind: str, k: int) -> None:
         search.swap(int(draw.integers(k)), int(outside[draw.integers(len(outside))]))
 
 
-@pytest.mark.parametrize(("kind", "groups"), [("sphere", 1), ("sphere", 8), ("plane", 40), ("plane", 1024)])
+@pytest.mark.parametrize(
+    ("kind", "groups"), [("sphere", 1), ("sphere", 8), ("plane", 40), ("plane", 1024)]
+)
 def test_bounds_of_groups_contain_the_cost_of_every_swap(kind: str, groups: int) -> None:
     count, k = 200, 4
     places = metric(kind, count, 5)
@@ -64,12 +69,19 @@ def test_bounds_of_groups_contain_the_cost_of_every_swap(kind: str, groups: int)
         assert exact.reshape(k, -1)[:, np.argsort(scores.outside)].tolist() == (-costs).tolist()
         assert sorted(scores.outside.tolist()) == outside.tolist()
         for group, (low, high) in enumerate(itertools.pairwise(scores.starts.tolist())):
-            assert low == high or scores.low[group] <= exact[low:high].min() <= exact[low:high].max() <= scores.high[group]
+            assert (
+                low == high
+                or scores.low[group]
+                <= exact[low:high].min()
+                <= exact[low:high].max()
+                <= scores.high[group]
+            )
         search.swap(int(draw.integers(k)), int(outside[draw.integers(len(outside))]))
 
 
 def test_the_lazy_search_is_the_full_one_word_for_word() -> None:
-    """A recorder hands the tap all exact scores, so an equal result means that leaving scores out changed nothing."""
+    """A recorder hands the tap all exact scores, so an equal result means that leaving scores out
+    changed nothing."""
     places = metric("sphere", 300, 7)
     mechanism = KMedian(k=3, metric=places, steps=25)
     demand = np.random.default_rng(8).integers(0, 40, 300)
@@ -81,13 +93,16 @@ def test_the_lazy_search_is_the_full_one_word_for_word() -> None:
 
 
 def test_rounded_distances_nearly_obey_the_triangle_inequality() -> None:
-    """Also close to the antipodes, where single precision is at its worst: this is what the bounds of groups rest on."""
+    """Also close to the antipodes, where single precision is at its worst: this is what the bounds
+    of groups rest on."""
     draw = np.random.default_rng(9)
     spread = draw.normal(size=(300, 3))
     shift = draw.normal(size=(300, 3)) * 10.0 ** draw.uniform(-8, -1, (300, 1))
     points = np.concatenate([spread, spread + shift, -spread - shift, -spread])
     points /= np.linalg.norm(points, axis=1, keepdims=True)
-    places = Metric.haversine(np.degrees(np.arcsin(points[:, 2])), np.degrees(np.arctan2(points[:, 1], points[:, 0])))
+    places = Metric.haversine(
+        np.degrees(np.arcsin(points[:, 2])), np.degrees(np.arctan2(points[:, 1], points[:, 0]))
+    )
     assert isinstance(places, PointMetric)
     rows = np.array([places.row(i) for i in range(places.size)])
     near, far = 0, 0

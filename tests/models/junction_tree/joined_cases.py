@@ -61,12 +61,15 @@ def schema(text: str = SCHEMA) -> Schema:
 
 
 def codes_of(rows: int, seed: int = 0) -> list[Any]:
-    """Coded rows: city follows region, dose follows age, illness follows age; the day follows nothing."""
+    """Coded rows: city follows region, dose follows age, illness follows age; the day follows
+    nothing."""
     rng = np.random.default_rng(seed)
     age = np.minimum(19, rng.poisson(8, rows))
     region = rng.choice(4, rows, p=[0.4, 0.3, 0.2, 0.1])
     city = 2 * region + (rng.random(rows) < 0.3)
-    dose = np.where(rng.random(rows) < 0.15, 10, np.clip(age // 2 + rng.integers(-1, 2, rows), 0, 9))
+    dose = np.where(
+        rng.random(rows) < 0.15, 10, np.clip(age // 2 + rng.integers(-1, 2, rows), 0, 9)
+    )
     ill = (rng.random(rows) < 1 / (1 + np.exp(4 - 0.4 * age))).astype(np.int64)
     return [age, region, city, rng.integers(0, 12, rows), dose, ill]
 
@@ -102,9 +105,13 @@ def released(content: Content, plan: Plan) -> JoinedRelease:
         "receipt": {},
         "versions": {"dpublish": dp.__version__},
     }
-    return JoinedRelease(manifest, {name: pl.DataFrame(dict(columns)) for name, columns in content.tables.items()})
+    return JoinedRelease(
+        manifest, {name: pl.DataFrame(dict(columns)) for name, columns in content.tables.items()}
+    )
 
 
-def made(rows: int = 20_000, *, seed: int = 1, cost: Cost | None = None, **settings: Any) -> JoinedRelease:
+def made(
+    rows: int = 20_000, *, seed: int = 1, cost: Cost | None = None, **settings: Any
+) -> JoinedRelease:
     method, plan = planned(cost or Cost.pure(1), **settings)
     return released(method.run(SeededNoise(seed), codes_of(rows), plan), plan)

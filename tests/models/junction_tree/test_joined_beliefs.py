@@ -1,4 +1,5 @@
-"""Tables of cliques: their loops against plain sums, and the fit against proportional fitting of the whole table."""
+"""Tables of cliques: their loops against plain sums, and the fit against proportional fitting of
+the whole table."""
 
 from __future__ import annotations
 
@@ -11,7 +12,12 @@ import pytest
 from dpublish.models.junction_tree.beliefs import Beliefs, Target
 from dpublish.models.junction_tree.cliques import CliqueTree
 from dpublish.models.junction_tree.consistency import fit_margins
-from dpublish.models.junction_tree.kernels.cliques import BLOCK, scale_and_sum, scale_cells, sum_cells
+from dpublish.models.junction_tree.kernels.cliques import (
+    BLOCK,
+    scale_and_sum,
+    scale_cells,
+    sum_cells,
+)
 
 STATES = {0: 3, 1: 4, 2: 2, 3: 5, 4: 3}
 LABELS = 2
@@ -33,13 +39,17 @@ def whole(beliefs: Beliefs) -> np.ndarray:
 def margin(table: np.ndarray, columns: tuple[int, ...]) -> np.ndarray:
     gone = tuple(column for column in STATES if column not in columns)
     kept = sorted(columns)
-    return np.transpose(table.sum(axis=gone), [*(kept.index(column) for column in columns), len(kept)])
+    return np.transpose(
+        table.sum(axis=gone), [*(kept.index(column) for column in columns), len(kept)]
+    )
 
 
 def targets(truth: np.ndarray) -> list[Target]:
     """A circle of pairs, a three, and groups: all of one true table, so that all can hold."""
     out = [
-        Target(columns, tuple(np.arange(STATES[column]) for column in columns), margin(truth, columns))
+        Target(
+            columns, tuple(np.arange(STATES[column]) for column in columns), margin(truth, columns)
+        )
         for columns in [(0, 1), (2, 1), (3, 2), (0, 3), (4, 2, 0)]
     ]
     group_of = np.array([0, 1, 1, 0, 2])
@@ -49,8 +59,12 @@ def targets(truth: np.ndarray) -> list[Target]:
 
 
 def start(truth: np.ndarray, wanted: list[Target]) -> Beliefs:
-    beliefs = Beliefs(CliqueTree.of(STATES, [target.columns for target in wanted], STATES), STATES, LABELS)
-    beliefs.start({column: margin(truth, (column,)) for column in STATES}, truth.sum(axis=tuple(STATES)))
+    beliefs = Beliefs(
+        CliqueTree.of(STATES, [target.columns for target in wanted], STATES), STATES, LABELS
+    )
+    beliefs.start(
+        {column: margin(truth, (column,)) for column in STATES}, truth.sum(axis=tuple(STATES))
+    )
     return beliefs
 
 
@@ -70,7 +84,8 @@ def test_the_start_is_independent_given_the_label() -> None:
 
 
 def test_the_fit_is_that_of_the_whole_table() -> None:
-    """Proportional fitting on the tree against the same on all cells; both have one limit, the table of largest entropy."""
+    """Proportional fitting on the tree against the same on all cells; both have one limit, the
+    table of largest entropy."""
     truth = a_table()
     wanted = targets(truth)
     beliefs = start(truth, wanted)
@@ -84,15 +99,20 @@ def test_the_fit_is_that_of_the_whole_table() -> None:
             np.add.at(now, spots, margin(plain, target.columns))
             factor = (target.table / now)[spots]
             order = np.argsort(target.columns)
-            shape = [STATES[column] if column in target.columns else 1 for column in STATES] + [LABELS]
+            shape = [STATES[column] if column in target.columns else 1 for column in STATES] + [
+                LABELS
+            ]
             plain = plain * np.transpose(factor, [*order, len(order)]).reshape(shape)
     assert np.abs(whole(beliefs) - plain).sum() < 1e-3 * plain.sum()
     for target in wanted[:-1]:
-        assert np.abs(margin(whole(beliefs), target.columns) - target.table).sum() < 1e-3 * plain.sum()
+        assert (
+            np.abs(margin(whole(beliefs), target.columns) - target.table).sum() < 1e-3 * plain.sum()
+        )
 
 
 def test_a_fit_goes_on_from_an_earlier_one() -> None:
-    """With the factors of some tables known, the walks begin where these fit, and end where they end from scratch."""
+    """With the factors of some tables known, the walks begin where these fit, and end where they
+    end from scratch."""
     truth = a_table(1)
     wanted = targets(truth)
     some = start(truth, wanted[:3])
@@ -110,7 +130,10 @@ def test_walks_end_when_they_help_no_more() -> None:
     """Tables that contradict each other: the walks would go on for ever."""
     truth = a_table(2)
     rng = np.random.default_rng(3)
-    noisy = [Target(one.columns, one.groups, one.table * rng.uniform(0.7, 1.3, one.table.shape)) for one in targets(truth)]
+    noisy = [
+        Target(one.columns, one.groups, one.table * rng.uniform(0.7, 1.3, one.table.shape))
+        for one in targets(truth)
+    ]
     assert 3 <= start(truth, noisy).fit(noisy, walks=400) < 20
 
 
@@ -128,14 +151,21 @@ def test_nothing_comes_of_empty_cells() -> None:
 
 @pytest.mark.parametrize("shape", [(7,), (4, 9), (3, 1, 8), (2, 3, 5, 6), (40, 30, 9)])
 def test_loops_are_sums_and_products(shape: tuple[int, ...]) -> None:
-    """Every choice of columns, whole or in groups, summed and scaled, against sums over an index of every cell."""
+    """Every choice of columns, whole or in groups, summed and scaled, against sums over an index of
+    every cell."""
     rng = np.random.default_rng(len(shape))
     labels, width = 3, shape[-1]
-    every = [some for size in range(len(shape) + 1) for some in itertools.combinations(range(len(shape)), size)]
+    every = [
+        some
+        for size in range(len(shape) + 1)
+        for some in itertools.combinations(range(len(shape)), size)
+    ]
     ways = [(some, grouped) for some in every for grouped in (False, True)]
     cases = []
     for some, grouped in ways:
-        groups = [rng.permutation(np.arange(shape[axis]) % max(1, shape[axis] // 2)) for axis in some]
+        groups = [
+            rng.permutation(np.arange(shape[axis]) % max(1, shape[axis] // 2)) for axis in some
+        ]
         groups = groups if grouped else [np.arange(shape[axis]) for axis in some]
         spot = np.zeros((1,) * len(shape), dtype=np.int64)
         for axis, group_of in zip(some, groups, strict=True):
@@ -152,7 +182,9 @@ def test_loops_are_sums_and_products(shape: tuple[int, ...]) -> None:
     for base, inner, kind, index, cells in cases:
         table = rng.random(labels * math.prod(shape))
         sums, factor = np.empty((labels, cells)), rng.random((labels, cells))
-        plain = np.stack([np.bincount(index, part, minlength=cells) for part in table.reshape(labels, -1)])
+        plain = np.stack(
+            [np.bincount(index, part, minlength=cells) for part in table.reshape(labels, -1)]
+        )
         sum_cells(table, base, inner, kind, sums)
         assert np.allclose(sums, plain)
         scaled = (table.reshape(labels, -1) * factor[:, index]).ravel()
@@ -163,9 +195,17 @@ def test_loops_are_sums_and_products(shape: tuple[int, ...]) -> None:
         assert np.allclose(table, scaled)
         assert np.array_equal(both, table)
         assert np.allclose(
-            after, np.stack([np.bincount(other[3], part, minlength=other[4]) for part in scaled.reshape(labels, -1)])
+            after,
+            np.stack(
+                [
+                    np.bincount(other[3], part, minlength=other[4])
+                    for part in scaled.reshape(labels, -1)
+                ]
+            ),
         )
-    assert shape != (40, 30, 9) or math.prod(shape) > 2 * BLOCK  # the largest goes through more than one block
+    assert (
+        shape != (40, 30, 9) or math.prod(shape) > 2 * BLOCK
+    )  # the largest goes through more than one block
 
 
 @pytest.mark.parametrize("shape", [(3, 4, 2), (5, 2, 3, 1)])
@@ -176,7 +216,9 @@ def test_margins_are_fitted(shape: tuple[int, ...]) -> None:
     margins = [wanted.sum(axis=tuple(other for other in axes if other != axis)) for axis in axes]
     fitted = fit_margins(table, margins)
     for axis, given in enumerate(margins):
-        assert np.allclose(fitted.sum(axis=tuple(other for other in axes if other != axis)), given, rtol=1e-5)
+        assert np.allclose(
+            fitted.sum(axis=tuple(other for other in axes if other != axis)), given, rtol=1e-5
+        )
     # what proportional fitting keeps: ratios of ratios
     ratio = fitted / table
     assert np.isclose(ratio[0, 0] * ratio[1, 1], ratio[0, 1] * ratio[1, 0]).all()

@@ -61,7 +61,9 @@ def test_boxes_are_counted() -> None:
     mask[1:3, 5] = True
     assert count_boxes(mask) == 2
     mask[4, 0, 1] = True
-    assert count_boxes(mask) == 5  # labels apart: two boxes each, and the one that only one label has
+    assert (
+        count_boxes(mask) == 5
+    )  # labels apart: two boxes each, and the one that only one label has
 
 
 def test_blocks_cover_levels_in_order() -> None:
@@ -71,5 +73,7 @@ def test_blocks_cover_levels_in_order() -> None:
     assert len(np.unique(blocks)) == 8
     mask = np.zeros((100, 3, 1), dtype=bool)
     mask[:20] = True  # one block of 13 levels and part of the next
-    whole, touched = (block_mask(mask, (blocks, np.arange(3)), wholly=wholly)[:, 0, 0] for wholly in (True, False))
+    whole, touched = (
+        block_mask(mask, (blocks, np.arange(3)), wholly=wholly)[:, 0, 0] for wholly in (True, False)
+    )
     assert (whole.sum(), touched.sum()) == (1, 2)

@@ -1,4 +1,5 @@
-"""The joined model is a function of the numbers it is fitted to, to the last bit: model.proof.md, on which privacy rests."""
+"""The joined model is a function of the numbers it is fitted to, to the last bit: model.proof.md,
+on which privacy rests."""
 
 from __future__ import annotations
 
@@ -18,11 +19,14 @@ LABELS = 3
 
 
 def fitted() -> str:
-    """A digest of all that the mechanism asks of a model: after a forest, after a round that grew it, and fitted anew."""
+    """A digest of all that the mechanism asks of a model: after a forest, after a round that grew
+    it, and fitted anew."""
     rng = np.random.default_rng(71)
     widths = (1.0,) * 24
     columns = [
-        None if i == 4 else MeasuredColumn(rng.normal(300, 90, (size, LABELS)), 40.0, widths if i == 3 else ())
+        None
+        if i == 4
+        else MeasuredColumn(rng.normal(300, 90, (size, LABELS)), 40.0, widths if i == 3 else ())
         for i, size in enumerate(SHAPE)
     ]
 
@@ -36,7 +40,11 @@ def fitted() -> str:
     more = [table((0, 3), 9, 1), table((2, 3), 5, 1), table((0, 1, 2), 3, 1)]
     first = fit_model(columns, forest, target=4, total=30_000)
     found = hashlib.sha256()
-    for model in (first, grow_model(first, more), fit_model(columns, [*forest, *more], target=4, total=None)):
+    for model in (
+        first,
+        grow_model(first, more),
+        fit_model(columns, [*forest, *more], target=4, total=None),
+    ):
         spreads = {c: model.spread(c, np.arange(SHAPE[c]) // 2) for c in range(4)}
         for one, other, expected in model.pairs(spreads):
             found.update(f"{one} {other}".encode() + np.ascontiguousarray(expected).tobytes())
@@ -74,5 +82,7 @@ def test_a_change_in_the_last_digit_would_be_seen(monkeypatch: pytest.MonkeyPatc
     from dpublish.models.junction_tree import fit
 
     expected, plain = fitted(), fit.onto_simplex
-    monkeypatch.setattr(fit, "onto_simplex", lambda table, totals: np.nextafter(plain(table, totals), np.inf))
+    monkeypatch.setattr(
+        fit, "onto_simplex", lambda table, totals: np.nextafter(plain(table, totals), np.inf)
+    )
     assert fitted() != expected

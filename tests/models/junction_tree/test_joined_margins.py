@@ -32,8 +32,13 @@ def test_least_squares_is_that_of_the_normal_equations() -> None:
     rng = np.random.default_rng(2)
     table = rng.normal(20, 3, (12, 2))
     first, second = np.arange(12) // 3, np.arange(12) % 5
-    more = [GroupSums(first, rng.normal(60, 4, (4, 2)), 7.0), GroupSums(second, rng.normal(48, 4, (5, 2)), 2.0)]
-    rows = [np.eye(12) / 3.0] + [np.eye(len(one.sums))[one.group_of].T / np.sqrt(one.variance) for one in more]
+    more = [
+        GroupSums(first, rng.normal(60, 4, (4, 2)), 7.0),
+        GroupSums(second, rng.normal(48, 4, (5, 2)), 2.0),
+    ]
+    rows = [np.eye(12) / 3.0] + [
+        np.eye(len(one.sums))[one.group_of].T / np.sqrt(one.variance) for one in more
+    ]
     right = [table / 3.0] + [one.sums / np.sqrt(one.variance) for one in more]
     wanted = np.linalg.lstsq(np.vstack(rows), np.vstack(right), rcond=None)[0]
     assert np.allclose(least_squares(table, 9.0, more), wanted, atol=1e-6)

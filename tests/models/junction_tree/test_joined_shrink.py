@@ -14,7 +14,12 @@ from dpublish.models.junction_tree.shrink import shrink
 def made_up(labels: int, *, cells: int = 7, seed: int = 3) -> tuple[Floats, Floats, Floats, Floats]:
     rng = np.random.default_rng(seed)
     shares = rng.dirichlet(np.ones(labels), size=cells)
-    return rng.normal(size=(cells, labels)) * 3, shares, rng.gamma(1.0, size=cells), rng.gamma(1.0, size=cells)
+    return (
+        rng.normal(size=(cells, labels)) * 3,
+        shares,
+        rng.gamma(1.0, size=cells),
+        rng.gamma(1.0, size=cells),
+    )
 
 
 def covariance(shares: Floats, size: float, split: float) -> Floats:
@@ -24,7 +29,9 @@ def covariance(shares: Floats, size: float, split: float) -> Floats:
 
 
 @pytest.mark.parametrize("labels", [1, 2, 5])
-@pytest.mark.parametrize(("whole", "split"), [(0.0, 0.0), (2.0, 0.0), (0.0, 3.0), (0.7, 40.0), (1e6, 1e4)])
+@pytest.mark.parametrize(
+    ("whole", "split"), [(0.0, 0.0), (2.0, 0.0), (0.0, 3.0), (0.7, 40.0), (1e6, 1e4)]
+)
 def test_the_formulas_agree_with_whole_matrices(labels: int, whole: float, split: float) -> None:
     away, shares, sizes, splits = made_up(labels)
     logarithm, parts = 0.0, []
@@ -34,8 +41,12 @@ def test_the_formulas_agree_with_whole_matrices(labels: int, whole: float, split
         logarithm += float(multivariate_normal(np.zeros(labels), noisy).logpdf(values))
         parts.append(true @ np.linalg.solve(noisy, values))
     constant = away.size * np.log(2 * np.pi) / 2
-    assert evidence(away, shares, sizes, splits, whole, split) == pytest.approx(logarithm + constant, rel=1e-7)
-    assert departures(away, shares, sizes, splits, whole, split) == pytest.approx(np.stack(parts), rel=1e-6, abs=1e-7)
+    assert evidence(away, shares, sizes, splits, whole, split) == pytest.approx(
+        logarithm + constant, rel=1e-7
+    )
+    assert departures(away, shares, sizes, splits, whole, split) == pytest.approx(
+        np.stack(parts), rel=1e-6, abs=1e-7
+    )
 
 
 def test_evidence_of_many_labels_does_not_overflow() -> None:
@@ -51,11 +62,17 @@ def test_the_size_of_departures_is_found(of_whole: bool, true: float) -> None:
     shares = rng.dirichlet(np.ones(2), size=cells)
     ones = np.ones(cells)
     drawn = rng.normal(size=cells) * np.sqrt(true)
-    direction = shares if of_whole else np.array([1.0, -1.0]) * np.sqrt(shares.prod(axis=1))[:, None]
+    direction = (
+        shares if of_whole else np.array([1.0, -1.0]) * np.sqrt(shares.prod(axis=1))[:, None]
+    )
     noisy = drawn[:, None] * direction + rng.normal(size=(cells, 2))
     found = best_size(noisy, shares, ones, ones, 0.0, 0.0, of_whole)
     if true == 0.0:
-        assert found < 0.1  # noise alone: the likeliest size is near none, on either side of the smallest that is tried
+        assert (
+            found < 0.1
+            # noise alone: the likeliest size is near none, on either side of the smallest that is
+            # tried
+        )
     else:
         assert true / 2 <= found <= true * 2
 
@@ -64,14 +81,17 @@ def test_signal_stays_and_noise_goes() -> None:
     rng = np.random.default_rng(5)
     independent = np.full((8, 8, 1), 100.0)
     noise = rng.normal(0, 5, size=independent.shape)
-    assert np.abs(shrink(independent + noise, independent, 25.0) - independent).max() < 0.4 * np.abs(noise).max()
+    assert (
+        np.abs(shrink(independent + noise, independent, 25.0) - independent).max()
+        < 0.4 * np.abs(noise).max()
+    )
     strong = independent + rng.choice([-80.0, 80.0], size=independent.shape)
     assert np.abs(shrink(strong + noise, independent, 25.0) - strong - noise).max() < 5
 
 
 def joined_columns(*, interaction: float, seed: int) -> tuple[Floats, Floats, Floats]:
-    """Two columns that go together; they act on two labels each by itself, or, with an interaction, together. What is expected
-    knows the second only. Cells are from all but empty to crowded."""
+    """Two columns that go together; they act on two labels each by itself, or, with an interaction,
+    together. What is expected knows the second only. Cells are from all but empty to crowded."""
     rng = np.random.default_rng(seed)
     rows = np.exp(rng.normal(2, 2, size=(16, 16)))
     odds = rng.normal(size=(16, 1)) + rng.normal(size=(1, 16))
@@ -87,7 +107,9 @@ def james_stein(counts: Floats, expected: Floats, variance: float) -> Floats:
     """One rate for all cells of a label."""
     away = counts - expected
     size = (away * away).sum(axis=(0, 1))
-    found: Floats = expected + np.maximum(0.0, 1.0 - (away[..., 0].size - 2) * variance / size) * away
+    found: Floats = (
+        expected + np.maximum(0.0, 1.0 - (away[..., 0].size - 2) * variance / size) * away
+    )
     return found
 
 
@@ -102,7 +124,8 @@ def test_cells_are_nearer_to_the_truth_than_with_one_rate_for_all(interaction: f
 
 
 def test_noise_does_not_make_labels_depend_on_columns_together() -> None:
-    """In cells with rows, how labels are split is as expected, if columns act on labels each by itself."""
+    """In cells with rows, how labels are split is as expected, if columns act on labels each by
+    itself."""
     ours, theirs = [], []
     for seed in range(10):
         expected, true, noisy = joined_columns(interaction=0.0, seed=seed)

@@ -1,4 +1,5 @@
-"""Smoothing of ordered columns: nearer to the truth where noise rules, and out of the way where it does not."""
+"""Smoothing of ordered columns: nearer to the truth where noise rules, and out of the way where it
+does not."""
 
 from __future__ import annotations
 
@@ -34,14 +35,18 @@ def errors(truth: Floats, deviation: float, seeds: range) -> tuple[float, float]
     for seed in seeds:
         noisy = truth + np.random.default_rng(seed).normal(0, deviation, truth.shape)
         column = MeasuredColumn(noisy, deviation**2, EVEN)
-        tables = onto_simplex(noisy, truth.sum(axis=0)), fit_column(column, [], truth.sum(axis=0))[0]
+        tables = (
+            onto_simplex(noisy, truth.sum(axis=0)),
+            fit_column(column, [], truth.sum(axis=0))[0],
+        )
         for out, table in zip((plain, smooth), tables, strict=True):
             out.append(np.abs(table - truth).sum() / (2 * truth.sum()))
     return float(np.mean(plain)), float(np.mean(smooth))
 
 
 def test_noise_that_rules_is_mostly_taken_out() -> None:
-    # fixed draws: 0.48 and 0.57 of the error are left; without ties between levels it would be about all of it
+    # fixed draws: 0.48 and 0.57 of the error are left; without ties between levels it would be
+    # about all of it
     for deviation, most in ((20.0, 0.55), (60.0, 0.65)):
         plain, smooth = errors(hill(), deviation, range(20))
         assert smooth < most * plain
@@ -85,7 +90,9 @@ def test_sums_over_groups_are_heard() -> None:
     truth, group_of = hill(), np.arange(LEVELS) // 8
     sums = np.add.reduceat(truth, np.arange(0, LEVELS, 8), axis=0)
     noisy = truth + np.random.default_rng(4).normal(0, 60.0, truth.shape)
-    fitted, left = fit_column(MeasuredColumn(noisy, 3600.0, EVEN), [GroupSums(group_of, sums, 1.0)], truth.sum(axis=0))
+    fitted, left = fit_column(
+        MeasuredColumn(noisy, 3600.0, EVEN), [GroupSums(group_of, sums, 1.0)], truth.sum(axis=0)
+    )
     assert np.abs(np.add.reduceat(fitted, np.arange(0, LEVELS, 8), axis=0) - sums).max() < 12.0
     assert 0.0 < left < 0.6
 
@@ -102,11 +109,15 @@ def test_columns_without_an_order_and_long_ones_are_projected() -> None:
 @pytest.mark.parametrize("scale", [0.0, 1.0, 1e6, 1e15])
 @pytest.mark.parametrize("variance", [1e-12, 1e-3, 1e4, 1e24])
 @pytest.mark.parametrize("labels", [(0.0,), (1.0,), (5e3, 0.0), (1e12, 1.0), (1e15, 1e15)])
-def test_whatever_a_file_holds_gives_counts(scale: float, variance: float, labels: tuple[float, ...]) -> None:
+def test_whatever_a_file_holds_gives_counts(
+    scale: float, variance: float, labels: tuple[float, ...]
+) -> None:
     noisy = np.random.default_rng(6).normal(0, 1, (40, len(labels))) * scale
     groups = GroupSums(np.arange(40) // 20, np.full((2, len(labels)), -scale), variance)
     for more in ([], [groups]):
-        table, left = fit_column(MeasuredColumn(noisy, variance, (1.0,) * 39), more, np.array(labels))
+        table, left = fit_column(
+            MeasuredColumn(noisy, variance, (1.0,) * 39), more, np.array(labels)
+        )
         assert np.isfinite(table).all()
         assert table.min() >= 0.0
         assert np.allclose(table.sum(axis=0), labels, rtol=1e-6)
@@ -119,7 +130,8 @@ def test_numbers_beyond_the_fit_are_declined() -> None:
 
 
 def test_a_change_of_the_fit_raises_its_version() -> None:
-    """A published misfit speaks of one fit. If this fails, the fit has changed: raise MODEL_VERSION and renew the numbers."""
+    """A published misfit speaks of one fit. If this fails, the fit has changed: raise MODEL_VERSION
+    and renew the numbers."""
     rng = np.random.default_rng(7)
     columns = [
         MeasuredColumn(rng.integers(-20, 200, (6, 2)).astype(float), 400.0, (1.0,) * 6),
@@ -127,11 +139,33 @@ def test_a_change_of_the_fit_raises_its_version() -> None:
         MeasuredColumn(rng.integers(-20, 200, (3, 2)).astype(float), 400.0),
         None,
     ]
-    first = MeasuredTable((0, 1), (np.arange(6) // 2, np.arange(4)), rng.integers(-9, 150, (3, 4, 2)).astype(float), 90.0)
-    second = MeasuredTable((1, 2), (np.arange(4) // 2, np.arange(3)), rng.integers(-9, 150, (2, 3, 2)).astype(float), 90.0, 1)
-    third = MeasuredTable((0, 2), (np.arange(6) // 3, np.arange(3)), rng.integers(-9, 150, (2, 3, 2)).astype(float), 90.0, 1)
+    first = MeasuredTable(
+        (0, 1),
+        (np.arange(6) // 2, np.arange(4)),
+        rng.integers(-9, 150, (3, 4, 2)).astype(float),
+        90.0,
+    )
+    second = MeasuredTable(
+        (1, 2),
+        (np.arange(4) // 2, np.arange(3)),
+        rng.integers(-9, 150, (2, 3, 2)).astype(float),
+        90.0,
+        1,
+    )
+    third = MeasuredTable(
+        (0, 2),
+        (np.arange(6) // 3, np.arange(3)),
+        rng.integers(-9, 150, (2, 3, 2)).astype(float),
+        90.0,
+        1,
+    )
     model = fit_model(columns, [first, second, third], target=3, total=None)
-    got = [*model.labels, *model.joint([0])[:3], *model.joint([0, 2])[2], *model.joint([1, 2, 3])[1].ravel()]
+    got = [
+        *model.labels,
+        *model.joint([0])[:3],
+        *model.joint([0, 2])[2],
+        *model.joint([1, 2, 3])[1].ravel(),
+    ]
     assert MODEL_VERSION == 5
     assert got == pytest.approx(GOLDEN, rel=1e-5)
 

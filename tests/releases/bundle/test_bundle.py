@@ -83,7 +83,12 @@ def test_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_bad_manifest_is_not_written(tmp_path: Path) -> None:
-    for change in ({"schema_digest": "x"}, {"created": float("nan")}, {"parameters": {"f": {1, 2}}}, {"format_version": 2}):
+    for change in (
+        {"schema_digest": "x"},
+        {"created": float("nan")},
+        {"parameters": {"f": {1, 2}}},
+        {"format_version": 2},
+    ):
         with pytest.raises(BundleError):
             write_bundle(tmp_path / "a.dpr", {**parts()[0], **change}, parts()[1])
     with pytest.raises(BundleError, match="table name"):
@@ -152,7 +157,11 @@ def with_extra(name: str) -> Callable[[zipfile.ZipFile, dict[str, bytes]], None]
 
 
 def compressed(archive: zipfile.ZipFile, members: dict[str, bytes]) -> None:
-    archive.writestr("manifest.json", members["manifest.json"] + b" " * 50_000_000, compress_type=zipfile.ZIP_DEFLATED)
+    archive.writestr(
+        "manifest.json",
+        members["manifest.json"] + b" " * 50_000_000,
+        compress_type=zipfile.ZIP_DEFLATED,
+    )
     archive.writestr("cells.parquet", members["cells.parquet"])
 
 
@@ -185,7 +194,9 @@ def many(archive: zipfile.ZipFile, members: dict[str, bytes]) -> None:
         (many, "more than 64"),
     ],
 )
-def test_hostile_archives(saved: Path, write: Callable[[zipfile.ZipFile, dict[str, bytes]], None], message: str) -> None:
+def test_hostile_archives(
+    saved: Path, write: Callable[[zipfile.ZipFile, dict[str, bytes]], None], message: str
+) -> None:
     rebuild(saved, write=write)
     with pytest.raises(BundleError, match=message):
         read_bundle(saved)
@@ -236,7 +247,12 @@ def test_altered_tables_are_noticed(saved: Path, tmp_path: Path) -> None:
         (cells_frame(np.array([10**6]), np.array([50])), "outside the domain"),
         (cells_frame(np.array([5]), np.array([10])), "above the threshold"),
         (cells_frame(np.array([5]), np.array([1 << 60])), "believable"),
-        (cells_frame(np.array([5]), np.array([50])).with_columns(pl.lit(None, pl.Int64).alias("count")), "nulls"),
+        (
+            cells_frame(np.array([5]), np.array([50])).with_columns(
+                pl.lit(None, pl.Int64).alias("count")
+            ),
+            "nulls",
+        ),
     ],
 )
 def test_tables_that_do_not_fit(tmp_path: Path, frame: pl.DataFrame, message: str) -> None:
@@ -272,7 +288,8 @@ tables = {"cells": cells_frame(np.arange(200_000), np.random.default_rng(0).inte
 
 
 def test_full_disk_leaves_no_torn_bundle(tmp_path: Path) -> None:
-    """A limit on the size of files stands for the full disk: writes stop part-way, at every size from nothing to nearly all."""
+    """A limit on the size of files stands for the full disk: writes stop part-way, at every size
+    from nothing to nearly all."""
     code = WRITER + textwrap.dedent(
         """
         import resource
@@ -303,7 +320,8 @@ def test_full_disk_leaves_no_torn_bundle(tmp_path: Path) -> None:
 
 
 def test_kill_leaves_no_torn_bundle(tmp_path: Path) -> None:
-    """A child writes bundles for ever and is killed at a random moment: what has a name verifies."""
+    """A child writes bundles for ever and is killed at a random moment: what has a name
+    verifies."""
     code = WRITER + textwrap.dedent(
         """
         import itertools
@@ -326,7 +344,9 @@ def test_kill_leaves_no_torn_bundle(tmp_path: Path) -> None:
         process.send_signal(signal.SIGKILL)
         process.communicate()
         named = [path for path in folder.iterdir() if not path.name.startswith(".")]
-        for path in (named[:2] + sorted(named, key=lambda p: p.stat().st_mtime)[-2:]) if named else []:
+        for path in (
+            (named[:2] + sorted(named, key=lambda p: p.stat().st_mtime)[-2:]) if named else []
+        ):
             assert verify_bundle(path).ok, path
 
 

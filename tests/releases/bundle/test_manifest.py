@@ -37,7 +37,12 @@ def test_a_manifest_without_domain_passes() -> None:
         (lambda m: m.update(plan=[]), "plan"),
         (lambda m: m["privacy"].pop("statement"), "statement"),
         (lambda m: m["privacy"].update(cost={"epsilon": "x"}), "cost"),
-        (lambda m: m["privacy"].update(cost={"kind": "pure", "epsilon": "nan", "delta": "0", "rho": "0"}), "cost"),
+        (
+            lambda m: m["privacy"].update(
+                cost={"kind": "pure", "epsilon": "nan", "delta": "0", "rho": "0"}
+            ),
+            "cost",
+        ),
         (lambda m: m.update(domain=[]), "domain"),
         (lambda m: m.update(domain={}), "domain"),
         (lambda m: m["domain"][0].update(kind="blob"), "kind"),
@@ -106,7 +111,14 @@ def test_unknown_kinds_and_tables() -> None:
 
 
 def test_a_domain_beyond_the_limit_is_refused() -> None:
-    axis = {"name": "x", "kind": "integer", "edges": list(range(1025)), "other": False, "missing": False, "outside": "clip"}
+    axis = {
+        "name": "x",
+        "kind": "integer",
+        "edges": list(range(1025)),
+        "other": False,
+        "missing": False,
+        "outside": "clip",
+    }
     assert read_domain([{**axis, "name": f"x{i}"} for i in range(6)]).size == 1 << 60
     with pytest.raises(BundleError, match="2\\^63"):
         read_domain([{**axis, "name": f"x{i}"} for i in range(7)])
@@ -115,7 +127,12 @@ def test_a_domain_beyond_the_limit_is_refused() -> None:
 def test_files_are_checked() -> None:
     good = {"sha256": "0" * 64, "bytes": 1, "rows": 1}
     check_files({"cells.parquet": good})
-    for files in ({"../a.parquet": good}, {"Cells.parquet": good}, {"a.parquet": 1}, {"a.parquet": {**good, "bytes": -1}}):
+    for files in (
+        {"../a.parquet": good},
+        {"Cells.parquet": good},
+        {"a.parquet": 1},
+        {"a.parquet": {**good, "bytes": -1}},
+    ):
         with pytest.raises(BundleError):
             check_files(files)
 

@@ -1,4 +1,5 @@
-"""Stated sizes are judged before a reader allocates them: honest files pass, and no altered byte ends the process."""
+"""Stated sizes are judged before a reader allocates them: honest files pass, and no altered byte
+ends the process."""
 
 from __future__ import annotations
 
@@ -34,8 +35,20 @@ SMALL = pl.DataFrame({"cell": np.arange(120, dtype=np.uint64) * 3, "count": np.a
     [
         SMALL,
         SMALL.clear(),
-        pl.DataFrame({"text": ["a", None, "é"], "flag": [True, False, None], "day": pl.Series([1, 2, 3]).cast(pl.Date)}),
-        pl.DataFrame({"many": np.arange(300_000) // 7, "names": np.arange(300_000).astype(str), "real": np.ones(300_000)}),
+        pl.DataFrame(
+            {
+                "text": ["a", None, "é"],
+                "flag": [True, False, None],
+                "day": pl.Series([1, 2, 3]).cast(pl.Date),
+            }
+        ),
+        pl.DataFrame(
+            {
+                "many": np.arange(300_000) // 7,
+                "names": np.arange(300_000).astype(str),
+                "real": np.ones(300_000),
+            }
+        ),
     ],
     ids=["small", "empty", "kinds", "many pages"],
 )
@@ -45,7 +58,8 @@ def test_honest_files_pass(frame: pl.DataFrame) -> None:
 
 
 def test_a_negative_count_is_refused_before_it_is_allocated() -> None:
-    """In a page header a whole number is one byte, 2 n or, below zero, -2 n - 1: the 120 values of a page become -120."""
+    """In a page header a whole number is one byte, 2 n or, below zero, -2 n - 1: the 120 values of
+    a page become -120."""
     data = parquet(SMALL)
     places = [place for place in range(len(data) - 1) if data[place : place + 2] == bytes([240, 1])]
     refused = 0
@@ -55,7 +69,8 @@ def test_a_negative_count_is_refused_before_it_is_allocated() -> None:
             stated_rows(altered, LARGE)
             continue
         refused += 1
-    # both columns: in the footer (rows of the file and of its group, values of the chunk) and in a page header each
+    # both columns: in the footer (rows of the file and of its group, values of the chunk) and in a
+    # page header each
     assert refused >= 6
 
 
@@ -84,26 +99,39 @@ def test_no_altered_byte_ends_the_process() -> None:
 def many_pages() -> bytes:
     """Each page within bounds: a letter over and over, some bytes in the file."""
     buffer = io.BytesIO()
-    pl.DataFrame({"name": ["a" * (1 << 20)] * 20}).write_parquet(buffer, row_group_size=1, statistics=False)
+    pl.DataFrame({"name": ["a" * (1 << 20)] * 20}).write_parquet(
+        buffer, row_group_size=1, statistics=False
+    )
     return buffer.getvalue()
 
 
 def many_columns() -> bytes:
     """One value, said once for all rows of each column: pages of some bytes."""
-    return parquet(pl.DataFrame({f"c{number}": np.zeros(100_000, dtype=np.int64) for number in range(20)}))
+    return parquet(
+        pl.DataFrame({f"c{number}": np.zeros(100_000, dtype=np.int64) for number in range(20)})
+    )
 
 
 def shared_prefixes() -> bytes:
     """Texts that say only how much of the one before they repeat."""
     buffer = io.BytesIO()
     table = pa.table({"name": ["a" * 1000] * 20_000})
-    pq.write_table(table, buffer, use_dictionary=False, column_encoding={"name": "DELTA_BYTE_ARRAY"}, write_statistics=False)
+    pq.write_table(
+        table,
+        buffer,
+        use_dictionary=False,
+        column_encoding={"name": "DELTA_BYTE_ARRAY"},
+        write_statistics=False,
+    )
     return buffer.getvalue()
 
 
 @pytest.mark.parametrize("made", [many_pages, many_columns, shared_prefixes])
-def test_small_files_that_ask_for_much_memory_are_refused(made: Callable[[], bytes], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files of 100 KB that took as many gigabytes as their maker liked; here all is a hundred times smaller."""
+def test_small_files_that_ask_for_much_memory_are_refused(
+    made: Callable[[], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of 100 KB that took as many gigabytes as their maker liked; here all is a hundred times
+    smaller."""
     data = made()
     rows = pl.read_parquet(io.BytesIO(data)).height
     assert len(data) < 10_000
@@ -112,7 +140,9 @@ def test_small_files_that_ask_for_much_memory_are_refused(made: Callable[[], byt
         read_table(data, "t.parquet", rows)
 
 
-def test_the_tables_of_a_release_share_what_they_may_ask_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tables_of_a_release_share_what_they_may_ask_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     frame = pl.DataFrame({"name": ["a" * (3 << 20)]})
     monkeypatch.setattr(bundle, "_FREE_MEMORY", 10 << 20)
     assert read_table(parquet(frame), "t.parquet", 1, tables=2).equals(frame)

@@ -1,4 +1,5 @@
-"""The format of signatures, held to committed vectors, and everything that must not pass for one."""
+"""The format of signatures, held to committed vectors, and everything that must not pass for
+one."""
 
 from __future__ import annotations
 
@@ -13,10 +14,17 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from dpublish.errors import BundleError, InputError
-from dpublish.releases.bundle.signatures import MAX_SIGNATURES, read_signatures, read_signers, write_signatures
+from dpublish.releases.bundle.signatures import (
+    MAX_SIGNATURES,
+    read_signatures,
+    read_signers,
+    write_signatures,
+)
 from dpublish.releases.bundle.signing_key import SigningKey
 
-VECTORS: dict[str, Any] = json.loads((Path(__file__).parent / "vectors" / "signatures.json").read_text(encoding="utf-8"))
+VECTORS: dict[str, Any] = json.loads(
+    (Path(__file__).parent / "vectors" / "signatures.json").read_text(encoding="utf-8")
+)
 MANIFEST = VECTORS["manifest"].encode()
 MEMBER = VECTORS["signatures.json"].encode()
 
@@ -43,14 +51,20 @@ class TestVectors:
 
     @pytest.mark.parametrize("signer", VECTORS["signers"], ids=lambda one: one["name"])
     def test_by_hand(self, signer: dict[str, str]) -> None:
-        """The documented message, built without dpublish, signed and verified by the library alone."""
+        """The documented message, built without dpublish, signed and verified by the library
+        alone."""
         digest = hashlib.sha256(MANIFEST)
         assert digest.hexdigest() == VECTORS["manifest_sha256"]
         message = b"dpublish-signature-v1\0" + digest.digest() + signer["name"].encode()
         assert message.hex() == signer["message"]
-        assert Ed25519PrivateKey.from_private_bytes(bytes.fromhex(signer["seed"])).sign(message).hex() == signer["signature"]
+        assert (
+            Ed25519PrivateKey.from_private_bytes(bytes.fromhex(signer["seed"])).sign(message).hex()
+            == signer["signature"]
+        )
         public = bytes.fromhex(signer["public_key"])
-        Ed25519PublicKey.from_public_bytes(public).verify(bytes.fromhex(signer["signature"]), message)
+        Ed25519PublicKey.from_public_bytes(public).verify(
+            bytes.fromhex(signer["signature"]), message
+        )
         digits = hashlib.sha256(public).hexdigest()
         assert signer["fingerprint"].replace("-", "") == digits[:32]
 
@@ -108,7 +122,12 @@ class TestWhatIsNoSignature:
             rewritten({**json.loads(MEMBER), "signatures": []}),
             rewritten({**json.loads(MEMBER), "signatures": {}}),
             rewritten({**json.loads(MEMBER), "signatures": json.loads(MEMBER)["signatures"] * 2}),
-            rewritten({**json.loads(MEMBER), "signatures": json.loads(MEMBER)["signatures"][:1] * (MAX_SIGNATURES + 1)}),
+            rewritten(
+                {
+                    **json.loads(MEMBER),
+                    "signatures": json.loads(MEMBER)["signatures"][:1] * (MAX_SIGNATURES + 1),
+                }
+            ),
             rewritten({**json.loads(MEMBER), "signatures": json.loads(MEMBER)["signatures"][::-1]}),
             rewritten({**json.loads(MEMBER), "format": "another"}),
             rewritten({**json.loads(MEMBER), "format_version": True}),
@@ -163,7 +182,10 @@ class TestKeyFiles:
         key.save(tmp_path / "key", passphrase="correct horse")
         seed = key._key.private_bytes_raw()
         assert seed.hex().encode() not in (tmp_path / "key").read_bytes()
-        assert SigningKey.read(tmp_path / "key", passphrase=lambda: "correct horse").public_key == key.public_key
+        assert (
+            SigningKey.read(tmp_path / "key", passphrase=lambda: "correct horse").public_key
+            == key.public_key
+        )
         for wrong in ("wrong horse", "", None):
             with pytest.raises(InputError, match="passphrase"):
                 SigningKey.read(tmp_path / "key", passphrase=wrong)
@@ -171,7 +193,13 @@ class TestKeyFiles:
     @pytest.mark.parametrize("kind", ["plain_key", "protected_key"])
     def test_altered_files(self, tmp_path: Path, kind: str) -> None:
         path = tmp_path / "key"
-        values: dict[str, Any] = {"name": "City hospital", "public_key": "00" * 32, "seed": "x", "sealed": "x", "n": 1 << 40}
+        values: dict[str, Any] = {
+            "name": "City hospital",
+            "public_key": "00" * 32,
+            "seed": "x",
+            "sealed": "x",
+            "n": 1 << 40,
+        }
         for field, value in values.items():
             if field not in VECTORS[kind] or (kind == "plain_key" and field == "name"):
                 continue
@@ -180,7 +208,9 @@ class TestKeyFiles:
             with pytest.raises(InputError):
                 SigningKey.read(path, passphrase=VECTORS["passphrase"])
         for field in VECTORS[kind]:
-            path.write_text(json.dumps({name: one for name, one in VECTORS[kind].items() if name != field}))
+            path.write_text(
+                json.dumps({name: one for name, one in VECTORS[kind].items() if name != field})
+            )
             with pytest.raises(InputError):
                 SigningKey.read(path, passphrase=VECTORS["passphrase"])
 
@@ -210,7 +240,9 @@ class TestSigners:
     def test_all_ways_to_name_one(self, tmp_path: Path) -> None:
         one, two = VECTORS["signers"]
         file = tmp_path / "keys"
-        file.write_text(f"# of this year\n{one['public_line']}\n\n{two['fingerprint']}\n", encoding="utf-8")
+        file.write_text(
+            f"# of this year\n{one['public_line']}\n\n{two['fingerprint']}\n", encoding="utf-8"
+        )
         prints = [one["fingerprint"], two["fingerprint"]]
         assert [signer.fingerprint for signer in read_signers(file)] == prints
         assert [signer.fingerprint for signer in read_signers([str(file)])] == prints

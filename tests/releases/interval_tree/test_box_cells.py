@@ -1,4 +1,5 @@
-"""Tables, SQL and models from the boxes of an interval tree agree with what its ranges and conditions say."""
+"""Tables, SQL and models from the boxes of an interval tree agree with what its ranges and
+conditions say."""
 
 from __future__ import annotations
 
@@ -50,13 +51,17 @@ def test_sql_counts_what_conditions_count(name: str) -> None:
 
 
 def test_sql_of_nothing_is_nothing() -> None:
-    found = every_kind()["tree"].sql("select count(*) as n from release where income > 5000", level=0.95)
+    found = every_kind()["tree"].sql(
+        "select count(*) as n from release where income > 5000", level=0.95
+    )
     assert found.rows() == [(0.0, 0.0, 0.0)]
 
 
 def test_groups_have_limits() -> None:
     release = every_kind()["plane"]
-    found = release.sql("select income, count(*) as n from release group by income order by income", level=0.9)
+    found = release.sql(
+        "select income, count(*) as n from release group by income order by income", level=0.9
+    )
     table = release.marginal("income", level=0.9)
     assert found.height == table.height
     assert np.allclose(found["n"].to_numpy().clip(min=0), table["count"].to_numpy(), atol=1e-6)

@@ -1,8 +1,9 @@
-"""Do 95% limits of an interval tree hold the truth in 95% of releases: ranges, unions, boxes, shares and quantiles?
+"""Do 95% limits of an interval tree hold the truth in 95% of releases: ranges, unions, boxes,
+shares and quantiles?
 
-Each case makes 60 releases on fixed seeds and asks several questions of each. At a true coverage of 95%, fewer than 88% hold
-with a probability of at most 1.2% a case, reached when all questions of a release hold or fail together. Limits of half the
-width hold about two times in three, and are seen.
+Each case makes 60 releases on fixed seeds and asks several questions of each. At a true coverage of
+95%, fewer than 88% hold with a probability of at most 1.2% a case, reached when all questions of a
+release hold or fail together. Limits of half the width hold about two times in three, and are seen.
 """
 
 from __future__ import annotations
@@ -24,17 +25,27 @@ from dpublish.releases.base import make_release
 
 RELEASES, ROWS, SIDE, ALARM = 60, 6000, 256, 0.88
 RECEIPT: Any = SimpleNamespace(
-    ledger_id="l", seq=1, key="k", head_hash="0" * 64, charged=Cost.pure(1), created="2020-01-01T00:00:00Z"
+    ledger_id="l",
+    seq=1,
+    key="k",
+    head_hash="0" * 64,
+    charged=Cost.pure(1),
+    created="2020-01-01T00:00:00Z",
 )
 
 
 def drawn(columns: int) -> list[np.ndarray]:
     rng = np.random.default_rng(11)
-    return [np.clip(rng.normal(100 + 30 * i, 30, ROWS), 0, SIDE - 1).astype(np.int64) for i in range(columns)]
+    return [
+        np.clip(rng.normal(100 + 30 * i, 30, ROWS), 0, SIDE - 1).astype(np.int64)
+        for i in range(columns)
+    ]
 
 
 def releases(columns: int, tree: Any, epsilon: Any = 1) -> Any:
-    text = "".join(f'[columns.x{i}]\nkind = "integer"\nlower = 0\nupper = {SIDE - 1}\n' for i in range(columns))
+    text = "".join(
+        f'[columns.x{i}]\nkind = "integer"\nlower = 0\nupper = {SIDE - 1}\n' for i in range(columns)
+    )
     schema = Schema.from_toml(f'[dataset]\nname = "c"\nsize = {ROWS}\n{text}')
     mechanism = IntervalTree(tree=tree, accuracy="1/2", max_cells=SIDE if columns == 1 else 1024)
     plan = mechanism.plan(schema, Cost.pure(epsilon))
@@ -51,9 +62,17 @@ def releases(columns: int, tree: Any, epsilon: Any = 1) -> Any:
 def test_ranges_unions_shares_and_quantiles(tree: Any) -> None:
     x = drawn(1)[0]
     ranges = [(0, 90), (80, 120), (101, 101), (150, 255), (37, 210)]
-    unions = ["x0 < 60 or x0 > 140", "x0 between 50 and 70 or x0 between 90 and 99", "not (x0 between 95 and 105)"]
+    unions = [
+        "x0 < 60 or x0 > 140",
+        "x0 between 50 and 70 or x0 between 90 and 99",
+        "not (x0 between 95 and 105)",
+    ]
     held = {"ranges": 0, "unions": 0, "shares": 0, "quantiles": 0}
-    masks = [(x < 60) | (x > 140), ((x >= 50) & (x <= 70)) | ((x >= 90) & (x <= 99)), ~((x >= 95) & (x <= 105))]
+    masks = [
+        (x < 60) | (x > 140),
+        ((x >= 50) & (x <= 70)) | ((x >= 90) & (x <= 99)),
+        ~((x >= 95) & (x <= 105)),
+    ]
     at = np.array([60.0, 100.0, 130.0])
     shares = [(x <= value).mean() for value in at]
     quantiles = (0.1, 0.5, 0.9)
@@ -65,12 +84,19 @@ def test_ranges_unions_shares_and_quantiles(tree: Any) -> None:
             found = release.estimate(predicate)
             held["unions"] += found.low <= mask.sum() <= found.high
         curve = release.cdf_limits(at)
-        held["shares"] += int(((curve["low"].to_numpy() <= shares) & (shares <= curve["high"].to_numpy())).sum())
+        held["shares"] += int(
+            ((curve["low"].to_numpy() <= shares) & (shares <= curve["high"].to_numpy())).sum()
+        )
         for share in quantiles:
             low, high = release.quantile_limits(share)
             assert low <= release.quantile(share) <= high
             held["quantiles"] += low <= np.quantile(x, share, method="inverted_cdf") <= high
-    asked = {"ranges": len(ranges), "unions": len(unions), "shares": at.size, "quantiles": len(quantiles)}
+    asked = {
+        "ranges": len(ranges),
+        "unions": len(unions),
+        "shares": at.size,
+        "quantiles": len(quantiles),
+    }
     for what, count in held.items():
         assert count >= ALARM * RELEASES * asked[what], what
 
@@ -95,10 +121,12 @@ def test_boxes(tree: Any) -> None:
 
 @pytest.mark.parametrize("tree", ["privtree", "dyadic"])
 def test_smoothed_values_have_the_bars_of_what_was_measured(tree: Any) -> None:
-    """At epsilon 1/20 the values are smoothed. Limits hold as before, and values are nearer to the truth than measured ones.
+    """At epsilon 1/20 the values are smoothed. Limits hold as before, and values are nearer to the
+    truth than measured ones.
 
-    Equal cells: 64 ranges that end at cells. With the error bars of the smoothed values alone a bias would go unseen, and
-    limits that were moved to the smoothed values would fail the first assertion where the smoothing is wrong.
+    Equal cells: 64 ranges that end at cells. With the error bars of the smoothed values alone a
+    bias would go unseen, and limits that were moved to the smoothed values would fail the first
+    assertion where the smoothing is wrong.
     """
     x = drawn(1)[0]
     ends = np.sort(np.random.default_rng(4).integers(0, SIDE + 1, (64, 2)), axis=1)
@@ -107,7 +135,9 @@ def test_smoothed_values_have_the_bars_of_what_was_measured(tree: Any) -> None:
     for release in releases(1, tree, "1/20"):
         found = release.answer(ends[:, :1].astype(float), ends[:, 1:].astype(float), 0.95)
         held += int(((found.low <= truth) & (truth <= found.high)).sum())
-        sums = np.interp(ends, release._prefix[0], np.concatenate([[0.0], np.cumsum(release.measured)]))
+        sums = np.interp(
+            ends, release._prefix[0], np.concatenate([[0.0], np.cumsum(release.measured)])
+        )
         plain += float(np.abs(sums[:, 1] - sums[:, 0] - truth).mean())
         smooth += float(np.abs(found.value - truth).mean())
     assert held >= ALARM * RELEASES * 64
@@ -115,7 +145,8 @@ def test_smoothed_values_have_the_bars_of_what_was_measured(tree: Any) -> None:
 
 
 def test_limits_that_are_half_as_wide_would_be_seen() -> None:
-    """The planted mistake: half the noise is claimed, on equal cells, where nothing is cut and limits are as wide as due."""
+    """The planted mistake: half the noise is claimed, on equal cells, where nothing is cut and
+    limits are as wide as due."""
     x = drawn(1)[0]
     held = 0
     for release in releases(1, "dyadic"):

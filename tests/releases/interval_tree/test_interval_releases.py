@@ -1,4 +1,5 @@
-"""Damaged or invented releases of the query methods are refused when opened, each with a plain reason."""
+"""Damaged or invented releases of the query methods are refused when opened, each with a plain
+reason."""
 
 from __future__ import annotations
 
@@ -33,11 +34,17 @@ Change = Callable[[dict[str, Any], dict[str, pl.DataFrame]], None]
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder: Path = tmp_path_factory.mktemp("made")
-    curator = dp.Curator(ROWS, dp.Schema.from_toml(SCHEMA), ledger=folder / "l.db", budget=dp.Budget(epsilon=100))
+    curator = dp.Curator(
+        ROWS, dp.Schema.from_toml(SCHEMA), ledger=folder / "l.db", budget=dp.Budget(epsilon=100)
+    )
     return {
         "tree": curator.publish(dp.IntervalTree(columns=["x"]), epsilon=20, seed=1),
         "halfspaces": curator.publish(dp.Halfspaces(), epsilon=20, seed=1),
-        "synthetic": curator.publish(dp.MultiplicativeWeights(columns=["y"], bins=10, queries="intervals"), epsilon=20, seed=1),
+        "synthetic": curator.publish(
+            dp.MultiplicativeWeights(columns=["y"], bins=10, queries="intervals"),
+            epsilon=20,
+            seed=1,
+        ),
     }
 
 
@@ -99,7 +106,9 @@ BROKEN: list[tuple[str, Change]] = [
 ]
 
 
-@pytest.mark.parametrize(("which", "change"), BROKEN, ids=[f"{which} {i}" for i, (which, _) in enumerate(BROKEN)])
+@pytest.mark.parametrize(
+    ("which", "change"), BROKEN, ids=[f"{which} {i}" for i, (which, _) in enumerate(BROKEN)]
+)
 def test_refused(made: dict[str, Any], which: str, change: Change) -> None:
     manifest = copy.deepcopy(dict(made[which].manifest))
     tables = dict(made[which].tables)

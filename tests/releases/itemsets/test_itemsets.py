@@ -1,4 +1,5 @@
-"""Set-valued releases as an analyst uses them: supports, questions, mining, samples, pictures, and damaged files."""
+"""Set-valued releases as an analyst uses them: supports, questions, mining, samples, pictures, and
+damaged files."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ def records(size: int, seed: int) -> list[list[str]]:
     return [[NAMES[i] for i in np.flatnonzero(rng.random(12) < chances)] for _ in range(size)]
 
 
-def publish(folder: Path, rows: list[list[str]], method: Any, *, epsilon: Any = 1, seed: int = 1) -> Any:
+def publish(
+    folder: Path, rows: list[list[str]], method: Any, *, epsilon: Any = 1, seed: int = 1
+) -> Any:
     listed = ", ".join(f'"{name}"' for name in NAMES)
     facts = dp.Schema.from_toml(f'[dataset]\nname = "shop"\n[items]\nuniverse = [{listed}]\n')
     frame = pl.DataFrame({"items": rows}, schema={"items": pl.List(pl.String)})
@@ -47,17 +50,24 @@ def truth_of(rows: list[list[str]], question: Any) -> int:
 QUESTIONS = [
     ('"item 0"', lambda r: "item 0" in r),
     ("\"item 0\" and 'item 1'", lambda r: {"item 0", "item 1"} <= r),
-    ('"item 2" and not ("item 0" or "item 5")', lambda r: "item 2" in r and not r & {"item 0", "item 5"}),
+    (
+        '"item 2" and not ("item 0" or "item 5")',
+        lambda r: "item 2" in r and not r & {"item 0", "item 5"},
+    ),
     ('not "item 0"', lambda r: "item 0" not in r),
     ('"item 3" or "item 9"', lambda r: bool(r & {"item 3", "item 9"})),
-    ('"item 0" and "item 1" and "item 2" and "item 3"', lambda r: {"item 0", "item 1", "item 2", "item 3"} <= r),
+    (
+        '"item 0" and "item 1" and "item 2" and "item 3"',
+        lambda r: {"item 0", "item 1", "item 2", "item 3"} <= r,
+    ),
     ("true", lambda r: True),
 ]
 
 
 def test_intervals_cover_the_truth(tmp_path: Path) -> None:
-    """20 releases x 7 questions at 95%: at least 119 of 140 hits. Questions of one release share noise, so releases count:
-    were the coverage 80% or less, this would pass with probability below 0.1; the seeds are fixed."""
+    """20 releases x 7 questions at 95%: at least 119 of 140 hits. Questions of one release share
+    noise, so releases count: were the coverage 80% or less, this would pass with probability below
+    0.1; the seeds are fixed."""
     rows = records(6000, 3)
     hits = 0
     for seed in range(20):
@@ -74,7 +84,8 @@ def test_basic_intervals_cover_the_truth_too(tmp_path: Path) -> None:
     for seed in range(6):
         made = publish(tmp_path, rows, dp.BasicItemsets(), seed=seed)
         hits += sum(
-            made.estimate(text).low <= truth_of(rows, question) <= made.estimate(text).high for text, question in QUESTIONS
+            made.estimate(text).low <= truth_of(rows, question) <= made.estimate(text).high
+            for text, question in QUESTIONS
         )
     assert hits >= 38
 
@@ -93,7 +104,9 @@ def test_without_noise_everything_is_exact(tmp_path: Path) -> None:
 
 
 def test_pictures_leave_out_items_of_which_nothing_was_published(tmp_path: Path) -> None:
-    made = publish(tmp_path, [["item 0", "item 2"], ["item 2"]] * 2000, dp.SetPartition(fanout=3), epsilon=4)
+    made = publish(
+        tmp_path, [["item 0", "item 2"], ["item 2"]] * 2000, dp.SetPartition(fanout=3), epsilon=4
+    )
     held, others = made.frequent_items(top=10)
     assert held["item"].to_list() == ["item 2", "item 0"]
     assert others == f"Nothing was published about the other {len(NAMES) - 2} items."
@@ -111,10 +124,15 @@ def test_a_release_without_a_total_has_no_upper_bound(tmp_path: Path) -> None:
     assert made.transactions == made.counts.sum()
 
 
-@pytest.mark.parametrize("rows", [[], [[NAMES[i]] for i in range(12)] * 20], ids=["no data", "too little data"])
+@pytest.mark.parametrize(
+    "rows", [[], [[NAMES[i]] for i in range(12)] * 20], ids=["no data", "too little data"]
+)
 def test_a_release_that_shows_nothing_still_answers(tmp_path: Path, rows: list[list[str]]) -> None:
     made = publish(
-        tmp_path, rows, dp.SetPartition(fanout=2, false_itemsets="1/1000", false_partitions="1/1000"), epsilon="0.05"
+        tmp_path,
+        rows,
+        dp.SetPartition(fanout=2, false_itemsets="1/1000", false_partitions="1/1000"),
+        epsilon="0.05",
     )
     assert made.counts.size == 0
     assert made.consistent.weights.size == 0
@@ -188,12 +206,20 @@ def test_consistent_weights_add_up(release: Any) -> None:
 
 
 def test_consistency_helps(release: Any) -> None:
-    """The same release is closer to the truth of its top itemsets with consistent weights than without."""
+    """The same release is closer to the truth of its top itemsets with consistent weights than
+    without."""
     rows = records(20_000, 5)
     codes = [[NAMES.index(name) for name in row] for row in rows if row]
     offsets = np.cumsum([0, *map(len, codes)]).astype(np.int64)
-    truth = dict(top_itemsets(WeightedSets(offsets, np.concatenate(codes).astype(np.int32), np.ones(len(codes)), 12), 50))
-    plain, better = (top_similarity(truth, dict(top_itemsets(s, 50))) for s in (release.sets, release.consistent))
+    truth = dict(
+        top_itemsets(
+            WeightedSets(offsets, np.concatenate(codes).astype(np.int32), np.ones(len(codes)), 12),
+            50,
+        )
+    )
+    plain, better = (
+        top_similarity(truth, dict(top_itemsets(s, 50))) for s in (release.sets, release.consistent)
+    )
     assert better > plain
 
 
@@ -212,14 +238,17 @@ def test_the_miner_finds_what_brute_force_finds(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows = [np.sort(rng.choice(8, size=int(rng.integers(1, 5)), replace=False)) for _ in range(40)]
     offsets = np.cumsum([0, *map(len, rows)]).astype(np.int64)
-    sets = WeightedSets(offsets, np.concatenate(rows).astype(np.int32), rng.integers(1, 9, 40).astype(float), 8)
+    sets = WeightedSets(
+        offsets, np.concatenate(rows).astype(np.int32), rng.integers(1, 9, 40).astype(float), 8
+    )
     assert top_itemsets(sets, 30) == brute_force(sets, 30)
     pairs = [found for found in brute_force(sets, 10**6) if len(found[0]) == 2]
     assert top_itemsets(sets, 5, min_size=2, max_size=2) == pairs[:5]
 
 
 def test_a_complete_release_is_mined_without_bias(tmp_path: Path) -> None:
-    """Noise on every itemset: sums keep their negative counts, and weights for drawing add up to the total."""
+    """Noise on every itemset: sums keep their negative counts, and weights for drawing add up to
+    the total."""
     rows = records(4000, 3)
     got = publish(tmp_path, rows, dp.BasicItemsets(), epsilon=1)
     assert got.complete
@@ -263,10 +292,18 @@ def test_rules_of_a_release(release: Any) -> None:
 
 
 def test_metrics_of_the_paper() -> None:
-    truth = WeightedSets(np.array([0, 2, 3, 4]), np.array([0, 1, 0, 1], dtype=np.int32), np.array([600.0, 399.0, 1.0]), 2)
+    truth = WeightedSets(
+        np.array([0, 2, 3, 4]),
+        np.array([0, 1, 0, 1], dtype=np.int32),
+        np.array([600.0, 399.0, 1.0]),
+        2,
+    )
     noisy = WeightedSets(np.array([0, 2]), np.array([0, 1], dtype=np.int32), np.array([500.0]), 2)
     assert support_of(truth, (0,)) == 999
-    assert relative_errors(truth, noisy, [(0,), (0, 1)]).tolist() == [pytest.approx(499 / 999), pytest.approx(1 / 6)]
+    assert relative_errors(truth, noisy, [(0,), (0, 1)]).tolist() == [
+        pytest.approx(499 / 999),
+        pytest.approx(1 / 6),
+    ]
     assert relative_errors(truth, noisy, [(0,)], sanity=1.0)[0] == pytest.approx(0.499)
     assert top_similarity({(0,): 10.0, (1,): 4.0}, {(0,): 5.0}) == pytest.approx(0.25)
     assert top_similarity({(0,): 10.0}, {(0,): 10.0}) == 1
@@ -290,19 +327,33 @@ def test_a_release_says_what_it_is(release: Any) -> None:
 
 DAMAGE: dict[str, Any] = {
     "a table is missing": lambda m, t: t.pop("members"),
-    "an item is named twice": lambda m, t: t.update(items=t["items"].with_columns(name=pl.lit("x"))),
-    "a tree with a hole": lambda m, t: t.update(children=t["children"].with_columns(pl.col("child").replace({0: 1}))),
-    "a node that covers too much": lambda m, t: t.update(nodes=t["nodes"].with_columns(stop=pl.lit(99, dtype=pl.Int32))),
+    "an item is named twice": lambda m, t: t.update(
+        items=t["items"].with_columns(name=pl.lit("x"))
+    ),
+    "a tree with a hole": lambda m, t: t.update(
+        children=t["children"].with_columns(pl.col("child").replace({0: 1}))
+    ),
+    "a node that covers too much": lambda m, t: t.update(
+        nodes=t["nodes"].with_columns(stop=pl.lit(99, dtype=pl.Int32))
+    ),
     "a parent after its child": lambda m, t: t.update(
         partitions=t["partitions"].with_columns(parent=pl.lit(7, dtype=pl.Int64))
     ),
-    "an item out of range": lambda m, t: t.update(members=t["members"].with_columns(pl.col("item") + 12)),
-    "sizes that do not fit": lambda m, t: t.update(itemsets=t["itemsets"].with_columns(pl.col("size") % 2 + 1)),
+    "an item out of range": lambda m, t: t.update(
+        members=t["members"].with_columns(pl.col("item") + 12)
+    ),
+    "sizes that do not fit": lambda m, t: t.update(
+        itemsets=t["itemsets"].with_columns(pl.col("size") % 2 + 1)
+    ),
     "members out of order": lambda m, t: t.update(members=t["members"].reverse()),
     "a law that is not there": lambda m, t: m["facts"].update(laws=[]),
     "a law without a scale": lambda m, t: m["facts"].update(laws=[{"threshold": 1}]),
-    "an unbelievable count": lambda m, t: t.update(itemsets=t["itemsets"].with_columns(count=pl.lit(1 << 60, dtype=pl.Int64))),
-    "nulls": lambda m, t: t.update(members=t["members"].with_columns(item=pl.lit(None, dtype=pl.Int32))),
+    "an unbelievable count": lambda m, t: t.update(
+        itemsets=t["itemsets"].with_columns(count=pl.lit(1 << 60, dtype=pl.Int64))
+    ),
+    "nulls": lambda m, t: t.update(
+        members=t["members"].with_columns(item=pl.lit(None, dtype=pl.Int32))
+    ),
     "no total": lambda m, t: m["facts"].pop("total"),
     "another type": lambda m, t: t.update(members=t["members"].cast(pl.Int64)),
 }
@@ -325,7 +376,11 @@ def test_laws_are_exact_numbers(release: Any) -> None:
 def test_the_note_of_a_picture_is_beside_nothing_else(tmp_path: Path) -> None:
     for held, rest in ((11, "other item"), (2, "other 10 items")):
         rows = [[NAMES[number % held]] for number in range(5500)]
-        release = publish(tmp_path, rows, dp.SetPartition(fanout=4, false_itemsets="1/1000", false_partitions="1/1000"))
+        release = publish(
+            tmp_path,
+            rows,
+            dp.SetPartition(fanout=4, false_itemsets="1/1000", false_partitions="1/1000"),
+        )
         figure = release.plot(top=12, level=0.9999)
         figure.savefig(tmp_path / "p.png")
         note, label = figure.texts[-1], figure.axes[0].xaxis.label

@@ -1,4 +1,5 @@
-"""All transactions of a release of itemsets: what its cells and its noisy total say together, with honest intervals."""
+"""All transactions of a release of itemsets: what its cells and its noisy total say together, with
+honest intervals."""
 
 from __future__ import annotations
 
@@ -23,9 +24,17 @@ def published(folder: Path, items: int, method: Any) -> tuple[Any, NDArray[np.bo
     names = [f"i{place}" for place in range(items)]
     held = np.random.default_rng(4).random((TRANSACTIONS, items)) < np.linspace(0.5, 0.2, items)
     held[~held.any(axis=1), 0] = True
-    schema = dp.Schema.from_toml(f'[dataset]\nname = "b"\nneighbours = "add-remove-one"\n[items]\nuniverse = {names}\n')
-    frame = pl.DataFrame({"items": [[names[place] for place in np.flatnonzero(row)] for row in held]})
-    pay = {"ledger": folder / "b.ledger", "budget": dp.Budget(epsilon=10), "store": folder / "store"}
+    schema = dp.Schema.from_toml(
+        f'[dataset]\nname = "b"\nneighbours = "add-remove-one"\n[items]\nuniverse = {names}\n'
+    )
+    frame = pl.DataFrame(
+        {"items": [[names[place] for place in np.flatnonzero(row)] for row in held]}
+    )
+    pay = {
+        "ledger": folder / "b.ledger",
+        "budget": dp.Budget(epsilon=10),
+        "store": folder / "store",
+    }
     return dp.Curator(frame, schema, **pay).publish(method, epsilon=1, seed=1), held
 
 
@@ -37,22 +46,33 @@ def noise(rng: np.random.Generator, scale: str, size: int) -> NDArray[np.int64]:
 @pytest.mark.parametrize("items", [3, 6])
 @pytest.mark.parametrize("share", ["0", "1/50", "1/2"])
 def test_intervals_of_complete_releases_hold(tmp_path: Path, items: int, share: str) -> None:
-    """400 releases: fewer than 362 hits of intervals that hold 95% of the time have probability 6e-5."""
+    """400 releases: fewer than 362 hits of intervals that hold 95% of the time have probability
+    6e-5."""
     release, held = published(tmp_path, items, dp.BasicItemsets(count_share=share))
     facts = release.manifest["facts"]
     sets = [tuple(one) for one in release.to_frame()["items"].to_list()]
     found = [tuple(f"i{place}" for place in np.flatnonzero(row)) for row in held]
     true = np.array([found.count(one) for one in sets])
-    questions = {"true": held[:, 0] >= 0, "i0 or not i1": held[:, 0] | ~held[:, 1], "i2": held[:, 2], "not i2": ~held[:, 2]}
+    questions = {
+        "true": held[:, 0] >= 0,
+        "i0 or not i1": held[:, 0] | ~held[:, 1],
+        "i2": held[:, 2],
+        "not i2": ~held[:, 2],
+    }
     rng = np.random.default_rng(5)
     errors: dict[str, list[float]] = {question: [] for question in questions}
     hits = dict.fromkeys(questions, 0)
     for _ in range(SIMULATED):
         manifest = {**release.manifest, "facts": copy.deepcopy(facts)}
         if facts["total"]["kind"] == "noisy":
-            manifest["facts"]["total"]["value"] = TRANSACTIONS + int(noise(rng, facts["total"]["scale"], 1)[0])
+            manifest["facts"]["total"]["value"] = TRANSACTIONS + int(
+                noise(rng, facts["total"]["scale"], 1)[0]
+            )
         counts = pl.Series("count", true + noise(rng, facts["laws"][0]["scale"], true.size))
-        again = type(release)(manifest, {**release.tables, "itemsets": release.tables["itemsets"].with_columns(counts)})
+        again = type(release)(
+            manifest,
+            {**release.tables, "itemsets": release.tables["itemsets"].with_columns(counts)},
+        )
         for question, met in questions.items():
             answer = again.estimate(question)
             hits[question] += answer.low <= met.sum() <= answer.high
@@ -60,9 +80,15 @@ def test_intervals_of_complete_releases_hold(tmp_path: Path, items: int, share: 
     for question in questions:
         stated = release.estimate(question).standard_error
         assert hits[question] >= 362, question
-        assert np.sqrt(np.mean(np.square(errors[question]))) == pytest.approx(stated, rel=0.2), question
+        assert np.sqrt(np.mean(np.square(errors[question]))) == pytest.approx(stated, rel=0.2), (
+            question
+        )
     alone = [true.size * laplace_cumulants(Fraction(facts["laws"][0]["scale"]))[0]]
-    alone += [laplace_cumulants(Fraction(facts["total"]["scale"]))[0]] if facts["total"]["kind"] == "noisy" else []
+    alone += (
+        [laplace_cumulants(Fraction(facts["total"]["scale"]))[0]]
+        if facts["total"]["kind"] == "noisy"
+        else []
+    )
     # no worse than either measurement
     assert release.estimate("true").standard_error <= np.sqrt(min(alone)) * (1 + 1e-9)
 

@@ -1,4 +1,5 @@
-"""A joined release: answers with intervals, SQL, rows, models, plots, its file, and what it refuses."""
+"""A joined release: answers with intervals, SQL, rows, models, plots, its file, and what it
+refuses."""
 
 from __future__ import annotations
 
@@ -33,14 +34,17 @@ def questions(rows: list[Any]) -> dict[str, Any]:
         "age < 25 and ill": (age < 5) & (ill == 1),
         "region = 'n'": region == 0,
         "region = 'n' and city = 'n1'": (region == 0) & (city == 0),
-        "city in ('n1', 'e1') and region != 'w' and ill": np.isin(city, [0, 2]) & (region != 3) & (ill == 1),
+        "city in ('n1', 'e1') and region != 'w' and ill": np.isin(city, [0, 2])
+        & (region != 3)
+        & (ill == 1),
         "ill": ill == 1,
         "true": ill >= 0,
         "dose is null": dose == 10,
         "age >= 50 and dose >= 5": (age >= 10) & (dose >= 5) & (dose < 10),
         "age >= 50 and region = 's'": (age >= 10) & (region == 2),
         "age >= 90 or region = 's' or ill": (age >= 18) | (region == 2) | (ill == 1),
-        "not (age >= 50 and region = 's') and dose < 5": ~((age >= 10) & (region == 2)) & (dose < 5),
+        "not (age >= 50 and region = 's') and dose < 5": ~((age >= 10) & (region == 2))
+        & (dose < 5),
     }
 
 
@@ -55,8 +59,9 @@ def test_estimates_are_near_the_truth(release: JoinedRelease) -> None:
 def test_intervals_hold_the_truth(cost: Cost) -> None:
     """40 simulated releases of 3,000 rows, 12 questions each, nominal 95%.
 
-    Answers within a release share noise; taking them as 40 independent groups, a true coverage of 95% falls below 92% with
-    probability below 1%, and a coverage of 85% passes with probability below 1%.
+    Answers within a release share noise; taking them as 40 independent groups, a true coverage of
+    95% falls below 92% with probability below 1%, and a coverage of 85% passes with probability
+    below 1%.
     """
     rows = codes_of(3_000)
     truth = {question: int(held.sum()) for question, held in questions(rows).items()}
@@ -67,30 +72,49 @@ def test_intervals_hold_the_truth(cost: Cost) -> None:
         for question, value in truth.items():
             found = one.estimate(question)
             hits.append(found.low <= value <= found.high)
-        for columns, shape in ((("age",), (20,)), (("age", "ill"), (20, 2)), (("region", "city"), (4, 8))):
+        for columns, shape in (
+            (("age",), (20,)),
+            (("age", "ill"), (20, 2)),
+            (("region", "city"), (4, 8)),
+        ):
             names = ["age", "region", "city", "seen", "dose", "ill"]
             cells = np.ravel_multi_index([rows[names.index(name)] for name in columns], shape)
             counts = np.bincount(cells, minlength=int(np.prod(shape)))
             frame = one.marginal(*columns)
-            margins.append(np.mean((frame["low"].to_numpy() <= counts) & (counts <= frame["high"].to_numpy())))
+            margins.append(
+                np.mean((frame["low"].to_numpy() <= counts) & (counts <= frame["high"].to_numpy()))
+            )
     assert np.mean(hits) >= 0.92
     assert np.mean(margins) >= 0.92
 
 
 def test_intervals_say_what_they_cover() -> None:
-    """Counted pairs: noise. Others: the model and its measured misfit; without one, bounds, which are far wider."""
-    with_misfit, without = (made(cost=Cost.pure(2), rounds=0, misfit_share=share) for share in ("1/50", 0))
+    """Counted pairs: noise. Others: the model and its measured misfit; without one, bounds, which
+    are far wider."""
+    with_misfit, without = (
+        made(cost=Cost.pure(2), rounds=0, misfit_share=share) for share in ("1/50", 0)
+    )
     assert ("region", "city") in with_misfit.pairs
     inside = with_misfit.estimate("region = 's' and city = 's1'")
     assert inside.high - inside.low < 400
     assert inside.note == "counted: the interval covers the noise"
     cut = with_misfit.estimate("age >= 37")
     assert "that the condition cuts" in cut.note
-    assert (cut.low, cut.high) == (with_misfit.estimate("age >= 40").low, with_misfit.estimate("age >= 35").high)
+    assert (cut.low, cut.high) == (
+        with_misfit.estimate("age >= 40").low,
+        with_misfit.estimate("age >= 35").high,
+    )
     names = [
-        name for name in ("age", "dose", "city", "region") if {name, "seen"} not in map(set, with_misfit.pairs + without.pairs)
+        name
+        for name in ("age", "dose", "city", "region")
+        if {name, "seen"} not in map(set, with_misfit.pairs + without.pairs)
     ]
-    question = {"age": "age >= 40", "dose": "dose >= 4", "city": "city = 'n1'", "region": "region = 'n'"}[names[0]]
+    question = {
+        "age": "age >= 40",
+        "dose": "dose >= 4",
+        "city": "city = 'n1'",
+        "region": "region = 'n'",
+    }[names[0]]
     question += " and seen >= '2020-07-01'"
     narrow, wide = with_misfit.estimate(question), without.estimate(question)
     assert "largest error" in narrow.note
@@ -105,15 +129,18 @@ def test_a_misfit_of_another_model_is_set_aside(release: JoinedRelease) -> None:
     facts = dict(release.manifest["facts"])
     assert release.measured.misfit is not None
     facts["misfit"] = {**facts["misfit"], "model": 0}
-    assert JoinedRelease({**release.manifest, "facts": facts}, release.tables).measured.misfit is None
+    assert (
+        JoinedRelease({**release.manifest, "facts": facts}, release.tables).measured.misfit is None
+    )
 
 
 @pytest.mark.parametrize("cost", [Cost.pure(1), Cost.zcdp("1/50")], ids=["laplace", "gaussian"])
 def test_the_misfit_bounds_every_box_of_every_pair(cost: Cost) -> None:
-    """15 releases, all boxes of all pairs that were not counted: all of them inside in at least 80% of releases.
+    """15 releases, all boxes of all pairs that were not counted: all of them inside in at least 80%
+    of releases.
 
-    The bound is for 95%. With a true chance of 95%, fewer than 12 of 15 happen with probability 0.006; the seeds are fixed. A
-    misfit of half its size would fail in nearly every release.
+    The bound is for 95%. With a true chance of 95%, fewer than 12 of 15 happen with probability
+    0.006; the seeds are fixed. A misfit of half its size would fail in nearly every release.
     """
     rows = codes_of(3_000)
     method, plan = planned(cost)
@@ -131,7 +158,13 @@ def test_the_misfit_bounds_every_box_of_every_pair(cost: Cost) -> None:
                 cells = np.ravel_multi_index([rows[first], rows[second], rows[5]], shape)
                 truth = np.bincount(cells, minlength=int(np.prod(shape))).reshape(shape)
                 apart = truth - one.model.joint([first, second, 5])
-                worst = max(worst, *(_worst_box(layer) for layer in (apart[:, :, 0], apart[:, :, 1], apart.sum(axis=2))))
+                worst = max(
+                    worst,
+                    *(
+                        _worst_box(layer)
+                        for layer in (apart[:, :, 0], apart[:, :, 1], apart.sum(axis=2))
+                    ),
+                )
                 found = one.intervals.misfit_bound(first, second, 0.05)
                 assert found is not None
                 bound = min(bound, found)
@@ -169,7 +202,10 @@ def test_marginals_have_labels_and_sum_up(release: JoinedRelease) -> None:
 
 
 def test_sql_is_exact_where_the_table_fits(release: JoinedRelease) -> None:
-    query = "select region, count(*) as n, avg(age) as age from release where ill group by region order by region"
+    query = (
+        "select region, count(*) as n, avg(age) as age from release where ill group by "
+        "region order by region"
+    )
     exact = release.sql(query)
     assert exact.height == 4
     assert abs(exact["n"].sum() - TRUTH[5].sum()) < 300
@@ -178,14 +214,21 @@ def test_sql_is_exact_where_the_table_fits(release: JoinedRelease) -> None:
     assert every["weight"].sum() == pytest.approx(release.model.total)
     assert release.sql_note(query) is None
     assert release.sql_note("select * from release") is None
-    assert release.sql("select count(*) as n from release")["n"][0] == pytest.approx(release.model.total)
+    assert release.sql("select count(*) as n from release")["n"][0] == pytest.approx(
+        release.model.total
+    )
 
 
 def test_rows_have_the_original_types(release: JoinedRelease) -> None:
     frame = release.to_frame(500)
     assert frame.schema == {
-        "age": pl.Int64, "region": pl.String, "city": pl.String, "seen": pl.Date, "dose": pl.Float64, "ill": pl.Boolean,
-    }  # fmt: skip
+        "age": pl.Int64,
+        "region": pl.String,
+        "city": pl.String,
+        "seen": pl.Date,
+        "dose": pl.Float64,
+        "ill": pl.Boolean,
+    }
     assert frame["age"].is_between(0, 99).all()
     assert frame["seen"].is_between(dt.date(2020, 1, 1), dt.date(2020, 12, 31)).all()
     assert 0 < frame["dose"].null_count() < 250
@@ -230,17 +273,30 @@ def test_plots_and_page(release: JoinedRelease, tmp_path: Path) -> None:
         figure.savefig(tmp_path / "plot.png")
         assert (tmp_path / "plot.png").stat().st_size > 5_000
     page = release.report(tmp_path / "page.html").read_text()
-    for words in ("What was joined", "In other words", "Guessing membership", "How it was made", "privacy cost", "Limitations"):
+    for words in (
+        "What was joined",
+        "In other words",
+        "Guessing membership",
+        "How it was made",
+        "privacy cost",
+        "Limitations",
+    ):
         assert words in page, words
     assert "<script" not in page
-    assert "region - city" in release.summary()["joined"] or "city - region" in release.summary()["joined"]
+    assert (
+        "region - city" in release.summary()["joined"]
+        or "city - region" in release.summary()["joined"]
+    )
 
 
 def test_without_a_target() -> None:
     release = made(target="none", cost=Cost.pure(2))
     assert release.target is None
     assert {"ill", "age"} & {name for pair in release.pairs for name in pair}
-    assert abs(release.estimate("age < 25 and ill").value - questions(TRUTH)["age < 25 and ill"].sum()) < 500
+    assert (
+        abs(release.estimate("age < 25 and ill").value - questions(TRUTH)["age < 25 and ill"].sum())
+        < 500
+    )
 
 
 def test_a_file_and_back(release: JoinedRelease, tmp_path: Path) -> None:
@@ -254,7 +310,9 @@ def test_a_file_and_back(release: JoinedRelease, tmp_path: Path) -> None:
 @pytest.mark.parametrize("rounds", [0, pytest.param(1, marks=pytest.mark.nightly)])
 def test_a_domain_beyond_every_integer(rounds: int) -> None:
     """100 columns of 32 levels: 2^500 cells."""
-    columns = "".join(f'[columns.c{i}]\nkind = "integer"\nlower = 0\nupper = 31\n' for i in range(100))
+    columns = "".join(
+        f'[columns.c{i}]\nkind = "integer"\nlower = 0\nupper = 31\n' for i in range(100)
+    )
     text = f'[dataset]\nname = "wide"\nneighbours = "add-remove-one"\n{columns}'
     method, plan = planned(Cost.approximate(1, "1e-9"), text=text, rounds=rounds)
     rng = np.random.default_rng(0)
@@ -297,8 +355,14 @@ def test_tables_that_do_not_fit_are_refused(release: JoinedRelease) -> None:
         {name: frame for name, frame in tables.items() if name != "joined"},
         {**tables, "joined": tables["joined"].head(3)},
         {**tables, "columns": tables["columns"].with_columns(pl.lit(1 << 60).alias("count"))},
-        {**tables, "columns": tables["columns"].with_columns(pl.lit(None, dtype=pl.Int64).alias("count"))},
-        {**tables, "groups": tables["groups"].with_columns(pl.lit(5, dtype=pl.Int64).alias("group"))},
+        {
+            **tables,
+            "columns": tables["columns"].with_columns(pl.lit(None, dtype=pl.Int64).alias("count")),
+        },
+        {
+            **tables,
+            "groups": tables["groups"].with_columns(pl.lit(5, dtype=pl.Int64).alias("group")),
+        },
         {**tables, "groups": tables["groups"].rename({"group": "gruppe"})},
     ):
         with pytest.raises(BundleError):
@@ -319,7 +383,9 @@ def write_table(path: Path, rows: int = 4_000) -> None:
     ).write_csv(path)
 
 
-def test_from_rows_to_answers_through_the_curator_and_the_command_line(tmp_path: Path, capsys: Any) -> None:
+def test_from_rows_to_answers_through_the_curator_and_the_command_line(
+    tmp_path: Path, capsys: Any
+) -> None:
     from dpublish.cli.app import run
 
     write_table(tmp_path / "people.csv")
@@ -334,7 +400,14 @@ def test_from_rows_to_answers_through_the_curator_and_the_command_line(tmp_path:
     assert made_here.publishable
     assert made_here.manifest["facts"]["noise"] == "gaussian"
     assert abs(made_here.rows - 4_000) < 400  # type: ignore[attr-defined]
-    words = ["release", str(tmp_path / "people.csv"), "--schema", str(tmp_path / "people.toml"), "--epsilon", "1"]
+    words = [
+        "release",
+        str(tmp_path / "people.csv"),
+        "--schema",
+        str(tmp_path / "people.toml"),
+        "--epsilon",
+        "1",
+    ]
     words += ["--method", "joined-histograms", "--set", "workload=age*ill", "--budget", "2"]
     words += ["--ledger", str(tmp_path / "b.ledger"), "--out", str(tmp_path / "r.dpr")]
     assert run(words) == 0, capsys.readouterr().err

@@ -1,4 +1,5 @@
-"""The model given a condition: its count against the exact table, its rows against the condition and against the model."""
+"""The model given a condition: its count against the exact table, its rows against the condition
+and against the model."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from dpublish.releases.joined_histograms.condition import Conditioned, pieces_of
 from dpublish.releases.joined_histograms.release import JoinedRelease
 from models.junction_tree.joined_cases import SCHEMA, made
 
-# the target cut in the middle of a bin, an age with missing and other values, and columns that nothing joins
+# the target cut in the middle of a bin, an age with missing and other values, and columns that
+# nothing joins
 ODD = """
 [dataset]
 name = "odd"
@@ -77,7 +79,9 @@ def odd() -> JoinedRelease:
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
-def test_the_count_is_that_of_the_exact_table(release: JoinedRelease, condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_count_is_that_of_the_exact_table(
+    release: JoinedRelease, condition: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     node = parse_predicate(condition, release.domain)
     exact = release._expected(node)
     monkeypatch.setattr(model_module, "MAX_JOINT", 1)
@@ -89,7 +93,9 @@ def test_the_count_is_that_of_the_exact_table(release: JoinedRelease, condition:
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
-def test_rows_satisfy_the_condition_also_inside_bins(release: JoinedRelease, condition: str) -> None:
+def test_rows_satisfy_the_condition_also_inside_bins(
+    release: JoinedRelease, condition: str
+) -> None:
     frame = release.sample(500, seed=1, where=condition)
     assert frame.height == 500
     assert frame.schema == release.sample(1).schema
@@ -98,11 +104,14 @@ def test_rows_satisfy_the_condition_also_inside_bins(release: JoinedRelease, con
 
 def test_as_many_rows_as_there_are_unless_told(release: JoinedRelease) -> None:
     for condition in ("region = 'n' and age < 33", "age < 33 or dose > 4.2"):
-        assert release.sample(where=condition, seed=1).height == pytest.approx(release.estimate(condition).value, abs=200)
+        assert release.sample(where=condition, seed=1).height == pytest.approx(
+            release.estimate(condition).value, abs=200
+        )
 
 
 def test_rows_follow_the_model(release: JoinedRelease) -> None:
-    """Total variation over 40 cells of 20,000 rows, drawn evenly: a fair sample of independent rows would be off by 0.02."""
+    """Total variation over 40 cells of 20,000 rows, drawn evenly: a fair sample of independent rows
+    would be off by 0.02."""
     condition = "age >= 37 and age < 55 and region != 'w'"
     node = parse_predicate(condition, release.domain)
     wanted = Conditioned(release.model, release.domain, node).model.joint([2, 4])
@@ -123,21 +132,31 @@ def test_rare_rows_are_drawn_without_waiting_for_them(release: JoinedRelease) ->
 
 
 @pytest.mark.parametrize(
-    "condition", ["false", "age >= 99 and age < 1", "age < 1 and (region = 'n' or city = 'n1') and age > 2"]
+    "condition",
+    ["false", "age >= 99 and age < 1", "age < 1 and (region = 'n' or city = 'n1') and age > 2"],
 )
 def test_what_no_row_can_satisfy_is_refused(release: JoinedRelease, condition: str) -> None:
-    with pytest.raises(QueryError, match="too rare in this release to draw 5 of them: 0 were found"):
+    with pytest.raises(
+        QueryError, match="too rare in this release to draw 5 of them: 0 were found"
+    ):
         release.sample(5, where=condition)
     assert release.sample(0, where=condition).height == 0
     assert release.estimate(condition).value == 0.0
 
 
 def test_a_cut_target_and_values_that_are_none(odd: JoinedRelease) -> None:
-    for condition in ("score < 14", "score between 12 and 13 and region = 'e'", "age is null", "score > 25 or age < 15"):
+    for condition in (
+        "score < 14",
+        "score between 12 and 13 and region = 'e'",
+        "age is null",
+        "score > 25 or age < 15",
+    ):
         node = parse_predicate(condition, odd.domain)
         given = Conditioned(odd.model, odd.domain, node)
         exact = odd._expected(node)
-        assert given.expected(200_000, np.random.default_rng(0)) == pytest.approx(exact, rel=1e-9 if given.exact else 0.01)
+        assert given.expected(200_000, np.random.default_rng(0)) == pytest.approx(
+            exact, rel=1e-9 if given.exact else 0.01
+        )
         frame = odd.sample(300, seed=1, where=condition)
         assert frame.sql(f"select * from self where {condition}").height == 300
     assert odd.sample(300, seed=1, where="not age < 50")["age"].min() == 50
@@ -153,7 +172,9 @@ def test_pieces_of_a_bin_share_its_rows() -> None:
 
 def test_a_condition_is_taken_apart() -> None:
     domain = made(100).domain
-    alone, rest = taken_apart(parse_predicate("age < 3 and (ill or age > 1) and (age > 0 and ill) and true", domain))
+    alone, rest = taken_apart(
+        parse_predicate("age < 3 and (ill or age > 1) and (age > 0 and ill) and true", domain)
+    )
     assert set(alone) == {0, 5}
     assert columns_of(rest) == {0, 5}
     assert taken_apart(parse_predicate("ill and false", domain))[1] == Constant(False)
@@ -162,6 +183,8 @@ def test_a_condition_is_taken_apart() -> None:
 
 def test_no_seed_gives_other_rows_and_a_seed_the_same(release: JoinedRelease) -> None:
     condition = "dose < 3.3 and (region = 'n' or age < 33)"
-    assert release.sample(50, seed=4, where=condition).equals(release.sample(50, seed=4, where=condition))
+    assert release.sample(50, seed=4, where=condition).equals(
+        release.sample(50, seed=4, where=condition)
+    )
     assert isinstance(release.sample(50, where=condition), pl.DataFrame)
     assert "[columns.dose]" in SCHEMA

@@ -32,12 +32,16 @@ outside = "drop"
 """
 
 
-@pytest.mark.parametrize("cost", [Cost.pure("5/2"), Cost.pure(3), Cost.zcdp("5/2")], ids=["5/2", "3", "rho 5/2"])
+@pytest.mark.parametrize(
+    "cost", [Cost.pure("5/2"), Cost.pure(3), Cost.zcdp("5/2")], ids=["5/2", "3", "rho 5/2"]
+)
 def test_intervals_of_hardly_any_noise_hold(cost: Cost) -> None:
-    """One column, 60 releases, 4 levels and 4 questions each, nominal 95%; noise of levels is independent.
+    """One column, 60 releases, 4 levels and 4 questions each, nominal 95%; noise of levels is
+    independent.
 
-    A true coverage of 95% falls below 91% with probability below 1%, and one of 85%, as limits have that are not moved to
-    whole numbers (83% to 89% at these costs), passes with probability below 1%.
+    A true coverage of 95% falls below 91% with probability below 1%, and one of 85%, as limits have
+    that are not moved to whole numbers (83% to 89% at these costs), passes with probability below
+    1%.
     """
     rows = [np.arange(400) % 4]
     method, plan = planned(cost, text=SMALL, columns=["a"])
@@ -46,7 +50,10 @@ def test_intervals_of_hardly_any_noise_hold(cost: Cost) -> None:
         one = released(method.run(SeededNoise(seed), rows, plan), plan)
         frame = one.marginal("a")
         hits += list((frame["low"].to_numpy() <= 100) & (frame["high"].to_numpy() >= 100))
-        asked += [found.low <= 100 <= found.high for found in (one.estimate(f"a = {level}") for level in range(4))]
+        asked += [
+            found.low <= 100 <= found.high
+            for found in (one.estimate(f"a = {level}") for level in range(4))
+        ]
     assert np.mean(hits) >= 0.91
     assert np.mean(asked) >= 0.91
 

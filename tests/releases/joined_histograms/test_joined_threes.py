@@ -1,4 +1,5 @@
-"""Three columns of a declared marginal, counted together: what pairs cannot show, with intervals."""
+"""Three columns of a declared marginal, counted together: what pairs cannot show, with
+intervals."""
 
 from __future__ import annotations
 
@@ -22,14 +23,24 @@ SCHEMA = '[dataset]\nname = "locks"\nneighbours = "add-remove-one"\n' + "".join(
 
 
 def locks(rows: int) -> list[Any]:
-    """The third column is the parity of the first two, but for one row in ten: no pair of the three shows anything."""
+    """The third column is the parity of the first two, but for one row in ten: no pair of the three
+    shows anything."""
     rng = np.random.default_rng(11)
-    first, second, shift = rng.integers(0, 2, rows), rng.integers(0, 2, rows), rng.integers(0, 4, rows)
+    first, second, shift = (
+        rng.integers(0, 2, rows),
+        rng.integers(0, 2, rows),
+        rng.integers(0, 4, rows),
+    )
     third = (first ^ second) ^ (rng.random(rows) < 0.1)
     return [first, second, third.astype(np.int64), shift, (shift + rng.integers(0, 2, rows)) % 4]
 
 
-def publish(seed: int, rows: list[Any], cost: Cost = Cost.pure(1), **settings: Any) -> JoinedRelease:  # noqa: B008 (frozen)
+def publish(
+    seed: int,
+    rows: list[Any],
+    cost: Cost = Cost.pure(1),  # noqa: B008 (frozen)
+    **settings: Any,
+) -> JoinedRelease:
     method, plan = planned(cost, text=SCHEMA, workload=["first*second*third"], rounds=1, **settings)
     return released(method.run(SeededNoise(seed), rows, plan), plan)
 
@@ -48,7 +59,15 @@ def test_what_no_pair_shows_is_found_when_it_is_asked_for() -> None:
     assert low <= truth <= high
     assert high - low < 500
     drawn = release.sample(20_000, seed=1)
-    assert abs(drawn.filter((drawn["first"] == "1") & (drawn["second"] == "1") & (drawn["third"] == "1")).height - truth) < 300
+    assert (
+        abs(
+            drawn.filter(
+                (drawn["first"] == "1") & (drawn["second"] == "1") & (drawn["third"] == "1")
+            ).height
+            - truth
+        )
+        < 300
+    )
 
 
 def test_a_three_is_drawn_and_listed(tmp_path: Path) -> None:
@@ -64,7 +83,8 @@ def test_a_three_is_drawn_and_listed(tmp_path: Path) -> None:
 def test_intervals_of_threes_hold_the_truth(cost: Cost) -> None:
     """100 simulated releases of 4,000 rows, one question, nominal 95%.
 
-    A true coverage of 95% gives fewer than 88 of 100 with probability 0.15%; a coverage of 75% passes with 0.1%.
+    A true coverage of 95% gives fewer than 88 of 100 with probability 0.15%; a coverage of 75%
+    passes with 0.1%.
     """
     rows = locks(4_000)
     truth = int((rows[0] & rows[1] & rows[2]).sum())
@@ -78,8 +98,11 @@ def test_intervals_of_threes_hold_the_truth(cost: Cost) -> None:
     assert counted >= 95
 
 
-def test_columns_too_far_apart_for_an_exact_table_are_taken_as_independent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is expected of a three is only what its counts are shrunk towards: a model too wide for it still opens."""
+def test_columns_too_far_apart_for_an_exact_table_are_taken_as_independent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is expected of a three is only what its counts are shrunk towards: a model too wide for
+    it still opens."""
     rows = locks(20_000)
     truth = int((rows[0] & rows[1] & rows[2]).sum())
     monkeypatch.setattr(junction_model, "MAX_JOINT", 4)

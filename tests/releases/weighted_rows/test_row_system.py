@@ -17,7 +17,8 @@ LEVELS = (4, 3, 6)
 def propagation(rows: int = 400) -> tuple[Propagation, np.ndarray]:
     rng = np.random.default_rng(8)
     axes = tuple(
-        Axis(f"c{place}", "categorical", levels=tuple(f"v{i}" for i in range(size))) for place, size in enumerate(LEVELS)
+        Axis(f"c{place}", "categorical", levels=tuple(f"v{i}" for i in range(size)))
+        for place, size in enumerate(LEVELS)
     )
     features = WeightFeatures(axes, ((0, 1), (1, 2)))
     # one level of the last column has no row
@@ -31,7 +32,9 @@ def propagation(rows: int = 400) -> tuple[Propagation, np.ndarray]:
         coefficient=0.0,
         rows=5000.0,
     )
-    made = Propagation(features, codes, masses, np.full(rows, 1 / rows), rng.normal(0, 0.3, size), noise)
+    made = Propagation(
+        features, codes, masses, np.full(rows, 1 / rows), rng.normal(0, 0.3, size), noise
+    )
     return made, masses
 
 
@@ -50,7 +53,9 @@ def test_both_ways_agree(question: str, monkeypatch: pytest.MonkeyPatch) -> None
     assert large._large is not None
     assert large.errors(slope) == pytest.approx(dense.errors(slope), rel=5e-3, abs=1e-6)
     variance = float(masses @ (values - float(masses @ values)) ** 2)
-    assert large.explained(slope, variance) == pytest.approx(dense.explained(slope, variance), abs=1e-3)
+    assert large.explained(slope, variance) == pytest.approx(
+        dense.explained(slope, variance), abs=1e-3
+    )
 
 
 def test_a_question_without_slope() -> None:

@@ -37,7 +37,12 @@ def people(rows: int, seed: int, tilt: float) -> pl.DataFrame:
     age = np.clip(rng.normal(50 + tilt, 18, rows), 0, 99).astype(int)
     town = np.where(rng.random(rows) < age / 120, "north", "so<i>uth")
     return pl.DataFrame(
-        {"sick": rng.random(rows) < age / 150, "age": age, "town": town, "walk": rng.normal(8 - age / 15, 1, rows)}
+        {
+            "sick": rng.random(rows) < age / 150,
+            "age": age,
+            "town": town,
+            "walk": rng.normal(8 - age / 15, 1, rows),
+        }
     )
 
 
@@ -62,8 +67,18 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_page_has_weights_columns_means_and_warnings(home: Path) -> None:
     assert command(["report", str(home / "rows.dpr"), "--out", str(home / "page.html")]) == 0
     page = (home / "page.html").read_text()
-    for words in ("effective rows", "The weights", "Means by town", "walk", "Coefficients", "How it was made", "fixed seed",
-                  "In other words", "nor how they were chosen", "Check it"):  # fmt: skip
+    for words in (
+        "effective rows",
+        "The weights",
+        "Means by town",
+        "walk",
+        "Coefficients",
+        "How it was made",
+        "fixed seed",
+        "In other words",
+        "nor how they were chosen",
+        "Check it",
+    ):
         assert words in page
     release = dp.open_release(home / "rows.dpr")
     assert f"{release.effective_rows:,.0f}" in page

@@ -1,4 +1,5 @@
-"""Weighted rows end to end: published through the gate, opened without private code, asked in every way."""
+"""Weighted rows end to end: published through the gate, opened without private code, asked in every
+way."""
 
 from __future__ import annotations
 
@@ -45,9 +46,9 @@ def people(rows: int, seed: int, tilt: float) -> pl.DataFrame:
     age = np.clip(rng.normal(50 + tilt, 18, rows), 0, 99).astype(int)
     sick = rng.random(rows) < 1 / (1 + np.exp(-(age - 55) / 12))
     town = np.where(rng.random(rows) < age / 120, "north", rng.choice(["south", "west"], rows))
-    return pl.DataFrame({"sick": sick, "age": age, "town": town, "walk km": rng.normal(8 - age / 15, 1, rows)}).with_columns(
-        pl.when(pl.col("age") == 50).then(None).otherwise(pl.col("town")).alias("town")
-    )
+    return pl.DataFrame(
+        {"sick": sick, "age": age, "town": town, "walk km": rng.normal(8 - age / 15, 1, rows)}
+    ).with_columns(pl.when(pl.col("age") == 50).then(None).otherwise(pl.col("town")).alias("town"))
 
 
 VOLUNTEERS, PATIENTS = people(2000, 1, -12.0), people(3000, 2, 10.0)
@@ -62,7 +63,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def published(home: Path, name: str, cost: dict[str, Any] | None = None, **settings: Any) -> WeightedRowsRelease:
+def published(
+    home: Path, name: str, cost: dict[str, Any] | None = None, **settings: Any
+) -> WeightedRowsRelease:
     settings.setdefault("public", str(home / "volunteers.csv"))
     curator = dp.Curator(
         home / "patients.csv",
@@ -70,7 +73,12 @@ def published(home: Path, name: str, cost: dict[str, Any] | None = None, **setti
         ledger=f"sqlite:///{home}/{name}.ledger",
         budget=dp.Budget(epsilon=50, delta="1e-3"),
     )
-    release = curator.publish(dp.ImportanceWeights(**settings), **(cost or {"epsilon": 1}), seed=3, out=home / f"{name}.dpr")
+    release = curator.publish(
+        dp.ImportanceWeights(**settings),
+        **(cost or {"epsilon": 1}),
+        seed=3,
+        out=home / f"{name}.dpr",
+    )
     assert isinstance(release, WeightedRowsRelease)
     return release
 
@@ -85,9 +93,13 @@ def test_ordinal_columns_follow_their_levels(tmp_path: Path) -> None:
     table = people(1500, 3, 0.0).select("age", risk=pl.Series(["low", "middle", "high"] * 500))
     table.write_csv(tmp_path / "patients.csv")
     table.write_csv(tmp_path / "volunteers.csv")
-    ordinal = '[columns.risk]\nkind = "ordinal"\nlevels = ["low", "middle", "high"]\noutside = "drop"\n'
+    ordinal = (
+        '[columns.risk]\nkind = "ordinal"\nlevels = ["low", "middle", "high"]\noutside = "drop"\n'
+    )
     age = SCHEMA[SCHEMA.index("[columns.age]") : SCHEMA.index("[columns.town]")]
-    (tmp_path / "clinic.toml").write_text('[dataset]\nname = "clinic"\nsize = 1500\n' + age + ordinal)
+    (tmp_path / "clinic.toml").write_text(
+        '[dataset]\nname = "clinic"\nsize = 1500\n' + age + ordinal
+    )
     made = published(tmp_path, "ordinal", {"epsilon": 8})
     assert made.estimate("risk >= 'middle'").value == pytest.approx(2 / 3, abs=0.03)
     assert made.estimate("risk = 'high'", where="risk > 'middle'").value == 1.0
@@ -106,11 +118,17 @@ class TestEstimates:
         settings = {} if variant == "moments" else {"regularization": "1/100"}
         made = published(home, f"v-{variant}", {"epsilon": 8}, variant=variant, **settings)
         found = made.estimate("sick")
-        assert abs(found.value - truth("sick")) < 4 * found.standard_error + abs(2 * found.shrinkage) + 0.005
+        assert (
+            abs(found.value - truth("sick"))
+            < 4 * found.standard_error + abs(2 * found.shrinkage) + 0.005
+        )
         assert 0.0 <= found.low <= found.value <= found.high <= 1.0
-        # of what was counted, the error is that of the counts: near that of the weighted mean, which shrinks a little
+        # of what was counted, the error is that of the counts: near that of the weighted mean,
+        # which shrinks a little
         near = 0.3 if variant == "moments" else 1e-6
-        assert found.standard_error == pytest.approx(np.hypot(found.noise_error, found.sampling_error), rel=near)
+        assert found.standard_error == pytest.approx(
+            np.hypot(found.noise_error, found.sampling_error), rel=near
+        )
         # a column that the private table does not even have
         distance = made.estimate('"walk km"')
         assert abs(distance.value - truth("walk km")) < (0.5 if variant == "moments" else 0.8)
@@ -127,13 +145,16 @@ class TestEstimates:
         old = release.estimate("age >= 60 and town = 'north'")
         again = release.estimate("case when age >= 60 and town = 'north' then 1 else 0 end")
         assert old.value == pytest.approx(again.value)
-        assert release.estimate("age * 2 + 1").value == pytest.approx(2 * release.estimate("age").value + 1)
+        assert release.estimate("age * 2 + 1").value == pytest.approx(
+            2 * release.estimate("age").value + 1
+        )
         inside = release.estimate("age", where="sick")
         assert inside.value > release.estimate("age", where="not sick").value
         assert "interval" in str(inside)
 
     def test_the_first_order_error_is_the_real_one(self, home: Path) -> None:
-        """40 releases: mean square of (estimate - truth) / noise error is 1 within a factor of 2.2 (false alarm 1e-5)."""
+        """40 releases: mean square of (estimate - truth) / noise error is 1 within a factor of 2.2
+        (false alarm 1e-5)."""
         schema = dp.Schema.from_toml(SCHEMA)
         method = dp.ImportanceWeights(public=VOLUNTEERS, choose_pairs=0)
         plan = method.plan(schema, dp.Cost.pure("1/2"))
@@ -161,14 +182,30 @@ class TestEstimates:
 
     def test_groups(self, release: WeightedRowsRelease) -> None:
         table = release.means("age", by="town")
-        assert table.columns == ["town", "mean", "standard_error", "low", "high", "basis", "effective_rows"]
+        assert table.columns == [
+            "town",
+            "mean",
+            "standard_error",
+            "low",
+            "high",
+            "basis",
+            "effective_rows",
+        ]
         assert table["town"].to_list() == ["north", "south", "west", None]
         counts = release.marginal("town", "sick")
         assert counts["count"].sum() == pytest.approx(3000)
         assert (counts["low"] <= counts["count"]).all()
 
     @pytest.mark.parametrize(
-        "question", ["", "town", "ages > 3", "age) as value from release where (age > 3", "count(*)", "age > 3; drop table x"]
+        "question",
+        [
+            "",
+            "town",
+            "ages > 3",
+            "age) as value from release where (age > 3",
+            "count(*)",
+            "age > 3; drop table x",
+        ],
     )
     def test_bad_questions(self, release: WeightedRowsRelease, question: str) -> None:
         with pytest.raises(QueryError):
@@ -185,7 +222,9 @@ class TestEstimates:
 
 class TestUse:
     def test_sql(self, release: WeightedRowsRelease) -> None:
-        table = release.sql("select sick, count(*) as n, avg(age) as age from release group by sick order by sick")
+        table = release.sql(
+            "select sick, count(*) as n, avg(age) as age from release group by sick order by sick"
+        )
         assert table["n"].sum() == pytest.approx(3000)
         assert table["age"][1] == pytest.approx(release.estimate("age", where="sick").value)
 
@@ -205,7 +244,9 @@ class TestUse:
         chances = model.predict_proba(PATIENTS)[:, 1]
         assert abs(chances.mean() - truth("sick")) < 0.05
         # any estimator, any column: rows and weights are plain arrays
-        plain = LinearRegression().fit(release.rows.select("age"), release.rows["walk km"], sample_weight=release.sample_weight)
+        plain = LinearRegression().fit(
+            release.rows.select("age"), release.rows["walk km"], sample_weight=release.sample_weight
+        )
         assert plain.coef_[0] == pytest.approx(-1 / 15, abs=0.01)
         with pytest.raises(QueryError, match="not a column"):
             release.fit(LogisticRegression(), target="sick", features=["walk km"])
@@ -216,7 +257,10 @@ class TestUse:
         assert release.truncate(1.5).effective_rows > release.effective_rows
         weights = np.zeros(2000)
         weights[:5] = 400.0
-        tables = {**release.tables, "weights": release.tables["weights"].with_columns(weight=pl.Series(weights))}
+        tables = {
+            **release.tables,
+            "weights": release.tables["weights"].with_columns(weight=pl.Series(weights)),
+        }
         poor = make_release({**release.manifest, "files": {}}, tables)
         assert isinstance(poor, WeightedRowsRelease)
         assert any("collapsed" in line for line in poor.warnings())
@@ -236,17 +280,26 @@ class TestUse:
         with pytest.raises(QueryError, match="holds weights but no rows"):
             bare.estimate("age")
         full = bare.attach(home / "volunteers.csv")
-        assert full.estimate("age").value == pytest.approx(bare.attach(VOLUNTEERS).estimate("age").value)
+        assert full.estimate("age").value == pytest.approx(
+            bare.attach(VOLUNTEERS).estimate("age").value
+        )
         with pytest.raises(QueryError, match="not the public rows"):
             bare.attach(VOLUNTEERS.reverse())
 
     def test_weights_on_top_of_other_releases(self, home: Path) -> None:
         curator = dp.Curator(
-            home / "patients.csv", home / "clinic.toml", ledger=f"sqlite:///{home}/two.ledger", budget=dp.Budget(epsilon=9)
+            home / "patients.csv",
+            home / "clinic.toml",
+            ledger=f"sqlite:///{home}/two.ledger",
+            budget=dp.Budget(epsilon=9),
         )
-        first = curator.publish(dp.Histogram(columns=["sick", "town"]), epsilon=1, seed=1, out=home / "hist.dpr")
+        first = curator.publish(
+            dp.Histogram(columns=["sick", "town"]), epsilon=1, seed=1, out=home / "hist.dpr"
+        )
         assert first.verify().ok
-        made = curator.publish(dp.ImportanceWeights(public=str(home / "hist.dpr")), epsilon=2, seed=2)
+        made = curator.publish(
+            dp.ImportanceWeights(public=str(home / "hist.dpr")), epsilon=2, seed=2
+        )
         assert isinstance(made, WeightedRowsRelease)
         assert abs(made.estimate("sick").value - truth("sick")) < 0.03
         twice = curator.publish(dp.ImportanceWeights(public=made), epsilon=2, seed=3)
@@ -254,7 +307,8 @@ class TestUse:
         assert abs(twice.estimate("sick").value - truth("sick")) < 0.03
 
     def test_a_first_public_row_without_its_text(self, home: Path) -> None:
-        """The type of a column of text does not hang on its first cell: a release is paid for before it is written."""
+        """The type of a column of text does not hang on its first cell: a release is paid for
+        before it is written."""
         public = VOLUNTEERS.with_columns(
             pl.when(pl.int_range(pl.len()) < 3).then(None).otherwise(pl.col("town")).alias("town"),
             remark=pl.lit(None, dtype=pl.String),
@@ -293,14 +347,19 @@ class TestFiles:
             ({"public": {"name": "x", "rows": 3, "sha256": "0" * 64}}, "must have 3 rows"),
         ],
     )
-    def test_altered_facts_are_refused(self, release: WeightedRowsRelease, change: dict[str, Any], words: str) -> None:
+    def test_altered_facts_are_refused(
+        self, release: WeightedRowsRelease, change: dict[str, Any], words: str
+    ) -> None:
         manifest = {**release.manifest, "facts": {**release.manifest["facts"], **change}}
         with pytest.raises(BundleError, match=words):
             make_release(manifest, release.tables)
 
     @pytest.mark.parametrize("name", ["weights", "coefficients", "rows"])
     def test_altered_tables_are_refused(self, release: WeightedRowsRelease, name: str) -> None:
-        for frame in (release.tables[name].head(3), release.tables[name].rename(lambda column: column + "x")):
+        for frame in (
+            release.tables[name].head(3),
+            release.tables[name].rename(lambda column: column + "x"),
+        ):
             with pytest.raises(BundleError):
                 make_release(release.manifest, {**release.tables, name: frame})
         minus = release.tables["weights"].with_columns(weight=-pl.col("weight"))
@@ -319,13 +378,24 @@ class TestFiles:
             "import dpublish as dp\n"
             f"print(dp.open_release({str(home / 'moments.dpr')!r}).estimate('age').value)\n"
         )
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
         assert float(done.stdout) == pytest.approx(release.estimate("age").value)
 
-    def test_the_command_line(self, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_command_line(
+        self, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.chdir(home)
-        settings = ["--set", "public=volunteers.csv", "--set", "pairs=age*sick", "--set", "alternatives=patients.csv"]
+        settings = [
+            "--set",
+            "public=volunteers.csv",
+            "--set",
+            "pairs=age*sick",
+            "--set",
+            "alternatives=patients.csv",
+        ]
         settings += ["--set", "titles=Volunteers of 2013,Patients again"]
         method = ["--schema", "clinic.toml", "--method", "importance-weights", *settings]
         assert command(["plan", *method, "--epsilon", "1"]) == 0
@@ -341,7 +411,21 @@ class TestFiles:
         assert command(["sql", "cli.dpr", "select town, count(*) from release group by town"]) == 0
         assert command(["export", "cli.dpr", "--out", "cli.csv"]) == 0
         assert "weight" in (home / "cli.csv").read_text().splitlines()[0]
-        assert command(["release", "patients.csv", *method[:-2], "--set", "public=none.csv", *paid[:-2], "--out", "x.dpr"]) == 2
+        assert (
+            command(
+                [
+                    "release",
+                    "patients.csv",
+                    *method[:-2],
+                    "--set",
+                    "public=none.csv",
+                    *paid[:-2],
+                    "--out",
+                    "x.dpr",
+                ]
+            )
+            == 2
+        )
 
 
 class TestReleasesAsPublicRows:
@@ -350,12 +434,17 @@ class TestReleasesAsPublicRows:
     def curator(self, home: Path, name: str) -> dp.Curator:
         ledger = f"sqlite:///{home}/{name}.ledger"
         return dp.Curator(
-            home / "patients.csv", home / "clinic.toml", ledger=ledger, budget=dp.Budget(epsilon=99, delta="1e-3")
+            home / "patients.csv",
+            home / "clinic.toml",
+            ledger=ledger,
+            budget=dp.Budget(epsilon=99, delta="1e-3"),
         )
 
     @pytest.mark.parametrize("variant", ["moments", "output"])
     @pytest.mark.parametrize("kind", ["histogram", "joined", "weighted", "generalized"])
-    def test_base_weights_are_those_of_the_release(self, home: Path, kind: str, variant: Any) -> None:
+    def test_base_weights_are_those_of_the_release(
+        self, home: Path, kind: str, variant: Any
+    ) -> None:
         curator = self.curator(home, f"{kind}-{variant}")
         first: Any = {
             "histogram": dp.Histogram(columns=["sick", "age", "town"]),
@@ -364,7 +453,9 @@ class TestReleasesAsPublicRows:
             "generalized": dp.GeneralizedTable(),
         }[kind]
         base = curator.publish(first, epsilon=10, seed=1)
-        release = curator.publish(dp.ImportanceWeights(public=base, variant=variant), epsilon=10, seed=2)
+        release = curator.publish(
+            dp.ImportanceWeights(public=base, variant=variant), epsilon=10, seed=2
+        )
         assert isinstance(release, WeightedRowsRelease)
         assert {"sick", "age", "town"} <= set(release.rows.columns)
         assert release.estimate("sick").value == pytest.approx(truth("sick"), abs=0.04)
@@ -382,19 +473,28 @@ class TestReleasesAsPublicRows:
 
 
 def test_a_rare_value_with_next_to_no_weight_is_not_called_certain(home: Path) -> None:
-    """Noise may leave a rare value no weight at all; its interval still has about the width of the noise in its count."""
+    """Noise may leave a rare value no weight at all; its interval still has about the width of the
+    noise in its count."""
     columns = SCHEMA.replace('"west"]', '"west", "isle"]')
     private = PATIENTS.with_columns(
-        pl.when(pl.int_range(pl.len()) % 50 == 0).then(pl.lit("isle")).otherwise(pl.col("town")).alias("town")
+        pl.when(pl.int_range(pl.len()) % 50 == 0)
+        .then(pl.lit("isle"))
+        .otherwise(pl.col("town"))
+        .alias("town")
     )
     public = VOLUNTEERS.with_columns(
-        pl.when(pl.int_range(pl.len()) % 60 == 0).then(pl.lit("isle")).otherwise(pl.col("town")).alias("town")
+        pl.when(pl.int_range(pl.len()) % 60 == 0)
+        .then(pl.lit("isle"))
+        .otherwise(pl.col("town"))
+        .alias("town")
     )
     schema = dp.Schema.from_toml(columns)
     missed = []
     for seed in range(8):
         ledger = f"sqlite:///{home}/rare{seed}.ledger"
-        curator = dp.Curator(private.drop("walk km"), schema, ledger=ledger, budget=dp.Budget(epsilon=1))
+        curator = dp.Curator(
+            private.drop("walk km"), schema, ledger=ledger, budget=dp.Budget(epsilon=1)
+        )
         release = curator.publish(dp.ImportanceWeights(public=public), epsilon="0.1", seed=seed)
         found = release.estimate("town = 'isle'")
         missed.append(not found.low <= 0.02 <= found.high)

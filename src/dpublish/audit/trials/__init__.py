@@ -1,8 +1,10 @@
-"""Built-in audits: for everything that dpublish can run on private data, a small trial with made-up inputs.
+"""Built-in audits: for everything that dpublish can run on private data, a small trial with made-up
+inputs.
 
-Names are those of the catalogue: release methods, online methods, problems of `dpublish solve`, and randomisers of the local
-model. A record without a trial is no record, so that a new method cannot be forgotten. Beside them stands the thesis's
-counter-example to distributional privacy, which is no method and can be audited by name all the same.
+Names are those of the catalogue: release methods, online methods, problems of `dpublish solve`, and
+randomisers of the local model. A record without a trial is no record, so that a new method cannot
+be forgotten. Beside them stands the thesis's counter-example to distributional privacy, which is no
+method and can be audited by name all the same.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ def trials_of(name: str) -> tuple[Trial, ...]:
     if name not in homes:
         raise PlanError(
             f"There is nothing to audit under the name '{name}'.{did_you_mean(name, homes)} "
-            f"Names: {', '.join(sorted(homes))}. docs/audits.md shows how to audit a mechanism of your own."
+            f"Names: {', '.join(sorted(homes))}. docs/audits.md shows how to audit a mechanism of "
+            f"your own."
         )
     made: Callable[[], Iterable[Trial]] = load(homes[name])
     return tuple(made())

@@ -1,4 +1,5 @@
-"""The thesis's counter-example (Roth 2010, theorem 13): differentially private, and refuted for samples of one population."""
+"""The thesis's counter-example (Roth 2010, theorem 13): differentially private, and refuted for
+samples of one population."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ ROWS = 24
 
 
 def folded_count(noise: Noise, rows: Any) -> int:
-    """A count folded into a wave of slope 1: a row moves it by at most 1, and a sample takes it anywhere."""
+    """A count folded into a wave of slope 1: a row moves it by at most 1, and a sample takes it
+    anywhere."""
     folded = np.array([theory.mirrored_mod(sum(rows), MODULUS)], dtype=np.int64)
     return int(noise.laplace(folded, sensitivity=Fraction(1), epsilon=EPSILON)[0])
 

@@ -21,9 +21,12 @@ from dpublish.local import (
 )
 from dpublish.noise.base import Noise
 
-# 1.6487^2 < e: a rational below e with a rational root, so that a coin whose bias was made with e may be judged by it
+# 1.6487^2 < e: a rational below e with a rational root, so that a coin whose bias was made with e
+# may be judged by it
 BELOW_E = Fraction(16487, 10000) ** 2
-BLIND = "a randomiser's coins do not see the value, so the same coins lead to another report on purpose"
+BLIND = (
+    "a randomiser's coins do not see the value, so the same coins lead to another report on purpose"
+)
 NEIGHBOURS = "any two values"
 
 
@@ -40,7 +43,9 @@ def unary() -> Iterator[Trial]:
 
 
 def hashing() -> Iterator[Trial]:
-    yield _trial("hashing", lambda bits: LocalHashing(5, 1, buckets=3, bits=bits), (0, 1, 4), small=5)
+    yield _trial(
+        "hashing", lambda bits: LocalHashing(5, 1, buckets=3, bits=bits), (0, 1, 4), small=5
+    )
 
 
 def hadamard() -> Iterator[Trial]:
@@ -63,7 +68,9 @@ def mean() -> Iterator[Trial]:
 
 
 def conjunctions() -> Iterator[Trial]:
-    yield _trial("conjunctions", lambda bits: Conjunctions(3, 2, 1, bits=bits), tuple(range(0, 8, 2)))
+    yield _trial(
+        "conjunctions", lambda bits: Conjunctions(3, 2, 1, bits=bits), tuple(range(0, 8, 2))
+    )
 
 
 class Report:
@@ -77,7 +84,14 @@ class Report:
         return self._randomizer.randomize_one(value, coins=noise)
 
 
-def _trial(method: str, make: Callable[[int], Randomizer], values: Sequence[Any], *, small: int = 6, case: str = "") -> Trial:
+def _trial(
+    method: str,
+    make: Callable[[int], Randomizer],
+    values: Sequence[Any],
+    *,
+    small: int = 6,
+    case: str = "",
+) -> Trial:
     usual = make(32 if method == "unary" else 64)
     return Trial(
         method=method,
@@ -86,7 +100,8 @@ def _trial(method: str, make: Callable[[int], Randomizer], values: Sequence[Any]
         claim=usual.cost,
         call=Report(usual),
         pairs=list(itertools.combinations(values, 2)),
-        # coins of a few bits have few outcomes; the rounding that must favour privacy is then at its coarsest
+        # coins of a few bits have few outcomes; the rounding that must favour privacy is then at
+        # its coarsest
         exact=Exact(base=BELOW_E, call=Report(make(small)), max_branches=2_000_000),
         replay=BLIND,
         sampled=Sampled(runs=6000),

@@ -1,7 +1,9 @@
-"""Made-up sessions for the online mechanisms: an analyst whose next question depends on the answers so far.
+"""Made-up sessions for the online mechanisms: an analyst whose next question depends on the answers
+so far.
 
-A real plan refuses data of two rows, since nothing useful can be promised for them. The tiers that call a mechanism therefore
-use public facts made by hand, of the smallest session that still has easy and hard answers. The twin run has a real plan.
+A real plan refuses data of two rows, since nothing useful can be promised for them. The tiers that
+call a mechanism therefore use public facts made by hand, of the smallest session that still has
+easy and hard answers. The twin run has a real plan.
 """
 
 from __future__ import annotations
@@ -56,14 +58,23 @@ THESIS: Mapping[str, Any] = {
     "gamma_grid": 1,
     "threshold_steps": 1,
 }
-FEW = "the thesis's parameters ask for more rows than a made-up file can have; they are refused before anything is read"
+FEW = (
+    "the thesis's parameters ask for more rows than a made-up file can have; they are refused "
+    "before anything is read"
+)
 
 
 def median_mechanism() -> Iterator[Trial]:
     from dpublish.methods.online.median.mechanism import MedianMechanism
 
     method = "median-mechanism"
-    small: dict[str, Any] = {"hypotheses": "listed", "database_size": 2, "resolution": 1, "grid": 2, "max_hard": 1}
+    small: dict[str, Any] = {
+        "hypotheses": "listed",
+        "database_size": 2,
+        "resolution": 1,
+        "grid": 2,
+        "max_hard": 1,
+    }
     mechanism, thesis = MedianMechanism(**small), MedianMechanism(**small, accounting="thesis")
     more = {"grid": 2, "reach": 1, "hypotheses": "listed", "database_size": 2}
     yield _trial(method, mechanism, {**FACTS, **more})
@@ -74,10 +85,20 @@ def median_mechanism() -> Iterator[Trial]:
 def online_multiplicative_weights() -> Iterator[Trial]:
     from dpublish.methods.online.multiplicative_weights.mechanism import OnlineMultiplicativeWeights
 
-    method, mechanism = "online-multiplicative-weights", OnlineMultiplicativeWeights(resolution=1, max_hard=1)
+    method, mechanism = (
+        "online-multiplicative-weights",
+        OnlineMultiplicativeWeights(resolution=1, max_hard=1),
+    )
     yield _trial(method, mechanism, FACTS)
     yield _trial(method, mechanism, ADDED, relation="add-remove-one")
-    yield _trial(method, mechanism, SEVERAL, relation="add-remove-one", case="several rows a person", per_unit=2)
+    yield _trial(
+        method,
+        mechanism,
+        SEVERAL,
+        relation="add-remove-one",
+        case="several rows a person",
+        per_unit=2,
+    )
 
 
 def _trial(
@@ -91,7 +112,13 @@ def _trial(
     twin: str | None = None,
 ) -> Trial:
     text = schema_text(relation, COLUMN, size=2, extra=unit_lines(per_unit) if per_unit > 1 else "")
-    plan = Plan(method=method, kind="online", schema=Schema.from_toml(text), cost=Cost.pure(1), facts=dict(facts))
+    plan = Plan(
+        method=method,
+        kind="online",
+        schema=Schema.from_toml(text),
+        cost=Cost.pure(1),
+        facts=dict(facts),
+    )
     return Trial(
         method=method,
         case=f"{relation}, {case}" if case else relation,
@@ -113,7 +140,9 @@ def _pairs(relation: str, per_unit: int) -> Iterator[tuple[Sequence[int], Sequen
     elif per_unit == 1:
         yield from neighbours.add_remove(range(CELLS), max_rows=2)
     else:
-        for one, other in neighbours.add_remove_unit(range(CELLS), units=2, max_rows_per_unit=per_unit):
+        for one, other in neighbours.add_remove_unit(
+            range(CELLS), units=2, max_rows_per_unit=per_unit
+        ):
             yield [row for _, row in one], [row for _, row in other]
 
 
@@ -121,7 +150,10 @@ class Conversation:
     """(noise, counts) -> all that an analyst sees of a session of up to three questions."""
 
     def __init__(
-        self, mechanism: OnlineMechanism, plan: Plan, choose: Callable[[list[str]], Sequence[int] | None] | None = None
+        self,
+        mechanism: OnlineMechanism,
+        plan: Plan,
+        choose: Callable[[list[str]], Sequence[int] | None] | None = None,
     ):
         self.name = plan.method
         self._mechanism, self._plan = mechanism, plan
@@ -140,7 +172,9 @@ class Conversation:
                 seen.append(("halted", None))
                 break
             desk.learn(query, reply)
-            seen.append((reply.label, reply.noisy if reply.label == "hard" else round(reply.value * 1000)))
+            seen.append(
+                (reply.label, reply.noisy if reply.label == "hard" else round(reply.value * 1000))
+            )
         return tuple(seen)
 
 
@@ -159,25 +193,55 @@ def _counts(rows: Sequence[int]) -> tuple[int, ...]:
 def _twin(method: str, relation: str, per_unit: int) -> Twin:
     """A session over two thousand rows: opened, asked, looked at, closed.
 
-    session.json holds a digest of the private file, blinded by 256 random bits that never leave it; with entropy frozen the
-    blind is the same and the digest is not. The transcript is chained to it. What both say is printed as JSON, and compared.
+    session.json holds a digest of the private file, blinded by 256 random bits that never leave it;
+    with entropy frozen the blind is the same and the digest is not. The transcript is chained to
+    it. What both say is printed as JSON, and compared.
     """
-    text = schema_text(relation, COLUMN, size=ROWS // per_unit, extra=unit_lines(per_unit) if per_unit > 1 else "")
+    text = schema_text(
+        relation, COLUMN, size=ROWS // per_unit, extra=unit_lines(per_unit) if per_unit > 1 else ""
+    )
     settings = ["--set", "max_hard=3", "--set", "max_queries=20"]
-    opening = ["online", "open", FILE, "desk", "--schema", "tiny.toml", "--method", method, "--epsilon", "4", *settings]
+    opening = [
+        "online",
+        "open",
+        FILE,
+        "desk",
+        "--schema",
+        "tiny.toml",
+        "--method",
+        method,
+        "--epsilon",
+        "4",
+        *settings,
+    ]
     commands = [[*opening, *LEDGER, "--budget", "4", "--key", "twin"]]
     for number, question in enumerate(("v = 0", "v < 4", "v >= 6")):
-        commands.append(["online", "ask", "desk", question, "--key", f"question {number}", "--json"])
+        commands.append(
+            ["online", "ask", "desk", question, "--key", f"question {number}", "--json"]
+        )
     commands += [["online", "status", "desk", "--json"], ["online", "close", "desk"]]
     values = [str(place % 3) for place in range(ROWS)]
-    others = ["7"] * per_unit + values[per_unit:] if relation == "replace-one" else values[per_unit:]
-    inputs = _file(values, per_unit), _file(others, per_unit, first=0 if relation == "replace-one" else 1)
+    others = (
+        ["7"] * per_unit + values[per_unit:] if relation == "replace-one" else values[per_unit:]
+    )
+    inputs = (
+        _file(values, per_unit),
+        _file(others, per_unit, first=0 if relation == "replace-one" else 1),
+    )
     private = ("desk/private.bin", "desk/session.json", "desk/transcript.jsonl")
-    return Twin(commands=commands, name=FILE, public={"tiny.toml": text.encode()}, inputs=inputs, private=private)
+    return Twin(
+        commands=commands,
+        name=FILE,
+        public={"tiny.toml": text.encode()},
+        inputs=inputs,
+        private=private,
+    )
 
 
 def _file(values: Sequence[str], per_unit: int, *, first: int = 0) -> bytes:
     """Rows of people who have `per_unit` each, numbered from `first`."""
     if per_unit == 1:
         return csv("v", values)
-    return csv(f"{UNIT},v", (f"{first + place // per_unit},{value}" for place, value in enumerate(values)))
+    return csv(
+        f"{UNIT},v", (f"{first + place // per_unit},{value}" for place, value in enumerate(values))
+    )

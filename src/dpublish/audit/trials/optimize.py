@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 RELATION: Literal["add-remove-one"] = "add-remove-one"
 FILE = "rows.csv"
-DELTA = "a claim with a delta holds for e and not for the rational base that is enumerated; the tests have its own law"
+DELTA = (
+    "a claim with a delta holds for e and not for the rational base that is enumerated; the "
+    "tests have its own law"
+)
 LINE = "4 3 2\n1 2 1\n2 3 1\n3 4 1\n"
 SETS = {"s1": ("a", "b"), "s2": ("b", "c"), "s3": ("c",)}
 COSTS = ("2", "1", "1")
@@ -50,7 +53,10 @@ def min_cut() -> Iterator[Trial]:
         replay=Replay(adds_up=False),
         sampled=Sampled(runs=1000, pairs=4),
     )
-    found = "cuts are found by contracting the private graph, so the same draw stands for another cut on purpose"
+    found = (
+        "cuts are found by contracting the private graph, so the same draw stands for "
+        "another cut on purpose"
+    )
     yield _trial(
         "min-cut",
         MinCut(vertices=3, rule="near-minimum", cuts="karger-stein"),
@@ -77,7 +83,15 @@ def k_median() -> Iterator[Trial]:
             Cost.pure(3),
             case=rule,
             pairs=_item_pairs(("0", "1", "2", "3")),
-            words=["--public", "sites.txt", "--form", "pmed", "--k", "2", *_set({"rule": rule, "steps": "2"})],
+            words=[
+                "--public",
+                "sites.txt",
+                "--form",
+                "pmed",
+                "--k",
+                "2",
+                *_set({"rule": rule, "steps": "2"}),
+            ],
             public={"sites.txt": LINE.encode()},
             exact=Exact(pairs=12),
             sampled=Sampled(runs=1500),
@@ -87,7 +101,10 @@ def k_median() -> Iterator[Trial]:
 def vertex_cover() -> Iterator[Trial]:
     from dpublish.methods.solvers.vertex_cover.mechanism import VertexCover
 
-    blind = "an order is drawn with weights that are private, so the same words lead to other orders on purpose"
+    blind = (
+        "an order is drawn with weights that are private, so the same words lead to other "
+        "orders on purpose"
+    )
     for case, mechanism in (
         ("", VertexCover(vertices=4)),
         ("two-phase", VertexCover(vertices=4, rule="two-phase")),
@@ -101,7 +118,8 @@ def vertex_cover() -> Iterator[Trial]:
             case=case,
             pairs=_graph_pairs(4),
             words=None,
-            exact="an order takes whole random words; its law is compared with the stated one in the tests",
+            exact="an order takes whole random words; its law is compared with the stated one in "
+            "the tests",
             replay=blind,
             twin=blind,
             sampled=Sampled(runs=3000),
@@ -114,7 +132,9 @@ def set_cover() -> Iterator[Trial]:
 
     elements = sorted({element for held in SETS.values() for element in held})
     lists = lists_of([[elements.index(element) for element in held] for held in SETS.values()])
-    public = {"sets.txt": "".join(f"{name} {' '.join(held)}\n" for name, held in SETS.items()).encode()}
+    public = {
+        "sets.txt": "".join(f"{name} {' '.join(held)}\n" for name, held in SETS.items()).encode()
+    }
     pairs = _item_pairs(elements, most=1)
     names = list(SETS)
     costs = {"costs.txt": "".join(f"{cost}\n" for cost in COSTS).encode()}
@@ -143,7 +163,12 @@ def set_cover() -> Iterator[Trial]:
     yield _trial(
         "set-cover",
         SetCover(
-            sets=lists_of([*([elements.index(one) for one in held] for held in SETS.values()), *([0] for _ in many)]),
+            sets=lists_of(
+                [
+                    *([elements.index(one) for one in held] for held in SETS.values()),
+                    *([0] for _ in many),
+                ]
+            ),
             elements=elements,
             set_names=[*names, *many],
             rule="greedy",
@@ -152,7 +177,10 @@ def set_cover() -> Iterator[Trial]:
         case="greedy, with a delta",
         pairs=pairs,
         words=["--public", "sets.txt", "--set", "rule=greedy"],
-        public={"sets.txt": public["sets.txt"] + "".join(f"{name} {elements[0]}\n" for name in many).encode()},
+        public={
+            "sets.txt": public["sets.txt"]
+            + "".join(f"{name} {elements[0]}\n" for name in many).encode()
+        },
         exact=DELTA,
         replay=Replay(adds_up=False),
         sampled=Sampled(runs=2000),
@@ -165,7 +193,9 @@ def public_projects() -> Iterator[Trial]:
 
     lists = ("0", "1", "0 1", "2")
     agents = [(), *((one,) for one in lists)]
-    pairs = [(csv("items", held), csv("items", (*held, extra))) for held in agents for extra in lists]
+    pairs = [
+        (csv("items", held), csv("items", (*held, extra))) for held in agents for extra in lists
+    ]
     yield _trial(
         "public-projects",
         PublicProjects(k=2, resources=3),
@@ -174,7 +204,8 @@ def public_projects() -> Iterator[Trial]:
         words=["--public", "3", "--k", "2"],
         sampled=Sampled(runs=2000),
     )
-    # so many choices that a delta buys something, of so many resources that a leak stands out above it
+    # so many choices that a delta buys something, of so many resources that a leak stands out above
+    # it
     yield _trial(
         "public-projects",
         PublicProjects(k=7, resources=40),
@@ -189,7 +220,10 @@ def public_projects() -> Iterator[Trial]:
     yield _trial(
         "public-projects",
         PublicProjects(
-            k=2, resources=4, worth="facility", metric=Metric.matrix([[abs(i - j) for j in range(4)] for i in range(4)])
+            k=2,
+            resources=4,
+            worth="facility",
+            metric=Metric.matrix([[abs(i - j) for j in range(4)] for i in range(4)]),
         ),
         Cost.pure(2),
         case="facility",
@@ -206,7 +240,11 @@ def public_projects() -> Iterator[Trial]:
         PublicProjects(k=2, resources=3, worth=_half_content, columns=("first", "second")),
         Cost.pure(2),
         case="a function",
-        pairs=[(csv("first,second", rows), csv("first,second", (*rows, extra))) for rows in held for extra in wishes],
+        pairs=[
+            (csv("first,second", rows), csv("first,second", (*rows, extra)))
+            for rows in held
+            for extra in wishes
+        ],
         words=None,
         twin="a function is given in Python and not on the command line",
         sampled=Sampled(runs=2000),
@@ -214,7 +252,8 @@ def public_projects() -> Iterator[Trial]:
 
 
 def _half_content(row: Mapping[str, Any], chosen: frozenset[int]) -> float:
-    """Half a point for each wish that is met; a row without numbers is a failure, which counts as 0."""
+    """Half a point for each wish that is met; a row without numbers is a failure, which counts as
+    0."""
     return (int(row["first"]) in chosen) / 2 + (int(row["second"]) in chosen) / 2
 
 
@@ -236,17 +275,40 @@ def _trial(
     schema = Schema(name=problem, neighbours=RELATION)
     plan = mechanism.plan(schema, cost)
     need = mechanism.needs(plan)
-    shape = {"GraphEdges": "edges", "PresentItems": "items", "AgentLists": "lists"}.get(type(need).__name__)
+    shape = {"GraphEdges": "edges", "PresentItems": "items", "AgentLists": "lists"}.get(
+        type(need).__name__
+    )
 
     def read(path: Path) -> Any:
-        source = open_source(str(path)) if shape is None else open_structure(str(path), cast("Shape", shape))
+        source = (
+            open_source(str(path))
+            if shape is None
+            else open_structure(str(path), cast("Shape", shape))
+        )
         return answer_need(need, source, schema, key=bytes(16))
 
     if words is not None:
-        amounts = ["--epsilon", str(cost.epsilon), *(["--delta", str(cost.delta)] if cost.delta else [])]
+        amounts = [
+            "--epsilon",
+            str(cost.epsilon),
+            *(["--delta", str(cost.delta)] if cost.delta else []),
+        ]
         opening = ["ledger", "open", "tiny.ledger", *amounts]
-        solving = ["solve", problem, FILE, *words, *amounts, *LEDGER, "--key", "twin", "--out", "tiny.dpr"]
-        tiers["twin"] = Twin(commands=[opening, solving, ["show", "tiny.dpr"]], name=FILE, public=public or {})
+        solving = [
+            "solve",
+            problem,
+            FILE,
+            *words,
+            *amounts,
+            *LEDGER,
+            "--key",
+            "twin",
+            "--out",
+            "tiny.dpr",
+        ]
+        tiers["twin"] = Twin(
+            commands=[opening, solving, ["show", "tiny.dpr"]], name=FILE, public=public or {}
+        )
     return Trial(
         method=problem,
         case=f"{RELATION}, {case}" if case else RELATION,
@@ -265,7 +327,9 @@ def _set(settings: Mapping[str, str]) -> list[str]:
 def _graph_pairs(vertices: int) -> list[tuple[bytes, bytes]]:
     """All graphs, each with and without every edge."""
     edges = [f"{a},{b}" for a, b in itertools.combinations(range(vertices), 2)]
-    graphs = [held for size in range(len(edges) + 1) for held in itertools.combinations(edges, size)]
+    graphs = [
+        held for size in range(len(edges) + 1) for held in itertools.combinations(edges, size)
+    ]
     return [
         (csv("source,target", graph), csv("source,target", (*graph, edge)))
         for graph in graphs
@@ -275,6 +339,12 @@ def _graph_pairs(vertices: int) -> list[tuple[bytes, bytes]]:
 
 
 def _item_pairs(items: Sequence[str], *, most: int = 2) -> list[tuple[bytes, bytes]]:
-    """All small collections of items, each with one more; with `most` = 1 nothing is there twice."""
+    """All small collections of items, each with one more; with `most` = 1 nothing is there
+    twice."""
     held = [h for size in range(len(items)) for h in itertools.combinations(items, size)]
-    return [(csv("item", h), csv("item", (*h, extra))) for h in held for extra in items if most > 1 or extra not in h]
+    return [
+        (csv("item", h), csv("item", (*h, extra)))
+        for h in held
+        for extra in items
+        if most > 1 or extra not in h
+    ]

@@ -69,13 +69,27 @@ def interval_tree() -> Iterator[Trial]:
     for relation in RELATIONS:
         for tree, window in (("privtree", (-1, 3)), ("dyadic", (-1, 3)), ("binary-search", (0, 2))):
             settings = {"tree": tree, "structure_share": "1/2", "accuracy": "1/2"}
-            # a private tree costs less than the sum of its draws: few of them can be moved by one row
-            tiers: dict[str, Any] = {"exact": Exact(window=window, root=3, pairs=4), "replay": Replay(adds_up=tree == "dyadic")}
-            yield _column_trial("interval-tree", relation, settings, column, "x", ("0", "1"), case=tree, **tiers)
+            # a private tree costs less than the sum of its draws: few of them can be moved by one
+            # row
+            tiers: dict[str, Any] = {
+                "exact": Exact(window=window, root=3, pairs=4),
+                "replay": Replay(adds_up=tree == "dyadic"),
+            }
+            yield _column_trial(
+                "interval-tree", relation, settings, column, "x", ("0", "1"), case=tree, **tiers
+            )
             if (relation, tree) in ((RELATIONS[0], "dyadic"), (RELATIONS[1], "privtree")):
                 yield _column_trial(
-                    "interval-tree", relation, settings, column, "x", ("0", "1"), case=tree, per_unit=2, **tiers
-                )  # fmt: skip
+                    "interval-tree",
+                    relation,
+                    settings,
+                    column,
+                    "x",
+                    ("0", "1"),
+                    case=tree,
+                    per_unit=2,
+                    **tiers,
+                )
 
 
 def halfspaces() -> Iterator[Trial]:
@@ -84,11 +98,24 @@ def halfspaces() -> Iterator[Trial]:
         settings = {"k": "2", "projections": "1", "cells": "4"}
         corners = ("0,0", "0.5,1", "1,0")
         yield _column_trial(
-            "halfspaces", relation, settings, columns, "x,y", corners, exact=Exact(window=(-1, 2), pairs=6)
-        )  # fmt: skip
+            "halfspaces",
+            relation,
+            settings,
+            columns,
+            "x,y",
+            corners,
+            exact=Exact(window=(-1, 2), pairs=6),
+        )
     yield _column_trial(
-        "halfspaces", "replace-one", settings, columns, "x,y", corners, per_unit=2, exact=Exact(window=(-1, 2), pairs=6)
-    )  # fmt: skip
+        "halfspaces",
+        "replace-one",
+        settings,
+        columns,
+        "x,y",
+        corners,
+        per_unit=2,
+        exact=Exact(window=(-1, 2), pairs=6),
+    )
 
 
 def _column_trial(
@@ -107,7 +134,10 @@ def _column_trial(
     if per_unit == 1:
         pairs, extra = csv_pairs(relation, header, universe, rows=2), ""
     else:
-        pairs, extra = unit_pairs(relation, header, universe, units=1, per_unit=per_unit), unit_lines(per_unit)
+        pairs, extra = (
+            unit_pairs(relation, header, universe, units=1, per_unit=per_unit),
+            unit_lines(per_unit),
+        )
         case = f"{case}, {SEVERAL}" if case else SEVERAL
     text = schema_text(relation, columns, size=2 if per_unit == 1 else 1, extra=extra)
     inputs = with_all_units(pairs, 1) if per_unit > 1 and relation == "replace-one" else None

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from dpublish.audit import neighbours
-from dpublish.audit.trials.synthetic_inputs import RELATIONS, release_call, release_twin, schema_text
+from dpublish.audit.trials.synthetic_inputs import (
+    RELATIONS,
+    release_call,
+    release_twin,
+    schema_text,
+)
 from dpublish.audit.trials.trial import Exact, Sampled, Trial
 from dpublish.privacy.cost import Cost
 
@@ -15,7 +20,9 @@ FILE = "rows.txt"
 
 def set_partition() -> Iterator[Trial]:
     for relation in RELATIONS:
-        yield _trial("set-partition", relation, {"fanout": "2", "count_share": "1/4", "separator": " "})
+        yield _trial(
+            "set-partition", relation, {"fanout": "2", "count_share": "1/4", "separator": " "}
+        )
 
 
 def basic_itemsets() -> Iterator[Trial]:
@@ -24,10 +31,14 @@ def basic_itemsets() -> Iterator[Trial]:
 
 
 def _trial(method: str, relation: str, settings: Mapping[str, str]) -> Trial:
-    # four equal baskets just pass the threshold of a set partition: replacing one shows, however little noise there is
+    # four equal baskets just pass the threshold of a set partition: replacing one shows, however
+    # little noise there is
     size = 4 if relation == "replace-one" else 2
     text = schema_text(relation, '[items]\nuniverse = ["bread", "milk"]\n', size=size)
-    replaced, added = neighbours.replace_one(BASKETS, rows=size), neighbours.add_remove(BASKETS, max_rows=size)
+    replaced, added = (
+        neighbours.replace_one(BASKETS, rows=size),
+        neighbours.add_remove(BASKETS, max_rows=size),
+    )
     rows = replaced if relation == "replace-one" else added
     cost = Cost.pure(1)
     return Trial(

@@ -1,7 +1,9 @@
-"""Made-up data files and the calls that read them: the private side reads a file once, the mechanism runs as often as asked.
+"""Made-up data files and the calls that read them: the private side reads a file once, the
+mechanism runs as often as asked.
 
-The inputs of a trial are the bytes of a private file, so that the same pair serves the tiers that call a mechanism and the twin
-run, which runs the command line. What is read from a file is kept: an audit runs a mechanism thousands of times on it.
+The inputs of a trial are the bytes of a private file, so that the same pair serves the tiers that
+call a mechanism and the twin run, which runs the command line. What is read from a file is kept: an
+audit runs a mechanism thousands of times on it.
 """
 
 from __future__ import annotations
@@ -29,14 +31,19 @@ LEDGER = ("--ledger", "tiny.ledger")
 
 def schema_text(relation: str, columns: str, *, size: int, extra: str = "") -> str:
     """A schema of made-up public facts."""
-    return f'[dataset]\nname = "tiny"\nneighbours = "{relation}"\n{SIZE[relation]} = {size}\n{extra}\n{columns}'
+    return (
+        f'[dataset]\nname = "tiny"\nneighbours = "{relation}"\n{SIZE[relation]} = {size}\n'
+        f"{extra}\n{columns}"
+    )
 
 
 def csv(header: str, rows: Iterable[str]) -> bytes:
     return "".join(f"{line}\n" for line in (header, *rows)).encode()
 
 
-def csv_pairs(relation: str, header: str, universe: Sequence[str], *, rows: int) -> list[tuple[bytes, bytes]]:
+def csv_pairs(
+    relation: str, header: str, universe: Sequence[str], *, rows: int
+) -> list[tuple[bytes, bytes]]:
     """All neighbouring files of up to `rows` rows taken from `universe`."""
     pairs = (
         neighbours.replace_one(universe, rows=rows)
@@ -54,17 +61,23 @@ def unit_lines(per_unit: int) -> str:
     return f'unit = "{UNIT}"\nmax_rows_per_unit = {per_unit}\n'
 
 
-def unit_pairs(relation: str, header: str, universe: Sequence[str], *, units: int, per_unit: int) -> list[tuple[bytes, bytes]]:
-    """All neighbouring files of up to `units` people, some of whom have one row more than a person may count with."""
+def unit_pairs(
+    relation: str, header: str, universe: Sequence[str], *, units: int, per_unit: int
+) -> list[tuple[bytes, bytes]]:
+    """All neighbouring files of up to `units` people, some of whom have one row more than a person
+    may count with."""
     make = neighbours.replace_one_unit if relation == "replace-one" else neighbours.add_remove_unit
     pairs = make(universe, units=units, max_rows_per_unit=per_unit + 1)
     named = f"{UNIT},{header}"
-    files = [[csv(named, (f"{unit},{row}" for unit, row in side)) for side in pair] for pair in pairs]
+    files = [
+        [csv(named, (f"{unit},{row}" for unit, row in side)) for side in pair] for pair in pairs
+    ]
     return [(one, other) for one, other in files if one != other]
 
 
 def with_all_units(pairs: Sequence[tuple[bytes, bytes]], units: int) -> tuple[bytes, bytes]:
-    """The first pair in which everyone has a row: under replace-one the gate holds the number of people to the schema's."""
+    """The first pair in which everyone has a row: under replace-one the gate holds the number of
+    people to the schema's."""
 
     def people(content: bytes) -> int:
         return len({line.split(b",")[0] for line in content.splitlines()[1:]})
@@ -138,10 +151,28 @@ def release_twin(
 ) -> Twin:
     """The commands of a release, from opening a ledger to reading the bundle."""
     words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-    release = ["release", file, "--schema", "tiny.toml", "--method", method, *_amounts(cost), *words, *LEDGER]
-    commands = [["ledger", "open", "tiny.ledger", *_amounts(cost)], [*release, "--key", "twin", "--out", "tiny.dpr"]]
+    release = [
+        "release",
+        file,
+        "--schema",
+        "tiny.toml",
+        "--method",
+        method,
+        *_amounts(cost),
+        *words,
+        *LEDGER,
+    ]
+    commands = [
+        ["ledger", "open", "tiny.ledger", *_amounts(cost)],
+        [*release, "--key", "twin", "--out", "tiny.dpr"],
+    ]
     commands += [["show", "tiny.dpr"]]
-    return Twin(commands=commands, name=file, public={"tiny.toml": schema.encode(), **(public or {})}, inputs=inputs)
+    return Twin(
+        commands=commands,
+        name=file,
+        public={"tiny.toml": schema.encode(), **(public or {})},
+        inputs=inputs,
+    )
 
 
 def _amounts(cost: Cost) -> list[str]:

@@ -24,7 +24,10 @@ TWO_BITS = tuple(f"{a},{b}" for a in ONE_BIT for b in ONE_BIT)
 THREE_BITS = tuple(f"{pair},{c}" for pair in TWO_BITS for c in ONE_BIT)
 LATTICE = "continuous noise on a grid has no rational law that could be enumerated"
 SEVERAL = "several rows a person"
-MOVED = "the noise is part of what is minimised: the same draw leads to other answers on purpose, and the proof pairs draws"
+MOVED = (
+    "the noise is part of what is minimised: the same draw leads to other answers on "
+    "purpose, and the proof pairs draws"
+)
 VOLUNTEERS = {"volunteers.csv": csv("a", ["true", "false", "true", "true"])}
 
 
@@ -47,7 +50,8 @@ def table_trial(
     per_unit: int = 1,
     **tiers: Any,
 ) -> Trial:
-    """A release method on all small tables of yes-or-no columns. `per_unit` > 1: of `rows` people with several rows each."""
+    """A release method on all small tables of yes-or-no columns. `per_unit` > 1: of `rows` people
+    with several rows each."""
     cost = claim or Cost.pure(1)
     universe = {1: ONE_BIT, 2: TWO_BITS, 3: THREE_BITS}[len(columns)]
     header = ",".join(columns)
@@ -70,7 +74,9 @@ def table_trial(
             text,
             cost,
             public=public,
-            inputs=with_all_units(pairs, rows) if per_unit > 1 and relation == "replace-one" else None,
+            inputs=with_all_units(pairs, rows)
+            if per_unit > 1 and relation == "replace-one"
+            else None,
         ),
         **tiers,
     )
@@ -79,7 +85,14 @@ def table_trial(
 def histogram() -> Iterator[Trial]:
     for relation in RELATIONS:
         yield table_trial("histogram", relation, ("a",), settings={"threshold": "1"})
-        yield table_trial("histogram", relation, ("a",), settings={"threshold": "1"}, per_unit=2, sampled=Sampled(runs=1500))
+        yield table_trial(
+            "histogram",
+            relation,
+            ("a",),
+            settings={"threshold": "1"},
+            per_unit=2,
+            sampled=Sampled(runs=1500),
+        )
 
 
 def projected_histogram() -> Iterator[Trial]:
@@ -191,7 +204,14 @@ def generalized_table() -> Iterator[Trial]:
     settings = {"fanout": "2", "splits": "1", "split_at": "1/1000"}
     exact, sampled = Exact(window=(0, 1), pairs=24), Sampled(runs=1500)
     for relation in RELATIONS:
-        yield table_trial("generalized-table", relation, ("a", "b"), settings=settings, exact=exact, sampled=sampled)
+        yield table_trial(
+            "generalized-table",
+            relation,
+            ("a", "b"),
+            settings=settings,
+            exact=exact,
+            sampled=sampled,
+        )
     yield table_trial(
         "generalized-table",
         "replace-one",
@@ -247,8 +267,17 @@ def _signs() -> list[Any]:
 
     def sign(place: int) -> Any:
         def of(content: Any) -> Any:
-            numbers = [n for table in content.tables.values() for column in table.values() for n in column.tolist()]
-            return len(numbers) > place and isinstance(numbers[place], int | float) and numbers[place] > 0
+            numbers = [
+                n
+                for table in content.tables.values()
+                for column in table.values()
+                for n in column.tolist()
+            ]
+            return (
+                len(numbers) > place
+                and isinstance(numbers[place], int | float)
+                and numbers[place] > 0
+            )
 
         return of
 

@@ -1,4 +1,5 @@
-"""One built-in audit: a method with a claim, made-up neighbouring inputs, and what each tier needs to know."""
+"""One built-in audit: a method with a claim, made-up neighbouring inputs, and what each tier needs
+to know."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ class Declined:
 
 @dataclass(frozen=True, kw_only=True)
 class Exact:
-    """Settings of the exact tier. `pairs` limits how many pairs are enumerated; they are taken evenly from all.
+    """Settings of the exact tier. `pairs` limits how many pairs are enumerated; they are taken
+    evenly from all.
 
     `call` is what is enumerated, where that is smaller than what the other tiers run.
     """
@@ -53,7 +55,8 @@ class Exact:
 
 @dataclass(frozen=True, kw_only=True)
 class Replay:
-    """Settings of the replay tier. `adds_up`: the proof is plain composition, so the taps must add up to the claim."""
+    """Settings of the replay tier. `adds_up`: the proof is plain composition, so the taps must add
+    up to the claim."""
 
     adds_up: bool = True
     runs: int = 3
@@ -62,7 +65,8 @@ class Replay:
 
 @dataclass(frozen=True, kw_only=True)
 class Sampled:
-    """Settings of the sampled tier. `runs` is how many the long audit makes on each input; `statistics` are further features.
+    """Settings of the sampled tier. `runs` is how many the long audit makes on each input;
+    `statistics` are further features.
 
     `delta` is the delta that goes with `epsilon` when the claim is in rho.
     """
@@ -76,9 +80,11 @@ class Sampled:
 
 @dataclass(frozen=True, kw_only=True)
 class Twin:
-    """Commands for the twin tier, run on `inputs` or else the first pair, which are put in the file `name`.
+    """Commands for the twin tier, run on `inputs` or else the first pair, which are put in the file
+    `name`.
 
-    `private` are files that hold private numbers or a blinded digest of them: their names are compared, their bytes are not.
+    `private` are files that hold private numbers or a blinded digest of them: their names are
+    compared, their bytes are not.
     """
 
     commands: Sequence[Sequence[str]]
@@ -90,7 +96,8 @@ class Twin:
 
 @dataclass(frozen=True, kw_only=True)
 class Distributional:
-    """A claim about samples of one population instead of neighbours: beyond `alpha` on at most a share `beta` of all pairs."""
+    """A claim about samples of one population instead of neighbours: beyond `alpha` on at most a
+    share `beta` of all pairs."""
 
     population: Sequence[Any]
     rows: int
@@ -100,7 +107,8 @@ class Distributional:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A method on made-up inputs. Each tier has its settings, or the reason why it does not apply."""
+    """A method on made-up inputs. Each tier has its settings, or the reason why it does not
+    apply."""
 
     method: str
     case: str
@@ -112,7 +120,9 @@ class Trial:
     replay: Replay | str = field(default_factory=Replay)
     sampled: Sampled | str = field(default_factory=Sampled)
     twin: Twin | str
-    distributional: Distributional | str = "it promises differential privacy, which says nothing about two samples"
+    distributional: Distributional | str = (
+        "it promises differential privacy, which says nothing about two samples"
+    )
 
     @property
     def name(self) -> str:
@@ -128,7 +138,8 @@ class Trial:
         draws: Draws = seeded,
         first_seed: int = 1,
     ) -> Report | Declined:
-        """Run one tier, on at most `pairs` pairs. The other keywords are those of the sampled tier."""
+        """Run one tier, on at most `pairs` pairs. The other keywords are those of the sampled
+        tier."""
         settings = getattr(self, tier)
         if isinstance(settings, str):
             return Declined(tier, settings)
@@ -159,7 +170,8 @@ class Trial:
                 max_branches=settings.max_branches,
             )
         except EnumerationError as refusal:
-            # a built-in audit that cannot be enumerated is a mistake in its settings, not a property of the method
+            # a built-in audit that cannot be enumerated is a mistake in its settings, not a
+            # property of the method
             raise AssertionError(f"{self.name}: {refusal}") from None
 
     def _replay(self, settings: Replay, inputs: Pairs) -> Report:
@@ -167,7 +179,11 @@ class Trial:
 
         claim: dict[str, Any] = {}
         if settings.adds_up:
-            claim = {"rho": self.claim.rho} if self.claim.kind == "zcdp" else {"epsilon": self.claim.epsilon}
+            claim = (
+                {"rho": self.claim.rho}
+                if self.claim.kind == "zcdp"
+                else {"epsilon": self.claim.epsilon}
+            )
         return replay(self.call, inputs, runs=settings.runs, **claim)
 
     def _sampled(
@@ -209,7 +225,13 @@ class Trial:
     def _distributional(self, settings: Distributional) -> Report:
         from dpublish.audit.distributional import distributional
 
-        return distributional(self.call, settings.population, rows=settings.rows, alpha=settings.alpha, beta=settings.beta)
+        return distributional(
+            self.call,
+            settings.population,
+            rows=settings.rows,
+            alpha=settings.alpha,
+            beta=settings.beta,
+        )
 
 
 def spread(pairs: Sequence[tuple[Any, Any]], most: int) -> Pairs:

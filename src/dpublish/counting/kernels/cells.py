@@ -1,4 +1,5 @@
-"""Codes of several columns to mixed-radix cell numbers, and counting over domains small enough to index directly."""
+"""Codes of several columns to mixed-radix cell numbers, and counting over domains small enough to
+index directly."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ def start_cells(cells: NDArray[np.uint64], group: NDArray[np.uint32]) -> None:
 
 
 @njit(cache=True, nogil=True)
-def extend_cells(cells: NDArray[np.uint64], group: NDArray[np.uint32], cardinality: np.uint64) -> None:
+def extend_cells(
+    cells: NDArray[np.uint64], group: NDArray[np.uint32], cardinality: np.uint64
+) -> None:
     for i in range(cells.size):
         cells[i] = cells[i] * cardinality + np.uint64(group[i])
 

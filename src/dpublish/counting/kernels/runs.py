@@ -13,7 +13,8 @@ DIGITS = 1 << DIGIT_BITS
 
 @njit(cache=True, nogil=True)
 def digit_counts(cells: NDArray[np.uint64], shift: np.uint64, counts: NDArray[np.int64]) -> None:
-    """How often each value of one digit occurs. Four tables, because equal neighbours would wait for each other's store."""
+    """How often each value of one digit occurs. Four tables, because equal neighbours would wait
+    for each other's store."""
     mask = np.uint64(DIGITS - 1)
     four = np.zeros((4, DIGITS), np.int64)
     whole = cells.size // 4 * 4
@@ -29,7 +30,12 @@ def digit_counts(cells: NDArray[np.uint64], shift: np.uint64, counts: NDArray[np
 
 
 @njit(cache=True, nogil=True)
-def scatter(source: NDArray[np.uint64], target: NDArray[np.uint64], shift: np.uint64, next_place: NDArray[np.int64]) -> None:
+def scatter(
+    source: NDArray[np.uint64],
+    target: NDArray[np.uint64],
+    shift: np.uint64,
+    next_place: NDArray[np.int64],
+) -> None:
     """One stable pass of a radix sort: each cell goes to the next free place of its digit."""
     mask = np.uint64(DIGITS - 1)
     for i in range(source.size):
@@ -42,7 +48,8 @@ def scatter(source: NDArray[np.uint64], target: NDArray[np.uint64], shift: np.ui
 
 @njit(cache=True, nogil=True)
 def run_lengths(ordered: NDArray[np.uint64], counts: NDArray[np.int64]) -> int:
-    """Squeeze a sorted array into its distinct values, in place, and count each; how many there are."""
+    """Squeeze a sorted array into its distinct values, in place, and count each; how many there
+    are."""
     if ordered.size == 0:
         return 0
     place = 0
@@ -108,7 +115,9 @@ def merge_counts(
 
 
 @njit(cache=True, nogil=True)
-def occupied(dense: NDArray[np.int64], cells: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
+def occupied(
+    dense: NDArray[np.int64], cells: NDArray[np.uint64], counts: NDArray[np.int64]
+) -> None:
     """The non-zero entries of a dense count; the outputs have exactly the right size."""
     place = 0
     for cell in range(dense.size):

@@ -17,10 +17,12 @@ def tidy_records(
     items: NDArray,
     offsets: NDArray[np.int64],
 ) -> int:
-    """Write each kept record's codes (negative ones are no items) ascending and once each; returns how many records have any.
+    """Write each kept record's codes (negative ones are no items) ascending and once each; returns
+    how many records have any.
 
-    A record keeps its `most` least codes: it is cut by a rule that looks at nothing else. Long records are
-    sorted through a copy, so that one record with every item does not take a quadratic time.
+    A record keeps its `most` least codes: it is cut by a rule that looks at nothing else. Long
+    records are sorted through a copy, so that one record with every item does not take a quadratic
+    time.
     """
     record, used, at = 0, 0, 0
     for row in range(lengths.size):

@@ -25,9 +25,11 @@ def choose_rows(
     key_low: np.uint64,
     key_high: np.uint64,
 ) -> NDArray[np.bool_]:
-    """Keep the `most` rows of each unit with the smallest hash of (key, unit, index within the unit).
+    """Keep the `most` rows of each unit with the smallest hash of (key, unit, index within the
+    unit).
 
-    `labels` gives each row the row number of some fixed row of its unit; `identity` depends on the unit's value only.
+    `labels` gives each row the row number of some fixed row of its unit; `identity` depends on the
+    unit's value only.
     """
     rows = labels.size
     sizes = np.zeros(rows, np.int64)

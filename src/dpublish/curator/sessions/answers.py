@@ -12,7 +12,8 @@ from dpublish.estimate import Estimate
 
 @dataclass(frozen=True, kw_only=True)
 class OnlineAnswer:
-    """One answer of a session. `estimate` is in rows; `label` says whether the data was asked ("hard") or not ("easy")."""
+    """One answer of a session. `estimate` is in rows; `label` says whether the data was asked
+    ("hard") or not ("easy")."""
 
     number: int
     key: str
@@ -61,6 +62,8 @@ def answer_of(entry: Mapping[str, Any]) -> OnlineAnswer:
         key=entry["key"],
         query=entry["query"],
         label=entry["label"],
-        estimate=Estimate(**{name: entry[name] for name in ("value", "standard_error", "low", "high", "level")}),
+        estimate=Estimate(
+            **{name: entry[name] for name in ("value", "standard_error", "low", "high", "level")}
+        ),
         hard_left=entry["hard_left"],
     )

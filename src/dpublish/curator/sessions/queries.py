@@ -1,4 +1,5 @@
-"""Queries of an online session as people write them, turned into whole weights for the cells of the domain. All public."""
+"""Queries of an online session as people write them, turned into whole weights for the cells of the
+domain. All public."""
 
 from __future__ import annotations
 
@@ -15,24 +16,30 @@ from dpublish.noise.base import IntArray
 LINEAR = "(linear query)"
 
 
-def read_query(query: str | Sequence[float] | NDArray[np.float64], domain: Domain, resolution: int) -> Query:
+def read_query(
+    query: str | Sequence[float] | NDArray[np.float64], domain: Domain, resolution: int
+) -> Query:
     """A predicate, or one weight from 0 to 1 a cell, rounded to multiples of 1 / resolution."""
     if isinstance(query, str):
         return Query(predicate_flags(query, domain) * resolution, query)
     try:
         weights = np.asarray(query, dtype=np.float64)
     except (TypeError, ValueError):
-        raise QueryError("A query is a predicate, or a list of one weight from 0 to 1 for every cell.") from None
+        raise QueryError(
+            "A query is a predicate, or a list of one weight from 0 to 1 for every cell."
+        ) from None
     if weights.shape != (domain.size,):
-        raise QueryError(f"A linear query has one weight for each of the {domain.size:,} cells of the domain.")
+        raise QueryError(
+            f"A linear query has one weight for each of the {domain.size:,} cells of the domain."
+        )
     if not bool(np.all((weights >= 0) & (weights <= 1))):  # also false for what is not a number
         raise QueryError("The weights of a linear query must lie between 0 and 1.")
     return Query(np.rint(weights * resolution).astype(np.int64), LINEAR)
 
 
 def predicate_flags(text: str, domain: Domain) -> IntArray:
-    """1 for every cell that satisfies the predicate. Refuses one that no cell satisfies, and one that cuts a bin: counts inside
-    a bin are not kept.
+    """1 for every cell that satisfies the predicate. Refuses one that no cell satisfies, and one
+    that cuts a bin: counts inside a bin are not kept.
     """
     from dpublish.query.masks import select
     from dpublish.query.predicate import columns_of, parse_predicate
@@ -41,11 +48,21 @@ def predicate_flags(text: str, domain: Domain) -> IntArray:
     selection = select(node, domain)
     if not selection.touched:
         # the answer is 0 whatever the rows are: a question that buys nothing is a mistake
-        raise QueryError(f"'{text}' holds for no value of the declared domain. Ask for values inside the declared bounds.")
+        raise QueryError(
+            f"'{text}' holds for no value of the declared domain. Ask for values inside the "
+            f"declared bounds."
+        )
     if selection.touched != selection.inside:
-        names = [domain.axes[index].name for index in sorted(columns_of(node)) if domain.axes[index].numeric]
+        names = [
+            domain.axes[index].name
+            for index in sorted(columns_of(node))
+            if domain.axes[index].numeric
+        ]
         edges = "; ".join(f"{name}: {_edges_text(domain, name)}" for name in names)
-        raise QueryError(f"'{text}' cuts a bin, and a session counts whole bins. Use the edges of the bins ({edges}).")
+        raise QueryError(
+            f"'{text}' cuts a bin, and a session counts whole bins. Use the edges of the bins "
+            f"({edges})."
+        )
     cells = np.arange(domain.size, dtype=np.int64)
 
     def codes(index: int) -> NDArray[np.int64]:

@@ -1,16 +1,21 @@
-"""A durable online session: paid once when it is opened, then asked one query after another, also after a crash.
+"""A durable online session: paid once when it is opened, then asked one query after another, also
+after a crash.
 
-    open:  plan -> debit -> count rows -> begin(noise) -> write the folder -> seal it in the ledger -> mark it as sealed
-    ask:   lock -> note and room on disk -> judge and answer(noise) -> transcript on disk -> high-water mark on disk -> show
+    open:  plan -> debit -> count rows -> begin(noise) -> write the folder -> seal it in the ledger
+           -> mark it as sealed
+    ask:   lock -> note and room on disk -> judge and answer(noise) -> transcript on disk ->
+           high-water mark on disk -> show
 
-Nothing is shown before it is on disk, so after kill -9 an answer is either in the transcript, and given again for its key, or
-was never seen. The exact counts are taken once, at opening, and kept beside the transcript for the owner's eyes only: all
-answers of a session speak of the same rows. The hypotheses follow from the transcript and are made again from it.
+Nothing is shown before it is on disk, so after kill -9 an answer is either in the transcript, and
+given again for its key, or was never seen. The exact counts are taken once, at opening, and kept
+beside the transcript for the owner's eyes only: all answers of a session speak of the same rows.
+The hypotheses follow from the transcript and are made again from it.
 
-A failure could tell what the reply was: only a hard linear query writes its weights, which may not fit the disk or the memory.
-Room for the longest line is therefore taken before noise is drawn, and whatever happens after that (an error, a full disk, kill
--9) the query counts as a hard one. So at most `max_hard` hard replies are ever drawn, and what anyone sees, failures included,
-is a function of replies that the session has paid for.
+A failure could tell what the reply was: only a hard linear query writes its weights, which may not
+fit the disk or the memory. Room for the longest line is therefore taken before noise is drawn, and
+whatever happens after that (an error, a full disk, kill -9) the query counts as a hard one. So at
+most `max_hard` hard replies are ever drawn, and what anyone sees, failures included, is a function
+of replies that the session has paid for.
 """
 
 from __future__ import annotations
@@ -32,7 +37,14 @@ from dpublish.curator.sessions.files import SessionFiles, canonical, session_loc
 from dpublish.curator.sessions.queries import LINEAR, read_query
 from dpublish.curator.sessions.setup import FORESEEN, set_up
 from dpublish.declare.domain import Domain
-from dpublish.errors import BudgetError, BudgetExceeded, InputError, LedgerUnavailable, PlanError, SchemaError
+from dpublish.errors import (
+    BudgetError,
+    BudgetExceeded,
+    InputError,
+    LedgerUnavailable,
+    PlanError,
+    SchemaError,
+)
 from dpublish.ledger.crashpoints import reach
 from dpublish.methods.online.base import Desk, OnlineMechanism, Query, Reply
 from dpublish.noise.base import IntArray, Noise
@@ -57,11 +69,15 @@ class OnlineSession:
         header = self._files.header
         self._turn = RLock()
         with session_lock(self._files.lock):
-            answered = self._files.new_entries()  # before anything is made of the header: this tells whether it was altered
+            answered = (
+                self._files.new_entries()
+            )  # before anything is made of the header: this tells whether it was altered
             self.domain = Domain.from_json(header["domain"])
             self._mechanism = online_class(header["method"])(**header["parameters"])
             self._private = self._files.read_private()
-            self._desk: Desk = self._mechanism.desk(header["facts"], header["public"], self.domain.size)
+            self._desk: Desk = self._mechanism.desk(
+                header["facts"], header["public"], self.domain.size
+            )
             self._entries: list[dict[str, Any]] = []
             self._closed = False
             self._by_key: dict[str, dict[str, Any]] = {}
@@ -76,11 +92,15 @@ class OnlineSession:
         """Public facts of the session: method, settings, promise, receipt."""
         return self._files.header
 
-    def ask(self, query: str | Sequence[float] | NDArray[np.float64], *, key: str | None = None) -> OnlineAnswer:
-        """Answer one query: a predicate as `estimate` takes it, or one weight from 0 to 1 for every cell of the domain.
+    def ask(
+        self, query: str | Sequence[float] | NDArray[np.float64], *, key: str | None = None
+    ) -> OnlineAnswer:
+        """Answer one query: a predicate as `estimate` takes it, or one weight from 0 to 1 for every
+        cell of the domain.
 
-        The same `key` with the same query gives the same bytes again, whatever happened in between. A query that fails after
-        noise was drawn for it counts as a hard one, since the failure may have told that it was.
+        The same `key` with the same query gives the same bytes again, whatever happened in between.
+        A query that fails after noise was drawn for it counts as a hard one, since the failure may
+        have told that it was.
         """
         asked = read_query(query, self.domain, self._desk.resolution)
         asked_digest = hashlib.sha256(asked.weights.tobytes()).hexdigest()
@@ -92,7 +112,9 @@ class OnlineSession:
             known = self._by_key.get(key)
             if known is not None:
                 if known["query_digest"] != asked_digest:
-                    raise BudgetError(f"Key '{key}' belongs to another query of this session. Use a new key.")
+                    raise BudgetError(
+                        f"Key '{key}' belongs to another query of this session. Use a new key."
+                    )
                 return answer_of(known)
             self._require_open()
             self._require_private()
@@ -143,12 +165,16 @@ class OnlineSession:
 
     def _require_open(self) -> None:
         if self._closed:
-            raise BudgetExceeded("This session is closed. Open a new one, which is paid for separately.")
+            raise BudgetExceeded(
+                "This session is closed. Open a new one, which is paid for separately."
+            )
         self._desk.require_open()
 
     def _require_private(self) -> tuple[IntArray, int]:
         if self._private is None:
-            raise LedgerUnavailable(f"The private part of '{self.folder}' is gone, so the session cannot go on.")
+            raise LedgerUnavailable(
+                f"The private part of '{self.folder}' is gone, so the session cannot go on."
+            )
         return self._private
 
     def _noise(self, number: int) -> Noise:
@@ -178,13 +204,19 @@ class OnlineSession:
         ends = dict.fromkeys(("value", "standard_error", "low", "high", "level"), _WIDEST)
         reply = Reply(label="hard", noisy=-1 << 63, **ends)
         widest = self._entry(number, key, Query(asked.weights[:0], asked.text), digest, reply)
-        weights = asked.weights.size * len(f"{self._desk.resolution},") if asked.text == LINEAR else 0
+        weights = (
+            asked.weights.size * len(f"{self._desk.resolution},") if asked.text == LINEAR else 0
+        )
         try:
             return len(canonical(widest)) + weights + _CHAIN
         except UnicodeEncodeError:
-            raise InputError("The key or the query holds a character that cannot be written as UTF-8.") from None
+            raise InputError(
+                "The key or the query holds a character that cannot be written as UTF-8."
+            ) from None
 
-    def _entry(self, number: int, key: str, asked: Query, digest: str, reply: Reply) -> dict[str, Any]:
+    def _entry(
+        self, number: int, key: str, asked: Query, digest: str, reply: Reply
+    ) -> dict[str, Any]:
         entry = {
             "number": number,
             "key": key,
@@ -242,13 +274,22 @@ def open_session(
 ) -> OnlineSession:
     """Pay for a session and set it up; with a key that was paid before, find that session again."""
     from dpublish.curator.expressible import require_readable
-    from dpublish.curator.gate import as_cost, make_noise, prepare_folders, request_of, require_own, unit_columns
+    from dpublish.curator.gate import (
+        as_cost,
+        make_noise,
+        prepare_folders,
+        request_of,
+        require_own,
+        unit_columns,
+    )
 
     say = progress or (lambda step: None)
     if curator.schema.draft:
         raise SchemaError(
-            f"Schema '{curator.schema.name}' still carries the [draft] stamp: its levels and bounds were read off the rows. "
-            "Replace them by what you know without looking at the data, then delete the [draft] table."
+            f"Schema '{curator.schema.name}' still carries the [draft] stamp: its levels and "
+            f"bounds were read off the rows. "
+            "Replace them by what you know without looking at the data, then delete the [draft] "
+            "table."
         )
     say("planning")
     source = curator._open_source()
@@ -259,10 +300,16 @@ def open_session(
     source.require([*unit_columns(schema), *plan.domain.names], schema_name=schema.name)
     require_readable(None, source, schema, plan.domain)
     key = key if key is not None else secrets.token_hex(16)
-    home = Path(folder) if folder is not None else curator._store / f"online-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+    home = (
+        Path(folder)
+        if folder is not None
+        else curator._store / f"online-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+    )
     prepare_folders(home.absolute().parent, None, shared=home.name if folder is not None else None)
     if home.exists() and SessionFiles(home).header["receipt"]["key"] != key:
-        raise InputError(f"'{home}' holds another session. Choose another folder. Nothing was spent.")
+        raise InputError(
+            f"'{home}' holds another session. Choose another folder. Nothing was spent."
+        )
     require_own(curator.ledger, key, home)
 
     say("debiting the ledger")
@@ -271,25 +318,35 @@ def open_session(
     with session_lock(home.absolute().with_name(f".{home.name}.opening")):
         sealed = curator.ledger.answer(key)
         if sealed is None:
-            # a folder answers nothing before its seal, so a set-up cut short by a crash may be made again, here or elsewhere
+            # a folder answers nothing before its seal, so a set-up cut short by a crash may be made
+            # again, here or elsewhere
             if not home.exists():
                 say("reading rows")
                 set_up(mechanism, plan, source, make_noise(seed), receipt, home, seed)
                 reach("online:ready")
             files = SessionFiles(home)
             if files.header["receipt"]["head_hash"] != receipt.head_hash:
-                raise BudgetError(f"'{home}' was not made by the debit of key '{key}'. Use a new key and another folder.")
+                raise BudgetError(
+                    f"'{home}' was not made by the debit of key '{key}'. Use a new key and "
+                    f"another folder."
+                )
             files.require_own()
             digest = _seal(curator.ledger, key, files)
         else:
             digest = sealed.sha256
         found = SessionFiles(home) if home.exists() else None
         if found is None or found.digest != digest:
-            if found is not None and found.never_sealed and found.header["receipt"]["head_hash"] == receipt.head_hash:
+            if (
+                found is not None
+                and found.never_sealed
+                and found.header["receipt"]["head_hash"] == receipt.head_hash
+            ):
                 found.discard()  # another set-up of this key was sealed, so this one never will be
             raise BudgetError(
-                f"Key '{key}' was paid for on {receipt.created}, but its session is not at '{home}'. It is not made again: its "
-                "answers and its secret threshold are part of the guarantee. Put the folder back, or use a new key."
+                f"Key '{key}' was paid for on {receipt.created}, but its session is not at "
+                f"'{home}'. It is not made again: its "
+                "answers and its secret threshold are part of the guarantee. Put the folder back, "
+                "or use a new key."
             )
         found.confirm()
         reach("online:confirmed")
@@ -297,16 +354,20 @@ def open_session(
 
 
 def require_pure(plan: Plan) -> None:
-    """Other releases and sessions run beside a session. That their costs add up is proved for pure ones (cost.proof.md)."""
+    """Other releases and sessions run beside a session. That their costs add up is proved for pure
+    ones (cost.proof.md)."""
     if plan.cost.kind != "pure":
         raise PlanError(
-            f"A session of {plan.method} would cost {plan.cost.describe()}, and sessions are paid with a pure epsilon alone, "
-            "since others may run at the same time. Give epsilon = ... and leave delta and rho out. Nothing was spent."
+            f"A session of {plan.method} would cost {plan.cost.describe()}, and sessions are paid "
+            f"with a pure epsilon alone, "
+            "since others may run at the same time. Give epsilon = ... and leave delta and rho "
+            "out. Nothing was spent."
         )
 
 
 def _seal(ledger: Ledger, key: str, files: SessionFiles) -> str:
-    """The digest of the one session of a key: this one, or one that was set up elsewhere and sealed first."""
+    """The digest of the one session of a key: this one, or one that was set up elsewhere and sealed
+    first."""
     try:
         ledger.seal(key, sha256=files.digest, size=files.header_size, location=files.folder.name)
     except LedgerUnavailable:
@@ -324,5 +385,8 @@ def online_class(name: str) -> type[OnlineMechanism]:
     """The class of an online method by its name."""
     known = methods("online")
     if name not in known:
-        raise InputError(f"The online method '{name}' is not known to this version of dpublish. Known: {', '.join(known)}.")
+        raise InputError(
+            f"The online method '{name}' is not known to this version of dpublish. Known: "
+            f"{', '.join(known)}."
+        )
     return cast(type[OnlineMechanism], load(known[name].mechanism))

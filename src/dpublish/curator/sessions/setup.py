@@ -21,13 +21,21 @@ if TYPE_CHECKING:
 FORMAT = "dpublish-online"
 FORMAT_VERSION = 1
 FORESEEN = (BudgetExceeded, LedgerUnavailable, PublishError)
-"""Exact types of failures whose texts this package makes from public facts: a session that is used up, a disk that is full."""
+"""Exact types of failures whose texts this package makes from public facts: a session that is used
+up, a disk that is full."""
 
 
 def set_up(
-    mechanism: OnlineMechanism, plan: Plan, source: Source, noise: Noise, receipt: Receipt, home: Path, seed: int | None
+    mechanism: OnlineMechanism,
+    plan: Plan,
+    source: Source,
+    noise: Noise,
+    receipt: Receipt,
+    home: Path,
+    seed: int | None,
 ) -> None:
-    """Count the rows, draw what a session starts with, and make its folder, which answers nothing before it is sealed."""
+    """Count the rows, draw what a session starts with, and make its folder, which answers nothing
+    before it is sealed."""
     from dpublish.counting.compute import answer_need
     from dpublish.privacy.statement import privacy_statement
 
@@ -42,7 +50,8 @@ def set_up(
         reach("online:ran")
         public = dict(opening.public)
         if plan.schema.neighbours == "replace-one":
-            # a noisy number of counted rows may pass the public number of all; limits of answers need not
+            # a noisy number of counted rows may pass the public number of all; limits of answers
+            # need not
             for end in ("total_low", "total_high"):
                 public[end] = min(public[end], plan.facts["rows"])
         header = {

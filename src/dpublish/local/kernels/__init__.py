@@ -1,1 +1,2 @@
-"""Compiled loops of the local model, for whoever handles the reports of many people. A device does without them."""
+"""Compiled loops of the local model, for whoever handles the reports of many people. A device does
+without them."""

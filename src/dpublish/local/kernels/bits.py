@@ -11,20 +11,30 @@ PLANES = 10
 
 
 @njit(cache=True, nogil=True)
-def look_up(words: NDArray[np.uint16], table: NDArray[np.uint16], out: NDArray[np.uint8], unsettled: NDArray[np.int32]) -> int:
-    """out = table[word]; places where the table says (256) that a word is not enough are listed in `unsettled`."""
+def look_up(
+    words: NDArray[np.uint16],
+    table: NDArray[np.uint16],
+    out: NDArray[np.uint8],
+    unsettled: NDArray[np.int32],
+) -> int:
+    """out = table[word]; places where the table says (256) that a word is not enough are listed in
+    `unsettled`."""
     found = 0
     for i in range(words.size):
         pattern = table[words[i]]
         out[i] = np.uint8(pattern)
-        if pattern > np.uint16(255):  # one in 257 at most, so a branch is cheaper than a store each time
+        if pattern > np.uint16(
+            255
+        ):  # one in 257 at most, so a branch is cheaper than a store each time
             unsettled[found] = i
             found += 1
     return found
 
 
 @njit(cache=True, nogil=True)
-def put_bits(rows: NDArray[np.uint8], places: NDArray[np.uint64], values: NDArray[np.uint8]) -> None:
+def put_bits(
+    rows: NDArray[np.uint8], places: NDArray[np.uint64], values: NDArray[np.uint8]
+) -> None:
     """Bit places[i] of row i becomes values[i]."""
     for i in range(places.size):
         byte, shift = places[i] >> np.uint64(3), places[i] & np.uint64(7)
@@ -36,8 +46,8 @@ def put_bits(rows: NDArray[np.uint8], places: NDArray[np.uint64], values: NDArra
 def count_bits(rows: NDArray[np.uint64], totals: NDArray[np.int64]) -> None:
     """totals[64 c + b] += how many rows have bit b of column c set.
 
-    Rows are added up to 1,023 at a time in bit planes: bit b of planes[j] holds bit j of the count of that place, so that one
-    word operation adds to 64 counts.
+    Rows are added up to 1,023 at a time in bit planes: bit b of planes[j] holds bit j of the count
+    of that place, so that one word operation adds to 64 counts.
     """
     height, width = rows.shape
     planes = np.zeros((PLANES, width), dtype=np.uint64)

@@ -1,6 +1,7 @@
 """Noise on every itemset of a small universe: the method that partitioning is compared with.
 
-In: transactions over at most 20 declared items (private). Out: a noisy count for each of the 2^items - 1 itemsets.
+In: transactions over at most 20 declared items (private). Out: a noisy count for each of the
+2^items - 1 itemsets.
 """
 
 from __future__ import annotations
@@ -41,12 +42,15 @@ MAX_ITEMS = 20
 class BasicItemsets(Mechanism):
     """A noisy count for every itemset of a small universe, none left out.
 
-    Input: transactions, each a set of at most 20 declared items. Neighbours: add-remove-one or replace-one, of c transactions.
+    Input: transactions, each a set of at most 20 declared items. Neighbours: add-remove-one or
+    replace-one, of c transactions.
     Output: all 2^items - 1 itemsets with noisy counts, which may be negative.
     Privacy: epsilon-DP (theorem 1 of basic_itemsets.proof.md).
     Relies on: `Noise.laplace` being exact; transactions per unit bounded by c before the run.
-    Shows / hides: every itemset with error about c / epsilon; sums over many itemsets gather the noise of all of them.
-    Accuracy: the support of k items adds up 2^(items - k) noisy counts; `plan` states the standard deviation for one item.
+    Shows / hides: every itemset with error about c / epsilon; sums over many itemsets gather the
+    noise of all of them.
+    Accuracy: the support of k items adds up 2^(items - k) noisy counts; `plan` states the standard
+    deviation for one item.
 
     Parameters
     ----------
@@ -68,7 +72,8 @@ class BasicItemsets(Mechanism):
         items = len(item_names(schema))
         if not 2 <= items <= MAX_ITEMS:
             raise PlanError(
-                f"Noise on every itemset suits 2 to {MAX_ITEMS} items; '{schema.name}' declares {items:,}. Use set-partition."
+                f"Noise on every itemset suits 2 to {MAX_ITEMS} items; '{schema.name}' declares "
+                f"{items:,}. Use set-partition."
             )
         share = share_of(self.count_share)
         facts = base_facts(schema, cost, share, items)
@@ -92,9 +97,12 @@ class BasicItemsets(Mechanism):
             facts=facts,
             sentences=(
                 f"Noisy counts of all {(1 << items) - 1:,} itemsets of {items} items.",
-                f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
-                f"Every itemset gets discrete Laplace noise of scale {float(scale):.4g}; the support of a single item adds up "
-                f"{1 << (items - 1):,} of them (standard deviation {facts['item_standard_deviation']:,.4g}).",
+                f"Cost {cost.describe()}, protecting {schema.unit.describe()} "
+                f"({schema.neighbours}).",
+                f"Every itemset gets discrete Laplace noise of scale {float(scale):.4g}; the "
+                f"support of a single item adds up "
+                f"{1 << (items - 1):,} of them (standard deviation "
+                f"{facts['item_standard_deviation']:,.4g}).",
             ),
         )
 
@@ -111,11 +119,17 @@ def item_deviation(items: int, scale: Fraction) -> float:
 
 
 def every_itemset(noise: Noise, numbers: Baskets, plan: Plan) -> Content:
-    """The mechanism: a noisy number of transactions, then Laplace noise on the count of every non-empty itemset."""
+    """The mechanism: a noisy number of transactions, then Laplace noise on the count of every
+    non-empty itemset."""
     items = int(plan.facts["items"])
     total = noisy_total(noise, numbers, plan)
-    counts = np.bincount(record_masks(numbers.items, numbers.offsets), minlength=1 << items)[1:].astype(np.int64)
-    epsilon, sensitivity = Fraction(plan.facts["partition_epsilon"]), Fraction(plan.facts["sensitivity"])
+    counts = np.bincount(record_masks(numbers.items, numbers.offsets), minlength=1 << items)[
+        1:
+    ].astype(np.int64)
+    epsilon, sensitivity = (
+        Fraction(plan.facts["partition_epsilon"]),
+        Fraction(plan.facts["sensitivity"]),
+    )
     noisy = noise.laplace(counts, sensitivity=sensitivity, epsilon=epsilon, label="itemset")
     masks = np.arange(1, 1 << items, dtype=np.int32)
     inside = (masks[:, None] >> np.arange(items, dtype=np.int32)) & 1
@@ -133,7 +147,10 @@ def every_itemset(noise: Noise, numbers: Baskets, plan: Plan) -> Content:
         },
         tables={
             **taxonomy_tables(context_free(items, items), item_names(plan.schema)),
-            "partitions": {name: np.array([value], dtype=kinds.get(name, np.int32)) for name, value in root.items()},
+            "partitions": {
+                name: np.array([value], dtype=kinds.get(name, np.int32))
+                for name, value in root.items()
+            },
             "itemsets": {
                 "parent": np.zeros(masks.size, dtype=np.int64),
                 "mask": masks[order],

@@ -1,1 +1,2 @@
-"""Empirical risk minimisation to a certified gradient, shared by the classifier and the importance weights."""
+"""Empirical risk minimisation to a certified gradient, shared by the classifier and the importance
+weights."""

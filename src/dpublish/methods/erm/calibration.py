@@ -1,7 +1,7 @@
 """How much noise a private linear model needs, in exact arithmetic and from public facts alone.
 
-Logarithms and exponentials are evaluated as balls and rounded against the user; every number that reaches the noise is a
-`Fraction`. The theorems are in private_classifier.proof.md.
+Logarithms and exponentials are evaluated as balls and rounded against the user; every number that
+reaches the noise is a `Fraction`. The theorems are in private_classifier.proof.md.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _OUTPUT_FINENESS = Fraction(1, 1 << 10)
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Public facts of one binary model. `moved_rows` is how many rows a unit adds and takes away together."""
+    """Public facts of one binary model. `moved_rows` is how many rows a unit adds and takes away
+    together."""
 
     epsilon: Fraction
     dimension: int
@@ -39,7 +40,8 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Tilt:
-    """The random linear term of objective perturbation: noise of density prop. to exp(-epsilon |b| / sensitivity) on a grid."""
+    """The random linear term of objective perturbation: noise of density prop. to exp(-epsilon |b|
+    / sensitivity) on a grid."""
 
     epsilon: Fraction
     sensitivity: Fraction
@@ -48,7 +50,8 @@ class Tilt:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """What to minimise, how far, and what noise to add to the answer. `ridge` is a double, `tolerance` a power of two."""
+    """What to minimise, how far, and what noise to add to the answer. `ridge` is a double,
+    `tolerance` a power of two."""
 
     ridge: Fraction
     tolerance: Fraction
@@ -58,25 +61,37 @@ class Calibration:
     tilt: Tilt | None = None
 
     def noise_length(self, dimension: int, normaliser: int) -> float:
-        """The expected length of all noise in the coefficients (an upper bound, where the noise is in the objective)."""
+        """The expected length of all noise in the coefficients (an upper bound, where the noise is
+        in the objective)."""
         direct = dimension * self.sensitivity / self.epsilon
         if self.tilt is None:
             return float(direct)
-        return float(direct + dimension * self.tilt.sensitivity / self.tilt.epsilon / (normaliser * self.ridge))
+        return float(
+            direct
+            + dimension * self.tilt.sensitivity / self.tilt.epsilon / (normaliser * self.ridge)
+        )
 
 
 def for_output(setting: Setting) -> Calibration:
-    """Theorem 1: the minimiser moves by at most moved_rows / (N lambda), the computed one by 2 tolerance / lambda more."""
+    """Theorem 1: the minimiser moves by at most moved_rows / (N lambda), the computed one by 2
+    tolerance / lambda more."""
     tolerance = solver_tolerance(setting, setting.regularization, tilt_length=0.0)
-    sensitivity = (Fraction(setting.moved_rows, setting.normaliser) + 2 * tolerance) / setting.regularization
+    sensitivity = (
+        Fraction(setting.moved_rows, setting.normaliser) + 2 * tolerance
+    ) / setting.regularization
     grid = power_of_two_below(sensitivity / setting.epsilon * _OUTPUT_FINENESS)
     return Calibration(
-        ridge=setting.regularization, tolerance=tolerance, sensitivity=sensitivity, epsilon=setting.epsilon, grid=grid
+        ridge=setting.regularization,
+        tolerance=tolerance,
+        sensitivity=sensitivity,
+        epsilon=setting.epsilon,
+        grid=grid,
     )
 
 
 def for_objective(setting: Setting, *, release_share: Fraction) -> Calibration:
-    """Theorem 2: epsilon = (noise in the objective) + (Jacobian) + release_share * epsilon for everything that is not ideal."""
+    """Theorem 2: epsilon = (noise in the objective) + (Jacobian) + release_share * epsilon for
+    everything that is not ideal."""
     release_epsilon = setting.epsilon * release_share
     objective_epsilon = setting.epsilon - release_epsilon
     ridge = setting.regularization
@@ -91,23 +106,34 @@ def for_objective(setting: Setting, *, release_share: Fraction) -> Calibration:
         sensitivity=Fraction(setting.moved_rows),
         grid=power_of_two_below(tilt_scale * _TILT_FINENESS),
     )
-    tolerance = solver_tolerance(setting, ridge, tilt_length=4.0 * float((setting.dimension + 10) * tilt_scale))
+    tolerance = solver_tolerance(
+        setting, ridge, tilt_length=4.0 * float((setting.dimension + 10) * tilt_scale)
+    )
     # half a grid step a coordinate, so at most sqrt(d)/2 steps in length
     rounding = tilt.grid * (math.isqrt(setting.dimension) + 1) / 2
     sensitivity = 2 * (tolerance + rounding / setting.normaliser) / ridge
     grid = power_of_two_below(sensitivity / release_epsilon / 16)
-    return Calibration(ridge=ridge, tolerance=tolerance, sensitivity=sensitivity, epsilon=release_epsilon, grid=grid, tilt=tilt)
+    return Calibration(
+        ridge=ridge,
+        tolerance=tolerance,
+        sensitivity=sensitivity,
+        epsilon=release_epsilon,
+        grid=grid,
+        tilt=tilt,
+    )
 
 
 def jacobian_loss(setting: Setting, ridge: Fraction) -> Fraction:
-    """An upper bound on rows_per_unit * log(1 + c / (N ridge)), c the curvature bound of the loss."""
+    """An upper bound on rows_per_unit * log(1 + c / (N ridge)), c the curvature bound of the
+    loss."""
     with ctx.workprec(_PRECISION):
         inside = fraction_ball(1 + setting.loss.curvature_bound / (setting.normaliser * ridge))
         return _exact((arb(setting.rows_per_unit) * inside.log()).upper())
 
 
 def ridge_for(setting: Setting, loss: Fraction) -> Fraction:
-    """A double just above c / (N (exp(loss / rows_per_unit) - 1)), which keeps jacobian_loss at or below `loss`."""
+    """A double just above c / (N (exp(loss / rows_per_unit) - 1)), which keeps jacobian_loss at or
+    below `loss`."""
     with ctx.workprec(_PRECISION):
         growth = _exact(fraction_ball(loss / setting.rows_per_unit).expm1().lower())
     # the last factor outweighs the rounding up in jacobian_loss
@@ -116,7 +142,8 @@ def ridge_for(setting: Setting, loss: Fraction) -> Fraction:
 
 
 def solver_tolerance(setting: Setting, ridge: Fraction, *, tilt_length: float) -> Fraction:
-    """A power of two that costs little noise and that double precision reaches with plenty of room."""
+    """A power of two that costs little noise and that double precision reaches with plenty of
+    room."""
     reached = rounding_bound(
         rows=setting.normaliser,
         mass=float(setting.normaliser),
@@ -125,10 +152,13 @@ def solver_tolerance(setting: Setting, ridge: Fraction, *, tilt_length: float) -
         normaliser=setting.normaliser,
         loss=setting.loss,
         ridge=float(ridge),
-        length=math.sqrt(2.0 / float(ridge)) + 2.0 * tilt_length / (setting.normaliser * float(ridge)),
+        length=math.sqrt(2.0 / float(ridge))
+        + 2.0 * tilt_length / (setting.normaliser * float(ridge)),
         tilt_length=tilt_length,
     )
-    return 2 * power_of_two_below(max(_SOLVER_SHARE / setting.normaliser, _SOLVER_ROOM * Fraction(reached)))
+    return 2 * power_of_two_below(
+        max(_SOLVER_SHARE / setting.normaliser, _SOLVER_ROOM * Fraction(reached))
+    )
 
 
 def draw_tilt(noise: Noise, dimension: int, tilt: Tilt | None, label: str) -> list[Fraction]:
@@ -136,7 +166,11 @@ def draw_tilt(noise: Noise, dimension: int, tilt: Tilt | None, label: str) -> li
     if tilt is None:
         return [Fraction(0)] * dimension
     steps = noise.gamma_norm(
-        [Fraction(0)] * dimension, grid=tilt.grid, sensitivity=tilt.sensitivity, epsilon=tilt.epsilon, label=label
+        [Fraction(0)] * dimension,
+        grid=tilt.grid,
+        sensitivity=tilt.sensitivity,
+        epsilon=tilt.epsilon,
+        label=label,
     )
     return [step * tilt.grid for step in steps]
 

@@ -1,8 +1,9 @@
 """Minimisation in balls of growing precision: slow, and sure to end whatever the rows are.
 
-Every number here is a ball that holds the exact value. A point is accepted when the upper end of the length of its gradient is
-within the tolerance. Until then a Newton step is tried, and taken if it shortens the gradient by a sixteenth; otherwise a
-gradient step is taken, which always shortens it (solver.proof.md, "It ends").
+Every number here is a ball that holds the exact value. A point is accepted when the upper end of
+the length of its gradient is within the tolerance. Until then a Newton step is tried, and taken if
+it shortens the gradient by a sixteenth; otherwise a gradient step is taken, which always shortens
+it (solver.proof.md, "It ends").
 """
 
 from __future__ import annotations
@@ -39,10 +40,14 @@ def settle(problem: Problem, tolerance: Fraction, start: FloatArray) -> list[Fra
                 return point
             step = [-part / fraction_ball(steepest) for part in gradient]
             onward = [fraction_ball(place) + part for place, part in zip(point, step, strict=True)]
-            if _radius(gradient) > tolerance / 128 or steepest * _radius(onward) > ridge * tolerance / (4 * steepest):
+            if _radius(gradient) > tolerance / 128 or steepest * _radius(
+                onward
+            ) > ridge * tolerance / (4 * steepest):
                 precision *= 2
                 continue
-            point = _newton(problem, sums, point, gradient, length) or [_middle(ball) for ball in onward]
+            point = _newton(problem, sums, point, gradient, length) or [
+                _middle(ball) for ball in onward
+            ]
 
 
 def _newton(
@@ -60,7 +65,8 @@ def _newton(
         return None
     for damping in _DAMPINGS:
         tried = [
-            _middle(fraction_ball(place - damping * Fraction(move))) for place, move in zip(point, step.tolist(), strict=True)
+            _middle(fraction_ball(place - damping * Fraction(move)))
+            for place, move in zip(point, step.tolist(), strict=True)
         ]
         if _upper(sums.gradient(tried)) <= length * Fraction(15, 16):
             return tried
@@ -75,23 +81,38 @@ class _Sums:
         everything = slice(0, design.rows)
         weights = np.ones(design.rows) if problem.weights is None else problem.weights
         codes = [design.codes(part, everything).astype(np.float64) for part in design.parts]
-        distinct, counts = np.unique(np.column_stack([*codes, problem.signs, weights]), axis=0, return_counts=True)
+        distinct, counts = np.unique(
+            np.column_stack([*codes, problem.signs, weights]), axis=0, return_counts=True
+        )
         self._rows = [tuple(int(code) for code in row) for row in distinct[:, :-2].tolist()]
         self._signs = [int(sign) for sign in distinct[:, -2].tolist()]
-        self._weights = [int(count) * Fraction(weight) for count, weight in zip(counts, distinct[:, -1].tolist(), strict=True)]
+        self._weights = [
+            int(count) * Fraction(weight)
+            for count, weight in zip(counts, distinct[:, -1].tolist(), strict=True)
+        ]
         self.mass = sum(self._weights, Fraction(0))
         self._tilt = problem.exact_tilt or [Fraction(value) for value in problem.tilt.tolist()]
-        self._used = [sorted({row[place] for row in self._rows}) for place in range(len(design.parts))]
+        self._used = [
+            sorted({row[place] for row in self._rows}) for place in range(len(design.parts))
+        ]
 
     def gradient(self, point: Sequence[Fraction]) -> Balls:
         problem = self._problem
         parts = problem.design.parts
         at = [fraction_ball(place) for place in point]
-        pieces = [{code: _piece(part, code) for code in used} for part, used in zip(parts, self._used, strict=True)]
-        products = [{code: sum((x * at[j] for j, x in piece), arb(0)) for code, piece in by_code.items()} for by_code in pieces]
+        pieces = [
+            {code: _piece(part, code) for code in used}
+            for part, used in zip(parts, self._used, strict=True)
+        ]
+        products = [
+            {code: sum((x * at[j] for j, x in piece), arb(0)) for code, piece in by_code.items()}
+            for by_code in pieces
+        ]
         sums = [dict.fromkeys(used, arb(0)) for used in self._used]
         for row, sign, weight in zip(self._rows, self._signs, self._weights, strict=True):
-            margin = sign * sum((by_code[code] for by_code, code in zip(products, row, strict=True)), arb(0))
+            margin = sign * sum(
+                (by_code[code] for by_code, code in zip(products, row, strict=True)), arb(0)
+            )
             slope = fraction_ball(sign * weight) * problem.loss.slope_ball(margin)
             for by_code, code in zip(sums, row, strict=True):
                 by_code[code] += slope
@@ -101,7 +122,9 @@ class _Sums:
                 for j, x in piece_of[code]:
                     total[j] += amount * x
         ridge = arb(problem.ridge)
-        return [part / problem.normaliser + ridge * place for part, place in zip(total, at, strict=True)]
+        return [
+            part / problem.normaliser + ridge * place for part, place in zip(total, at, strict=True)
+        ]
 
 
 def _piece(part: Part, code: int) -> list[tuple[int, arb]]:

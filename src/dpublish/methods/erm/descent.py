@@ -1,8 +1,9 @@
 """Quasi-Newton steps in doubles, for tables of any length.
 
-Nothing here is relied upon: what comes out is certified by the solver, or settled in balls. So Hessians may be taken from some
-of the rows, kept for several steps, and corrected by what the gradients did since (the two-loop form of limited-memory BFGS,
-with the Hessian in the middle). A step costs two passes over the rows whatever the line search does.
+Nothing here is relied upon: what comes out is certified by the solver, or settled in balls. So
+Hessians may be taken from some of the rows, kept for several steps, and corrected by what the
+gradients did since (the two-loop form of limited-memory BFGS, with the Hessian in the middle). A
+step costs two passes over the rows whatever the line search does.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _SLOW = 0.1
 
 
 def descend(problem: Problem, tolerance: float) -> FloatArray:
-    """The best point found: its gradient is at most half of `tolerance` long as far as doubles can tell, if they get there."""
+    """The best point found: its gradient is at most half of `tolerance` long as far as doubles can
+    tell, if they get there."""
     return _Descent(problem, tolerance).run()
 
 
@@ -58,7 +60,9 @@ class _Descent:
                 now = length_of(self.gradient)
             if not now < math.inf:
                 break
-            best, shortest, idle = (self.point, now, 0) if now < shortest else (best, shortest, idle + 1)
+            best, shortest, idle = (
+                (self.point, now, 0) if now < shortest else (best, shortest, idle + 1)
+            )
             if now > _SLOW * before:
                 self.inverse = None
                 if fresh and now > 0.5 * before:
@@ -82,15 +86,22 @@ class _Descent:
     @property
     def _steepest(self) -> float:
         problem = self.problem
-        return float(problem.loss.curvature_bound) * problem.mass / problem.normaliser + problem.ridge
+        return (
+            float(problem.loss.curvature_bound) * problem.mass / problem.normaliser + problem.ridge
+        )
 
     def _length(self, step: FloatArray, moves: FloatArray) -> float:
-        """How far to go along `step`: where the slope of J has fallen to a fifth, the full step being tried first.
+        """How far to go along `step`: where the slope of J has fallen to a fifth, the full step
+        being tried first.
 
-        Margins are linear along the step, so a trial costs one pass over the margins and none over the codes.
+        Margins are linear along the step, so a trial costs one pass over the margins and none over
+        the codes.
         """
         problem = self.problem
-        drift = problem.ridge * float(self.point @ step) + float(problem.tilt @ step) / problem.normaliser
+        drift = (
+            problem.ridge * float(self.point @ step)
+            + float(problem.tilt @ step) / problem.normaliser
+        )
         bend = problem.ridge * float(step @ step)
 
         def slope(length: float) -> float:
@@ -98,7 +109,9 @@ class _Descent:
                 slopes = problem.loss.slopes(self.margins[rows] + length * moves[rows])
                 return float(problem.weighted(slopes, rows) @ moves[rows])
 
-            return float(sum(problem.design.each(task))) / problem.normaliser + drift + length * bend
+            return (
+                float(sum(problem.design.each(task))) / problem.normaliser + drift + length * bend
+            )
 
         start = float(self.gradient @ step)
         low, high, length = 0.0, math.inf, 1.0
@@ -117,7 +130,8 @@ def first_stride(rows: int, dimension: int) -> int:
 
 
 def _solver(hessian: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """Solves with a Hessian, or divides by its largest diagonal entries where it is singular in floating point."""
+    """Solves with a Hessian, or divides by its largest diagonal entries where it is singular in
+    floating point."""
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
     try:

@@ -1,8 +1,9 @@
-"""Rows as vectors that are never made: each is a few codes, and a code stands for a known piece of a vector.
+"""Rows as vectors that are never made: each is a few codes, and a code stands for a known piece of
+a vector.
 
-A product with the matrix of rows is then a look-up a code, and a sum over rows a count a code: less memory than the matrix by
-the size of a double over that of a code, and no multiplications. Sums are of whole numbers, so they are exact, and the same
-however the rows are spread over threads.
+A product with the matrix of rows is then a look-up a code, and a sum over rows a count a code: less
+memory than the matrix by the size of a double over that of a code, and no multiplications. Sums are
+of whole numbers, so they are exact, and the same however the rows are spread over threads.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ _MAX_TABLE = 1 << 22
 
 @dataclass(frozen=True)
 class Part:
-    """Some coordinates of a vector, and what they are for each code: a row of `table`, or `value` at the code's place.
+    """Some coordinates of a vector, and what they are for each code: a row of `table`, or `value`
+    at the code's place.
 
     `axes` are the columns whose codes make the code, none for a part that is the same in every row.
     """
@@ -68,7 +70,9 @@ class Part:
         if self.table is None:
             return by_code * self.value
         cuts = range(0, self.codes, BLOCK)
-        blocks = np.array([by_code[cut : cut + BLOCK] @ self.table[cut : cut + BLOCK] for cut in cuts])
+        blocks = np.array(
+            [by_code[cut : cut + BLOCK] @ self.table[cut : cut + BLOCK] for cut in cuts]
+        )
         return np.array([math.fsum(column) for column in blocks.T.tolist()])
 
 
@@ -78,7 +82,9 @@ def parts_of(features: LinearFeatures | WeightFeatures) -> tuple[Part, ...]:
     if isinstance(features, WeightFeatures):
         for group, start in zip(features.groups, features.starts, strict=False):
             table = None if group.table is None else group.table / features.divisor
-            found.append(Part(group.axes, group.codes, start, group.width, 1.0 / features.divisor, table))
+            found.append(
+                Part(group.axes, group.codes, start, group.width, 1.0 / features.divisor, table)
+            )
     else:
         found.append(Part((), 1, 0, 1, features.constant, None))
         start = 1
@@ -91,12 +97,16 @@ def parts_of(features: LinearFeatures | WeightFeatures) -> tuple[Part, ...]:
 class Design:
     """The rows. Private, when they are."""
 
-    def __init__(self, features: LinearFeatures | WeightFeatures, codes: Sequence[NDArray[Any]]) -> None:
+    def __init__(
+        self, features: LinearFeatures | WeightFeatures, codes: Sequence[NDArray[Any]]
+    ) -> None:
         self.parts = parts_of(features)
         self.rows = len(codes[0]) if codes else 0
         self.dimension = features.dimension
         self._sizes = [axis.cardinality for axis in features.axes]
-        self._codes = [narrow(column, size) for column, size in zip(codes, self._sizes, strict=True)]
+        self._codes = [
+            narrow(column, size) for column, size in zip(codes, self._sizes, strict=True)
+        ]
 
     def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
         return "Design(private)"
@@ -137,7 +147,8 @@ class Design:
         return found
 
     def sum_of(self, amounts: Callable[[slice], NDArray[np.int64]]) -> FloatArray:
-        """sum_i amounts_i x_i for whole numbers, given chunk by chunk, that add up to less than 2^SUM_BITS in each."""
+        """sum_i amounts_i x_i for whole numbers, given chunk by chunk, that add up to less than
+        2^SUM_BITS in each."""
         ends = np.cumsum([part.codes for part in self.parts])
 
         def task(rows: slice) -> NDArray[np.int64]:
@@ -153,10 +164,16 @@ class Design:
             high += (sums >> _WORD) + (low >> _WORD)
             low &= (1 << _WORD) - 1
         totals = high * 2.0**_WORD + low
-        return np.concatenate([part.spread(totals[end - part.codes : end]) for part, end in zip(self.parts, ends, strict=True)])
+        return np.concatenate(
+            [
+                part.spread(totals[end - part.codes : end])
+                for part, end in zip(self.parts, ends, strict=True)
+            ]
+        )
 
     def gram(self, weights: FloatArray, stride: int) -> FloatArray:
-        """sum_i weights_i x_i x_i^T over every stride-th row, times the stride. It steers the solver and proves nothing."""
+        """sum_i weights_i x_i x_i^T over every stride-th row, times the stride. It steers the
+        solver and proves nothing."""
         rows = slice(0, self.rows, stride)
         held = [np.ascontiguousarray(self.codes(part, rows)) for part in self.parts]
         chosen = np.ascontiguousarray(weights[rows])
@@ -166,7 +183,8 @@ class Design:
         return self._gram_by_rows(held, chosen) * stride
 
     def _gram_by_codes(self, held: Sequence[NDArray[Any]], weights: FloatArray) -> FloatArray:
-        """From the weighted table of each two parts: cheaper when vectors have few entries other than zero."""
+        """From the weighted table of each two parts: cheaper when vectors have few entries other
+        than zero."""
         found = np.zeros((self.dimension, self.dimension))
         wide = [codes.astype(np.uint32) for codes in held]
         for place, one in enumerate(self.parts):
@@ -175,14 +193,19 @@ class Design:
                 add_by_two_codes(wide[place], codes, weights, table)
                 left = one.value * table if one.table is None else one.table.T @ table
                 block = left * other.value if other.table is None else left @ other.table
-                here, there = slice(one.start, one.start + one.width), slice(other.start, other.start + other.width)
+                here, there = (
+                    slice(one.start, one.start + one.width),
+                    slice(other.start, other.start + other.width),
+                )
                 found[here, there] = block
                 found[there, here] = block.T
         return found
 
     def _gram_by_rows(self, held: Sequence[NDArray[Any]], weights: FloatArray) -> FloatArray:
         found = np.zeros((self.dimension, self.dimension))
-        tables = [None if part.table is None else part.table.astype(np.float32) for part in self.parts]
+        tables = [
+            None if part.table is None else part.table.astype(np.float32) for part in self.parts
+        ]
         roots = np.sqrt(weights).astype(np.float32)
         for start in range(0, len(weights), _SLICE):
             rows = slice(start, min(start + _SLICE, len(weights)))

@@ -1,7 +1,8 @@
 """Convex losses of a margin, with the constants that a privacy proof needs.
 
-For every loss here: convex, differentiable, |derivative| <= 1, and the derivative moves by at most `curvature_bound` times the
-move of the margin. A larger margin is better, so derivatives are never positive.
+For every loss here: convex, differentiable, |derivative| <= 1, and the derivative moves by at most
+`curvature_bound` times the move of the margin. A larger margin is better, so derivatives are never
+positive.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from dpublish.models.linear_features import FloatArray
 from dpublish.noise.balls import fraction_ball
 
 EXP_ERROR = 2.0**-46
-"""Trusted: numpy's exp has a relative error below this (128 units in the last place; good libraries stay below 1)."""
+"""Trusted: numpy's exp has a relative error below this (128 units in the last place; good libraries
+stay below 1)."""
 
 
 class Loss(abc.ABC):
@@ -94,7 +96,8 @@ class HuberLoss(Loss):
 
     @property
     def slope_error(self) -> float:
-        # below 16 roundings of numbers no larger than 1 + 1/width, plus the conversion of the width itself
+        # below 16 roundings of numbers no larger than 1 + 1/width, plus the conversion of the width
+        # itself
         return float(1 + 1 / self.width) * 2.0**-48
 
     def values(self, margins: FloatArray) -> FloatArray:

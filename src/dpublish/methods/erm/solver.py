@@ -1,15 +1,16 @@
 """Regularised risk minimisation to a certified gradient.
 
-In: coded rows (private), their labels and weights, a loss and public constants. Out: a vector f such that the exact gradient of
+In: coded rows (private), their labels and weights, a loss and public constants. Out: a vector f
+such that the exact gradient of
 
     J(f) = (1/N) sum_i w_i loss(y_i x_i . f) + (ridge/2) |f|^2 + (tilt . f) / N
 
-at f is surely no longer than a public tolerance. "Surely" means that the rounding errors of computing the gradient are bounded
-and added to its computed length (solver.proof.md). J is ridge-strongly convex, so f is within tolerance / ridge of the
-minimiser.
+at f is surely no longer than a public tolerance. "Surely" means that the rounding errors of
+computing the gradient are bounded and added to its computed length (solver.proof.md). J is
+ridge-strongly convex, so f is within tolerance / ridge of the minimiser.
 
-Doubles get there in practice (descent.py). Where they do not, balls of growing precision do (settle.py), whatever the rows are:
-there is no table on which `minimise` fails.
+Doubles get there in practice (descent.py). Where they do not, balls of growing precision do
+(settle.py), whatever the rows are: there is no table on which `minimise` fails.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ UNIT = 2.0**-53
 class Problem:
     """J. `signs` are the labels, +1 or -1; `weights` are 1 where left out.
 
-    `tilt` is the linear term of objective perturbation. Its doubles are the nearest to `exact_tilt`, where that is given.
+    `tilt` is the linear term of objective perturbation. Its doubles are the nearest to
+    `exact_tilt`, where that is given.
     """
 
     design: Design
@@ -57,7 +59,11 @@ class Problem:
 
     @cached_property
     def heaviest(self) -> float:
-        return 1.0 if self.weights is None or not self.weights.size else max(1.0, float(self.weights.max()))
+        return (
+            1.0
+            if self.weights is None or not self.weights.size
+            else max(1.0, float(self.weights.max()))
+        )
 
     def margins(self, point: FloatArray) -> FloatArray:
         margins = self.design.products(point)
@@ -87,7 +93,8 @@ class Problem:
 
 
 def sum_unit(heaviest: float) -> float:
-    """Slopes are rounded to multiples of this power of two, of which a chunk of rows adds up to less than 2^SUM_BITS."""
+    """Slopes are rounded to multiples of this power of two, of which a chunk of rows adds up to
+    less than 2^SUM_BITS."""
     bits = math.ceil(math.log2(heaviest))
     if 2.0**bits < heaviest:  # the logarithm is rounded too
         bits += 1
@@ -106,7 +113,8 @@ def rounding_bound(
     length: float,
     tilt_length: float,
 ) -> float:
-    """How far the computed gradient at a point of this length may be from the exact one, in Euclidean norm."""
+    """How far the computed gradient at a point of this length may be from the exact one, in
+    Euclidean norm."""
     weight = mass / normaliser
     margin_error = (2 * dimension + 4) * UNIT * length
     slope_error = float(loss.curvature_bound) * margin_error + loss.slope_error + 2 * UNIT
@@ -134,7 +142,8 @@ def certified_length(problem: Problem, point: FloatArray, gradient: FloatArray) 
 
 
 def certified(problem: Problem, point: FloatArray, tolerance: float) -> bool:
-    """Whether the exact gradient at `point` is surely no longer than `tolerance`. False where anything is not finite."""
+    """Whether the exact gradient at `point` is surely no longer than `tolerance`. False where
+    anything is not finite."""
     if not bool(np.isfinite(point).all()):
         return False
     gradient = problem.gradient(point, problem.margins(point))
@@ -142,7 +151,8 @@ def certified(problem: Problem, point: FloatArray, tolerance: float) -> bool:
 
 
 def minimise(problem: Problem, tolerance: Fraction | float) -> list[Fraction]:
-    """A point whose exact gradient is surely no longer than `tolerance`. Never fails, and draws nothing."""
+    """A point whose exact gradient is surely no longer than `tolerance`. Never fails, and draws
+    nothing."""
     from dpublish.methods.erm.certified_newton import settle
     from dpublish.methods.erm.descent import descend
 
@@ -154,7 +164,8 @@ def minimise(problem: Problem, tolerance: Fraction | float) -> list[Fraction]:
 
 
 def nearest_doubles(values: Sequence[Fraction]) -> FloatArray:
-    """The doubles nearest to exact numbers, infinite beyond their range: such a tilt cannot be certified, and is settled."""
+    """The doubles nearest to exact numbers, infinite beyond their range: such a tilt cannot be
+    certified, and is settled."""
 
     def nearest(value: Fraction) -> float:
         try:

@@ -1,7 +1,9 @@
-"""A table generalised along taxonomies: the partitioning of set-valued data carried over to columns.
+"""A table generalised along taxonomies: the partitioning of set-valued data carried over to
+columns.
 
-In: rows as codes of a declared domain (private). Out: disjoint regions that cover the domain, each a group of values in every
-column, with noisy counts. Which column a region is split by is chosen privately, by how well it predicts the target.
+In: rows as codes of a declared domain (private). Out: disjoint regions that cover the domain, each
+a group of values in every column, with noisy counts. Which column a region is split by is chosen
+privately, by how well it predicts the target.
 """
 
 from __future__ import annotations
@@ -33,19 +35,26 @@ MAX_CODES = 1 << 22
 
 @dataclass(frozen=True, kw_only=True)
 class GeneralizedTable(Mechanism):
-    """Regions of a table with noisy counts, found by splitting column by column along public taxonomies.
+    """Regions of a table with noisy counts, found by splitting column by column along public
+    taxonomies.
 
     Input: rows as codes. Neighbours: replace-one or add-remove-one, of a unit with at most c rows.
-    Output: disjoint regions that cover the domain, with noisy counts; their shape is decided by noisy answers alone.
-    Privacy: epsilon-DP (theorem 1 of generalized_table.proof.md): every row meets one chain of choices and counts.
-    Relies on: `Noise.choose` and `Noise.laplace` being exact; rows per unit bounded by c before the run.
-    Shows / hides: fine regions where rows are many, coarse ones where they are few; hides which fine cells are occupied.
-    Accuracy: a region's count has noise of scale between s / epsilon and 2s / epsilon, s = c or 2c; inside, rows count as even.
+    Output: disjoint regions that cover the domain, with noisy counts; their shape is decided by
+    noisy answers alone.
+    Privacy: epsilon-DP (theorem 1 of generalized_table.proof.md): every row meets one chain of
+    choices and counts.
+    Relies on: `Noise.choose` and `Noise.laplace` being exact; rows per unit bounded by c before the
+    run.
+    Shows / hides: fine regions where rows are many, coarse ones where they are few; hides which
+    fine cells are occupied.
+    Accuracy: a region's count has noise of scale between s / epsilon and 2s / epsilon, s = c or 2c;
+    inside, rows count as even.
 
     Parameters
     ----------
     columns : names of the columns; all declared columns when left out.
-    target : the column that splits should predict; the schema's target when left out. Without one, columns take turns.
+    target : the column that splits should predict; the schema's target when left out. Without one,
+        columns take turns.
     score : "max" (most frequent class), "gini" or "information-gain".
     fanout : how many neighbouring values or groups a context-free taxonomy joins a level.
     taxonomies : your own, a column's name to nested groups of its labels, as Python or JSON.
@@ -68,9 +77,15 @@ class GeneralizedTable(Mechanism):
 
     def plan(self, schema: Schema, cost: Cost) -> Plan:
         if schema.items is not None:
-            raise PlanError("A generalised table needs [columns]; this schema declares set-valued data ([items]).")
+            raise PlanError(
+                "A generalised table needs [columns]; this schema declares set-valued data "
+                "([items])."
+            )
         if cost.kind != "pure" or cost.epsilon <= 0:
-            raise PlanError("A generalised table costs a pure epsilon above 0: give epsilon = ... and leave delta and rho out.")
+            raise PlanError(
+                "A generalised table costs a pure epsilon above 0: give epsilon = ... and leave "
+                "delta and rho out."
+            )
         names = list(self.columns) if self.columns is not None else list(schema.columns)
         target = self.target if self.target is not None else schema.target
         if len(set(names)) != len(names) or not names:
@@ -85,9 +100,19 @@ class GeneralizedTable(Mechanism):
             raise PlanError(f"split_at must be above 0, not {self.split_at}.")
         size = schema.size_or_nominal
         rows = None if size is None else size * schema.unit.max_rows
-        domain = schema.domain(names, rows=rows, bins=self.bins if rows is None or self.bins else None)
+        domain = schema.domain(
+            names, rows=rows, bins=self.bins if rows is None or self.bins else None
+        )
         trees = self.trees(domain)
-        steps = max(1, min(self.splits, sum(int(t.height[0]) for t, name in zip(trees, names, strict=True) if name != target)))
+        steps = max(
+            1,
+            min(
+                self.splits,
+                sum(
+                    int(t.height[0]) for t, name in zip(trees, names, strict=True) if name != target
+                ),
+            ),
+        )
         scale_of = schema.relation.l1
         step = cost.epsilon * (1 - LEAF_SHARE) / steps
         facts: dict[str, Any] = {
@@ -99,7 +124,11 @@ class GeneralizedTable(Mechanism):
             "coarsest_scale": str(scale_of / cost.epsilon),
             "count_standard_deviation": laplace_deviation(scale_of / (cost.epsilon * LEAF_SHARE)),
         }
-        chooser = f"The column to split by is chosen by {self.score} on '{target}'" if target else "Columns are split in turn"
+        chooser = (
+            f"The column to split by is chosen by {self.score} on '{target}'"
+            if target
+            else "Columns are split in turn"
+        )
         return Plan(
             method=self.method,
             kind=self.kind,
@@ -110,7 +139,8 @@ class GeneralizedTable(Mechanism):
                 "target": target,
                 "score": self.score,
                 "fanout": self.fanout,
-                "taxonomies": self.taxonomies if isinstance(self.taxonomies, str) or self.taxonomies is None
+                "taxonomies": self.taxonomies
+                if isinstance(self.taxonomies, str) or self.taxonomies is None
                 else dict(self.taxonomies),
                 "splits": self.splits,
                 "split_at": str(exact(self.split_at, "split_at")),
@@ -119,11 +149,14 @@ class GeneralizedTable(Mechanism):
             domain=domain,
             facts=facts,
             sentences=(
-                f"Regions over {' x '.join(names)}: {domain.size:,} cells, at most {steps} splits deep.",
-                f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
-                f"{chooser}; counts have noise of scale up to {float(Fraction(facts['finest_scale'])):.4g}.",
+                f"Regions over {' x '.join(names)}: {domain.size:,} cells, at most {steps} splits "
+                f"deep.",
+                f"Cost {cost.describe()}, protecting {schema.unit.describe()} "
+                f"({schema.neighbours}).",
+                f"{chooser}; counts have noise of scale up to "
+                f"{float(Fraction(facts['finest_scale'])):.4g}.",
             ),
-        )  # fmt: skip
+        )
 
     def needs(self, plan: Plan) -> CodedRows:
         assert plan.domain is not None
@@ -132,7 +165,12 @@ class GeneralizedTable(Mechanism):
     def run(self, noise: Noise, numbers: Sequence[NDArray[Any]], plan: Plan) -> Content:
         assert plan.domain is not None
         return noisy_regions(
-            noise, numbers, plan, trees=self.trees(plan.domain), score=self.score, split_at=exact(self.split_at, "split_at")
+            noise,
+            numbers,
+            plan,
+            trees=self.trees(plan.domain),
+            score=self.score,
+            split_at=exact(self.split_at, "split_at"),
         )
 
     def trees(self, domain: Domain) -> list[Taxonomy]:
@@ -144,22 +182,28 @@ class GeneralizedTable(Mechanism):
             except json.JSONDecodeError as error:
                 raise PlanError(f"taxonomies is not valid JSON: {error}.") from None
         if not isinstance(given, Mapping) or set(given) - set(domain.names):
-            raise PlanError(f"taxonomies must name columns of the release: {', '.join(domain.names)}.")
+            raise PlanError(
+                f"taxonomies must name columns of the release: {', '.join(domain.names)}."
+            )
         for axis in domain.axes:
             if axis.cardinality > MAX_CODES:
                 raise PlanError(
-                    f"Column '{axis.name}' has {axis.cardinality:,} values; a tree over them is kept, so at most {MAX_CODES:,} "
+                    f"Column '{axis.name}' has {axis.cardinality:,} values; a tree over them is "
+                    f"kept, so at most {MAX_CODES:,} "
                     "fit. Declare bins for it."
                 )
         return [
-            written(given[axis.name], axis.labels) if axis.name in given else context_free(axis.cardinality, self.fanout)
+            written(given[axis.name], axis.labels)
+            if axis.name in given
+            else context_free(axis.cardinality, self.fanout)
             for axis in domain.axes
         ]
 
 
 @dataclass
 class _Region:
-    """`nodes` holds a node a column (a leaf as its position, a group as ~number); `rows` are private."""
+    """`nodes` holds a node a column (a leaf as its position, a group as ~number); `rows` are
+    private."""
 
     nodes: tuple[int, ...]
     rows: NDArray[np.int64]
@@ -175,13 +219,19 @@ def noisy_regions(
     score: SplitScore,
     split_at: Fraction,
 ) -> Content:
-    """The mechanism: split while noisy counts are large, then count every region with all that is left of its budget."""
+    """The mechanism: split while noisy counts are large, then count every region with all that is
+    left of its budget."""
     assert plan.domain is not None
     facts = plan.facts
-    per_unit, step, steps = Fraction(facts["sensitivity"]), Fraction(facts["step_epsilon"]), int(facts["steps"])
+    per_unit, step, steps = (
+        Fraction(facts["sensitivity"]),
+        Fraction(facts["step_epsilon"]),
+        int(facts["steps"]),
+    )
     codes = [_positions(tree)[column] for tree, column in zip(trees, numbers, strict=True)]
     target = plan.domain.names.index(facts["target"]) if facts["target"] is not None else None
-    # half of a step chooses the column, half counts the parts; without a target there is nothing to choose
+    # half of a step chooses the column, half counts the parts; without a target there is nothing to
+    # choose
     choice = step / 2 if target is not None else Fraction(0)
     count_epsilon = step - choice
     threshold = int(split_at * per_unit / count_epsilon)
@@ -190,18 +240,28 @@ def noisy_regions(
     done: list[_Region] = []
     while waiting:
         region = waiting.pop(0)
-        open_columns = [place for place, node in enumerate(region.nodes) if node < 0 and place != target]
+        open_columns = [
+            place for place, node in enumerate(region.nodes) if node < 0 and place != target
+        ]
         if region.depth == steps or not open_columns:
             done.append(region)
             continue
         place = open_columns[region.depth % len(open_columns)]
         if target is not None:
-            # even a single open column is chosen, so that every split costs the same whatever is left to split
-            scores = [split_score(score, _table(codes, region, trees, c, target, plan.domain)) for c in open_columns]
+            # even a single open column is chosen, so that every split costs the same whatever is
+            # left to split
+            scores = [
+                split_score(score, _table(codes, region, trees, c, target, plan.domain))
+                for c in open_columns
+            ]
             limit = per_unit * sensitivity(score, plan.domain.axes[target].cardinality)
             place = open_columns[
                 noise.choose(
-                    scores, sensitivity=limit, epsilon=choice, monotone=score == "max" and per_unit == 1, label="column"
+                    scores,
+                    sensitivity=limit,
+                    epsilon=choice,
+                    monotone=score == "max" and per_unit == 1,
+                    label="column",
                 )
             ]
         parts, which = _split(codes, region, trees, place)
@@ -215,17 +275,30 @@ def noisy_regions(
     return _counted(noise, done, trees, plan, per_unit, step, steps)
 
 
-def _by_class(codes: Sequence[NDArray[Any]], region: _Region, tree: Taxonomy, target: int) -> list[_Region]:
-    """A finished region by every value of the target, which splits never touch: disjoint parts, counted side by side."""
+def _by_class(
+    codes: Sequence[NDArray[Any]], region: _Region, tree: Taxonomy, target: int
+) -> list[_Region]:
+    """A finished region by every value of the target, which splits never touch: disjoint parts,
+    counted side by side."""
     classes = codes[target][region.rows]
     return [
-        _Region((*region.nodes[:target], value, *region.nodes[target + 1 :]), region.rows[classes == value], region.depth)
+        _Region(
+            (*region.nodes[:target], value, *region.nodes[target + 1 :]),
+            region.rows[classes == value],
+            region.depth,
+        )
         for value in range(tree.items)
     ]
 
 
 def _counted(
-    noise: Noise, regions: list[_Region], trees: Sequence[Taxonomy], plan: Plan, per_unit: Fraction, step: Fraction, steps: int
+    noise: Noise,
+    regions: list[_Region],
+    trees: Sequence[Taxonomy],
+    plan: Plan,
+    per_unit: Fraction,
+    step: Fraction,
+    steps: int,
 ) -> Content:
     assert plan.domain is not None
     regions = sorted(regions, key=lambda region: (region.depth, region.nodes))
@@ -245,7 +318,9 @@ def _counted(
         bounds[f"high_{place}"] = np.array([high for _, high in edges], dtype=np.int32)
     return Content(
         facts={
-            "scales": [str(per_unit / (plan.cost.epsilon - depth * step)) for depth in range(steps + 1)],
+            "scales": [
+                str(per_unit / (plan.cost.epsilon - depth * step)) for depth in range(steps + 1)
+            ],
             "target": plan.facts["target"],
         },
         tables={
@@ -275,15 +350,26 @@ def _split(
 ) -> tuple[list[tuple[int, ...]], NDArray[np.int64]]:
     """The parts of a region by one column, all of them, and which part each of its rows is in."""
     tree, node = trees[place], ~region.nodes[place]
-    parts = [(*region.nodes[:place], child, *region.nodes[place + 1 :]) for child in tree.children(node)]
+    parts = [
+        (*region.nodes[:place], child, *region.nodes[place + 1 :]) for child in tree.children(node)
+    ]
     return parts, tree.ordinal[tree.depth[node]][codes[place][region.rows]].astype(np.int64)
 
 
 def _table(
-    codes: Sequence[NDArray[Any]], region: _Region, trees: Sequence[Taxonomy], place: int, target: int, domain: Domain
+    codes: Sequence[NDArray[Any]],
+    region: _Region,
+    trees: Sequence[Taxonomy],
+    place: int,
+    target: int,
+    domain: Domain,
 ) -> NDArray[np.int64]:
     """Counts of a region's rows by part and class."""
     parts, which = _split(codes, region, trees, place)
     classes = domain.axes[target].cardinality
     flat = which * classes + codes[target][region.rows]
-    return np.bincount(flat, minlength=len(parts) * classes).reshape(len(parts), classes).astype(np.int64)
+    return (
+        np.bincount(flat, minlength=len(parts) * classes)
+        .reshape(len(parts), classes)
+        .astype(np.int64)
+    )

@@ -1,6 +1,8 @@
-"""Halfspace counts: how many rows lie above a hyperplane, for every hyperplane, from noisy sector counts.
+"""Halfspace counts: how many rows lie above a hyperplane, for every hyperplane, from noisy sector
+counts.
 
-In: how many rows fall into each sector of each projection (private). Out: the same with noise. Chapter 3.6 of Roth's thesis.
+In: how many rows fall into each sector of each projection (private). Out: the same with noise.
+Chapter 3.6 of Roth's thesis.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ MAX_COLUMNS = 64
 
 @dataclass(frozen=True)
 class SectorCounts(Need):
-    """A need: how many kept rows fall into each cell of each projection. Answered by an array, one row a projection."""
+    """A need: how many kept rows fall into each cell of each projection. Answered by an array, one
+    row a projection."""
 
     sectors: Sectors
 
@@ -39,20 +42,27 @@ class SectorCounts(Need):
 class Halfspaces(Mechanism):
     """Noisy counts of the sectors of random projections, from which any halfspace is answered.
 
-    Input: sector counts of the kept rows. Neighbours: replace-one or add-remove-one, of a unit with at most c rows.
-    Output: a noisy count for every sector of every projection; the set of possible outputs is public.
+    Input: sector counts of the kept rows. Neighbours: replace-one or add-remove-one, of a unit with
+    at most c rows.
+    Output: a noisy count for every sector of every projection; the set of possible outputs is
+    public.
     Privacy: epsilon-DP (theorem 1 of halfspaces.proof.md).
-    Relies on: `Noise.laplace` being exact; rows per unit bounded by c before counting; projections that ignore the data.
-    Shows / hides: the share of rows on each side of a hyperplane; hides rows nearer to it than the margin.
-    Accuracy: theorem 11 needs far larger k and m than are useful; limits cover noise, cut cells and the spread of projections.
+    Relies on: `Noise.laplace` being exact; rows per unit bounded by c before counting; projections
+    that ignore the data.
+    Shows / hides: the share of rows on each side of a hyperplane; hides rows nearer to it than the
+    margin.
+    Accuracy: theorem 11 needs far larger k and m than are useful; limits cover noise, cut cells and
+    the spread of projections.
 
     Parameters
     ----------
     columns : numeric or date columns with declared bounds; all of them when left out.
-    k : dimension of the projections, 2 (sectors of a circle) or 3 (cells of a sphere); 2 for one column, else 3.
-    projections : m, how many projections; the answer is the median of theirs. One where k exceeds the number of columns, since
-        nothing is lost there; otherwise 9 when left out.
-    cells : how many cells each circle or sphere is cut into: the resolution of the net of directions.
+    k : dimension of the projections, 2 (sectors of a circle) or 3 (cells of a sphere); 2 for one
+        column, else 3.
+    projections : m, how many projections; the answer is the median of theirs. One where k exceeds
+        the number of columns, since nothing is lost there; otherwise 9 when left out.
+    cells : how many cells each circle or sphere is cut into: the resolution of the net of
+        directions.
     projection_seed : names the public random projections.
     """
 
@@ -67,9 +77,14 @@ class Halfspaces(Mechanism):
 
     def plan(self, schema: Schema, cost: Cost) -> Plan:
         if schema.items is not None:
-            raise PlanError("Halfspaces need [columns]; this schema declares set-valued data ([items]).")
+            raise PlanError(
+                "Halfspaces need [columns]; this schema declares set-valued data ([items])."
+            )
         if cost.kind != "pure" or cost.epsilon <= 0:
-            raise PlanError("Halfspaces cost a pure epsilon above 0: give epsilon = ... and leave delta and rho out.")
+            raise PlanError(
+                "Halfspaces cost a pure epsilon above 0: give epsilon = ... and leave delta and "
+                "rho out."
+            )
         names = self._names(schema)
         k, projections, cells = self._sizes(len(names))
         grids = [grid_of(schema.column(name), schema_name=schema.name) for name in names]
@@ -77,11 +92,18 @@ class Halfspaces(Mechanism):
         sensitivity = schema.relation.l1 * projections
         scale = sensitivity / cost.epsilon
         deviation = math.sqrt(laplace_cumulants(scale)[0] * cells / 2)
-        rows = None if schema.size_or_nominal is None else schema.size_or_nominal * schema.unit.max_rows
+        rows = (
+            None
+            if schema.size_or_nominal is None
+            else schema.size_or_nominal * schema.unit.max_rows
+        )
         bits = max(grid.bits for grid in grids)
         asked = theory.halfspace_parameters(0.1, 0.05, 0.1, bits=bits, columns=len(names) + 1)
-        enough = theory.halfspace_log10_sample_size(0.1, 0.05, 0.1, float(cost.epsilon), bits=bits, columns=len(names) + 1)
-        # the corner of the grid and its neighbours along each column that has two positions lie on no common hyperplane
+        enough = theory.halfspace_log10_sample_size(
+            0.1, 0.05, 0.1, float(cost.epsilon), bits=bits, columns=len(names) + 1
+        )
+        # the corner of the grid and its neighbours along each column that has two positions lie on
+        # no common hyperplane
         shattered = 1 + sum(grid.bits > 0 for grid in grids)
         facts: dict[str, Any] = {
             "grid": [grid.to_json() for grid in grids],
@@ -93,14 +115,22 @@ class Halfspaces(Mechanism):
             "theorem_11": asked,
         }
         sentences = [
-            f"Halfspaces of {' x '.join(names)}: {projections} projection(s) to k = {k}, {cells} cells each.",
+            f"Halfspaces of {' x '.join(names)}: {projections} projection(s) to k = {k}, {cells} "
+            f"cells each.",
             f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
-            f"The answer of one projection has a standard error of about {deviation:,.4g} rows from noise; the release "
+            f"The answer of one projection has a standard error of about {deviation:,.4g} rows "
+            f"from noise; the release "
             "reports the median, valid up to rows within the margin "
             f"{sectors.margin:.3g} of the hyperplane"
-            + (": nothing is projected away." if sectors.lossless else " and up to what projecting loses."),
-            f"Theorem 11 (error 0.1, margin 0.1) asks for k = {asked['k']:,}, m = {asked['m']:,} and a net of "
-            f"10^{asked['log10_net']:,.0f} directions, with 10^{enough:,.0f} rows; those are out of reach, so its promise does "
+            + (
+                ": nothing is projected away."
+                if sectors.lossless
+                else " and up to what projecting loses."
+            ),
+            f"Theorem 11 (error 0.1, margin 0.1) asks for k = {asked['k']:,}, m = {asked['m']:,} "
+            f"and a net of "
+            f"10^{asked['log10_net']:,.0f} directions, with 10^{enough:,.0f} rows; those are out "
+            f"of reach, so its promise does "
             "not hold here.",
             *theory.limit_sentence(
                 shattered,
@@ -115,11 +145,15 @@ class Halfspaces(Mechanism):
         warnings = []
         if not sectors.lossless:
             warnings.append(
-                f"{len(names)} columns are projected to {k} dimensions: answers near the middle of the data err by a tenth or "
+                f"{len(names)} columns are projected to {k} dimensions: answers near the middle "
+                f"of the data err by a tenth or "
                 "more of the rows. With at most two columns nothing is lost."
             )
         if rows is not None and deviation > rows / 4:
-            warnings.append("The noise is as large as the answers: use fewer projections or cells, or a larger epsilon.")
+            warnings.append(
+                "The noise is as large as the answers: use fewer projections or cells, or a "
+                "larger epsilon."
+            )
         return Plan(
             method=self.method,
             kind=self.kind,
@@ -153,13 +187,17 @@ class Halfspaces(Mechanism):
         if projections < 1:
             raise PlanError(f"projections must be at least 1, not {projections}.")
         if lossless and projections > 1:
-            raise PlanError(f"With {columns} column(s) and k = {k} nothing is projected away: leave projections out.")
+            raise PlanError(
+                f"With {columns} column(s) and k = {k} nothing is projected away: leave "
+                f"projections out."
+            )
         cells = self.cells if self.cells is not None else (32 if k == 2 else 200)
         if cells < 4 or (k == 2 and cells % 2):
             raise PlanError(f"cells must be at least 4, and even when k = 2; it is {cells}.")
         if projections * cells > MAX_CELLS:
             raise PlanError(
-                f"{projections:,} projections of {cells:,} cells are {projections * cells:,} counts; at most {MAX_CELLS:,} "
+                f"{projections:,} projections of {cells:,} cells are {projections * cells:,} "
+                f"counts; at most {MAX_CELLS:,} "
                 "fit. Use fewer projections or cells."
             )
         return k, projections, cells
@@ -187,13 +225,19 @@ def sectors_of(grid: Any, parameters: Any) -> Sectors:
 def noisy_sectors(noise: Noise, numbers: IntArray, plan: Plan) -> Content:
     """The mechanism: noise on every sector count. A row is in one sector of each projection."""
     noisy = noise.laplace(
-        numbers.reshape(-1), sensitivity=Fraction(plan.facts["sensitivity"]), epsilon=plan.cost.epsilon, label="sectors"
+        numbers.reshape(-1),
+        sensitivity=Fraction(plan.facts["sensitivity"]),
+        epsilon=plan.cost.epsilon,
+        label="sectors",
     )
     return Content(
         facts={
             "grid": plan.facts["grid"],
             "scale": plan.facts["scale"],
-            **{key: plan.parameters[key] for key in ("k", "projections", "cells", "projection_seed")},
+            **{
+                key: plan.parameters[key]
+                for key in ("k", "projections", "cells", "projection_seed")
+            },
         },
         tables={"counts": {"count": np.asarray(noisy, dtype=np.int64)}},
     )

@@ -1,9 +1,12 @@
-"""Balanced logistic regression of private against public rows, and how much noise its coefficients need.
+"""Balanced logistic regression of private against public rows, and how much noise its coefficients
+need.
 
-    J(f) = (1/N) sum_private log(1 + exp(-x.f)) + sum_public u_i log(1 + exp(x.f)) + (ridge/2) |f|^2 + (tilt . f) / N
+    J(f) = (1/N) sum_private log(1 + exp(-x.f)) + sum_public u_i log(1 + exp(x.f)) + (ridge/2) |f|^2
+    + (tilt . f) / N
 
-with |x| <= 1, sum u_i = 1, and N the public or nominal number of private rows. It is handed to the certified solver of private
-classifiers as a problem whose public rows weigh N u_i. Theorems: importance_weights.proof.md.
+with |x| <= 1, sum u_i = 1, and N the public or nominal number of private rows. It is handed to the
+certified solver of private classifiers as a problem whose public rows weigh N u_i. Theorems:
+importance_weights.proof.md.
 """
 
 from __future__ import annotations
@@ -41,7 +44,8 @@ _OUTPUT_FINENESS = Fraction(1, 1 << 10)
 
 @dataclass(frozen=True, kw_only=True)
 class BalancedSetting:
-    """Public facts. `moved_rows` is how many rows a unit adds and takes away together; `heaviest` the largest public weight."""
+    """Public facts. `moved_rows` is how many rows a unit adds and takes away together; `heaviest`
+    the largest public weight."""
 
     dimension: int
     normaliser: int
@@ -52,7 +56,8 @@ class BalancedSetting:
     ridge: Fraction
 
     def tolerance(self, ridge: Fraction, tilt_length: float) -> Fraction:
-        """A gradient length, a power of two, that adds little to the noise and that double precision reaches with room."""
+        """A gradient length, a power of two, that adds little to the noise and that double
+        precision reaches with room."""
         reached = rounding_bound(
             rows=self.normaliser + self.public_rows,
             # the weights of the public rows add up to N too
@@ -62,19 +67,24 @@ class BalancedSetting:
             normaliser=self.normaliser,
             loss=LogisticLoss(),
             ridge=float(ridge),
-            length=math.sqrt(4.0 / float(ridge)) + 2.0 * tilt_length / (self.normaliser * float(ridge)),
+            length=math.sqrt(4.0 / float(ridge))
+            + 2.0 * tilt_length / (self.normaliser * float(ridge)),
             tilt_length=tilt_length,
         )
-        return 2 * power_of_two_below(max(_SOLVER_SHARE / self.normaliser, _SOLVER_ROOM * Fraction(reached)))
+        return 2 * power_of_two_below(
+            max(_SOLVER_SHARE / self.normaliser, _SOLVER_ROOM * Fraction(reached))
+        )
 
     def solution_sensitivity(self, tolerance: Fraction) -> Fraction:
-        """Theorem 2: the minimiser moves by at most moved_rows / (N ridge), the computed one by 2 tolerance / ridge more."""
+        """Theorem 2: the minimiser moves by at most moved_rows / (N ridge), the computed one by 2
+        tolerance / ridge more."""
         return (Fraction(self.moved_rows, self.normaliser) + 2 * tolerance) / self.ridge
 
 
 @dataclass(frozen=True, kw_only=True)
 class BalancedCalibration:
-    """What to minimise, how far, and what noise to add to the answer. `amount` is an epsilon, or a rho for Gaussian noise."""
+    """What to minimise, how far, and what noise to add to the answer. `amount` is an epsilon, or a
+    rho for Gaussian noise."""
 
     ridge: Fraction
     tolerance: Fraction
@@ -94,23 +104,30 @@ class BalancedCalibration:
         """The standard deviation of the noise in one coordinate of the gradient of J."""
         if self.tilt is None:
             return 0.0
-        return math.sqrt(dimension + 1) * float(self.tilt.sensitivity / self.tilt.epsilon) / normaliser
+        return (
+            math.sqrt(dimension + 1) * float(self.tilt.sensitivity / self.tilt.epsilon) / normaliser
+        )
 
     def noise_length(self, dimension: int, normaliser: int) -> float:
-        """The expected length of all noise in the coefficients (an upper bound, where the noise is in the objective)."""
+        """The expected length of all noise in the coefficients (an upper bound, where the noise is
+        in the objective)."""
         if self.gaussian:
             return math.sqrt(dimension) * self.coefficient_deviation(dimension)
         direct = dimension * float(self.sensitivity / self.amount)
         if self.tilt is None:
             return direct
-        return direct + dimension * float(self.tilt.sensitivity / self.tilt.epsilon / (normaliser * self.ridge))
+        return direct + dimension * float(
+            self.tilt.sensitivity / self.tilt.epsilon / (normaliser * self.ridge)
+        )
 
 
 def for_output(setting: BalancedSetting, epsilon: Fraction) -> BalancedCalibration:
     tolerance = setting.tolerance(setting.ridge, 0.0)
     sensitivity = setting.solution_sensitivity(tolerance)
     grid = power_of_two_below(sensitivity / epsilon * _OUTPUT_FINENESS)
-    return BalancedCalibration(ridge=setting.ridge, tolerance=tolerance, sensitivity=sensitivity, amount=epsilon, grid=grid)
+    return BalancedCalibration(
+        ridge=setting.ridge, tolerance=tolerance, sensitivity=sensitivity, amount=epsilon, grid=grid
+    )
 
 
 def for_gaussian(setting: BalancedSetting, rho: Fraction) -> BalancedCalibration:
@@ -127,8 +144,11 @@ def for_gaussian(setting: BalancedSetting, rho: Fraction) -> BalancedCalibration
     )
 
 
-def for_objective(setting: BalancedSetting, epsilon: Fraction, *, release_share: Fraction) -> BalancedCalibration:
-    """Theorem 4: epsilon = (noise in the objective) + (Jacobian) + release_share * epsilon for everything that is not ideal."""
+def for_objective(
+    setting: BalancedSetting, epsilon: Fraction, *, release_share: Fraction
+) -> BalancedCalibration:
+    """Theorem 4: epsilon = (noise in the objective) + (Jacobian) + release_share * epsilon for
+    everything that is not ideal."""
     release_epsilon = epsilon * release_share
     objective_epsilon = epsilon - release_epsilon
     ridge = setting.ridge
@@ -148,7 +168,11 @@ def for_objective(setting: BalancedSetting, epsilon: Fraction, *, release_share:
         jacobian = jacobian_loss(facts, ridge)
     tilt_epsilon = round_down(objective_epsilon - jacobian)
     scale = setting.moved_rows / tilt_epsilon
-    tilt = Tilt(epsilon=tilt_epsilon, sensitivity=Fraction(setting.moved_rows), grid=power_of_two_below(scale * _TILT_FINENESS))
+    tilt = Tilt(
+        epsilon=tilt_epsilon,
+        sensitivity=Fraction(setting.moved_rows),
+        grid=power_of_two_below(scale * _TILT_FINENESS),
+    )
     tolerance = setting.tolerance(ridge, 4.0 * float((setting.dimension + 10) * scale))
     # half a grid step a coordinate, so at most sqrt(d)/2 steps in length
     rounding = tilt.grid * (math.isqrt(setting.dimension) + 1) / 2
@@ -196,10 +220,18 @@ def blurred(noise: Noise, found: Sequence[Fraction], calibration: BalancedCalibr
     """Coefficients with noise, as multiples of the grid."""
     if calibration.gaussian:
         return noise.lattice_gaussian(
-            found, grid=calibration.grid, sensitivity=calibration.sensitivity, rho=calibration.amount, label="coefficients"
+            found,
+            grid=calibration.grid,
+            sensitivity=calibration.sensitivity,
+            rho=calibration.amount,
+            label="coefficients",
         )
     multiples = noise.gamma_norm(
-        found, grid=calibration.grid, sensitivity=calibration.sensitivity, epsilon=calibration.amount, label="coefficients"
+        found,
+        grid=calibration.grid,
+        sensitivity=calibration.sensitivity,
+        epsilon=calibration.amount,
+        label="coefficients",
     )
     return saturated(multiples)
 

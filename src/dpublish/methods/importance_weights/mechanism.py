@@ -1,7 +1,8 @@
 """Importance weights: public rows, weighted so that they stand for the private ones.
 
-In: coded private rows, and public rows that are read before anything is spent. Out: one weight a public row, the coefficients
-that make it, and the noisy numbers they came from. Whoever has the public rows can then estimate any function of a row.
+In: coded private rows, and public rows that are read before anything is spent. Out: one weight a
+public row, the coefficients that make it, and the noisy numbers they came from. Whoever has the
+public rows can then estimate any function of a row.
 """
 
 from __future__ import annotations
@@ -38,31 +39,42 @@ Variant = Literal["moments", "output", "gaussian", "objective"]
 class ImportanceWeights(Mechanism):
     """Weights on public rows (Ji and Elkan 2013), by noisy moments or by noisy logistic regression.
 
-    Input: coded rows, and public rows. Neighbours: replace-one or add-remove-one, of a unit with at most c rows.
-    Output: noisy counts or noisy coefficients, and weights that are a function of them and of the public rows.
-    Privacy: epsilon-DP, rho-zCDP or (epsilon, delta)-DP (theorems 1 to 5 of importance_weights.proof.md).
-    Relies on: exact noise; rows per unit bounded by c; the public rows being public, chosen without looking at private ones.
-    Shows / hides: shares of levels and of measured pairs, or d coefficients; nothing else about any row.
-    Accuracy: a share of a level has error about 2 c tables / (epsilon n) under "moments"; `plan` states it for every variant.
+    Input: coded rows, and public rows. Neighbours: replace-one or add-remove-one, of a unit with at
+    most c rows.
+    Output: noisy counts or noisy coefficients, and weights that are a function of them and of the
+    public rows.
+    Privacy: epsilon-DP, rho-zCDP or (epsilon, delta)-DP (theorems 1 to 5 of
+    importance_weights.proof.md).
+    Relies on: exact noise; rows per unit bounded by c; the public rows being public, chosen without
+    looking at private ones.
+    Shows / hides: shares of levels and of measured pairs, or d coefficients; nothing else about any
+    row.
+    Accuracy: a share of a level has error about 2 c tables / (epsilon n) under "moments"; `plan`
+    states it for every variant.
 
     Parameters
     ----------
-    public : path of a table or of a release (.dpr), a frame, a `SqlSource`, a release, or "uniform" for rows drawn evenly.
-    alternatives : further public sets; which one is used is then chosen privately, for `choice_share` of the cost.
+    public : path of a table or of a release (.dpr), a frame, a `SqlSource`, a release, or "uniform"
+        for rows drawn evenly.
+    alternatives : further public sets; which one is used is then chosen privately, for
+        `choice_share` of the cost.
     columns : columns to weight by; all that schema and public rows have in common when left out.
-    variant : "moments" matches noisy counts; "output", "gaussian", "objective" are logistic regression with noise in the
-        coefficients (gamma-norm, Gaussian) or in the objective.
+    variant : "moments" matches noisy counts; "output", "gaussian", "objective" are logistic
+        regression with noise in the coefficients (gamma-norm, Gaussian) or in the objective.
     pairs : pairs of columns to use as well, written "a*b"; "*b" means b with every other column.
-    choose_pairs : how many more pairs to choose privately ("moments"); from public facts when left out.
+    choose_pairs : how many more pairs to choose privately ("moments"); from public facts when left
+        out.
     bins : number of bins for numeric columns that declare none ("moments").
-    regularization : lambda in the units of features in [0, 1] (logistic variants), or the expected 1 / (size of coefficients)^2
-        ("moments"); chosen from public or released numbers when left out.
+    regularization : lambda in the units of features in [0, 1] (logistic variants), or the expected
+        1 / (size of coefficients)^2 ("moments"); chosen from public or released numbers when left
+        out.
     choice_share : share of the cost for each kind of private choice.
     release_share : share of epsilon that covers rounding and solver error under "objective".
     max_weight : weights are cut at this multiple of the mean.
-    publish : "rows" puts the public rows into the release, "hash" only their SHA-256 and their title.
-    titles : what the release calls the public sets, first `public`, then the alternatives; "public 1" and so on when left out.
-        Where they were read from is never published.
+    publish : "rows" puts the public rows into the release, "hash" only their SHA-256 and their
+        title.
+    titles : what the release calls the public sets, first `public`, then the alternatives; "public
+        1" and so on when left out. Where they were read from is never published.
     public_size : how many rows to draw for "uniform".
     resolution : number of bins that a numeric column is read with (logistic variants).
     """
@@ -102,17 +114,36 @@ class ImportanceWeights(Mechanism):
         features = self.features_of(loaded.axes)
         facts = plan.facts
         amounts = read_amounts(facts["purse"], BudgetSplit.of(plan.cost, plan.schema.relation))
-        chosen = loaded.sets[choose_set(noise, features, numbers, loaded.sets, amounts, facts["nominal_rows"] or 1)]
+        chosen = loaded.sets[
+            choose_set(noise, features, numbers, loaded.sets, amounts, facts["nominal_rows"] or 1)
+        ]
         if self.variant == "moments":
-            precision = None if self.regularization is None else float(exact(self.regularization, "regularization"))
+            precision = (
+                None
+                if self.regularization is None
+                else float(exact(self.regularization, "regularization"))
+            )
             features, fit = measure(
-                noise, features, numbers, chosen, amounts,
-                rounds=facts["rounds"], total=facts["public_total"], precision=precision, largest_pair=facts["largest_pair"],
-            )  # fmt: skip
+                noise,
+                features,
+                numbers,
+                chosen,
+                amounts,
+                rounds=facts["rounds"],
+                total=facts["public_total"],
+                precision=precision,
+                largest_pair=facts["largest_pair"],
+            )
             return self._moments_content(plan, features, chosen, fit)
         calibration = read_calibration(facts["calibration"])
         multiples = balanced_coefficients(
-            noise, features, numbers, chosen.codes, chosen.base, normaliser=facts["nominal_rows"], calibration=calibration
+            noise,
+            features,
+            numbers,
+            chosen.codes,
+            chosen.base,
+            normaliser=facts["nominal_rows"],
+            calibration=calibration,
         )
         return self._balanced_content(plan, features, chosen, calibration, multiples)
 
@@ -140,19 +171,31 @@ class ImportanceWeights(Mechanism):
         return self._cache[schema.digest]
 
     def features_of(self, axes: tuple[Axis, ...]) -> WeightFeatures:
-        return WeightFeatures(axes, read_pairs(self.pairs, [axis.name for axis in axes]), self._numbers)
+        return WeightFeatures(
+            axes, read_pairs(self.pairs, [axis.name for axis in axes]), self._numbers
+        )
 
-    def _moments_content(self, plan: Plan, features: WeightFeatures, chosen: PublicSet, fit: Fit) -> Content:
+    def _moments_content(
+        self, plan: Plan, features: WeightFeatures, chosen: PublicSet, fit: Fit
+    ) -> Content:
         assert fit.raked is not None
         values = np.concatenate([table.counts for table in fit.tables])
         return self._content(
-            plan, features, chosen, values,
+            plan,
+            features,
+            chosen,
+            values,
             coefficients=np.concatenate(fit.raked.coefficients),
             ridge=np.concatenate(fit.raked.ridges),
             gradient=np.sqrt(np.concatenate(fit.raked.variances)),
             masses=fit.raked.masses,
-            facts={"rows": fit.rows, "grid": "1", "coefficient_deviation": 0.0, "sweeps": fit.raked.sweeps},
-        )  # fmt: skip
+            facts={
+                "rows": fit.rows,
+                "grid": "1",
+                "coefficient_deviation": 0.0,
+                "sweeps": fit.raked.sweeps,
+            },
+        )
 
     def _balanced_content(
         self,
@@ -195,7 +238,9 @@ class ImportanceWeights(Mechanism):
         """The release. Everything here is a function of noisy numbers and public rows."""
         if self.max_weight is not None:
             masses = truncated(masses, float(exact(self.max_weight, "max_weight")))
-        groups = np.concatenate([np.full(group.width, place) for place, group in enumerate(features.groups)])
+        groups = np.concatenate(
+            [np.full(group.width, place) for place, group in enumerate(features.groups)]
+        )
         tables: dict[str, dict[str, NDArray[Any]]] = {
             "weights": {"weight": masses * chosen.rows, "base": chosen.base * chosen.rows},
             "coefficients": {
@@ -231,7 +276,8 @@ def truncated(masses: FloatArray, limit: float) -> FloatArray:
 
 
 def fitting_domain(axes: tuple[Axis, ...]) -> Domain:
-    """As many of the first columns as a manifest's domain may have cells for; the release's facts list all."""
+    """As many of the first columns as a manifest's domain may have cells for; the release's facts
+    list all."""
     size, kept = 1, []
     for axis in axes:
         size *= axis.cardinality

@@ -1,8 +1,8 @@
 """Noisy tables of the private rows, and which tables to buy.
 
-Main effects first, then pairs that were named, then pairs that are chosen one at a time: a choice is a noisy look at which pair
-the weights fitted so far reproduce worst, and is followed by a measurement of that pair and a new fit. The fit reads released
-numbers only.
+Main effects first, then pairs that were named, then pairs that are chosen one at a time: a choice
+is a noisy look at which pair the weights fitted so far reproduce worst, and is followed by a
+measurement of that pair and a new fit. The fit reads released numbers only.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Amounts:
-    """What each step spends: an epsilon with Laplace noise, a rho with Gaussian noise. All exact, all public.
+    """What each step spends: an epsilon with Laplace noise, a rho with Gaussian noise. All exact,
+    all public.
 
     `set_choice` and `pair_choice` are always epsilons.
     """
@@ -62,7 +63,9 @@ class Measured:
     variance: float
 
 
-def table_counts(features: WeightFeatures, codes: Sequence[NDArray[Any]], axes: Sequence[int]) -> IntArray:
+def table_counts(
+    features: WeightFeatures, codes: Sequence[NDArray[Any]], axes: Sequence[int]
+) -> IntArray:
     """Exact counts of the cells of one column, or of a pair. Private, when the codes are."""
     first = np.asarray(codes[axes[0]]).astype(np.int64)
     size = features.axes[axes[0]].cardinality
@@ -80,23 +83,31 @@ def choose_set(
     amounts: Amounts,
     rows: int,
 ) -> int:
-    """Which public set has main effects nearest to the private ones, in L1; `rows` is the public number of private rows."""
+    """Which public set has main effects nearest to the private ones, in L1; `rows` is the public
+    number of private rows."""
     if len(sets) == 1:
         return 0
     private = [table_counts(features, codes, (axis,)) for axis in range(len(features.axes))]
     scores = []
     for one in sets:
         wanted = [
-            np.rint(rows * np.bincount(column.astype(np.int64), weights=one.base, minlength=len(counts))).astype(np.int64)
+            np.rint(
+                rows * np.bincount(column.astype(np.int64), weights=one.base, minlength=len(counts))
+            ).astype(np.int64)
             for column, counts in zip(one.codes, private, strict=True)
         ]
-        scores.append(-sum(int(np.abs(have - want).sum()) for have, want in zip(private, wanted, strict=True)))
+        scores.append(
+            -sum(int(np.abs(have - want).sum()) for have, want in zip(private, wanted, strict=True))
+        )
     sensitivity = len(features.axes) * amounts.l1
-    return noise.choose(scores, sensitivity=sensitivity, epsilon=amounts.set_choice, label="public set")
+    return noise.choose(
+        scores, sensitivity=sensitivity, epsilon=amounts.set_choice, label="public set"
+    )
 
 
 class Fit:
-    """Measured tables and the weights fitted to them. Public: it holds released numbers and public rows."""
+    """Measured tables and the weights fitted to them. Public: it holds released numbers and public
+    rows."""
 
     def __init__(self, public: PublicSet, *, total: int | None, precision: float | None) -> None:
         self._public, self._total, self._precision = public, total, precision
@@ -105,10 +116,13 @@ class Fit:
 
     @property
     def rows(self) -> float:
-        """The number of private rows: public, or the best guess from the totals of the noisy tables."""
+        """The number of private rows: public, or the best guess from the totals of the noisy
+        tables."""
         if self._total is not None:
             return float(self._total)
-        weights = np.array([1.0 / max(table.variance * len(table.counts), 1e-12) for table in self.tables])
+        weights = np.array(
+            [1.0 / max(table.variance * len(table.counts), 1e-12) for table in self.tables]
+        )
         totals = np.array([float(table.counts.sum()) for table in self.tables])
         return max(1.0, float(weights @ totals / weights.sum()))
 
@@ -116,7 +130,9 @@ class Fit:
         """Fit the weights to all tables, going on from the last fit."""
         targets = []
         for table, group in zip(self.tables, features.groups, strict=True):
-            shares, variances = consistent_shares(table.counts.astype(np.float64), table.variance, self.rows)
+            shares, variances = consistent_shares(
+                table.counts.astype(np.float64), table.variance, self.rows
+            )
             codes = features.group_codes(self._public.codes, group)
             shape = tuple(features.axes[axis].cardinality for axis in group.axes)
             targets.append(TableTarget(codes, shares, variances, group.axes, shape))
@@ -127,7 +143,9 @@ class Fit:
         assert self.raked is not None
         first, second = (self._public.codes[axis].astype(np.int64) for axis in pair)
         sizes = [features.axes[axis].cardinality for axis in pair]
-        shares = np.bincount(first * sizes[1] + second, weights=self.raked.masses, minlength=sizes[0] * sizes[1])
+        shares = np.bincount(
+            first * sizes[1] + second, weights=self.raked.masses, minlength=sizes[0] * sizes[1]
+        )
         return np.asarray(np.rint(self.rows * shares), dtype=np.int64)
 
 
@@ -143,14 +161,20 @@ def measure(
     precision: float | None,
     largest_pair: int,
 ) -> tuple[WeightFeatures, Fit]:
-    """The mechanism: noisy tables of all groups of `features`, then `rounds` more pairs, each chosen and then measured."""
+    """The mechanism: noisy tables of all groups of `features`, then `rounds` more pairs, each
+    chosen and then measured."""
     fit = Fit(public, total=total, precision=precision)
     for place, (group, amount) in enumerate(zip(features.groups, amounts.tables, strict=True)):
         counts = table_counts(features, codes, group.axes)
         fit.tables.append(
             Measured(
                 place,
-                noisy_counts(noise, amounts.budget.holding(amount), counts, label=_label(features, group.axes)),
+                noisy_counts(
+                    noise,
+                    amounts.budget.holding(amount),
+                    counts,
+                    label=_label(features, group.axes),
+                ),
                 amounts.variance(amount),
             )
         )
@@ -161,8 +185,12 @@ def measure(
         open_pairs.remove(pair)
         features = WeightFeatures(features.axes, (*features.pairs, pair), features.numbers)
         private = table_counts(features, codes, pair)
-        counts = noisy_counts(noise, amounts.budget.holding(amounts.pair_table), private, label=_label(features, pair))
-        fit.tables.append(Measured(len(features.groups) - 1, counts, amounts.variance(amounts.pair_table)))
+        counts = noisy_counts(
+            noise, amounts.budget.holding(amounts.pair_table), private, label=_label(features, pair)
+        )
+        fit.tables.append(
+            Measured(len(features.groups) - 1, counts, amounts.variance(amounts.pair_table))
+        )
         fit.refit(features)
     return features, fit
 
@@ -194,9 +222,12 @@ def _worst_pair(
     for pair in pairs:
         wanted = fit.expected(features, pair)
         distance = int(np.abs(table_counts(features, codes, pair) - wanted).sum())
-        # a pair with many cells is worth its measurement only if it is off by more than the noise of measuring it
+        # a pair with many cells is worth its measurement only if it is off by more than the noise
+        # of measuring it
         scores.append(distance - round(0.8 * deviation * len(wanted)))
-    return pairs[noise.choose(scores, sensitivity=amounts.l1, epsilon=amounts.pair_choice, label="pair")]
+    return pairs[
+        noise.choose(scores, sensitivity=amounts.l1, epsilon=amounts.pair_choice, label="pair")
+    ]
 
 
 def _label(features: WeightFeatures, axes: Sequence[int]) -> str:

@@ -1,4 +1,5 @@
-"""The plan of importance weights: what is refused, which tables or which calibration, and what to expect."""
+"""The plan of importance weights: what is refused, which tables or which calibration, and what to
+expect."""
 
 from __future__ import annotations
 
@@ -49,11 +50,14 @@ def plan_weights(method: ImportanceWeights, schema: Schema, cost: Cost) -> Plan:
     most = MAX_DIMENSION if method.variant == "moments" else MAX_LOGISTIC_DIMENSION
     if features.dimension > most:
         raise PlanError(
-            f"The columns and pairs have {features.dimension} features; variant = '{method.variant}' takes at most {most}. "
+            f"The columns and pairs have {features.dimension} features; variant = "
+            f"'{method.variant}' takes at most {most}. "
             "Leave out columns with many levels, or pairs, or use fewer bins."
         )
     by_variant = _plan_moments if method.variant == "moments" else _plan_balanced
-    facts, sentences, warnings = by_variant(method, schema, cost, loaded, features, BudgetSplit.of(cost, schema.relation))
+    facts, sentences, warnings = by_variant(
+        method, schema, cost, loaded, features, BudgetSplit.of(cost, schema.relation)
+    )
     return Plan(
         method=method.method,
         kind=method.kind,
@@ -69,17 +73,27 @@ def plan_weights(method: ImportanceWeights, schema: Schema, cost: Cost) -> Plan:
 
 def _check(method: ImportanceWeights, schema: Schema, cost: Cost) -> None:
     if schema.items is not None:
-        raise PlanError("Importance weights need [columns]; this schema declares set-valued data ([items]).")
+        raise PlanError(
+            "Importance weights need [columns]; this schema declares set-valued data ([items])."
+        )
     if method.public is None:
         raise PlanError('Importance weights need public rows: give public = "FILE" (or "uniform").')
     if method.variant not in ("moments", "output", "gaussian", "objective"):
-        raise PlanError(f"variant = '{method.variant}' is not known. Use moments, output, gaussian or objective.")
+        raise PlanError(
+            f"variant = '{method.variant}' is not known. Use moments, output, gaussian or "
+            f"objective."
+        )
     if not (cost.epsilon > 0 or cost.rho > 0):
         raise PlanError("Importance weights cost an epsilon or a rho above 0.")
     if method.variant in ("output", "objective") and cost.kind != "pure":
-        raise PlanError(f"variant = '{method.variant}' costs a pure epsilon: leave delta and rho out, or use gaussian.")
+        raise PlanError(
+            f"variant = '{method.variant}' costs a pure epsilon: leave delta and rho out, or use "
+            f"gaussian."
+        )
     if method.variant == "gaussian" and cost.kind == "pure":
-        raise PlanError("variant = 'gaussian' costs rho, or epsilon with delta: give rho = ... or delta = ...")
+        raise PlanError(
+            "variant = 'gaussian' costs rho, or epsilon with delta: give rho = ... or delta = ..."
+        )
     if method.publish not in ("rows", "hash"):
         raise PlanError(f"publish = '{method.publish}' is not known. Use rows or hash.")
     for name, value, least, most in (
@@ -92,35 +106,61 @@ def _check(method: ImportanceWeights, schema: Schema, cost: Cost) -> None:
             raise PlanError(f"{name} must be a whole number from {least} to {most}, not {value!r}.")
     if method.choose_pairs and method.variant != "moments":
         raise PlanError("choose_pairs belongs to variant = 'moments'. Name pairs = ... instead.")
-    for name, share in (("choice_share", method.choice_share), ("release_share", method.release_share)):
+    for name, share in (
+        ("choice_share", method.choice_share),
+        ("release_share", method.release_share),
+    ):
         if not 0 < exact(share, name) < Fraction(1, 2):
             raise PlanError(f"{name} must lie between 0 and 1/2, not {share}.")
-    if method.regularization is not None and not 2.0**-32 < float(positive(method.regularization, "regularization")) < 2.0**60:
+    if (
+        method.regularization is not None
+        and not 2.0**-32 < float(positive(method.regularization, "regularization")) < 2.0**60
+    ):
         raise PlanError(f"regularization must be of moderate size, not {method.regularization}.")
     if method.max_weight is not None and positive(method.max_weight, "max_weight") < 1:
-        raise PlanError(f"max_weight must be at least 1 (weights have mean 1), not {method.max_weight}.")
+        raise PlanError(
+            f"max_weight must be at least 1 (weights have mean 1), not {method.max_weight}."
+        )
 
 
 def _plan_moments(
-    method: ImportanceWeights, schema: Schema, cost: Cost, loaded: Loaded, features: WeightFeatures, budget: BudgetSplit
+    method: ImportanceWeights,
+    schema: Schema,
+    cost: Cost,
+    loaded: Loaded,
+    features: WeightFeatures,
+    budget: BudgetSplit,
 ) -> tuple[dict[str, Any], list[str], list[str]]:
     rows = nominal_rows(schema)
     largest = largest_pair(rows, budget)
     fitting = len(candidate_pairs(features, largest))
-    wanted = default_rounds(budget, rows, len(loaded.axes)) if method.choose_pairs is None else method.choose_pairs
+    wanted = (
+        default_rounds(budget, rows, len(loaded.axes))
+        if method.choose_pairs is None
+        else method.choose_pairs
+    )
     rounds = min(wanted, fitting)
-    most = features.dimension + sum(sorted(pair_cells(features, largest))[-rounds:] if rounds else [])
+    most = features.dimension + sum(
+        sorted(pair_cells(features, largest))[-rounds:] if rounds else []
+    )
     if most > MAX_DIMENSION:
         raise PlanError(
-            f"The columns, pairs and {rounds} more pairs may have {most} features; at most {MAX_DIMENSION} are supported. "
+            f"The columns, pairs and {rounds} more pairs may have {most} features; at most "
+            f"{MAX_DIMENSION} are supported. "
             "Use a smaller choose_pairs, fewer bins, or leave out columns with many levels."
         )
     if len(loaded.sets) > 1 and rows is None:
-        raise PlanError(f"Schema '{schema.name}' declares no nominal_size, and a choice of public sets compares with it.")
+        raise PlanError(
+            f"Schema '{schema.name}' declares no nominal_size, and a choice of public sets "
+            f"compares with it."
+        )
     amounts = share_out(
-        budget, [group.codes for group in features.groups],
-        sets=len(loaded.sets), rounds=rounds, choice_share=exact(method.choice_share, "choice_share"),
-    )  # fmt: skip
+        budget,
+        [group.codes for group in features.groups],
+        sets=len(loaded.sets),
+        rounds=rounds,
+        choice_share=exact(method.choice_share, "choice_share"),
+    )
     public = total_is_public(schema, Domain(loaded.axes))
     deviations = [math.sqrt(amounts.variance(amount)) for amount in amounts.tables]
     facts: dict[str, Any] = {
@@ -139,32 +179,56 @@ def _plan_moments(
 
 
 def _plan_balanced(
-    method: ImportanceWeights, schema: Schema, cost: Cost, loaded: Loaded, features: WeightFeatures, budget: BudgetSplit
+    method: ImportanceWeights,
+    schema: Schema,
+    cost: Cost,
+    loaded: Loaded,
+    features: WeightFeatures,
+    budget: BudgetSplit,
 ) -> tuple[dict[str, Any], list[str], list[str]]:
     rows = nominal_rows(schema)
     if rows is None:
         key = "size" if schema.neighbours == "replace-one" else "nominal_size"
         raise PlanError(
-            f"Schema '{schema.name}' declares no {key}, and the mean loss is divided by it. Add {key} = ... to [dataset]."
+            f"Schema '{schema.name}' declares no {key}, and the mean loss is divided by it. Add "
+            f"{key} = ... to [dataset]."
         )
-    amounts = share_out(budget, [1], sets=len(loaded.sets), rounds=0, choice_share=exact(method.choice_share, "choice_share"))
+    amounts = share_out(
+        budget,
+        [1],
+        sets=len(loaded.sets),
+        rounds=0,
+        choice_share=exact(method.choice_share, "choice_share"),
+    )
     budget = budget.holding(amounts.tables[0])
-    # theorems 2 to 4 need rows no longer than 1; this holds for every schema, and is checked all the same
+    # theorems 2 to 4 need rows no longer than 1; this holds for every schema, and is checked all
+    # the same
     if features.longest_square() > 1:
         raise PlanError("The features cannot be scaled to length 1. Leave columns out.")
     moved = schema.relation.rows
     forecasts = forecast(
-        features, gram_of(features, loaded.sets[0]),
-        moved=moved, rows=rows, budget=budget, regularizations=REGULARIZATIONS,
-    )  # fmt: skip
+        features,
+        gram_of(features, loaded.sets[0]),
+        moved=moved,
+        rows=rows,
+        budget=budget,
+        regularizations=REGULARIZATIONS,
+    )
     advice = recommended(forecasts)
-    strength = advice if method.regularization is None else float(exact(method.regularization, "regularization"))
-    # the solver sees vectors divided by R, so its ridge is lambda / R^2; a double, so that proof and solver agree on it
+    strength = (
+        advice
+        if method.regularization is None
+        else float(exact(method.regularization, "regularization"))
+    )
+    # the solver sees vectors divided by R, so its ridge is lambda / R^2; a double, so that proof
+    # and solver agree on it
     ridge = Fraction(strength / features.divisor**2)
     heaviest = max(heaviest_weight(one.base, rows) for one in loaded.sets)
     widest = max(loaded.sets, key=lambda one: one.rows)
     setting = setting_for(features, schema, rows, widest, heaviest, ridge)
-    calibration = calibrate(method.variant, setting, budget, exact(method.release_share, "release_share"))
+    calibration = calibrate(
+        method.variant, setting, budget, exact(method.release_share, "release_share")
+    )
     length = calibration.noise_length(features.dimension, rows) / features.divisor
     facts: dict[str, Any] = {
         "sensitivity": str(calibration.sensitivity),
@@ -178,23 +242,33 @@ def _plan_balanced(
         "expected": error_table(forecasts, strength, budget),
     }
     near: Forecast = min(forecasts, key=lambda one: abs(math.log(one.regularization / strength)))
-    sentences, warnings = balanced_sentences(schema, cost, loaded, features, budget, facts, near, method.variant)
+    sentences, warnings = balanced_sentences(
+        schema, cost, loaded, features, budget, facts, near, method.variant
+    )
     return facts, sentences, warnings
 
 
-def _parameters(method: ImportanceWeights, loaded: Loaded, features: WeightFeatures) -> dict[str, Any]:
+def _parameters(
+    method: ImportanceWeights, loaded: Loaded, features: WeightFeatures
+) -> dict[str, Any]:
     names = [axis.name for axis in loaded.axes]
     return {
-        "public": [{"name": one.name, "rows": one.rows, "sha256": one.digest} for one in loaded.sets],
+        "public": [
+            {"name": one.name, "rows": one.rows, "sha256": one.digest} for one in loaded.sets
+        ],
         "columns": names,
         "variant": method.variant,
         "pairs": [f"{names[a]}*{names[b]}" for a, b in features.pairs],
         "choose_pairs": method.choose_pairs,
         "bins": method.bins,
-        "regularization": None if method.regularization is None else str(exact(method.regularization, "regularization")),
+        "regularization": None
+        if method.regularization is None
+        else str(exact(method.regularization, "regularization")),
         "choice_share": str(exact(method.choice_share, "choice_share")),
         "release_share": str(exact(method.release_share, "release_share")),
-        "max_weight": None if method.max_weight is None else str(exact(method.max_weight, "max_weight")),
+        "max_weight": None
+        if method.max_weight is None
+        else str(exact(method.max_weight, "max_weight")),
         "publish": method.publish,
         "resolution": method.resolution,
     }
@@ -207,6 +281,9 @@ def nominal_rows(schema: Schema) -> int | None:
 
 
 def largest_pair(rows: int | None, budget: BudgetSplit) -> int:
-    """How many cells a pair may have to be worth measuring: at least about ten rows a cell for each unit of noise."""
-    epsilon = float(budget.amount) if budget.law == "laplace" else math.sqrt(2.0 * float(budget.amount))
+    """How many cells a pair may have to be worth measuring: at least about ten rows a cell for each
+    unit of noise."""
+    epsilon = (
+        float(budget.amount) if budget.law == "laplace" else math.sqrt(2.0 * float(budget.amount))
+    )
     return max(4, min(2048, int((rows or 1000) * min(1.0, epsilon) / 10)))

@@ -1,4 +1,5 @@
-"""What importance weights will cost and probably achieve: from the schema and the public rows alone."""
+"""What importance weights will cost and probably achieve: from the schema and the public rows
+alone."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ from dpublish.models.weight_features import WeightFeatures
 from dpublish.privacy.budget_split import BudgetSplit, Law, in_proportion
 
 TYPICAL_COEFFICIENT = 0.5
-"""What a data-free choice of the regularization takes coefficients to be like: weights differ by factors of about e^0.5."""
+"""What a data-free choice of the regularization takes coefficients to be like: weights differ by
+factors of about e^0.5."""
 
 REGULARIZATIONS = tuple(float(x) for x in np.geomspace(1e-4, 10.0, 61))
 MOST_FOR_PAIRS = Fraction(1, 2)
@@ -38,25 +40,34 @@ MAX_GRAM_ROWS = 20_000
 
 
 def choice(budget: BudgetSplit, share: Fraction) -> tuple[Fraction, Fraction]:
-    """An epsilon for choices that use at most `share` of the budget, and what is left of its amount."""
+    """An epsilon for choices that use at most `share` of the budget, and what is left of its
+    amount."""
     epsilon = budget.choice_epsilon(share)
     if epsilon == 0:
-        raise PlanError("The share of the cost for choices is too small. Use a larger cost or fewer choices.")
+        raise PlanError(
+            "The share of the cost for choices is too small. Use a larger cost or fewer choices."
+        )
     return epsilon, budget.amount - budget.amount * share
 
 
 def split(amount: Fraction, cells: Sequence[int], law: Law) -> tuple[Fraction, ...]:
     """Divide an amount between tables so that the sum of squared errors over all cells is least.
 
-    With epsilon_t a table of k_t cells has squared error prop. to k_t / epsilon_t^2, hence shares prop. to k_t^(1/3); with
-    rho_t it is k_t / rho_t, hence k_t^(1/2).
+    With epsilon_t a table of k_t cells has squared error prop. to k_t / epsilon_t^2, hence shares
+    prop. to k_t^(1/3); with rho_t it is k_t / rho_t, hence k_t^(1/2).
     """
     power = 1 / 3 if law == "laplace" else 1 / 2
-    return tuple(amount * part for part in in_proportion([max(1, round(_PARTS * size**power)) for size in cells]))
+    return tuple(
+        amount * part
+        for part in in_proportion([max(1, round(_PARTS * size**power)) for size in cells])
+    )
 
 
-def share_out(budget: BudgetSplit, tables: Sequence[int], *, sets: int, rounds: int, choice_share: Fraction) -> Amounts:
-    """Shares for choosing a public set, for choosing pairs, for the tables named beforehand, and for the chosen pairs."""
+def share_out(
+    budget: BudgetSplit, tables: Sequence[int], *, sets: int, rounds: int, choice_share: Fraction
+) -> Amounts:
+    """Shares for choosing a public set, for choosing pairs, for the tables named beforehand, and
+    for the chosen pairs."""
     left, set_choice, pair_choice, pair_table = budget.amount, Fraction(0), Fraction(0), Fraction(0)
     if sets > 1:
         set_choice, left = choice(budget, choice_share)
@@ -77,7 +88,8 @@ def share_out(budget: BudgetSplit, tables: Sequence[int], *, sets: int, rounds: 
 
 
 def pair_share(rounds: int, tables: int) -> Fraction:
-    """A chosen pair counts as two tables that were named beforehand, so that a few pairs do not drown the columns in noise."""
+    """A chosen pair counts as two tables that were named beforehand, so that a few pairs do not
+    drown the columns in noise."""
     return min(MOST_FOR_PAIRS, Fraction(2 * rounds, 2 * rounds + tables))
 
 
@@ -85,12 +97,15 @@ def default_rounds(budget: BudgetSplit, rows: int | None, columns: int) -> int:
     """How many pairs to choose privately when nobody says: as many as the noise leaves room for."""
     if rows is None or columns < 2:
         return 0
-    epsilon = float(budget.amount) if budget.law == "laplace" else math.sqrt(2.0 * float(budget.amount))
+    epsilon = (
+        float(budget.amount) if budget.law == "laplace" else math.sqrt(2.0 * float(budget.amount))
+    )
     return int(min(columns * (columns - 1) // 2, 3 * columns, rows * epsilon // _ROWS_A_PAIR))
 
 
 def gram_of(features: WeightFeatures, public: PublicSet) -> FloatArray:
-    """Second moments of the public rows' vectors (not divided by R), from at most MAX_GRAM_ROWS of them."""
+    """Second moments of the public rows' vectors (not divided by R), from at most MAX_GRAM_ROWS of
+    them."""
     step = max(1, -(-public.rows // MAX_GRAM_ROWS))
     vectors = features.vectors([column[::step] for column in public.codes])
     base = public.base[::step]
@@ -99,7 +114,12 @@ def gram_of(features: WeightFeatures, public: PublicSet) -> FloatArray:
 
 
 def setting_for(
-    features: WeightFeatures, schema: Schema, rows: int, public: PublicSet, heaviest: float, ridge: Fraction
+    features: WeightFeatures,
+    schema: Schema,
+    rows: int,
+    public: PublicSet,
+    heaviest: float,
+    ridge: Fraction,
 ) -> BalancedSetting:
     return BalancedSetting(
         dimension=features.dimension,
@@ -112,7 +132,9 @@ def setting_for(
     )
 
 
-def calibrate(variant: str, setting: BalancedSetting, budget: BudgetSplit, release_share: Fraction) -> BalancedCalibration:
+def calibrate(
+    variant: str, setting: BalancedSetting, budget: BudgetSplit, release_share: Fraction
+) -> BalancedCalibration:
     if variant == "output":
         return for_output(setting, budget.amount)
     if variant == "gaussian":
@@ -151,11 +173,12 @@ def forecast(
     budget: BudgetSplit,
     regularizations: Sequence[float],
 ) -> list[Forecast]:
-    """Expected noise in the shares of single levels, and what shrinkage does to them, for output noise, at weights near 1.
+    """Expected noise in the shares of single levels, and what shrinkage does to them, for output
+    noise, at weights near 1.
 
-    A coefficient of typical size is shrunk by lambda / (lambda + h), h the curvature of the balanced loss at zero (half the
-    public second moments); the noise is that of the solution's sensitivity R t / (N lambda). Both are carried to the shares by
-    the public covariance.
+    A coefficient of typical size is shrunk by lambda / (lambda + h), h the curvature of the
+    balanced loss at zero (half the public second moments); the noise is that of the solution's
+    sensitivity R t / (N lambda). Both are carried to the shares by the public covariance.
     """
     dimension = features.dimension
     mean_square = np.linalg.eigvalsh(gram)
@@ -169,7 +192,8 @@ def forecast(
         else:
             deviation = step / math.sqrt(2.0 * float(budget.amount))
             length = math.sqrt(dimension) * deviation
-        # a share's slope is a column of the covariance; its mean square over features is the mean of squared eigenvalues
+        # a share's slope is a column of the covariance; its mean square over features is the mean
+        # of squared eigenvalues
         by_noise = deviation * math.sqrt(float((spread**2).mean()))
         kept = value / (value + 0.5 * spread)
         by_ridge = TYPICAL_COEFFICIENT * math.sqrt(float(((spread * kept) ** 2).mean()))
@@ -183,8 +207,11 @@ def recommended(forecasts: Sequence[Forecast]) -> float:
     return float(f"{best:.2g}")
 
 
-def error_table(forecasts: Sequence[Forecast], chosen: float, budget: BudgetSplit) -> list[dict[str, Any]]:
-    """Noise and shrinkage around the chosen regularization, at a third of the budget, at all of it, and at three times it."""
+def error_table(
+    forecasts: Sequence[Forecast], chosen: float, budget: BudgetSplit
+) -> list[dict[str, Any]]:
+    """Noise and shrinkage around the chosen regularization, at a third of the budget, at all of it,
+    and at three times it."""
     near = sorted(forecasts, key=lambda one: abs(math.log(one.regularization / chosen)))[:13:3]
     table = []
     for one in sorted(near, key=lambda found: found.regularization):

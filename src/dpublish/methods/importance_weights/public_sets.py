@@ -1,6 +1,8 @@
-"""The public side of importance weights: which columns are in common, and the public rows in the coding of the schema.
+"""The public side of importance weights: which columns are in common, and the public rows in the
+coding of the schema.
 
-Everything here reads public rows and the schema, before any budget is spent, so errors and warnings may say what they found.
+Everything here reads public rows and the schema, before any budget is spent, so errors and warnings
+may say what they found.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ MAX_TITLE = 200
 
 @dataclass(frozen=True)
 class Loaded:
-    """Public sets in one coding. `axes` are the columns that private and public rows have in common."""
+    """Public sets in one coding. `axes` are the columns that private and public rows have in
+    common."""
 
     axes: tuple[Axis, ...]
     sets: tuple[PublicSet, ...]
@@ -44,7 +47,8 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Raw:
-    """Public rows as they were read. `edges` are the bins of columns whose numbers are known by their bin only."""
+    """Public rows as they were read. `edges` are the bins of columns whose numbers are known by
+    their bin only."""
 
     frame: Any
     base: Any
@@ -52,11 +56,19 @@ class Raw:
 
 
 def axis_of(
-    schema: Schema, name: str, *, numbers: Numbers, bins: int, resolution: int, edges: tuple[Any, ...] | None = None
+    schema: Schema,
+    name: str,
+    *,
+    numbers: Numbers,
+    bins: int,
+    resolution: int,
+    edges: tuple[Any, ...] | None = None,
 ) -> Axis:
-    """A column as an axis. Numbers that stay numbers are read finely, whatever bins the schema declares for counting.
+    """A column as an axis. Numbers that stay numbers are read finely, whatever bins the schema
+    declares for counting.
 
-    `edges` are those of bins within which a public set does not tell numbers apart; then private numbers are not either.
+    `edges` are those of bins within which a public set does not tell numbers apart; then private
+    numbers are not either.
     """
     column = schema.column(name)
     if not column.numeric:
@@ -85,7 +97,9 @@ def load_sets(
     named = _titles(sources, titles)
 
     def axis(name: str) -> Axis:
-        edges = next((one.edges[name] for one in raw if one is not None and name in one.edges), None)
+        edges = next(
+            (one.edges[name] for one in raw if one is not None and name in one.edges), None
+        )
         return axis_of(schema, name, numbers=numbers, bins=bins, resolution=resolution, edges=edges)
 
     labels = [name for name, column in schema.columns.items() if not column.numeric]
@@ -106,20 +120,29 @@ def load_sets(
     if constant:
         if columns is not None:
             raise PlanError(
-                f"Column '{min(constant)}' has one value only in the public rows, so weights cannot change it. "
+                f"Column '{min(constant)}' has one value only in the public rows, so weights "
+                f"cannot change it. "
                 "Leave it out of columns."
             )
-        warnings.append(f"Left out, because the public rows have one value only there: {_listed(sorted(constant))}.")
+        warnings.append(
+            f"Left out, because the public rows have one value only there: "
+            f"{_listed(sorted(constant))}."
+        )
         axes = tuple(one for one in axes if one.name not in constant)
         if not axes:
-            raise PlanError("Every column in common has one value only in the public rows, so there is nothing to weight by.")
+            raise PlanError(
+                "Every column in common has one value only in the public rows, so there is "
+                "nothing to weight by."
+            )
         sets = [one.recoded(axes) for one in sets]
     for one in sets:
         warnings += _support(one, axes)
     return Loaded(axes, tuple(sets), tuple(warnings))
 
 
-def _common(schema: Schema, columns: Sequence[str] | None, known: Sequence[set[str]]) -> tuple[list[str], list[str]]:
+def _common(
+    schema: Schema, columns: Sequence[str] | None, known: Sequence[set[str]]
+) -> tuple[list[str], list[str]]:
     if columns is not None:
         names = list(columns)
         if not names:
@@ -130,14 +153,20 @@ def _common(schema: Schema, columns: Sequence[str] | None, known: Sequence[set[s
                 raise PlanError(f"Column '{name}' is listed twice.")
             if any(name not in have for have in known):
                 raise PlanError(
-                    f"The public rows have no column '{name}'. Leave it out of columns, or add it to the public rows."
+                    f"The public rows have no column '{name}'. Leave it out of columns, or add it "
+                    f"to the public rows."
                 )
         return names, []
-    names = [name for name in schema.columns if name != schema.unit.column and all(name in have for have in known)]
+    names = [
+        name
+        for name in schema.columns
+        if name != schema.unit.column and all(name in have for have in known)
+    ]
     if not names:
         found = sorted(set().union(*known)) if known else []
         raise PlanError(
-            f"The schema and the public rows have no column in common. Schema: {_listed(list(schema.columns))}. "
+            f"The schema and the public rows have no column in common. Schema: "
+            f"{_listed(list(schema.columns))}. "
             f"Public rows: {_listed(found)}. Names must agree exactly."
         )
     left = [name for name in schema.columns if name not in names and name != schema.unit.column]
@@ -145,17 +174,24 @@ def _common(schema: Schema, columns: Sequence[str] | None, known: Sequence[set[s
 
 
 def _titles(sources: Sequence[object], titles: Sequence[str]) -> list[str]:
-    """What each public set is called in the release: its declared title, or its place. Never where it was read from."""
+    """What each public set is called in the release: its declared title, or its place. Never where
+    it was read from."""
     if not titles:
         return [
             UNIFORM if isinstance(source, str) and source == UNIFORM else f"public {place}"
             for place, source in enumerate(sources, start=1)
         ]
     if len(titles) != len(sources):
-        raise PlanError(f"titles must name every public set: {len(sources)} are given, and {len(titles)} titles.")
+        raise PlanError(
+            f"titles must name every public set: {len(sources)} are given, and {len(titles)} "
+            f"titles."
+        )
     for title in titles:
         if not title.strip() or len(title) > MAX_TITLE or not title.isprintable():
-            raise PlanError(f"A title of public rows is 1 to {MAX_TITLE} printable characters, not {title[:80]!r}.")
+            raise PlanError(
+                f"A title of public rows is 1 to {MAX_TITLE} printable characters, not "
+                f"{title[:80]!r}."
+            )
     if len(set(titles)) != len(titles):
         raise PlanError("titles must tell the public sets apart; two are the same.")
     return list(titles)
@@ -183,7 +219,8 @@ def _read(source: object, labels: Sequence[str], title: str) -> Raw:
 
 
 def _read_release(release: Release) -> Raw:
-    """The rows of a release: public rows with their weights, cells with their counts, or synthetic rows that weigh the same."""
+    """The rows of a release: public rows with their weights, cells with their counts, or synthetic
+    rows that weigh the same."""
     from dpublish.releases.generalized_table.release import GeneralizedRelease
     from dpublish.releases.weighted_rows.release import WeightedRowsRelease
 
@@ -201,13 +238,17 @@ def _read_release(release: Release) -> Raw:
 
 
 def _support(one: PublicSet, axes: Sequence[Axis]) -> list[str]:
-    """What the private rows might hold and the public rows cannot show, judged from the schema and the public rows alone."""
+    """What the private rows might hold and the public rows cannot show, judged from the schema and
+    the public rows alone."""
     found = [
-        f"No public row of '{one.name}' has {column} in: {_listed(levels)}. Private rows there, if any, are not represented."
+        f"No public row of '{one.name}' has {column} in: {_listed(levels)}. Private rows there, "
+        f"if any, are not represented."
         for column, levels in absent_levels(axes, one.codes)
     ]
     if one.dropped:
-        found.append(f"{one.dropped:,} public rows of '{one.name}' have undeclared values and are left out.")
+        found.append(
+            f"{one.dropped:,} public rows of '{one.name}' have undeclared values and are left out."
+        )
     return found
 
 

@@ -20,14 +20,23 @@ def read_pairs(pairs: Sequence[str], names: Sequence[str]) -> tuple[Pair, ...]:
     for text in pairs:
         left, star, right = (part.strip() for part in str(text).partition("*"))
         if not star or not right:
-            raise PlanError(f'pairs: \'{text}\' is not a pair. Write "a*b", or "*b" for b with every other column.')
+            raise PlanError(
+                f'pairs: \'{text}\' is not a pair. Write "a*b", or "*b" for b with every other '
+                f"column."
+            )
         for name in (left, right):
             if name and name not in names:
-                raise PlanError(f"pairs: there is no column '{name}' in common. Columns: {', '.join(names)}.")
+                raise PlanError(
+                    f"pairs: there is no column '{name}' in common. Columns: {', '.join(names)}."
+                )
         if left == right:
             raise PlanError(f"pairs: '{text}' names one column twice.")
         second = list(names).index(right)
-        firsts = [list(names).index(left)] if left else [place for place in range(len(names)) if place != second]
+        firsts = (
+            [list(names).index(left)]
+            if left
+            else [place for place in range(len(names)) if place != second]
+        )
         for first in firsts:
             found.setdefault((min(first, second), max(first, second)))
     return tuple(found)
@@ -59,7 +68,11 @@ def calibration_facts(calibration: BalancedCalibration) -> dict[str, Any]:
     facts: dict[str, Any] = {name: str(getattr(calibration, name)) for name in names}
     tilt = calibration.tilt
     facts["gaussian"] = calibration.gaussian
-    facts["tilt"] = None if tilt is None else {key: str(value) for key, value in dataclasses.asdict(tilt).items()}
+    facts["tilt"] = (
+        None
+        if tilt is None
+        else {key: str(value) for key, value in dataclasses.asdict(tilt).items()}
+    )
     return facts
 
 
@@ -69,5 +82,7 @@ def read_calibration(facts: dict[str, Any]) -> BalancedCalibration:
     return BalancedCalibration(
         **{name: Fraction(facts[name]) for name in names},
         gaussian=bool(facts["gaussian"]),
-        tilt=None if tilt is None else Tilt(**{key: Fraction(value) for key, value in tilt.items()}),
+        tilt=None
+        if tilt is None
+        else Tilt(**{key: Fraction(value) for key, value in tilt.items()}),
     )

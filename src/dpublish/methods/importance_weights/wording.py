@@ -22,23 +22,31 @@ _KINDS = {
 
 
 def moment_sentences(
-    schema: Schema, cost: Cost, loaded: Loaded, features: WeightFeatures, amounts: Amounts, facts: Mapping[str, Any]
+    schema: Schema,
+    cost: Cost,
+    loaded: Loaded,
+    features: WeightFeatures,
+    amounts: Amounts,
+    facts: Mapping[str, Any],
 ) -> list[str]:
     deviations = facts["count_deviations"]
     lines = _opening(schema, cost, loaded, features)
     lines.append(
-        f"{len(features.groups)} tables of counts get discrete {amounts.budget.law.capitalize()} noise; "
+        f"{len(features.groups)} tables of counts get discrete {amounts.budget.law.capitalize()} "
+        f"noise; "
         f"standard deviation of a count {min(deviations):.3g} to {max(deviations):.3g}."
     )
     if facts["share_errors"] is not None:
         lines.append(
-            f"Expect the share of a level to be off by {min(facts['share_errors']):.2g} to {max(facts['share_errors']):.2g} "
+            f"Expect the share of a level to be off by {min(facts['share_errors']):.2g} to "
+            f"{max(facts['share_errors']):.2g} "
             "by noise."
         )
     if facts["rounds"]:
         deviation = math.sqrt(amounts.variance(amounts.pair_table))
         lines.append(
-            f"{facts['rounds']} pairs of columns are chosen privately and counted with noise of standard deviation "
+            f"{facts['rounds']} pairs of columns are chosen privately and counted with noise of "
+            f"standard deviation "
             f"{deviation:.3g}."
         )
     lines.append("Weights are then fitted to the noisy counts, which costs nothing more.")
@@ -55,29 +63,45 @@ def balanced_sentences(
     near: Forecast,
     variant: str,
 ) -> tuple[list[str], list[str]]:
-    strength, advice, length = facts["regularization"], facts["recommended_regularization"], facts["expected_noise_length"]
+    strength, advice, length = (
+        facts["regularization"],
+        facts["recommended_regularization"],
+        facts["expected_noise_length"],
+    )
     lines = _opening(schema, cost, loaded, features)
     lines += [
-        f"Balanced logistic regression with {_KINDS[variant]}; rows have length at most {facts['norm_bound']:.4g}.",
-        f"Regularization {strength:.4g} (recommended from public facts: {advice:.4g}). Expected length of the noise in the "
+        f"Balanced logistic regression with {_KINDS[variant]}; rows have length at most "
+        f"{facts['norm_bound']:.4g}.",
+        f"Regularization {strength:.4g} (recommended from public facts: {advice:.4g}). Expected "
+        f"length of the noise in the "
         f"coefficients {'at most ' if variant == 'objective' else ''}{length:.3g}.",
-        f"At weights near 1, expect the share of a level to be off by {near.share_error:.2g} by noise and {near.shrinkage:.2g} "
+        f"At weights near 1, expect the share of a level to be off by {near.share_error:.2g} by "
+        f"noise and {near.shrinkage:.2g} "
         "by shrinkage.",
     ]
     if schema.target is not None and budget.law == "laplace":
-        direct = 2.0 * features.dimension * features.divisor / (facts["nominal_rows"] * strength * float(budget.amount))
+        direct = (
+            2.0
+            * features.dimension
+            * features.divisor
+            / (facts["nominal_rows"] * strength * float(budget.amount))
+        )
         lines.append(
-            f"If all you want is one linear model of '{schema.target}', method private-classifier at the same cost and "
+            f"If all you want is one linear model of '{schema.target}', method private-classifier "
+            f"at the same cost and "
             f"regularization has noise of expected length {direct:.3g}, and answers nothing else."
         )
     warnings = []
     if length > 3.0:
         warnings.append(
-            f"The noise in the coefficients (length {length:.3g}) makes weights differ by large factors. Use "
+            f"The noise in the coefficients (length {length:.3g}) makes weights differ by large "
+            f"factors. Use "
             "variant = moments, a larger regularization, fewer columns or a larger cost."
         )
     if not advice / 10 <= strength <= advice * 10:
-        warnings.append(f"regularization = {strength:.3g} is far from the recommended {advice:.3g}.")
+        warnings.append(
+            f"regularization = {strength:.3g} is far from the recommended {advice:.3g}."
+        )
     return lines, warnings
 
 
@@ -85,6 +109,7 @@ def _opening(schema: Schema, cost: Cost, loaded: Loaded, features: WeightFeature
     names = " or ".join(f"'{one.name}' ({one.rows:,} rows)" for one in loaded.sets)
     pairs = f" and {len(features.pairs)} pairs" if features.pairs else ""
     return [
-        f"Weights on the public rows {names} by {len(features.axes)} columns{pairs} ({features.dimension} features).",
+        f"Weights on the public rows {names} by {len(features.axes)} columns{pairs} "
+        f"({features.dimension} features).",
         f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
     ]

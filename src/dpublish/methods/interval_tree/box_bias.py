@@ -1,9 +1,11 @@
-"""A look after cutting, for several columns: how wrong would PrivTree's boxes be for boxes that end inside them?
+"""A look after cutting, for several columns: how wrong would PrivTree's boxes be for boxes that end
+inside them?
 
-Rows that heap on some values (round numbers, whole hours) make all boxes along an edge wrong in the same direction, which adds
-up, and no count of a box shows it. So the error itself is measured: for a public list of questions, what the true counts of
-the tree's boxes would answer, against the truth. A row counts only for questions that cut its box, and boxes that many
-questions cut are left out: then one row moves the sum by little. The law is in interval_tree.proof.md, theorem 6.
+Rows that heap on some values (round numbers, whole hours) make all boxes along an edge wrong in the
+same direction, which adds up, and no count of a box shows it. So the error itself is measured: for
+a public list of questions, what the true counts of the tree's boxes would answer, against the
+truth. A row counts only for questions that cut its box, and boxes that many questions cut are left
+out: then one row moves the sum by little. The law is in interval_tree.proof.md, theorem 6.
 """
 
 from __future__ import annotations
@@ -25,13 +27,15 @@ QUESTIONS = 192
 UNIT = 1 << 10
 """Shares of a box are whole numbers of this part, so that all sums are exact."""
 MOST_CUTS = QUESTIONS // 4
-"""A box that more questions cut is left out: it is wide, stayed whole because it holds few rows, and would cost sensitivity."""
+"""A box that more questions cut is left out: it is wide, stayed whole because it holds few rows,
+and would cost sensitivity."""
 CHUNK = 1 << 22
 
 
 @dataclass(frozen=True)
 class Misfit:
-    """The public side of a look: questions with whole ends, the boxes that count, and how many questions cut one of them."""
+    """The public side of a look: questions with whole ends, the boxes that count, and how many
+    questions cut one of them."""
 
     shape: TreeShape
     boxes: Boxes
@@ -44,11 +48,15 @@ class Misfit:
     @classmethod
     def of(cls, shape: TreeShape, boxes: Boxes, level_sensitivity: Fraction) -> Misfit:
         columns = len(shape.grids)
-        points = np.sort(spread_points(QUESTIONS, 2 * columns).reshape(QUESTIONS, columns, 2), axis=2)
+        points = np.sort(
+            spread_points(QUESTIONS, 2 * columns).reshape(QUESTIONS, columns, 2), axis=2
+        )
         limits = np.array([grid.positions for grid in shape.grids], dtype=np.float64)
         low, high = (np.rint(points[:, :, side] * limits).astype(np.int64) for side in (0, 1))
         cuts = np.zeros(len(boxes), dtype=np.int64)
-        made = cls(shape, boxes, low, high, np.ones(len(boxes), dtype=np.int64), 0, level_sensitivity)
+        made = cls(
+            shape, boxes, low, high, np.ones(len(boxes), dtype=np.int64), 0, level_sensitivity
+        )
         for start, stop in made.chunks(len(boxes)):
             share = made.shares(start, stop)
             cuts += ((share > 0) & (share < UNIT)).sum(axis=0)
@@ -67,15 +75,20 @@ class Misfit:
         return [(start, min(start + step, QUESTIONS)) for start in range(0, QUESTIONS, step)]
 
     def shares(self, start: int, stop: int) -> IntArray:
-        """How much of each box lies in each question, in parts of `UNIT`: 0 and `UNIT` mean none and all of it."""
-        low, high = self.low[start:stop].astype(np.float64), self.high[start:stop].astype(np.float64)
+        """How much of each box lies in each question, in parts of `UNIT`: 0 and `UNIT` mean none
+        and all of it."""
+        low, high = (
+            self.low[start:stop].astype(np.float64),
+            self.high[start:stop].astype(np.float64),
+        )
         real = self.shape.shares(self.boxes, low, high)
         # a cut box is never rounded to a whole or an empty one
         inner = np.clip(np.rint(real * UNIT).astype(np.int64), 1, UNIT - 1)
         return np.asarray(np.where(real <= 0, 0, np.where(real >= 1, UNIT, inner)), dtype=np.int64)
 
     def total(self, points: SparseCounts) -> int:
-        """The sum over all questions of the distance between both answers, in parts of `UNIT` of a row."""
+        """The sum over all questions of the distance between both answers, in parts of `UNIT` of a
+        row."""
         first, _ = self.shape.spans(self.boxes)
         owner = np.searchsorted(first, points.cells, side="right") - 1
         depth = np.full(points.cells.size, self.shape.depth, dtype=np.int64)
@@ -87,7 +100,9 @@ class Misfit:
         for start, stop in self.chunks(max(len(self.boxes), points.cells.size)):
             inside = np.ones((stop - start, points.cells.size), dtype=np.bool_)
             for axis, place in enumerate(places):
-                inside &= (place >= self.low[start:stop, axis, None]) & (place < self.high[start:stop, axis, None])
+                inside &= (place >= self.low[start:stop, axis, None]) & (
+                    place < self.high[start:stop, axis, None]
+                )
             answered = self.shares(start, stop) @ held
             truth = inside @ rows
             found += int(np.abs(answered - UNIT * truth).sum())
@@ -95,16 +110,27 @@ class Misfit:
 
 
 def cells_fit_better(
-    noise: Noise, points: SparseCounts, misfit: Misfit, epsilon: Fraction, *, spreads: tuple[float, float], scale: Fraction
+    noise: Noise,
+    points: SparseCounts,
+    misfit: Misfit,
+    epsilon: Fraction,
+    *,
+    spreads: tuple[float, float],
+    scale: Fraction,
 ) -> bool:
     """Measure the misfit and decide.
 
-    `spreads` are what questions cost in the tree's boxes and in single cells, for noise of variance 1; `scale` is the noise.
+    `spreads` are what questions cost in the tree's boxes and in single cells, for noise of variance
+    1; `scale` is the noise.
     """
     bias = 0.0
     if misfit.cuts:
         total = np.array([misfit.total(points)], dtype=np.int64)
-        told = noise.laplace(total, sensitivity=misfit.sensitivity, epsilon=epsilon, label="look: misfit")
+        told = noise.laplace(
+            total, sensitivity=misfit.sensitivity, epsilon=epsilon, label="look: misfit"
+        )
         bias = max(0.0, int(told[0]) / (UNIT * QUESTIONS))
-    tree, cells = (MEAN_OF_NORMAL * spread * math.sqrt(laplace_cumulants(scale)[0]) for spread in spreads)
+    tree, cells = (
+        MEAN_OF_NORMAL * spread * math.sqrt(laplace_cumulants(scale)[0]) for spread in spreads
+    )
     return CLEAR_GAIN * cells < max(tree, bias) + SMALLER_PART * min(tree, bias)

@@ -1,7 +1,8 @@
 """A release that answers every interval of one numeric column, or every box of a few.
 
-In: exact counts of the points of a grid (private). Out: a partition of the grid into boxes, with noisy counts of boxes and of
-groups of neighbouring boxes. Chapter 3.4 of Roth's thesis, with PrivTree (Zhang et al. 2016) in place of the binary search.
+In: exact counts of the points of a grid (private). Out: a partition of the grid into boxes, with
+noisy counts of boxes and of groups of neighbouring boxes. Chapter 3.4 of Roth's thesis, with
+PrivTree (Zhang et al. 2016) in place of the binary search.
 """
 
 from __future__ import annotations
@@ -21,8 +22,19 @@ from dpublish.methods.base import Content, Mechanism, SparseCounts
 from dpublish.methods.interval_tree.box_bias import Misfit, cells_fit_better
 from dpublish.methods.interval_tree.pilot import Look, cells_serve_better
 from dpublish.methods.interval_tree.points import GridPoints
-from dpublish.methods.interval_tree.trees import BoxCounts, Calibration, binary_search, equal_cells, priv_tree
-from dpublish.models.hierarchical_counts import Hierarchy, best_for_ranges, best_for_weights, spread_points
+from dpublish.methods.interval_tree.trees import (
+    BoxCounts,
+    Calibration,
+    binary_search,
+    equal_cells,
+    priv_tree,
+)
+from dpublish.models.hierarchical_counts import (
+    Hierarchy,
+    best_for_ranges,
+    best_for_weights,
+    spread_points,
+)
 from dpublish.models.thresholded_counts import laplace_cumulants
 from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost, exact
@@ -35,28 +47,35 @@ MAX_CELLS = 1 << 22
 SAMPLE_BOXES = 48
 _LOOK_SHARES = (Fraction(1, 48), Fraction(1, 24))
 CROWDED, CROWDED_BOXES = Fraction(4), Fraction(1, 2)
-"""A look is paid for from so many rows times epsilon a position on; below, PrivTree is the better tree in any case. Boxes of
-several columns are cut by far more ranges than intervals are, so unevenness shows earlier."""
+"""A look is paid for from so many rows times epsilon a position on; below, PrivTree is the better
+tree in any case. Boxes of several columns are cut by far more ranges than intervals are, so
+unevenness shows earlier."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class IntervalTree(Mechanism):
     """Noisy counts of adaptive boxes, from which any interval or box is answered.
 
-    Input: exact counts over a grid of positions. Neighbours: replace-one or add-remove-one, of a unit with at most c rows.
-    Output: boxes that partition the grid and noisy counts; the set of possible outputs follows from the schema alone.
-    Privacy: epsilon-DP (theorems 1 to 6 of interval_tree.proof.md), split between look, shape of the tree and counts.
+    Input: exact counts over a grid of positions. Neighbours: replace-one or add-remove-one, of a
+    unit with at most c rows.
+    Output: boxes that partition the grid and noisy counts; the set of possible outputs follows from
+    the schema alone.
+    Privacy: epsilon-DP (theorems 1 to 6 of interval_tree.proof.md), split between look, shape of
+    the tree and counts.
     Relies on: `Noise.laplace` being exact; rows per unit bounded by c before counting.
-    Shows / hides: where the points are dense, at a resolution that follows the density; hides how points lie inside a box.
-    Accuracy: the noise of a range grows with a power of the logarithm of the number of boxes; `plan` states it.
+    Shows / hides: where the points are dense, at a resolution that follows the density; hides how
+    points lie inside a box.
+    Accuracy: the noise of a range grows with a power of the logarithm of the number of boxes;
+    `plan` states it.
 
     Parameters
     ----------
-    columns : one to six numeric or date columns with declared bounds; all numeric columns when left out.
+    columns : one to six numeric or date columns with declared bounds; all numeric columns when left
+        out.
     tree : how the grid is cut: privtree, dyadic (equal cells) or binary-search (the thesis).
     structure_share : share of epsilon spent on where to cut (privtree and binary-search).
-    look_share : share of epsilon with which privtree looks whether to count every position instead; 0: never. When left out,
-        1/48 for one column and 1/24 for several.
+    look_share : share of epsilon with which privtree looks whether to count every position instead;
+        0: never. When left out, 1/48 for one column and 1/24 for several.
     max_cells : number of equal cells that dyadic may use.
     accuracy : the error that binary-search aims for, as a share of the rows.
     """
@@ -74,13 +93,22 @@ class IntervalTree(Mechanism):
     def plan(self, schema: Schema, cost: Cost) -> Plan:
         self._check(schema, cost)
         names = self._names(schema)
-        shape = TreeShape.over([grid_of(schema.column(name), schema_name=schema.name) for name in names])
+        shape = TreeShape.over(
+            [grid_of(schema.column(name), schema_name=schema.name) for name in names]
+        )
         if shape.depth == 0:
-            raise PlanError(f"Column '{names[0]}' has one position only, so there is nothing to cut.")
+            raise PlanError(
+                f"Column '{names[0]}' has one position only, so there is nothing to cut."
+            )
         share = exact(self.structure_share, "structure_share")
         if not 0 < share < 1:
-            raise PlanError(f"structure_share must lie between 0 and 1, not {self.structure_share}.")
-        look_share = exact(_LOOK_SHARES[len(names) > 1] if self.look_share is None else self.look_share, "look_share")
+            raise PlanError(
+                f"structure_share must lie between 0 and 1, not {self.structure_share}."
+            )
+        look_share = exact(
+            _LOOK_SHARES[len(names) > 1] if self.look_share is None else self.look_share,
+            "look_share",
+        )
         if not 0 <= look_share < 1:
             raise PlanError(f"look_share must be at least 0 and below 1, not {self.look_share}.")
         size = schema.size_or_nominal
@@ -108,7 +136,11 @@ class IntervalTree(Mechanism):
                 neighbours=schema.neighbours,
                 rows_per_unit=schema.unit.max_rows,
             )
-        warnings = [f"Rows without a value of '{name}' are left out." for name in names if schema.column(name).missing]
+        warnings = [
+            f"Rows without a value of '{name}' are left out."
+            for name in names
+            if schema.column(name).missing
+        ]
         return Plan(
             method=self.method,
             kind=self.kind,
@@ -136,15 +168,24 @@ class IntervalTree(Mechanism):
 
     def _check(self, schema: Schema, cost: Cost) -> None:
         if schema.items is not None:
-            raise PlanError("An interval tree needs [columns]; this schema declares set-valued data ([items]).")
+            raise PlanError(
+                "An interval tree needs [columns]; this schema declares set-valued data ([items])."
+            )
         if cost.kind != "pure" or cost.epsilon <= 0:
-            raise PlanError("An interval tree costs a pure epsilon above 0: give epsilon = ... and leave delta and rho out.")
+            raise PlanError(
+                "An interval tree costs a pure epsilon above 0: give epsilon = ... and leave "
+                "delta and rho out."
+            )
         if self.tree not in get_args(Tree):
             raise PlanError(f"tree = '{self.tree}' is not known. Use {', '.join(get_args(Tree))}.")
         if not 2 <= self.max_cells <= MAX_CELLS:
-            raise PlanError(f"max_cells must be a whole number from 2 to {MAX_CELLS:,}, not {self.max_cells}.")
+            raise PlanError(
+                f"max_cells must be a whole number from 2 to {MAX_CELLS:,}, not {self.max_cells}."
+            )
         if not 0 < exact(self.accuracy, "accuracy") < 1:
-            raise PlanError(f"accuracy is a share of the rows: above 0 and below 1, not {self.accuracy}.")
+            raise PlanError(
+                f"accuracy is a share of the rows: above 0 and below 1, not {self.accuracy}."
+            )
 
     def _names(self, schema: Schema) -> tuple[str, ...]:
         if self.columns is None:
@@ -156,16 +197,27 @@ class IntervalTree(Mechanism):
         if len(set(names)) != len(names):
             raise PlanError("A column is listed twice in columns.")
         if len(names) > MAX_COLUMNS:
-            raise PlanError(f"{len(names)} columns; boxes are answered for at most {MAX_COLUMNS}. List fewer in columns.")
+            raise PlanError(
+                f"{len(names)} columns; boxes are answered for at most {MAX_COLUMNS}. List fewer "
+                f"in columns."
+            )
         return names
 
     def _looks(self, shape: TreeShape, rows: int | None, epsilon: Fraction) -> bool:
         enough = CROWDED if len(shape.grids) == 1 else CROWDED_BOXES
-        crowded = rows is None or rows * epsilon >= enough * math.prod(grid.positions for grid in shape.grids)
+        crowded = rows is None or rows * epsilon >= enough * math.prod(
+            grid.positions for grid in shape.grids
+        )
         return (1 << shape.total_bits) <= self.max_cells and crowded
 
     def _tree_facts(
-        self, facts: dict[str, Any], shape: TreeShape, schema: Schema, epsilon: Fraction, share: Fraction, looks: Fraction
+        self,
+        facts: dict[str, Any],
+        shape: TreeShape,
+        schema: Schema,
+        epsilon: Fraction,
+        share: Fraction,
+        looks: Fraction,
     ) -> list[str]:
         sensitivity, rows = schema.relation.l1, facts["rows"]
         if facts["tree"] == "binary-search":
@@ -178,7 +230,8 @@ class IntervalTree(Mechanism):
             error = spread * math.sqrt(laplace_cumulants(sensitivity / epsilon)[0])
             facts["expected_error"] = error
             return [
-                f"{len(boxes):,} equal cells, counted in {hierarchy.height} level(s) of groups of {hierarchy.fanout}.",
+                f"{len(boxes):,} equal cells, counted in {hierarchy.height} level(s) of groups of "
+                f"{hierarchy.fanout}.",
                 f"A range that ends between cells has a standard error of about {error:,.3g} rows.",
             ]
         looking = epsilon * looks
@@ -197,30 +250,56 @@ class IntervalTree(Mechanism):
             f"(noise of scale {float(calibration.scale):.4g} on each decision).",
         ]
         if looking:
-            rest = "the rest goes to counts alone" if len(shape.grids) == 1 else "they are counted with what is left"
+            rest = (
+                "the rest goes to counts alone"
+                if len(shape.grids) == 1
+                else "they are counted with what is left"
+            )
             lines.append(
-                f"Epsilon {float(looking):.4g} is spent on a look whether all {facts['positions']:,} positions are better "
+                f"Epsilon {float(looking):.4g} is spent on a look whether all "
+                f"{facts['positions']:,} positions are better "
                 f"counted one by one; if so, {rest}."
             )
         if rows is not None:
             # boxes at depth k hold about k * decay points, so their number is at most about this
-            boxes_guess = int(max(1, min(facts["positions"], 2 * rows / (calibration.decay * shape.depth / 2), MAX_CELLS)))
+            boxes_guess = int(
+                max(
+                    1,
+                    min(
+                        facts["positions"],
+                        2 * rows / (calibration.decay * shape.depth / 2),
+                        MAX_CELLS,
+                    ),
+                )
+            )
             spread = typical_spread(shape, boxes_guess, fixed=facts["total"] is not None)
             error = spread * math.sqrt(laplace_cumulants(sensitivity / counts)[0])
             facts.update(expected_boxes=boxes_guess, expected_error=error)
-            lines.append(f"With at most about {boxes_guess:,} boxes, a range has a standard error of about {error:,.3g} rows.")
+            lines.append(
+                f"With at most about {boxes_guess:,} boxes, a range has a standard error of about "
+                f"{error:,.3g} rows."
+            )
         return lines
 
     def _search_facts(
-        self, facts: dict[str, Any], shape: TreeShape, schema: Schema, epsilon: Fraction, share: Fraction, rows: int | None
+        self,
+        facts: dict[str, Any],
+        shape: TreeShape,
+        schema: Schema,
+        epsilon: Fraction,
+        share: Fraction,
+        rows: int | None,
     ) -> list[str]:
         if rows is None:
             raise PlanError(
-                f"binary-search cuts by shares of the rows, and schema '{schema.name}' declares no size. "
-                "Add size = ... (replace-one) or nominal_size = ... to [dataset], or use tree = 'privtree'."
+                f"binary-search cuts by shares of the rows, and schema '{schema.name}' declares "
+                f"no size. "
+                "Add size = ... (replace-one) or nominal_size = ... to [dataset], or use tree = "
+                "'privtree'."
             )
         accuracy = exact(self.accuracy, "accuracy")
-        # enough for every level to split all boxes that may be split while no answer is far off (theorem 7)
+        # enough for every level to split all boxes that may be split while no answer is far off
+        # (theorem 7)
         splits = max(1, Fraction(40) // (9 * accuracy))
         queries = shape.fanout * shape.depth * splits
         structure = epsilon * share
@@ -233,21 +312,37 @@ class IntervalTree(Mechanism):
             count_epsilon=str(epsilon - structure),
         )
         needed = theory.search_sample_size(
-            float(accuracy), 0.05, float(structure), queries=queries, rows_per_unit=schema.unit.max_rows
+            float(accuracy),
+            0.05,
+            float(structure),
+            queries=queries,
+            rows_per_unit=schema.unit.max_rows,
         )
-        boxes_guess = min(facts["positions"], 1 + (shape.fanout - 1) * shape.depth * splits, MAX_CELLS)
+        boxes_guess = min(
+            facts["positions"], 1 + (shape.fanout - 1) * shape.depth * splits, MAX_CELLS
+        )
         spread = typical_spread(shape, boxes_guess, fixed=facts["total"] is not None)
         error = spread * math.sqrt(laplace_cumulants(schema.relation.l1 / (epsilon - structure))[0])
         facts.update(needed_rows=needed, expected_boxes=boxes_guess, expected_error=error)
         crowded = 3 * float(accuracy) / 8
         lines = [
-            f"At most {queries:,} counts decide where to cut, each with noise of scale {float(scale):,.4g}.",
-            f"From n = {needed:,} on no box of two or more positions holds more than {crowded:.3g} n rows (95%, theorem 7)"
-            + (f": an interval loses at most {2 * crowded:.3g} n to the two that it cuts." if len(shape.grids) == 1 else ".")
-            + f" Noise adds a standard error of about {error:,.3g} rows to a range, with {boxes_guess:,} boxes.",
+            f"At most {queries:,} counts decide where to cut, each with noise of scale "
+            f"{float(scale):,.4g}.",
+            f"From n = {needed:,} on no box of two or more positions holds more than "
+            f"{crowded:.3g} n rows (95%, theorem 7)"
+            + (
+                f": an interval loses at most {2 * crowded:.3g} n to the two that it cuts."
+                if len(shape.grids) == 1
+                else "."
+            )
+            + f" Noise adds a standard error of about {error:,.3g} rows to a range, with "
+            f"{boxes_guess:,} boxes.",
         ]
         if len(shape.grids) > 1:
-            lines.append("A range of several columns may cut many boxes: nothing is promised for what it loses to them.")
+            lines.append(
+                "A range of several columns may cut many boxes: nothing is promised for what it "
+                "loses to them."
+            )
         return lines
 
 
@@ -279,16 +374,21 @@ def noisy_tree(noise: Noise, numbers: SparseCounts, plan: Plan) -> Content:
         # what lies in no box is counted as if it were one: then the sum of the list is public
         listed = np.append(listed, total - listed.sum())
     every = sensitivity * hierarchy.height
-    measured = noise.laplace(hierarchy.sums(listed), sensitivity=every, epsilon=epsilon, label="counts")
+    measured = noise.laplace(
+        hierarchy.sums(listed), sensitivity=every, epsilon=epsilon, label="counts"
+    )
     return _content(facts, tree, boxes, measured, hierarchy, every / epsilon)
 
 
 def _chosen_tree(
     noise: Noise, numbers: SparseCounts, counts: BoxCounts, shape: TreeShape, plan: Plan
 ) -> tuple[str, Boxes, Fraction]:
-    """PrivTree's boxes, or all positions where a look says so; and the epsilon that is left for counts."""
+    """PrivTree's boxes, or all positions where a look says so; and the epsilon that is left for
+    counts."""
     facts = plan.facts
-    epsilon, looking, structure = (Fraction(facts[f"{part}_epsilon"]) for part in ("count", "look", "structure"))
+    epsilon, looking, structure = (
+        Fraction(facts[f"{part}_epsilon"]) for part in ("count", "look", "structure")
+    )
     sensitivity, fixed = Fraction(facts["sensitivity"]), facts["total"] is not None
     calibration = calibration_of(plan.schema, shape, structure)
     single = len(shape.grids) == 1
@@ -307,15 +407,25 @@ def _chosen_tree(
     boxes = priv_tree(noise, counts, shape, calibration)
     if looking and not single:
         cells = equal_cells(shape, shape.depth)
-        spreads = (best_hierarchy(shape, boxes, fixed=fixed)[1], best_hierarchy(shape, cells, fixed=fixed)[1])
+        spreads = (
+            best_hierarchy(shape, boxes, fixed=fixed)[1],
+            best_hierarchy(shape, cells, fixed=fixed)[1],
+        )
         misfit = Misfit.of(shape, boxes, sensitivity)
-        if cells_fit_better(noise, numbers, misfit, looking, spreads=spreads, scale=sensitivity / epsilon):
+        if cells_fit_better(
+            noise, numbers, misfit, looking, spreads=spreads, scale=sensitivity / epsilon
+        ):
             return "dyadic", cells, epsilon
     return "privtree", boxes, epsilon
 
 
 def _content(
-    public: Mapping[str, Any], tree: str, boxes: Boxes, measured: Any, hierarchy: Hierarchy, scale: Fraction
+    public: Mapping[str, Any],
+    tree: str,
+    boxes: Boxes,
+    measured: Any,
+    hierarchy: Hierarchy,
+    scale: Fraction,
 ) -> Content:
     return Content(
         facts={
@@ -338,7 +448,9 @@ def best_hierarchy(shape: TreeShape, boxes: Boxes, *, fixed: bool) -> tuple[Hier
     if len(shape.grids) == 1:
         starts, ends = shape.corners(boxes)
         return best_for_ranges(np.append(starts[0], ends[0][-1]), fixed=fixed)
-    points = spread_points(SAMPLE_BOXES, 2 * len(shape.grids)).reshape(SAMPLE_BOXES, len(shape.grids), 2)
+    points = spread_points(SAMPLE_BOXES, 2 * len(shape.grids)).reshape(
+        SAMPLE_BOXES, len(shape.grids), 2
+    )
     limits = np.array([float(grid.positions) for grid in shape.grids])
     points = np.sort(points, axis=2) * limits[None, :, None]
     return best_for_weights(shape.shares(boxes, points[:, :, 0], points[:, :, 1]), fixed=fixed)
@@ -349,7 +461,11 @@ def typical_spread(shape: TreeShape, boxes: int, *, fixed: bool) -> float:
     if len(shape.grids) == 1:
         return best_for_ranges(np.arange(boxes + 1, dtype=np.int64), fixed=fixed)[1]
     depth = 1
-    while depth < shape.depth and (1 << shape.used_bits[depth]) < boxes and (1 << shape.used_bits[depth + 1]) <= MAX_CELLS:
+    while (
+        depth < shape.depth
+        and (1 << shape.used_bits[depth]) < boxes
+        and (1 << shape.used_bits[depth + 1]) <= MAX_CELLS
+    ):
         depth += 1
     return best_hierarchy(shape, equal_cells(shape, depth), fixed=fixed)[1]
 
@@ -360,7 +476,10 @@ def cell_depth(shape: TreeShape, most: int) -> int:
     while depth < shape.depth and (1 << shape.used_bits[depth + 1]) <= most:
         depth += 1
     if depth == 0:
-        raise PlanError(f"One cut of the grid makes {1 << shape.used_bits[1]} cells, more than max_cells = {most}.")
+        raise PlanError(
+            f"One cut of the grid makes {1 << shape.used_bits[1]} cells, more than max_cells = "
+            f"{most}."
+        )
     return depth
 
 

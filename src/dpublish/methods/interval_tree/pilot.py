@@ -1,8 +1,10 @@
-"""A cheap look before cutting: would PrivTree's boxes serve ranges better than counting every position?
+"""A cheap look before cutting: would PrivTree's boxes serve ranges better than counting every
+position?
 
-Two numbers are measured with a small share of epsilon: about how many boxes PrivTree would split, and how uneven the boxes
-are that it would leave whole. Both are sums over a binary tree of terms that one point moves by at most 1 a level, so their
-noise is small beside what they decide. The law is in interval_tree.proof.md, theorem 5.
+Two numbers are measured with a small share of epsilon: about how many boxes PrivTree would split,
+and how uneven the boxes are that it would leave whole. Both are sums over a binary tree of terms
+that one point moves by at most 1 a level, so their noise is small beside what they decide. The law
+is in interval_tree.proof.md, theorem 5.
 """
 
 from __future__ import annotations
@@ -21,21 +23,25 @@ from dpublish.models.thresholded_counts import laplace_cumulants
 from dpublish.noise.base import IntArray, Noise
 
 FIRST_LEVEL = 5
-"""Unevenness is summed from this level on: the few wide boxes above would cost most of the sensitivity and say little."""
+"""Unevenness is summed from this level on: the few wide boxes above would cost most of the
+sensitivity and say little."""
 REACH = 4
-"""How many scales above its threshold a box may still be left whole by the noise of its decision."""
+"""How many scales above its threshold a box may still be left whole by the noise of its
+decision."""
 CLEAR_GAIN = 1.04
-"""Equal cells are taken for a clear gain only: where the two are close, the noise of the look would decide. This and the two
-numbers above were chosen on generated shapes (uniform, Zipf, mixtures, spikes, steps, walks)."""
+"""Equal cells are taken for a clear gain only: where the two are close, the noise of the look would
+decide. This and the two numbers above were chosen on generated shapes (uniform, Zipf, mixtures,
+spikes, steps, walks)."""
 SMALLER_PART = 0.35
-"""Noise and unevenness together: all of the larger and so much of the smaller. A root of squares, whose weight near 0 is 0, is
-too small for unevenness, which falls on a few ranges only."""
+"""Noise and unevenness together: all of the larger and so much of the smaller. A root of squares,
+whose weight near 0 is 0, is too small for unevenness, which falls on a few ranges only."""
 MEAN_OF_NORMAL = math.sqrt(2 / math.pi)
 
 
 @dataclass(frozen=True)
 class Look:
-    """The public facts of a look: levels of the grid, PrivTree's calibration, and what the counts would get."""
+    """The public facts of a look: levels of the grid, PrivTree's calibration, and what the counts
+    would get."""
 
     levels: int
     positions: int
@@ -64,7 +70,8 @@ class Look:
     def favours_cells(self, splits: int, uneven: int) -> bool:
         """Compare the mean errors that both trees would make, from the two noisy numbers."""
         boxes = min(max(1, round(1 + splits / (2 * self.width))), self.positions)
-        # a range that ends in a box left whole is wrong by about a quarter of the difference of the box's halves
+        # a range that ends in a box left whole is wrong by about a quarter of the difference of the
+        # box's halves
         bias = max(0, uneven) / (1 << (self.levels + 1))
         spread = _noise(boxes, self.tree_scale, self.fixed)
         tree = max(spread, bias) + SMALLER_PART * min(spread, bias)
@@ -82,7 +89,12 @@ def cells_serve_better(noise: Noise, points: SparseCounts, look: Look, epsilon: 
     """Measure both numbers, each with half of `epsilon`, and decide."""
     splits, uneven = tree_sums(points, look)
     seen = [
-        noise.laplace(np.array([value], dtype=np.int64), sensitivity=sensitivity, epsilon=epsilon / 2, label=label)
+        noise.laplace(
+            np.array([value], dtype=np.int64),
+            sensitivity=sensitivity,
+            epsilon=epsilon / 2,
+            label=label,
+        )
         for value, sensitivity, label in (
             (splits, look.splits_sensitivity, "look: splits"),
             (uneven, look.uneven_sensitivity, "look: unevenness"),
@@ -92,9 +104,11 @@ def cells_serve_better(noise: Noise, points: SparseCounts, look: Look, epsilon: 
 
 
 def tree_sums(points: SparseCounts, look: Look) -> tuple[int, int]:
-    """Sums over all boxes of soft splits (times 2 `width`), and of the unevenness of boxes that may stay whole.
+    """Sums over all boxes of soft splits (times 2 `width`), and of the unevenness of boxes that may
+    stay whole.
 
-    A box of level k counts 2^(levels - 1 - k) times in the second sum: as often as it has pairs of positions.
+    A box of level k counts 2^(levels - 1 - k) times in the second sum: as often as it has pairs of
+    positions.
     """
     counts: IntArray = np.zeros(1 << look.levels, dtype=np.int64)
     counts[points.cells.astype(np.int64)] = points.counts

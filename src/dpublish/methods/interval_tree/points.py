@@ -10,6 +10,7 @@ from dpublish.methods.base import Need
 
 @dataclass(frozen=True)
 class GridPoints(Need):
-    """A need: the codes of the kept rows in a grid, counted. Answered by `SparseCounts` over codes."""
+    """A need: the codes of the kept rows in a grid, counted. Answered by `SparseCounts` over
+    codes."""
 
     shape: TreeShape

@@ -1,7 +1,7 @@
 """Three ways to cut a grid into boxes: PrivTree, the thesis's binary search, and equal cells.
 
-All work on the sorted codes of the points, so that the count of a box is two binary searches. Every private number leaves
-through a tap of `noise`. The laws are proved in interval_tree.proof.md.
+All work on the sorted codes of the points, so that the count of a box is two binary searches. Every
+private number leaves through a tap of `noise`. The laws are proved in interval_tree.proof.md.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ LN2_ABOVE = Fraction(69_314_718_056, 10**11)
 
 @dataclass(frozen=True)
 class Calibration:
-    """PrivTree's noise: `scale` of every decision, `decay` a level; `sensitivity` is the L1 change of one level's scores."""
+    """PrivTree's noise: `scale` of every decision, `decay` a level; `sensitivity` is the L1 change
+    of one level's scores."""
 
     scale: Fraction
     decay: int
@@ -29,7 +30,8 @@ class Calibration:
 
     @classmethod
     def of(cls, epsilon: Fraction, *, fanout: int, rows: int, replace: bool) -> Calibration:
-        """Noise that makes the tree epsilon-private when a unit adds or removes `rows` points (replace: both)."""
+        """Noise that makes the tree epsilon-private when a unit adds or removes `rows` points
+        (replace: both)."""
         one_point = Fraction(2 * fanout - 1, fanout - 1) + (1 if replace else 0)
         scale = one_point * rows / epsilon
         levels = (fanout - 1).bit_length()
@@ -60,13 +62,17 @@ class BoxCounts:
 
 
 def priv_tree(noise: Noise, counts: BoxCounts, shape: TreeShape, calibration: Calibration) -> Boxes:
-    """Split a box while its noisy, depth-discounted count is above 0; the boxes that are left, in order."""
+    """Split a box while its noisy, depth-discounted count is above 0; the boxes that are left, in
+    order."""
     boxes, done = shape.root(), []
     floor = -calibration.decay
     for level in range(shape.depth):
         scores = np.maximum(counts.of(boxes) - level * calibration.decay, floor)
         noisy = noise.laplace(
-            scores, sensitivity=calibration.sensitivity, epsilon=calibration.epsilon, label=f"split at depth {level}"
+            scores,
+            sensitivity=calibration.sensitivity,
+            epsilon=calibration.epsilon,
+            label=f"split at depth {level}",
         )
         split = noisy > 0
         done.append(Boxes(boxes.depth[~split], boxes.prefix[~split]))
@@ -86,7 +92,8 @@ def binary_search(
     scale: Fraction,
     sensitivity: Fraction,
 ) -> Boxes:
-    """The thesis's search: ask for the parts of a box, split those above a fixed count, until `queries` are used up.
+    """The thesis's search: ask for the parts of a box, split those above a fixed count, until
+    `queries` are used up.
 
     `scale` is the noise of each answer, for a share 1 / queries of epsilon.
     """
@@ -125,7 +132,10 @@ def in_order(shape: TreeShape, parts: list[Boxes]) -> Boxes:
 
 
 def _joined(parts: list[Boxes]) -> Boxes:
-    return Boxes(np.concatenate([part.depth for part in parts]), np.concatenate([part.prefix for part in parts]))
+    return Boxes(
+        np.concatenate([part.depth for part in parts]),
+        np.concatenate([part.prefix for part in parts]),
+    )
 
 
 def _order(shape: TreeShape, parts: list[Boxes]) -> IntArray:

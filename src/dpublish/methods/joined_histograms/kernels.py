@@ -13,7 +13,9 @@ Codes = NDArray[Any]
 
 
 @njit(cache=True, nogil=True)
-def count_column(codes: Codes, labels_of: NDArray[np.uint8], labels: int, out: NDArray[np.int64]) -> None:
+def count_column(
+    codes: Codes, labels_of: NDArray[np.uint8], labels: int, out: NDArray[np.int64]
+) -> None:
     """Add the rows of each (level, label) to `out`."""
     for i in range(codes.size):
         out[np.int64(codes[i]) * labels + labels_of[i]] += 1
@@ -50,17 +52,22 @@ def count_triple(
     labels: int,
     out: NDArray[np.int64],
 ) -> None:
-    """Add the rows of each (group, group, group, label) to `out`; `groups` are those of the second and the third column."""
+    """Add the rows of each (group, group, group, label) to `out`; `groups` are those of the second
+    and the third column."""
     for i in range(first.size):
         cell = (np.int64(first[i]) * groups[0] + second[i]) * groups[1] + third[i]
         out[cell * labels + labels_of[i]] += 1
 
 
 @njit(cache=True, nogil=True)
-def rows_apart(counts: NDArray[np.float64], expected: NDArray[np.float64], largest: int) -> np.int64:
-    """The sum over cells of |count - model|, where the model is the expected count as a whole number from 0 to `largest`.
+def rows_apart(
+    counts: NDArray[np.float64], expected: NDArray[np.float64], largest: int
+) -> np.int64:
+    """The sum over cells of |count - model|, where the model is the expected count as a whole
+    number from 0 to `largest`.
 
-    Counts are whole numbers below 2^53, and so are the differences: nothing is rounded but the model.
+    Counts are whole numbers below 2^53, and so are the differences: nothing is rounded but the
+    model.
     """
     apart = np.int64(0)
     for i in range(counts.size):

@@ -1,7 +1,9 @@
-"""How wrong the finished model is: one noisy number, which gives intervals to questions that no table was counted for.
+"""How wrong the finished model is: one noisy number, which gives intervals to questions that no
+table was counted for.
 
-In: coded rows (private) and the model that a reader fits to all published tables. Out: the largest error of the model over all
-boxes (a run of levels of one column, a run of another, and one label or all), of all pairs of columns that were not counted.
+In: coded rows (private) and the model that a reader fits to all published tables. Out: the largest
+error of the model over all boxes (a run of levels of one column, a run of another, and one label or
+all), of all pairs of columns that were not counted.
 """
 
 from __future__ import annotations
@@ -21,17 +23,22 @@ from dpublish.privacy.budget_split import BudgetSplit
 MAX_BLOCKS = 64
 _WORK = 10**9
 _LARGEST_CELL = 1 << 46
-"""No cell of the model counts for more, in units: sums over the 64 x 64 blocks of a pair and 16 labels must stay in 64 bits."""
+"""No cell of the model counts for more, in units: sums over the 64 x 64 blocks of a pair and 16
+labels must stay in 64 bits."""
 
 
 def block_limit(columns: int, labels: int) -> int:
-    """Into how many blocks the levels of a column are put at most: from public sizes, so that the search stays short."""
+    """Into how many blocks the levels of a column are put at most: from public sizes, so that the
+    search stays short."""
     pairs = max(1, columns * (columns - 1) // 2)
     return int(np.clip((2 * _WORK / (pairs * (labels + 1))) ** (1 / 3), 8, MAX_BLOCKS))
 
 
-def largest_misfit(rows: LabelledRows, model: JunctionModel, columns: Sequence[int], counted: set[Edge], limit: int) -> int:
-    """The largest error over boxes, in units of 1/256 row. Moves by at most one row's units a row that comes or goes."""
+def largest_misfit(
+    rows: LabelledRows, model: JunctionModel, columns: Sequence[int], counted: set[Edge], limit: int
+) -> int:
+    """The largest error over boxes, in units of 1/256 row. Moves by at most one row's units a row
+    that comes or goes."""
     from dpublish.methods.joined_histograms.kernels import largest_box
 
     blocks = {column: level_blocks(rows.levels[column], limit) for column in columns}
@@ -55,9 +62,12 @@ def whole_units(expected: Floats) -> Ints:
     return whole
 
 
-def publish_misfit(noise: Noise, budget: BudgetSplit, misfit: int, share: Fraction) -> tuple[int, Fraction]:
+def publish_misfit(
+    noise: Noise, budget: BudgetSplit, misfit: int, share: Fraction
+) -> tuple[int, Fraction]:
     """The noisy number, in units, and the scale of its noise."""
-    # a box gains at most the rows that come and loses at most the rows that go: c, under either relation
+    # a box gains at most the rows that come and loses at most the rows that go: c, under either
+    # relation
     sensitivity = Fraction(UNIT * budget.relation.max_rows)
     value = np.array([misfit], dtype=np.int64)
     if budget.law == "laplace":

@@ -24,7 +24,8 @@ MAX_LABELS = 16
 MAX_COLUMN_CELLS = 1 << 22
 MAX_COLUMNS = 500
 LEAST_SHARE = Fraction(1, 1000)
-"""Of the budget, for a step: with less, its noise would be wider than a file can hold, beside tables with far less of it."""
+"""Of the budget, for a step: with less, its noise would be wider than a file can hold, beside
+tables with far less of it."""
 USUAL_WEIGHT = 4
 """Of what a workload names without a weight."""
 
@@ -32,7 +33,9 @@ USUAL_WEIGHT = 4
 def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan:
     """Price the release from public facts."""
     if schema.items is not None:
-        raise PlanError("Joined histograms need [columns]; this schema declares set-valued data ([items]).")
+        raise PlanError(
+            "Joined histograms need [columns]; this schema declares set-valued data ([items])."
+        )
     names = _column_names(method, schema)
     if method.bins < 1:
         raise PlanError(f"bins must be at least 1, not {method.bins}.")
@@ -43,20 +46,31 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan:
     for axis in domain.axes:
         if axis.cardinality * labels > MAX_COLUMN_CELLS:
             raise PlanError(
-                f"Column '{axis.name}' has {axis.cardinality:,} levels and the target {labels}: {axis.cardinality * labels:,} "
-                f"cells; at most {MAX_COLUMN_CELLS:,} are measured for a column. Give it fewer bins, or leave it out."
+                f"Column '{axis.name}' has {axis.cardinality:,} levels and the target {labels}: "
+                f"{axis.cardinality * labels:,} "
+                f"cells; at most {MAX_COLUMN_CELLS:,} are measured for a column. Give it fewer "
+                f"bins, or leave it out."
             )
-    column_share, choice_share = _share(method.column_share, "column_share"), _share(method.choice_share, "choice_share")
+    column_share, choice_share = (
+        _share(method.column_share, "column_share"),
+        _share(method.choice_share, "choice_share"),
+    )
     misfit_share = exact(method.misfit_share, "misfit_share")
     if misfit_share and not LEAST_SHARE <= misfit_share < 1:
-        raise PlanError(f"misfit_share must be 0, or at least {LEAST_SHARE} and below 1, not {method.misfit_share}.")
+        raise PlanError(
+            f"misfit_share must be 0, or at least {LEAST_SHARE} and below 1, not "
+            f"{method.misfit_share}."
+        )
     if column_share + choice_share + misfit_share > 1 - LEAST_SHARE:
         raise PlanError(
-            "column_share, choice_share and misfit_share must leave something for the pairs: together they must be at most "
+            "column_share, choice_share and misfit_share must leave something for the pairs: "
+            "together they must be at most "
             f"{1 - LEAST_SHARE}."
         )
     rounds = method.rounds
-    if rounds is not None and (isinstance(rounds, bool) or not isinstance(rounds, int) or not 0 <= rounds <= MAX_ROUNDS):
+    if rounds is not None and (
+        isinstance(rounds, bool) or not isinstance(rounds, int) or not 0 <= rounds <= MAX_ROUNDS
+    ):
         raise PlanError(f"rounds must be a whole number from 0 to {MAX_ROUNDS}, not {rounds!r}.")
     deviations = exact(method.cell_deviations, "cell_deviations")
     if deviations <= 0:
@@ -68,13 +82,21 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan:
     budget, paid, reason = _budget(method, schema, cost, count)
     if count > 1 and budget.bounded_range_epsilon(choice_share / (2 * MAX_ROUNDS * count)) == 0:
         raise PlanError(
-            "The cost is so small that no pair of columns could be chosen for its share. Give a larger rho or epsilon."
+            "The cost is so small that no pair of columns could be chosen for its share. Give a "
+            "larger rho or epsilon."
         )
-    parts = table_parts(budget.law, [axis.cardinality * labels for axis in domain.axes if axis.name != target])
+    parts = table_parts(
+        budget.law, [axis.cardinality * labels for axis in domain.axes if axis.name != target]
+    )
     column_deviation = [budget.deviation(column_share * part) for part in parts]
     pair_deviation = budget.deviation(pair_share / (count - 1)) if count > 1 else None
     public_rows = None
-    if schema.neighbours == "replace-one" and schema.size and schema.unit.column is None and keeps_every_row(domain):
+    if (
+        schema.neighbours == "replace-one"
+        and schema.size
+        and schema.unit.column is None
+        and keeps_every_row(domain)
+    ):
         public_rows = schema.size
     facts: dict[str, Any] = {
         "noise": budget.law,
@@ -94,30 +116,44 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan:
         "pair_deviation": pair_deviation,
     }
     sentences = [
-        f"All of {len(names)} columns" + (f", each with the target '{target}'." if target else ", without a target."),
+        f"All of {len(names)} columns"
+        + (f", each with the target '{target}'." if target else ", without a target."),
         f"Cost {paid.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
         reason,
-        f"A count of one level has noise of standard deviation {min(column_deviation):.3g} to {max(column_deviation):.3g}.",
+        f"A count of one level has noise of standard deviation {min(column_deviation):.3g} to "
+        f"{max(column_deviation):.3g}.",
     ]
     if pair_deviation is not None:
         with_rounds = _deviation_with_rounds(method, budget, pair_share, count)
         sentences.append(
             f"Up to {count - 1} pairs of columns are joined"
-            + (", and more in rounds where the noisy number of rows justifies them" if with_rounds else "")
+            + (
+                ", and more in rounds where the noisy number of rows justifies them"
+                if with_rounds
+                else ""
+            )
             + f"; a cell of a pair has noise of standard deviation about {pair_deviation:.3g}"
             + (f", or {with_rounds:.3g} with rounds" if with_rounds else "")
             + ", more in small tables and less in large ones"
-            + f"; levels are grouped so that a cell holds about {float(deviations):g} times as many rows."
+            + f"; levels are grouped so that a cell holds about {float(deviations):g} times as "
+            f"many rows."
         )
     threes = len(declared_threes(domain, target, facts["workload"]))
     if threes and rounds != 0:
         sentences.append(
-            f"If there are rounds, {threes} {'set' if threes == 1 else 'sets'} of three columns within the workload may be "
+            f"If there are rounds, {threes} {'set' if threes == 1 else 'sets'} of three columns "
+            f"within the workload may be "
             "counted together, where that is worth its noise."
         )
     size = schema.size_or_nominal
-    if size is not None and pair_deviation is not None and size * schema.unit.max_rows < 20 * pair_deviation:
-        warnings.append("There are so few rows for this budget that pairs will hardly stand out of the noise.")
+    if (
+        size is not None
+        and pair_deviation is not None
+        and size * schema.unit.max_rows < 20 * pair_deviation
+    ):
+        warnings.append(
+            "There are so few rows for this budget that pairs will hardly stand out of the noise."
+        )
     return Plan(
         method=method.method,
         kind=method.kind,
@@ -142,20 +178,32 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan:
     )
 
 
-def _budget(method: JoinedHistograms, schema: Schema, cost: Cost, columns: int) -> tuple[BudgetSplit, Cost, str]:
+def _budget(
+    method: JoinedHistograms, schema: Schema, cost: Cost, columns: int
+) -> tuple[BudgetSplit, Cost, str]:
     """Which noise, from how much; what is charged; and why."""
     if method.noise not in ("auto", "laplace", "gaussian"):
         raise PlanError(f"noise must be auto, laplace or gaussian, not '{method.noise}'.")
     if cost.kind == "pure":
         if method.noise == "gaussian":
-            raise PlanError("Gaussian noise needs delta = ... beside epsilon, or rho = ... instead of it.")
-        return BudgetSplit("laplace", cost.epsilon, schema.relation), cost, "Discrete Laplace noise: the cost has no delta."
+            raise PlanError(
+                "Gaussian noise needs delta = ... beside epsilon, or rho = ... instead of it."
+            )
+        return (
+            BudgetSplit("laplace", cost.epsilon, schema.relation),
+            cost,
+            "Discrete Laplace noise: the cost has no delta.",
+        )
     if cost.kind == "zcdp":
         if method.noise == "laplace":
             raise PlanError("Laplace noise is paid in epsilon: give epsilon = ... instead of rho.")
         if cost.delta:
             raise PlanError("Give rho alone, or epsilon and delta.")
-        return BudgetSplit("gaussian", cost.rho, schema.relation), cost, "Discrete Gaussian noise: the cost is in rho."
+        return (
+            BudgetSplit("gaussian", cost.rho, schema.relation),
+            cost,
+            "Discrete Gaussian noise: the cost is in rho.",
+        )
     laplace = BudgetSplit("laplace", cost.epsilon, schema.relation)
     gaussian = BudgetSplit("gaussian", largest_rho(cost.epsilon, cost.delta), schema.relation)
     part = Fraction(1, max(1, 2 * columns))
@@ -170,15 +218,31 @@ def _budget(method: JoinedHistograms, schema: Schema, cost: Cost, columns: int) 
             Cost.pure(cost.epsilon),
             f"Discrete Laplace noise: for {columns} columns it is no worse, and needs no delta.",
         )
-    return gaussian, cost, f"Discrete Gaussian noise: for {columns} columns at this delta it is smaller than Laplace noise."
+    return (
+        gaussian,
+        cost,
+        f"Discrete Gaussian noise: for {columns} columns at this delta it is smaller than Laplace "
+        f"noise.",
+    )
 
 
-def _deviation_with_rounds(method: JoinedHistograms, budget: BudgetSplit, pair_share: Fraction, columns: int) -> float | None:
-    """The noise of a cell in a table of usual size if there are rounds, which leave less for the first pairs; None where there
-    will be none."""
-    from dpublish.methods.joined_histograms.mechanism import MAX_ROUND_COLUMNS, ROUND_PART, ROUNDS_BY_ROOM, round_steps
+def _deviation_with_rounds(
+    method: JoinedHistograms, budget: BudgetSplit, pair_share: Fraction, columns: int
+) -> float | None:
+    """The noise of a cell in a table of usual size if there are rounds, which leave less for the
+    first pairs; None where there will be none."""
+    from dpublish.methods.joined_histograms.mechanism import (
+        MAX_ROUND_COLUMNS,
+        ROUND_PART,
+        ROUNDS_BY_ROOM,
+        round_steps,
+    )
 
-    unasked = max(number for _, number in ROUNDS_BY_ROOM[budget.law]) if columns <= MAX_ROUND_COLUMNS else 0
+    unasked = (
+        max(number for _, number in ROUNDS_BY_ROOM[budget.law])
+        if columns <= MAX_ROUND_COLUMNS
+        else 0
+    )
     rounds = unasked if method.rounds is None else method.rounds
     if columns < 3 or not rounds:
         return None
@@ -192,7 +256,10 @@ def _column_names(method: JoinedHistograms, schema: Schema) -> tuple[str, ...]:
     if not names:
         raise PlanError("Joined histograms need at least one column.")
     if len(names) > MAX_COLUMNS:
-        raise PlanError(f"{len(names)} columns; at most {MAX_COLUMNS} are joined. Name those that matter with columns = ...")
+        raise PlanError(
+            f"{len(names)} columns; at most {MAX_COLUMNS} are joined. Name those that matter with "
+            f"columns = ..."
+        )
     for i, name in enumerate(names):
         schema.column(name)
         if name in names[:i]:
@@ -200,20 +267,25 @@ def _column_names(method: JoinedHistograms, schema: Schema) -> tuple[str, ...]:
     return names
 
 
-def _target(method: JoinedHistograms, schema: Schema, domain: Domain, warnings: list[str]) -> str | None:
+def _target(
+    method: JoinedHistograms, schema: Schema, domain: Domain, warnings: list[str]
+) -> str | None:
     if method.target == "none" and "none" not in domain.names:
         return None
     name = method.target or (schema.target if schema.target in domain.names else None)
     if name is None:
         return None
     if name not in domain.names:
-        raise PlanError(f"The target '{name}' is not among the columns.{did_you_mean(name, domain.names)}")
+        raise PlanError(
+            f"The target '{name}' is not among the columns.{did_you_mean(name, domain.names)}"
+        )
     labels = domain.axis(name).cardinality
     if len(domain.names) == 1:
         return None
     if labels > MAX_LABELS:
         warnings.append(
-            f"The target '{name}' has {labels} levels; histograms are crossed with at most {MAX_LABELS}, so it is published "
+            f"The target '{name}' has {labels} levels; histograms are crossed with at most "
+            f"{MAX_LABELS}, so it is published "
             "as an ordinary column. Give it fewer bins to have every column counted with it."
         )
         return None
@@ -225,16 +297,25 @@ def _workload(method: JoinedHistograms, domain: Domain) -> list[tuple[list[str],
     given = method.workload or ()
     if isinstance(given, str):
         given = (given,)
-    items = list(given.items()) if isinstance(given, Mapping) else [_weighted(item, domain) for item in given]
+    items = (
+        list(given.items())
+        if isinstance(given, Mapping)
+        else [_weighted(item, domain) for item in given]
+    )
     out: list[tuple[list[str], str]] = []
     for item, weight in items:
         names = [part.strip() for part in item.split("*")] if item not in domain.names else [item]
         for name in names:
             if name not in domain.names:
-                raise PlanError(f"workload names '{name}', which is not among the columns.{did_you_mean(name, domain.names)}")
+                raise PlanError(
+                    f"workload names '{name}', which is not among the "
+                    f"columns.{did_you_mean(name, domain.names)}"
+                )
         amount = exact(weight, f"the weight of '{item}'")
         if not Fraction(1, 100) <= amount <= 100:
-            raise PlanError(f"The weight of '{item}' in workload must lie between 1/100 and 100, not {weight}.")
+            raise PlanError(
+                f"The weight of '{item}' in workload must lie between 1/100 and 100, not {weight}."
+            )
         out.append((names, str(amount)))
     return out
 
@@ -242,7 +323,9 @@ def _workload(method: JoinedHistograms, domain: Domain) -> list[tuple[list[str],
 def _weighted(item: str, domain: Domain) -> tuple[str, object]:
     """A name or marginal, and the weight after its last colon."""
     head, colon, tail = item.rpartition(":")
-    return (item, USUAL_WEIGHT) if not colon or item in domain.names else (head.strip(), tail.strip())
+    return (
+        (item, USUAL_WEIGHT) if not colon or item in domain.names else (head.strip(), tail.strip())
+    )
 
 
 def _share(value: object, what: str) -> Fraction:

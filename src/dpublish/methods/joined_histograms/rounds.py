@@ -1,8 +1,9 @@
-"""Rounds of further tables: count what the model of all tables so far gets most wrong, less what the noise of counting costs.
+"""Rounds of further tables: count what the model of all tables so far gets most wrong, less what
+the noise of counting costs.
 
-In: coded rows (private), and the model that a reader would fit to the tables published so far. Out: pairs of columns, and
-threes within a declared marginal, each with groups of levels. Whether there are rounds, and how many, follows from published
-numbers.
+In: coded rows (private), and the model that a reader would fit to the tables published so far. Out:
+pairs of columns, and threes within a declared marginal, each with groups of levels. Whether there
+are rounds, and how many, follows from published numbers.
 """
 
 from __future__ import annotations
@@ -33,16 +34,18 @@ MAX_CLIQUE = 1 << 19
 MAX_TREE = 1 << 21
 """The same for all cliques together."""
 FINEST = 16
-"""Groups of a column in the tables that rounds look at, at most. Finer ones were hardly ever worth their noise, and make the
-junction tree so large that fewer tables fit."""
+"""Groups of a column in the tables that rounds look at, at most. Finer ones were hardly ever worth
+their noise, and make the junction tree so large that fewer tables fit."""
 MAX_LOOKED_AT = 1 << 24
-"""Cells of all tables that a round looks at: the tables of all pairs are held at once, and beside them those of all threes."""
+"""Cells of all tables that a round looks at: the tables of all pairs are held at once, and beside
+them those of all threes."""
 COARSEST = 3
 
 
 @dataclass(frozen=True)
 class Ladder:
-    """Groups of the levels of a column, from fine to coarse. `steps[i]` takes the groups of rung i to those of rung i + 1."""
+    """Groups of the levels of a column, from fine to coarse. `steps[i]` takes the groups of rung i
+    to those of rung i + 1."""
 
     rungs: tuple[Ints, ...]
     steps: tuple[Ints, ...]
@@ -50,10 +53,14 @@ class Ladder:
     @cached_property
     def onto(self) -> list[Floats]:
         """The steps as matrices of zeros and ones."""
-        return [(np.arange(int(step.max()) + 1)[:, None] == step).astype(np.float64) for step in self.steps]
+        return [
+            (np.arange(int(step.max()) + 1)[:, None] == step).astype(np.float64)
+            for step in self.steps
+        ]
 
     def fold(self, tables: Floats, axis: int, rung: int) -> Floats:
-        """One axis of some tables from the groups of a rung to those of the next: a product, exact for whole numbers."""
+        """One axis of some tables from the groups of a rung to those of the next: a product, exact
+        for whole numbers."""
         onto, shape = self.onto[rung], tables.shape
         folded: Floats = onto @ tables.reshape(math.prod(shape[:axis]), shape[axis], -1)
         return folded.reshape(*shape[:axis], len(onto), *shape[axis + 1 :])
@@ -68,7 +75,8 @@ class Option:
 
 
 def ladder(model: JunctionModel, column: int, *, ordered: bool, most: int) -> Ladder:
-    """From published numbers: groups of whole states where the column is joined already, and of levels where it is not."""
+    """From published numbers: groups of whole states where the column is joined already, and of
+    levels where it is not."""
     single, state_of = model.singles[column], model.state_of[column]
     if int(state_of.max()) == 0:
         state_of = np.arange(len(state_of), dtype=np.int64)
@@ -84,7 +92,9 @@ def ladder(model: JunctionModel, column: int, *, ordered: bool, most: int) -> La
     while int(groups.max()) + 1 > COARSEST:
         count = int(groups.max()) + 1
         table = sum_groups(table, groups, count)
-        groups = group_levels(table.sum(axis=1), np.arange(count, dtype=np.int64), max(COARSEST, (count + 1) // 2))
+        groups = group_levels(
+            table.sum(axis=1), np.arange(count, dtype=np.int64), max(COARSEST, (count + 1) // 2)
+        )
         if int(groups.max()) + 1 >= count:
             break
         steps.append(groups)
@@ -93,20 +103,28 @@ def ladder(model: JunctionModel, column: int, *, ordered: bool, most: int) -> La
 
 
 class Rounds:
-    """The tables of all pairs, and of some threes, over the finest groups, counted once. Private."""
+    """The tables of all pairs, and of some threes, over the finest groups, counted once.
+    Private."""
 
-    def __init__(self, rows: LabelledRows, ladders: Mapping[int, Ladder], threes: Sequence[Columns] = ()) -> None:
+    def __init__(
+        self, rows: LabelledRows, ladders: Mapping[int, Ladder], threes: Sequence[Columns] = ()
+    ) -> None:
         self.ladders, self.columns, self.labels = ladders, sorted(ladders), rows.labels
         self.threes = tuple(threes)
         coded = {column: rows.grouped(column, ladders[column].rungs[0]) for column in self.columns}
         self._counts: dict[Edge, IntArray] = {}
         for pair in itertools.combinations(self.columns, 2):
             shape = self._shape(pair, (0, 0))
-            self._counts[pair] = rows.count_pair(coded[pair[0]], coded[pair[1]], (shape[0], shape[1])).reshape(*shape, -1)
+            self._counts[pair] = rows.count_pair(
+                coded[pair[0]], coded[pair[1]], (shape[0], shape[1])
+            ).reshape(*shape, -1)
         self._start = {three: self._finest(three) for three in self.threes}
         self._threes: dict[Columns, IntArray] = {}
         for three, rungs in self._start.items():
-            some = [rows.grouped(column, groups) for column, groups in zip(three, self._groups(three, rungs), strict=True)]
+            some = [
+                rows.grouped(column, groups)
+                for column, groups in zip(three, self._groups(three, rungs), strict=True)
+            ]
             shape = self._shape(three, rungs)
             self._threes[three] = rows.count_together(some, shape).reshape(*shape, -1)
 
@@ -118,21 +136,33 @@ class Rounds:
         return self._groups(option.columns, option.rungs)
 
     def states(self, model: JunctionModel) -> dict[int, int]:
-        """How many states each column may come to: groups are made of states, except for a column that is not joined yet."""
+        """How many states each column may come to: groups are made of states, except for a column
+        that is not joined yet."""
         finest = {column: int(self.ladders[column].rungs[0].max()) + 1 for column in self.columns}
-        return {column: max(count, finest[column]) for column, count in model.beliefs.states.items()}
+        return {
+            column: max(count, finest[column]) for column, count in model.beliefs.states.items()
+        }
 
     def scores(
-        self, model: JunctionModel, weights: Mapping[Columns, int], done: set[Columns], *, deviation: float
+        self,
+        model: JunctionModel,
+        weights: Mapping[Columns, int],
+        done: set[Columns],
+        *,
+        deviation: float,
     ) -> dict[Option, int]:
-        """The score of every table not yet counted that the junction tree has room for, at every rung: moves by at most its
-        weight a changed row."""
+        """The score of every table not yet counted that the junction tree has room for, at every
+        rung: moves by at most its weight a changed row."""
         every = {*itertools.combinations(self.columns, 2), *self.threes}
         room = _room(model.beliefs.tree, self.states(model), self.labels, every - done)
-        spreads = {column: model.spread(column, self.ladders[column].rungs[0]) for column in self.columns}
+        spreads = {
+            column: model.spread(column, self.ladders[column].rungs[0]) for column in self.columns
+        }
         out: dict[Option, int] = {}
         for first, second, expected in model.pairs(spreads, skip=every - room):
-            out |= self._by_rung((first, second), (0, 0), (self._counts[first, second], expected), weights, deviation)
+            out |= self._by_rung(
+                (first, second), (0, 0), (self._counts[first, second], expected), weights, deviation
+            )
         for three in self.threes:
             if three in room:
                 rungs = self._start[three]
@@ -148,9 +178,12 @@ class Rounds:
         weights: Mapping[Columns, int],
         deviation: float,
     ) -> dict[Option, int]:
-        """The scores of some columns, from the rungs that `tables` (counted, expected) have to the coarsest, side by side."""
+        """The scores of some columns, from the rungs that `tables` (counted, expected) have to the
+        coarsest, side by side."""
         out: dict[Option, int] = {}
-        both = np.stack([tables[0].astype(np.float64), tables[1]])  # counts stay exact: there are fewer than 2^53 rows
+        both = np.stack(
+            [tables[0].astype(np.float64), tables[1]]
+        )  # counts stay exact: there are fewer than 2^53 rows
         self._score(columns, start, 0, both, NOISE_COST * deviation, weights[columns], out)
         return out
 
@@ -169,7 +202,9 @@ class Rounds:
             if axis + 1 < len(columns):
                 self._score(columns, rungs, axis + 1, both, price, weight, out)
             else:
-                out[Option(columns, rungs)] = (rows_apart(both[0], both[1]) - round(price * both[0].size)) * weight
+                out[Option(columns, rungs)] = (
+                    rows_apart(both[0], both[1]) - round(price * both[0].size)
+                ) * weight
             ladder = self.ladders[columns[axis]]
             if rungs[axis] == len(ladder.steps):
                 return
@@ -177,14 +212,19 @@ class Rounds:
             rungs = (*rungs[:axis], rungs[axis] + 1, *rungs[axis + 1 :])
 
     def _finest(self, three: Columns) -> tuple[int, ...]:
-        """The rungs from which a three is looked at: those where all threes together keep within the limit."""
+        """The rungs from which a three is looked at: those where all threes together keep within
+        the limit."""
         room = MAX_LOOKED_AT // (len(self.threes) * self.labels)
         last = [len(self.ladders[column].rungs) - 1 for column in three]
         every = [tuple(min(rung, end) for end in last) for rung in range(max(last) + 1)]
-        return next((rungs for rungs in every if math.prod(self._shape(three, rungs)) <= room), every[-1])
+        return next(
+            (rungs for rungs in every if math.prod(self._shape(three, rungs)) <= room), every[-1]
+        )
 
     def _groups(self, columns: Columns, rungs: Sequence[int]) -> tuple[Ints, ...]:
-        return tuple(self.ladders[column].rungs[rung] for column, rung in zip(columns, rungs, strict=True))
+        return tuple(
+            self.ladders[column].rungs[rung] for column, rung in zip(columns, rungs, strict=True)
+        )
 
     def _shape(self, columns: Columns, rungs: Sequence[int]) -> tuple[int, ...]:
         return tuple(int(groups.max()) + 1 for groups in self._groups(columns, rungs))
@@ -203,7 +243,8 @@ def choose_tables(
     share: Fraction,
     name: str,
 ) -> list[Option]:
-    """Up to `steps` tables with high scores that keep the junction tree small; stopping, at score 0, is one of the choices."""
+    """Up to `steps` tables with high scores that keep the junction tree small; stopping, at score
+    0, is one of the choices."""
     chosen: list[Option] = []
     fresh = {option.columns for option in scores}
     for step in range(steps):
@@ -225,7 +266,9 @@ def choose_tables(
     return chosen
 
 
-def _room(tree: CliqueTree, states: Mapping[int, int], labels: int, tables: set[Columns]) -> set[Columns]:
+def _room(
+    tree: CliqueTree, states: Mapping[int, int], labels: int, tables: set[Columns]
+) -> set[Columns]:
     """The tables whose columns may be joined: from the published structure alone."""
     cells = tree.cells(states)
     reach = tree.reach({column for columns in tables for column in columns}, states)
@@ -233,7 +276,10 @@ def _room(tree: CliqueTree, states: Mapping[int, int], labels: int, tables: set[
     for columns in tables:
         if len(columns) > 2:
             wider = tree.joined([columns], states)
-            if wider.largest(states) * labels <= MAX_CLIQUE and wider.cells(states) * labels <= MAX_TREE:
+            if (
+                wider.largest(states) * labels <= MAX_CLIQUE
+                and wider.cells(states) * labels <= MAX_TREE
+            ):
                 out.add(columns)
             continue
         first, second = columns

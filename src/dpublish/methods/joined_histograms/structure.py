@@ -1,8 +1,9 @@
 """Which pairs of columns to join: a forest chosen edge by edge with an exact private choice.
 
-In: coded rows (private) and the published tables of single columns. Out: pairs of columns. The score of a pair is how many rows
-the independent model puts in the wrong cell of the pair's table, less what the noise of measuring the table would cost, and
-less what the noise of its columns explains.
+In: coded rows (private) and the published tables of single columns. Out: pairs of columns. The
+score of a pair is how many rows the independent model puts in the wrong cell of the pair's table,
+less what the noise of measuring the table would cost, and less what the noise of its columns
+explains.
 """
 
 from __future__ import annotations
@@ -26,21 +27,30 @@ Edge = tuple[int, int]
 
 _WEIGHT_GRID = 64
 NOISE_COST = 0.4
-"""Rows of error a cell of a measured table costs, in standard deviations of its noise: after the fit, about half of the mean
-absolute value of the noise is left."""
+"""Rows of error a cell of a measured table costs, in standard deviations of its noise: after the
+fit, about half of the mean absolute value of the noise is left."""
 
 
 class LabelledRows:
     """Coded rows with the label of each. Private."""
 
-    def __init__(self, codes: Sequence[NDArray[Any]], levels: Sequence[int], target: int | None) -> None:
+    def __init__(
+        self, codes: Sequence[NDArray[Any]], levels: Sequence[int], target: int | None
+    ) -> None:
         from dpublish.declare.encode import code_dtype
 
-        self.codes = [np.ascontiguousarray(code, dtype=code_dtype(count)) for code, count in zip(codes, levels, strict=True)]
+        self.codes = [
+            np.ascontiguousarray(code, dtype=code_dtype(count))
+            for code, count in zip(codes, levels, strict=True)
+        ]
         self.levels = list(levels)
         rows = self.codes[0].size
         self.labels = 1 if target is None else self.levels[target]
-        self.labels_of = np.zeros(rows, dtype=np.uint8) if target is None else self.codes[target].astype(np.uint8)
+        self.labels_of = (
+            np.zeros(rows, dtype=np.uint8)
+            if target is None
+            else self.codes[target].astype(np.uint8)
+        )
 
     def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
         return "LabelledRows(private)"
@@ -59,7 +69,9 @@ class LabelledRows:
         regroup(self.codes[column], group_of.astype(np.uint8), out)
         return out
 
-    def count_pair(self, first: NDArray[np.uint8], second: NDArray[np.uint8], shape: tuple[int, int]) -> IntArray:
+    def count_pair(
+        self, first: NDArray[np.uint8], second: NDArray[np.uint8], shape: tuple[int, int]
+    ) -> IntArray:
         from dpublish.methods.joined_histograms.kernels import count_pair
 
         out = np.zeros(shape[0] * shape[1] * self.labels, dtype=np.int64)
@@ -73,7 +85,9 @@ class LabelledRows:
         if len(coded) == 2:
             return self.count_pair(coded[0], coded[1], (shape[0], shape[1]))
         out = np.zeros(math.prod(shape) * self.labels, dtype=np.int64)
-        count_triple(coded[0], coded[1], coded[2], self.labels_of, (shape[1], shape[2]), self.labels, out)
+        count_triple(
+            coded[0], coded[1], coded[2], self.labels_of, (shape[1], shape[2]), self.labels, out
+        )
         return out
 
 
@@ -88,36 +102,56 @@ class Published:
 
     def groups(self, column: int, most: int) -> Ints:
         table = self.singles[column]
-        return group_levels(table.sum(axis=1), level_order(table, ordered=self.ordered[column]), most)
+        return group_levels(
+            table.sum(axis=1), level_order(table, ordered=self.ordered[column]), most
+        )
 
     def margin_error(self, column: int, groups: Ints) -> float:
-        """About how many rows the noise of a column's own table puts in the wrong group, all labels together."""
+        """About how many rows the noise of a column's own table puts in the wrong group, all labels
+        together."""
         occupied = np.bincount(groups, weights=self.singles[column].sum(axis=1) > 0)
-        return NOISE_COST * self.deviations[column] * len(self.labels) * float(np.sqrt(occupied).sum())
+        return (
+            NOISE_COST * self.deviations[column] * len(self.labels) * float(np.sqrt(occupied).sum())
+        )
 
     def independent(self, first: tuple[int, Ints], second: tuple[int, Ints]) -> Floats:
-        """Expected counts of a pair when its columns are independent given the label, over groups."""
-        tables = [sum_groups(self.singles[column], groups, int(groups.max()) + 1) for column, groups in (first, second)]
+        """Expected counts of a pair when its columns are independent given the label, over
+        groups."""
+        tables = [
+            sum_groups(self.singles[column], groups, int(groups.max()) + 1)
+            for column, groups in (first, second)
+        ]
         sums = np.where(self.labels > 0, self.labels, 1.0)
         return tables[0][:, None, :] * tables[1][None, :, :] / sums
 
 
 LARGEST_CELL = 1 << 40
-"""No cell of a model counts for more: noisy counts have no end, and the sum over all cells of a pair must stay in 64 bits."""
+"""No cell of a model counts for more: noisy counts have no end, and the sum over all cells of a
+pair must stay in 64 bits."""
 
 
 def rows_apart(counts: NDArray[Any], expected: Floats) -> int:
-    """How many rows are in another cell than a published model says, which counts in whole rows: moves by one a changed row."""
+    """How many rows are in another cell than a published model says, which counts in whole rows:
+    moves by one a changed row."""
     from dpublish.methods.joined_histograms import kernels as joined
 
-    whole, model = (np.ascontiguousarray(table, dtype=np.float64).ravel() for table in (counts, expected))
+    whole, model = (
+        np.ascontiguousarray(table, dtype=np.float64).ravel() for table in (counts, expected)
+    )
     return int(joined.rows_apart(whole, model, LARGEST_CELL))
 
 
 def pair_scores(
-    rows: LabelledRows, known: Published, columns: Sequence[int], weights: Mapping[Edge, int], *, cells: float, deviation: float
+    rows: LabelledRows,
+    known: Published,
+    columns: Sequence[int],
+    weights: Mapping[Edge, int],
+    *,
+    cells: float,
+    deviation: float,
 ) -> dict[Edge, int]:
-    """The score of every pair: an integer that moves by at most its weight for every row that is added or removed."""
+    """The score of every pair: an integer that moves by at most its weight for every row that is
+    added or removed."""
     most = max(2, int(math.sqrt(max(1.0, cells / rows.labels))))
     groups = {column: known.groups(column, most) for column in columns}
     coded = {column: rows.grouped(column, groups[column]) for column in columns}
@@ -134,9 +168,16 @@ def pair_scores(
 
 
 def choose_forest(
-    noise: Noise, scores: Mapping[Edge, int], columns: Sequence[int], budget: BudgetSplit, *, weight: int, share: Fraction
+    noise: Noise,
+    scores: Mapping[Edge, int],
+    columns: Sequence[int],
+    budget: BudgetSplit,
+    *,
+    weight: int,
+    share: Fraction,
 ) -> list[Edge]:
-    """Pairs with high scores that close no circle; stopping, at score 0, is one of the choices of every step."""
+    """Pairs with high scores that close no circle; stopping, at score 0, is one of the choices of
+    every step."""
     tree = {column: column for column in columns}
     chosen: list[Edge] = []
     steps = len(columns) - 1
@@ -160,10 +201,14 @@ def choose_forest(
 
 
 def table_parts(law: Law, cells: Sequence[int]) -> list[Fraction]:
-    """Parts of one, one per table: those that make the sum of absolute errors over all cells smallest.
+    """Parts of one, one per table: those that make the sum of absolute errors over all cells
+    smallest.
 
-    Errors add up to sum m_k / e_k (Laplace) or sum m_k / sqrt(r_k) (Gaussian) for tables of m_k cells, so that e_k goes
-    with m_k^(1/2) and r_k with m_k^(2/3). Large tables are mostly empty, hence the cap.
+    Errors add up to sum m_k / e_k (Laplace) or sum m_k / sqrt(r_k) (Gaussian) for tables of m_k
+    cells, so that e_k goes with m_k^(1/2) and r_k with m_k^(2/3). Large tables are mostly empty,
+    hence the cap.
     """
     power = 1 / 2 if law == "laplace" else 2 / 3
-    return in_proportion([max(1, round(_WEIGHT_GRID * min(count, 4096) ** power)) for count in cells])
+    return in_proportion(
+        [max(1, round(_WEIGHT_GRID * min(count, 4096) ** power)) for count in cells]
+    )

@@ -1,4 +1,5 @@
-"""What a declared workload says to the choices of joined histograms: weights of tables, and which threes of columns to look at.
+"""What a declared workload says to the choices of joined histograms: weights of tables, and which
+threes of columns to look at.
 
 From public facts of the plan alone.
 """
@@ -29,7 +30,8 @@ def pair_weights(plan: Plan, columns: Sequence[int]) -> tuple[dict[Edge, int], i
 
 
 def table_weights(plan: Plan, columns: Sequence[int]) -> tuple[dict[Columns, int], int]:
-    """The same of all that rounds may count: every pair, and the threes that lie within a declared marginal."""
+    """The same of all that rounds may count: every pair, and the threes that lie within a declared
+    marginal."""
     assert plan.domain is not None
     threes = declared_threes(plan.domain, plan.facts["target"], plan.facts["workload"])
     tables = [*itertools.combinations(columns, 2), *threes]
@@ -39,9 +41,14 @@ def table_weights(plan: Plan, columns: Sequence[int]) -> tuple[dict[Columns, int
 
 def declared_threes(domain: Domain, target: str | None, workload: Workload) -> list[Columns]:
     """All threes of columns within a marginal, the target aside; the first `MAX_THREES` of them."""
-    listed = (sorted({domain.names.index(name) for name in item if name != target}) for item, _ in workload)
+    listed = (
+        sorted({domain.names.index(name) for name in item if name != target})
+        for item, _ in workload
+    )
     threes: dict[Columns, None] = {}
-    for three in (three for item in listed for three in itertools.combinations(item, 3)):  # one by one: there may be millions
+    for three in (
+        three for item in listed for three in itertools.combinations(item, 3)
+    ):  # one by one: there may be millions
         if len(threes) == MAX_THREES:
             break
         threes[three] = None
@@ -49,14 +56,21 @@ def declared_threes(domain: Domain, target: str | None, workload: Workload) -> l
 
 
 def _weights(plan: Plan, tables: Iterable[Columns]) -> list[int]:
-    """The weights of the columns of a table times the largest of a marginal that holds them all, in hundredths."""
+    """The weights of the columns of a table times the largest of a marginal that holds them all, in
+    hundredths."""
     assert plan.domain is not None
     place = {name: column for column, name in enumerate(plan.domain.names)}
-    listed = [(frozenset(place[name] for name in item), Fraction(weight)) for item, weight in plan.facts["workload"]]
+    listed = [
+        (frozenset(place[name] for name in item), Fraction(weight))
+        for item, weight in plan.facts["workload"]
+    ]
     alone = {next(iter(item)): weight for item, weight in listed if len(item) == 1}
     out = []
     for columns in tables:
         shared = [weight for item, weight in listed if item.issuperset(columns)]
-        weight = math.prod((alone.get(column, Fraction(1)) for column in columns), start=max(shared, default=Fraction(1)))
+        weight = math.prod(
+            (alone.get(column, Fraction(1)) for column in columns),
+            start=max(shared, default=Fraction(1)),
+        )
         out.append(max(1, round(100 * weight)))
     return out

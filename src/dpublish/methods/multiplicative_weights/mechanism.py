@@ -1,6 +1,8 @@
-"""Multiplicative weights (MWEM): synthetic weights over a domain that answer a query class, improved where they are worst.
+"""Multiplicative weights (MWEM): synthetic weights over a domain that answer a query class,
+improved where they are worst.
 
-In: exact cell counts (private). Out: a weight for every cell. Hardt, Ligett and McSherry (2012), with exact choices and noise.
+In: exact cell counts (private). Out: a weight for every cell. Hardt, Ligett and McSherry (2012),
+with exact choices and noise.
 """
 
 from __future__ import annotations
@@ -17,7 +19,12 @@ from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import CellCounts, Content, Mechanism, SparseCounts
 from dpublish.methods.query_list.kernels import reweigh
-from dpublish.methods.query_list.request import read_request, some_queries, true_answers, weighted_answers
+from dpublish.methods.query_list.request import (
+    read_request,
+    some_queries,
+    true_answers,
+    weighted_answers,
+)
 from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
@@ -36,18 +43,24 @@ MAX_UPDATES = 1 << 31
 class MultiplicativeWeights(Mechanism):
     """Weights of all cells that answer a query class, learned from a few noisy answers.
 
-    Input: exact cell counts of the kept rows. Neighbours: replace-one or add-remove-one, of a unit with at most c rows.
+    Input: exact cell counts of the kept rows. Neighbours: replace-one or add-remove-one, of a unit
+    with at most c rows.
     Output: a weight a cell, a function of the queries that were chosen and their noisy answers.
-    Privacy: epsilon-DP (theorem 1 of multiplicative_weights.proof.md): 2 T steps of epsilon / (2 T) each.
-    Relies on: `Noise.choose` and `Noise.laplace` being exact; rows per unit bounded by c before counting.
-    Shows / hides: the queries on which the data differ most from what is already known; hides small differences.
-    Accuracy: the release states a bound of its own, from its answers (theorem 2); before, `plan` gives the paper's rate.
+    Privacy: epsilon-DP (theorem 1 of multiplicative_weights.proof.md): 2 T steps of epsilon / (2 T)
+    each.
+    Relies on: `Noise.choose` and `Noise.laplace` being exact; rows per unit bounded by c before
+    counting.
+    Shows / hides: the queries on which the data differ most from what is already known; hides small
+    differences.
+    Accuracy: the release states a bound of its own, from its answers (theorem 2); before, `plan`
+    gives the paper's rate.
 
     Parameters
     ----------
     queries : a query class, or its text ("marginals:2").
     rounds : T, how many queries are asked; chosen from the public size when left out.
-    columns, bins : the columns, and the number of bins of numeric columns that declare none (instead of any precision).
+    columns, bins : the columns, and the number of bins of numeric columns that declare none
+        (instead of any precision).
     """
 
     method: ClassVar[str] = "multiplicative-weights"
@@ -64,16 +77,24 @@ class MultiplicativeWeights(Mechanism):
         if self.rounds is not None and not 1 <= self.rounds <= MAX_ROUNDS:
             raise PlanError(f"rounds must lie between 1 and {MAX_ROUNDS}, not {self.rounds}.")
         rounds = self.rounds or default_rounds(request.rows, epsilon, universe, request.count)
-        table = request.queries.table(request.domain)  # refuses predicates that do not parse before anything is spent
+        table = request.queries.table(
+            request.domain
+        )  # refuses predicates that do not parse before anything is spent
         share = theory.multiplicative_weights_error(
             request.rows, epsilon, universe=universe, queries=request.count, rounds=rounds
         )
         sensitivity = Fraction(request.queries.unit * schema.unit.max_rows)
         step = cost.epsilon / (2 * rounds)
-        # one row is in one cell of each marginal, so the answers together move by far less than their number
-        moved = theory.class_sensitivity(table, neighbours=schema.neighbours, rows_per_unit=schema.unit.max_rows)
+        # one row is in one cell of each marginal, so the answers together move by far less than
+        # their number
+        moved = theory.class_sensitivity(
+            table, neighbours=schema.neighbours, rows_per_unit=schema.unit.max_rows
+        )
         moved /= request.queries.unit
-        laplace = theory.laplace_error(request.rows, epsilon, queries=request.count, sensitivity=moved) * request.rows
+        laplace = (
+            theory.laplace_error(request.rows, epsilon, queries=request.count, sensitivity=moved)
+            * request.rows
+        )
         facts: dict[str, Any] = {
             "rounds": rounds,
             "queries": request.count,
@@ -98,13 +119,20 @@ class MultiplicativeWeights(Mechanism):
             domain=request.domain,
             facts=facts,
             sentences=(
-                f"{request.queries.describe(request.domain)} over {universe:,} cells, learned in {rounds} rounds.",
-                f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
-                f"Each answer has noise of scale {float(Fraction(facts['answer_scale'])):,.4g} rows. With noise of its own "
-                f"every query would need a scale of {moved / epsilon:,.4g}, as a unit moves all {request.count:,} by at most "
-                f"{moved:,.4g} together; the largest error would be about {laplace:,.4g} rows (95%).",
-                f"Theory (theorem 2.2 of the paper, for the average of plain updates) promises {rate}. The release has the "
-                "weights of the last round instead, and states a bound for them (95%) that it finds from its noisy answers.",
+                f"{request.queries.describe(request.domain)} over {universe:,} cells, learned in "
+                f"{rounds} rounds.",
+                f"Cost {cost.describe()}, protecting {schema.unit.describe()} "
+                f"({schema.neighbours}).",
+                f"Each answer has noise of scale {float(Fraction(facts['answer_scale'])):,.4g} "
+                f"rows. With noise of its own "
+                f"every query would need a scale of {moved / epsilon:,.4g}, as a unit moves all "
+                f"{request.count:,} by at most "
+                f"{moved:,.4g} together; the largest error would be about {laplace:,.4g} rows "
+                f"(95%).",
+                f"Theory (theorem 2.2 of the paper, for the average of plain updates) promises "
+                f"{rate}. The release has the "
+                "weights of the last round instead, and states a bound for them (95%) that it "
+                "finds from its noisy answers.",
                 *theory.class_sentences(
                     some_queries(table) / request.queries.unit,
                     rows=request.rows,
@@ -124,8 +152,11 @@ class MultiplicativeWeights(Mechanism):
 
 
 def default_rounds(rows: int, epsilon: float, universe: int, queries: int) -> int:
-    """The number of rounds that balances both terms of the bound, with the constants that are met in practice."""
-    balanced = (rows * epsilon * math.sqrt(math.log(universe)) / (4 * math.log(max(queries, 2)))) ** (2 / 3)
+    """The number of rounds that balances both terms of the bound, with the constants that are met
+    in practice."""
+    balanced = (
+        rows * epsilon * math.sqrt(math.log(universe)) / (4 * math.log(max(queries, 2)))
+    ) ** (2 / 3)
     return int(min(max(1, round(balanced)), queries, 60))
 
 
@@ -147,10 +178,18 @@ def learned_weights(noise: Noise, numbers: SparseCounts, plan: Plan) -> Content:
     nearest, least = said, math.inf
     gap = 0
     for turn in range(rounds):
-        # what the weights say is public; rounding it keeps scores whole and leaves their sensitivity alone
+        # what the weights say is public; rounding it keeps scores whole and leaves their
+        # sensitivity alone
         said = np.rint(weighted_answers(table, weights)).astype(np.int64)
-        query = noise.choose(np.abs(truth - said), sensitivity=sensitivity, epsilon=step, label=f"query {turn + 1}")
-        noisy = noise.laplace(truth[query : query + 1], sensitivity=sensitivity, epsilon=step, label=f"answer {turn + 1}")
+        query = noise.choose(
+            np.abs(truth - said), sensitivity=sensitivity, epsilon=step, label=f"query {turn + 1}"
+        )
+        noisy = noise.laplace(
+            truth[query : query + 1],
+            sensitivity=sensitivity,
+            epsilon=step,
+            label=f"answer {turn + 1}",
+        )
         asked.append(query)
         answers.append(int(noisy[0]))
         gap = abs(answers[-1] - int(said[query]))
@@ -159,23 +198,36 @@ def learned_weights(noise: Noise, numbers: SparseCounts, plan: Plan) -> Content:
         for _ in range(passes):
             for place, answer in zip(reversed(asked), reversed(answers), strict=True):
                 reweigh(weights, table[place] / unit, min(max(answer / unit, 0.0), rows), rows)
-    # the gap of a round bounds the error of the weights before it; the last ones are at a public distance from those
+    # the gap of a round bounds the error of the weights before it; the last ones are at a public
+    # distance from those
     final = weighted_answers(table, weights)
-    off = min(reached + float(np.abs(final - before).max()) for reached, before in ((gap, said), (least, nearest)))
+    off = min(
+        reached + float(np.abs(final - before).max())
+        for reached, before in ((gap, said), (least, nearest))
+    )
     bound = stated_bound(off, rounds, len(table), sensitivity / step) / unit
     return Content(
-        facts={"rows": int(rows), "queries": plan.parameters["queries"], "error_bound": min(rows, bound)},
+        facts={
+            "rows": int(rows),
+            "queries": plan.parameters["queries"],
+            "error_bound": min(rows, bound),
+        },
         tables={
             "cells": {"cell": np.arange(domain.size, dtype=np.uint64), "weight": weights},
-            "asked": {"query": np.array(asked, dtype=np.uint32), "answer": np.array(answers, dtype=np.int64)},
+            "asked": {
+                "query": np.array(asked, dtype=np.uint32),
+                "answer": np.array(answers, dtype=np.int64),
+            },
         },
     )
 
 
 def stated_bound(off: float, rounds: int, queries: int, scale: Fraction) -> float:
-    """With probability 1 - FAILURE no query is further off than this (theorem 2); `off` is what can be seen of the error.
+    """With probability 1 - FAILURE no query is further off than this (theorem 2); `off` is what can
+    be seen of the error.
 
-    Half of FAILURE is for the noise of the answers, half for choices that missed the worst query, in all rounds together.
+    Half of FAILURE is for the noise of the answers, half for choices that missed the worst query,
+    in all rounds together.
     """
     answer = float(scale) * math.log(4 * rounds / FAILURE)
     choice = 2 * float(scale) * math.log(2 * queries * rounds / FAILURE)

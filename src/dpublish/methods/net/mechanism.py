@@ -1,6 +1,8 @@
-"""The net mechanism: of all small data sets, one that answers a whole query class nearly as the private data do.
+"""The net mechanism: of all small data sets, one that answers a whole query class nearly as the
+private data do.
 
-In: exact cell counts (private). Out: a multiset of m cells. Theorem 4 of Roth's thesis, and its linear form (5.4).
+In: exact cell counts (private). Out: a multiset of m cells. Theorem 4 of Roth's thesis, and its
+linear form (5.4).
 """
 
 from __future__ import annotations
@@ -33,19 +35,25 @@ MAX_POINTS = 64
 class Net(Mechanism):
     """A data set of `points` cells, chosen by its largest error over the query class.
 
-    Input: exact cell counts of the kept rows. Neighbours: replace-one or add-remove-one, of a unit with at most c rows.
+    Input: exact cell counts of the kept rows. Neighbours: replace-one or add-remove-one, of a unit
+    with at most c rows.
     Output: a multiset of cells; the possible outputs are all multisets of `points` cells.
     Privacy: epsilon-DP (theorem 1 of net.proof.md).
     Relies on: `Noise.choose` being exact; rows per unit bounded by c before counting.
-    Shows / hides: the answers of the class, all at once; hides everything that no query of the class asks.
-    Accuracy: theorem 4; `plan` states it. Every multiset is visited, so the domain and `points` must be small.
+    Shows / hides: the answers of the class, all at once; hides everything that no query of the
+    class asks.
+    Accuracy: theorem 4; `plan` states it. Every multiset is visited, so the domain and `points`
+    must be small.
 
     Parameters
     ----------
     queries : a query class, or its text ("marginals:2").
-    points : m, the size of the released data set; the largest that can be enumerated when left out (at most 64).
-    columns, bins : the columns, and the number of bins of numeric columns that declare none (instead of any precision).
-    rule : how the choice is drawn; permute-and-flip is never less accurate than the thesis's exponential.
+    points : m, the size of the released data set; the largest that can be enumerated when left out
+        (at most 64).
+    columns, bins : the columns, and the number of bins of numeric columns that declare none
+        (instead of any precision).
+    rule : how the choice is drawn; permute-and-flip is never less accurate than the thesis's
+        exponential.
     max_multisets : refuse more candidates than this.
     """
 
@@ -60,31 +68,46 @@ class Net(Mechanism):
     max_multisets: int = 1 << 21
 
     def plan(self, schema: Schema, cost: Cost) -> Plan:
-        request = read_request(schema, cost, self.columns, self.bins, self.queries, "The net mechanism")
+        request = read_request(
+            schema, cost, self.columns, self.bins, self.queries, "The net mechanism"
+        )
         if self.rule not in ("permute-and-flip", "exponential"):
-            raise PlanError(f"rule = '{self.rule}' is not known. Use permute-and-flip or exponential.")
+            raise PlanError(
+                f"rule = '{self.rule}' is not known. Use permute-and-flip or exponential."
+            )
         if not 2 <= self.max_multisets <= MAX_MULTISETS:
-            raise PlanError(f"max_multisets must lie between 2 and {MAX_MULTISETS:,}, not {self.max_multisets}.")
+            raise PlanError(
+                f"max_multisets must lie between 2 and {MAX_MULTISETS:,}, not {self.max_multisets}."
+            )
         universe, epsilon = request.domain.size, float(cost.epsilon)
         points = self._points(universe, request.count)
         multisets = math.comb(universe + points - 1, points)
         if multisets > self.max_multisets or multisets * request.count > MAX_WORK:
             raise PlanError(
-                f"There are {multisets:,} multisets of {points} of {universe:,} cells; at most {self.max_multisets:,} are "
-                "visited one by one. Use fewer cells or points, or the method 'multiplicative-weights', which scales."
+                f"There are {multisets:,} multisets of {points} of {universe:,} cells; at most "
+                f"{self.max_multisets:,} are "
+                "visited one by one. Use fewer cells or points, or the method "
+                "'multiplicative-weights', which scales."
             )
-        table = request.queries.table(request.domain)  # refuses predicates that do not parse before anything is spent
+        table = request.queries.table(
+            request.domain
+        )  # refuses predicates that do not parse before anything is spent
         sensitivity = Fraction(points * request.queries.unit * schema.unit.max_rows)
-        # a data set within this share of any other exists (lemma 1), and the choice loses this many rows (theorem 5)
+        # a data set within this share of any other exists (lemma 1), and the choice loses this many
+        # rows (theorem 5)
         resolution = min(1.0, math.sqrt(math.log(2 * request.count) / (2 * points)))
         lost = 2 * schema.unit.max_rows / epsilon * (math.log(multisets) + math.log(20))
         bound = min(float(request.rows), resolution * request.rows + lost)
         if request.queries.unit == 1:
             theorem = "Theorem 4"
-            needed = theory.release_sample_size(0.1, 0.05, epsilon, universe_bits=math.log2(universe), queries=request.count)
+            needed = theory.release_sample_size(
+                0.1, 0.05, epsilon, universe_bits=math.log2(universe), queries=request.count
+            )
         else:
             theorem = "Theorem 31"
-            needed = theory.linear_sample_size(0.1, 0.05, epsilon, universe=universe, queries=request.count)
+            needed = theory.linear_sample_size(
+                0.1, 0.05, epsilon, universe=universe, queries=request.count
+            )
         facts: dict[str, Any] = {
             "points": points,
             "multisets": multisets,
@@ -112,10 +135,14 @@ class Net(Mechanism):
             domain=request.domain,
             facts=facts,
             sentences=(
-                f"{request.queries.describe(request.domain)} over {universe:,} cells, answered by {points} synthetic points.",
-                f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
-                f"With n = {request.rows:,} and epsilon = {epsilon:g}, expect every query within {bound:,.0f} rows (95%): "
-                f"{resolution * request.rows:,.0f} since {points} points are coarse, {lost:,.0f} for privacy.",
+                f"{request.queries.describe(request.domain)} over {universe:,} cells, answered by "
+                f"{points} synthetic points.",
+                f"Cost {cost.describe()}, protecting {schema.unit.describe()} "
+                f"({schema.neighbours}).",
+                f"With n = {request.rows:,} and epsilon = {epsilon:g}, expect every query within "
+                f"{bound:,.0f} rows (95%): "
+                f"{resolution * request.rows:,.0f} since {points} points are coarse, {lost:,.0f} "
+                f"for privacy.",
                 f"{theorem} asks for n = {needed:,} rows for an error of 10%.",
                 *theory.class_sentences(
                     some_queries(table) / request.queries.unit,

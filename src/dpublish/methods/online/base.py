@@ -1,12 +1,17 @@
 """What an online mechanism is: priced once, then asked one query after another.
 
-    plan(schema, cost)            public facts only; refuses what cannot work before anything is spent
-    begin(noise, counts, plan)    once, after the debit: what the session shows from the start, and its one secret
-    desk(facts, public)           the public state; everything it holds follows from answers that were shown
-    desk.answer(noise, ...)       one query: easy (answered from the public state) or hard (answered from the data)
+    plan(schema, cost)            public facts only; refuses what cannot work before anything is
+                                  spent
+    begin(noise, counts, plan)    once, after the debit: what the session shows from the start, and
+                                  its one secret
+    desk(facts, public)           the public state; everything it holds follows from answers that
+                                  were shown
+    desk.answer(noise, ...)       one query: easy (answered from the public state) or hard (answered
+                                  from the data)
     desk.learn(query, reply)      the public state after that reply
 
-All private numbers are whole: a query is a vector of weights 0..W, its value on the data is the sum of weight times count.
+All private numbers are whole: a query is a vector of weights 0..W, its value on the data is the sum
+of weight times count.
 """
 
 from __future__ import annotations
@@ -42,7 +47,8 @@ MAX_WEIGHTS = 1 << 24
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """A linear query: a whole weight from 0 to the session's resolution for every cell of the domain. Public."""
+    """A linear query: a whole weight from 0 to the session's resolution for every cell of the
+    domain. Public."""
 
     weights: IntArray
     text: str
@@ -52,8 +58,9 @@ class Query:
 class Reply:
     """One answer in rows, with an interval that holds the truth with probability `level`.
 
-    `noisy` is a hard answer as drawn, in units of 1 / resolution. The standard error of an easy answer is a quarter of the
-    length of its interval: its error is not noise, so this is a manner of speaking.
+    `noisy` is a hard answer as drawn, in units of 1 / resolution. The standard error of an easy
+    answer is a quarter of the length of its interval: its error is not noise, so this is a manner
+    of speaking.
     """
 
     label: Label
@@ -67,7 +74,8 @@ class Reply:
 
 @dataclass(frozen=True, kw_only=True)
 class Opening:
-    """What `begin` leaves: public facts of the session, and the noisy threshold, which must stay secret."""
+    """What `begin` leaves: public facts of the session, and the noisy threshold, which must stay
+    secret."""
 
     public: Mapping[str, Any]
     threshold: int = field(repr=False)
@@ -81,7 +89,8 @@ class Desk(abc.ABC):
 
     def __init__(self, facts: Mapping[str, Any], public: Mapping[str, Any]) -> None:
         self.resolution = int(facts["resolution"])
-        # a noisy total has no end; beyond this one, products of rows and weights would leave 64 bits
+        # a noisy total has no end; beyond this one, products of rows and weights would leave 64
+        # bits
         self.rows = min(max(1, int(public["total"])), (LARGEST_PRODUCT - 1) // self.resolution)
         self.row_bound = int(facts["max_rows_per_unit"])
         self.level = float(facts["level"])
@@ -90,21 +99,27 @@ class Desk(abc.ABC):
         self.answer_epsilon = Fraction(facts["hard_answer_epsilon"])
         self.hard = 0
         self.asked = 0
-        self.total_low, self.total_high = (float(public[end]) for end in ("total_low", "total_high"))
+        self.total_low, self.total_high = (
+            float(public[end]) for end in ("total_low", "total_high")
+        )
 
     @property
     def halted(self) -> bool:
-        return self.hard >= self.max_hard or (self.max_queries is not None and self.asked >= self.max_queries)
+        return self.hard >= self.max_hard or (
+            self.max_queries is not None and self.asked >= self.max_queries
+        )
 
     def require_open(self) -> None:
         if self.hard >= self.max_hard:
             raise BudgetExceeded(
-                f"All {self.max_hard} hard answers of this session are used up, so it answers no further query. "
+                f"All {self.max_hard} hard answers of this session are used up, so it answers no "
+                f"further query. "
                 "What it answered stays valid. Open a new session, which is paid for separately."
             )
         if self.halted:
             raise BudgetExceeded(
-                f"This session was planned for {self.max_queries} queries, and they are used up. Open a new session."
+                f"This session was planned for {self.max_queries} queries, and they are used up. "
+                f"Open a new session."
             )
 
     @abc.abstractmethod
@@ -128,14 +143,19 @@ class Desk(abc.ABC):
         return query.weights.astype(np.float64) / self.resolution
 
     def true_value(self, counts: IntArray, query: Query) -> int:
-        """The query on the data, exactly: rows times resolution stay below 2^61 by the plan. Private."""
+        """The query on the data, exactly: rows times resolution stay below 2^61 by the plan.
+        Private."""
         return int(counts @ query.weights)
 
     def hard_reply(self, noise: Noise, value: int) -> Reply:
-        """The Laplace answer of a hard query: one unit moves the value by at most c rows of weight at most W."""
+        """The Laplace answer of a hard query: one unit moves the value by at most c rows of weight
+        at most W."""
         moves = Fraction(self.row_bound * self.resolution)
         noisy = noise.laplace(
-            np.array([value], dtype=np.int64), sensitivity=moves, epsilon=self.answer_epsilon, label="hard answer"
+            np.array([value], dtype=np.int64),
+            sensitivity=moves,
+            epsilon=self.answer_epsilon,
+            label="hard answer",
         )
         drawn = int(noisy[0])
         scale = float(self.row_bound / self.answer_epsilon)
@@ -159,14 +179,20 @@ class Desk(abc.ABC):
         )
 
     def _interval(self, low: float, high: float) -> dict[str, Any]:
-        """Clipped to what is possible; an interval wholly outside shrinks to the nearest possible point."""
+        """Clipped to what is possible; an interval wholly outside shrinks to the nearest possible
+        point."""
         top = self.total_high
-        return {"low": min(max(low, 0.0), top), "high": min(max(high, 0.0), top), "level": self.level}
+        return {
+            "low": min(max(low, 0.0), top),
+            "high": min(max(high, 0.0), top),
+            "level": self.level,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnlineMechanism(Checked, abc.ABC):
-    """Settings that both online mechanisms share; see `MedianMechanism` and `OnlineMultiplicativeWeights`."""
+    """Settings that both online mechanisms share; see `MedianMechanism` and
+    `OnlineMultiplicativeWeights`."""
 
     method: ClassVar[str]
     max_cells: ClassVar[int]
@@ -183,7 +209,8 @@ class OnlineMechanism(Checked, abc.ABC):
 
     @abc.abstractmethod
     def plan(self, schema: Schema, cost: Cost) -> Plan:
-        """Price a session and say what to expect. Raises `PlanError` or `SchemaError`; reads no row."""
+        """Price a session and say what to expect. Raises `PlanError` or `SchemaError`; reads no
+        row."""
 
     @abc.abstractmethod
     def desk(self, facts: Mapping[str, Any], public: Mapping[str, Any], cells: int) -> Desk:
@@ -197,24 +224,38 @@ class OnlineMechanism(Checked, abc.ABC):
         assert plan.domain is not None
         return CellCounts(plan.domain)
 
-    def noisy_total(self, noise: Noise, counts: IntArray, facts: Mapping[str, Any]) -> dict[str, Any]:
-        """How many rows the hypotheses speak of: the public number, or one bought with `count_epsilon`."""
+    def noisy_total(
+        self, noise: Noise, counts: IntArray, facts: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """How many rows the hypotheses speak of: the public number, or one bought with
+        `count_epsilon`."""
         epsilon = Fraction(facts["count_epsilon"])
         if epsilon == 0:
             rows = int(facts["rows"])
             return {"total": rows, "total_low": rows, "total_high": rows}
         per_unit = Fraction(int(facts["max_rows_per_unit"]))
-        drawn = noise.laplace(np.array([counts.sum()], dtype=np.int64), sensitivity=per_unit, epsilon=epsilon, label="total")
+        drawn = noise.laplace(
+            np.array([counts.sum()], dtype=np.int64),
+            sensitivity=per_unit,
+            epsilon=epsilon,
+            label="total",
+        )
         reach = float(per_unit / epsilon) * math.log(1e6)  # missed once in a million sessions
         total = max(1, int(drawn[0]))
         return {"total": total, "total_low": max(0.0, total - reach), "total_high": total + reach}
 
     def common_facts(self, schema: Schema, cost: Cost) -> tuple[Domain, dict[str, Any]]:
-        """Check what both mechanisms check, and split the budget: a noisy total if due, comparisons, hard answers."""
+        """Check what both mechanisms check, and split the budget: a noisy total if due,
+        comparisons, hard answers."""
         if schema.items is not None:
-            raise PlanError("Online queries need [columns]; this schema declares set-valued data ([items]).")
+            raise PlanError(
+                "Online queries need [columns]; this schema declares set-valued data ([items])."
+            )
         if cost.kind != "pure" or cost.epsilon <= 0:
-            raise PlanError("An online session costs a pure epsilon above 0: give epsilon = ... and leave delta and rho out.")
+            raise PlanError(
+                "An online session costs a pure epsilon above 0: give epsilon = ... and leave "
+                "delta and rho out."
+            )
         for name, value, top in (
             ("max_hard", self.max_hard, 1_000_000),
             ("max_queries", self.max_queries, MAX_QUERIES),
@@ -228,18 +269,25 @@ class OnlineMechanism(Checked, abc.ABC):
         if rows is None:
             known = "size" if schema.neighbours == "replace-one" else "nominal_size"
             raise PlanError(
-                f"Schema '{schema.name}' declares no {known}, and what can be promised depends on it. "
+                f"Schema '{schema.name}' declares no {known}, and what can be promised depends on "
+                f"it. "
                 f"Add {known} = ... to [dataset]."
             )
         rows *= schema.unit.max_rows
         if rows * self.resolution >= 1 << 60:
-            raise PlanError(f"{rows:,} rows at resolution {self.resolution} do not fit 60 bits. Choose a lower resolution.")
+            raise PlanError(
+                f"{rows:,} rows at resolution {self.resolution} do not fit 60 bits. Choose a "
+                f"lower resolution."
+            )
         domain = self._domain(schema, rows)
         public = total_is_public(schema, domain)
-        count = self._share("count_share", self.count_share, default=Fraction(0) if public else Fraction(1, 20))
+        count = self._share(
+            "count_share", self.count_share, default=Fraction(0) if public else Fraction(1, 20)
+        )
         if count == 0 and not public:
             raise PlanError(
-                "count_share = 0 buys no noisy total, but the number of counted rows is private here. Leave it out."
+                "count_share = 0 buys no noisy total, but the number of counted rows is private "
+                "here. Leave it out."
             )
         answers = self._share("answer_share", self.answer_share, default=Fraction(1, 4))
         if answers == 0 or answers + count >= 1:
@@ -273,17 +321,21 @@ class OnlineMechanism(Checked, abc.ABC):
         domain = schema.domain(names, rows=rows, bins=self.bins)
         if domain.size > self.max_cells:
             raise PlanError(
-                f"The {len(names)} columns span {domain.size:,} cells; {self.method} keeps hypotheses over all of them and "
+                f"The {len(names)} columns span {domain.size:,} cells; {self.method} keeps "
+                f"hypotheses over all of them and "
                 f"takes at most {self.max_cells:,}. Choose fewer columns, or fewer bins."
             )
         if domain.size * self.max_hard > MAX_WEIGHTS:
             raise PlanError(
-                f"{self.max_hard:,} hard answers over {domain.size:,} cells do not fit in memory. Lower max_hard, or choose "
+                f"{self.max_hard:,} hard answers over {domain.size:,} cells do not fit in memory. "
+                f"Lower max_hard, or choose "
                 "fewer columns or bins."
             )
         return domain
 
-    def _share(self, name: str, given: Fraction | float | int | str | None, *, default: Fraction) -> Fraction:
+    def _share(
+        self, name: str, given: Fraction | float | int | str | None, *, default: Fraction
+    ) -> Fraction:
         share = default if given is None else exact(given, name)
         if not 0 <= share < 1:
             raise PlanError(f"{name} must be at least 0 and below 1, not {given}.")
@@ -294,14 +346,19 @@ class OnlineMechanism(Checked, abc.ABC):
             return None
         wanted = exact(self.accuracy, "accuracy")
         if not 0 < wanted < 1:
-            raise PlanError(f"accuracy is a share of all rows, above 0 and below 1, not {self.accuracy}.")
+            raise PlanError(
+                f"accuracy is a share of all rows, above 0 and below 1, not {self.accuracy}."
+            )
         return wanted
 
     def margins(self, facts: Mapping[str, Any]) -> tuple[float, float]:
-        """In rows: how far a comparison's noise reaches at `level`, and how far below the threshold a good hypothesis must
-        stay so that in `max_queries` queries few are called hard by noise alone."""
+        """In rows: how far a comparison's noise reaches at `level`, and how far below the threshold
+        a good hypothesis must stay so that in `max_queries` queries few are called hard by noise
+        alone."""
         vector = SparseVector(
-            epsilon=Fraction(facts["check_epsilon"]), sensitivity=int(facts["max_rows_per_unit"]), max_hits=self.max_hard
+            epsilon=Fraction(facts["check_epsilon"]),
+            sensitivity=int(facts["max_rows_per_unit"]),
+            max_hits=self.max_hard,
         )
         first, second = (float(scale) for scale in vector.scales)
         reach = (first + second) * math.log(1 / (1 - self.level))
@@ -317,14 +374,18 @@ class OnlineMechanism(Checked, abc.ABC):
             "max_queries": self.max_queries,
             "level": self.level,
             "answer_share": str(exact(self.answer_share, "answer_share")),
-            "count_share": None if self.count_share is None else str(exact(self.count_share, "count_share")),
+            "count_share": None
+            if self.count_share is None
+            else str(exact(self.count_share, "count_share")),
             "resolution": self.resolution,
         }
 
     def common_sentences(self, schema: Schema, cost: Cost, facts: Mapping[str, Any]) -> list[str]:
         return [
-            f"Online queries over {facts['domain_size']:,} cells, one at a time, chosen as you like.",
-            f"Cost {cost.describe()} for the whole session, paid when it is opened, protecting {schema.unit.describe()} "
+            f"Online queries over {facts['domain_size']:,} cells, one at a time, chosen as you "
+            f"like.",
+            f"Cost {cost.describe()} for the whole session, paid when it is opened, protecting "
+            f"{schema.unit.describe()} "
             f"({schema.neighbours}).",
             f"At most {facts['max_hard']} hard answers, each with Laplace noise of scale "
             f"{facts['hard_answer_scale']:,.4g} rows; then the session ends.",

@@ -1,7 +1,9 @@
-"""Compiled steps of the online mechanisms: a random walk in a cut simplex, and tilting a histogram towards answers.
+"""Compiled steps of the online mechanisms: a random walk in a cut simplex, and tilting a histogram
+towards answers.
 
-Everything here works on public numbers: answers that were already shown, and hypotheses made from them. The walk's randomness
-is a counter-based generator started from a public seed, so that a resumed session finds the very same hypotheses.
+Everything here works on public numbers: answers that were already shown, and hypotheses made from
+them. The walk's randomness is a counter-based generator started from a public seed, so that a
+resumed session finds the very same hypotheses.
 """
 
 from __future__ import annotations
@@ -33,12 +35,16 @@ def next_share(state: np.ndarray) -> float:
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def walk_flags(x: np.ndarray, flags: np.ndarray, off: np.ndarray, band: float, steps: int, state: np.ndarray) -> None:
-    """Pair-exchange hit-and-run for 0/1 queries. `flags` is cells x queries; `off` is each query's value at x less its answer.
+def walk_flags(
+    x: np.ndarray, flags: np.ndarray, off: np.ndarray, band: float, steps: int, state: np.ndarray
+) -> None:
+    """Pair-exchange hit-and-run for 0/1 queries. `flags` is cells x queries; `off` is each query's
+    value at x less its answer.
 
-    A step moves mass between two random cells, uniformly over the whole segment inside the simplex and the bands. With
-    c = -1, 0 or 1 a query leaves room band - c * off upwards and band + c * off downwards, or any amount when c = 0; written
-    without a branch, the loop over queries is a vector minimum.
+    A step moves mass between two random cells, uniformly over the whole segment inside the simplex
+    and the bands. With c = -1, 0 or 1 a query leaves room band - c * off upwards and band + c * off
+    downwards, or any amount when c = 0; written without a branch, the loop over queries is a vector
+    minimum.
     """
     cells, queries = flags.shape
     for _ in range(steps):
@@ -64,7 +70,9 @@ def walk_flags(x: np.ndarray, flags: np.ndarray, off: np.ndarray, band: float, s
 
 
 @njit(cache=True, nogil=True)
-def walk_shares(x: np.ndarray, shares: np.ndarray, off: np.ndarray, band: float, steps: int, state: np.ndarray) -> None:
+def walk_shares(
+    x: np.ndarray, shares: np.ndarray, off: np.ndarray, band: float, steps: int, state: np.ndarray
+) -> None:
     """The same for queries with weights anywhere in [0, 1]."""
     cells, queries = shares.shape
     for _ in range(steps):
@@ -106,11 +114,15 @@ def mean_closeness(points: np.ndarray, reach: float) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True)
-def tilt(x: np.ndarray, queries: np.ndarray, targets: np.ndarray, tolerance: float, passes: int) -> float:
-    """Tilt the histogram x towards `targets` (one a row of `queries`), each query in turn; the largest miss that is left.
+def tilt(
+    x: np.ndarray, queries: np.ndarray, targets: np.ndarray, tolerance: float, passes: int
+) -> float:
+    """Tilt the histogram x towards `targets` (one a row of `queries`), each query in turn; the
+    largest miss that is left.
 
-    A 0/1 query is met exactly in one step (iterative proportional fitting); another one by a few Newton steps on its
-    exponential weight. From a uniform x this tends to the histogram of largest entropy that agrees with the targets.
+    A 0/1 query is met exactly in one step (iterative proportional fitting); another one by a few
+    Newton steps on its exponential weight. From a uniform x this tends to the histogram of largest
+    entropy that agrees with the targets.
     """
     count, cells = queries.shape
     flags = np.ones(count, dtype=np.bool_)
@@ -160,7 +172,8 @@ def tilt(x: np.ndarray, queries: np.ndarray, targets: np.ndarray, tolerance: flo
 
 @njit(cache=True, nogil=True)
 def reweight(x: np.ndarray, queries: np.ndarray, targets: np.ndarray, passes: int) -> None:
-    """Multiplicative weights: each pass tilts x by exp(query * miss / 2) for every past answer (Hardt, Ligett, McSherry)."""
+    """Multiplicative weights: each pass tilts x by exp(query * miss / 2) for every past answer
+    (Hardt, Ligett, McSherry)."""
     count, cells = queries.shape
     for _ in range(passes):
         for q in range(count):

@@ -1,7 +1,9 @@
-"""A linear classifier trained on private rows: regularised risk minimisation with noise in the answer or in the objective.
+"""A linear classifier trained on private rows: regularised risk minimisation with noise in the
+answer or in the objective.
 
-In: coded rows (private). Out: coefficients on a public grid, one vector for a target of two levels, one for each level
-otherwise. It is the comparison for releases that publish a table: it answers one question, and answers it well.
+In: coded rows (private). Out: coefficients on a public grid, one vector for a target of two levels,
+one for each level otherwise. It is the comparison for releases that publish a table: it answers one
+question, and answers it well.
 """
 
 from __future__ import annotations
@@ -40,20 +42,26 @@ from dpublish.privacy.plan import Plan
 Amount = Fraction | float | int | str
 MAX_DIMENSION = 4096
 SMALLEST_RIDGE = 1 << 32
-"""Regularization is at least the loss's curvature divided by this: below it the solver may need very long."""
+"""Regularization is at least the loss's curvature divided by this: below it the solver may need
+very long."""
 CODING = "reference-levels"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateClassifier(Mechanism):
-    """Private logistic regression or support vector machine (Chaudhuri, Monteleoni and Sarwate 2011).
+    """Private logistic regression or support vector machine (Chaudhuri, Monteleoni and Sarwate
+    2011).
 
     Input: coded rows. Neighbours: replace-one or add-remove-one, of a unit with at most c rows.
-    Output: whole multiples of a public grid, one for each class model and feature; their number follows from the schema.
-    Privacy: epsilon-DP (theorems 1, 2 and 3 of private_classifier.proof.md), epsilon / q for each of q class models.
-    Relies on: `Noise.gamma_norm` being exact; rows per unit bounded by c; numpy's exp being right to 2^-46.
+    Output: whole multiples of a public grid, one for each class model and feature; their number
+    follows from the schema.
+    Privacy: epsilon-DP (theorems 1, 2 and 3 of private_classifier.proof.md), epsilon / q for each
+    of q class models.
+    Relies on: `Noise.gamma_norm` being exact; rows per unit bounded by c; numpy's exp being right
+    to 2^-46.
     Shows / hides: one direction in feature space for each class; nothing else about any row.
-    Accuracy: noise in the coefficients of expected length about 2 d / (epsilon n regularization); `plan` states it.
+    Accuracy: noise in the coefficients of expected length about 2 d / (epsilon n regularization);
+    `plan` states it.
 
     Parameters
     ----------
@@ -61,7 +69,8 @@ class PrivateClassifier(Mechanism):
     features : the columns to predict from; all others when left out.
     loss : "logistic", or "huber" for a support vector machine with a smooth corner.
     perturbation : "output" adds noise to the minimiser, "objective" minimises a noisy objective.
-    regularization : weight of |f|^2 / 2 beside the mean loss; chosen from public facts when left out.
+    regularization : weight of |f|^2 / 2 beside the mean loss; chosen from public facts when left
+        out.
     huber_width : half-width of the smooth corner.
     resolution : number of bins that a numeric column is read with.
     release_share : share of epsilon that covers rounding and solver error under "objective".
@@ -81,18 +90,25 @@ class PrivateClassifier(Mechanism):
 
     def plan(self, schema: Schema, cost: Cost) -> Plan:
         if schema.items is not None:
-            raise PlanError("A classifier needs [columns]; this schema declares set-valued data ([items]).")
+            raise PlanError(
+                "A classifier needs [columns]; this schema declares set-valued data ([items])."
+            )
         if cost.kind != "pure" or cost.epsilon <= 0:
-            raise PlanError("A private classifier costs a pure epsilon above 0: leave delta and rho out.")
+            raise PlanError(
+                "A private classifier costs a pure epsilon above 0: leave delta and rho out."
+            )
         share = self._checked_share()
         if self.resolution < 2 or self.resolution > 1 << 16:
-            raise PlanError(f"resolution must be a whole number from 2 to 65536, not {self.resolution}.")
+            raise PlanError(
+                f"resolution must be a whole number from 2 to 65536, not {self.resolution}."
+            )
         target = self._target_axis(schema)
         names = self._feature_names(schema, target.name)
         coding = LinearFeatures(tuple(self._feature_axis(schema, name) for name in names))
         if coding.dimension > MAX_DIMENSION:
             raise PlanError(
-                f"The features have {coding.dimension} coordinates; at most {MAX_DIMENSION} are supported. "
+                f"The features have {coding.dimension} coordinates; at most {MAX_DIMENSION} are "
+                f"supported. "
                 "Leave columns with many levels out of features."
             )
         rows = self._rows(schema)
@@ -106,13 +122,18 @@ class PrivateClassifier(Mechanism):
             loss=self._loss(),
             regularization=self._regularization(coding.dimension, rows, cost.epsilon / models),
         )
-        # theorems 1 and 2 rest on it; it holds for every schema known, and is checked in exact arithmetic all the same
+        # theorems 1 and 2 rest on it; it holds for every schema known, and is checked in exact
+        # arithmetic all the same
         if coding.longest_square() > 1:
-            raise PlanError("The features cannot be scaled to length 1. Leave columns out of features.")
+            raise PlanError(
+                "The features cannot be scaled to length 1. Leave columns out of features."
+            )
         if setting.regularization * SMALLEST_RIDGE < setting.loss.curvature_bound:
             raise PlanError(
-                f"regularization = {float(setting.regularization):.3g} is too small for {self.loss} loss: below "
-                f"{float(setting.loss.curvature_bound / SMALLEST_RIDGE):.3g} a solver may need very long, and "
+                f"regularization = {float(setting.regularization):.3g} is too small for "
+                f"{self.loss} loss: below "
+                f"{float(setting.loss.curvature_bound / SMALLEST_RIDGE):.3g} a solver may need "
+                f"very long, and "
                 "noise drowns the coefficients anyway."
             )
         calibration = self._calibrate(setting, share)
@@ -127,7 +148,9 @@ class PrivateClassifier(Mechanism):
                 "features": list(names),
                 "loss": self.loss,
                 "perturbation": self.perturbation,
-                "regularization": None if self.regularization is None else str(setting.regularization),
+                "regularization": None
+                if self.regularization is None
+                else str(setting.regularization),
                 "huber_width": str(_as_double(self.huber_width, "huber_width")),
                 "resolution": self.resolution,
                 "release_share": str(share),
@@ -189,7 +212,8 @@ class PrivateClassifier(Mechanism):
                     "multiple": np.concatenate(multiples),
                 }
             },
-            # the features may span more cells than a manifest's domain may have, and are not counted over
+            # the features may span more cells than a manifest's domain may have, and are not
+            # counted over
             domain=Domain((target,)),
         )
 
@@ -198,7 +222,9 @@ class PrivateClassifier(Mechanism):
             return for_output(setting)
         if self.perturbation == "objective":
             return for_objective(setting, release_share=share)
-        raise PlanError(f"perturbation = '{self.perturbation}' is not known. Use output or objective.")
+        raise PlanError(
+            f"perturbation = '{self.perturbation}' is not known. Use output or objective."
+        )
 
     def _loss(self) -> Loss:
         if self.loss == "logistic":
@@ -216,19 +242,27 @@ class PrivateClassifier(Mechanism):
     def _target_axis(self, schema: Schema) -> Axis:
         name = self.target if self.target is not None else schema.target
         if name is None:
-            raise PlanError('A classifier needs a target: give target = "COLUMN", or add target to [dataset].')
+            raise PlanError(
+                'A classifier needs a target: give target = "COLUMN", or add target to [dataset].'
+            )
         column = schema.column(name)
         if column.numeric:
-            raise PlanError(f"Target '{name}' is of kind {column.kind}. A classifier predicts a column with levels.")
+            raise PlanError(
+                f"Target '{name}' is of kind {column.kind}. A classifier predicts a column with "
+                f"levels."
+            )
         if len(column.levels) < 2:
             raise PlanError(f"Target '{name}' has one level only, so there is nothing to predict.")
-        # a class for undeclared labels would cost a share of epsilon; rows without a declared label are left out instead
+        # a class for undeclared labels would cost a share of epsilon; rows without a declared label
+        # are left out instead
         column = dataclasses.replace(column, outside="drop", missing=False)
         return resolve_axis(column, schema_name=schema.name, default_bins=None)
 
     def _feature_names(self, schema: Schema, target: str) -> tuple[str, ...]:
         if self.features is None:
-            names = tuple(name for name in schema.columns if name not in (target, schema.unit.column))
+            names = tuple(
+                name for name in schema.columns if name not in (target, schema.unit.column)
+            )
         else:
             names = tuple(self.features)
         if not names:
@@ -253,16 +287,20 @@ class PrivateClassifier(Mechanism):
         if size is None:
             key = "size" if schema.neighbours == "replace-one" else "nominal_size"
             raise PlanError(
-                f"Schema '{schema.name}' declares no {key}, and the mean loss is divided by it. Add {key} = ... to [dataset]."
+                f"Schema '{schema.name}' declares no {key}, and the mean loss is divided by it. "
+                f"Add {key} = ... to [dataset]."
             )
         return size * schema.unit.max_rows
 
     def _regularization(self, dimension: int, rows: int, epsilon: Fraction) -> Fraction:
         if self.regularization is None:
-            # Output noise has expected length 2 d / (N epsilon regularization); here 2, coefficients having 2 to 20.
-            # Noise in the objective is damped by the curvature of the loss too, and needs a quarter of the regularization.
+            # Output noise has expected length 2 d / (N epsilon regularization); here 2,
+            # coefficients having 2 to 20. Noise in the objective is damped by the curvature of the
+            # loss too, and needs a quarter of the regularization.
             least = Fraction(dimension, rows) / epsilon
-            return double_above(min(Fraction(1), least if self.perturbation == "output" else least / 4))
+            return double_above(
+                min(Fraction(1), least if self.perturbation == "output" else least / 4)
+            )
         return _as_double(self.regularization, "regularization")
 
     def _sentences(
@@ -275,15 +313,27 @@ class PrivateClassifier(Mechanism):
         calibration: Calibration,
         length: float,
     ) -> tuple[str, ...]:
-        models = f"{target.base} models, one a level, with epsilon {setting.epsilon} each" if target.base > 2 else "one model"
-        kind = "logistic regression" if self.loss == "logistic" else "support vector machine (Huber loss)"
+        models = (
+            f"{target.base} models, one a level, with epsilon {setting.epsilon} each"
+            if target.base > 2
+            else "one model"
+        )
+        kind = (
+            "logistic regression"
+            if self.loss == "logistic"
+            else "support vector machine (Huber loss)"
+        )
         return (
-            f"Private {kind} for '{target.name}' from {len(names)} columns ({setting.dimension} features): {models}.",
+            f"Private {kind} for '{target.name}' from {len(names)} columns ({setting.dimension} "
+            f"features): {models}.",
             f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
-            "Rows without a declared level of the target are left out; the others are scaled to length at most 1.",
-            f"The mean is over {setting.normaliser:,} rows; regularization {float(calibration.ridge):.4g}.",
+            "Rows without a declared level of the target are left out; the others are scaled to "
+            "length at most 1.",
+            f"The mean is over {setting.normaliser:,} rows; regularization "
+            f"{float(calibration.ridge):.4g}.",
             f"Noise is added to the {'coefficients' if calibration.tilt is None else 'objective'}; "
-            f"its expected length in the coefficients is {'' if calibration.tilt is None else 'at most '}{length:.3g}.",
+            f"its expected length in the coefficients is "
+            f"{'' if calibration.tilt is None else 'at most '}{length:.3g}.",
         )
 
     def _warnings(self, setting: Setting, length: float) -> tuple[str, ...]:
@@ -308,7 +358,15 @@ def private_model(
 ) -> IntArray:
     """One binary model: multiples of the grid."""
     tilt = draw_tilt(noise, design.dimension, calibration.tilt, f"{label}, objective")
-    problem = Problem(design, signs, loss, normaliser, float(calibration.ridge), nearest_doubles(tilt), exact_tilt=tilt)
+    problem = Problem(
+        design,
+        signs,
+        loss,
+        normaliser,
+        float(calibration.ridge),
+        nearest_doubles(tilt),
+        exact_tilt=tilt,
+    )
     blurred = noise.gamma_norm(
         minimise(problem, calibration.tolerance),
         grid=calibration.grid,
@@ -320,7 +378,8 @@ def private_model(
 
 
 def _as_double(value: Amount, what: str) -> Fraction:
-    """A positive setting, rounded to a double, so that the solver and the proof speak of the same number."""
+    """A positive setting, rounded to a double, so that the solver and the proof speak of the same
+    number."""
     number = exact(value, what)
     if number <= 0 or not math.isfinite(near := float(number)) or not 2.0**-100 < near < 2.0**100:
         raise PlanError(f"{what} must be above 0 and of moderate size, not {value}.")
@@ -329,10 +388,16 @@ def _as_double(value: Amount, what: str) -> Fraction:
 
 def _calibration_facts(calibration: Calibration) -> dict[str, Any]:
     facts: dict[str, Any] = {
-        field.name: str(getattr(calibration, field.name)) for field in dataclasses.fields(Calibration) if field.name != "tilt"
+        field.name: str(getattr(calibration, field.name))
+        for field in dataclasses.fields(Calibration)
+        if field.name != "tilt"
     }
     tilt = calibration.tilt
-    facts["tilt"] = None if tilt is None else {key: str(value) for key, value in dataclasses.asdict(tilt).items()}
+    facts["tilt"] = (
+        None
+        if tilt is None
+        else {key: str(value) for key, value in dataclasses.asdict(tilt).items()}
+    )
     return facts
 
 
@@ -341,5 +406,7 @@ def _read_calibration(plan: Plan) -> Calibration:
     tilt = plan.facts["tilt"]
     return Calibration(
         **{name: Fraction(plan.facts[name]) for name in names},
-        tilt=None if tilt is None else Tilt(**{key: Fraction(value) for key, value in tilt.items()}),
+        tilt=None
+        if tilt is None
+        else Tilt(**{key: Fraction(value) for key, value in tilt.items()}),
     )

@@ -1,7 +1,9 @@
-"""How many columns to keep (k) and how to divide epsilon between choosing and counting (gamma): Vinterbo 2012, section 2.3.
+"""How many columns to keep (k) and how to divide epsilon between choosing and counting (gamma):
+Vinterbo 2012, section 2.3.
 
-`k_from_simulation`, `k_from_public` and `choose_gamma` read public facts only and cost nothing. `split_kd` chooses k on private
-rows, by data splitting, and costs what choosing columns costs (theorem 1 of choose_k.proof.md).
+`k_from_simulation`, `k_from_public` and `choose_gamma` read public facts only and cost nothing.
+`split_kd` chooses k on private rows, by data splitting, and costs what choosing columns costs
+(theorem 1 of choose_k.proof.md).
 """
 
 from __future__ import annotations
@@ -25,15 +27,21 @@ SIMULATED_ROWS = 20_000
 """Shares of discerned pairs hardly depend on the number of rows; more would only take longer."""
 
 _SEED = 2012
-_TUNING, _LOST_PAIRS, _INCLUSION = 0.5, 0.05, 0.5  # B and l of the paper; it leaves the inclusion probability p open
+_TUNING, _LOST_PAIRS, _INCLUSION = (
+    0.5,
+    0.05,
+    0.5,
+)  # B and l of the paper; it leaves the inclusion probability p open
 _LOWEST_GAMMA, _HIGHEST_GAMMA, _STEPS = 0.05, 0.95, 1000
 _COLUMN_WORTH = Fraction(1, 100)
 
 
 def simulated_table(rows: int, levels: Sequence[int], labels: int) -> CodedTable:
-    """The paper's made-up data: uniform labels, independent standard normal columns, scaled to [0, 1] and cut into bins.
+    """The paper's made-up data: uniform labels, independent standard normal columns, scaled to [0,
+    1] and cut into bins.
 
-    Always the same for the same arguments. At most `SIMULATED_ROWS` rows are drawn, but the scaling is that of `rows` draws.
+    Always the same for the same arguments. At most `SIMULATED_ROWS` rows are drawn, but the scaling
+    is that of `rows` draws.
     """
     from scipy.special import ndtri
 
@@ -48,11 +56,14 @@ def simulated_table(rows: int, levels: Sequence[int], labels: int) -> CodedTable
     labels_of = (uniforms(drawn) * labels).astype(np.int64)
     columns = []
     for bins in levels:
-        # the largest of n uniforms is U^(1/n): the ends of the range come from all rows, drawn or not
+        # the largest of n uniforms is U^(1/n): the ends of the range come from all rows, drawn or
+        # not
         highest, lowest = ndtri(uniforms(2) ** (1.0 / max(rows, 2))) * (1, -1)
         values = ndtri(uniforms(drawn))
         low, high = min(lowest, values.min()), max(highest, values.max())
-        columns.append(np.minimum(((values - low) / (high - low) * bins).astype(np.int64), bins - 1))
+        columns.append(
+            np.minimum(((values - low) / (high - low) * bins).astype(np.int64), bins - 1)
+        )
     return CodedTable(columns, levels, labels_of, labels)
 
 
@@ -67,7 +78,8 @@ def k_from_public(data: object, domain: Domain, sigma: Fraction) -> int:
 
 
 def public_table(data: object, domain: Domain) -> CodedTable:
-    """A public table as codes. It is read with the rules for private rows, but nothing about it needs protection."""
+    """A public table as codes. It is read with the rules for private rows, but nothing about it
+    needs protection."""
     from dpublish.declare.encode import Encoder
     from dpublish.sources.sources import open_source
 
@@ -76,29 +88,48 @@ def public_table(data: object, domain: Domain) -> CodedTable:
     for name in domain.names:
         if name not in present:
             raise PlanError(
-                f"The public data has no column '{name}', which the release may choose.{did_you_mean(name, present)} "
-                f"Columns of the public data: {', '.join(present)}. Give public data with the same columns, or list the "
+                f"The public data has no column '{name}', which the release may "
+                f"choose.{did_you_mean(name, present)} "
+                f"Columns of the public data: {', '.join(present)}. Give public data with the "
+                f"same columns, or list the "
                 "shared ones as candidates."
             )
     batches = [batch.kept() for batch, _ in source.coded(Encoder(domain))]
     if not any(batch[0].size for batch in batches):
-        raise PlanError("The public data has no row with declared values in all columns, so k cannot be chosen by it.")
-    return CodedTable.from_codes([np.concatenate(column) for column in zip(*batches, strict=True)], domain)
+        raise PlanError(
+            "The public data has no row with declared values in all columns, so k cannot be "
+            "chosen by it."
+        )
+    return CodedTable.from_codes(
+        [np.concatenate(column) for column in zip(*batches, strict=True)], domain
+    )
 
 
 def choose_gamma(
-    *, rows: int, k: int, candidates: int, labels: int, bins: int, factor: Fraction, sensitivity: Fraction, blur: Fraction
+    *,
+    rows: int,
+    k: int,
+    candidates: int,
+    labels: int,
+    bins: int,
+    factor: Fraction,
+    sensitivity: Fraction,
+    blur: Fraction,
 ) -> Fraction:
-    """The share of epsilon for counting, by section 2.3.2: eps_h / (eps_h + eps_p), in thousandths, from 1/20 to 19/20.
+    """The share of epsilon for counting, by section 2.3.2: eps_h / (eps_h + eps_p), in thousandths,
+    from 1/20 to 19/20.
 
-    eps_p makes choosing lose at most a share l = 0.05 of the discernible pairs (tuning B = 1/2); eps_h lets a cell of the size
-    expected for a row appear with probability p = 1/2. `factor` is A of the threshold, `sensitivity` that of the cell counts,
-    `blur` how much noisier choices are than the paper's (replace-one, one row a unit, pairs discerned), relative to the gain.
+    eps_p makes choosing lose at most a share l = 0.05 of the discernible pairs (tuning B = 1/2);
+    eps_h lets a cell of the size expected for a row appear with probability p = 1/2. `factor` is A
+    of the threshold, `sensitivity` that of the cell counts, `blur` how much noisier choices are
+    than the paper's (replace-one, one row a unit, pairs discerned), relative to the gain.
     """
     if k >= candidates:
         return Fraction(1)
     pairs = rows * rows * (labels - 1) / (2 * labels)
-    for_choosing = float(blur) * rows * _TUNING * k * k * math.log(candidates) / (_LOST_PAIRS * pairs)
+    for_choosing = (
+        float(blur) * rows * _TUNING * k * k * math.log(candidates) / (_LOST_PAIRS * pairs)
+    )
     (column,) = simulated_table(rows, [bins], labels).columns
     shares = np.bincount(column) / column.size
     size = float((shares**2).sum()) ** k * rows / labels
@@ -119,10 +150,11 @@ def split_kd(
     rows: int,
     rule: ChoiceRule = "permute-and-flip",
 ) -> tuple[int, ...]:
-    """Choose k among `options`, and k columns, by data splitting (section 2.3.1); epsilon-DP in all.
+    """Choose k among `options`, and k columns, by data splitting (section 2.3.1); epsilon-DP in
+    all.
 
-    One part of the rows for each option chooses its columns, a last part chooses among the sets found. `rows` is the public
-    (or nominal) number of rows, used for the worth of a column only.
+    One part of the rows for each option chooses its columns, a last part chooses among the sets
+    found. `rows` is the public (or nominal) number of rows, used for the worth of a column only.
     """
     parts = split_rows(table, len(options) + 1, noise.key(label="parts"))
     sets = [
@@ -131,15 +163,30 @@ def split_kd(
     ]
     judge = parts[-1]
     if isinstance(score, PairsPerRow):
-        worth = _COLUMN_WORTH * Fraction(rows, len(parts)) * Fraction(score.labels - 1, 2 * score.labels)
+        worth = (
+            _COLUMN_WORTH
+            * Fraction(rows, len(parts))
+            * Fraction(score.labels - 1, 2 * score.labels)
+        )
         utilities = pair_utilities(judge, sets, sigma=sigma, worth=worth)
     else:
         utilities = [purity_utility(judge, chosen, score) for chosen in sets]
-    return sets[noise.choose(utilities, sensitivity=score.sensitivity, epsilon=epsilon, rule=rule, label="number of columns")]
+    return sets[
+        noise.choose(
+            utilities,
+            sensitivity=score.sensitivity,
+            epsilon=epsilon,
+            rule=rule,
+            label="number of columns",
+        )
+    ]
 
 
-def pair_utilities(table: CodedTable, sets: Sequence[Sequence[int]], *, sigma: Fraction, worth: Fraction) -> list[Fraction]:
-    """How much each set discerns, up to 1 - sigma of what all columns do, less the (public) worth of its columns.
+def pair_utilities(
+    table: CodedTable, sets: Sequence[Sequence[int]], *, sigma: Fraction, worth: Fraction
+) -> list[Fraction]:
+    """How much each set discerns, up to 1 - sigma of what all columns do, less the (public) worth
+    of its columns.
 
     In pairs a row and centred, as `PairsPerRow` is, so that the sensitivity is the same.
     """
@@ -148,7 +195,9 @@ def pair_utilities(table: CodedTable, sets: Sequence[Sequence[int]], *, sigma: F
     utilities = []
     for chosen in sets:
         discerned = min(Fraction(everything - undiscerned(table, chosen)), enough)
-        utilities.append((discerned - Fraction(everything, 2)) / max(1, table.rows) - worth * len(chosen))
+        utilities.append(
+            (discerned - Fraction(everything, 2)) / max(1, table.rows) - worth * len(chosen)
+        )
     return utilities
 
 

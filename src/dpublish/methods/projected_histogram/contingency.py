@@ -1,8 +1,8 @@
 """Contingency tables of many columns against one classification of the rows, exactly.
 
-In: the cell that each row is in, and code arrays (private). Out: for each column the counts [cell, level]. Columns with few
-levels are counted jointly, up to three in one table, whose margins are what was asked for: one increment a row then serves all
-of them. Two threads share the rows.
+In: the cell that each row is in, and code arrays (private). Out: for each column the counts [cell,
+level]. Columns with few levels are counted jointly, up to three in one table, whose margins are
+what was asked for: one increment a row then serves all of them. Two threads share the rows.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def cell_dtype(cells: int) -> type[np.uint16] | type[np.uint32]:
 
 
 def side_by_side(task: Callable[[int, int], Any], rows: int, work: int = 1) -> list[Any]:
-    """`task` of two halves of the rows, at the same time when there is much to do (kernels release the lock)."""
+    """`task` of two halves of the rows, at the same time when there is much to do (kernels release
+    the lock)."""
     if rows * work < _WORTH_THREADS:
         return [task(0, rows)]
     with ThreadPoolExecutor(max_workers=1) as pool:
@@ -45,7 +46,9 @@ def side_by_side(task: Callable[[int, int], Any], rows: int, work: int = 1) -> l
         return [task(0, rows // 2), second.result()]
 
 
-def count_tables(base: Codes, cells: int, columns: Sequence[Codes], levels: Sequence[int]) -> list[Table]:
+def count_tables(
+    base: Codes, cells: int, columns: Sequence[Codes], levels: Sequence[int]
+) -> list[Table]:
     """For each column a table of shape (cells, levels); `base` is the cell of each row."""
     groups = group_columns(cells, levels, most=_joint_entries(base.size))
     alone = [group[0] for group in groups if len(group) == 1]
@@ -56,7 +59,11 @@ def count_tables(base: Codes, cells: int, columns: Sequence[Codes], levels: Sequ
         part = base[start:stop]
         some = [column[start:stop] for column in columns]
         joint = [_joint(part, cells, [(some[i], levels[i]) for i in group]) for group in together]
-        return joint + [table for pair in pairs for table in _apart(part, cells, [(some[i], levels[i]) for i in pair])]
+        return joint + [
+            table
+            for pair in pairs
+            for table in _apart(part, cells, [(some[i], levels[i]) for i in pair])
+        ]
 
     halves = side_by_side(half, base.size, len(columns))
     for first, *others in zip(*halves, strict=True):
@@ -80,16 +87,20 @@ def _joint_entries(rows: int) -> int:
 
 
 def group_columns(cells: int, levels: Sequence[int], *, most: int) -> list[list[int]]:
-    """Which columns are counted together: the widest first, each into the first table where it fits.
+    """Which columns are counted together: the widest first, each into the first table where it
+    fits.
 
-    Joint tables have at most `most` entries, because their margins are summed in the end, or else very few levels.
+    Joint tables have at most `most` entries, because their margins are summed in the end, or else
+    very few levels.
     """
     groups: list[list[int]] = []
     sizes: list[int] = []
     for column in sorted(range(len(levels)), key=lambda i: (-levels[i], i)):
         width = levels[column]
         for number, group in enumerate(groups):
-            narrow = max(levels[group[0]], width) <= _NARROW  # one compiled loop a width of codes is enough
+            narrow = (
+                max(levels[group[0]], width) <= _NARROW
+            )  # one compiled loop a width of codes is enough
             size = sizes[number] * width
             small = size <= max(most, cells * _JOINT_LEVELS)
             if narrow and small and len(group) < _JOINT_COLUMNS:
@@ -106,10 +117,15 @@ def _joint(base: Codes, cells: int, columns: Sequence[Digit]) -> Table:
     from dpublish.methods.projected_histogram.contingency_kernels import count_joint
 
     table = np.zeros((cells, *(levels for _, levels in columns)), dtype=np.uint32)
-    given: list[tuple[Codes | None, int]] = [*columns, *([(None, 1)] * (_JOINT_COLUMNS - len(columns)))]
+    given: list[tuple[Codes | None, int]] = [
+        *columns,
+        *([(None, 1)] * (_JOINT_COLUMNS - len(columns))),
+    ]
     (first, first_levels), (second, second_levels), (third, third_levels) = given
     assert first is not None
-    count_joint(base, first, first_levels, second, second_levels, third, third_levels, table.reshape(-1))
+    count_joint(
+        base, first, first_levels, second, second_levels, third, third_levels, table.reshape(-1)
+    )
     return table
 
 
@@ -120,7 +136,15 @@ def _apart(base: Codes, cells: int, columns: Sequence[Digit]) -> list[Table]:
         return [_joint(base, cells, columns)]
     tables = [np.zeros((cells, levels), dtype=np.uint32) for _, levels in columns]
     (first, first_levels), (second, second_levels) = columns
-    count_two(base, first, first_levels, tables[0].reshape(-1), second, second_levels, tables[1].reshape(-1))
+    count_two(
+        base,
+        first,
+        first_levels,
+        tables[0].reshape(-1),
+        second,
+        second_levels,
+        tables[1].reshape(-1),
+    )
     return tables
 
 
@@ -150,8 +174,11 @@ def renumber(digits: Sequence[Digit], number: NDArray[np.uint32], cells: int) ->
     return out
 
 
-def _numbers(digits: Sequence[Digit], start: int, stop: int) -> Iterator[tuple[int, NDArray[np.uint32]]]:
-    """The mixed-radix numbers of rows start..stop, a block that stays in cache at a time, and where it begins."""
+def _numbers(
+    digits: Sequence[Digit], start: int, stop: int
+) -> Iterator[tuple[int, NDArray[np.uint32]]]:
+    """The mixed-radix numbers of rows start..stop, a block that stays in cache at a time, and where
+    it begins."""
     from dpublish.methods.projected_histogram.contingency_kernels import add_small_digit
 
     scratch = np.empty(min(_CELL_ROWS, stop - start), dtype=np.uint32)

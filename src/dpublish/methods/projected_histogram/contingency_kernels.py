@@ -25,12 +25,18 @@ def count_joint(
     third_levels: int,
     table: NDArray[np.uint32],
 ) -> None:
-    """Add each row to the joint table [base, first, second, third]; the second and third column may be absent.
+    """Add each row to the joint table [base, first, second, third]; the second and third column may
+    be absent.
 
-    Places are computed a block at a time, several rows in one instruction, and one increment serves all columns.
+    Places are computed a block at a time, several rows in one instruction, and one increment serves
+    all columns.
     """
     places = np.empty(_BLOCK, np.uint32)
-    first_width, second_width, third_width = np.uint32(first_levels), np.uint32(second_levels), np.uint32(third_levels)
+    first_width, second_width, third_width = (
+        np.uint32(first_levels),
+        np.uint32(second_levels),
+        np.uint32(third_levels),
+    )
     for low in range(0, base.size, _BLOCK):
         high = min(base.size, low + _BLOCK)
         here, codes = base[low:high], first[low:high]
@@ -58,7 +64,8 @@ def count_two(
     second_levels: int,
     second_table: NDArray[np.uint32],
 ) -> None:
-    """A table for each of two columns at once: `base` is read once, and neither table waits for its own last increment."""
+    """A table for each of two columns at once: `base` is read once, and neither table waits for its
+    own last increment."""
     first_width, second_width = np.uint32(first_levels), np.uint32(second_levels)
     for i in range(base.size):
         at = np.uint32(base[i])

@@ -1,10 +1,13 @@
-"""Choosing k columns that discern rows with different labels (Vinterbo 2012, section 2.2), greedily.
+"""Choosing k columns that discern rows with different labels (Vinterbo 2012, section 2.2),
+greedily.
 
-In: coded rows with a label (private). Out: indices of columns in the order in which they were chosen.
+In: coded rows with a label (private). Out: indices of columns in the order in which they were
+chosen.
 
     private_kd        PrivateKD: each step is an exact private choice
     non_private_kd    the same with the best candidate each time; for public or made-up data only
-    mda               the smallest greedy set that discerns all but a share sigma of what all columns discern; likewise
+    mda               the smallest greedy set that discerns all but a share sigma of what all
+                      columns discern; likewise
 """
 
 from __future__ import annotations
@@ -32,8 +35,8 @@ def private_kd(
 ) -> tuple[int, ...]:
     """Choose k of the table's columns; epsilon-DP in all (theorem 1 of discernibility.proof.md).
 
-    Each of the k choices costs epsilon / k. When k takes all columns there is nothing to choose and nothing is spent; when
-    epsilon is 0 every choice is uniform.
+    Each of the k choices costs epsilon / k. When k takes all columns there is nothing to choose and
+    nothing is spent; when epsilon is 0 every choice is uniform.
     """
     left = list(range(len(table.columns)))
     if k >= len(left):
@@ -46,7 +49,9 @@ def private_kd(
             index = int(noise.integers(len(left), size=1, label=name)[0])
         else:
             scores = score.of(partition, left, more=k - step - 1)
-            index = noise.choose(scores, sensitivity=score.sensitivity, epsilon=epsilon / k, rule=rule, label=name)
+            index = noise.choose(
+                scores, sensitivity=score.sensitivity, epsilon=epsilon / k, rule=rule, label=name
+            )
         chosen.append(left.pop(index))
         if partition is not None and step + 1 < k:
             partition.refine(chosen[-1])
@@ -55,21 +60,29 @@ def private_kd(
     return tuple(chosen)
 
 
-def non_private_kd(table: CodedTable, k: int, *, score: SelectionScore | None = None) -> tuple[int, ...]:
-    """The greedy choice without noise, by pairs discerned or another score; ties go to the first. Never on private rows."""
+def non_private_kd(
+    table: CodedTable, k: int, *, score: SelectionScore | None = None
+) -> tuple[int, ...]:
+    """The greedy choice without noise, by pairs discerned or another score; ties go to the first.
+    Never on private rows."""
     left = list(range(len(table.columns)))
     chosen: list[int] = []
     partition = PairPartition(table) if score is None else score.start(table)
     for _ in range(min(k, len(left))):
         values: Sequence[Fraction | int]
-        values = [-left_over for left_over in partition.after(left)] if score is None else score.of(partition, left)
+        values = (
+            [-left_over for left_over in partition.after(left)]
+            if score is None
+            else score.of(partition, left)
+        )
         chosen.append(left.pop(max(range(len(left)), key=lambda i: (values[i], -i))))
         partition.refine(chosen[-1])
     return tuple(chosen)
 
 
 def mda(table: CodedTable, sigma: Fraction = DEFAULT_SIGMA) -> tuple[int, ...]:
-    """A smallest greedy set S with F(S) / F(all columns) >= 1 - sigma (equation 10). Never on private rows."""
+    """A smallest greedy set S with F(S) / F(all columns) >= 1 - sigma (equation 10). Never on
+    private rows."""
     partition = PairPartition(table)
     everything, nothing = partition.value(), undiscerned(table, range(len(table.columns)))
     goal = (1 - sigma) * (everything - nothing)

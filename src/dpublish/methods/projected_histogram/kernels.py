@@ -1,12 +1,15 @@
-"""Loops over a partition of rows: what becomes of each class when one more column splits it, and the split itself.
+"""Loops over a partition of rows: what becomes of each class when one more column splits it, and
+the split itself.
 
-`group` holds the class of each row, numbered densely; once there are many classes the rows are sorted by class, and `starts`
-says where each begins. A score is a sum over the cells (class, level) of a value of the cell's label counts:
+`group` holds the class of each row, numbered densely; once there are many classes the rows are
+sorted by class, and `starts` says where each begins. A score is a sum over the cells (class, level)
+of a value of the cell's label counts:
 
     PAIRS    the pairs of rows in the cell whose labels differ
     PURITY   max(0, floor(grid * sum_y count_y^2 / count) - grid * charge)
 
-Counts stay below 2^31, so that squares and their sums fit 64 bits; the caller checks the number of rows.
+Counts stay below 2^31, so that squares and their sums fit 64 bits; the caller checks the number of
+rows.
 """
 
 from __future__ import annotations
@@ -38,7 +41,13 @@ def cell_value(total: np.int64, squares: np.int64, mode: int, grid: int, charge:
 
 @njit(cache=True, nogil=True)
 def table_score(
-    table: NDArray[np.uint32], levels: int, classes: int, labels: int, mode: int, grid: int, charge: int
+    table: NDArray[np.uint32],
+    levels: int,
+    classes: int,
+    labels: int,
+    mode: int,
+    grid: int,
+    charge: int,
 ) -> np.int64:
     """The score that a contingency table [class, label, level] holds."""
     score = np.int64(0)
@@ -66,7 +75,8 @@ def score_by_class(
     grid: int,
     charge: int,
 ) -> np.int64:
-    """The same score for rows sorted by class, in memory that does not grow with the number of classes."""
+    """The same score for rows sorted by class, in memory that does not grow with the number of
+    classes."""
     counts = np.zeros(levels * labels, np.uint32)
     totals = np.zeros(levels, np.int64)
     squares = np.zeros(levels, np.int64)
@@ -112,7 +122,8 @@ def score_by_class(
             counts[cell] = np.uint32(held + 1)
             totals[level] += 1
             squares[level] += 2 * held + 1
-        # a second walk visits each occupied level once and leaves everything at zero for the next class
+        # a second walk visits each occupied level once and leaves everything at zero for the next
+        # class
         for i in range(first, last):
             level = np.int64(codes[i])
             counts[level * labels + np.int64(labels_of[i])] = np.uint32(0)
@@ -125,8 +136,11 @@ def score_by_class(
 
 
 @njit(cache=True, nogil=True)
-def split_by_table(group: NDArray[np.uint32], codes: Codes, levels: int, classes: int, number: NDArray[np.uint32]) -> int:
-    """Replace `group` by the dense class numbers of its refinement by `codes`; `number` is work space of classes * levels."""
+def split_by_table(
+    group: NDArray[np.uint32], codes: Codes, levels: int, classes: int, number: NDArray[np.uint32]
+) -> int:
+    """Replace `group` by the dense class numbers of its refinement by `codes`; `number` is work
+    space of classes * levels."""
     absent = np.uint32(0xFFFFFFFF)
     width = np.uint32(levels)
     number[:] = absent
@@ -143,8 +157,11 @@ def split_by_table(group: NDArray[np.uint32], codes: Codes, levels: int, classes
 
 
 @njit(cache=True, nogil=True)
-def split_by_class(starts: NDArray[np.int64], codes: Codes, levels: int, group: NDArray[np.uint32]) -> int:
-    """The same for rows sorted by class, in memory that does not grow with the number of classes."""
+def split_by_class(
+    starts: NDArray[np.int64], codes: Codes, levels: int, group: NDArray[np.uint32]
+) -> int:
+    """The same for rows sorted by class, in memory that does not grow with the number of
+    classes."""
     stamp = np.full(levels, -1, np.int64)
     number = np.zeros(levels, np.uint32)
     classes = 0
@@ -161,9 +178,15 @@ def split_by_class(starts: NDArray[np.int64], codes: Codes, levels: int, group: 
 
 @njit(cache=True, nogil=True)
 def sort_by_class(
-    group: NDArray[np.uint32], classes: int, labels_of: Codes, mixed: bool, above: int, order: NDArray[np.uint32]
+    group: NDArray[np.uint32],
+    classes: int,
+    labels_of: Codes,
+    mixed: bool,
+    above: int,
+    order: NDArray[np.uint32],
 ) -> NDArray[np.int64]:
-    """List the rows class by class in `order`, leaving out the classes not wanted; return where the classes left start.
+    """List the rows class by class in `order`, leaving out the classes not wanted; return where the
+    classes left start.
 
     `mixed` wants classes with at least two labels, `above` those with more rows than that.
     """
@@ -212,9 +235,14 @@ def mix_codes(hashes: NDArray[np.uint64], codes: Codes, salt: np.uint64) -> None
 
 @njit(cache=True, nogil=True)
 def deal_copies(
-    group: NDArray[np.uint32], classes: int, hashes: NDArray[np.uint64], parts: int, out: NDArray[np.uint32]
+    group: NDArray[np.uint32],
+    classes: int,
+    hashes: NDArray[np.uint64],
+    parts: int,
+    out: NDArray[np.uint32],
 ) -> None:
-    """Deal rows to parts: the j-th of equal rows (rows of one class) goes where its hash and j say."""
+    """Deal rows to parts: the j-th of equal rows (rows of one class) goes where its hash and j
+    say."""
     copies = np.zeros(classes, np.uint64)
     for row in range(group.size):
         copies[group[row]] += np.uint64(1)

@@ -1,7 +1,8 @@
 """The partition of coded rows that a set of chosen columns induces.
 
-In: code arrays of several columns and of a label column (private). Out: exact integer scores of what one more column would do
-to the partition, all candidates at once, in time proportional to rows times candidates.
+In: code arrays of several columns and of a label column (private). Out: exact integer scores of
+what one more column would do to the partition, all candidates at once, in time proportional to rows
+times candidates.
 """
 
 from __future__ import annotations
@@ -16,13 +17,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.methods.projected_histogram.coded_table import CodedTable
-from dpublish.methods.projected_histogram.contingency import Digit, Table, count_passes, count_tables, join_digits, renumber
+from dpublish.methods.projected_histogram.contingency import (
+    Digit,
+    Table,
+    count_passes,
+    count_tables,
+    join_digits,
+    renumber,
+)
 from dpublish.methods.projected_histogram.forecast import Forecast
 
 Codes = NDArray[Any]
 T = TypeVar("T")
 
-PAIRS, PURITY = 0, 1  # as in dpublish.methods.projected_histogram.kernels, which is imported when it is needed
+PAIRS, PURITY = (
+    0,
+    1,
+)  # as in dpublish.methods.projected_histogram.kernels, which is imported when it is needed
 _TABLE_ENTRIES = 1 << 19
 _AHEAD_ENTRIES = 1 << 19
 _ROWS_AN_ENTRY = 8
@@ -38,13 +49,14 @@ _WORTH_THREADS = 1 << 20
 class Partition(abc.ABC):
     """The classes of rows that agree on all columns chosen so far; at first, one class. Private.
 
-    A subclass gives each class a value that its label counts determine; the value of the partition is the sum. Rows of classes
-    whose value is 0, and stays 0 under any refinement, may be forgotten on the way.
+    A subclass gives each class a value that its label counts determine; the value of the partition
+    is the sum. Rows of classes whose value is 0, and stays 0 under any refinement, may be forgotten
+    on the way.
 
-    As long as all contingency tables are small, rows are not moved: the class of a row is a number in mixed radix, and
-    candidates are scored from tables. Tables are made over more columns than are asked for, those most likely to be chosen
-    next: if they are, the next candidates have been counted already. That saves time and changes no score. Later the rows are
-    sorted by class.
+    As long as all contingency tables are small, rows are not moved: the class of a row is a number
+    in mixed radix, and candidates are scored from tables. Tables are made over more columns than
+    are asked for, those most likely to be chosen next: if they are, the next candidates have been
+    counted already. That saves time and changes no score. Later the rows are sorted by class.
     """
 
     mode: ClassVar[int]
@@ -89,21 +101,29 @@ class Partition(abc.ABC):
         return self._value
 
     def _label_counts(self) -> Table:
-        """Counts [class * labels + label], as a table of one level; from those of any column that was counted."""
+        """Counts [class * labels + label], as a table of one level; from those of any column that
+        was counted."""
         for table in self._tables.values():
             return np.asarray(table.sum(axis=1, dtype=np.uint32, keepdims=True))
         return self._count([_nothing(self.rows)], [1])[0]
 
-    def _count(self, columns: Sequence[Codes], levels: Sequence[int], path: Sequence[int] = ()) -> list[Table]:
-        """Tables [class * labels + label, level] of columns, when the classes are split by the columns of `path` as well."""
+    def _count(
+        self, columns: Sequence[Codes], levels: Sequence[int], path: Sequence[int] = ()
+    ) -> list[Table]:
+        """Tables [class * labels + label, level] of columns, when the classes are split by the
+        columns of `path` as well."""
         digits = [*self._digits, *((self._columns[i], self._levels[i]) for i in path)]
         cells = self.classes * math.prod(self._levels[i] for i in path) * self._labels
-        return count_tables(join_digits([*digits, (self._labels_of, self._labels)], cells), cells, columns, levels)
+        return count_tables(
+            join_digits([*digits, (self._labels_of, self._labels)], cells), cells, columns, levels
+        )
 
     def after(self, candidates: Sequence[int], *, more: int = 0) -> list[int]:
-        """The value that refining by each of the candidates would give. A column can be refined by once.
+        """The value that refining by each of the candidates would give. A column can be refined by
+        once.
 
-        `more` says how many times the same will be asked again, each time after refining by one of the candidates.
+        `more` says how many times the same will be asked again, each time after refining by one of
+        the candidates.
         """
         starts = self._starts
         if starts is None:
@@ -111,7 +131,9 @@ class Partition(abc.ABC):
         else:
 
             def some(part: Sequence[int]) -> list[int]:
-                return [self._score_by_class(starts, self._columns[i], self._levels[i]) for i in part]
+                return [
+                    self._score_by_class(starts, self._columns[i], self._levels[i]) for i in part
+                ]
 
             values = _in_threads(some, candidates, self._group.size)
         self._after = dict(zip(candidates, values, strict=True))
@@ -142,9 +164,12 @@ class Partition(abc.ABC):
         self._chosen.append(column)
 
     def keep_counts(self, column: int) -> None:
-        """Leave the counts over all columns chosen and one more with the table, if they happen to be known."""
+        """Leave the counts over all columns chosen and one more with the table, if they happen to
+        be known."""
         counts = self._tables.get(column)
-        if counts is not None and self.rows and not self._dense:  # without rows there is no class either
+        if (
+            counts is not None and self.rows and not self._dense
+        ):  # without rows there is no class either
             levels = [self._levels[i] for i in self._chosen]
             shaped = counts.reshape(*levels, self._labels, self._levels[column])
             self._table.keep_counts((*self._chosen, column), shaped.swapaxes(-1, -2))
@@ -182,9 +207,11 @@ class Partition(abc.ABC):
         return _in_threads(some, candidates, max((known[i].size for i in candidates), default=0))
 
     def _likely(self, candidates: Sequence[int], more: int) -> list[int]:
-        """Columns that will probably be chosen one after the other, as far as it pays to count over them at once.
+        """Columns that will probably be chosen one after the other, as far as it pays to count over
+        them at once.
 
-        After a first choice, the one that was next best then; before it, those that are best on small parts of the rows.
+        After a first choice, the one that was next best then; before it, those that are best on
+        small parts of the rows.
         """
         if more < 1:
             return []
@@ -194,14 +221,20 @@ class Partition(abc.ABC):
         return [i for i in guesses if self._fits(self.classes * self._labels, candidates, i)]
 
     def _scouted(self, candidates: Sequence[int], more: int) -> list[int]:
-        """Where two parts of the rows agree on the best, it is foreseen; where not, a guess only if it takes little longer."""
+        """Where two parts of the rows agree on the best, it is foreseen; where not, a guess only if
+        it takes little longer."""
         path: list[int] = []
         sampled = min(_SCOUT_ROWS, self.rows // _SCOUT_SHARE)
         if sampled < _SCOUT_LEAST:
             return path
         scouts = [self._scout(part) for part in self._table.samples(2, sampled)]
         left, cells, agreed = list(candidates), self._labels, True
-        while agreed and len(path) < more and len(left) > 1 and any(self._fits(cells, left, i) for i in left):
+        while (
+            agreed
+            and len(path) < more
+            and len(left) > 1
+            and any(self._fits(cells, left, i) for i in left)
+        ):
             guess, other = (self._best(left, scout.after(left)) for scout in scouts)
             agreed = guess == other
             levels = [self._levels[i] for i in left if i != guess]
@@ -217,9 +250,12 @@ class Partition(abc.ABC):
         return path
 
     def _fits(self, cells: int, candidates: Sequence[int], guess: int) -> bool:
-        """Whether the tables over one more column, in as many as `cells` cells so far, are small for the number of rows."""
+        """Whether the tables over one more column, in as many as `cells` cells so far, are small
+        for the number of rows."""
         widest = max(self._levels[i] for i in candidates if i != guess)
-        return cells * self._levels[guess] * widest <= min(_AHEAD_ENTRIES, self.rows // _ROWS_AN_ENTRY)
+        return cells * self._levels[guess] * widest <= min(
+            _AHEAD_ENTRIES, self.rows // _ROWS_AN_ENTRY
+        )
 
     def _best(self, candidates: Sequence[int], values: Sequence[int]) -> int:
         best = min if self.mode == PAIRS else max
@@ -246,7 +282,9 @@ class Partition(abc.ABC):
 
         before = self._group.size
         order = np.empty(before, dtype=np.uint32)
-        self._starts = sort_by_class(self._group, self.classes, self._labels_of, self.mixed, self.charge, order)
+        self._starts = sort_by_class(
+            self._group, self.classes, self._labels_of, self.mixed, self.charge, order
+        )
         rows = int(self._starts[-1])
         order, self.classes = order[:rows], self._starts.size - 1
 
@@ -272,10 +310,13 @@ class Partition(abc.ABC):
         return int(score_by_class(starts, self._labels_of, codes, levels, self._labels, *how))
 
     def _score_by_sorting(self, codes: Codes, levels: int) -> int:
-        """For columns so wide, with so many labels, that even the table of one class would be large."""
+        """For columns so wide, with so many labels, that even the table of one class would be
+        large."""
         from dpublish.methods.projected_histogram.kernels import score_by_class
 
-        _, cells = np.unique(self._group.astype(np.uint64) * np.uint64(levels) + codes, return_inverse=True)
+        _, cells = np.unique(
+            self._group.astype(np.uint64) * np.uint64(levels) + codes, return_inverse=True
+        )
         order = np.argsort(cells, kind="stable")
         starts = np.concatenate(([0], np.cumsum(np.bincount(cells)))).astype(np.int64)
         # each (class, level) cell as a class of its own, with one level
@@ -285,7 +326,8 @@ class Partition(abc.ABC):
 
 
 class PairPartition(Partition):
-    """Value of a class: its pairs of rows whose labels differ, which the chosen columns leave undiscerned."""
+    """Value of a class: its pairs of rows whose labels differ, which the chosen columns leave
+    undiscerned."""
 
     mode = PAIRS
     mixed = True
@@ -297,8 +339,9 @@ class PairPartition(Partition):
 class PurityPartition(Partition):
     """Value of a class: max(0, floor(grid * sum_y count_y^2 / count) - grid * charge).
 
-    sum_y count_y^2 / count is how many rows of the class one expects to name correctly by naming labels at the rate at which
-    they occur in it. It is at most count, so that classes of at most `charge` rows are worth nothing, whatever splits them.
+    sum_y count_y^2 / count is how many rows of the class one expects to name correctly by naming
+    labels at the rate at which they occur in it. It is at most count, so that classes of at most
+    `charge` rows are worth nothing, whatever splits them.
     """
 
     mode = PURITY
@@ -313,16 +356,24 @@ class PurityPartition(Partition):
 
 
 def equal_rows(table: CodedTable) -> tuple[NDArray[np.uint32], int]:
-    """A number for each row, the same for rows that agree in all columns and the label, and how many numbers there are."""
+    """A number for each row, the same for rows that agree in all columns and the label, and how
+    many numbers there are."""
     from dpublish.methods.projected_histogram.kernels import split_by_table
 
     group = np.zeros(table.rows, dtype=np.uint32)
     classes = min(1, table.rows)
-    for codes, levels in (*zip(table.columns, table.levels, strict=True), (table.labels_of, table.labels)):
+    for codes, levels in (
+        *zip(table.columns, table.levels, strict=True),
+        (table.labels_of, table.labels),
+    ):
         if classes * levels <= _SPLIT_ENTRIES:
-            classes = split_by_table(group, codes, levels, classes, np.empty(classes * levels, dtype=np.uint32))
+            classes = split_by_table(
+                group, codes, levels, classes, np.empty(classes * levels, dtype=np.uint32)
+            )
         else:
-            cells, where = np.unique(group.astype(np.uint64) * np.uint64(levels) + codes, return_inverse=True)
+            cells, where = np.unique(
+                group.astype(np.uint64) * np.uint64(levels) + codes, return_inverse=True
+            )
             group, classes = where.astype(np.uint32), cells.size
     return group, classes
 
@@ -333,7 +384,8 @@ def _nothing(rows: int) -> Codes:
 
 
 def _blocks(columns: Mapping[int, Codes], rows: int) -> dict[int, Codes]:
-    """Room for `rows` codes of each column. One block of memory a width: many small ones cost more than filling them."""
+    """Room for `rows` codes of each column. One block of memory a width: many small ones cost more
+    than filling them."""
     room: dict[int, Codes] = {}
     for kind in {column.dtype for column in columns.values()}:
         names = [name for name, column in columns.items() if column.dtype == kind]
@@ -341,8 +393,11 @@ def _blocks(columns: Mapping[int, Codes], rows: int) -> dict[int, Codes]:
     return {name: room[name] for name in columns}
 
 
-def _in_threads(some: Callable[[Sequence[int]], list[T]], names: Sequence[int], rows: int) -> list[T]:
-    """`some` of all names; when that is much work, the even and the odd ones side by side (kernels release the lock)."""
+def _in_threads(
+    some: Callable[[Sequence[int]], list[T]], names: Sequence[int], rows: int
+) -> list[T]:
+    """`some` of all names; when that is much work, the even and the odd ones side by side (kernels
+    release the lock)."""
     if rows * len(names) < _WORTH_THREADS or len(names) < 2:
         return some(names)
     with ThreadPoolExecutor(max_workers=1) as pool:

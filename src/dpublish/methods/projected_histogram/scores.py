@@ -1,11 +1,14 @@
-"""What makes a column worth choosing: scores with a proved sensitivity, for choosing columns one at a time.
+"""What makes a column worth choosing: scores with a proved sensitivity, for choosing columns one at
+a time.
 
-In: the partition of the private rows by the columns chosen so far. Out: one exact number a candidate, and how far one privacy
-unit can move it. `selection_scores.proof.md` has the arguments.
+In: the partition of the private rows by the columns chosen so far. Out: one exact number a
+candidate, and how far one privacy unit can move it. `selection_scores.proof.md` has the arguments.
 
-    PairCount      pairs of rows with different labels that the candidate newly discerns (Vinterbo 2012); n must be public
+    PairCount      pairs of rows with different labels that the candidate newly discerns (Vinterbo
+                   2012); n must be public
     PairsPerRow    the same divided by the number of rows, which may then be private
-    Purity         rows one expects to name correctly within the cells, each cell charged for being there
+    Purity         rows one expects to name correctly within the cells, each cell charged for being
+                   there
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ GRID = 64
 
 
 class SelectionScore(abc.ABC):
-    """Scores the candidates of one step. `sensitivity` is the largest change of any score between neighbouring data."""
+    """Scores the candidates of one step. `sensitivity` is the largest change of any score between
+    neighbouring data."""
 
     name: ClassVar[str]
 
@@ -37,13 +41,17 @@ class SelectionScore(abc.ABC):
         """The partition by no column at all, in the form that this score reads."""
 
     @abc.abstractmethod
-    def of(self, partition: Partition, candidates: Sequence[int], *, more: int = 0) -> list[Fraction]:
-        """The score of each candidate, given the columns chosen so far; `more` is how many will be chosen after this one."""
+    def of(
+        self, partition: Partition, candidates: Sequence[int], *, more: int = 0
+    ) -> list[Fraction]:
+        """The score of each candidate, given the columns chosen so far; `more` is how many will be
+        chosen after this one."""
 
 
 @dataclass(frozen=True)
 class PairCount(SelectionScore):
-    """Pairs newly discerned, when one of `units` units, of at most `rows_per_unit` rows each, is replaced by another."""
+    """Pairs newly discerned, when one of `units` units, of at most `rows_per_unit` rows each, is
+    replaced by another."""
 
     units: int
     rows_per_unit: int = 1
@@ -53,13 +61,16 @@ class PairCount(SelectionScore):
     @property
     def sensitivity(self) -> Fraction:
         c = self.rows_per_unit
-        # pairs of c rows with the rows of the other units, and among themselves; never 0, which would be no choice at all
+        # pairs of c rows with the rows of the other units, and among themselves; never 0, which
+        # would be no choice at all
         return Fraction(max(1, c * c * (self.units - 1) + c * (c - 1) // 2))
 
     def start(self, table: CodedTable) -> Partition:
         return PairPartition(table)
 
-    def of(self, partition: Partition, candidates: Sequence[int], *, more: int = 0) -> list[Fraction]:
+    def of(
+        self, partition: Partition, candidates: Sequence[int], *, more: int = 0
+    ) -> list[Fraction]:
         after = partition.after(candidates, more=more)
         now = partition.value()
         return [Fraction(now - left) for left in after]
@@ -69,8 +80,9 @@ class PairCount(SelectionScore):
 class PairsPerRow(SelectionScore):
     """Pairs newly discerned, less half of those that could be, divided by the number of rows.
 
-    `labels` is the number of declared labels; `row_changes` is how many rows neighbouring data may differ by, removals and
-    additions together. Subtracting what is the same for all candidates changes no choice, and centres the changes.
+    `labels` is the number of declared labels; `row_changes` is how many rows neighbouring data may
+    differ by, removals and additions together. Subtracting what is the same for all candidates
+    changes no choice, and centres the changes.
     """
 
     labels: int
@@ -85,7 +97,9 @@ class PairsPerRow(SelectionScore):
     def start(self, table: CodedTable) -> Partition:
         return PairPartition(table)
 
-    def of(self, partition: Partition, candidates: Sequence[int], *, more: int = 0) -> list[Fraction]:
+    def of(
+        self, partition: Partition, candidates: Sequence[int], *, more: int = 0
+    ) -> list[Fraction]:
         after = partition.after(candidates, more=more)
         now, rows = partition.value(), max(1, partition.rows)
         return [Fraction(now - 2 * left, 2 * rows) for left in after]
@@ -93,9 +107,11 @@ class PairsPerRow(SelectionScore):
 
 @dataclass(frozen=True)
 class Purity(SelectionScore):
-    """sum over cells of max(0, sum_y count_y^2 / count - charge), in rows, rounded down to the grid cell by cell.
+    """sum over cells of max(0, sum_y count_y^2 / count - charge), in rows, rounded down to the grid
+    cell by cell.
 
-    A column of pure noise gains less than one row for each cell it makes, and is charged `charge` rows for it.
+    A column of pure noise gains less than one row for each cell it makes, and is charged `charge`
+    rows for it.
     """
 
     charge: int
@@ -110,11 +126,14 @@ class Purity(SelectionScore):
     def start(self, table: CodedTable) -> Partition:
         return PurityPartition(table, grid=GRID, charge=self.charge)
 
-    def of(self, partition: Partition, candidates: Sequence[int], *, more: int = 0) -> list[Fraction]:
+    def of(
+        self, partition: Partition, candidates: Sequence[int], *, more: int = 0
+    ) -> list[Fraction]:
         return [Fraction(value, GRID) for value in partition.after(candidates, more=more)]
 
 
 def pair_rate_change(labels: int) -> Fraction:
-    """How far one added or removed row moves (h - u/2) / n, for discordant pairs h among u, with this many labels."""
+    """How far one added or removed row moves (h - u/2) / n, for discordant pairs h among u, with
+    this many labels."""
     labels = max(2, labels)
     return Fraction(3 * labels - 4, 4 * (labels - 1))

@@ -13,7 +13,8 @@ Floats = NDArray[np.float64]
 
 @njit(cache=True, nogil=True)
 def exact_sums(table: NDArray[np.generic], counts: Ints, out: Ints) -> None:
-    """out[q] = sum of table[q, x] * counts[x], in whole numbers; the table stays one or two bytes a value."""
+    """out[q] = sum of table[q, x] * counts[x], in whole numbers; the table stays one or two bytes a
+    value."""
     for q in range(table.shape[0]):
         total = np.int64(0)
         for x in range(table.shape[1]):
@@ -23,7 +24,8 @@ def exact_sums(table: NDArray[np.generic], counts: Ints, out: Ints) -> None:
 
 @njit(cache=True, nogil=True)
 def weighted_sums(table: NDArray[np.generic], weights: Floats, out: Floats) -> None:
-    """The same for weights. Every row is added up from its first cell to its last, so results do not depend on the machine."""
+    """The same for weights. Every row is added up from its first cell to its last, so results do
+    not depend on the machine."""
     for q in range(table.shape[0]):
         total = 0.0
         for x in range(table.shape[1]):
@@ -33,9 +35,11 @@ def weighted_sums(table: NDArray[np.generic], weights: Floats, out: Floats) -> N
 
 @njit(cache=True, nogil=True)
 def multiset_scores(target: Ints, table: Ints, size: int, scores: Ints) -> None:
-    """scores[i] = -max_q |target_q - sum of table[q, x] over the i-th multiset|, multisets in lexicographic order.
+    """scores[i] = -max_q |target_q - sum of table[q, x] over the i-th multiset|, multisets in
+    lexicographic order.
 
-    One query vector is added for each element that changes, so most multisets cost one addition and one maximum.
+    One query vector is added for each element that changes, so most multisets cost one addition and
+    one maximum.
     """
     queries, points = table.shape
     chosen = np.zeros(size, dtype=np.int64)
@@ -65,7 +69,8 @@ def multiset_scores(target: Ints, table: Ints, size: int, scores: Ints) -> None:
 
 @njit(cache=True, nogil=True)
 def reweigh(weights: Floats, row: Floats, answer: float, total: float) -> None:
-    """One multiplicative update: cells that the query counts go up when the answer is above what the weights say."""
+    """One multiplicative update: cells that the query counts go up when the answer is above what
+    the weights say."""
     said = 0.0
     for x in range(weights.size):
         said += row[x] * weights[x]

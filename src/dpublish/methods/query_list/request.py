@@ -1,4 +1,5 @@
-"""What the methods over an explicit query class share: reading the request, the public number of rows, the domain."""
+"""What the methods over an explicit query class share: reading the request, the public number of
+rows, the domain."""
 
 from __future__ import annotations
 
@@ -35,12 +36,19 @@ class Request:
 
 
 def read_request(
-    schema: Schema, cost: Cost, columns: Sequence[str] | None, bins: int | None, queries: QueryClass | str, what: str
+    schema: Schema,
+    cost: Cost,
+    columns: Sequence[str] | None,
+    bins: int | None,
+    queries: QueryClass | str,
+    what: str,
 ) -> Request:
     if schema.items is not None:
         raise PlanError(f"{what} needs [columns]; this schema declares set-valued data ([items]).")
     if cost.kind != "pure" or cost.epsilon <= 0:
-        raise PlanError(f"{what} costs a pure epsilon above 0: give epsilon = ... and leave delta and rho out.")
+        raise PlanError(
+            f"{what} costs a pure epsilon above 0: give epsilon = ... and leave delta and rho out."
+        )
     if schema.size_or_nominal is None:
         key = "size" if schema.neighbours == "replace-one" else "nominal_size"
         raise PlanError(f"{what} compares shares of the rows: add {key} = ... to [dataset].")
@@ -51,18 +59,24 @@ def read_request(
         raise PlanError(f"bins must be at least 1, not {bins}.")
     rows = schema.size_or_nominal * schema.unit.max_rows
     if rows > MAX_ROWS:
-        raise PlanError(f"{what} compares whole numbers of 64 bits, for at most 2^40 rows; the schema allows {rows:,}.")
+        raise PlanError(
+            f"{what} compares whole numbers of 64 bits, for at most 2^40 rows; the schema allows "
+            f"{rows:,}."
+        )
     if bins is not None:
         # a precision is finer than a query class can use: bins asked for here take its place
         coarse = {
-            name: replace(column, precision=None) if column.bins is None and column.edges is None else column
+            name: replace(column, precision=None)
+            if column.bins is None and column.edges is None
+            else column
             for name, column in schema.columns.items()
         }
         schema = replace(schema, columns=coarse)
     domain = schema.domain(names, rows=rows, bins=bins)
     if not 2 <= domain.size <= MAX_UNIVERSE:
         raise PlanError(
-            f"The columns span {domain.size:,} cells; {what} works on 2 to {MAX_UNIVERSE:,}. Choose other columns or bins."
+            f"The columns span {domain.size:,} cells; {what} works on 2 to {MAX_UNIVERSE:,}. "
+            f"Choose other columns or bins."
         )
     # run() reads the class back from its text, so that text is what is planned for
     chosen = query_class(query_class(queries).text())
@@ -89,7 +103,8 @@ def true_answers(table: Table, numbers: SparseCounts, domain: Domain) -> IntArra
 
 
 def some_queries(table: Table) -> Table:
-    """At most 512 queries on at most 64 cells, spread evenly: enough of a class to see what it shatters."""
+    """At most 512 queries on at most 64 cells, spread evenly: enough of a class to see what it
+    shatters."""
     return table[:: -(-table.shape[0] // 512), :: -(-table.shape[1] // 64)]
 
 

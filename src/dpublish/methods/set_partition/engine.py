@@ -1,8 +1,10 @@
-"""Top-down partitioning of set-valued records, with all private numbers leaving through the sparse Laplace tap.
+"""Top-down partitioning of set-valued records, with all private numbers leaving through the sparse
+Laplace tap.
 
-The order of work is a function of public facts and noisy answers alone. Partitions wait in buckets by the budget of their
-next expansion; the smallest budget is served first, and one call of the tap answers all partitions of a bucket. A child's
-budget is never smaller than its parent's, so every bucket is served a few times at most.
+The order of work is a function of public facts and noisy answers alone. Partitions wait in buckets
+by the budget of their next expansion; the smallest budget is served first, and one call of the tap
+answers all partitions of a bucket. A child's budget is never smaller than its parent's, so every
+bucket is served a few times at most.
 """
 
 from __future__ import annotations
@@ -32,21 +34,25 @@ from dpublish.methods.set_partition.transactions import Baskets
 from dpublish.noise.base import CellArray, IntArray, Noise
 
 QUANTA = 1 << 40
-"""Half of the partitioning epsilon, in quanta: budgets are integers, so that they add up exactly."""
+"""Half of the partitioning epsilon, in quanta: budgets are integers, so that they add up
+exactly."""
 
 PARTITION_COLUMNS = ("parent", "mask", "count", "law", "next", "next_law")
-"""What is published of a partition. `next` is the node that was split, -1 for an itemset; `next_law` governed its parts."""
+"""What is published of a partition. `next` is the node that was split, -1 for an itemset;
+`next_law` governed its parts."""
 
 SIGN_BITS = 16
 """How many members the frontier of the first sort may have."""
 
 LEAST_SHARE = QUANTA >> 24
-"""A partition whose next split would get fewer quanta is left as it is: nothing could be seen at such noise."""
+"""A partition whose next split would get fewer quanta is left as it is: nothing could be seen at
+such noise."""
 
 Ints = NDArray[np.int32]
 
 Threshold = Callable[[int, int, int], int]
-"""(quanta, width of the node, height of the node) to the threshold that a noisy count must exceed."""
+"""(quanta, width of the node, height of the node) to the threshold that a noisy count must
+exceed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,11 +73,13 @@ class Rules:
 
 
 class SortedRecords:
-    """A copy of the records, sorted so that every group that a split above a certain depth can form lies together.
+    """A copy of the records, sorted so that every group that a split above a certain depth can form
+    lies together.
 
-    The frontier is the set of nodes (and items) at that depth. Which of its members a record touches, its sign, decides what
-    becomes of the record in all splits above; records are sorted by the answers to those splits, in the order of the splits.
-    Runs of equal signs then stand for their records, and the first splits, which concern all of them, read no record at all.
+    The frontier is the set of nodes (and items) at that depth. Which of its members a record
+    touches, its sign, decides what becomes of the record in all splits above; records are sorted by
+    the answers to those splits, in the order of the splits. Runs of equal signs then stand for
+    their records, and the first splits, which concern all of them, read no record at all.
     """
 
     def __init__(self, items: NDArray[Any], offsets: NDArray[np.int64], taxonomy: Taxonomy) -> None:
@@ -79,12 +87,18 @@ class SortedRecords:
         records = offsets.size - 1
         signs = np.empty(records, dtype=np.int32)
         counts, lengths = np.zeros(1 << bits, dtype=np.int64), np.zeros(1 << bits, dtype=np.int64)
-        sign_records(items, offsets, np.left_shift(1, front, dtype=np.int32), signs, counts, lengths)
+        sign_records(
+            items, offsets, np.left_shift(1, front, dtype=np.int32), signs, counts, lengths
+        )
         seen = np.flatnonzero(counts)
         masks = np.zeros((above, seen.size), dtype=np.int32)
         for node in range(above):
             for place, member in enumerate(taxonomy.children(node)):
-                low, high = (member, member + 1) if member >= 0 else (taxonomy.start[~member], taxonomy.stop[~member])
+                low, high = (
+                    (member, member + 1)
+                    if member >= 0
+                    else (taxonomy.start[~member], taxonomy.stop[~member])
+                )
                 under = (1 << (int(front[high - 1]) + 1)) - (1 << int(front[low]))
                 masks[node] |= np.where(seen & under, np.int32(1 << place), np.int32(0))
         order = np.lexsort(masks[::-1]) if above else np.arange(seen.size)
@@ -98,10 +112,13 @@ class SortedRecords:
 
 
 def _frontier(taxonomy: Taxonomy) -> tuple[Ints, int, int]:
-    """The deepest frontier of at most `SIGN_BITS` members: the member above each leaf, their number, the nodes above it."""
+    """The deepest frontier of at most `SIGN_BITS` members: the member above each leaf, their
+    number, the nodes above it."""
     best: tuple[Ints, int, int] | None = None
     for depth in range(int(taxonomy.depth.max()) + 2):
-        lead = np.ones(taxonomy.items, dtype=np.int32)  # a leaf is a member by itself unless a node at this depth covers it
+        lead = np.ones(
+            taxonomy.items, dtype=np.int32
+        )  # a leaf is a member by itself unless a node at this depth covers it
         for node in np.flatnonzero(taxonomy.depth == depth):
             lead[taxonomy.start[node] + 1 : taxonomy.stop[node]] = 0
         members = int(lead.sum())
@@ -114,18 +131,38 @@ def _frontier(taxonomy: Taxonomy) -> tuple[Ints, int, int]:
 
 
 class Store:
-    """All partitions of a run, in order of creation, as growing columns; partition 0 is the root."""
+    """All partitions of a run, in order of creation, as growing columns; partition 0 is the
+    root."""
 
     _WIDE = ("parent", "count", "left", "ahead", "likely", "cut")
-    _NARROW = ("mask", "law", "next", "next_law", "first", "last", "side", "moved", "waiting", "fixed")
+    _NARROW = (
+        "mask",
+        "law",
+        "next",
+        "next_law",
+        "first",
+        "last",
+        "side",
+        "moved",
+        "waiting",
+        "fixed",
+    )
 
     def __init__(self, taxonomy: Taxonomy, records: int, likely: int) -> None:
         self.size, self.used = 1, 1
         self.column: dict[str, NDArray[Any]] = {
-            name: np.zeros(1024, dtype=np.int64 if name in self._WIDE else np.int32) for name in (*self._WIDE, *self._NARROW)
+            name: np.zeros(1024, dtype=np.int64 if name in self._WIDE else np.int32)
+            for name in (*self._WIDE, *self._NARROW)
         }
         self.pool: NDArray[np.int32] = np.zeros(1 << 14, dtype=np.int32)  # the root's cut is node 0
-        root = {"parent": -1, "law": -1, "next_law": -1, "last": records, "left": QUANTA, "waiting": 1}
+        root = {
+            "parent": -1,
+            "law": -1,
+            "next_law": -1,
+            "last": records,
+            "left": QUANTA,
+            "waiting": 1,
+        }
         root |= {"ahead": taxonomy.nodes, "likely": likely}
         for name, value in root.items():
             self.column[name][0] = value
@@ -146,7 +183,8 @@ class Store:
 
 @dataclass(frozen=True)
 class Kept:
-    """Sub-partitions whose noisy count passed: parent partition, mask of children, noisy count, and their records."""
+    """Sub-partitions whose noisy count passed: parent partition, mask of children, noisy count, and
+    their records."""
 
     parents: NDArray[np.int64]
     masks: NDArray[np.int32]
@@ -157,7 +195,8 @@ class Kept:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run publishes. `laws` lists (threshold, scale) of the counts that refer to them; `truncated`: work was cut off."""
+    """What a run publishes. `laws` lists (threshold, scale) of the counts that refer to them;
+    `truncated`: work was cut off."""
 
     partitions: dict[str, NDArray[Any]]
     itemsets: dict[str, NDArray[Any]]
@@ -183,11 +222,18 @@ class Partitioning:
         self._copy = (np.empty_like(self._sorted.items), np.empty_like(self._sorted.offsets))
         self._keys = np.empty(records, dtype=np.int32)
         self._bits = np.zeros(taxonomy.items, dtype=np.int32)
-        self._tables = (np.empty(1 << TABLE_BITS, dtype=np.int64), np.empty(1 << TABLE_BITS, dtype=np.int64))
+        self._tables = (
+            np.empty(1 << TABLE_BITS, dtype=np.int64),
+            np.empty(1 << TABLE_BITS, dtype=np.int64),
+        )
         part, mask, first = (np.empty(records, dtype=np.int32) for _ in range(3))
         self._found = (part, mask, first, np.empty(records, dtype=np.int64))
         self._width = np.diff(taxonomy.child_offset)
-        self._below = taxonomy.internal_by_depth() if rules.typical_items is not None else np.zeros((0, 0), dtype=np.int32)
+        self._below = (
+            taxonomy.internal_by_depth()
+            if rules.typical_items is not None
+            else np.zeros((0, 0), dtype=np.int32)
+        )
         self._store = Store(taxonomy, records, likely_splits(taxonomy, rules.typical_items))
         self._laws: dict[tuple[int, Fraction], int] = {}
         self._waiting: dict[int, list[NDArray[np.int64]]] = {}
@@ -200,7 +246,9 @@ class Partitioning:
             quanta = min(self._waiting)
             ids = np.concatenate(self._waiting.pop(quanta))
             for width, height, part in self._alike(ids):
-                kept, law = self._ask(part, quanta, width, height, self._rules.partition_threshold, "partition")
+                kept, law = self._ask(
+                    part, quanta, width, height, self._rules.partition_threshold, "partition"
+                )
                 if self._store.size + kept.parents.size > self._rules.max_partitions:
                     truncated = True  # decided by noisy answers alone
                     continue
@@ -208,7 +256,8 @@ class Partitioning:
         return self._finish(truncated)
 
     def _alike(self, ids: NDArray[np.int64]) -> list[tuple[int, int, NDArray[np.int64]]]:
-        """Partitions with the same number of children and height of the node to expand, which share a threshold."""
+        """Partitions with the same number of children and height of the node to expand, which share
+        a threshold."""
         nodes = self._next_nodes(ids)
         kind = self._width[nodes].astype(np.int64) << 8 | self._taxonomy.height[nodes]
         if kind[0] == kind[-1] and (kind == kind[0]).all():
@@ -220,15 +269,24 @@ class Partitioning:
         return nodes
 
     def _ask(
-        self, ids: NDArray[np.int64], quanta: int, width: int, height: int, rule: Threshold, label: str
+        self,
+        ids: NDArray[np.int64],
+        quanta: int,
+        width: int,
+        height: int,
+        rule: Threshold,
+        label: str,
     ) -> tuple[Kept, int]:
-        """Noisy counts of every non-empty combination of children, for all partitions `ids` at once."""
+        """Noisy counts of every non-empty combination of children, for all partitions `ids` at
+        once."""
         cells_each = (1 << width) - 1
         found = self._split(ids, width, move=label != "itemset")
         part, mask, first = (values[:found] for values in self._found[:3])
         count = self._found[3][:found]
         cells = part.astype(np.uint64) * np.uint64(cells_each) + (mask - 1).astype(np.uint64)
-        kept, values, law = self._tap(cells, count, ids.size * cells_each, quanta, rule(quanta, width, height), label)
+        kept, values, law = self._tap(
+            cells, count, ids.size * cells_each, quanta, rule(quanta, width, height), label
+        )
         self._store.column["next_law"][ids] = law
         group = (kept // np.uint64(cells_each)).astype(np.int64)
         masks = (kept % np.uint64(cells_each)).astype(np.int32) + np.int32(1)
@@ -241,20 +299,36 @@ class Partitioning:
         return Kept(ids[group], masks, values, begin, end), law
 
     def _split(self, ids: NDArray[np.int64], width: int, *, move: bool) -> int:
-        """Group the records of each partition by the children of its next node that they touch; how many groups there are."""
+        """Group the records of each partition by the children of its next node that they touch; how
+        many groups there are."""
         column, tree, nodes = self._store.column, self._taxonomy, self._next_nodes(ids)
         if move:  # below the frontier, the children will be found in the other copy
             column["moved"][ids] = nodes >= self._sorted.masks.shape[0]
         return int(
             split_parts(
-                ids, column["first"], column["last"], column["side"], nodes, width, move,
-                (self._sorted.masks, self._sorted.run_first), (self._sorted.items, self._sorted.offsets, *self._copy),
-                (tree.start, tree.stop, tree.depth, tree.ordinal), (self._bits, self._keys, *self._tables), self._found,
+                ids,
+                column["first"],
+                column["last"],
+                column["side"],
+                nodes,
+                width,
+                move,
+                (self._sorted.masks, self._sorted.run_first),
+                (self._sorted.items, self._sorted.offsets, *self._copy),
+                (tree.start, tree.stop, tree.depth, tree.ordinal),
+                (self._bits, self._keys, *self._tables),
+                self._found,
             )
-        )  # fmt: skip
+        )
 
     def _tap(
-        self, cells: CellArray, counts: IntArray, domain_size: int, quanta: int, threshold: int, label: str
+        self,
+        cells: CellArray,
+        counts: IntArray,
+        domain_size: int,
+        quanta: int,
+        threshold: int,
+        label: str,
     ) -> tuple[CellArray, IntArray, int]:
         epsilon = self._rules.epsilon_of(quanta)
         kept, values = self._noise.sparse_laplace(
@@ -274,7 +348,9 @@ class Partitioning:
         if more == 0:
             return
         column = store.column
-        room = int((column["waiting"][kept.parents].astype(np.int64) + column["fixed"][kept.parents]).sum())
+        room = int(
+            (column["waiting"][kept.parents].astype(np.int64) + column["fixed"][kept.parents]).sum()
+        )
         store.reserve(more, room + more * self._taxonomy.widest)
         column, stop = store.column, new + more
         column["parent"][new:stop], column["mask"][new:stop] = kept.parents, kept.masks
@@ -283,25 +359,49 @@ class Partitioning:
         column["side"][new:stop] = column["side"][kept.parents] ^ column["moved"][kept.parents]
         column["left"][new:stop] = column["left"][kept.parents] - quanta
         store.used = grow_cuts(
-            kept.parents, kept.masks, self._taxonomy.child_offset, self._taxonomy.child, self._taxonomy.internal, store.pool,
-            column["cut"], column["waiting"], column["fixed"], column["ahead"], new, store.used,
-        )  # fmt: skip
+            kept.parents,
+            kept.masks,
+            self._taxonomy.child_offset,
+            self._taxonomy.child,
+            self._taxonomy.internal,
+            store.pool,
+            column["cut"],
+            column["waiting"],
+            column["fixed"],
+            column["ahead"],
+            new,
+            store.used,
+        )
         if self._rules.typical_items is None:
             column["likely"][new:stop] = column["ahead"][new:stop]
         else:
             typical = self._rules.typical_items
-            count_likely(new, stop, store.pool, column["cut"], column["waiting"], self._below, typical, column["likely"])
+            count_likely(
+                new,
+                stop,
+                store.pool,
+                column["cut"],
+                column["waiting"],
+                self._below,
+                typical,
+                column["likely"],
+            )
         done = column["waiting"][new:stop] == 0
-        column["next"][new:stop] = np.where(done, -1, store.pool[np.minimum(column["cut"][new:stop], store.pool.size - 1)])
+        column["next"][new:stop] = np.where(
+            done, -1, store.pool[np.minimum(column["cut"][new:stop], store.pool.size - 1)]
+        )
         column["next_law"][new:stop] = -1
         store.size = stop
         self._enqueue(new, stop)
 
     def _enqueue(self, new: int, stop: int) -> None:
-        """Give each new partition its next budget: an equal share of what is left for every expansion that is likely ahead."""
+        """Give each new partition its next budget: an equal share of what is left for every
+        expansion that is likely ahead."""
         column = self._store.column
         left, ahead, likely = (column[name][new:stop] for name in ("left", "ahead", "likely"))
-        last = ahead <= 1  # one expansion or none: what comes next are itemsets, and they get all that is left
+        last = (
+            ahead <= 1
+        )  # one expansion or none: what comes next are itemsets, and they get all that is left
         ids = np.arange(new, stop, dtype=np.int64)
         shares = np.where(last, QUANTA + left, left // np.maximum(likely, 1))
         for final, bits, buckets in (
@@ -317,25 +417,38 @@ class Partitioning:
                 buckets.setdefault(int(one), []).append(ids[chosen][quanta == one])
 
     def _finish(self, truncated: bool) -> Outcome:
-        """Count the itemsets: the combinations below a last expansion, and partitions that hold nothing but items already."""
+        """Count the itemsets: the combinations below a last expansion, and partitions that hold
+        nothing but items already."""
         column, blocks = self._store.column, list[tuple[Kept, int]]()
         for quanta in sorted(self._leaves):
             ids = np.concatenate(self._leaves[quanta])
             done = column["ahead"][ids] == 0
             for width, height, part in self._alike(ids[~done]) if not done.all() else []:
-                blocks.append(self._ask(part, quanta, width, height, self._rules.leaf_threshold, "itemset"))
+                blocks.append(
+                    self._ask(part, quanta, width, height, self._rules.leaf_threshold, "itemset")
+                )
             if done.any():
                 blocks.append(self._ask_leaves(ids[done], quanta))
         parents = _joined([kept.parents for kept, _ in blocks], np.int64)
         masks = _joined([kept.masks for kept, _ in blocks], np.int32)
         counts = _joined([kept.counts for kept, _ in blocks], np.int64)
-        laws = _joined([np.full(kept.parents.size, law, dtype=np.int32) for kept, law in blocks], np.int32)
+        laws = _joined(
+            [np.full(kept.parents.size, law, dtype=np.int32) for kept, law in blocks], np.int32
+        )
         room = int(column["fixed"][parents].sum()) + int(parents.size) * self._taxonomy.widest
         sizes, members = np.empty(parents.size, dtype=np.int32), np.empty(room, dtype=np.int32)
         used = write_members(
-            parents, masks, self._taxonomy.child_offset, self._taxonomy.child, self._store.pool, column["cut"],
-            column["waiting"], column["fixed"], sizes, members,
-        )  # fmt: skip
+            parents,
+            masks,
+            self._taxonomy.child_offset,
+            self._taxonomy.child,
+            self._store.pool,
+            column["cut"],
+            column["waiting"],
+            column["fixed"],
+            sizes,
+            members,
+        )
         order, members = in_order(sizes, members[:used])
         size = self._store.size
         return Outcome(
@@ -358,7 +471,12 @@ class Partitioning:
         sizes = (column["last"][ids] - column["first"][ids]).astype(np.int64)
         held = np.flatnonzero(sizes)
         kept, values, law = self._tap(
-            held.astype(np.uint64), sizes[held], ids.size, quanta, self._rules.leaf_threshold(quanta, 1, 0), "itemset"
+            held.astype(np.uint64),
+            sizes[held],
+            ids.size,
+            quanta,
+            self._rules.leaf_threshold(quanta, 1, 0),
+            "itemset",
         )
         column["next_law"][ids] = law
         none = np.zeros(kept.size, dtype=np.int32)
@@ -366,7 +484,8 @@ class Partitioning:
 
 
 def likely_splits(taxonomy: Taxonomy, typical_items: int | None) -> int:
-    """How many splits a record of at most `typical_items` items may pass: at every depth as many as it can touch nodes."""
+    """How many splits a record of at most `typical_items` items may pass: at every depth as many as
+    it can touch nodes."""
     if typical_items is None:
         return taxonomy.nodes
     return int(np.minimum(np.bincount(taxonomy.depth), typical_items).sum())
@@ -376,7 +495,9 @@ def _joined(parts: list[NDArray[Any]], kind: type[np.signedinteger[Any]]) -> NDA
     return np.concatenate(parts) if parts else np.empty(0, dtype=kind)
 
 
-def in_order(sizes: NDArray[np.int32], members: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def in_order(
+    sizes: NDArray[np.int32], members: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Order itemsets by size, then by their items; returns the order and the members in it."""
     starts = np.cumsum(sizes, dtype=np.int64) - sizes
     order, parts = [], []

@@ -1,4 +1,5 @@
-"""Loops of the set partitioning: grouping records by the children they touch, and building the next partitions."""
+"""Loops of the set partitioning: grouping records by the children they touch, and building the next
+partitions."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ def sign_records(
     counts: NDArray[np.int64],
     lengths: NDArray[np.int64],
 ) -> None:
-    """Which members of a frontier across the taxonomy each record touches, as bits; how many records and items have each."""
+    """Which members of a frontier across the taxonomy each record touches, as bits; how many
+    records and items have each."""
     k = offsets[0]
     for record in range(signs.size):
         sign, begin, end = np.int32(0), k, offsets[record + 1]
@@ -44,7 +46,8 @@ def order_records(
     to_items: NDArray,
     to_offsets: NDArray,
 ) -> None:
-    """Copy the records sign by sign; `record_at` and `item_at` say where each sign begins, and are used up."""
+    """Copy the records sign by sign; `record_at` and `item_at` say where each sign begins, and are
+    used up."""
     for record in range(signs.size):
         sign = signs[record]
         to = item_at[sign]
@@ -72,13 +75,16 @@ def split_parts(
     scratch: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]],
     out: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]],
 ) -> int:
-    """Group the records first..last of each partition by the children of its node that they touch; list the groups.
+    """Group the records first..last of each partition by the children of its node that they touch;
+    list the groups.
 
-    Records are sorted so that all groups of nodes above the frontier (the rows of `runs[0]`) lie together: those are read off
-    the runs. Below it there are two copies of the records, as (items, offsets, items, offsets), and `side` says in which one a
-    partition is. With `move` its records are written to the other one in the new order, items and all, so that every later
-    look at a group reads memory from front to back. Both copies agree on where a partition begins and ends. `out` takes
-    partition, mask, first record and number of records of each group, sorted by partition, then by mask; returns how many.
+    Records are sorted so that all groups of nodes above the frontier (the rows of `runs[0]`) lie
+    together: those are read off the runs. Below it there are two copies of the records, as (items,
+    offsets, items, offsets), and `side` says in which one a partition is. With `move` its records
+    are written to the other one in the new order, items and all, so that every later look at a
+    group reads memory from front to back. Both copies agree on where a partition begins and ends.
+    `out` takes partition, mask, first record and number of records of each group, sorted by
+    partition, then by mask; returns how many.
     """
     start, stop, depth, ordinal = tree
     bits, keys, table, lengths = scratch
@@ -96,9 +102,15 @@ def split_parts(
             source, target = target, source
         _touched(begin, size, source, start[node], stop[node], ordinal[depth[node]], bits, keys)
         if size > SMALL_GROUP and width <= TABLE_BITS:
-            found = _by_table(g, begin, size, 1 << width, move, source, target, keys, table, lengths, out, found)
+            found = _by_table(
+                g, begin, size, 1 << width, move, source, target, keys, table, lengths, out, found
+            )
         else:
-            place = np.argsort(keys[:size], kind="mergesort") if size > SMALL_GROUP else _insertion(keys, size)
+            place = (
+                np.argsort(keys[:size], kind="mergesort")
+                if size > SMALL_GROUP
+                else _insertion(keys, size)
+            )
             found = _by_order(g, begin, size, place, move, source, target, keys, out, found)
         if move:
             target[1][begin + size] = source[1][begin + size]
@@ -113,7 +125,8 @@ def _list(out: tuple, found: int, group: int, mask: int, first: int, count: int)
 
 @njit(cache=True, nogil=True, inline="always")
 def _copy(record: int, source: tuple, target: tuple, at: int, to: int) -> int:
-    """Write a record as number `at` of the other copy, items from `to` on; returns where they end."""
+    """Write a record as number `at` of the other copy, items from `to` on; returns where they
+    end."""
     target[1][at] = to
     for k in range(source[1][record], source[1][record + 1]):
         target[0][to] = source[0][k]
@@ -123,9 +136,16 @@ def _copy(record: int, source: tuple, target: tuple, at: int, to: int) -> int:
 
 @njit(cache=True, nogil=True)
 def _by_runs(
-    group: int, begin: int, end: int, masks: NDArray[np.int32], run_first: NDArray[np.int64], out: tuple, found: int
+    group: int,
+    begin: int,
+    end: int,
+    masks: NDArray[np.int32],
+    run_first: NDArray[np.int64],
+    out: tuple,
+    found: int,
 ) -> int:
-    """Run r begins at record `run_first[r]`, and `masks[r]` says which children of the node its records touch."""
+    """Run r begins at record `run_first[r]`, and `masks[r]` says which children of the node its
+    records touch."""
     run = np.searchsorted(run_first, begin)
     while run_first[run] < end:
         mask, at = masks[run], run_first[run]
@@ -146,7 +166,8 @@ def _touched(
     bits: NDArray[np.int32],
     keys: NDArray[np.int32],
 ) -> None:
-    """Which children of a node that covers low..high each record touches, as bits. `bits` is all zero before and after."""
+    """Which children of a node that covers low..high each record touches, as bits. `bits` is all
+    zero before and after."""
     items, offsets = source
     if high - low > 4 * size:
         for i in range(size):
@@ -263,10 +284,11 @@ def grow_cuts(
     new: int,
     used: int,
 ) -> int:
-    """The cuts of new partitions `new`...: the parent's cut with its first node replaced by the children in the mask.
+    """The cuts of new partitions `new`...: the parent's cut with its first node replaced by the
+    children in the mask.
 
-    A cut is stored as its internal nodes, in the order in which they are to be expanded, then its items. Returns the end of
-    the used part of the pool.
+    A cut is stored as its internal nodes, in the order in which they are to be expanded, then its
+    items. Returns the end of the used part of the pool.
     """
     for i in range(parents.size):
         parent, me, mask = parents[i], new + i, masks[i]
@@ -310,7 +332,8 @@ def count_likely(
     typical: int,
     likely: NDArray[np.int64],
 ) -> None:
-    """How many splits are ahead of a record that touches at most `typical` nodes of a depth, for partitions new..stop."""
+    """How many splits are ahead of a record that touches at most `typical` nodes of a depth, for
+    partitions new..stop."""
     depths = below.shape[1]
     sums = np.zeros(depths, np.int64)
     for me in range(new, stop):
@@ -337,7 +360,8 @@ def write_members(
     sizes: NDArray[np.int32],
     out: NDArray[np.int32],
 ) -> int:
-    """The items of finished partitions, sorted within each; their numbers go to `sizes`. Returns how many were written."""
+    """The items of finished partitions, sorted within each; their numbers go to `sizes`. Returns
+    how many were written."""
     used = 0
     for i in range(parents.size):
         parent, mask, begin = parents[i], masks[i], used
@@ -374,7 +398,9 @@ def keep_leading_bits(values: NDArray[np.int64], bits: int, out: NDArray[np.int6
 
 
 @njit(cache=True, nogil=True)
-def relabel(items: NDArray, offsets: NDArray[np.int64], position: NDArray[np.int32]) -> NDArray[np.int32]:
+def relabel(
+    items: NDArray, offsets: NDArray[np.int64], position: NDArray[np.int32]
+) -> NDArray[np.int32]:
     """The items of every record as positions of a taxonomy, sorted within the record."""
     out = np.empty(items.size, np.int32)
     for record in range(offsets.size - 1):

@@ -1,7 +1,9 @@
-"""Set-valued data by top-down partitioning (DiffPart): transactions in, itemsets with noisy counts out.
+"""Set-valued data by top-down partitioning (DiffPart): transactions in, itemsets with noisy counts
+out.
 
-In: transactions over a declared item universe (private). Out: the itemsets whose noisy count passed a public threshold, with
-those counts, and the noisy counts of the partitions that led to them. None of the 2^items combinations is enumerated.
+In: transactions over a declared item universe (private). Out: the itemsets whose noisy count passed
+a public threshold, with those counts, and the noisy counts of the partitions that led to them. None
+of the 2^items combinations is enumerated.
 """
 
 from __future__ import annotations
@@ -19,7 +21,13 @@ from dpublish.declare.taxonomy import Taxonomy, context_free, written
 from dpublish.errors import PlanError
 from dpublish.methods.base import Content, Mechanism
 from dpublish.methods.basic_itemsets.mechanism import MAX_ITEMS, item_deviation
-from dpublish.methods.set_partition.engine import QUANTA, Partitioning, Rules, Threshold, likely_splits
+from dpublish.methods.set_partition.engine import (
+    QUANTA,
+    Partitioning,
+    Rules,
+    Threshold,
+    likely_splits,
+)
 from dpublish.methods.set_partition.request import (
     DEFAULT_COUNT_SHARE,
     Number,
@@ -43,29 +51,42 @@ DEFAULT_MAX_PARTITIONS = 4_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class SetPartition(Mechanism):
-    """Itemsets with noisy counts, found by partitioning the records along a public taxonomy of the items.
+    """Itemsets with noisy counts, found by partitioning the records along a public taxonomy of the
+    items.
 
-    Input: transactions, each a set of declared items. Neighbours: add-remove-one or replace-one, of a unit's c transactions.
-    Output: itemsets and partitions with noisy counts above public thresholds; any itemset of the universe may appear.
-    Privacy: epsilon-DP (theorem 1 of set_partition.proof.md): every record meets one chain of counts that adds up to epsilon.
-    Relies on: `Noise.sparse_laplace` and `Noise.laplace` being exact; transactions per unit bounded by c before the run.
+    Input: transactions, each a set of declared items. Neighbours: add-remove-one or replace-one, of
+    a unit's c transactions.
+    Output: itemsets and partitions with noisy counts above public thresholds; any itemset of the
+    universe may appear.
+    Privacy: epsilon-DP (theorem 1 of set_partition.proof.md): every record meets one chain of
+    counts that adds up to epsilon.
+    Relies on: `Noise.sparse_laplace` and `Noise.laplace` being exact; transactions per unit bounded
+    by c before the run.
     Shows / hides: itemsets well above the threshold; hides which rare combinations occur.
-    Accuracy: a published count has noise of scale c / epsilon to 2c / epsilon; rare itemsets are missing; `plan` states both.
+    Accuracy: a published count has noise of scale c / epsilon to 2c / epsilon; rare itemsets are
+    missing; `plan` states both.
 
     Parameters
     ----------
-    column : the column that holds the items: a list, text with several items, or (with `basket`) one item a row.
+    column : the column that holds the items: a list, text with several items, or (with `basket`)
+        one item a row.
     basket : the column that says which rows make up one transaction, when there is one item a row.
     separator : what separates the items of a text; blanks when left out.
     fanout : how many nodes the context-free taxonomy groups a level.
-    taxonomy : your own taxonomy instead: nested groups of item names, as Python or JSON. Never made from the data.
-    typical_items : budgets are shared out as if no transaction had more items than this (at least 2; None: the paper's worst
-        case, every item at once). Longer transactions are counted too, with ever smaller budgets. A public guess.
-    max_items : cut every transaction to its first so many items, in the order of the declared universe. What is then counted
-        are cut transactions: whole ones seldom repeat when they are long, and only what repeats can be published.
-    false_partitions : how many empty sub-partitions may pass by noise, on average, each time a partition is split (below 1).
-    false_itemsets : how many absent itemsets may be published, on average, each time a last split is made.
-    c1, c2 : the paper's constants instead: thresholds sqrt(2) c1 / budget for itemsets, sqrt(2) c2 height / budget for parts.
+    taxonomy : your own taxonomy instead: nested groups of item names, as Python or JSON. Never made
+        from the data.
+    typical_items : budgets are shared out as if no transaction had more items than this (at least
+        2; None: the paper's worst case, every item at once). Longer transactions are counted too,
+        with ever smaller budgets. A public guess.
+    max_items : cut every transaction to its first so many items, in the order of the declared
+        universe. What is then counted are cut transactions: whole ones seldom repeat when they are
+        long, and only what repeats can be published.
+    false_partitions : how many empty sub-partitions may pass by noise, on average, each time a
+        partition is split (below 1).
+    false_itemsets : how many absent itemsets may be published, on average, each time a last split
+        is made.
+    c1, c2 : the paper's constants instead: thresholds sqrt(2) c1 / budget for itemsets, sqrt(2) c2
+        height / budget for parts.
     count_share : share of epsilon for a noisy number of transactions, which bounds what is missing.
     max_partitions : stop splitting when noisy answers ask for more partitions than this.
     """
@@ -110,7 +131,9 @@ class SetPartition(Mechanism):
                 "basket": self.basket,
                 "separator": self.separator,
                 "fanout": self.fanout,
-                "taxonomy": self.taxonomy if self.taxonomy is None or isinstance(self.taxonomy, str) else dict(self.taxonomy),
+                "taxonomy": self.taxonomy
+                if self.taxonomy is None or isinstance(self.taxonomy, str)
+                else dict(self.taxonomy),
                 "typical_items": self.typical_items,
                 "max_items": self.max_items,
                 "false_partitions": str(exact(self.false_partitions, "false_partitions")),
@@ -129,7 +152,9 @@ class SetPartition(Mechanism):
         return Transactions(self.column, self.basket, self.separator, self.max_items)
 
     def run(self, noise: Noise, numbers: Baskets, plan: Plan) -> Content:
-        return noisy_itemsets(noise, numbers, plan, taxonomy=self._tree(plan.schema), rules=self._rules(plan.facts))
+        return noisy_itemsets(
+            noise, numbers, plan, taxonomy=self._tree(plan.schema), rules=self._rules(plan.facts)
+        )
 
     @property
     def _expected_items(self) -> int | None:
@@ -140,7 +165,11 @@ class SetPartition(Mechanism):
 
     def _tree(self, schema: Schema) -> Taxonomy:
         names = item_names(schema)
-        return context_free(len(names), self.fanout) if self.taxonomy is None else written(self.taxonomy, names)
+        return (
+            context_free(len(names), self.fanout)
+            if self.taxonomy is None
+            else written(self.taxonomy, names)
+        )
 
     def _rules(self, facts: Mapping[str, Any]) -> Rules:
         epsilon, sensitivity = Fraction(facts["partition_epsilon"]), Fraction(facts["sensitivity"])
@@ -148,10 +177,17 @@ class SetPartition(Mechanism):
         shares = [_limit(value, name) for value, name in self._limits()]
         if shares[0] >= 1:
             raise PlanError(
-                f"false_partitions must be below 1, or false partitions would multiply; given {float(shares[0]):g}."
+                f"false_partitions must be below 1, or false partitions would multiply; given "
+                f"{float(shares[0]):g}."
             )
-        constants = [None if value is None else _limit(value, name) for value, name in ((self.c2, "c2"), (self.c1, "c1"))]
-        rules = [_threshold(unit, share, constant) for share, constant in zip(shares, constants, strict=True)]
+        constants = [
+            None if value is None else _limit(value, name)
+            for value, name in ((self.c2, "c2"), (self.c1, "c1"))
+        ]
+        rules = [
+            _threshold(unit, share, constant)
+            for share, constant in zip(shares, constants, strict=True)
+        ]
         return Rules(
             epsilon=epsilon,
             sensitivity=sensitivity,
@@ -167,19 +203,26 @@ class SetPartition(Mechanism):
         return (self.false_partitions, "false_partitions"), (self.false_itemsets, "false_itemsets")
 
     def _check_thresholds(self, taxonomy: Taxonomy, rules: Rules) -> None:
-        """With the paper's constants an expansion may beget more false partitions than it ends: refuse that."""
+        """With the paper's constants an expansion may beget more false partitions than it ends:
+        refuse that."""
         first = QUANTA // likely_splits(taxonomy, rules.typical_items)
         if self.c2 is None or taxonomy.nodes == 1:
             return
         widths = np.diff(taxonomy.child_offset)
-        for width, height in sorted({(int(w), int(h)) for w, h in zip(widths, taxonomy.height, strict=True)}):
+        for width, height in sorted(
+            {(int(w), int(h)) for w, h in zip(widths, taxonomy.height, strict=True)}
+        ):
             scale = rules.sensitivity / rules.epsilon_of(first)
-            false = ((1 << width) - 1) * survival_probability(scale, rules.partition_threshold(first, width, height))
+            false = ((1 << width) - 1) * survival_probability(
+                scale, rules.partition_threshold(first, width, height)
+            )
             if false >= 1:
                 least = math.log((1 << width) - 1) / math.sqrt(2) / height
                 raise PlanError(
-                    f"c2 = {self.c2} lets about {false:,.1f} empty parts pass at every split of {width} children: they "
-                    f"would multiply without end. Leave c2 out, take c2 = {math.ceil(10 * least) / 10:g}, or a smaller fanout."
+                    f"c2 = {self.c2} lets about {false:,.1f} empty parts pass at every split of "
+                    f"{width} children: they "
+                    f"would multiply without end. Leave c2 out, take c2 = "
+                    f"{math.ceil(10 * least) / 10:g}, or a smaller fanout."
                 )
 
     def _expectations(self, taxonomy: Taxonomy, rules: Rules) -> dict[str, Any]:
@@ -187,7 +230,9 @@ class SetPartition(Mechanism):
         first = 2 * QUANTA if single else QUANTA // likely_splits(taxonomy, rules.typical_items)
         width, height = int(taxonomy.child_offset[1]), int(taxonomy.height[0])
         scale = rules.sensitivity / rules.epsilon_of(first)
-        threshold = (rules.leaf_threshold if single else rules.partition_threshold)(first, width, height)
+        threshold = (rules.leaf_threshold if single else rules.partition_threshold)(
+            first, width, height
+        )
         widest = taxonomy.widest
         leaf: dict[str, Any] = {}
         for name, quanta in (("best", 2 * QUANTA), ("worst", QUANTA)):
@@ -195,7 +240,8 @@ class SetPartition(Mechanism):
             leaf[f"{name}_itemset_threshold"] = rules.leaf_threshold(quanta, widest, 1)
         if threshold >= MAX_THRESHOLD or leaf["worst_itemset_threshold"] >= MAX_THRESHOLD:
             raise PlanError(
-                f"epsilon = {float(rules.epsilon):g} is too small for {taxonomy.items:,} items: no count would pass."
+                f"epsilon = {float(rules.epsilon):g} is too small for {taxonomy.items:,} items: "
+                f"no count would pass."
             )
         return {
             **leaf,
@@ -208,7 +254,9 @@ class SetPartition(Mechanism):
         }
 
 
-def noisy_itemsets(noise: Noise, numbers: Baskets, plan: Plan, *, taxonomy: Taxonomy, rules: Rules) -> Content:
+def noisy_itemsets(
+    noise: Noise, numbers: Baskets, plan: Plan, *, taxonomy: Taxonomy, rules: Rules
+) -> Content:
     """The mechanism: a noisy number of transactions, then the partitioning."""
     total = noisy_total(noise, numbers, plan)
     outcome = Partitioning(noise, numbers, taxonomy, rules).run()
@@ -219,7 +267,9 @@ def noisy_itemsets(noise: Noise, numbers: Baskets, plan: Plan, *, taxonomy: Taxo
             "total": total,
             "max_total": None,
             "max_items": plan.parameters["max_items"],
-            "laws": [{"threshold": threshold, "scale": str(scale)} for threshold, scale in outcome.laws],
+            "laws": [
+                {"threshold": threshold, "scale": str(scale)} for threshold, scale in outcome.laws
+            ],
             "truncated": outcome.truncated,
         },
         tables={
@@ -237,7 +287,9 @@ def _threshold(unit: Fraction, limit: Fraction, constant: Fraction | None) -> Th
     def threshold(quanta: int, width: int, height: int) -> int:
         scale = unit / quanta
         if constant is not None:
-            return max(0, math.ceil(math.sqrt(2) * float(constant) * max(1, height) * float(scale)) - 1)
+            return max(
+                0, math.ceil(math.sqrt(2) * float(constant) * max(1, height) * float(scale)) - 1
+            )
         return automatic_threshold(scale, (1 << width) - 1, float(limit))
 
     known: dict[tuple[int, int, int], int] = {}
@@ -252,7 +304,8 @@ def _threshold(unit: Fraction, limit: Fraction, constant: Fraction | None) -> Th
 
 
 def automatic_threshold(scale: Fraction, cells: int, limit: float) -> int:
-    """About the least threshold at which at most `limit` of `cells` empty cells are expected to pass."""
+    """About the least threshold at which at most `limit` of `cells` empty cells are expected to
+    pass."""
     base = survival_probability(scale, -1)
     if cells * base <= limit:
         return 0
@@ -267,37 +320,63 @@ def _limit(value: Number, name: str) -> Fraction:
 
 
 def _check_whole(value: int | None, name: str, least: int) -> None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-        raise PlanError(f"{name} must be a whole number of at least {least}, or left out; given {value}.")
+    if value is not None and (
+        isinstance(value, bool) or not isinstance(value, int) or value < least
+    ):
+        raise PlanError(
+            f"{name} must be a whole number of at least {least}, or left out; given {value}."
+        )
 
 
-def _sentences(facts: Mapping[str, Any], schema: Schema, cost: Cost, max_items: int | None) -> tuple[str, ...]:
+def _sentences(
+    facts: Mapping[str, Any], schema: Schema, cost: Cost, max_items: int | None
+) -> tuple[str, ...]:
     worst, best = (float(Fraction(facts[f"{which}_itemset_scale"])) for which in ("worst", "best"))
-    cut = () if max_items is None else (
-        f"Every transaction is cut to its first {max_items:,} declared item(s); counts are of cut transactions.",
-    )  # fmt: skip
-    small = () if not 2 <= facts["items"] <= MAX_ITEMS else (
-        f"With so few items, basic-itemsets leaves nothing out: at this cost it would count any one item with a standard "
-        f"deviation of {item_deviation(facts['items'], Fraction(facts['best_itemset_scale'])):,.4g}. Compare.",
-    )  # fmt: skip
+    cut = (
+        ()
+        if max_items is None
+        else (
+            f"Every transaction is cut to its first {max_items:,} declared item(s); counts are of "
+            f"cut transactions.",
+        )
+    )
+    small = (
+        ()
+        if not 2 <= facts["items"] <= MAX_ITEMS
+        else (
+            f"With so few items, basic-itemsets leaves nothing out: at this cost it would count "
+            f"any one item with a standard "
+            f"deviation of "
+            f"{item_deviation(facts['items'], Fraction(facts['best_itemset_scale'])):,.4g}. "
+            f"Compare.",
+        )
+    )
     return (
-        f"Itemsets over {facts['items']:,} declared items, by a taxonomy of {facts['nodes']:,} groups "
+        f"Itemsets over {facts['items']:,} declared items, by a taxonomy of {facts['nodes']:,} "
+        f"groups "
         f"in {facts['levels']} level(s).",
         f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
         *cut,
         f"The first split needs about {facts['first_visible']:,} transactions on a side to see it "
         f"(noise scale {facts['first_scale']:,.4g}); later splits need fewer.",
-        f"Published counts have noise of scale {best:,.4g} to {worst:,.4g}; only sets of items that more than "
-        f"{facts['best_itemset_threshold']:,} to {facts['worst_itemset_threshold']:,} transactions hold, and nothing besides, "
+        f"Published counts have noise of scale {best:,.4g} to {worst:,.4g}; only sets of items "
+        f"that more than "
+        f"{facts['best_itemset_threshold']:,} to {facts['worst_itemset_threshold']:,} "
+        f"transactions hold, and nothing besides, "
         "are published.",
         *small,
     )
 
 
-def _warnings(facts: Mapping[str, Any], schema: Schema, share: Fraction, max_items: int | None) -> tuple[str, ...]:
+def _warnings(
+    facts: Mapping[str, Any], schema: Schema, share: Fraction, max_items: int | None
+) -> tuple[str, ...]:
     out = []
     if share == 0:
-        out.append("No number of transactions is published, so intervals have no upper bound (count_share = 0).")
+        out.append(
+            "No number of transactions is published, so intervals have no upper bound "
+            "(count_share = 0)."
+        )
     size = schema.size_or_nominal
     if size is None:
         return tuple(out)
@@ -305,14 +384,21 @@ def _warnings(facts: Mapping[str, Any], schema: Schema, share: Fraction, max_ite
     needed = facts["worst_itemset_threshold"] + 1
     if facts["first_visible"] > size:
         out.append(
-            f"The first split needs about {facts['first_visible']:,} transactions and the schema speaks of {size:,}: expect an "
+            f"The first split needs about {facts['first_visible']:,} transactions and the schema "
+            f"speaks of {size:,}: expect an "
             "empty release. Raise epsilon, declare fewer items or take a larger fanout."
         )
     elif size < needed * facts["items"]:
-        advice = "declare fewer items" if max_items is not None else "declare fewer items, or set max_items (2 or 3)"
+        advice = (
+            "declare fewer items"
+            if max_items is not None
+            else "declare fewer items, or set max_items (2 or 3)"
+        )
         out.append(
-            f"There are {size / facts['items']:,.1f} transactions for each declared item, and an itemset needs about "
-            f"{needed:,} of its own: at most {size // needed:,} itemsets can be published, and far fewer if transactions "
+            f"There are {size / facts['items']:,.1f} transactions for each declared item, and an "
+            f"itemset needs about "
+            f"{needed:,} of its own: at most {size // needed:,} itemsets can be published, and "
+            f"far fewer if transactions "
             f"seldom repeat. Expect most items to be missing: raise epsilon, {advice}."
         )
     return tuple(out)

@@ -1,4 +1,5 @@
-"""What the set-valued methods share: reading a request, the noisy number of transactions, and the public tables."""
+"""What the set-valued methods share: reading a request, the noisy number of transactions, and the
+public tables."""
 
 from __future__ import annotations
 
@@ -24,9 +25,14 @@ DEFAULT_COUNT_SHARE = Fraction(1, 50)
 
 def check_request(schema: Schema, cost: Cost, what: str) -> None:
     if schema.items is None:
-        raise PlanError(f"{what} needs set-valued data: a schema with [items]. '{schema.name}' declares columns.")
+        raise PlanError(
+            f"{what} needs set-valued data: a schema with [items]. '{schema.name}' declares "
+            f"columns."
+        )
     if cost.kind != "pure" or cost.epsilon <= 0:
-        raise PlanError(f"{what} costs a pure epsilon above 0: give epsilon = ... and leave delta and rho out.")
+        raise PlanError(
+            f"{what} costs a pure epsilon above 0: give epsilon = ... and leave delta and rho out."
+        )
 
 
 def share_of(value: Number) -> Fraction:
@@ -52,20 +58,31 @@ def base_facts(schema: Schema, cost: Cost, share: Fraction, items: int) -> dict[
 
 
 def noisy_total(noise: Noise, numbers: Baskets, plan: Plan) -> dict[str, Any]:
-    """The number of non-empty transactions, which one unit moves by at most c under either relation."""
+    """The number of non-empty transactions, which one unit moves by at most c under either
+    relation."""
     epsilon = Fraction(plan.facts["count_epsilon"])
     if epsilon == 0:
         return {"kind": "unknown", "value": None, "scale": None}
     per_unit = Fraction(plan.schema.unit.max_rows)
-    answer = noise.laplace(np.array([numbers.records], dtype=np.int64), sensitivity=per_unit, epsilon=epsilon, label="total")
+    answer = noise.laplace(
+        np.array([numbers.records], dtype=np.int64),
+        sensitivity=per_unit,
+        epsilon=epsilon,
+        label="total",
+    )
     return {"kind": "noisy", "value": int(answer[0]), "scale": str(per_unit / epsilon)}
 
 
 def taxonomy_tables(taxonomy: Taxonomy, names: Sequence[str]) -> dict[str, dict[str, NDArray[Any]]]:
-    """The items in the taxonomy's order, and its nodes: public facts that a reader of the release needs."""
+    """The items in the taxonomy's order, and its nodes: public facts that a reader of the release
+    needs."""
     ordered = np.array([names[place] for place in taxonomy.order], dtype=np.str_)
     return {
         "items": {"name": ordered},
-        "nodes": {"start": taxonomy.start, "stop": taxonomy.stop, "children": np.diff(taxonomy.child_offset)},
+        "nodes": {
+            "start": taxonomy.start,
+            "stop": taxonomy.stop,
+            "children": np.diff(taxonomy.child_offset),
+        },
         "children": {"child": taxonomy.child},
     }

@@ -18,9 +18,10 @@ from dpublish.methods.base import Need
 class Transactions(Need):
     """A need: the kept transactions as item codes. Answered by `Baskets`.
 
-    `column` holds the items: a list, or text with several items, or (when `basket` names the column that says which rows
-    belong to one transaction) one item a row. `separator` splits text; blanks when it is None. With `max_items` every
-    transaction is cut to its first so many items, in the declared order.
+    `column` holds the items: a list, or text with several items, or (when `basket` names the column
+    that says which rows belong to one transaction) one item a row. `separator` splits text; blanks
+    when it is None. With `max_items` every transaction is cut to its first so many items, in the
+    declared order.
     """
 
     column: str
@@ -36,7 +37,8 @@ class Transactions(Need):
 
 @dataclass(frozen=True)
 class Baskets:
-    """Non-empty transactions. Private. Record r holds `items[offsets[r]:offsets[r + 1]]`: codes, distinct and ascending."""
+    """Non-empty transactions. Private. Record r holds `items[offsets[r]:offsets[r + 1]]`: codes,
+    distinct and ascending."""
 
     offsets: NDArray[np.int64]
     items: NDArray[Any]
@@ -51,7 +53,8 @@ class Baskets:
 
 @dataclass(frozen=True, kw_only=True)
 class TransactionUnit(PrivacyUnit):
-    """The same unit, described in terms of transactions: `max_rows` counts transactions, whatever the rows of the file are."""
+    """The same unit, described in terms of transactions: `max_rows` counts transactions, whatever
+    the rows of the file are."""
 
     def describe(self) -> str:
         if self.column is None:
@@ -64,14 +67,21 @@ def item_names(schema: Schema) -> tuple[str, ...]:
     """The declared items, with '(other)' at the end when undeclared items are counted under it."""
     assert schema.items is not None
     names = schema.items.items
-    return (*names, OTHER_ITEM) if schema.items.outside == "other" and OTHER_ITEM not in names else names
+    return (
+        (*names, OTHER_ITEM)
+        if schema.items.outside == "other" and OTHER_ITEM not in names
+        else names
+    )
 
 
 def transaction_unit(schema: Schema, basket: str | None) -> TransactionUnit:
-    """Whom the guarantee protects. Baskets of several rows need a unit column: one row of the file is not a transaction."""
+    """Whom the guarantee protects. Baskets of several rows need a unit column: one row of the file
+    is not a transaction."""
     if basket is not None and schema.unit.column is None:
         raise PlanError(
-            f"With basket = '{basket}' a transaction is many rows, so the unit cannot be one row. Add unit = '{basket}' "
-            "(or the column that identifies a person) and max_rows_per_unit = 1 to [dataset]; it then counts transactions."
+            f"With basket = '{basket}' a transaction is many rows, so the unit cannot be one row. "
+            f"Add unit = '{basket}' "
+            "(or the column that identifies a person) and max_rows_per_unit = 1 to [dataset]; it "
+            "then counts transactions."
         )
     return TransactionUnit(column=schema.unit.column, max_rows=schema.unit.max_rows)

@@ -1,4 +1,5 @@
-"""What the solvers ask the private side for, and the shape of the answers. Names of vertices, sites and elements are public."""
+"""What the solvers ask the private side for, and the shape of the answers. Names of vertices, sites
+and elements are public."""
 
 from __future__ import annotations
 
@@ -20,17 +21,23 @@ BLANK = r"\s\x1c-\x1f"
 
 
 def names_of(values: Iterable[object]) -> list[str]:
-    """Public names as rows are matched with them: numbers spelled as in rows, a run of blanks as one, none around.
+    """Public names as rows are matched with them: numbers spelled as in rows, a run of blanks as
+    one, none around.
 
-    Where a name enters, it goes through here: one that kept its blanks would match no row, and nobody would be told.
+    Where a name enters, it goes through here: one that kept its blanks would match no row, and
+    nobody would be told.
     """
     held = list(values)
     texts = series_from_objects(held).to_list()
-    return [" ".join((str(value) if text is None else text).split()) for value, text in zip(held, texts, strict=True)]
+    return [
+        " ".join((str(value) if text is None else text).split())
+        for value, text in zip(held, texts, strict=True)
+    ]
 
 
 def list_marks(labels: Labels) -> str:
-    """What separates names in a text: line ends and tabs, and of blank, comma and semicolon those that no name holds.
+    """What separates names in a text: line ends and tabs, and of blank, comma and semicolon those
+    that no name holds.
 
     Public names alone decide it. A name may hold a blank, and a text cut there would never name it.
     """
@@ -56,7 +63,8 @@ class GraphEdges(Need):
 
 @dataclass(frozen=True)
 class PresentItems(Need):
-    """A need: how many rows name each of `size` public items (sites, elements). Answered by an array of counts.
+    """A need: how many rows name each of `size` public items (sites, elements). Answered by an
+    array of counts.
 
     `distinct`: count each item at most once, for problems in which an element is there or not.
     """
@@ -76,7 +84,8 @@ class AgentLists(Need):
 
 @dataclass(frozen=True)
 class AgentRows(Need):
-    """A need: every agent's row as a mapping, for a valuation that the caller wrote. Answered by a list of dicts."""
+    """A need: every agent's row as a mapping, for a valuation that the caller wrote. Answered by a
+    list of dicts."""
 
     columns: tuple[str, ...]
 
@@ -97,7 +106,8 @@ class Edges:
 
 @dataclass(frozen=True)
 class Lists:
-    """Rows of distinct item numbers: row i holds items[starts[i]:starts[i + 1]]. Private when they are agents'."""
+    """Rows of distinct item numbers: row i holds items[starts[i]:starts[i + 1]]. Private when they
+    are agents'."""
 
     starts: IntArray
     items: IntArray

@@ -1,4 +1,5 @@
-"""What the plans of all solvers have in common: which schemas they take, how labels are checked, how a bound is written."""
+"""What the plans of all solvers have in common: which schemas they take, how labels are checked,
+how a bound is written."""
 
 from __future__ import annotations
 
@@ -21,27 +22,35 @@ SMALLEST, LARGEST = Fraction(1, 10**150), Fraction(10**150)
 
 
 def check_schema(schema: Schema, what: str) -> None:
-    """Solvers protect one row (an edge, a demand point, an element, an agent), present or absent."""
+    """Solvers protect one row (an edge, a demand point, an element, an agent), present or
+    absent."""
     if schema.neighbours != "add-remove-one":
         raise PlanError(
-            f'{what} protects whether a row is there at all, so it needs neighbours = "add-remove-one", not '
+            f"{what} protects whether a row is there at all, so it needs neighbours = "
+            f'"add-remove-one", not '
             f'"{schema.neighbours}".'
         )
     if schema.unit.column is not None:
         raise PlanError(
-            f'{what} protects single rows; unit = "{schema.unit.column}" is not supported. Use "row" and divide epsilon '
+            f'{what} protects single rows; unit = "{schema.unit.column}" is not supported. Use '
+            f'"row" and divide epsilon '
             "by the number of rows that a person may own."
         )
 
 
 def pure(cost: Cost, what: str) -> None:
     if cost.rho or cost.delta or cost.epsilon <= 0:
-        raise PlanError(f"{what} is planned with epsilon alone, not {cost.describe()}. Leave delta and rho out.")
+        raise PlanError(
+            f"{what} is planned with epsilon alone, not {cost.describe()}. Leave delta and rho out."
+        )
 
 
 def with_delta(cost: Cost, what: str) -> None:
     if cost.rho or cost.epsilon <= 0 or not 0 < cost.delta < 1:
-        raise PlanError(f"{what} needs epsilon and a delta between 0 and 1, such as delta = 1e-6, not {cost.describe()}.")
+        raise PlanError(
+            f"{what} needs epsilon and a delta between 0 and 1, such as delta = 1e-6, not "
+            f"{cost.describe()}."
+        )
 
 
 def no_rho(cost: Cost, what: str) -> None:
@@ -61,26 +70,37 @@ def numbered(names: int | Sequence[object], what: str) -> tuple[int, Labels]:
     if not labels:
         raise PlanError(f"{what}: the public list is empty.")
     if len(set(labels)) != len(labels):
-        raise PlanError(f"{what}: '{Counter(labels).most_common(1)[0][0]}' is listed twice. Blanks around a name do not count.")
+        raise PlanError(
+            f"{what}: '{Counter(labels).most_common(1)[0][0]}' is listed twice. Blanks around a "
+            f"name do not count."
+        )
     if "" in labels:
-        raise PlanError(f"{what}: a name is empty. A row without a name could be meant by it; give it one.")
+        raise PlanError(
+            f"{what}: a name is empty. A row without a name could be meant by it; give it one."
+        )
     return len(labels), labels
 
 
 def amounts(values: Iterable[object], what: str) -> list[Fraction]:
-    """Public weights or costs, exactly. Releases store them as floats and bounds divide them: both must stay finite."""
+    """Public weights or costs, exactly. Releases store them as floats and bounds divide them: both
+    must stay finite."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise PlanError(f"{what}s must be a list of numbers.")
-    found = [exact(value.item() if isinstance(value, np.generic) else value, what) for value in values]
+    found = [
+        exact(value.item() if isinstance(value, np.generic) else value, what) for value in values
+    ]
     if any(value <= 0 for value in found):
         raise PlanError(f"A {what} must be above 0.")
     if any(not SMALLEST <= value <= LARGEST for value in found):
-        raise PlanError(f"A {what} must lie between 1e-150 and 1e150. Give all of them in another unit.")
+        raise PlanError(
+            f"A {what} must lie between 1e-150 and 1e150. Give all of them in another unit."
+        )
     return found
 
 
 def digest_of(*parts: object) -> str:
-    """SHA-256 of a public structure, so that the ledger can tell whether a key comes with the same request."""
+    """SHA-256 of a public structure, so that the ledger can tell whether a key comes with the same
+    request."""
     digest = hashlib.sha256()
     for part in parts:
         if isinstance(part, np.ndarray):
@@ -94,7 +114,11 @@ def digest_of(*parts: object) -> str:
 
 def label_column(labels: Labels, numbers: Iterable[int]) -> dict[str, Any]:
     """A column of names for a table of the release, when there are names."""
-    return {} if labels is None else {"label": np.array([labels[int(number)] for number in numbers], dtype=str)}
+    return (
+        {}
+        if labels is None
+        else {"label": np.array([labels[int(number)] for number in numbers], dtype=str)}
+    )
 
 
 def solution_plan(
@@ -107,7 +131,8 @@ def solution_plan(
     sentences: Sequence[str],
     warnings: Sequence[str] = (),
 ) -> Plan:
-    """A plan whose release is a solution: facts always name the problem, the bound and the lower bound."""
+    """A plan whose release is a solution: facts always name the problem, the bound and the lower
+    bound."""
     assert {"problem", "bound", "lower_bound", "sensitivity"} <= facts.keys()
     return Plan(
         method=method,

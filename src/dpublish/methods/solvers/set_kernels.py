@@ -1,4 +1,5 @@
-"""Loops of the greedy covers: what becomes of the counts of all sets when one set has been output."""
+"""Loops of the greedy covers: what becomes of the counts of all sets when one set has been
+output."""
 
 from __future__ import annotations
 
@@ -11,8 +12,17 @@ Ints = NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True)
-def take_set(chosen: int, starts: Ints, items: Ints, holder_starts: Ints, holders: Ints, weight: Ints, gains: Ints) -> np.int64:
-    """Cover the items of `chosen`: their weight leaves the gain of every set that holds them. Returns the weight covered."""
+def take_set(
+    chosen: int,
+    starts: Ints,
+    items: Ints,
+    holder_starts: Ints,
+    holders: Ints,
+    weight: Ints,
+    gains: Ints,
+) -> np.int64:
+    """Cover the items of `chosen`: their weight leaves the gain of every set that holds them.
+    Returns the weight covered."""
     covered = np.int64(0)
     for place in range(starts[chosen], starts[chosen + 1]):
         item = items[place]

@@ -1,7 +1,9 @@
-"""Tables of the cliques of a junction tree that agree with each other, and their fit to tables over fewer columns.
+"""Tables of the cliques of a junction tree that agree with each other, and their fit to tables over
+fewer columns.
 
-Proportional fitting on a junction tree (Jirousek and Preucil 1995): walk the tree; at each clique bring in what the neighbour
-learnt, then scale the clique's table to the tables that lie within it. The result is the model of largest entropy.
+Proportional fitting on a junction tree (Jirousek and Preucil 1995): walk the tree; at each clique
+bring in what the neighbour learnt, then scale the clique's table to the tables that lie within it.
+The result is the model of largest entropy.
 """
 
 from __future__ import annotations
@@ -18,13 +20,14 @@ from dpublish.models.junction_tree.consistency import Floats, Ints
 CLOSE = 1e-4
 """Walks end when no table is off by more than this share of the rows."""
 HELPS = 0.7
-"""They also end, from the third on, when a walk leaves more than this part of what the one before was off: noisy tables in a
-circle contradict each other a little and never settle."""
+"""They also end, from the third on, when a walk leaves more than this part of what the one before
+was off: noisy tables in a circle contradict each other a little and never settle."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A table that the model should have: groups of the states of some columns, and the counts by label."""
+    """A table that the model should have: groups of the states of some columns, and the counts by
+    label."""
 
     columns: tuple[int, ...]
     groups: tuple[Ints, ...]
@@ -33,7 +36,8 @@ class Target:
 
 @dataclass(frozen=True)
 class Spots:
-    """Where the cells of a clique fall in a table over fewer columns, for one label: see kernels/cliques.py."""
+    """Where the cells of a clique fall in a table over fewer columns, for one label: see
+    kernels/cliques.py."""
 
     base: NDArray[np.int32]
     inner: NDArray[np.int32]
@@ -43,8 +47,8 @@ class Spots:
 
 @dataclass(frozen=True)
 class _Task:
-    """A target seen from its clique: labels x places. `factor` is what the clique has been multiplied by for it so far, and
-    `places` are the target's axes in the order of the clique's."""
+    """A target seen from its clique: labels x places. `factor` is what the clique has been
+    multiplied by for it so far, and `places` are the target's axes in the order of the clique's."""
 
     spots: Spots
     table: Floats
@@ -54,7 +58,11 @@ class _Task:
     def factor_of(self, target: Target) -> Floats:
         """The factor, with axes as the target has them."""
         shape = [self.factor.shape[0], *(target.table.shape[place] for place in self.places)]
-        return np.moveaxis(self.factor.reshape(shape), range(1 + len(self.places)), [len(self.places), *self.places])
+        return np.moveaxis(
+            self.factor.reshape(shape),
+            range(1 + len(self.places)),
+            [len(self.places), *self.places],
+        )
 
 
 class Beliefs:
@@ -75,7 +83,9 @@ class Beliefs:
     def start(self, singles: Mapping[int, Floats], totals: Floats) -> None:
         """Columns independent given the label. `singles` are states x labels."""
         sums = np.where(totals > 0, totals, 1.0)
-        shares = {column: np.ascontiguousarray((table / sums).T) for column, table in singles.items()}
+        shares = {
+            column: np.ascontiguousarray((table / sums).T) for column, table in singles.items()
+        }
 
         def product(columns: Sequence[int]) -> Floats:
             table = np.array(totals, dtype=np.float64).reshape(-1, 1)
@@ -98,7 +108,11 @@ class Beliefs:
         for place, target in enumerate(targets):
             home = self.tree.home(target.columns)
             assert home is not None
-            every.append(self._task(home, target, known[place] if place < len(known) else np.ones_like(target.table)))
+            every.append(
+                self._task(
+                    home, target, known[place] if place < len(known) else np.ones_like(target.table)
+                )
+            )
             tasks[home].append(every[-1])
         if known:
             self._walk(lambda one: self._recall(one, tasks[one]))
@@ -116,7 +130,8 @@ class Beliefs:
         return done
 
     def given(self, evidence: Mapping[int, Floats]) -> Beliefs:
-        """The tables after news of some columns: the rows of each state and label (states x labels) multiplied by a factor."""
+        """The tables after news of some columns: the rows of each state and label (states x labels)
+        multiplied by a factor."""
         out = Beliefs(self.tree, self.states, self.labels)
         out.tables = [table.copy() for table in self.tables]
         out._shared = dict(self._shared)
@@ -130,22 +145,37 @@ class Beliefs:
     def over(self, home: int, columns: Sequence[int]) -> Floats:
         """The table of some columns of one clique: the label, then axes in the order given."""
         kept = self._sorted(columns)
-        summed = self._sum(home, self._whole(home, kept)).reshape(self.labels, *(self.states[column] for column in kept))
+        summed = self._sum(home, self._whole(home, kept)).reshape(
+            self.labels, *(self.states[column] for column in kept)
+        )
         return np.transpose(summed, [0, *(kept.index(column) + 1 for column in columns)])
 
     def chances(self, one: int, before: int | None, columns: Sequence[int]) -> Floats:
-        """P(some new columns | tie with the clique before, label): the label, the tie's columns, the new ones as given."""
+        """P(some new columns | tie with the clique before, label): the label, the tie's columns,
+        the new ones as given."""
         tie, new = self.sides(one, before)
-        table = self.over(one, [*tie, *columns]) if len(columns) < len(new) else self._turned(one, [*tie, *columns])
+        table = (
+            self.over(one, [*tie, *columns])
+            if len(columns) < len(new)
+            else self._turned(one, [*tie, *columns])
+        )
         over = tuple(range(1 + len(tie), table.ndim))
         sums = table.sum(axis=over, keepdims=True)
         even = 1.0 / max(1, int(np.prod([self.states[column] for column in columns])))
-        shares: Floats = table / sums if (sums > 0).all() else np.where(sums > 0, table / np.where(sums > 0, sums, 1.0), even)
+        shares: Floats = (
+            table / sums
+            if (sums > 0).all()
+            else np.where(sums > 0, table / np.where(sums > 0, sums, 1.0), even)
+        )
         return shares
 
     def sides(self, one: int, before: int | None) -> tuple[list[int], list[int]]:
         """The columns that a clique shares with the one before it, and those that are new."""
-        tie = [column for column in self.axes[one] if before is not None and column in self.axes[before]]
+        tie = [
+            column
+            for column in self.axes[one]
+            if before is not None and column in self.axes[before]
+        ]
         return tie, [column for column in self.axes[one] if column not in tie]
 
     def _sorted(self, columns: Iterable[int]) -> tuple[int, ...]:
@@ -157,7 +187,8 @@ class Beliefs:
         return np.transpose(table, [0, *(self.axes[one].index(column) + 1 for column in columns)])
 
     def _walk(self, visit: Callable[[int], float]) -> float:
-        """Once around the tree, with a visit to every clique; the largest of what the visits return."""
+        """Once around the tree, with a visit to every clique; the largest of what the visits
+        return."""
         off = 0.0
         for source, one, fresh in self._tour:
             if source is not None:
@@ -168,7 +199,9 @@ class Beliefs:
 
     def _recall(self, one: int, tasks: Sequence[_Task]) -> float:
         for task in tasks:
-            self._scale(one, task.spots, task.factor.copy())  # it changes before the multiplication is due
+            self._scale(
+                one, task.spots, task.factor.copy()
+            )  # it changes before the multiplication is due
         return 0.0
 
     def _scale_all(self, one: int, tasks: Sequence[_Task]) -> float:
@@ -204,11 +237,22 @@ class Beliefs:
         else:
             by, factor = due
             self._due[one] = None
-            scale_and_sum(self.tables[one], by.base, by.inner, by.kind, factor, spots.base, spots.inner, spots.kind, out)
+            scale_and_sum(
+                self.tables[one],
+                by.base,
+                by.inner,
+                by.kind,
+                factor,
+                spots.base,
+                spots.inner,
+                spots.kind,
+                out,
+            )
         return out
 
     def _scale(self, one: int, spots: Spots, factor: Floats) -> None:
-        """Multiply a clique's table; put off until its next sum, which then takes one pass over the table and not two."""
+        """Multiply a clique's table; put off until its next sum, which then takes one pass over the
+        table and not two."""
         self._settle(one)
         self._due[one] = spots, factor
 
@@ -221,25 +265,40 @@ class Beliefs:
             scale_cells(self.tables[one], due[0].base, due[0].inner, due[0].kind, due[1])
 
     def _tie(self, one: int, other: int) -> Spots:
-        """For the cells of `one`, their places in the table of the columns that it shares with `other`."""
+        """For the cells of `one`, their places in the table of the columns that it shares with
+        `other`."""
         found = self._ties.get((one, other))
         if found is None:
-            found = self._whole(one, [column for column in self.axes[one] if column in self.axes[other]])
+            found = self._whole(
+                one, [column for column in self.axes[one] if column in self.axes[other]]
+            )
             self._ties[one, other] = found
         return found
 
     def _whole(self, one: int, columns: Sequence[int]) -> Spots:
         """Places in a table over all states of some columns."""
-        return _spots(self.axes[one], self.shapes[one][1:], columns, [np.arange(self.states[column]) for column in columns])
+        return _spots(
+            self.axes[one],
+            self.shapes[one][1:],
+            columns,
+            [np.arange(self.states[column]) for column in columns],
+        )
 
     def _task(self, home: int, target: Target, factor: Floats) -> _Task:
         columns = self._sorted(target.columns)
         places = [target.columns.index(column) for column in columns]
-        spots = _spots(self.axes[home], self.shapes[home][1:], columns, [target.groups[place] for place in places])
+        spots = _spots(
+            self.axes[home],
+            self.shapes[home][1:],
+            columns,
+            [target.groups[place] for place in places],
+        )
         turn = [len(places), *places]
-        # rows of a label in one piece, and all arrays of one kind: the loops are compiled for it, once
+        # rows of a label in one piece, and all arrays of one kind: the loops are compiled for it,
+        # once
         table, factor = (
-            np.array(np.transpose(one, turn), order="C").reshape(self.labels, -1) for one in (target.table, factor)
+            np.array(np.transpose(one, turn), order="C").reshape(self.labels, -1)
+            for one in (target.table, factor)
         )
         return _Task(spots, table, factor, places)
 
@@ -249,9 +308,11 @@ def _pair(one: int, other: int) -> tuple[int, int]:
 
 
 def _round_trip(tree: CliqueTree) -> list[tuple[int | None, int, bool]]:
-    """A walk that crosses every tie both ways: where from, where to, and whether for the first time.
+    """A walk that crosses every tie both ways: where from, where to, and whether for the first
+    time.
 
-    Only neighbours follow each other, so that the clique at hand always knows of all changes so far.
+    Only neighbours follow each other, so that the clique at hand always knows of all changes so
+    far.
     """
     out: list[tuple[int | None, int, bool]] = []
     above: dict[int, int | None] = {}
@@ -270,8 +331,11 @@ def _round_trip(tree: CliqueTree) -> list[tuple[int | None, int, bool]]:
     return out
 
 
-def _spots(axes: Sequence[int], shape: Sequence[int], columns: Sequence[int], groups: Sequence[Ints]) -> Spots:
-    """Where the cells of a table fall in the table of some of its columns, in the order of its axes, over groups."""
+def _spots(
+    axes: Sequence[int], shape: Sequence[int], columns: Sequence[int], groups: Sequence[Ints]
+) -> Spots:
+    """Where the cells of a table fall in the table of some of its columns, in the order of its
+    axes, over groups."""
     from dpublish.models.junction_tree.kernels.cliques import ALIGNED, LOOKED_UP, WHOLE
 
     base = np.zeros((1,) * (len(shape) - 1), dtype=np.int32)

@@ -1,7 +1,9 @@
-"""The junction tree of joined columns: cliques of columns, so that any two columns counted together share a clique.
+"""The junction tree of joined columns: cliques of columns, so that any two columns counted together
+share a clique.
 
-Every clique stands with the label. Joining two columns of one tree carries one of them along the path to the other (a fan),
-which keeps the tree a junction tree: the cliques that hold a column are always connected.
+Every clique stands with the label. Joining two columns of one tree carries one of them along the
+path to the other (a fan), which keeps the tree a junction tree: the cliques that hold a column are
+always connected.
 """
 
 from __future__ import annotations
@@ -28,8 +30,11 @@ class CliqueTree:
         return cls(cliques, tuple(frozenset[int]() for _ in cliques))
 
     @classmethod
-    def of(cls, columns: Iterable[int], tables: Iterable[Sequence[int]], states: Mapping[int, int]) -> CliqueTree:
-        """The tree in which the columns of every table share a clique. `states` is how many values each column takes in it."""
+    def of(
+        cls, columns: Iterable[int], tables: Iterable[Sequence[int]], states: Mapping[int, int]
+    ) -> CliqueTree:
+        """The tree in which the columns of every table share a clique. `states` is how many values
+        each column takes in it."""
         return cls.apart(columns).joined(tables, states)
 
     def joined(self, tables: Iterable[Sequence[int]], states: Mapping[int, int]) -> CliqueTree:
@@ -61,7 +66,8 @@ class CliqueTree:
         return next((i for i, clique in enumerate(self.cliques) if wanted <= clique), None)
 
     def walk(self) -> list[tuple[int, int | None]]:
-        """All cliques, each with the one before it on the way from the root of its tree; roots have None."""
+        """All cliques, each with the one before it on the way from the root of its tree; roots have
+        None."""
         out: list[tuple[int, int | None]] = []
         seen: set[int] = set()
         for start in range(len(self.cliques)):
@@ -79,7 +85,8 @@ class CliqueTree:
         return out
 
     def path(self, first: int, second: int) -> list[int] | None:
-        """The shortest way from a clique with one column to a clique with the other; None when they are in different trees."""
+        """The shortest way from a clique with one column to a clique with the other; None when they
+        are in different trees."""
         start = [i for i, clique in enumerate(self.cliques) if first in clique]
         came: dict[int, int | None] = dict.fromkeys(start)
         queue = list(start)
@@ -96,12 +103,23 @@ class CliqueTree:
                     queue.append(other)
         return None
 
-    def reach(self, columns: Iterable[int], states: Mapping[int, int]) -> dict[int, dict[int, tuple[int, int]]]:
-        """For each of some columns, and every other column of its tree: cells that carrying the one to the other would add, and
-        the largest new clique."""
-        ties = {(a, b): self.cliques[a] & self.cliques[b] for a, near in enumerate(self.near) for b in near}
+    def reach(
+        self, columns: Iterable[int], states: Mapping[int, int]
+    ) -> dict[int, dict[int, tuple[int, int]]]:
+        """For each of some columns, and every other column of its tree: cells that carrying the one
+        to the other would add, and the largest new clique."""
+        ties = {
+            (a, b): self.cliques[a] & self.cliques[b]
+            for a, near in enumerate(self.near)
+            for b in near
+        }
         width = {edge: clique_cells(tie, states) for edge, tie in ties.items()}
-        span = {(a, b, c): clique_cells(ties[a, b] | ties[b, c], states) for a, b in ties for c in self.near[b] if c != a}
+        span = {
+            (a, b, c): clique_cells(ties[a, b] | ties[b, c], states)
+            for a, b in ties
+            for c in self.near[b]
+            if c != a
+        }
         return {column: self._reach(column, states, width, span) for column in columns}
 
     def _reach(
@@ -124,7 +142,10 @@ class CliqueTree:
                 thin = width[before, one] * states[first]
                 for column in self.cliques[one]:
                     if column not in out:
-                        out[column] = (added + thin * states[column], max(largest, thin * states[column]))
+                        out[column] = (
+                            added + thin * states[column],
+                            max(largest, thin * states[column]),
+                        )
             for other in self.near[one]:
                 if other not in seen:
                     seen.add(other)
@@ -134,7 +155,8 @@ class CliqueTree:
         return out
 
     def _fan(self, first: int, second: int) -> CliqueTree:
-        """Carry `first` to a clique that holds `second`: one thin clique for every step of the path."""
+        """Carry `first` to a clique that holds `second`: one thin clique for every step of the
+        path."""
         path = self.path(first, second)
         cliques, near = list(self.cliques), [set(one) for one in self.near]
         if path is None:
@@ -174,7 +196,9 @@ def _tidy(cliques: list[Clique], near: list[set[int]]) -> CliqueTree:
         for one in range(len(cliques)):
             if one in gone:
                 continue
-            host = next((other for other in sorted(near[one]) if cliques[one] <= cliques[other]), None)
+            host = next(
+                (other for other in sorted(near[one]) if cliques[one] <= cliques[other]), None
+            )
             if host is None:
                 continue
             for other in near[one]:
@@ -187,5 +211,6 @@ def _tidy(cliques: list[Clique], near: list[set[int]]) -> CliqueTree:
             again = True
     place = {old: new for new, old in enumerate(i for i in range(len(cliques)) if i not in gone)}
     return CliqueTree(
-        tuple(cliques[old] for old in place), tuple(frozenset(place[other] for other in near[old]) for old in place)
+        tuple(cliques[old] for old in place),
+        tuple(frozenset(place[other] for other in near[old]) for old in place),
     )

@@ -1,6 +1,8 @@
-"""Noisy tables into tables that could be counts: combined by weighted least squares, non-negative, with agreed totals.
+"""Noisy tables into tables that could be counts: combined by weighted least squares, non-negative,
+with agreed totals.
 
-Tables are levels x labels: one row a level of a column, one column a label of the target (one label when there is no target).
+Tables are levels x labels: one row a level of a column, one column a label of the target (one label
+when there is no target).
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ class GroupSums:
 
 
 def onto_simplex(table: Floats, totals: Floats) -> Floats:
-    """The nearest table, in squared distance, without negative entries and with the given total in each column."""
+    """The nearest table, in squared distance, without negative entries and with the given total in
+    each column."""
     levels = table.shape[0]
     descending = -np.sort(-table, axis=0)
     excess = np.cumsum(descending, axis=0) - totals
@@ -48,7 +51,8 @@ def sum_groups(table: Floats, group_of: Ints, groups: int) -> Floats:
 
 
 def least_squares(table: Floats, variance: float, more: Sequence[GroupSums]) -> Floats:
-    """The best linear unbiased combination of a table with measurements of sums over groups of its levels."""
+    """The best linear unbiased combination of a table with measurements of sums over groups of its
+    levels."""
     if not more:
         return table
     right = table / variance
@@ -58,7 +62,8 @@ def least_squares(table: Floats, variance: float, more: Sequence[GroupSums]) -> 
 
 
 def solve_precision(right: Floats, variance: float, more: Sequence[GroupSums]) -> Floats:
-    """x with P x = right, where P = I / variance + sum of S' S / variance_k is the precision of the combined estimate."""
+    """x with P x = right, where P = I / variance + sum of S' S / variance_k is the precision of the
+    combined estimate."""
 
     def precision(x: Floats) -> Floats:
         out = x / variance
@@ -66,7 +71,8 @@ def solve_precision(right: Floats, variance: float, more: Sequence[GroupSums]) -
             out = out + sum_groups(x, one.group_of, one.sums.shape[0])[one.group_of] / one.variance
         return out
 
-    # conjugate gradients, one system a column; P has few distinct eigenvalues, so a handful of steps is enough
+    # conjugate gradients, one system a column; P has few distinct eigenvalues, so a handful of
+    # steps is enough
     x = right * variance
     residual = right - precision(x)
     direction, size = residual, (residual * residual).sum(axis=0)
@@ -85,13 +91,17 @@ def solve_precision(right: Floats, variance: float, more: Sequence[GroupSums]) -
 
 
 def fit_margins(table: Floats, margins: Sequence[Floats], *, rounds: int = 50) -> Floats:
-    """Iterative proportional fitting of a table, labels last, to the margins of its other axes (groups x labels each)."""
+    """Iterative proportional fitting of a table, labels last, to the margins of its other axes
+    (groups x labels each)."""
     from dpublish.models.junction_tree.kernels.margins import fit_axis
 
     out = table.copy()
     for _ in range(rounds):
         off = [
-            fit_axis(out.reshape(math.prod(table.shape[:axis]), table.shape[axis], -1, table.shape[-1]), wanted)
+            fit_axis(
+                out.reshape(math.prod(table.shape[:axis]), table.shape[axis], -1, table.shape[-1]),
+                wanted,
+            )
             for axis, wanted in enumerate(margins)
         ]
         # the last axis fits exactly; when the first did before it was touched, all do

@@ -1,4 +1,5 @@
-"""Systematic draws: every value occurs as often as expected, give or take one, within every set of rows with the same key."""
+"""Systematic draws: every value occurs as often as expected, give or take one, within every set of
+rows with the same key."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from dpublish.models.junction_tree.consistency import Floats, Ints
 
 
 def draw(keys: Ints, chances: Floats, generator: np.random.Generator) -> Ints:
-    """One value a row, from the distribution in the row of `chances` that its key names, by systematic sampling."""
+    """One value a row, from the distribution in the row of `chances` that its key names, by
+    systematic sampling."""
     rows, values = chances.shape
     if values == 1 or not len(keys):
         return np.zeros(len(keys), dtype=np.int64)
@@ -22,14 +24,19 @@ def draw(keys: Ints, chances: Floats, generator: np.random.Generator) -> Ints:
     spots = (ranks + offsets[sorted_keys]) / sizes[sorted_keys]
     ends = np.cumsum(chances, axis=1)
     ends /= ends[:, -1:]
-    found = np.searchsorted((ends + np.arange(rows)[:, None]).ravel(), sorted_keys + spots, side="right")
+    found = np.searchsorted(
+        (ends + np.arange(rows)[:, None]).ravel(), sorted_keys + spots, side="right"
+    )
     out = np.empty(len(keys), dtype=np.int64)
     out[order] = np.clip(found - sorted_keys * values, 0, values - 1)
     return out
 
 
-def draw_levels(within: Floats, group_of: Ints, group: Ints, label: Ints, generator: np.random.Generator) -> Ints:
-    """Levels within groups, by P(level | group, label). All groups share one cumulative table, each a stretch of it."""
+def draw_levels(
+    within: Floats, group_of: Ints, group: Ints, label: Ints, generator: np.random.Generator
+) -> Ints:
+    """Levels within groups, by P(level | group, label). All groups share one cumulative table, each
+    a stretch of it."""
     by_group = np.argsort(group_of, kind="stable")
     sizes = np.bincount(group_of)
     widest = int(sizes.max())

@@ -1,7 +1,8 @@
-"""From measured tables to the model: labels first, then every column, then the joint tables, each made to agree with the last.
+"""From measured tables to the model: labels first, then every column, then the joint tables, each
+made to agree with the last.
 
-This is post-processing of published numbers. The least-squares step is unbiased and keeps its precision, which is what the
-intervals are made of; the steps to non-negative counts come after it.
+This is post-processing of published numbers. The least-squares step is unbiased and keeps its
+precision, which is what the intervals are made of; the steps to non-negative counts come after it.
 """
 
 from __future__ import annotations
@@ -29,16 +30,17 @@ from dpublish.models.junction_tree.smooth import MAX_LEVELS, smooth_column
 from dpublish.models.one_thread import on_one_thread
 
 WALKS = 12
-"""Times that proportional fitting goes around the junction tree, at most. A forest of pairs needs one; noisy tables in a circle
-end it after three or four."""
+"""Times that proportional fitting goes around the junction tree, at most. A forest of pairs needs
+one; noisy tables in a circle end it after three or four."""
 SHORT_WALKS = 1
-"""The same for models of earlier rounds, which are only what later tables are shrunk towards, and where later walks begin."""
+"""The same for models of earlier rounds, which are only what later tables are shrunk towards, and
+where later walks begin."""
 
 
 @dataclass(frozen=True)
 class MeasuredColumn:
-    """Noisy counts of a column by label (levels x labels), each with the same noise variance. The first levels may follow each
-    other, as bins do: `widths` holds how wide each of these is."""
+    """Noisy counts of a column by label (levels x labels), each with the same noise variance. The
+    first levels may follow each other, as bins do: `widths` holds how wide each of these is."""
 
     counts: Floats
     variance: float
@@ -47,7 +49,8 @@ class MeasuredColumn:
 
 @dataclass(frozen=True)
 class MeasuredTable:
-    """Noisy counts of a few columns by label over groups of levels. `round` says after which model it was chosen."""
+    """Noisy counts of a few columns by label over groups of levels. `round` says after which model
+    it was chosen."""
 
     columns: tuple[int, ...]
     groups: tuple[Ints, ...]
@@ -65,17 +68,25 @@ class MeasuredTable:
 
 @on_one_thread
 def fit_model(
-    columns: Sequence[MeasuredColumn | None], tables: Sequence[MeasuredTable], *, target: int | None, total: int | None
+    columns: Sequence[MeasuredColumn | None],
+    tables: Sequence[MeasuredTable],
+    *,
+    target: int | None,
+    total: int | None,
 ) -> JunctionModel:
-    """The joined model. `columns[target]` is None; `total` is the public number of rows, where there is one.
+    """The joined model. `columns[target]` is None; `total` is the public number of rows, where
+    there is one.
 
-    Tables of one round are shrunk towards the model of the rounds before, towards which they were chosen.
+    Tables of one round are shrunk towards the model of the rounds before, towards which they were
+    chosen.
     """
     labels = fit_labels([column for column in columns if column is not None], tables, total)
     singles = [
         np.diag(labels)
         if column is None
-        else fit_column(column, [table.sums_for(index) for table in tables if index in table.columns], labels)[0]
+        else fit_column(
+            column, [table.sums_for(index) for table in tables if index in table.columns], labels
+        )[0]
         for index, column in enumerate(columns)
     ]
     joined = [index for index, column in enumerate(columns) if column is not None]
@@ -83,20 +94,28 @@ def fit_model(
     model = join_tables(labels, singles, state_of, [], target=target)
     last = max((table.round for table in tables), default=0)
     for number in sorted({table.round for table in tables}):
-        fresh = [fit_table(table, model, singles, labels) for table in tables if table.round == number]
+        fresh = [
+            fit_table(table, model, singles, labels) for table in tables if table.round == number
+        ]
         model = add_tables(model, fresh, state_of, walks=WALKS if number == last else SHORT_WALKS)
     return model
 
 
 def grow_model(model: JunctionModel, tables: Sequence[MeasuredTable]) -> JunctionModel:
-    """A model with further tables, all else as it was: much quicker than a fit anew, and near it."""
-    state_of = {c: common_states(len(state), c, tables, state) for c, state in model.state_of.items()}
+    """A model with further tables, all else as it was: much quicker than a fit anew, and near
+    it."""
+    state_of = {
+        c: common_states(len(state), c, tables, state) for c, state in model.state_of.items()
+    }
     fresh = [fit_table(table, model, model.singles, model.labels) for table in tables]
     return add_tables(model, fresh, state_of, walks=SHORT_WALKS)
 
 
-def common_states(levels: int, column: int, tables: Sequence[MeasuredTable], known: Ints | None = None) -> Ints:
-    """The state of each level of a column: levels that every table puts in one group share one. Known states stay apart."""
+def common_states(
+    levels: int, column: int, tables: Sequence[MeasuredTable], known: Ints | None = None
+) -> Ints:
+    """The state of each level of a column: levels that every table puts in one group share one.
+    Known states stay apart."""
     state = np.zeros(levels, dtype=np.int64) if known is None else known
     for table in tables:
         if column in table.columns:
@@ -106,10 +125,21 @@ def common_states(levels: int, column: int, tables: Sequence[MeasuredTable], kno
     return state
 
 
-def add_tables(model: JunctionModel, fresh: Sequence[Fitted], state_of: Mapping[int, Ints], *, walks: int) -> JunctionModel:
-    """The model of largest entropy with a model's tables and a few more; it begins with that one's tree and factors."""
+def add_tables(
+    model: JunctionModel, fresh: Sequence[Fitted], state_of: Mapping[int, Ints], *, walks: int
+) -> JunctionModel:
+    """The model of largest entropy with a model's tables and a few more; it begins with that one's
+    tree and factors."""
     joined = [*model.tables, *fresh]
-    return join_tables(model.labels, model.singles, state_of, joined, target=model.target, walks=walks, before=model.beliefs)
+    return join_tables(
+        model.labels,
+        model.singles,
+        state_of,
+        joined,
+        target=model.target,
+        walks=walks,
+        before=model.beliefs,
+    )
 
 
 def join_tables(
@@ -122,12 +152,17 @@ def join_tables(
     walks: int = WALKS,
     before: Beliefs | None = None,
 ) -> JunctionModel:
-    """The model of largest entropy with the given tables. `before` is that of the first of these tables."""
+    """The model of largest entropy with the given tables. `before` is that of the first of these
+    tables."""
     states = {column: int(state.max()) + 1 for column, state in state_of.items()}
     known = before.factors if before is not None else []
     tree = before.tree if before is not None else CliqueTree.apart(state_of)
-    beliefs = Beliefs(tree.joined([table.columns for table in tables[len(known) :]], states), states, len(labels))
-    beliefs.start({c: sum_groups(singles[c], state, states[c]) for c, state in state_of.items()}, labels)
+    beliefs = Beliefs(
+        tree.joined([table.columns for table in tables[len(known) :]], states), states, len(labels)
+    )
+    beliefs.start(
+        {c: sum_groups(singles[c], state, states[c]) for c, state in state_of.items()}, labels
+    )
     targets = []
     for table in tables:
         of_states = []
@@ -140,27 +175,39 @@ def join_tables(
     return JunctionModel(labels, singles, state_of, beliefs, tables, target=target)
 
 
-def fit_labels(columns: Sequence[MeasuredColumn], tables: Sequence[MeasuredTable], total: int | None) -> Floats:
-    """Rows of each label: every table has its own noisy answer, and they are averaged by precision."""
+def fit_labels(
+    columns: Sequence[MeasuredColumn], tables: Sequence[MeasuredTable], total: int | None
+) -> Floats:
+    """Rows of each label: every table has its own noisy answer, and they are averaged by
+    precision."""
     value, _ = label_estimate(columns, tables)
     if total is not None:
         return onto_simplex(value[:, None], np.array([float(total)]))[:, 0]
     return np.maximum(0.0, value)
 
 
-def label_estimate(columns: Sequence[MeasuredColumn], tables: Sequence[MeasuredTable]) -> tuple[Floats, float]:
+def label_estimate(
+    columns: Sequence[MeasuredColumn], tables: Sequence[MeasuredTable]
+) -> tuple[Floats, float]:
     """The unbiased estimate of the rows of each label, and its variance."""
     answers = [(one.counts.sum(axis=0), one.variance * one.counts.shape[0]) for one in columns]
     for one in tables:
         labels = one.counts.shape[-1]
-        answers.append((one.counts.reshape(-1, labels).sum(axis=0), one.variance * (one.counts.size // labels)))
+        answers.append(
+            (one.counts.reshape(-1, labels).sum(axis=0), one.variance * (one.counts.size // labels))
+        )
     precision = sum(1 / variance for _, variance in answers)
-    value = sum((answer / variance for answer, variance in answers), start=np.zeros(answers[0][0].shape))
+    value = sum(
+        (answer / variance for answer, variance in answers), start=np.zeros(answers[0][0].shape)
+    )
     return value / precision, 1 / precision
 
 
-def fit_column(column: MeasuredColumn, more: Sequence[GroupSums], labels: Floats) -> tuple[Floats, float]:
-    """Non-negative counts of a column by label that add up to the rows of each label, and the share of the noise left."""
+def fit_column(
+    column: MeasuredColumn, more: Sequence[GroupSums], labels: Floats
+) -> tuple[Floats, float]:
+    """Non-negative counts of a column by label that add up to the rows of each label, and the share
+    of the noise left."""
     best = least_squares(column.counts, column.variance, more)
     if 2 < len(column.widths) <= len(best) <= MAX_LEVELS:
         smoothed = smooth_column(best, column.variance, more, labels, column.widths)
@@ -169,12 +216,16 @@ def fit_column(column: MeasuredColumn, more: Sequence[GroupSums], labels: Floats
     return onto_simplex(best, labels), 1.0
 
 
-def fit_table(table: MeasuredTable, model: JunctionModel, singles: Sequence[Floats], labels: Floats) -> Fitted:
-    """A table shrunk towards what the model says of it, as far as its noise calls for, non-negative, and with the margins that
-    its columns have."""
+def fit_table(
+    table: MeasuredTable, model: JunctionModel, singles: Sequence[Floats], labels: Floats
+) -> Fitted:
+    """A table shrunk towards what the model says of it, as far as its noise calls for,
+    non-negative, and with the margins that its columns have."""
     margins = [
         sum_groups(singles[column], group_of, count)
-        for column, group_of, count in zip(table.columns, table.groups, table.counts.shape, strict=False)
+        for column, group_of, count in zip(
+            table.columns, table.groups, table.counts.shape, strict=False
+        )
     ]
     expected = grouped_table(model, table.columns, table.groups)
     best = shrink(table.counts, expected, table.variance)
@@ -187,13 +238,20 @@ def grouped_table(model: JunctionModel, columns: Sequence[int], groups: Sequence
     """What a model says of the counts of some columns over groups of levels, by label."""
     if len(columns) == 2:
         first, second = columns
-        spreads = {column: model.spread(column, group_of) for column, group_of in zip(columns, groups, strict=True)}
+        spreads = {
+            column: model.spread(column, group_of)
+            for column, group_of in zip(columns, groups, strict=True)
+        }
         return model.around(first, spreads)[second]
     try:
         table = model.joint_states(columns)
-    except TableTooLarge:  # columns far apart in a wide tree: what is expected is only what a table is shrunk towards
+    except (
+        TableTooLarge
+    ):  # columns far apart in a wide tree: what is expected is only what a table is shrunk towards
         table = model.apart_states(columns)
     for place, (column, group_of) in enumerate(zip(columns, groups, strict=True)):
-        moved = np.einsum("a...t,agt->g...t", np.moveaxis(table, place, 0), model.spread(column, group_of))
+        moved = np.einsum(
+            "a...t,agt->g...t", np.moveaxis(table, place, 0), model.spread(column, group_of)
+        )
         table = np.moveaxis(moved, 0, place)
     return table

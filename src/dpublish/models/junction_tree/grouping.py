@@ -1,6 +1,8 @@
-"""Groups of levels: joint tables are measured over groups with enough rows to stand out of the noise.
+"""Groups of levels: joint tables are measured over groups with enough rows to stand out of the
+noise.
 
-Everything here reads tables that were already published, so that the groups are no secret and cost nothing.
+Everything here reads tables that were already published, so that the groups are no secret and cost
+nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ MAX_GROUPS = 255
 
 
 def level_order(table: Floats, *, ordered: bool) -> Ints:
-    """The order in which neighbours may share a group: the column's own, or else by the rate of the commonest label."""
+    """The order in which neighbours may share a group: the column's own, or else by the rate of the
+    commonest label."""
     levels = table.shape[0]
     if ordered:
         return np.arange(levels, dtype=np.int64)
@@ -29,9 +32,11 @@ def level_order(table: Floats, *, ordered: bool) -> Ints:
 
 
 def group_levels(mass: Floats, order: Ints, most: int) -> Ints:
-    """The group of each level: at most `most` of them, heavy levels alone, runs of light ones together.
+    """The group of each level: at most `most` of them, heavy levels alone, runs of light ones
+    together.
 
-    The smallest mass a group should have is found by bisection: the lower it is, the more groups there are.
+    The smallest mass a group should have is found by bisection: the lower it is, the more groups
+    there are.
     """
     levels = len(mass)
     most = max(1, min(most, MAX_GROUPS, levels))
@@ -51,7 +56,8 @@ def group_levels(mass: Floats, order: Ints, most: int) -> Ints:
 
 
 def _pack(mass: Floats, order: Ints, floor: float) -> Ints:
-    """Walk the levels in order; a group closes when it holds more than `floor`, and a level above it starts its own."""
+    """Walk the levels in order; a group closes when it holds more than `floor`, and a level above
+    it starts its own."""
     group_of = np.zeros(len(mass), dtype=np.int64)
     group, held = 0, 0.0
     for level in order.tolist():
@@ -64,7 +70,8 @@ def _pack(mass: Floats, order: Ints, floor: float) -> Ints:
 
 
 def group_limits(first: int, second: int, labels: int, cells: float) -> tuple[int, int]:
-    """How many groups each side of a joint table may have, so that it has about `cells` cells with its labels."""
+    """How many groups each side of a joint table may have, so that it has about `cells` cells with
+    its labels."""
     room = max(1.0, cells / labels)
     side = math.sqrt(room)
     if first <= side:

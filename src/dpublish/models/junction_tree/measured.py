@@ -1,4 +1,5 @@
-"""The measured tables of a joined release, as its file holds them, and the checks that they fit each other."""
+"""The measured tables of a joined release, as its file holds them, and the checks that they fit
+each other."""
 
 from __future__ import annotations
 
@@ -64,12 +65,16 @@ def read_measured(domain: Domain, facts: Mapping[str, Any], tables: Arrays) -> M
     featured = [column for column in range(len(names)) if column != target]
     if not featured:
         raise BundleError("A joined release needs a column beside the target.")
-    counts = _unstack(tables, "columns", featured, [domain.shape[column] * labels for column in featured])
+    counts = _unstack(
+        tables, "columns", featured, [domain.shape[column] * labels for column in featured]
+    )
     variances = _variances(facts, "column_scales", len(featured), noise)
     columns: list[MeasuredColumn | None] = [None] * len(names)
     for column, values, variance in zip(featured, counts, variances, strict=True):
         columns[column] = MeasuredColumn(
-            values.reshape(-1, labels).astype(np.float64), variance, ordered_widths(domain.axes[column])
+            values.reshape(-1, labels).astype(np.float64),
+            variance,
+            ordered_widths(domain.axes[column]),
         )
     return Measured(
         noise=cast(NoiseName, noise),
@@ -82,31 +87,51 @@ def read_measured(domain: Domain, facts: Mapping[str, Any], tables: Arrays) -> M
 
 
 def ordered_widths(axis: Axis) -> tuple[float, ...]:
-    """The widths of the levels that follow each other: of bins as declared, of grades one; other and missing values do not."""
+    """The widths of the levels that follow each other: of bins as declared, of grades one; other
+    and missing values do not."""
     if axis.numeric:
         return tuple(float(high - low) for low, high in itertools.pairwise(axis.edges))
     return (1.0,) * axis.base if axis.ordered else ()
 
 
 def _read_joined(
-    domain: Domain, facts: Mapping[str, Any], tables: Arrays, target: int | None, labels: int, noise: str
+    domain: Domain,
+    facts: Mapping[str, Any],
+    tables: Arrays,
+    target: int | None,
+    labels: int,
+    noise: str,
 ) -> tuple[MeasuredTable, ...]:
     listed = facts.get("joined")
-    if not isinstance(listed, list) or not all(isinstance(item, list) and 2 <= len(item) <= MAX_WIDTH for item in listed):
-        raise BundleError("facts: 'joined' must be a list of tables, each a list of names of columns.")
+    if not isinstance(listed, list) or not all(
+        isinstance(item, list) and 2 <= len(item) <= MAX_WIDTH for item in listed
+    ):
+        raise BundleError(
+            "facts: 'joined' must be a list of tables, each a list of names of columns."
+        )
     names = list(domain.names)
     joined = [tuple(_index(names, name) for name in item) for item in listed]
     if any(target in columns or len(set(columns)) < len(columns) for columns in joined):
-        raise BundleError("facts: a table of 'joined' must name different columns other than the target.")
+        raise BundleError(
+            "facts: a table of 'joined' must name different columns other than the target."
+        )
     rounds = _rounds(facts, len(joined))
     sides = [column for columns in joined for column in columns]
-    groups = iter(_unstack(tables, "groups", list(range(len(sides))), [domain.shape[column] for column in sides]))
+    groups = iter(
+        _unstack(
+            tables, "groups", list(range(len(sides))), [domain.shape[column] for column in sides]
+        )
+    )
     grouped = [tuple(next(groups) for _ in columns) for columns in joined]
     shapes = [tuple(_count_groups(group_of) for group_of in some) for some in grouped]
-    counts = _unstack(tables, "joined", list(range(len(joined))), [math.prod(shape) * labels for shape in shapes])
+    counts = _unstack(
+        tables, "joined", list(range(len(joined))), [math.prod(shape) * labels for shape in shapes]
+    )
     variances = _variances(facts, "joined_scales", len(joined), noise)
     found = tuple(
-        MeasuredTable(columns, some, values.reshape(*shape, labels).astype(np.float64), variance, number)
+        MeasuredTable(
+            columns, some, values.reshape(*shape, labels).astype(np.float64), variance, number
+        )
         for columns, some, shape, values, variance, number in zip(
             joined, grouped, shapes, counts, variances, rounds, strict=True
         )
@@ -118,7 +143,9 @@ def _read_joined(
 def _rounds(facts: Mapping[str, Any], tables: int) -> list[int]:
     """The round of each table, from how many tables each round had."""
     sizes = facts.get("rounds")
-    if not isinstance(sizes, list) or not all(isinstance(size, int) and 0 <= size <= tables for size in sizes):
+    if not isinstance(sizes, list) or not all(
+        isinstance(size, int) and 0 <= size <= tables for size in sizes
+    ):
         raise BundleError("facts: 'rounds' must list how many tables each round had.")
     out = [number for number, size in enumerate(sizes) for _ in range(size)]
     if len(out) != tables or len(sizes) > MAX_ROUNDS + 1:
@@ -129,21 +156,29 @@ def _rounds(facts: Mapping[str, Any], tables: int) -> list[int]:
 def _count_groups(group_of: Ints) -> int:
     numbers = int(group_of.max()) + 1
     if group_of.min() < 0 or numbers > MAX_GROUPS or len(np.unique(group_of)) != numbers:
-        raise BundleError("groups.parquet: the groups of a column must be numbered from 0 without gaps.")
+        raise BundleError(
+            "groups.parquet: the groups of a column must be numbered from 0 without gaps."
+        )
     return numbers
 
 
-def _check_size(domain: Domain, tables: Sequence[MeasuredTable], target: int | None, labels: int) -> None:
+def _check_size(
+    domain: Domain, tables: Sequence[MeasuredTable], target: int | None, labels: int
+) -> None:
     """The junction tree that the tables lead to must fit in memory, whoever wrote the file."""
     columns = [column for column in range(len(domain.shape)) if column != target]
-    states = {column: int(common_states(domain.shape[column], column, tables).max()) + 1 for column in columns}
+    states = {
+        column: int(common_states(domain.shape[column], column, tables).max()) + 1
+        for column in columns
+    }
     tree = CliqueTree.of(columns, [table.columns for table in tables], states)
     if tree.cells(states) * labels > MAX_MODEL:
         raise BundleError("The tables of 'joined' lead to a model that is too large to hold.")
 
 
 def _unstack(tables: Arrays, name: str, keys: Sequence[int], lengths: Sequence[int]) -> list[Ints]:
-    """The arrays that a long table holds one after the other; their order and lengths are fixed by the facts."""
+    """The arrays that a long table holds one after the other; their order and lengths are fixed by
+    the facts."""
     key, value = TABLES[name]
     table = tables[name]
     if not np.array_equal(table[key], np.repeat(np.array(keys, dtype=np.int64), lengths)):
@@ -155,9 +190,14 @@ def _unstack(tables: Arrays, name: str, keys: Sequence[int], lengths: Sequence[i
 
 
 def _variances(facts: Mapping[str, Any], key: str, count: int, noise: str) -> list[float]:
-    """The noise variance of each table from its exact scale (Laplace) or squared sigma (Gaussian)."""
+    """The noise variance of each table from its exact scale (Laplace) or squared sigma
+    (Gaussian)."""
     listed = facts.get(key)
-    if not isinstance(listed, list) or len(listed) != count or not all(isinstance(item, str) for item in listed):
+    if (
+        not isinstance(listed, list)
+        or len(listed) != count
+        or not all(isinstance(item, str) for item in listed)
+    ):
         raise BundleError(f"facts: '{key}' must list {count} fractions, one a table.")
     out = []
     for item in listed:

@@ -1,12 +1,14 @@
-"""A model of a whole table: the clique tables of a junction tree, over states of the columns, each given the label.
+"""A model of a whole table: the clique tables of a junction tree, over states of the columns, each
+given the label.
 
-A state is a set of levels that no counted table tells apart; within a state a level follows its column's own table:
+A state is a set of levels that no counted table tells apart; within a state a level follows its
+column's own table:
 
     P(x) = P(label) * prod over cliques P(new states | states shared with the clique before, label)
                     * prod over columns P(level | state, label)
 
-All factors agree on what they share, so that sums over the model are exact: `joint` gives the table of any few columns,
-`around` the tables of one column with every other, `sample_codes` draws rows.
+All factors agree on what they share, so that sums over the model are exact: `joint` gives the table
+of any few columns, `around` the tables of one column with every other, `sample_codes` draws rows.
 """
 
 from __future__ import annotations
@@ -28,16 +30,19 @@ MAX_JOINT = 1 << 23
 MAX_WORK = 1 << 28
 """Multiplications that one step of a sum over the model may take."""
 MAX_KEPT = 1 << 22
-"""Cells of a model up to which the chances that its walks use are kept: once from each side of every tie."""
+"""Cells of a model up to which the chances that its walks use are kept: once from each side of
+every tie."""
 
 
 class TableTooLarge(QueryError):
-    """The exact table of the columns asked for does not fit; the answer has to come from drawn rows."""
+    """The exact table of the columns asked for does not fit; the answer has to come from drawn
+    rows."""
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A counted table as the model has it: columns, groups of their levels, and fitted counts by label."""
+    """A counted table as the model has it: columns, groups of their levels, and fitted counts by
+    label."""
 
     columns: tuple[int, ...]
     groups: tuple[Ints, ...]
@@ -45,7 +50,8 @@ class Fitted:
 
 
 class JunctionModel:
-    """`singles[c]` is the levels x labels table of column c, `state_of[c]` the state of each of its levels."""
+    """`singles[c]` is the levels x labels table of column c, `state_of[c]` the state of each of its
+    levels."""
 
     def __init__(
         self,
@@ -72,7 +78,9 @@ class JunctionModel:
     @property
     def label_shares(self) -> Floats:
         total = self.total
-        return self.labels / total if total > 0 else np.full(len(self.labels), 1.0 / len(self.labels))
+        return (
+            self.labels / total if total > 0 else np.full(len(self.labels), 1.0 / len(self.labels))
+        )
 
     def within_state(self, column: int) -> Floats:
         """P(level | its state, label); uniform in a state that has no rows of the label."""
@@ -83,14 +91,16 @@ class JunctionModel:
         return np.where(sums > 0, table / np.where(sums > 0, sums, 1.0), 1.0 / members)
 
     def spread(self, column: int, group_of: Ints) -> Floats:
-        """P(group of levels | state, label): states x groups x labels. All or nothing where groups are made of whole states."""
+        """P(group of levels | state, label): states x groups x labels. All or nothing where groups
+        are made of whole states."""
         within, state_of = self.within_state(column), self.state_of[column]
         out = np.zeros((int(state_of.max()) + 1, int(group_of.max()) + 1, within.shape[1]))
         np.add.at(out, (state_of, group_of), within)
         return out
 
     def joint(self, columns: Sequence[int]) -> Floats:
-        """The expected counts of every combination of levels of some columns, axes in the order given."""
+        """The expected counts of every combination of levels of some columns, axes in the order
+        given."""
         wanted = [column for column in columns if column != self.target]
         _check_size(math.prod(len(self.state_of[column]) for column in wanted) * len(self.labels))
         table = self.joint_states(wanted)
@@ -128,20 +138,31 @@ class JunctionModel:
         return table
 
     def around(self, first: int, spreads: Mapping[int, Floats]) -> dict[int, Floats]:
-        """Tables of one column with each of the others that have a spread (see `spread`): groups x groups x labels."""
+        """Tables of one column with each of the others that have a spread (see `spread`): groups x
+        groups x labels."""
         return pair_tables(self, first, spreads)
 
-    def pairs(self, spreads: Mapping[int, Floats], skip: Collection[tuple[int, ...]] = ()) -> Iterator[tuple[int, int, Floats]]:
-        """The tables of all pairs of columns that have a spread, but for those to skip: lower column, higher column, table.
+    def pairs(
+        self, spreads: Mapping[int, Floats], skip: Collection[tuple[int, ...]] = ()
+    ) -> Iterator[tuple[int, int, Floats]]:
+        """The tables of all pairs of columns that have a spread, but for those to skip: lower
+        column, higher column, table.
 
-        Of two columns the one with fewer groups or states is carried to the other, which is where the time goes.
+        Of two columns the one with fewer groups or states is carried to the other, which is where
+        the time goes.
         """
         ordered = sorted(spreads, key=lambda column: (min(spreads[column].shape[:2]), column))
         for i, first in enumerate(ordered[:-1]):
-            others = [second for second in ordered[i + 1 :] if (min(first, second), max(first, second)) not in skip]
+            others = [
+                second
+                for second in ordered[i + 1 :]
+                if (min(first, second), max(first, second)) not in skip
+            ]
             if not others:
                 continue
-            for second, table in self.around(first, {column: spreads[column] for column in (first, *others)}).items():
+            for second, table in self.around(
+                first, {column: spreads[column] for column in (first, *others)}
+            ).items():
                 if first < second:
                     yield first, second, table
                 else:
@@ -150,8 +171,8 @@ class JunctionModel:
     def sample_codes(self, number: int, generator: np.random.Generator) -> list[Ints]:
         """Rows drawn from the model, one code array a column.
 
-        Draws are systematic: within every group of rows each value occurs as often as expected, give or take one, so that the
-        rows show the model and little sampling error of their own.
+        Draws are systematic: within every group of rows each value occurs as often as expected,
+        give or take one, so that the rows show the model and little sampling error of their own.
         """
         codes: list[Ints] = [np.zeros(0, dtype=np.int64)] * len(self.singles)
         states: dict[int, Ints] = {}
@@ -168,7 +189,13 @@ class JunctionModel:
             drawn = draw(keys, given.reshape(-1, math.prod(shape)), generator)
             for column, state in zip(new, np.unravel_index(drawn, shape), strict=True):
                 states[column] = state.astype(np.int64)
-                codes[column] = draw_levels(self.within_state(column), self.state_of[column], states[column], label, generator)
+                codes[column] = draw_levels(
+                    self.within_state(column),
+                    self.state_of[column],
+                    states[column],
+                    label,
+                    generator,
+                )
         if self.target is not None:
             codes[self.target] = label
         return codes
@@ -185,19 +212,28 @@ class JunctionModel:
         return [column, *sorted(columns - {column})]
 
     def home(self, columns: Sequence[int]) -> int:
-        """A clique with the first of the columns, and of those one that holds most of the others."""
+        """A clique with the first of the columns, and of those one that holds most of the
+        others."""
         holds = [i for i, axes in enumerate(self.beliefs.axes) if columns[0] in axes]
         return max(holds, key=lambda i: len(set(columns) & set(self.beliefs.axes[i])))
 
-    def _below(self, one: int, before: int | None, wanted: frozenset[int]) -> tuple[Floats, list[int]]:
-        """P(kept columns at and beyond a clique | tie, label): axes are the tie, the kept columns, the label."""
+    def _below(
+        self, one: int, before: int | None, wanted: frozenset[int]
+    ) -> tuple[Floats, list[int]]:
+        """P(kept columns at and beyond a clique | tie, label): axes are the tie, the kept columns,
+        the label."""
         tie, new = self.beliefs.sides(one, before)
         table = np.moveaxis(self.chances(one, before, tuple(new)), 0, -1)
         axes = [*tie, *new]
         branches = []
         for child in sorted(self.beliefs.tree.near[one]):
             if child != before and wanted & self.beyond(child, one):
-                branches.append((self._below(child, one, wanted), [c for c in self.beliefs.axes[child] if c in tie + new]))
+                branches.append(
+                    (
+                        self._below(child, one, wanted),
+                        [c for c in self.beliefs.axes[child] if c in tie + new],
+                    )
+                )
         for i, ((part, below), shared) in enumerate(branches):
             later = {column for _, some in branches[i + 1 :] for column in some}
             kept = [c for c in axes if c in tie or c in wanted or c in later]
@@ -217,20 +253,29 @@ class JunctionModel:
                 if other != came[at]:
                     came[other] = at
                     found.append(other)
-        return {column for at in found for column in self.beliefs.axes[at]} - set(self.beliefs.axes[before])
+        return {column for at in found for column in self.beliefs.axes[at]} - set(
+            self.beliefs.axes[before]
+        )
 
 
-def _product(first: Floats, first_axes: list[int], second: Floats, second_axes: list[int], kept: list[int]) -> Floats:
-    """The product of two tables that share the label as last axis, summed over all columns but the kept ones."""
+def _product(
+    first: Floats, first_axes: list[int], second: Floats, second_axes: list[int], kept: list[int]
+) -> Floats:
+    """The product of two tables that share the label as last axis, summed over all columns but the
+    kept ones."""
     place = {column: i + 1 for i, column in enumerate(dict.fromkeys([*first_axes, *second_axes]))}
-    size = dict(zip([*first_axes, *second_axes], [*first.shape[:-1], *second.shape[:-1]], strict=True))
+    size = dict(
+        zip([*first_axes, *second_axes], [*first.shape[:-1], *second.shape[:-1]], strict=True)
+    )
     _check_size(math.prod(size[column] for column in kept) * first.shape[-1])
     _check_size(math.prod(size.values()) * first.shape[-1], MAX_WORK)
     ids = [[place[column] for column in some] + [0] for some in (first_axes, second_axes, kept)]
     return _einsum(first, ids[0], second, ids[1], ids[2])
 
 
-def _einsum(first: Floats, first_ids: list[int], second: Floats, second_ids: list[int], kept: list[int]) -> Floats:
+def _einsum(
+    first: Floats, first_ids: list[int], second: Floats, second_ids: list[int], kept: list[int]
+) -> Floats:
     """numpy's sum over products, with axes named by small numbers."""
     letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
     words = ["".join(letters[i] for i in ids) for ids in (first_ids, second_ids, kept)]
@@ -241,4 +286,6 @@ def _einsum(first: Floats, first_ids: list[int], second: Floats, second_ids: lis
 def _check_size(cells: int, most: int = 0) -> None:
     most = most or MAX_JOINT
     if cells > most:
-        raise TableTooLarge(f"The exact table would need {cells:,} cells; at most {most:,} are held.")
+        raise TableTooLarge(
+            f"The exact table would need {cells:,} cells; at most {most:,} are held."
+        )

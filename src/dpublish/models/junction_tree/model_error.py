@@ -1,7 +1,8 @@
 """The published misfit of a model: how far any box of two columns may be from what the model says.
 
-A box is a run of levels of one column, a run of levels of another, and one label or all labels. One noisy number bounds the
-error of all boxes of all pairs of columns at once, except for the chance that its noise is large.
+A box is a run of levels of one column, a run of levels of another, and one label or all labels. One
+noisy number bounds the error of all boxes of all pairs of columns at once, except for the chance
+that its noise is large.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from dpublish.models.junction_tree.consistency import Ints
 from dpublish.releases.bundle.manifest import whole
 
 UNIT = 256
-"""The misfit is counted in parts of a row, so that the model's cells can be rounded without harm."""
+"""The misfit is counted in parts of a row, so that the model's cells can be rounded without
+harm."""
 MODEL_VERSION = 5
-"""Raised whenever the fit changes: a misfit speaks of the model of its own time, and is set aside by later ones."""
+"""Raised whenever the fit changes: a misfit speaks of the model of its own time, and is set aside
+by later ones."""
 _BELIEVABLE = 1 << 62
 
 
@@ -36,7 +39,8 @@ class Misfit:
     blocks: int
 
     def bound(self, alpha: float, cells: int) -> float:
-        """Rows by which a box may be off, but for alpha. `cells` are those of the pair's table: each was rounded."""
+        """Rows by which a box may be off, but for alpha. `cells` are those of the pair's table:
+        each was rounded."""
         from scipy.stats import norm
 
         if self.noise == "laplace":
@@ -47,7 +51,8 @@ class Misfit:
 
 
 def read_misfit(facts: Mapping[str, Any], noise: str) -> Misfit | None:
-    """Read and check; None when nothing was published, or for a model that this version does not fit."""
+    """Read and check; None when nothing was published, or for a model that this version does not
+    fit."""
     found = facts.get("misfit")
     if found is None:
         return None
@@ -69,13 +74,17 @@ def read_misfit(facts: Mapping[str, Any], noise: str) -> Misfit | None:
 
 
 def level_blocks(levels: int, limit: int) -> Ints:
-    """Runs of levels in their declared order, as even as can be; every level alone where there are at most `limit`."""
+    """Runs of levels in their declared order, as even as can be; every level alone where there are
+    at most `limit`."""
     codes = np.arange(levels, dtype=np.int64)
     return codes if levels <= limit else codes * limit // levels
 
 
-def block_mask(mask: NDArray[np.bool_], blocks: tuple[Ints, Ints], *, wholly: bool) -> NDArray[np.bool_]:
-    """A mask over levels x levels x labels as one over blocks: those wholly inside, or those touched at all."""
+def block_mask(
+    mask: NDArray[np.bool_], blocks: tuple[Ints, Ints], *, wholly: bool
+) -> NDArray[np.bool_]:
+    """A mask over levels x levels x labels as one over blocks: those wholly inside, or those
+    touched at all."""
     for axis, block_of in enumerate(blocks):
         if int(block_of.max()) + 1 < len(block_of):
             starts = np.flatnonzero(np.diff(block_of, prepend=-1))

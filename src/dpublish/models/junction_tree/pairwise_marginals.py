@@ -1,7 +1,9 @@
-"""Tables of pairs of columns, however far apart in the junction tree: one column carried along it to all the others.
+"""Tables of pairs of columns, however far apart in the junction tree: one column carried along it
+to all the others.
 
-What the walks of different columns share is kept by the model: the chances of a clique's columns given those of the one before.
-Tables have the label first, so that every step is a product of matrices, one a label.
+What the walks of different columns share is kept by the model: the chances of a clique's columns
+given those of the one before. Tables have the label first, so that every step is a product of
+matrices, one a label.
 """
 
 from __future__ import annotations
@@ -19,14 +21,19 @@ if TYPE_CHECKING:
     from dpublish.models.junction_tree.model import JunctionModel
 
 
-def pair_tables(model: JunctionModel, first: int, spreads: Mapping[int, Floats]) -> dict[int, Floats]:
+def pair_tables(
+    model: JunctionModel, first: int, spreads: Mapping[int, Floats]
+) -> dict[int, Floats]:
     """See `JunctionModel.around`. Spreads are states x groups x labels."""
     beliefs = model.beliefs
     out: dict[int, Floats] = {}
     fold = spreads[first].transpose(2, 1, 0)
     groups, states = fold.shape[1:]
     if groups > states:  # the column is carried by its states, and put into groups at the end
-        alone = {**spreads, first: np.broadcast_to(np.eye(states)[:, :, None], (states, states, fold.shape[0]))}
+        alone = {
+            **spreads,
+            first: np.broadcast_to(np.eye(states)[:, :, None], (states, states, fold.shape[0])),
+        }
         return {
             second: np.moveaxis(fold @ np.moveaxis(table, 2, 0), 0, 2)
             for second, table in pair_tables(model, first, alone).items()
@@ -35,23 +42,33 @@ def pair_tables(model: JunctionModel, first: int, spreads: Mapping[int, Floats])
     todo: list[tuple[int, int | None, Floats | None]] = [(model.home([first]), None, None)]
     for one, before, front in todo:
         axes = beliefs.axes[one]
-        children = [other for other in beliefs.tree.near[one] if other != before and wanted & model.beyond(other, one)]
+        children = [
+            other
+            for other in beliefs.tree.near[one]
+            if other != before and wanted & model.beyond(other, one)
+        ]
         if front is None:  # a clique that holds the column itself
             for second in axes:
                 if second in wanted and second not in out:
-                    out[second] = _spread(fold @ beliefs.over(one, [first, second]), spreads[second])
+                    out[second] = _spread(
+                        fold @ beliefs.over(one, [first, second]), spreads[second]
+                    )
             for child in children:
                 if first in beliefs.axes[child]:
                     todo.append((child, one, None))
                     continue
-                shared = beliefs.over(one, [first, *(column for column in axes if column in beliefs.axes[child])])
+                shared = beliefs.over(
+                    one, [first, *(column for column in axes if column in beliefs.axes[child])]
+                )
                 todo.append((child, one, fold @ shared.reshape(*shared.shape[:2], -1)))
             continue
         assert before is not None
         for second in beliefs.sides(one, before)[1]:
             if second in wanted:
                 chances = model.chances(one, before, (second,))
-                out[second] = _spread(front @ chances.reshape(len(chances), front.shape[2], -1), spreads[second])
+                out[second] = _spread(
+                    front @ chances.reshape(len(chances), front.shape[2], -1), spreads[second]
+                )
         for child in children:
             todo.append((child, one, _carry(model, front, one, before, child)))
     shares = np.where(model.labels > 0, 1.0 / np.where(model.labels > 0, model.labels, 1.0), 0.0)
@@ -71,11 +88,16 @@ def _spread(table: Floats, spread: Floats) -> Floats:
 def _carry(model: JunctionModel, front: Floats, one: int, before: int, child: int) -> Floats:
     """From counts of (label, group, tie) to counts of (label, group, tie with the child).
 
-    Products of matrices, one for every label and combination of the columns that stay: far faster than a sum over products.
+    Products of matrices, one for every label and combination of the columns that stay: far faster
+    than a sum over products.
     """
     step = model.step(one, before, child)
     labels, groups = front.shape[:2]
-    left = front.reshape(labels, groups, *step.tie).transpose(step.turn).reshape(labels, step.held, groups, -1)
+    left = (
+        front.reshape(labels, groups, *step.tie)
+        .transpose(step.turn)
+        .reshape(labels, step.held, groups, -1)
+    )
     carried = left @ step.chances if step.chances is not None else left.sum(axis=3, keepdims=True)
     shaped = carried.reshape(labels, *step.stay, groups, *step.fresh).transpose(step.back)
     return np.ascontiguousarray(shaped).reshape(labels, groups, -1)
@@ -83,9 +105,11 @@ def _carry(model: JunctionModel, front: Floats, one: int, before: int, child: in
 
 @dataclass(frozen=True)
 class Step:
-    """From the tie of a clique with the one before it to its tie with a child: what does not depend on the column carried.
+    """From the tie of a clique with the one before it to its tie with a child: what does not depend
+    on the column carried.
 
-    Columns of the tie stay in the next one or go, and others are fresh. `chances` are labels x stay x gone x fresh.
+    Columns of the tie stay in the next one or go, and others are fresh. `chances` are labels x stay
+    x gone x fresh.
     """
 
     tie: list[int]
@@ -109,8 +133,20 @@ def step_to(model: JunctionModel, one: int, before: int, child: int) -> Step:
     place = {column: i for i, column in enumerate([*tie, *fresh])}
     chances = None
     if fresh:
-        right = beliefs.chances(one, before, fresh).transpose([0, *(place[c] + 1 for c in (*stay, *gone, *fresh))])
+        right = beliefs.chances(one, before, fresh).transpose(
+            [0, *(place[c] + 1 for c in (*stay, *gone, *fresh))]
+        )
         chances = np.ascontiguousarray(right).reshape(-1, held, lost, found)
-    axis = {column: i + 1 for i, column in enumerate(stay)} | {c: len(stay) + 2 + i for i, c in enumerate(fresh)}
+    axis = {column: i + 1 for i, column in enumerate(stay)} | {
+        c: len(stay) + 2 + i for i, c in enumerate(fresh)
+    }
     turn = [0, *(place[c] + 2 for c in stay), 1, *(place[c] + 2 for c in gone)]
-    return Step(sizes[0], turn, held, chances, sizes[1], sizes[3], [0, len(stay) + 1, *(axis[c] for c in onward)])
+    return Step(
+        sizes[0],
+        turn,
+        held,
+        chances,
+        sizes[1],
+        sizes[3],
+        [0, len(stay) + 1, *(axis[c] for c in onward)],
+    )

@@ -1,14 +1,16 @@
 """Noisy tables, moved towards what a model expects of them as far as their noise calls for.
 
-A table departs from the expected one in two ways. A cell holds more or fewer rows than expected; and its rows are split among
-labels in another way. Most true departures are of the first kind: columns go together. That they also act on the label
-together, other than each by itself, is rarer, and noise that looks like it misleads whoever learns to tell labels. So each
-kind has a size of its own, found from the table: the one that makes the noisy counts most likely, given the known noise.
+A table departs from the expected one in two ways. A cell holds more or fewer rows than expected;
+and its rows are split among labels in another way. Most true departures are of the first kind:
+columns go together. That they also act on the label together, other than each by itself, is rarer,
+and noise that looks like it misleads whoever learns to tell labels. So each kind has a size of its
+own, found from the table: the one that makes the noisy counts most likely, given the known noise.
 
-Departures of the first kind have a variance in proportion to the rows expected in a cell. Those of the second kind, to the
-square of the rows that are there: log odds vary alike in all cells. So noise in cells that are all but empty is not taken for
-departures, which one rate for all cells, as of James and Stein, cannot tell. This is post-processing, and biased as all
-shrinkage is: intervals are made from the unbiased counts instead.
+Departures of the first kind have a variance in proportion to the rows expected in a cell. Those of
+the second kind, to the square of the rows that are there: log odds vary alike in all cells. So
+noise in cells that are all but empty is not taken for departures, which one rate for all cells, as
+of James and Stein, cannot tell. This is post-processing, and biased as all shrinkage is: intervals
+are made from the unbiased counts instead.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ from dpublish.models.junction_tree.consistency import Floats
 _LEAST_ROWS = 1.0
 """No cell is so empty that nothing can be learnt about it."""
 _LEAST_SHARE = 1e-3
-"""Rows that every cell of the expected table is thought to have more, split as all rows are: where none are expected there
-would be no shares of labels."""
+"""Rows that every cell of the expected table is thought to have more, split as all rows are: where
+none are expected there would be no shares of labels."""
 _LEAST_DOUBT = 1e-6
 _LARGEST = 1e100
 """Beyond this a file's numbers are no counts, and their squares no numbers."""
@@ -35,7 +37,11 @@ def shrink(counts: Floats, expected: Floats, variance: float) -> Floats:
     guess = np.maximum(0.0, expected).reshape(-1, labels)
     away = (counts - expected).reshape(-1, labels)
     rows = guess.sum(axis=1)
-    if not (variance > 0.0 and rows.sum() < _LARGEST and np.abs(away).max(initial=0.0) < _LARGEST * np.sqrt(variance)):
+    if not (
+        variance > 0.0
+        and rows.sum() < _LARGEST
+        and np.abs(away).max(initial=0.0) < _LARGEST * np.sqrt(variance)
+    ):
         return counts
     noisy = away / np.sqrt(variance)
     shares = _shares(guess)
@@ -47,7 +53,9 @@ def shrink(counts: Floats, expected: Floats, variance: float) -> Floats:
     if labels > 1:
         split = best_size(noisy, shares, sizes, splits, whole, 1.0, False)
         # how rows are split depends on how many there are: now that is known better
-        more = departures(noisy, shares, sizes, splits, whole, split).sum(axis=1) * np.sqrt(variance)
+        more = departures(noisy, shares, sizes, splits, whole, split).sum(axis=1) * np.sqrt(
+            variance
+        )
         splits = _splits(np.maximum(0.0, rows + more), doubt)
         split = best_size(noisy, shares, sizes, splits, whole, split, False)
         whole = best_size(noisy, shares, sizes, splits, whole, split, True)
@@ -66,8 +74,8 @@ def _shares(guess: Floats) -> Floats:
 
 
 def _splits(rows: Floats, doubt: Floats) -> Floats:
-    """How much the split of a cell's rows may vary, next to other cells. For two labels of shares p and q, the variance comes
-    to (rows p q)^2: what a change of the log odds does to the counts."""
+    """How much the split of a cell's rows may vary, next to other cells. For two labels of shares p
+    and q, the variance comes to (rows p q)^2: what a change of the log odds does to the counts."""
     return _relative((rows + _LEAST_ROWS) ** 2 * doubt)
 
 

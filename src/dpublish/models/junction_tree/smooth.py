@@ -1,10 +1,12 @@
-"""Ordered levels have neighbours: noisy counts of bins or grades, smoothed as far as their noise calls for.
+"""Ordered levels have neighbours: noisy counts of bins or grades, smoothed as far as their noise
+calls for.
 
-Counts are base * exp(f), with f a curve along the levels: either its bends or its steps are random, and small. How small, the
-noisy counts themselves say: each kind and size is weighted by how likely it makes them, given the known noise. A column whose
-counts stand out of the noise stays as it was measured; one that is mostly noise borrows from its neighbours. The column as a
-whole comes first, then each label as a departure from it. This is post-processing, and biased as all smoothing is: intervals
-are made from the unbiased counts instead.
+Counts are base * exp(f), with f a curve along the levels: either its bends or its steps are random,
+and small. How small, the noisy counts themselves say: each kind and size is weighted by how likely
+it makes them, given the known noise. A column whose counts stand out of the noise stays as it was
+measured; one that is mostly noise borrows from its neighbours. The column as a whole comes first,
+then each label as a departure from it. This is post-processing, and biased as all smoothing is:
+intervals are made from the unbiased counts instead.
 """
 
 from __future__ import annotations
@@ -17,11 +19,13 @@ import numpy as np
 from dpublish.models.junction_tree.consistency import Floats, GroupSums
 
 MAX_LEVELS = 128
-"""Longer columns are left as they are: the time of a fit goes with the third power of the levels."""
+"""Longer columns are left as they are: the time of a fit goes with the third power of the
+levels."""
 BENDS = (3000.0, 300.0, 30.0, 3.0, 0.3)
 """1 / variance of a bend of the curve (a second difference): hills are smooth in this way."""
 STEPS = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
-"""1 / variance of a step of the curve: from steps of a tenth to steps of a factor of 300. Jumps and spikes are of this kind."""
+"""1 / variance of a step of the curve: from steps of a tenth to steps of a factor of 300. Jumps and
+spikes are of this kind."""
 LOOSE = 1e-3
 """Precision of a level that is tied to no other, such as that of missing values: hardly any."""
 _LEAST_SHARE = 1e-7
@@ -30,15 +34,24 @@ _LARGEST, _PRECISE = 1e13, 1e-6
 
 
 def smooth_column(
-    best: Floats, variance: float, more: Sequence[GroupSums], labels: Floats, widths: tuple[float, ...]
+    best: Floats,
+    variance: float,
+    more: Sequence[GroupSums],
+    labels: Floats,
+    widths: tuple[float, ...],
 ) -> tuple[Floats, float] | None:
-    """Counts by label (levels x labels) from their least-squares estimates; the first levels follow each other, and
-    `widths` holds how wide these are.
+    """Counts by label (levels x labels) from their least-squares estimates; the first levels follow
+    each other, and `widths` holds how wide these are.
 
-    `variance` and `more` say what the estimates are made of, as in `least_squares`. The second number is the share of the
-    noise's variance that is left. None where the numbers are beyond what the fit can do, as a file may hold.
+    `variance` and `more` say what the estimates are made of, as in `least_squares`. The second
+    number is the share of the noise's variance that is left. None where the numbers are beyond what
+    the fit can do, as a file may hold.
     """
-    if not 1.0 <= float(labels.sum()) <= _LARGEST or np.abs(best).max() > _LARGEST or not _PRECISE <= variance <= _LARGEST**2:
+    if (
+        not 1.0 <= float(labels.sum()) <= _LARGEST
+        or np.abs(best).max() > _LARGEST
+        or not _PRECISE <= variance <= _LARGEST**2
+    ):
         return None
     try:
         table, left = _smoothed(best, variance, more, labels, widths)
@@ -49,8 +62,8 @@ def smooth_column(
 
 @lru_cache(maxsize=64)
 def _priors(levels: int, ordered: int) -> tuple[Floats, Floats]:
-    """Precisions of the curve, from stiff to loose: by its bends first, then by its steps. And the logarithms of
-    their determinants."""
+    """Precisions of the curve, from stiff to loose: by its bends first, then by its steps. And the
+    logarithms of their determinants."""
     out = []
     for order, precisions in ((2, BENDS), (1, STEPS)):
         ties = np.zeros((ordered - order, levels))
@@ -61,7 +74,11 @@ def _priors(levels: int, ordered: int) -> tuple[Floats, Floats]:
 
 
 def _smoothed(
-    best: Floats, variance: float, more: Sequence[GroupSums], labels: Floats, widths: tuple[float, ...]
+    best: Floats,
+    variance: float,
+    more: Sequence[GroupSums],
+    labels: Floats,
+    widths: tuple[float, ...],
 ) -> tuple[Floats, float]:
     from dpublish.models.junction_tree.kernels.smooth import smooth_counts
 
@@ -75,7 +92,9 @@ def _smoothed(
     def fit(noisy: Floats, count: float, base: Floats, summed: int) -> tuple[Floats, float]:
         """Shares, and the freedom of the fit; `noisy` is the sum over so many labels."""
         # the total is known better than any one count: it speaks as one more of them
-        balanced = np.linalg.solve(precision, measured @ noisy + count / variance).astype(np.float64)
+        balanced = np.linalg.solve(precision, measured @ noisy + count / variance).astype(
+            np.float64
+        )
         fitted, freedom = smooth_counts(balanced, precision / summed, base * count, priors, volumes)
         return fitted / fitted.sum(), float(freedom)
 

@@ -1,7 +1,7 @@
 """Noisy tables as shares, and what several of them say together about one column.
 
-A table of two columns says something about each of them as well. `combined` puts all of it together; `centred` takes it out
-again, so that only the interaction of the two columns is left.
+A table of two columns says something about each of them as well. `combined` puts all of it
+together; `centred` takes it out again, so that only the interaction of the two columns is left.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ Codes = NDArray[Any]
 Places = NDArray[np.int64]
 
 _ROUNDS = 4
-"""How often rows and columns of a table are corrected in turn; with cells missing, correcting one disturbs the other."""
+"""How often rows and columns of a table are corrected in turn; with cells missing, correcting one
+disturbs the other."""
 
 
 @dataclass(frozen=True)
 class TableTarget:
-    """A noisy table as shares: the code of each public row in it, the shares, and the variance of the noise of each share.
+    """A noisy table as shares: the code of each public row in it, the shares, and the variance of
+    the noise of each share.
 
-    `columns` says which column it is of, or which two; `shape` is the number of values of each. Without them a table is taken
-    to be of a column that no other table has.
+    `columns` says which column it is of, or which two; `shape` is the number of values of each.
+    Without them a table is taken to be of a column that no other table has.
     """
 
     codes: Codes
@@ -48,7 +50,8 @@ class TableTarget:
 
 @dataclass(frozen=True)
 class Supported:
-    """A table among the cells that some public row has, numbered anew; `places` are their numbers in the whole table."""
+    """A table among the cells that some public row has, numbered anew; `places` are their numbers
+    in the whole table."""
 
     target: TableTarget
     places: Places
@@ -61,7 +64,9 @@ class Supported:
         return found
 
 
-def consistent_shares(counts: FloatArray, variance: float, total: float) -> tuple[FloatArray, FloatArray]:
+def consistent_shares(
+    counts: FloatArray, variance: float, total: float
+) -> tuple[FloatArray, FloatArray]:
     """Noisy counts of one table as shares that add up to 1, and the variances of their noise."""
     cells = len(counts)
     shares = counts / total
@@ -74,8 +79,8 @@ def consistent_shares(counts: FloatArray, variance: float, total: float) -> tupl
 def supported(target: TableTarget) -> Supported:
     """The table among cells that public rows have. What the others hold cannot be matched.
 
-    As far as noise explains it, it is taken for noise, and the cells left are corrected alike; the rest of it is shared out in
-    proportion, as people who are like nobody among the public rows.
+    As far as noise explains it, it is taken for noise, and the cells left are corrected alike; the
+    rest of it is shared out in proportion, as people who are like nobody among the public rows.
     """
     places = np.flatnonzero(np.bincount(target.codes, minlength=target.cells))
     whole, kept = target.cells, len(places)
@@ -90,11 +95,16 @@ def supported(target: TableTarget) -> Supported:
     numbers = np.zeros(whole, dtype=target.codes.dtype)
     numbers[places] = np.arange(kept)
     variances = np.full(kept, max(noise * (1.0 - 1.0 / kept), 1e-30))
-    return Supported(TableTarget(numbers[target.codes], shares, variances, target.columns, target.shape), places, whole)
+    return Supported(
+        TableTarget(numbers[target.codes], shares, variances, target.columns, target.shape),
+        places,
+        whole,
+    )
 
 
 def combined(singles: Sequence[TableTarget], pairs: Sequence[TableTarget]) -> list[TableTarget]:
-    """Shares of each column from its own table and from every pair that has it, each as much as its noise allows."""
+    """Shares of each column from its own table and from every pair that has it, each as much as its
+    noise allows."""
     sums = {one.columns[0]: one.shares / one.one_cell for one in singles if one.columns}
     precisions = {one.columns[0]: 1.0 / one.one_cell for one in singles if one.columns}
     for pair in pairs:
@@ -110,21 +120,30 @@ def combined(singles: Sequence[TableTarget], pairs: Sequence[TableTarget]) -> li
             shares = sums[one.columns[0]] / precisions[one.columns[0]]
             shares = shares - (shares.sum() - 1.0) / one.cells
             noise = (1.0 - 1.0 / one.cells) / precisions[one.columns[0]]
-            found.append(TableTarget(one.codes, shares, np.full(one.cells, max(noise, 1e-30)), one.columns, one.shape))
+            found.append(
+                TableTarget(
+                    one.codes, shares, np.full(one.cells, max(noise, 1e-30)), one.columns, one.shape
+                )
+            )
         else:
             found.append(one)
     return found
 
 
 def centred(pair: Supported, by_column: dict[int, FloatArray]) -> TableTarget:
-    """The table with the shares of its columns replaced by given ones: what is left to learn from it is the interaction.
+    """The table with the shares of its columns replaced by given ones: what is left to learn from
+    it is the interaction.
 
     The variances are those of the noise that is left, as if the given shares were certain.
     """
     target, places = pair.target, pair.places
     sides = np.divmod(places, target.shape[1])
     shares, kept = target.shares, len(places)
-    known = [(sides[side], by_column[column]) for side, column in enumerate(target.columns) if column in by_column]
+    known = [
+        (sides[side], by_column[column])
+        for side, column in enumerate(target.columns)
+        if column in by_column
+    ]
     filled = [np.bincount(codes, minlength=len(wanted)) for codes, wanted in known]
     for _ in range(_ROUNDS):
         for (codes, wanted), cells in zip(known, filled, strict=True):
@@ -133,4 +152,6 @@ def centred(pair: Supported, by_column: dict[int, FloatArray]) -> TableTarget:
     taken = sum(int(np.count_nonzero(cells)) for cells in filled) - (len(filled) - 1)
     noise = float(target.variances.mean()) * kept / max(1, kept - 1)
     left = max(1.0 - taken / kept, 1.0 / kept)
-    return TableTarget(target.codes, shares, np.full(kept, max(noise * left, 1e-30)), target.columns, target.shape)
+    return TableTarget(
+        target.codes, shares, np.full(kept, max(noise * left, 1e-30)), target.columns, target.shape
+    )

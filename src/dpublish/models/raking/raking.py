@@ -1,20 +1,25 @@
-"""Weights on public rows that reproduce noisy tables: raking, with ridges that follow from the known noise.
+"""Weights on public rows that reproduce noisy tables: raking, with ridges that follow from the
+known noise.
 
-Weights are base_i exp(beta . x_i), x_i being the indicators of the cells that row i falls into in each table. Without a ridge
-this is maximum entropy: the weights nearest to the base weights that match every table. With ridges c_j = k s_j^2, for shares
-m_j of known noise variance s_j^2, they minimise
+Weights are base_i exp(beta . x_i), x_i being the indicators of the cells that row i falls into in
+each table. Without a ridge this is maximum entropy: the weights nearest to the base weights that
+match every table. With ridges c_j = k s_j^2, for shares m_j of known noise variance s_j^2, they
+minimise
 
     k KL(weights : base) + (1/2) sum_j (weighted share of cell j - m_j)^2 / s_j^2
 
-so public rows speak as loudly as a sample of k people would. That is right for rows that were drawn by chance. Rows that were
-chosen otherwise differ first of all in single columns, and less, or not at all, in how columns go together. Therefore:
+so public rows speak as loudly as a sample of k people would. That is right for rows that were drawn
+by chance. Rows that were chosen otherwise differ first of all in single columns, and less, or not
+at all, in how columns go together. Therefore:
 
 1. What all tables say about a column is put together (`noisy_tables.combined`).
-2. The public rows are tilted by columns alone, as far as those shares differ by more than chance and noise (`tilt_sizes`).
-3. All tables are fitted on top of that. The tilted rows speak as loudly as their effective number says, less where tables of
-   two columns show that columns go together otherwise.
+2. The public rows are tilted by columns alone, as far as those shares differ by more than chance
+   and noise (`tilt_sizes`).
+3. All tables are fitted on top of that. The tilted rows speak as loudly as their effective number
+   says, less where tables of two columns show that columns go together otherwise.
 
-All of it sees released numbers and public rows only. How weights are found for given ridges: `sweeps`.
+All of it sees released numbers and public rows only. How weights are found for given ridges:
+`sweeps`.
 """
 
 from __future__ import annotations
@@ -25,9 +30,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpublish.models.linear_features import FloatArray
-from dpublish.models.raking.noisy_tables import Supported, TableTarget, centred, combined, consistent_shares, supported
+from dpublish.models.raking.noisy_tables import (
+    Supported,
+    TableTarget,
+    centred,
+    combined,
+    consistent_shares,
+    supported,
+)
 from dpublish.models.raking.sweeps import MAX_SWEEPS, Solved, shares_of, solve
-from dpublish.models.raking.tilt_sizes import LEAST_RIDGE, likely_sizes, one_after_the_other, ridge_of_size
+from dpublish.models.raking.tilt_sizes import (
+    LEAST_RIDGE,
+    likely_sizes,
+    one_after_the_other,
+    ridge_of_size,
+)
 
 __all__ = ["Raked", "TableTarget", "consistent_shares", "rake"]
 
@@ -36,8 +53,8 @@ __all__ = ["Raked", "TableTarget", "consistent_shares", "rake"]
 class Raked:
     """`masses` are the weights, adding up to 1; the others hold one array a table.
 
-    `variances` are those of the noise in what coefficients were fitted to: of a column, in all that was said about it. `tilts`
-    is the part of the coefficients by which rows were tilted first.
+    `variances` are those of the noise in what coefficients were fitted to: of a column, in all that
+    was said about it. `tilts` is the part of the coefficients by which rows were tilted first.
     """
 
     masses: FloatArray
@@ -57,9 +74,11 @@ def rake(
     start: Raked | None = None,
     sweeps: int = MAX_SWEEPS,
 ) -> Raked:
-    """Fit all tables; those of single columns come first. `start` is an earlier fit of the first of them, to go on from.
+    """Fit all tables; those of single columns come first. `start` is an earlier fit of the first of
+    them, to go on from.
 
-    `precision` is 1 / t^2 when coefficients are known to be of size t; left out, the tables decide how much public rows say.
+    `precision` is 1 / t^2 when coefficients are known to be of size t; left out, the tables decide
+    how much public rows say.
     """
     singles = [target for target in targets if len(target.columns) < 2]
     if [id(target) for target in singles] != [id(target) for target in targets[: len(singles)]]:
@@ -70,24 +89,39 @@ def rake(
         plain = [table.target for table in tables]
         shares = [shares_of(table, begun) for table in plain]
         if precision is not None:
-            ridges = [ridge_of_size(table, cells, precision) for table, cells in zip(plain, shares, strict=True)]
+            ridges = [
+                ridge_of_size(table, cells, precision)
+                for table, cells in zip(plain, shares, strict=True)
+            ]
         else:
             rows = _worth(begun)
             ridges = likely_sizes(plain, shares, rows).ridges(plain, shares, rows)
-        earlier = [] if start is None else [old[one.places] for old, one in zip(start.coefficients, tables, strict=False)]
+        earlier = (
+            []
+            if start is None
+            else [old[one.places] for old, one in zip(start.coefficients, tables, strict=False)]
+        )
         found = solve(plain, begun, ridges, begin=earlier, sweeps=sweeps)
         tilts = found.coefficients[: len(singles)]
-        return _raked(tables, found, found.coefficients, tilts, ridges, [table.variances for table in plain])
+        return _raked(
+            tables, found, found.coefficients, tilts, ridges, [table.variances for table in plain]
+        )
     return _two_steps(targets, len(singles), begun, start, sweeps)
 
 
-def _two_steps(targets: Sequence[TableTarget], singles: int, base: FloatArray, start: Raked | None, sweeps: int) -> Raked:
+def _two_steps(
+    targets: Sequence[TableTarget], singles: int, base: FloatArray, start: Raked | None, sweeps: int
+) -> Raked:
     """Tilt by columns, then fit everything."""
     columns = [supported(target) for target in combined(targets[:singles], targets[singles:])]
     plain = [column.target for column in columns]
     begun, rows = [shares_of(table, base) for table in plain], _worth(base)
     tilting = likely_sizes(plain, begun, rows).tilting_ridges(plain, begun, rows)
-    earlier = [] if start is None else [old[one.places] for old, one in zip(start.tilts, columns, strict=False)]
+    earlier = (
+        []
+        if start is None
+        else [old[one.places] for old, one in zip(start.tilts, columns, strict=False)]
+    )
     tilt = solve(plain, base, tilting, begin=earlier, sweeps=sweeps)
 
     tables = [supported(target) for target in targets]
@@ -103,12 +137,18 @@ def _two_steps(targets: Sequence[TableTarget], singles: int, base: FloatArray, s
     ridges = likely_sizes(interactions, shares[singles:], rows).ridges(every, shares, rows)
     found = solve(every, tilt.masses, ridges, begin=_untilted(tables, start), sweeps=sweeps)
 
-    both = [first + second for first, second in zip(tilt.coefficients, found.coefficients, strict=False)]
+    both = [
+        first + second for first, second in zip(tilt.coefficients, found.coefficients, strict=False)
+    ]
     joint = [one_after_the_other(*two) for two in zip(tilting, ridges, shares, strict=False)]
     return _raked(
-        tables, found, [*both, *found.coefficients[singles:]], tilt.coefficients, [*joint, *ridges[singles:]],
+        tables,
+        found,
+        [*both, *found.coefficients[singles:]],
+        tilt.coefficients,
+        [*joint, *ridges[singles:]],
         [*(table.variances for table in plain), *(table.variances for table in every[singles:])],
-    )  # fmt: skip
+    )
 
 
 def _untilted(tables: Sequence[Supported], start: Raked | None) -> list[FloatArray]:
@@ -116,7 +156,10 @@ def _untilted(tables: Sequence[Supported], start: Raked | None) -> list[FloatArr
     if start is None:
         return []
     tilts = [*start.tilts, *(np.zeros(len(old)) for old in start.coefficients[len(start.tilts) :])]
-    return [(old - tilt)[table.places] for table, old, tilt in zip(tables, start.coefficients, tilts, strict=False)]
+    return [
+        (old - tilt)[table.places]
+        for table, old, tilt in zip(tables, start.coefficients, tilts, strict=False)
+    ]
 
 
 def _raked(
@@ -128,11 +171,22 @@ def _raked(
     variances: Sequence[FloatArray],
 ) -> Raked:
     def whole(parts: Sequence[FloatArray], elsewhere: float) -> tuple[FloatArray, ...]:
-        return tuple(table.spread(part, elsewhere) for table, part in zip(tables, parts, strict=False))
+        return tuple(
+            table.spread(part, elsewhere) for table, part in zip(tables, parts, strict=False)
+        )
 
-    noise = tuple(table.spread(part, float(part.mean())) for table, part in zip(tables, variances, strict=True))
+    noise = tuple(
+        table.spread(part, float(part.mean()))
+        for table, part in zip(tables, variances, strict=True)
+    )
     return Raked(
-        found.masses, whole(coefficients, 0.0), whole(ridges, LEAST_RIDGE), noise, whole(tilts, 0.0), found.sweeps, found.gap
+        found.masses,
+        whole(coefficients, 0.0),
+        whole(ridges, LEAST_RIDGE),
+        noise,
+        whole(tilts, 0.0),
+        found.sweeps,
+        found.gap,
     )
 
 

@@ -1,16 +1,19 @@
-"""The weights for given ridges: base_i exp(beta . x_i), x_i being the indicators of row i's cells, one in each table.
+"""The weights for given ridges: base_i exp(beta . x_i), x_i being the indicators of row i's cells,
+one in each table.
 
 They minimise
 
     log sum_i base_i exp(beta . x_i) - beta . m + (1/2) sum_j c_j beta_j^2
 
-whose gradient is (weighted share of cell j) - m_j + c_j beta_j. Shares of a table add up to 1 on both sides, so at the minimum
-sum_j c_j beta_j = 0 over each table: the code keeps it so, since adding a constant to a table's beta changes no weight.
+whose gradient is (weighted share of cell j) - m_j + c_j beta_j. Shares of a table add up to 1 on
+both sides, so at the minimum sum_j c_j beta_j = 0 over each table: the code keeps it so, since
+adding a constant to a table's beta changes no weight.
 
-One sweep solves each table exactly, the others held fixed, in one pass over the rows a table. Sweeps end when what is left to
-match is small beside the noise: going on would fit noise more closely. Tables that say nearly the same make sweeps slow; then
-Newton's steps on all tables at once take over, with a Hessian that is counted on some of the rows and kept while it serves.
-Every cell of a table must have public rows.
+One sweep solves each table exactly, the others held fixed, in one pass over the rows a table.
+Sweeps end when what is left to match is small beside the noise: going on would fit noise more
+closely. Tables that say nearly the same make sweeps slow; then Newton's steps on all tables at once
+take over, with a Hessian that is counted on some of the rows and kept while it serves. Every cell
+of a table must have public rows.
 """
 
 from __future__ import annotations
@@ -30,19 +33,23 @@ MAX_SWEEPS = 300
 FIRST_SWEEPS = 6
 NEWTON_STEPS = 30
 MAX_CELLS = 4096
-"""Cells of all tables together up to which Newton's steps are taken; a larger Hessian needs too much memory and time."""
+"""Cells of all tables together up to which Newton's steps are taken; a larger Hessian needs too
+much memory and time."""
 HESSIAN_ROWS = 1 << 16
 """A Hessian is counted on at least this many rows, and on 32 for each cell."""
 TOLERANCE = 1e-7
 NOISE_SHARE = 0.02
-"""Sweeps end when the gradient, added up over cells, is this share of the noise added up over cells."""
+"""Sweeps end when the gradient, added up over cells, is this share of the noise added up over
+cells."""
 FAR = 1.0
-"""A step that changes some weight by a factor of more than exp(1) calls for another Hessian, unless it went well."""
+"""A step that changes some weight by a factor of more than exp(1) calls for another Hessian, unless
+it went well."""
 
 
 @dataclass(frozen=True)
 class Solved:
-    """`masses` add up to 1; `coefficients` hold one array a table; `gap` is what was left to match before the last sweep."""
+    """`masses` add up to 1; `coefficients` hold one array a table; `gap` is what was left to match
+    before the last sweep."""
 
     masses: FloatArray
     coefficients: list[FloatArray]
@@ -87,9 +94,13 @@ def shares_of(target: TableTarget, masses: FloatArray) -> FloatArray:
 
 
 def _sweep(
-    targets: Sequence[TableTarget], masses: FloatArray, coefficients: Sequence[FloatArray], ridges: Sequence[FloatArray]
+    targets: Sequence[TableTarget],
+    masses: FloatArray,
+    coefficients: Sequence[FloatArray],
+    ridges: Sequence[FloatArray],
 ) -> float:
-    """Solve one table after another, in place; returns the sizes of their gradients before, added up."""
+    """Solve one table after another, in place; returns the sizes of their gradients before, added
+    up."""
     from dpublish.models.lookup_kernels import scale_and_add
 
     gaps = []
@@ -108,11 +119,14 @@ def _sweep(
     return sum(gaps)
 
 
-def _step(target: TableTarget, present: FloatArray, beta: FloatArray, ridge: FloatArray) -> FloatArray:
+def _step(
+    target: TableTarget, present: FloatArray, beta: FloatArray, ridge: FloatArray
+) -> FloatArray:
     """How far each coefficient of a table goes, the others held fixed."""
     from scipy.special import wrightomega
 
-    # present e^d - m + c (beta + d) = 0 has the solution d = m/c - beta - omega(log(present/c) + m/c - beta)
+    # present e^d - m + c (beta + d) = 0 has the solution d = m/c - beta - omega(log(present/c) +
+    # m/c - beta)
     with np.errstate(divide="ignore"):
         depth = target.shares / ridge - beta
         step = depth - wrightomega(np.log(present / ridge) + depth)
@@ -140,19 +154,26 @@ class _Tables:
         return total
 
     def covariance(self, masses: FloatArray, shares: FloatArray) -> FloatArray:
-        """The covariance of all cells' indicators, counted on some of the rows; variances are at least those of all rows."""
+        """The covariance of all cells' indicators, counted on some of the rows; variances are at
+        least those of all rows."""
         from dpublish.models.lookup_kernels import add_by_two_codes
 
         some = np.ascontiguousarray(masses[:: self._stride])
         some = some / some.sum()
-        codes = [np.ascontiguousarray(target.codes[:: self._stride]).astype(np.uint32) for target in self._targets]
+        codes = [
+            np.ascontiguousarray(target.codes[:: self._stride]).astype(np.uint32)
+            for target in self._targets
+        ]
         found = np.zeros((self.cells, self.cells))
         for place, (one, end) in enumerate(zip(self._targets, self.ends, strict=True)):
             for other in range(place, len(codes)):
                 width = self._targets[other].cells
                 table = np.zeros((one.cells, width))
                 add_by_two_codes(codes[place], codes[other], some, table)
-                here, there = slice(end - one.cells, end), slice(self.ends[other] - width, self.ends[other])
+                here, there = (
+                    slice(end - one.cells, end),
+                    slice(self.ends[other] - width, self.ends[other]),
+                )
                 found[here, there], found[there, here] = table, table.T
         means = np.diag(found).copy()
         found -= np.outer(means, means)
@@ -167,11 +188,14 @@ def _newton(
     ridges: Sequence[FloatArray],
     enough: float,
 ) -> tuple[FloatArray, list[FloatArray]]:
-    """Newton's steps on all tables at once, each halved until the gradient gets shorter. Cells without public rows stay put."""
+    """Newton's steps on all tables at once, each halved until the gradient gets shorter. Cells
+    without public rows stay put."""
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
     tables = _Tables(targets, len(masses))
-    wanted, ridge, beta = (np.concatenate(list(part)) for part in ([t.shares for t in targets], ridges, coefficients))
+    wanted, ridge, beta = (
+        np.concatenate(list(part)) for part in ([t.shares for t in targets], ridges, coefficients)
+    )
     shares = tables.shares(masses)
     held = shares <= 0.0
     slope = np.where(held, 0.0, shares - wanted + ridge * beta)
@@ -200,7 +224,9 @@ def _newton(
             break
         inverse.learn(length * step, better - slope)
         # weights that moved far bend otherwise; those that did not are learnt from
-        if float(np.abs(length * moves).max()) > FAR and float(better @ better) > 0.09 * float(slope @ slope):
+        if float(np.abs(length * moves).max()) > FAR and float(better @ better) > 0.09 * float(
+            slope @ slope
+        ):
             inverse = None
         masses, beta, shares, slope = tried, beta + length * step, now, better
     return masses, [part.copy() for part in np.split(beta, tables.ends[:-1])]

@@ -1,13 +1,15 @@
 """How far public rows may be from the private ones, as the noisy tables themselves tell it.
 
-The share of a cell among private people differs from that among public rows for two reasons. Public rows are a sample: n of
-them leave a variance of v / n, v = p (1 - p). And they may have been chosen otherwise than by chance: if a cell's coefficient
-is of size t, its share moves by t v. So a difference has variance P = v / n + t^2 v^2 before noise of variance s^2 is added,
-and how likely each t is follows from the differences seen. Before any is seen, t = 0 has even odds, and others are the less
-likely the larger they are.
+The share of a cell among private people differs from that among public rows for two reasons. Public
+rows are a sample: n of them leave a variance of v / n, v = p (1 - p). And they may have been chosen
+otherwise than by chance: if a cell's coefficient is of size t, its share moves by t v. So a
+difference has variance P = v / n + t^2 v^2 before noise of variance s^2 is added, and how likely
+each t is follows from the differences seen. Before any is seen, t = 0 has even odds, and others are
+the less likely the larger they are.
 
-Given t, a difference is best kept in the proportion P / (P + s^2). It is averaged over t, in proportion to how likely each is:
-where tables say little, that is a compromise, and where they say much, one t is left. A ridge c keeps v / (v + c) of it.
+Given t, a difference is best kept in the proportion P / (P + s^2). It is averaged over t, in
+proportion to how likely each is: where tables say little, that is a compromise, and where they say
+much, one t is left. A ridge c keeps v / (v + c) of it.
 """
 
 from __future__ import annotations
@@ -39,17 +41,26 @@ class TiltSizes:
     def mean(self) -> float:
         return float(self.chances @ SIZES)
 
-    def ridges(self, tables: Sequence[TableTarget], shares: Sequence[FloatArray], rows: float) -> list[FloatArray]:
+    def ridges(
+        self, tables: Sequence[TableTarget], shares: Sequence[FloatArray], rows: float
+    ) -> list[FloatArray]:
         """Ridges for coefficients on top of rows that have these shares and are worth `rows`."""
-        return [_ridge(cells, self._kept(table, cells, rows)) for table, cells in zip(tables, shares, strict=True)]
+        return [
+            _ridge(cells, self._kept(table, cells, rows))
+            for table, cells in zip(tables, shares, strict=True)
+        ]
 
-    def tilting_ridges(self, tables: Sequence[TableTarget], shares: Sequence[FloatArray], rows: float) -> list[FloatArray]:
+    def tilting_ridges(
+        self, tables: Sequence[TableTarget], shares: Sequence[FloatArray], rows: float
+    ) -> list[FloatArray]:
         """The same, for the part of each difference that is not by chance."""
         found = []
         for table, cells in zip(tables, shares, strict=True):
             spread = _spread(cells)
             chosen = SIZES[:, None] ** 2 * spread**2
-            found.append(_ridge(cells, self.chances @ (chosen / (chosen + spread / rows + table.variances))))
+            found.append(
+                _ridge(cells, self.chances @ (chosen / (chosen + spread / rows + table.variances)))
+            )
         return found
 
     def _kept(self, table: TableTarget, shares: FloatArray, rows: float) -> FloatArray:
@@ -59,8 +70,11 @@ class TiltSizes:
         return kept
 
 
-def likely_sizes(tables: Sequence[TableTarget], shares: Sequence[FloatArray], rows: float) -> TiltSizes:
-    """What the differences between tables and shares say about the size of coefficients; cells are taken one by one."""
+def likely_sizes(
+    tables: Sequence[TableTarget], shares: Sequence[FloatArray], rows: float
+) -> TiltSizes:
+    """What the differences between tables and shares say about the size of coefficients; cells are
+    taken one by one."""
     logs = -RATE * SIZES
     logs[0] += np.log(NONE_AT_ALL)
     logs[1:] += np.log((1.0 - NONE_AT_ALL) / (len(SIZES) - 1))
@@ -73,7 +87,8 @@ def likely_sizes(tables: Sequence[TableTarget], shares: Sequence[FloatArray], ro
 
 
 def one_after_the_other(first: FloatArray, second: FloatArray, shares: FloatArray) -> FloatArray:
-    """The ridge that keeps as much of a difference as two ridges do when the second gets what the first left."""
+    """The ridge that keeps as much of a difference as two ridges do when the second gets what the
+    first left."""
     spread = _spread(shares)
     left = (first / (spread + first)) * (second / (spread + second))
     return _ridge(shares, 1.0 - left)

@@ -1,1 +1,2 @@
-"""Compiled loops of the noise package. They see words, tables and counts; every rare branch goes back to exact Python code."""
+"""Compiled loops of the noise package. They see words, tables and counts; every rare branch goes
+back to exact Python code."""

@@ -18,7 +18,9 @@ def cells_in_order(cells: NDArray[np.uint64], domain_size: np.uint64) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def empty_cells(ranks: NDArray[np.uint64], occupied: NDArray[np.uint64], out: NDArray[np.uint64]) -> None:
+def empty_cells(
+    ranks: NDArray[np.uint64], occupied: NDArray[np.uint64], out: NDArray[np.uint64]
+) -> None:
     """out[i] = the cell with ranks[i] empty cells before it; both inputs sorted."""
     passed = 0
     for i in range(ranks.size):
@@ -54,7 +56,8 @@ def merge_cells(
 
 @njit(cache=True, nogil=True)
 def clamp_sums(values: NDArray[np.int64], limit: np.int64, noise: NDArray[np.int64]) -> None:
-    """noise = clamp(clamp(values) + noise), in one pass: two calls of numpy's clip took longer than drawing the noise."""
+    """noise = clamp(clamp(values) + noise), in one pass: two calls of numpy's clip took longer than
+    drawing the noise."""
     for i in range(noise.size):
         total = noise[i] + min(max(values[i], -limit), limit)
         noise[i] = min(max(total, -limit), limit)

@@ -19,14 +19,28 @@ _UNIT = 2.0**-ACCEPT_BITS
 _LOG2_E = 1.4426950408889634
 _LN_2 = 0.6931471805599453
 _COEFFICIENTS = np.array(
-    [1.0, 1 / 2, 1 / 6, 1 / 24, 1 / 120, 1 / 720, 1 / 5040, 1 / 40320, 1 / 362880, 1 / 3628800, 1 / 39916800, 1 / 479001600]
+    [
+        1.0,
+        1 / 2,
+        1 / 6,
+        1 / 24,
+        1 / 120,
+        1 / 720,
+        1 / 5040,
+        1 / 40320,
+        1 / 362880,
+        1 / 3628800,
+        1 / 39916800,
+        1 / 479001600,
+    ]
 )
 _HALVES = 0.5 ** np.arange(64)
 
 
 @njit(cache=True, nogil=True)
 def exp_below(x: float) -> float:
-    """exp(-x) for x >= 0 to within 2^-40, from additions, multiplications and exact powers of two only."""
+    """exp(-x) for x >= 0 to within 2^-40, from additions, multiplications and exact powers of two
+    only."""
     if x > 40.0:
         return 0.0
     whole = np.int64(x * _LOG2_E)
@@ -47,7 +61,8 @@ def accept_proposals(
     places: NDArray[np.int64],
     outcomes: NDArray[np.uint8],
 ) -> int:
-    """Test each proposal with probability exp(-(|y| - peak)^2 half_precision); list those not surely accepted.
+    """Test each proposal with probability exp(-(|y| - peak)^2 half_precision); list those not
+    surely accepted.
 
     A magnitude of `limit` stands for "that or more", so its level is not known here.
     """

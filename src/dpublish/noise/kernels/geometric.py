@@ -14,7 +14,8 @@ UNDECIDED = 3
 
 # The low bits of the first word decide acceptance; the high ones choose the table's symbol.
 ACCEPT_BITS = 24
-# Bound on the error of `exp_below` and of its argument; see geometric.proof.md. Powers of two keep the tests exact.
+# Bound on the error of `exp_below` and of its argument; see geometric.proof.md. Powers of two keep
+# the tests exact.
 GUARD = 2.0**-36
 
 _ACCEPT_MASK = np.uint64((1 << ACCEPT_BITS) - 1)
@@ -30,7 +31,8 @@ def exp_near_zero(x: float) -> float:
 
 @njit(cache=True, nogil=True)
 def _first_saturated(shift: int) -> int:
-    """The least symbol whose values reach 2^63; 2^62, which is more than any symbol, where 2^63 would not fit."""
+    """The least symbol whose values reach 2^63; 2^62, which is more than any symbol, where 2^63
+    would not fit."""
     return 1 << min(62, 63 - shift)
 
 
@@ -47,12 +49,15 @@ def geometric_values(
     places: NDArray[np.int64],
     outcomes: NDArray[np.uint8],
 ) -> int:
-    """One attempt per pair of words: out = symbol * 2^shift + low part, if the low part is accepted.
+    """One attempt per pair of words: out = symbol * 2^shift + low part, if the low part is
+    accepted.
 
-    Unfinished attempts are listed in `places` with their outcome; returns how many. The low part is tested first and
-    whatever the symbol is, because a rejection must not depend on the symbol.
+    Unfinished attempts are listed in `places` with their outcome; returns how many. The low part is
+    tested first and whatever the symbol is, because a rejection must not depend on the symbol.
     """
-    suspects = _plain_values(words, thresholds, aliases, columns_log2, overflow, shift, rate, out, places)
+    suspects = _plain_values(
+        words, thresholds, aliases, columns_log2, overflow, shift, rate, out, places
+    )
     table_shift = np.uint64(64 - columns_log2)
     mask = (np.uint64(1) << table_shift) - np.uint64(1)
     limit = _first_saturated(shift)
@@ -75,7 +80,9 @@ def geometric_values(
                 found += 1
                 continue
         column = word >> table_shift
-        symbol = np.int64(column) if (word & mask) < thresholds[column] else np.int64(aliases[column])
+        symbol = (
+            np.int64(column) if (word & mask) < thresholds[column] else np.int64(aliases[column])
+        )
         if symbol >= overflow:
             outcomes[found] = OVERFLOW if symbol == overflow else UNDECIDED
             found += 1
@@ -98,9 +105,11 @@ def _plain_values(
     out: NDArray[np.uint64],
     suspects: NDArray[np.int64],
 ) -> int:
-    """Write every value as if its low part were accepted; list the draws for which that is not certain.
+    """Write every value as if its low part were accepted; list the draws for which that is not
+    certain.
 
-    exp(-x) >= 1 - x accepts nearly every draw. There is no branch here: one on random bits costs more than the rest.
+    exp(-x) >= 1 - x accepts nearly every draw. There is no branch here: one on random bits costs
+    more than the rest.
     """
     table_shift = np.uint64(64 - columns_log2)
     mask = (np.uint64(1) << table_shift) - np.uint64(1)
@@ -128,7 +137,8 @@ def _plain_values(
 def walk_gaps(
     gaps: NDArray[np.uint64], position: np.uint64, trials: np.uint64, out: NDArray[np.uint64]
 ) -> tuple[int, np.uint64]:
-    """Ranks of successes from failure counts between them; returns how many and the next rank to try (`trials` at the end)."""
+    """Ranks of successes from failure counts between them; returns how many and the next rank to
+    try (`trials` at the end)."""
     found = 0
     for i in range(gaps.size):
         gap = gaps[i]

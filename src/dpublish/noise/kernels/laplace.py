@@ -16,7 +16,8 @@ def apply_signs(
     out: NDArray[np.int64],
     rejected: NDArray[np.int64],
 ) -> int:
-    """out = magnitude, at most `limit`, with the sign of a fresh bit. "Minus zero" is listed for another draw.
+    """out = magnitude, at most `limit`, with the sign of a fresh bit. "Minus zero" is listed for
+    another draw.
 
     `out` may be a view of `magnitudes`.
     """

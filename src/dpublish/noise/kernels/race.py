@@ -1,7 +1,9 @@
-"""A first look at a race between many candidates: which of them may have the best key, from the leading bits of their words.
+"""A first look at a race between many candidates: which of them may have the best key, from the
+leading bits of their words.
 
-Only comparisons, exponents of floats and a few products are needed, so one pass over a million candidates takes a millisecond.
-The bounds are coarse (a factor of two in a uniform) but true, so the best candidate always stays (proof: select.proof.md).
+Only comparisons, exponents of floats and a few products are needed, so one pass over a million
+candidates takes a millisecond. The bounds are coarse (a factor of two in a uniform) but true, so
+the best candidate always stays (proof: select.proof.md).
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ _PIECE = 1024
 
 @njit(cache=True, nogil=True)
 def _first_bits(words: Words, low: int, high: int, flip: bool, buffer: Floats) -> None:
-    """Words as floats (complemented for `flip`): their exponents are the numbers of leading zeros, up to rounding."""
+    """Words as floats (complemented for `flip`): their exponents are the numbers of leading zeros,
+    up to rounding."""
     if flip:
         for i in range(high - low):
             buffer[i] = np.float64(~words[low + i])
@@ -37,7 +40,8 @@ def _first_bits(words: Words, low: int, high: int, flip: bool, buffer: Floats) -
 
 @njit(cache=True, nogil=True)
 def _part_low(exponent: int, flip: bool) -> float:
-    """A lower bound on -log U (or, with `flip`, on -log(-log U)) from 2^(exponent - 1) <= word < 2^exponent."""
+    """A lower bound on -log U (or, with `flip`, on -log(-log U)) from 2^(exponent - 1) <= word <
+    2^exponent."""
     if not flip:
         return (64 - exponent) * LN2_LOW
     return (64 - exponent) * LN2_LOW - _HALF if exponent <= 63 else -np.inf
@@ -50,7 +54,8 @@ def _part_high(exponent: int) -> float:
 
 @njit(cache=True, nogil=True)
 def sieve(words: Words, gap_low: Floats, gap_high: Floats, flip: bool) -> Ints:
-    """The candidates whose key may be the largest: key = -log U - gap, or with `flip` -log(-log U) - gap."""
+    """The candidates whose key may be the largest: key = -log U - gap, or with `flip` -log(-log U)
+    - gap."""
     count = len(words)
     buffer = np.empty(_PIECE, dtype=np.float64)
     bits = buffer.view(np.int64)
@@ -73,10 +78,13 @@ def sieve(words: Words, gap_low: Floats, gap_high: Floats, flip: bool) -> Ints:
 
 
 @njit(cache=True, nogil=True)
-def sieve_groups(words: Words, starts: Ints, gap_low: Floats, gap_high: Floats, flip: bool) -> tuple[Ints, Ints]:
+def sieve_groups(
+    words: Words, starts: Ints, gap_low: Floats, gap_high: Floats, flip: bool
+) -> tuple[Ints, Ints]:
     """`sieve` for candidates in groups that share their bounds: (candidates, their groups).
 
-    Group g holds candidates starts[g] to starts[g + 1]. Only the best word of a group matters for the best certain key.
+    Group g holds candidates starts[g] to starts[g + 1]. Only the best word of a group matters for
+    the best certain key.
     """
     groups = len(starts) - 1
     best = -np.inf

@@ -22,9 +22,14 @@ def high_product(a: np.uint64, b: np.uint64) -> np.uint64:
 
 @njit(cache=True, nogil=True)
 def scale_words(
-    words: NDArray[np.uint64], bound: np.uint64, reject_below: np.uint64, out: NDArray[np.uint64], rejected: NDArray[np.int64]
+    words: NDArray[np.uint64],
+    bound: np.uint64,
+    reject_below: np.uint64,
+    out: NDArray[np.uint64],
+    rejected: NDArray[np.int64],
 ) -> int:
-    """out = floor(word * bound / 2^64); words whose low product is under `reject_below` (2^64 mod bound) are listed."""
+    """out = floor(word * bound / 2^64); words whose low product is under `reject_below` (2^64 mod
+    bound) are listed."""
     found = 0
     for i in range(words.size):
         out[i] = high_product(words[i], bound)

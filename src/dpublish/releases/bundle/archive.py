@@ -1,8 +1,10 @@
-"""The container of a bundle: a folder, or one `.dpr` file (a zip without compression; same content, same bytes).
+"""The container of a bundle: a folder, or one `.dpr` file (a zip without compression; same content,
+same bytes).
 
-Reading trusts nothing: names, sizes, links, duplicates and overlaps are checked before a byte of content is used, and because
-members are stored uncompressed there is nothing to inflate. Writing goes to a temporary name beside the target, is flushed to
-the disk, and then appears under its name in one step.
+Reading trusts nothing: names, sizes, links, duplicates and overlaps are checked before a byte of
+content is used, and because members are stored uncompressed there is nothing to inflate. Writing
+goes to a temporary name beside the target, is flushed to the disk, and then appears under its name
+in one step.
 """
 
 from __future__ import annotations
@@ -70,7 +72,9 @@ def _check_members(path: Path, sizes: Mapping[str, int]) -> None:
         raise BundleError(f"'{path}' has more than {MAX_MEMBERS} files.")
     for name, size in sizes.items():
         if name not in (MANIFEST, SIGNATURES) and not TABLE_NAME.fullmatch(name):
-            raise BundleError(f"'{path}' holds a file that does not belong in a release: {name[:80]!r}.")
+            raise BundleError(
+                f"'{path}' holds a file that does not belong in a release: {name[:80]!r}."
+            )
         if size > MAX_FILE_BYTES:
             raise BundleError(f"'{name}' has {size} bytes; at most {MAX_FILE_BYTES} are read.")
     if sum(sizes.values()) > MAX_TOTAL_BYTES:
@@ -83,7 +87,10 @@ def _open_folder(path: Path) -> Container:
         with os.scandir(path) as entries:
             for entry in entries:
                 if not entry.is_file(follow_symlinks=False):
-                    raise BundleError(f"'{path}' holds {entry.name[:80]!r}, which is a link, a folder or a device.")
+                    raise BundleError(
+                        f"'{path}' holds {entry.name[:80]!r}, which is a link, a folder or a "
+                        f"device."
+                    )
                 sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
                 if len(sizes) > MAX_MEMBERS:
                     break
@@ -108,16 +115,30 @@ def _open_file(path: Path) -> Container:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
             length = path.stat().st_size
-    except (OSError, zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError, RuntimeError, UnicodeError):
+    except (
+        OSError,
+        zipfile.BadZipFile,
+        NotImplementedError,
+        ValueError,
+        OverflowError,
+        RuntimeError,
+        UnicodeError,
+    ):
         raise BundleError(f"'{path}' is not a release file, or it is damaged.") from None
-    except Exception as error:  # zipfile meets crafted headers with exceptions of many kinds (struct.error, MemoryError)
-        raise BundleError(f"'{path}' is not a release file, or it is damaged ({type(error).__name__}).") from None
+    # zipfile meets crafted headers with exceptions of many kinds (struct.error, MemoryError)
+    except Exception as error:
+        raise BundleError(
+            f"'{path}' is not a release file, or it is damaged ({type(error).__name__})."
+        ) from None
     names = [member.filename for member in members]
     if len(set(names)) != len(names):
         raise BundleError(f"'{path}' holds two files of the same name.")
     for member in members:
         if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
-            raise BundleError(f"'{path}': {member.filename[:80]!r} is compressed; files in a release are stored as they are.")
+            raise BundleError(
+                f"'{path}': {member.filename[:80]!r} is compressed; files in a release are stored "
+                f"as they are."
+            )
         if member.flag_bits & 0x41:
             raise BundleError(f"'{path}': {member.filename[:80]!r} is encrypted.")
         kind = stat.S_IFMT(member.external_attr >> 16)
@@ -125,31 +146,45 @@ def _open_file(path: Path) -> Container:
             raise BundleError(f"'{path}': {member.filename[:80]!r} is not a plain file.")
     sizes = {member.filename: member.file_size for member in members}
     _check_members(path, sizes)
-    if sum(sizes.values()) > length or len({member.header_offset for member in members}) != len(members):
+    if sum(sizes.values()) > length or len({member.header_offset for member in members}) != len(
+        members
+    ):
         raise BundleError(f"'{path}' declares more content than it holds.")
 
     def read(name: str) -> bytes:
         try:
             with zipfile.ZipFile(path) as archive, archive.open(name) as file:
                 return file.read(sizes[name] + 1)
-        except Exception as error:  # as above; a damaged member must not look like anything but a damaged member
-            raise BundleError(f"'{name}' in '{path}' is damaged ({type(error).__name__}).") from None
+        except (
+            Exception
+        ) as error:  # as above; a damaged member must not look like anything but a damaged member
+            raise BundleError(
+                f"'{name}' in '{path}' is damaged ({type(error).__name__})."
+            ) from None
 
     return Container(path, sizes, read)
 
 
-def write_container(path: Path, members: Mapping[str, bytes], *, overwrite: bool, owned: bool = False) -> str:
-    """Write all members, or nothing. Returns the SHA-256 of the file, or of the manifest for a folder.
+def write_container(
+    path: Path, members: Mapping[str, bytes], *, overwrite: bool, owned: bool = False
+) -> str:
+    """Write all members, or nothing. Returns the SHA-256 of the file, or of the manifest for a
+    folder.
 
     With `owned` only the owner may read it; otherwise it has the permissions that the umask gives.
     """
     ordered = in_order(members)
     if not path.name:
-        raise BundleError(f"'{path}' names no file. Give a name that ends in {SUFFIX}, or a new folder.")
+        raise BundleError(
+            f"'{path}' names no file. Give a name that ends in {SUFFIX}, or a new folder."
+        )
     if path.is_dir() and is_file_bundle(path):
         raise BundleError(f"'{path}' is a folder. Give another name.")
     if os.path.lexists(path) and not (overwrite and path.is_file() and is_file_bundle(path)):
-        raise BundleError(f"'{path}' exists already and a release is never overwritten by accident. Give another name.")
+        raise BundleError(
+            f"'{path}' exists already and a release is never overwritten by accident. Give "
+            f"another name."
+        )
     content = [(name, members[name]) for name in ordered]
     try:
         with temporary(path, folder=not is_file_bundle(path), owned=owned) as fresh:
@@ -158,11 +193,15 @@ def write_container(path: Path, members: Mapping[str, bytes], *, overwrite: bool
                 publish_file(fresh, path, overwrite)
             else:
                 digest = _write_folder(fresh, content)
-                fresh.rename(path)  # fails when a non-empty folder of that name has appeared meanwhile
+                fresh.rename(
+                    path
+                )  # fails when a non-empty folder of that name has appeared meanwhile
         _flush_folder(path.parent)
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise BundleError(f"The release could not be written to '{path}': {reason}. Nothing was left behind.") from None
+        raise BundleError(
+            f"The release could not be written to '{path}': {reason}. Nothing was left behind."
+        ) from None
     return digest
 
 
@@ -190,7 +229,8 @@ def _write_file(fresh: Path, members: list[tuple[str, bytes]]) -> str:
 
 
 def _write_archive(file: IO[bytes], members: Iterable[tuple[str, bytes]]) -> None:
-    """The one archive of these members: no choice is left, so the same content gives the same bytes."""
+    """The one archive of these members: no choice is left, so the same content gives the same
+    bytes."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         for name, content in members:
             info = zipfile.ZipInfo(name, date_time=_EPOCH)
@@ -200,7 +240,8 @@ def _write_archive(file: IO[bytes], members: Iterable[tuple[str, bytes]]) -> Non
 
 
 def archive_digest(container: Container, *, signed: bool) -> str:
-    """The SHA-256 of the `.dpr` file that these members make, whatever they are kept in; with signatures or without."""
+    """The SHA-256 of the `.dpr` file that these members make, whatever they are kept in; with
+    signatures or without."""
     names = [name for name in in_order(container.sizes) if signed or name != SIGNATURES]
     with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
         _write_archive(file, ((name, container.read(name)) for name in names))
@@ -227,14 +268,18 @@ def _write_folder(fresh: Path, members: list[tuple[str, bytes]]) -> str:
 
 
 def publish_file(fresh: Path, path: Path, overwrite: bool) -> None:
-    """Give a finished file its name in one step; a `FileExistsError` when the name is taken and may not be replaced."""
+    """Give a finished file its name in one step; a `FileExistsError` when the name is taken and may
+    not be replaced."""
     if not overwrite:
         try:
             os.link(fresh, path)  # refuses to replace, unlike rename
             return
         except FileExistsError:
             raise
-        except (OSError, NotImplementedError):  # a file system without hard links says so in several ways
+        except (
+            OSError,
+            NotImplementedError,
+        ):  # a file system without hard links says so in several ways
             pass
         if os.path.lexists(path):
             raise FileExistsError(17, "a file of that name appeared meanwhile")

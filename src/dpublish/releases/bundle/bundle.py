@@ -23,7 +23,13 @@ from dpublish.releases.bundle.archive import (
 )
 from dpublish.releases.bundle.manifest import TABLE_NAME, check_format, check_manifest
 from dpublish.releases.bundle.parquet_pages import Unbelievable, stated_rows
-from dpublish.releases.bundle.signatures import SIGNATURES, Signature, covers, read_signatures, write_signatures
+from dpublish.releases.bundle.signatures import (
+    SIGNATURES,
+    Signature,
+    covers,
+    read_signatures,
+    write_signatures,
+)
 from dpublish.releases.bundle.strict_json import MAX_BYTES, read_json, write_json
 
 if TYPE_CHECKING:
@@ -52,7 +58,8 @@ class Bundle:
         return tuple(sorted(name.removesuffix(".parquet") for name in self.manifest["files"]))
 
     def archive_sha256(self, *, signed: bool = True) -> str:
-        """The SHA-256 of the `.dpr` file with this content: of a folder too, and whatever else an archive was padded with.
+        """The SHA-256 of the `.dpr` file with this content: of a folder too, and whatever else an
+        archive was padded with.
 
         Without signatures, it is that of the file before it was signed.
         """
@@ -68,12 +75,20 @@ class Bundle:
         file = f"{name}.parquet"
         entry = self.manifest["files"].get(file)
         if entry is None:
-            raise BundleError(f"This release has no table '{name}'. Tables: {', '.join(self.names) or 'none'}.")
+            raise BundleError(
+                f"This release has no table '{name}'. Tables: {', '.join(self.names) or 'none'}."
+            )
         data = self._container.read(file)
         if len(data) != entry["bytes"]:
-            raise BundleError(f"'{file}' has another size than the manifest says. The release was altered or damaged.")
+            raise BundleError(
+                f"'{file}' has another size than the manifest says. The release was altered or "
+                f"damaged."
+            )
         if hashlib.sha256(data).hexdigest() != entry["sha256"]:
-            raise BundleError(f"'{file}' does not match its hash in the manifest. The release was altered or damaged.")
+            raise BundleError(
+                f"'{file}' does not match its hash in the manifest. The release was altered or "
+                f"damaged."
+            )
         return read_table(data, file, entry["rows"], tables=len(self.names))
 
 
@@ -87,9 +102,9 @@ def write_bundle(
 ) -> str:
     """Write a release to `path`: one file when it ends in '.dpr', otherwise a new folder.
 
-    The bundle appears whole or not at all. `files` of the manifest is filled in here. Returns the SHA-256 of the file, or of
-    the manifest for a folder. An existing release is left alone unless `overwrite` is true (files only). Of `signatures`,
-    those are kept that cover what is written.
+    The bundle appears whole or not at all. `files` of the manifest is filled in here. Returns the
+    SHA-256 of the file, or of the manifest for a folder. An existing release is left alone unless
+    `overwrite` is true (files only). Of `signatures`, those are kept that cover what is written.
     """
     members = pack_bundle(manifest, tables)
     kept = [one for one in signatures if covers(one, members[MANIFEST])]
@@ -98,19 +113,27 @@ def write_bundle(
     return write_container(as_path(path), members, overwrite=overwrite)
 
 
-def pack_bundle(manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> dict[str, bytes]:
+def pack_bundle(
+    manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]
+) -> dict[str, bytes]:
     """The members of a release by name. `files` of the manifest is filled in here."""
     members: dict[str, bytes] = {}
     files: dict[str, dict[str, Any]] = {}
     for name, frame in tables.items():
         file = f"{name}.parquet"
         if not TABLE_NAME.fullmatch(file):
-            raise BundleError(f"'{name}' is not a permitted table name (lower-case letters, digits and '_').")
+            raise BundleError(
+                f"'{name}' is not a permitted table name (lower-case letters, digits and '_')."
+            )
         buffer = io.BytesIO()
         frame.write_parquet(buffer, compression="zstd", statistics=False)
         data = buffer.getvalue()
         members[file] = data
-        files[file] = {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data), "rows": frame.height}
+        files[file] = {
+            "sha256": hashlib.sha256(data).hexdigest(),
+            "bytes": len(data),
+            "rows": frame.height,
+        }
     sealed = {**manifest, "files": files}
     content = write_json(sealed, "The manifest")
     # what is written is what a reader will accept: the same check, on the same bytes
@@ -120,13 +143,15 @@ def pack_bundle(manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame])
 
 
 def copy_bundle(bundle: Bundle, path: str | Path, *, overwrite: bool = False) -> str:
-    """The same members, byte by byte, in a file or a folder of another name. Returns what `write_bundle` does."""
+    """The same members, byte by byte, in a file or a folder of another name. Returns what
+    `write_bundle` does."""
     members = {name: bundle._container.read(name) for name in bundle._container.sizes}
     return write_container(as_path(path), members, overwrite=overwrite)
 
 
 def add_signature(path: str | Path, sign: Callable[[bytes], Signature]) -> tuple[Signature, ...]:
-    """Sign a release where it stands: all that is checked when one is opened is checked first. Returns all its signatures."""
+    """Sign a release where it stands: all that is checked when one is opened is checked first.
+    Returns all its signatures."""
     from dpublish.releases.base import open_release
 
     path = as_path(path)
@@ -149,7 +174,9 @@ def read_bundle(path: str | Path) -> Bundle:
     path = as_path(path)
     container = open_container(path)
     if container.sizes[MANIFEST] > MAX_BYTES:
-        raise BundleError(f"{MANIFEST} has {container.sizes[MANIFEST]} bytes; at most {MAX_BYTES} are read.")
+        raise BundleError(
+            f"{MANIFEST} has {container.sizes[MANIFEST]} bytes; at most {MAX_BYTES} are read."
+        )
     content = container.read(MANIFEST)
     manifest = read_json(content, MANIFEST)
     check_format(manifest)
@@ -157,31 +184,47 @@ def read_bundle(path: str | Path) -> Bundle:
     listed, held = set(manifest["files"]), set(container.sizes) - {MANIFEST, SIGNATURES}
     if listed != held:
         odd = sorted(listed ^ held)[0]
-        raise BundleError(f"'{odd}' is {'missing from the release' if odd in listed else 'not listed in the manifest'}.")
+        raise BundleError(
+            f"'{odd}' is "
+            f"{'missing from the release' if odd in listed else 'not listed in the manifest'}."
+        )
     for name, entry in manifest["files"].items():
         if entry["bytes"] != container.sizes[name]:
-            raise BundleError(f"'{name}' has another size than the manifest says. The release was altered or damaged.")
-    signatures = read_signatures(container.read(SIGNATURES), content) if SIGNATURES in container.sizes else ()
+            raise BundleError(
+                f"'{name}' has another size than the manifest says. The release was altered or "
+                f"damaged."
+            )
+    signatures = (
+        read_signatures(container.read(SIGNATURES), content)
+        if SIGNATURES in container.sizes
+        else ()
+    )
     return Bundle(path, manifest, hashlib.sha256(content).hexdigest(), signatures, container)
 
 
 def read_table(data: bytes, file: str, rows: int, *, tables: int = 1) -> pl.DataFrame:
-    """Parquet bytes as a frame, one of so many `tables`. The declared number of rows is checked against the footer, and what
-    the pages would take in memory against the size of the file, before anything is decoded."""
+    """Parquet bytes as a frame, one of so many `tables`. The declared number of rows is checked
+    against the footer, and what the pages would take in memory against the size of the file, before
+    anything is decoded."""
     import polars as pl
 
     if rows > MAX_ROWS or rows > _ROWS_PER_BYTE * len(data) + _FREE_ROWS:
-        raise BundleError(f"'{file}' claims {rows} rows in {len(data)} bytes, which is not believable.")
+        raise BundleError(
+            f"'{file}' claims {rows} rows in {len(data)} bytes, which is not believable."
+        )
     if data[:4] != b"PAR1" or data[-4:] != b"PAR1":
         raise BundleError(f"'{file}' is not a Parquet file.")
     try:
         found = stated_rows(data, _MEMORY_PER_BYTE * len(data) + _FREE_MEMORY // tables)
     except Unbelievable:
         raise BundleError(
-            f"'{file}' cannot be read as Parquet: its sizes do not fit together, or ask for too much memory."
+            f"'{file}' cannot be read as Parquet: its sizes do not fit together, or ask for too "
+            f"much memory."
         ) from None
     try:
-        with quiet_native_code():  # a panic of the reader prints a backtrace that tells an analyst nothing
+        with (
+            quiet_native_code()
+        ):  # a panic of the reader prints a backtrace that tells an analyst nothing
             frame = pl.read_parquet(io.BytesIO(data)) if found == rows else None
     except (KeyboardInterrupt, SystemExit):
         raise

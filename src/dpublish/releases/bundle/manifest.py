@@ -1,6 +1,7 @@
 """The manifest of a release: what every kind of release says about itself, checked field by field.
 
-What is particular to one kind (its facts, its tables) is checked by that kind's class in `releases/`.
+What is particular to one kind (its facts, its tables) is checked by that kind's class in
+`releases/`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ _LAST_DAY = dt.date.max.toordinal() + 1
 
 
 def check_format(manifest: Mapping[str, Any]) -> None:
-    """Refuse what is not a release, or one from a later version of the format, before anything else is looked at."""
+    """Refuse what is not a release, or one from a later version of the format, before anything else
+    is looked at."""
     if manifest.get("format") != FORMAT:
         raise BundleError(f"This is not a dpublish release: its manifest has no format '{FORMAT}'.")
     version = manifest.get("format_version")
@@ -42,13 +44,15 @@ def check_format(manifest: Mapping[str, Any]) -> None:
         raise BundleError("The manifest has no format_version.")
     if version > FORMAT_VERSION:
         raise BundleError(
-            f"This release has format version {version}; this dpublish reads up to {FORMAT_VERSION}. "
+            f"This release has format version {version}; this dpublish reads up to "
+            f"{FORMAT_VERSION}. "
             "Upgrade with: pip install --upgrade dpublish."
         )
 
 
 def check_manifest(manifest: Mapping[str, Any], *, sealed: bool) -> None:
-    """Check every field that all kinds share. `sealed`: `files` must be there, as in a manifest read from a bundle."""
+    """Check every field that all kinds share. `sealed`: `files` must be there, as in a manifest
+    read from a bundle."""
     check_format(manifest)
     for key in _TEXTS:
         text(manifest, key, "manifest")
@@ -61,7 +65,9 @@ def check_manifest(manifest: Mapping[str, Any], *, sealed: bool) -> None:
     for key in ("neighbours", "unit", "statement"):
         text(privacy, key, "privacy")
     if "domain" in manifest:
-        read_domain(manifest["domain"], limit=None if manifest["kind"] in WHOLE_TABLE_KINDS else MAX_CELLS)
+        read_domain(
+            manifest["domain"], limit=None if manifest["kind"] in WHOLE_TABLE_KINDS else MAX_CELLS
+        )
     for key in ("sentences", "warnings"):
         texts(manifest["plan"], key, "plan")
     if sealed or "files" in manifest:
@@ -80,7 +86,8 @@ def check_files(files: Mapping[str, Any]) -> None:
     for name, entry in files.items():
         if not TABLE_NAME.fullmatch(name):
             raise BundleError(
-                f"files: '{name[:80]}' is not a permitted file name (lower-case letters, digits, '_', '.parquet')."
+                f"files: '{name[:80]}' is not a permitted file name (lower-case letters, digits, "
+                f"'_', '.parquet')."
             )
         if not isinstance(entry, Mapping):
             raise BundleError(f"files: '{name}' must be an object with sha256, bytes and rows.")
@@ -90,7 +97,8 @@ def check_files(files: Mapping[str, Any]) -> None:
 
 
 def read_domain(value: Any, *, limit: int | None = MAX_CELLS) -> Domain:
-    """The domain in a manifest, every axis checked, and that it has at most `limit` cells (None: any number)."""
+    """The domain in a manifest, every axis checked, and that it has at most `limit` cells (None:
+    any number)."""
     if not isinstance(value, list) or not 1 <= len(value) <= MAX_AXES:
         raise BundleError(f"domain must list 1 to {MAX_AXES} columns.")
     for item in value:
@@ -134,7 +142,11 @@ def _check_axis(item: Any) -> None:
     if "edges" in item:
         raise BundleError(f"{where}: a column of kind {kind} has levels, not edges.")
     levels = item.get("levels")
-    if not isinstance(levels, list) or not levels or not all(isinstance(level, str) for level in levels):
+    if (
+        not isinstance(levels, list)
+        or not levels
+        or not all(isinstance(level, str) for level in levels)
+    ):
         raise BundleError(f"{where}: levels must be a list of texts.")
     if len(set(levels)) != len(levels):
         raise BundleError(f"{where}: a level is listed twice.")
@@ -156,7 +168,10 @@ def _check_edges(edges: Any, kind: str, where: str) -> None:
             raise BundleError(f"{where}: an edge is too large.")
         if kind == "date" and not 1 <= edge <= _LAST_DAY:
             raise BundleError(f"{where}: an edge is not a date.")
-    if any(not a < b for a, b in itertools.pairwise(float(edge) if kind == "real" else edge for edge in edges)):
+    if any(
+        not a < b
+        for a, b in itertools.pairwise(float(edge) if kind == "real" else edge for edge in edges)
+    ):
         raise BundleError(f"{where}: edges must increase strictly.")
 
 
@@ -181,7 +196,9 @@ def flag(data: Mapping[str, Any], key: str, where: str) -> bool:
     return value
 
 
-def whole(data: Mapping[str, Any], key: str, where: str, *, limit: int = 1 << 63, lowest: int = 0) -> int:
+def whole(
+    data: Mapping[str, Any], key: str, where: str, *, limit: int = 1 << 63, lowest: int = 0
+) -> int:
     value = data.get(key)
     if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= limit:
         raise BundleError(f"{where}: '{key}' must be a whole number from {lowest} to {limit}.")
@@ -206,8 +223,14 @@ def digest(data: Mapping[str, Any], key: str, where: str) -> str:
 def fraction(data: Mapping[str, Any], key: str, where: str) -> Fraction:
     """A positive exact number written as text, such as "2" or "4/3"."""
     value = data.get(key)
-    if not isinstance(value, str) or not _FRACTION.fullmatch(value) or Fraction(value.split("/")[-1]) == 0:
-        raise BundleError(f'{where}: \'{key}\' must be a fraction written as text, such as "2" or "4/3".')
+    if (
+        not isinstance(value, str)
+        or not _FRACTION.fullmatch(value)
+        or Fraction(value.split("/")[-1]) == 0
+    ):
+        raise BundleError(
+            f'{where}: \'{key}\' must be a fraction written as text, such as "2" or "4/3".'
+        )
     number = Fraction(value)
     if not Fraction(1, 10**6) <= number <= 10**12:
         raise BundleError(f"{where}: '{key}' must lie between 1e-6 and 1e12.")

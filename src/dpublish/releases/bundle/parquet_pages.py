@@ -1,9 +1,11 @@
-"""Are the sizes that a Parquet file states believable? Looked at before a reader is let loose on a file from anywhere.
+"""Are the sizes that a Parquet file states believable? Looked at before a reader is let loose on a
+file from anywhere.
 
-The reader allocates what page headers ask for. A negative count in a crafted header becomes a size near 2^61, and a failed
-allocation ends the whole process, which no exception handler can prevent. Honest sizes can be too many as well: a page of one
-letter two billion times over is a few kilobytes in the file. So the footer and all page headers (Thrift's compact encoding) are
-walked here first, and what they ask for is added up. Nothing is decoded.
+The reader allocates what page headers ask for. A negative count in a crafted header becomes a size
+near 2^61, and a failed allocation ends the whole process, which no exception handler can prevent.
+Honest sizes can be too many as well: a page of one letter two billion times over is a few kilobytes
+in the file. So the footer and all page headers (Thrift's compact encoding) are walked here first,
+and what they ask for is added up. Nothing is decoded.
 """
 
 from __future__ import annotations
@@ -13,8 +15,12 @@ from typing import Any
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _, _STRUCT = range(1, 13)
 _MAX_DEPTH = 12
 _MAX_PAGE_BYTES = 1 << 31
-_VALUE_BYTES = 16  # what one value takes in memory at most, beside the bytes of its page: repeated ones have next to none there
-_SHARED_PREFIXES = 7  # texts that repeat the one before: how long they become is not stated anywhere; no release is written so
+# what one value takes in memory at most, beside the bytes of its page: repeated ones have next to
+# none there
+_VALUE_BYTES = 16
+# texts that repeat the one before: how long they become is not stated anywhere; no release is
+# written so
+_SHARED_PREFIXES = 7
 
 Fields = dict[int, Any]
 
@@ -85,8 +91,8 @@ class _Reader:
 
 
 def stated_rows(data: bytes, most: int) -> int:
-    """How many rows the file states. `Unbelievable` unless all its row groups, columns and pages fit that and the file, and
-    take at most `most` bytes once they are decoded."""
+    """How many rows the file states. `Unbelievable` unless all its row groups, columns and pages
+    fit that and the file, and take at most `most` bytes once they are decoded."""
     length = int.from_bytes(data[-8:-4], "little")
     if length > len(data) - 12:
         raise Unbelievable
@@ -107,8 +113,8 @@ def stated_rows(data: bytes, most: int) -> int:
 
 
 def _check_chunk(data: bytes, meta: Fields) -> int:
-    """Walk the pages of one column: flat columns only, so a page holds at most as many values as the chunk. Returns how many
-    bytes they take once they are decoded."""
+    """Walk the pages of one column: flat columns only, so a page holds at most as many values as
+    the chunk. Returns how many bytes they take once they are decoded."""
     values, size = _whole(meta, 5), _whole(meta, 7)
     start = min([_whole(meta, 9)] + ([_whole(meta, 11)] if meta.get(11) else []))
     end = start + size
@@ -132,7 +138,9 @@ def _check_chunk(data: bytes, meta: Fields) -> int:
                 raise Unbelievable
             if place == 8 and max(_whole(head, 2), _whole(head, 3)) > values:
                 raise Unbelievable
-            if place == 8 and _whole(head, 5) + _whole(head, 6) > min(_whole(page, 2), _whole(page, 3)):
+            if place == 8 and _whole(head, 5) + _whole(head, 6) > min(
+                _whole(page, 2), _whole(page, 3)
+            ):
                 raise Unbelievable
             seen += _whole(head, 1) if place != 7 else 0
     if seen != values:

@@ -1,7 +1,8 @@
 """Signatures of a release: who vouches for it. The format is described in docs/signatures.md.
 
-A signature covers the bytes of the manifest, which holds the hashes of all tables, and the name that the signer goes by. It is
-kept beside the manifest, in a member of its own, so that one can be added without a change to what was published.
+A signature covers the bytes of the manifest, which holds the hashes of all tables, and the name
+that the signer goes by. It is kept beside the manifest, in a member of its own, so that one can be
+added without a change to what was published.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class Signer:
 
 @dataclass(frozen=True)
 class Signature:
-    """One valid signature of a release. `name` is what the holder of the key calls itself: it is signed, not proved."""
+    """One valid signature of a release. `name` is what the holder of the key calls itself: it is
+    signed, not proved."""
 
     public_key: bytes
     name: str
@@ -64,7 +66,11 @@ class Signature:
 
     def facts(self) -> dict[str, str]:
         """What is shown to people and machines."""
-        return {"name": self.name, "fingerprint": self.fingerprint, "public_key": self.public_key.hex()}
+        return {
+            "name": self.name,
+            "fingerprint": self.fingerprint,
+            "public_key": self.public_key.hex(),
+        }
 
 
 def fingerprint_of(public_key: bytes) -> str:
@@ -74,12 +80,18 @@ def fingerprint_of(public_key: bytes) -> str:
 
 
 def signed_message(manifest: bytes, name: str) -> bytes:
-    """What is signed. The prefix keeps a signature from meaning anything else; all but the name has a fixed length."""
+    """What is signed. The prefix keeps a signature from meaning anything else; all but the name has
+    a fixed length."""
     return _PREFIX + hashlib.sha256(manifest).digest() + name.encode()
 
 
 def valid_name(name: object) -> bool:
-    return isinstance(name, str) and 1 <= len(name) <= MAX_NAME and name.isprintable() and name == name.strip()
+    return (
+        isinstance(name, str)
+        and 1 <= len(name) <= MAX_NAME
+        and name.isprintable()
+        and name == name.strip()
+    )
 
 
 def covers(signature: Signature, manifest: bytes) -> bool:
@@ -101,31 +113,43 @@ def write_signatures(signatures: Iterable[Signature]) -> bytes:
     listed = sorted(signatures, key=lambda one: one.public_key)
     if not 1 <= len(listed) <= MAX_SIGNATURES:
         raise BundleError(f"A release has 1 to {MAX_SIGNATURES} signatures, not {len(listed)}.")
-    value = {"format": FORMAT, "format_version": FORMAT_VERSION, "signatures": [one.to_json() for one in listed]}
+    value = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "signatures": [one.to_json() for one in listed],
+    }
     return write_json(value, SIGNATURES)
 
 
 def read_signatures(content: bytes, manifest: bytes) -> tuple[Signature, ...]:
-    """The signatures in a member; a `BundleError` unless all of them are valid for this manifest, and nothing else is there."""
+    """The signatures in a member; a `BundleError` unless all of them are valid for this manifest,
+    and nothing else is there."""
     if len(content) > MAX_BYTES:
         raise BundleError(f"{SIGNATURES} has more than {MAX_BYTES} bytes.")
     value = read_json(content, SIGNATURES)
     version = value.get("format_version")
     if value.get("format") == FORMAT and type(version) is int and version > FORMAT_VERSION:
         raise BundleError(
-            f"The signatures have format version {version}; this dpublish reads up to {FORMAT_VERSION}. "
+            f"The signatures have format version {version}; this dpublish reads up to "
+            f"{FORMAT_VERSION}. "
             "Upgrade with: pip install --upgrade dpublish."
         )
     listed = value.get("signatures")
     if not isinstance(listed, list) or not 1 <= len(listed) <= MAX_SIGNATURES:
         raise BundleError(f"{SIGNATURES} must list 1 to {MAX_SIGNATURES} signatures.")
     signatures = tuple(_read_one(item) for item in listed)
-    if len({one.public_key for one in signatures}) != len(signatures) or write_signatures(signatures) != content:
-        raise BundleError(f"{SIGNATURES} is not written as signatures are. The release was altered or damaged.")
+    if (
+        len({one.public_key for one in signatures}) != len(signatures)
+        or write_signatures(signatures) != content
+    ):
+        raise BundleError(
+            f"{SIGNATURES} is not written as signatures are. The release was altered or damaged."
+        )
     for one in signatures:
         if not covers(one, manifest):
             raise BundleError(
-                f"The signature of '{one.name}' ({one.fingerprint}) is not one of this manifest. The release was altered, or "
+                f"The signature of '{one.name}' ({one.fingerprint}) is not one of this manifest. "
+                f"The release was altered, or "
                 "its signature belongs to another release."
             )
     return signatures
@@ -133,12 +157,23 @@ def read_signatures(content: bytes, manifest: bytes) -> tuple[Signature, ...]:
 
 def _read_one(item: Any) -> Signature:
     if not isinstance(item, dict) or item.get("algorithm") != ALGORITHM:
-        raise BundleError(f"{SIGNATURES}: every signature must be an object with algorithm '{ALGORITHM}'.")
+        raise BundleError(
+            f"{SIGNATURES}: every signature must be an object with algorithm '{ALGORITHM}'."
+        )
     key, name, value = (item.get(field) for field in ("public_key", "name", "signature"))
-    if not isinstance(key, str) or not _KEY.fullmatch(key) or not isinstance(value, str) or not _SIGNATURE.fullmatch(value):
-        raise BundleError(f"{SIGNATURES}: a public key has 64 and a signature 128 hexadecimal digits.")
+    if (
+        not isinstance(key, str)
+        or not _KEY.fullmatch(key)
+        or not isinstance(value, str)
+        or not _SIGNATURE.fullmatch(value)
+    ):
+        raise BundleError(
+            f"{SIGNATURES}: a public key has 64 and a signature 128 hexadecimal digits."
+        )
     if not valid_name(name):
-        raise BundleError(f"{SIGNATURES}: the name of a signer is 1 to {MAX_NAME} printable characters.")
+        raise BundleError(
+            f"{SIGNATURES}: the name of a signer is 1 to {MAX_NAME} printable characters."
+        )
     return Signature(bytes.fromhex(key), str(name), bytes.fromhex(value))
 
 
@@ -148,11 +183,14 @@ def public_line(public_key: bytes, name: str) -> str:
 
 
 def read_signers(given: str | Path | Sequence[str | Path]) -> tuple[Signer, ...]:
-    """Trusted keys: files of public keys, or public keys, or fingerprints, as text. Any one of them will do."""
+    """Trusted keys: files of public keys, or public keys, or fingerprints, as text. Any one of them
+    will do."""
     many = [given] if isinstance(given, str | Path) else list(given)
     found = tuple(signer for one in many for signer in _signers_of(one))
     if not found:
-        raise InputError("No signer is named. Give a file of public keys, a public key or a fingerprint.")
+        raise InputError(
+            "No signer is named. Give a file of public keys, a public key or a fingerprint."
+        )
     return found
 
 
@@ -166,18 +204,24 @@ def _signers_of(given: str | Path) -> list[Signer]:
         content = Path(given).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise InputError(
-            f"'{text[:80]}' is neither a file of public keys, nor a public key ('{LINE} ...' or 64 hexadecimal digits), nor a "
+            f"'{text[:80]}' is neither a file of public keys, nor a public key ('{LINE} ...' or "
+            f"64 hexadecimal digits), nor a "
             "fingerprint."
         ) from None
     except (OSError, ValueError) as error:
-        raise InputError(f"The file of public keys '{text[:80]}' cannot be read ({type(error).__name__}).") from None
+        raise InputError(
+            f"The file of public keys '{text[:80]}' cannot be read ({type(error).__name__})."
+        ) from None
     found = []
     for line in content.splitlines():
         if not line.strip() or line.startswith("#"):
             continue
         signer = _signer_of(line.strip())
         if signer is None:
-            raise InputError(f"'{text[:80]}' is not a file of public keys: a line of it is none. Public keys are '{LINE} ...'.")
+            raise InputError(
+                f"'{text[:80]}' is not a file of public keys: a line of it is none. Public keys "
+                f"are '{LINE} ...'."
+            )
         found.append(signer)
     return found
 
@@ -198,5 +242,6 @@ def signer_problems(signatures: Sequence[Signature], trusted: Sequence[Signer]) 
     if not signatures:
         return ["The release is not signed."]
     return [
-        f"The release is signed by another key than the one that was asked for: {'; '.join(s.describe() for s in signatures)}."
+        f"The release is signed by another key than the one that was asked for: "
+        f"{'; '.join(s.describe() for s in signatures)}."
     ]

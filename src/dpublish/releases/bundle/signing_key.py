@@ -42,7 +42,8 @@ Passphrase = str | Callable[[], str] | None
 
 @dataclass(frozen=True, eq=False)
 class SigningKey:
-    """An Ed25519 key and the name that its signatures carry. `read` one from its file, or make a `new` one."""
+    """An Ed25519 key and the name that its signatures carry. `read` one from its file, or make a
+    `new` one."""
 
     name: str
     _key: Ed25519PrivateKey = field(repr=False)
@@ -62,7 +63,8 @@ class SigningKey:
 
     @classmethod
     def read(cls, path: str | Path, *, passphrase: Passphrase = None) -> SigningKey:
-        """The key in a file. `passphrase`, or a function that asks for it, is used only if the file is protected by one."""
+        """The key in a file. `passphrase`, or a function that asks for it, is used only if the file
+        is protected by one."""
         path = as_path(path)
         value = _read_file(path)
         broken = InputError(f"'{path}' is not a signing key of this version, or it is damaged.")
@@ -76,7 +78,8 @@ class SigningKey:
         return key
 
     def save(self, path: str | Path, *, passphrase: str | None = None) -> Path:
-        """Write the key for its owner's eyes only, and its public half beside it under `.pub`. Never overwrites."""
+        """Write the key for its owner's eyes only, and its public half beside it under `.pub`.
+        Never overwrites."""
         path = as_path(path)
         public = path.with_name(path.name + ".pub")
         value: dict[str, Any] = {
@@ -87,14 +90,23 @@ class SigningKey:
             **_protected(self, passphrase),
         }
         if public.exists():
-            raise InputError(f"'{public}' exists already, and a key is never overwritten. Give another name.")
-        for place, content in ((path, write_json(value, "The key")), (public, (self.public_line() + "\n").encode())):
+            raise InputError(
+                f"'{public}' exists already, and a key is never overwritten. Give another name."
+            )
+        for place, content in (
+            (path, write_json(value, "The key")),
+            (public, (self.public_line() + "\n").encode()),
+        ):
             try:
                 _write_new(place, content, secret=place is path)
             except FileExistsError:
-                raise InputError(f"'{place}' exists already, and a key is never overwritten. Give another name.") from None
+                raise InputError(
+                    f"'{place}' exists already, and a key is never overwritten. Give another name."
+                ) from None
             except OSError as error:
-                raise InputError(f"'{place}' cannot be written ({os.strerror(error.errno or 0)}).") from None
+                raise InputError(
+                    f"'{place}' cannot be written ({os.strerror(error.errno or 0)})."
+                ) from None
         return path
 
     @property
@@ -114,7 +126,9 @@ class SigningKey:
 
     def sign(self, manifest: bytes) -> Signature:
         """Vouch for a release by the bytes of its manifest."""
-        return Signature(self.public_key, self.name, self._key.sign(signed_message(manifest, self.name)))
+        return Signature(
+            self.public_key, self.name, self._key.sign(signed_message(manifest, self.name))
+        )
 
     def __reduce__(self) -> Any:
         raise TypeError("A signing key is not copied into pickles. Read it from its file.")
@@ -122,7 +136,10 @@ class SigningKey:
 
 def _checked_name(name: str) -> str:
     if not valid_name(name):
-        raise InputError(f"The name of a signer is 1 to {MAX_NAME} printable characters, without blanks at its ends.")
+        raise InputError(
+            f"The name of a signer is 1 to {MAX_NAME} printable characters, without blanks at its "
+            f"ends."
+        )
     return name
 
 
@@ -132,11 +149,18 @@ def _read_file(path: Path) -> dict[str, Any]:
             mode = os.fstat(file.fileno()).st_mode
             content = file.read(1 << 16)
     except FileNotFoundError:
-        raise InputError(f"There is no signing key at '{path}'. 'dpublish key new' makes one.") from None
+        raise InputError(
+            f"There is no signing key at '{path}'. 'dpublish key new' makes one."
+        ) from None
     except OSError as error:
-        raise InputError(f"The signing key '{path}' cannot be read ({os.strerror(error.errno or 0)}).") from None
+        raise InputError(
+            f"The signing key '{path}' cannot be read ({os.strerror(error.errno or 0)})."
+        ) from None
     if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
-        raise InputError(f"Others may read the signing key '{path}'. Make it yours alone (chmod 600), or make a new one.")
+        raise InputError(
+            f"Others may read the signing key '{path}'. Make it yours alone (chmod 600), or make "
+            f"a new one."
+        )
     try:
         value = read_json(content, "The key")
     except BundleError:
@@ -144,7 +168,9 @@ def _read_file(path: Path) -> dict[str, Any]:
     if value.get("format") != FORMAT:
         raise InputError(f"'{path}' is not a signing key. 'dpublish key new' makes one.")
     if value.get("format_version") != FORMAT_VERSION:
-        raise InputError(f"'{path}' was made by a newer dpublish. Upgrade with: pip install --upgrade dpublish.")
+        raise InputError(
+            f"'{path}' was made by a newer dpublish. Upgrade with: pip install --upgrade dpublish."
+        )
     return value
 
 
@@ -162,7 +188,9 @@ def _unlocked(path: Path, value: Mapping[str, Any], passphrase: Passphrase) -> b
         raise ValueError
     words = passphrase() if callable(passphrase) else passphrase
     if not words:
-        raise InputError(f"The signing key '{path}' is protected by a passphrase, and none was given.")
+        raise InputError(
+            f"The signing key '{path}' is protected by a passphrase, and none was given."
+        )
     try:
         return ChaCha20Poly1305(_derived(words, bytes.fromhex(value["salt"]), costs)).decrypt(
             bytes.fromhex(value["nonce"]),
@@ -182,14 +210,24 @@ def _protected(key: SigningKey, passphrase: str | None) -> dict[str, Any]:
     if not passphrase:
         raise InputError("The passphrase is empty. Leave it out to keep the key without one.")
     salt, nonce = secrets.token_bytes(16), secrets.token_bytes(12)
-    sealed = ChaCha20Poly1305(_derived(passphrase, salt, _SCRYPT)).encrypt(nonce, seed, _bound(key.public_key, key.name))
-    return {"protection": LOCKED, **_SCRYPT, "salt": salt.hex(), "nonce": nonce.hex(), "sealed": sealed.hex()}
+    sealed = ChaCha20Poly1305(_derived(passphrase, salt, _SCRYPT)).encrypt(
+        nonce, seed, _bound(key.public_key, key.name)
+    )
+    return {
+        "protection": LOCKED,
+        **_SCRYPT,
+        "salt": salt.hex(),
+        "nonce": nonce.hex(),
+        "sealed": sealed.hex(),
+    }
 
 
 def _derived(passphrase: str, salt: bytes, costs: Mapping[str, int]) -> bytes:
     from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
-    return Scrypt(salt=salt, length=32, n=costs["n"], r=costs["r"], p=costs["p"]).derive(passphrase.encode())
+    return Scrypt(salt=salt, length=32, n=costs["n"], r=costs["r"], p=costs["p"]).derive(
+        passphrase.encode()
+    )
 
 
 def _bound(public_key: bytes, name: str) -> bytes:
@@ -198,7 +236,11 @@ def _bound(public_key: bytes, name: str) -> bytes:
 
 
 def _write_new(path: Path, content: bytes, *, secret: bool) -> None:
-    with os.fdopen(open_owned(path, os.O_WRONLY | os.O_EXCL), "wb") if secret else path.open("xb") as file:
+    with (
+        os.fdopen(open_owned(path, os.O_WRONLY | os.O_EXCL), "wb")
+        if secret
+        else path.open("xb") as file
+    ):
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

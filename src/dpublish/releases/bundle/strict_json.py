@@ -1,4 +1,5 @@
-"""JSON from strangers: bounded size and depth, no duplicate keys, no NaN, no huge numbers, no broken text."""
+"""JSON from strangers: bounded size and depth, no duplicate keys, no NaN, no huge numbers, no
+broken text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Check a release file from end to end: container, manifest, hashes, tables, and that the tables fit the manifest."""
+"""Check a release file from end to end: container, manifest, hashes, tables, and that the tables
+fit the manifest."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from dpublish.releases.bundle.signatures import read_signers, signer_problems
 
 @dataclass(frozen=True)
 class Verification:
-    """`ok` when nothing was found wrong; `problems` in words; `facts` about the release for people to compare."""
+    """`ok` when nothing was found wrong; `problems` in words; `facts` about the release for people
+    to compare."""
 
     ok: bool
     problems: tuple[str, ...] = ()
@@ -26,10 +28,13 @@ class Verification:
         return self.ok
 
 
-def verify_bundle(path: str | Path, *, signer: str | Path | Sequence[str | Path] | None = None) -> Verification:
+def verify_bundle(
+    path: str | Path, *, signer: str | Path | Sequence[str | Path] | None = None
+) -> Verification:
     """Never raises for a bad bundle: what is wrong is in `problems`.
 
-    `signer` names the keys that one of must have signed: a file of public keys, a public key, a fingerprint, or several.
+    `signer` names the keys that one of must have signed: a file of public keys, a public key, a
+    fingerprint, or several.
     """
     from dpublish.releases.base import release_class
 
@@ -42,8 +47,14 @@ def verify_bundle(path: str | Path, *, signer: str | Path | Sequence[str | Path]
         manifest = bundle.manifest
         if path.is_file():
             facts["sha256"] = file_digest(path)
-        facts |= {key: manifest[key] for key in ("kind", "method", "dataset", "publishable", "created", "schema_digest")}
-        facts |= {"manifest_sha256": bundle.manifest_sha256, "format_version": manifest["format_version"]}
+        facts |= {
+            key: manifest[key]
+            for key in ("kind", "method", "dataset", "publishable", "created", "schema_digest")
+        }
+        facts |= {
+            "manifest_sha256": bundle.manifest_sha256,
+            "format_version": manifest["format_version"],
+        }
         facts["signatures"] = [one.facts() for one in bundle.signatures]
         facts["files"] = {name: dict(entry) for name, entry in manifest["files"].items()}
         kind = release_class(manifest["kind"])
@@ -56,7 +67,9 @@ def verify_bundle(path: str | Path, *, signer: str | Path | Sequence[str | Path]
         if not problems:
             kind.check(manifest, tables)
         if bundle.signatures and bundle.padded:
-            problems.append("The file holds more than what was signed: bytes that belong to none of its parts.")
+            problems.append(
+                "The file holds more than what was signed: bytes that belong to none of its parts."
+            )
         if trusted is not None:
             problems += signer_problems(bundle.signatures, trusted)
     except (BundleError, InputError) as error:

@@ -1,4 +1,5 @@
-"""A generalised table: disjoint regions that cover the domain, with noisy counts; counts and rows from it."""
+"""A generalised table: disjoint regions that cover the domain, with noisy counts; counts and rows
+from it."""
 
 from __future__ import annotations
 
@@ -19,7 +20,13 @@ from dpublish.models.thresholded_counts import laplace_cumulants, spread_quantil
 from dpublish.models.within_limits import believable
 from dpublish.releases.bundle.manifest import fraction, read_domain, table
 from dpublish.releases.cells import CellsRelease
-from dpublish.releases.frames import drawn_values, free_name, generator_of, other_names, rows_to_draw
+from dpublish.releases.frames import (
+    drawn_values,
+    free_name,
+    generator_of,
+    other_names,
+    rows_to_draw,
+)
 from dpublish.releases.naming import marginal_frame, marginal_shape, named_columns
 
 if TYPE_CHECKING:
@@ -29,23 +36,39 @@ MAX_POINTS = 20_000_000
 
 
 class GeneralizedRelease(CellsRelease):
-    """Noisy counts of regions: in each column a stretch of values, in the order of the column's taxonomy."""
+    """Noisy counts of regions: in each column a stretch of values, in the order of the column's
+    taxonomy."""
 
     kind: ClassVar[str] = "generalized-table"
 
-    def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
+    def __init__(
+        self,
+        manifest: Mapping[str, Any],
+        tables: Mapping[str, pl.DataFrame],
+        *,
+        path: Path | None = None,
+    ) -> None:
         super().__init__(manifest, tables, path=path)
         self.domain: Domain = Domain.from_json(manifest["domain"])
         regions = self.tables["regions"]
         axes = range(len(self.domain.axes))
         self._low: list[NDArray[np.int32]] = [regions[f"low_{place}"].to_numpy() for place in axes]
-        self._high: list[NDArray[np.int32]] = [regions[f"high_{place}"].to_numpy() for place in axes]
-        self._order: list[NDArray[np.int32]] = [self.tables[f"order_{place}"]["code"].to_numpy() for place in axes]
+        self._high: list[NDArray[np.int32]] = [
+            regions[f"high_{place}"].to_numpy() for place in axes
+        ]
+        self._order: list[NDArray[np.int32]] = [
+            self.tables[f"order_{place}"]["code"].to_numpy() for place in axes
+        ]
         self.counts: NDArray[np.int64] = regions["count"].to_numpy()
         facts = manifest["facts"]
-        spreads = [laplace_cumulants(fraction({"scale": text}, "scale", "facts")) for text in facts["scales"]]
+        spreads = [
+            laplace_cumulants(fraction({"scale": text}, "scale", "facts"))
+            for text in facts["scales"]
+        ]
         depth = regions["depth"].to_numpy()
-        self._k2, self._k4 = (np.array([spread[part] for spread in spreads])[depth] for part in (0, 1))
+        self._k2, self._k4 = (
+            np.array([spread[part] for spread in spreads])[depth] for part in (0, 1)
+        )
 
     @classmethod
     def check(cls, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
@@ -58,11 +81,19 @@ class GeneralizedRelease(CellsRelease):
             fraction({"scale": text}, "scale", "facts")
         axes = range(len(domain.axes))
         if set(tables) != {"regions", *(f"order_{place}" for place in axes)}:
-            raise BundleError(f"A generalised table holds regions and one order a column; this one holds: {sorted(tables)}.")
+            raise BundleError(
+                f"A generalised table holds regions and one order a column; this one holds: "
+                f"{sorted(tables)}."
+            )
         kinds = {f"{end}_{place}": pl.Int32 for place in axes for end in ("low", "high")}
         regions = tables["regions"]
-        if dict(regions.schema) != {**kinds, "count": pl.Int64, "depth": pl.Int32} or sum(regions.null_count().row(0)):
-            raise BundleError("regions.parquet must have low and high for every column, count and depth, without nulls.")
+        if dict(regions.schema) != {**kinds, "count": pl.Int64, "depth": pl.Int32} or sum(
+            regions.null_count().row(0)
+        ):
+            raise BundleError(
+                "regions.parquet must have low and high for every column, count and depth, "
+                "without nulls."
+            )
         depth = regions["depth"].to_numpy()
         if regions.height and not 0 <= depth.min() <= depth.max() < len(scales):
             raise BundleError("regions.parquet names a noise scale that is not there.")
@@ -70,11 +101,17 @@ class GeneralizedRelease(CellsRelease):
         for place, axis in enumerate(domain.axes):
             order = tables[f"order_{place}"]
             every = dict(order.schema) == {"code": pl.Int32} and not order["code"].null_count()
-            if not every or not np.array_equal(np.sort(order["code"].to_numpy()), np.arange(axis.cardinality)):
-                raise BundleError(f"order_{place}.parquet must list every code of '{axis.name}' once.")
+            if not every or not np.array_equal(
+                np.sort(order["code"].to_numpy()), np.arange(axis.cardinality)
+            ):
+                raise BundleError(
+                    f"order_{place}.parquet must list every code of '{axis.name}' once."
+                )
             low, high = regions[f"low_{place}"].to_numpy(), regions[f"high_{place}"].to_numpy()
             if (low < 0).any() or (high <= low).any() or (high > axis.cardinality).any():
-                raise BundleError(f"regions.parquet names values of '{axis.name}' that are not there.")
+                raise BundleError(
+                    f"regions.parquet names values of '{axis.name}' that are not there."
+                )
             volume *= high - low
         if abs(float(volume.sum()) - domain.size) > 1e-6 * domain.size:
             raise BundleError("The regions do not cover the domain once.")
@@ -82,7 +119,8 @@ class GeneralizedRelease(CellsRelease):
             raise BundleError("A count is not believable.")
 
     def estimate(self, predicate: str | Node, *, level: float = 0.95) -> Estimate:
-        """How many rows satisfy a predicate. Rows count as even inside a region; `low` and `high` do not assume so."""
+        """How many rows satisfy a predicate. Rows count as even inside a region; `low` and `high`
+        do not assume so."""
         from dpublish.query.masks import select
         from dpublish.query.predicate import columns_of, parse_predicate
 
@@ -97,14 +135,22 @@ class GeneralizedRelease(CellsRelease):
         return self._answers(met, every, share, inside, touched, 1, level).one()
 
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
-        """Counts of every combination of codes of the named columns: labels, count, standard_error, low, high."""
+        """Counts of every combination of codes of the named columns: labels, count, standard_error,
+        low, high."""
         places = named_columns(self.domain, columns)
         shape = marginal_shape(self.domain, places)
         rows, sizes, codes = self._points(places)
         group = np.ravel_multi_index(tuple(codes[place] for place in places), shape)
         whole, every = sizes[rows] == 1, np.ones(rows.size, dtype=np.bool_)
-        answers = self._answers(group, rows, 1.0 / sizes[rows], whole, every, math.prod(shape), level)
-        figures = {"count": answers.value, "standard_error": answers.standard_error, "low": answers.low, "high": answers.high}
+        answers = self._answers(
+            group, rows, 1.0 / sizes[rows], whole, every, math.prod(shape), level
+        )
+        figures = {
+            "count": answers.value,
+            "standard_error": answers.standard_error,
+            "low": answers.low,
+            "high": answers.high,
+        }
         return marginal_frame(self.domain, places, figures)
 
     def _answers(
@@ -117,7 +163,8 @@ class GeneralizedRelease(CellsRelease):
         number: int,
         level: float,
     ) -> Answers:
-        """Estimates of `number` groups of cells. Entry i says how much of region `rows[i]` is in group `groups[i]`."""
+        """Estimates of `number` groups of cells. Entry i says how much of region `rows[i]` is in
+        group `groups[i]`."""
         alpha = 1.0 - check_level(level)
 
         def total(values: NDArray[Any]) -> NDArray[np.float64]:
@@ -131,30 +178,40 @@ class GeneralizedRelease(CellsRelease):
         least, most = total(np.where(inside, counts, 0.0)), total(np.where(touched, counts, 0.0))
         low, high = whole_rows(least - reach(inside), most + reach(touched))
         low, high = (np.clip(end, 0.0, self.most_rows) for end in (low, np.maximum(low, high)))
-        # how a region that is cut divides is not known: spread as if any division were as likely. A level that is rare is rare
-        # in every region, so divisions go together and their errors add up, not their squares
+        # how a region that is cut divides is not known: spread as if any division were as likely. A
+        # level that is rare is rare in every region, so divisions go together and their errors add
+        # up, not their squares
         cut = total(np.where(touched & ~inside, np.maximum(counts, 0.0), 0.0)) ** 2 / 12
         error = np.sqrt(total(share**2 * self._k2[rows]) + cut)
         return Answers(np.clip(total(share * counts), low, high), error, low, high, level)
 
-    def _points(self, places: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, NDArray[np.int64]]]:
-        """All combinations of the named columns' codes, region by region: the region of each, how many it has, the codes."""
+    def _points(
+        self, places: Sequence[int]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, NDArray[np.int64]]]:
+        """All combinations of the named columns' codes, region by region: the region of each, how
+        many it has, the codes."""
         sizes = np.ones(self.counts.size, dtype=np.int64)
         for place in places:
             sizes *= self._high[place] - self._low[place]
             if sizes.sum(dtype=np.float64) > MAX_POINTS:
-                raise QueryError("Too many columns with too many values are named for this release. Ask about fewer.")
+                raise QueryError(
+                    "Too many columns with too many values are named for this release. Ask about "
+                    "fewer."
+                )
         rows = np.repeat(np.arange(sizes.size), sizes)
         rest = np.arange(rows.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         codes: dict[int, NDArray[np.int64]] = {}
         for place in places:
             width = (self._high[place] - self._low[place])[rows]
-            codes[place] = self._order[place][self._low[place][rows] + rest % width].astype(np.int64)
+            codes[place] = self._order[place][self._low[place][rows] + rest % width].astype(
+                np.int64
+            )
             rest = rest // width
         return rows, sizes, codes
 
     def sql(self, query: str, *, level: float | None = None) -> pl.DataFrame:
-        """Answer a SELECT over the table `release`; rows count as even inside a region, over the columns that are named.
+        """Answer a SELECT over the table `release`; rows count as even inside a region, over the
+        columns that are named.
 
         With a `level`, counts have limits beside them.
         """
@@ -165,12 +222,21 @@ class GeneralizedRelease(CellsRelease):
         places = self._named(query)
         rows, sizes, codes = self._points(places)
         columns = sql_columns(self.domain.axes, {place: codes[place] for place in places})
-        weight = pl.Series(free_name("weight", tuple(one.name for one in columns)), self.counts[rows] / sizes[rows])
-        result = run_sql(query, pl.DataFrame([*columns, weight]), self.domain.names, self.domain.axes)
-        return result if level is None else with_limits(self.estimate, self.domain, query, result, level)
+        weight = pl.Series(
+            free_name("weight", tuple(one.name for one in columns)), self.counts[rows] / sizes[rows]
+        )
+        result = run_sql(
+            query, pl.DataFrame([*columns, weight]), self.domain.names, self.domain.axes
+        )
+        return (
+            result
+            if level is None
+            else with_limits(self.estimate, self.domain, query, result, level)
+        )
 
     def _named(self, query: str) -> list[int]:
-        """The columns that a query names, all for a bare star. Only those are spread out: all at once may be too many."""
+        """The columns that a query names, all for a bare star. Only those are spread out: all at
+        once may be too many."""
         from sqlglot import exp
 
         from dpublish.query.predicate import parse_select
@@ -183,8 +249,11 @@ class GeneralizedRelease(CellsRelease):
         wanted = [{name.lower(), flags.get(name, name).lower()} for name in self.domain.names]
         return [place for place, names in enumerate(wanted) if names & named]
 
-    def weighted_codes(self, columns: Sequence[str]) -> tuple[list[NDArray[np.int64]], NDArray[np.float64]]:
-        """All combinations of codes of some columns, region by region, and their share of the region's noisy count."""
+    def weighted_codes(
+        self, columns: Sequence[str]
+    ) -> tuple[list[NDArray[np.int64]], NDArray[np.float64]]:
+        """All combinations of codes of some columns, region by region, and their share of the
+        region's noisy count."""
         places = named_columns(self.domain, columns)
         rows, sizes, codes = self._points(places)
         return [codes[place] for place in places], self.counts[rows] / sizes[rows]
@@ -223,13 +292,20 @@ class GeneralizedRelease(CellsRelease):
         if size and weights.sum() <= 0:
             raise QueryError("The release holds no region to draw from.")
         rng = generator_of(seed)
-        rows = rng.choice(weights.size, size=size, p=weights / weights.sum()) if size else np.empty(0, dtype=np.int64)
+        rows = (
+            rng.choice(weights.size, size=size, p=weights / weights.sum())
+            if size
+            else np.empty(0, dtype=np.int64)
+        )
         codes = [
             order[low[rows] + (rng.random(size) * (high[rows] - low[rows])).astype(np.int64)]
             for order, low, high in zip(self._order, self._low, self._high, strict=True)
         ]
         return pl.DataFrame(
-            [drawn_values(axis, code.astype(np.int64), rng) for axis, code in zip(self.domain.axes, codes, strict=True)]
+            [
+                drawn_values(axis, code.astype(np.int64), rng)
+                for axis, code in zip(self.domain.axes, codes, strict=True)
+            ]
         )
 
     def summary(self) -> dict[str, str]:

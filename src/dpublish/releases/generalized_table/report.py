@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpublish.present.charts import safe_text
-from dpublish.present.report import big, column_charts, example_predicate, listed, quoted, release_page, save_page, usage
+from dpublish.present.report import (
+    big,
+    column_charts,
+    example_predicate,
+    listed,
+    quoted,
+    release_page,
+    save_page,
+    usage,
+)
 
 if TYPE_CHECKING:
     from dpublish.releases.generalized_table.release import GeneralizedRelease
@@ -22,7 +31,8 @@ def write_report(release: GeneralizedRelease, path: str | Path) -> Path:
 
 def report_html(release: GeneralizedRelease) -> str:
     lead = (
-        f"This release divides all combinations of <b>{safe_text(listed(release.domain.names))}</b> into regions and holds a "
+        f"This release divides all combinations of "
+        f"<b>{safe_text(listed(release.domain.names))}</b> into regions and holds a "
         "noisy count of each. It was made from private rows; the rows themselves are not in it."
     )
     tiles = [
@@ -32,12 +42,14 @@ def report_html(release: GeneralizedRelease) -> str:
     ]
     limits = [
         "Intervals hold in 95% of releases for a question fixed beforehand.",
-        "What happens inside a region is not in the release: rows count as even there. The intervals do not assume so, and are "
+        "What happens inside a region is not in the release: rows count as even there. The "
+        "intervals do not assume so, and are "
         "wide where regions are cut by a question.",
         "Synthetic rows carry no error bars, and SQL has limits for counts only, with a level.",
     ]
     shows = [
-        "<h2>What it shows</h2><p>Estimated numbers of rows with 95% intervals (black lines). An interval reaches from what is "
+        "<h2>What it shows</h2><p>Estimated numbers of rows with 95% intervals (black lines). An "
+        "interval reaches from what is "
         "certainly in a group to what may be in it.</p>",
         *column_charts(release.domain, release.marginal),
     ]
@@ -67,7 +79,8 @@ def _usage(release: GeneralizedRelease) -> str:
     group = quoted(last)
     return usage(
         release,
-        f"release.estimate({example_predicate(release.domain)!r})            # a count with an error bar",
+        f"release.estimate({example_predicate(release.domain)!r})            # a count with an "
+        f"error bar",
         f"release.marginal({last!r})            # counts of every value, with error bars",
         f"release.sql({f'select {group}, count(*) from release group by {group}'!r})",
         "release.sample(1000)            # synthetic rows",

@@ -1,4 +1,5 @@
-"""Conditions about a weighted sum of columns, such as "2 * age + weight >= 150": a halfspace, written as SQL writes it."""
+"""Conditions about a weighted sum of columns, such as "2 * age + weight >= 150": a halfspace,
+written as SQL writes it."""
 
 from __future__ import annotations
 
@@ -31,13 +32,17 @@ class Linear:
         return Linear(weights, self.number + factor * other.number)
 
     def times(self, factor: float) -> Linear:
-        return Linear({name: factor * weight for name, weight in self.weights.items()}, factor * self.number)
+        return Linear(
+            {name: factor * weight for name, weight in self.weights.items()}, factor * self.number
+        )
 
 
 def linear_condition(text: str, columns: Sequence[str]) -> tuple[dict[str, float], float]:
-    """Weights and a bound: the condition holds where the weighted sum of columns is at least the bound.
+    """Weights and a bound: the condition holds where the weighted sum of columns is at least the
+    bound.
 
-    Strict and other comparisons are taken alike: what lies on the plane itself is within the margin either way.
+    Strict and other comparisons are taken alike: what lies on the plane itself is within the margin
+    either way.
     """
     tree = bare(parse_sql(text, example=_CONDITION))
     if isinstance(tree, exp.GTE | exp.GT):
@@ -45,11 +50,19 @@ def linear_condition(text: str, columns: Sequence[str]) -> tuple[dict[str, float
     elif isinstance(tree, exp.LTE | exp.LT):
         sign = -1.0
     else:
-        raise QueryError(f"'{shown(tree)}' is not a comparison of a weighted sum with a number. {_EXAMPLE}")
-    difference = _read(tree.this, columns, 0).plus(_read(tree.expression, columns, 0), -1.0).times(sign)
+        raise QueryError(
+            f"'{shown(tree)}' is not a comparison of a weighted sum with a number. {_EXAMPLE}"
+        )
+    difference = (
+        _read(tree.this, columns, 0).plus(_read(tree.expression, columns, 0), -1.0).times(sign)
+    )
     if not any(difference.weights.values()):
-        raise QueryError(f"The condition names no column that counts. {_EXAMPLE} Columns: {', '.join(columns)}.")
-    if not all(math.isfinite(number) for number in (*difference.weights.values(), difference.number)):
+        raise QueryError(
+            f"The condition names no column that counts. {_EXAMPLE} Columns: {', '.join(columns)}."
+        )
+    if not all(
+        math.isfinite(number) for number in (*difference.weights.values(), difference.number)
+    ):
         raise QueryError("The numbers of the condition are too large.")
     return difference.weights, -difference.number
 
@@ -63,21 +76,29 @@ def _read(tree: Tree, columns: Sequence[str], depth: int) -> Linear:
     if isinstance(tree, exp.Neg):
         return _read(tree.this, columns, depth + 1).times(-1.0)
     if isinstance(tree, exp.Add | exp.Sub | exp.Mul | exp.Div):
-        first, second = _read(tree.this, columns, depth + 1), _read(tree.expression, columns, depth + 1)
+        first, second = (
+            _read(tree.this, columns, depth + 1),
+            _read(tree.expression, columns, depth + 1),
+        )
         if isinstance(tree, exp.Add | exp.Sub):
             return first.plus(second, 1.0 if isinstance(tree, exp.Add) else -1.0)
         if isinstance(tree, exp.Mul) and not first.weights:
             return second.times(first.number)
         if not second.weights and (isinstance(tree, exp.Mul) or second.number):
             return first.times(second.number if isinstance(tree, exp.Mul) else 1.0 / second.number)
-        raise QueryError(f"'{shown(tree)}' is not linear: columns may be added, and multiplied by numbers. {_EXAMPLE}")
+        raise QueryError(
+            f"'{shown(tree)}' is not linear: columns may be added, and multiplied by numbers. "
+            f"{_EXAMPLE}"
+        )
     return Linear({}, _number(tree))
 
 
 def _name(name: str, columns: Sequence[str]) -> str:
     if name in columns:
         return name
-    raise QueryError(f"No column '{name}' here.{did_you_mean(name, columns)} Columns: {', '.join(columns)}.")
+    raise QueryError(
+        f"No column '{name}' here.{did_you_mean(name, columns)} Columns: {', '.join(columns)}."
+    )
 
 
 def _number(tree: Tree) -> float:
@@ -87,7 +108,9 @@ def _number(tree: Tree) -> float:
         try:
             return float(dt.date.fromisoformat(value.strip()).toordinal())
         except ValueError:
-            raise QueryError(f"'{value[:40]}' is neither a number nor a date such as '2020-01-31'.") from None
+            raise QueryError(
+                f"'{value[:40]}' is neither a number nor a date such as '2020-01-31'."
+            ) from None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise QueryError(f"'{shown(tree)}' is not a number. {_EXAMPLE}")
     try:

@@ -28,11 +28,13 @@ MAX_CELLS = 1 << 22
 
 @dataclass(frozen=True)
 class HalfspaceEstimate(Estimate):
-    """An answer, and the margin for which it is meant: rows whose angle to the hyperplane has a smaller sine may go either way.
+    """An answer, and the margin for which it is meant: rows whose angle to the hyperplane has a
+    smaller sine may go either way.
 
-    `low` and `high` cover the noise, the rows of cells that the hyperplane cuts, and the spread between projections. Where
-    nothing is projected away (two columns on the sphere) they hold for every table. Otherwise they are not a theorem: what all
-    projections lose alike is not seen. `answers` are those of the single projections.
+    `low` and `high` cover the noise, the rows of cells that the hyperplane cuts, and the spread
+    between projections. Where nothing is projected away (two columns on the sphere) they hold for
+    every table. Otherwise they are not a theorem: what all projections lose alike is not seen.
+    `answers` are those of the single projections.
     """
 
     margin: float
@@ -45,13 +47,21 @@ class HalfspacesRelease(Release):
     kind: ClassVar[str] = "halfspaces"
     own: ClassVar[tuple[str, ...]] = ("count",)
 
-    def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
+    def __init__(
+        self,
+        manifest: Mapping[str, Any],
+        tables: Mapping[str, pl.DataFrame],
+        *,
+        path: Path | None = None,
+    ) -> None:
         super().__init__(manifest, tables, path=path)
         facts = manifest["facts"]
         self.sectors = _read_sectors(facts)
         self.variance = laplace_cumulants(fraction(facts, "scale", "facts"))[0]
         counts = self.tables["counts"]["count"].to_numpy()
-        self.counts: NDArray[np.float64] = counts.reshape(self.sectors.projections, -1).astype(np.float64)
+        self.counts: NDArray[np.float64] = counts.reshape(self.sectors.projections, -1).astype(
+            np.float64
+        )
 
     @classmethod
     def check(cls, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
@@ -77,27 +87,37 @@ class HalfspacesRelease(Release):
         """The estimated number of rows: every projection counts all of them."""
         return min(float(self.counts.sum(axis=1).mean()), self.most_rows)
 
-    def count(self, weights: Mapping[str, float], *, above: float, level: float = 0.95) -> HalfspaceEstimate:
-        """How many rows have a weighted sum of columns of at least `above`, in the columns' own units (dates: ordinals)."""
+    def count(
+        self, weights: Mapping[str, float], *, above: float, level: float = 0.95
+    ) -> HalfspaceEstimate:
+        """How many rows have a weighted sum of columns of at least `above`, in the columns' own
+        units (dates: ordinals)."""
         check_level(level)
         for name in weights:
             if name not in self.columns:
                 raise QueryError(
-                    f"No column '{name}' here.{did_you_mean(name, self.columns)} Columns: {', '.join(self.columns)}."
+                    f"No column '{name}' here.{did_you_mean(name, self.columns)} Columns: "
+                    f"{', '.join(self.columns)}."
                 )
         numbers = [float(weights.get(name, 0.0)) for name in self.columns]
-        if not all(math.isfinite(number) for number in [*numbers, float(above)]) or not any(numbers):
+        if not all(math.isfinite(number) for number in [*numbers, float(above)]) or not any(
+            numbers
+        ):
             raise QueryError("A halfspace needs finite weights, not all zero, and a finite bound.")
         angles = self.sectors.angles(self.sectors.direction(numbers, float(above)))
         shares = self.sectors.shares(angles)
         answers = (shares * self.counts).sum(axis=1)
-        # how rows lie inside a cell that the plane cuts is not known: none of them, or all, may be above
+        # how rows lie inside a cell that the plane cuts is not known: none of them, or all, may be
+        # above
         whole, touched = angles >= self.sectors.reach, angles > -self.sectors.reach
-        least, most = (float(np.median((cells * self.counts).sum(axis=1))) for cells in (whole, touched))
+        least, most = (
+            float(np.median((cells * self.counts).sum(axis=1))) for cells in (whole, touched)
+        )
         noise = float(np.sqrt(touched.sum(axis=1).max() * self.variance))
         count = answers.size
         spread = float(np.std(answers, ddof=1)) if count > 1 else noise
-        # the spread holds the noise already; a median of m is about 1.25 times as uncertain as their mean
+        # the spread holds the noise already; a median of m is about 1.25 times as uncertain as
+        # their mean
         error = max(spread, noise) * (1.2533 if count > 2 else 1.0) / math.sqrt(count)
         value = float(np.median(answers))
         width = half_width(error * error, (1 - level) / 2, "laplace")
@@ -115,7 +135,8 @@ class HalfspacesRelease(Release):
         )
 
     def estimate(self, condition: str, *, level: float = 0.95) -> HalfspaceEstimate:
-        """The same for a condition such as "2 * age + weight >= 150"; dates are written as '2020-01-31'."""
+        """The same for a condition such as "2 * age + weight >= 150"; dates are written as
+        '2020-01-31'."""
         from dpublish.releases.halfspaces.linear_condition import linear_condition
 
         weights, above = linear_condition(condition, self.columns)
@@ -130,7 +151,10 @@ class HalfspacesRelease(Release):
     def summary(self) -> dict[str, str]:
         out = super().summary()
         out["columns"] = ", ".join(self.columns)
-        out["projections"] = f"{self.sectors.projections} to dimension {self.sectors.k}, {self.sectors.cells} cells each"
+        out["projections"] = (
+            f"{self.sectors.projections} to dimension {self.sectors.k}, {self.sectors.cells} "
+            f"cells each"
+        )
         return out
 
 
@@ -153,7 +177,14 @@ def _read_sectors(facts: Mapping[str, Any]) -> Sectors:
             if max(len(text(item, "lower", "grid")), len(text(item, "step", "grid"))) > MAX_DIGITS:
                 raise BundleError("grid: a bound is too long.")
             grids.append(Grid.from_json(item))
-    except (AttributeError, ValueError, TypeError, KeyError, ArithmeticError, PublishError) as error:
+    except (
+        AttributeError,
+        ValueError,
+        TypeError,
+        KeyError,
+        ArithmeticError,
+        PublishError,
+    ) as error:
         raise BundleError(f"facts: 'grid' cannot be read ({type(error).__name__}).") from None
     if len({grid.name for grid in grids}) != len(grids) or any(grid.step <= 0 for grid in grids):
         raise BundleError("grid: names must differ and steps must be above 0.")

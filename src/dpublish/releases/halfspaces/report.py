@@ -25,24 +25,36 @@ def write_report(release: HalfspacesRelease, path: str | Path) -> Path:
 def report_html(release: HalfspacesRelease) -> str:
     sectors = release.sectors
     lead = (
-        f"This release answers how many rows lie above any plane through the space of <b>{safe_text(listed(release.columns))}"
-        "</b>: how many have a weighted sum of these columns of at least some number. It holds noisy counts of random "
+        f"This release answers how many rows lie above any plane through the space of "
+        f"<b>{safe_text(listed(release.columns))}"
+        "</b>: how many have a weighted sum of these columns of at least some number. It holds "
+        "noisy counts of random "
         "projections of private rows; the rows themselves are not in it."
     )
     tiles = [
         (f"{release.rows:,.0f}", "rows (estimated)"),
         (f"{len(release.columns):,}", "columns"),
-        (f"{sectors.projections:,}", f"projections to dimension {sectors.k}, {sectors.cells:,} cells each"),
+        (
+            f"{sectors.projections:,}",
+            f"projections to dimension {sectors.k}, {sectors.cells:,} cells each",
+        ),
     ]
     limits = [
-        f"Answers are meant for planes that few rows are close to: rows whose angle to the plane has a sine below "
+        f"Answers are meant for planes that few rows are close to: rows whose angle to the plane "
+        f"has a sine below "
         f"{sectors.margin:.3g} may be counted on either side.",
         "Intervals cover the noise and whatever lies in cells that the plane cuts"
-        + ("." if sectors.lossless else ", and the spread between projections. What all projections lose alike is not seen."),
+        + (
+            "."
+            if sectors.lossless
+            else ", and the spread between projections. What all projections lose alike is not "
+            "seen."
+        ),
     ]
     more = len(release.columns) - MAX_CHARTS
     body = [
-        "<h2>What it shows</h2><p>Estimated numbers of rows at or above a value of one column, whatever the others are, "
+        "<h2>What it shows</h2><p>Estimated numbers of rows at or above a value of one column, "
+        "whatever the others are, "
         "with 95% intervals (black lines).</p>",
         *(
             f"<h3>{safe_text(grid.name)}</h3>{bar_chart(bars_above(release, grid), grid.name)}"
@@ -56,7 +68,9 @@ def report_html(release: HalfspacesRelease) -> str:
 
 def bars_above(release: HalfspacesRelease, grid: Grid) -> list[Bar]:
     """Rows at or above some values of one column, evenly between its bounds."""
-    places = np.unique(np.rint(np.linspace(0, grid.positions, min(STEPS, grid.positions) + 1)))[1:-1]
+    places = np.unique(np.rint(np.linspace(0, grid.positions, min(STEPS, grid.positions) + 1)))[
+        1:-1
+    ]
     axis = grid.axis([0, *places.astype(np.int64).tolist(), grid.positions])
     bars = []
     for place, value in enumerate(grid.value(places).tolist()):

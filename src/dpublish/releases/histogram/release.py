@@ -1,4 +1,5 @@
-"""A thresholded noisy histogram: counts with error bars, SQL, synthetic rows, models, plots and a report from it."""
+"""A thresholded noisy histogram: counts with error bars, SQL, synthetic rows, models, plots and a
+report from it."""
 
 from __future__ import annotations
 
@@ -27,11 +28,18 @@ CELLS_SCHEMA = {"cell": pl.UInt64, "count": pl.Int64}
 
 
 class HistogramRelease(CellsRelease):
-    """Noisy counts of the cells of a public domain; cells whose noisy count is not above the threshold are left out."""
+    """Noisy counts of the cells of a public domain; cells whose noisy count is not above the
+    threshold are left out."""
 
     kind: ClassVar[str] = "histogram"
 
-    def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
+    def __init__(
+        self,
+        manifest: Mapping[str, Any],
+        tables: Mapping[str, pl.DataFrame],
+        *,
+        path: Path | None = None,
+    ) -> None:
         super().__init__(manifest, tables, path=path)
         facts = manifest["facts"]
         self.domain: Domain = Domain.from_json(manifest["domain"])
@@ -40,8 +48,12 @@ class HistogramRelease(CellsRelease):
         self.cells: NDArray[np.uint64] = self.tables["cells"]["cell"].to_numpy()
         self.counts: NDArray[np.int64] = self.tables["cells"]["count"].to_numpy()
         # one row each: counts, and the cumulant estimates k2, k3, k4 of every released cell
-        self._figures = np.stack([self.counts.astype(np.float64), *self.law.cell_cumulants(self.counts)])
-        self._everything = self._flag_sums(np.ones(len(self.counts), dtype=np.bool_), self.domain.size)
+        self._figures = np.stack(
+            [self.counts.astype(np.float64), *self.law.cell_cumulants(self.counts)]
+        )
+        self._everything = self._flag_sums(
+            np.ones(len(self.counts), dtype=np.bool_), self.domain.size
+        )
 
     @classmethod
     def check(cls, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
@@ -53,10 +65,15 @@ class HistogramRelease(CellsRelease):
             raise BundleError("facts: 'domain_size' is not the number of cells of the domain.")
         _check_total(facts)
         if set(tables) != {"cells"}:
-            raise BundleError(f"A histogram release holds one table, cells.parquet; this one holds: {sorted(tables)}.")
+            raise BundleError(
+                f"A histogram release holds one table, cells.parquet; this one holds: "
+                f"{sorted(tables)}."
+            )
         frame = tables["cells"]
         if dict(frame.schema) != CELLS_SCHEMA:
-            raise BundleError("cells.parquet must have the columns cell (UInt64) and count (Int64).")
+            raise BundleError(
+                "cells.parquet must have the columns cell (UInt64) and count (Int64)."
+            )
         if frame["cell"].null_count() or frame["count"].null_count():
             raise BundleError("cells.parquet holds nulls.")
         cells, counts = frame["cell"].to_numpy(), frame["count"].to_numpy()
@@ -65,18 +82,24 @@ class HistogramRelease(CellsRelease):
         if np.any(cells[1:] <= cells[:-1]):
             raise BundleError("cells.parquet is not sorted by cell, or names a cell twice.")
         if np.any(counts <= threshold) or np.any(counts > 1 << 52):
-            raise BundleError("cells.parquet holds a count that is not above the threshold, or not believable.")
+            raise BundleError(
+                "cells.parquet holds a count that is not above the threshold, or not believable."
+            )
 
     def estimate(self, predicate: str | Node, *, level: float = 0.95) -> Estimate:
-        """How many rows satisfy a predicate such as "age >= 40 and income = '>50K'", with an error bar.
+        """How many rows satisfy a predicate such as "age >= 40 and income = '>50K'", with an error
+        bar.
 
-        A count over part of a bin assumes that rows are spread evenly inside it; `low` and `high` do not assume so.
+        A count over part of a bin assumes that rows are spread evenly inside it; `low` and `high`
+        do not assume so.
         """
         from dpublish.query.masks import select
         from dpublish.query.predicate import parse_predicate
 
         selection = select(parse_predicate(predicate, self.domain), self.domain)
-        found = selection.cover(lambda index: decode_cells(self.cells, self.domain, index), len(self.cells))
+        found = selection.cover(
+            lambda index: decode_cells(self.cells, self.domain, index), len(self.cells)
+        )
         inside = self._flag_sums(found.inside, selection.inside)
         question = Question(inside, inside, inside)
         if selection.touched != selection.inside:  # some bin is cut
@@ -85,27 +108,47 @@ class HistogramRelease(CellsRelease):
         return answer(self.law, self._everything, self.total, question, level).one()
 
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
-        """Counts of every combination of codes of the named columns: labels, count, standard_error, low, high."""
+        """Counts of every combination of codes of the named columns: labels, count, standard_error,
+        low, high."""
         indexes = named_columns(self.domain, columns)
         answers = self._group_answers(indexes, list(marginal_shape(self.domain, indexes)), level)
-        figures = {"count": answers.value, "standard_error": answers.standard_error, "low": answers.low, "high": answers.high}
+        figures = {
+            "count": answers.value,
+            "standard_error": answers.standard_error,
+            "low": answers.low,
+            "high": answers.high,
+        }
         return marginal_frame(self.domain, indexes, figures)
 
     def sql(self, query: str, *, level: float | None = None) -> pl.DataFrame:
-        """Answer a SELECT over the table `release`. With a `level`, counts have limits beside them."""
+        """Answer a SELECT over the table `release`. With a `level`, counts have limits beside
+        them."""
         from dpublish.query.sql import run_sql
         from dpublish.query.sql_limits import with_limits
 
-        result = run_sql(query, sql_frame(self.cells, self.counts, self.domain), self.domain.names, self.domain.axes)
-        return result if level is None else with_limits(self.estimate, self.domain, query, result, level)
+        result = run_sql(
+            query,
+            sql_frame(self.cells, self.counts, self.domain),
+            self.domain.names,
+            self.domain.axes,
+        )
+        return (
+            result
+            if level is None
+            else with_limits(self.estimate, self.domain, query, result, level)
+        )
 
     def to_frame(self, *, intervals: bool = False) -> pl.DataFrame:
-        """One row a released cell and its noisy count as `weight`. Bins show as midpoints; `intervals` adds their labels."""
+        """One row a released cell and its noisy count as `weight`. Bins show as midpoints;
+        `intervals` adds their labels."""
         return cell_frame(self.cells, self.counts, self.domain, intervals=intervals)
 
     def sample(self, n: int | None = None, *, seed: int | None = None) -> pl.DataFrame:
-        """Synthetic rows in proportion to the noisy counts; as many as the release says there are, unless `n` is given."""
-        return sample_rows(self.cells, self.counts, self.domain, self.rows if n is None else n, seed)
+        """Synthetic rows in proportion to the noisy counts; as many as the release says there are,
+        unless `n` is given."""
+        return sample_rows(
+            self.cells, self.counts, self.domain, self.rows if n is None else n, seed
+        )
 
     def report(self, path: str | Path) -> Path:
         """Write one self-contained HTML page about this release."""
@@ -115,7 +158,8 @@ class HistogramRelease(CellsRelease):
 
     @property
     def rows(self) -> int:
-        """The number of rows the release speaks of: public, noisy, or the sum of the released counts."""
+        """The number of rows the release speaks of: public, noisy, or the sum of the released
+        counts."""
         value = max(0, self.total.value) if self.total.known else int(self.counts.sum())
         return int(min(value, self.total.ceiling))
 
@@ -123,7 +167,9 @@ class HistogramRelease(CellsRelease):
         """The codes of the released cells along one column."""
         return decode_cells(self.cells, self.domain, named_columns(self.domain, (column,))[0])
 
-    def weighted_codes(self, columns: Sequence[str]) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
+    def weighted_codes(
+        self, columns: Sequence[str]
+    ) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
         """The codes of the released cells along some columns, and their noisy counts."""
         return [self.codes(column) for column in columns], self.counts
 
@@ -134,15 +180,22 @@ class HistogramRelease(CellsRelease):
         return rows
 
     def _flag_sums(self, flags: NDArray[np.bool_], cells: int) -> CellSums:
-        """Sums over one set of whole cells, `cells` of them, of which the released ones are flagged."""
+        """Sums over one set of whole cells, `cells` of them, of which the released ones are
+        flagged."""
         counts, k2, k3, k4 = self._figures @ flags.astype(np.float64)
         released = int(np.count_nonzero(flags))
-        # the difference is taken in whole numbers: a domain may have more cells than a float can count
-        return CellSums(*(np.array([float(one)]) for one in (counts, released, cells - released, k2, k3, k4)))
+        # the difference is taken in whole numbers: a domain may have more cells than a float can
+        # count
+        return CellSums(
+            *(np.array([float(one)]) for one in (counts, released, cells - released, k2, k3, k4))
+        )
 
     def _share_sums(self, share: NDArray[np.float64], cells: float) -> CellSums:
         """The same for cells that count in part."""
-        counts, k2, k3, k4 = (float(row @ share**power) for row, power in zip(self._figures, (1, 2, 3, 4), strict=True))
+        counts, k2, k3, k4 = (
+            float(row @ share**power)
+            for row, power in zip(self._figures, (1, 2, 3, 4), strict=True)
+        )
         released = float(share.sum())
         suppressed = max(0.0, cells - released)
         return CellSums(*(np.array([one]) for one in (counts, released, suppressed, k2, k3, k4)))
@@ -167,7 +220,9 @@ def _check_total(facts: Mapping[str, Any]) -> None:
     total = table(facts, "total", "facts")
     kind = text(total, "kind", "facts: total")
     if kind not in ("public", "noisy", "unknown"):
-        raise BundleError(f"facts: total: kind '{kind[:40]}' is not known (public, noisy, unknown).")
+        raise BundleError(
+            f"facts: total: kind '{kind[:40]}' is not known (public, noisy, unknown)."
+        )
     lowest = 0 if kind == "public" else -(1 << 52)
     if kind != "unknown" or total.get("value") is not None:
         whole(total, "value", "facts: total", limit=1 << 52, lowest=lowest)

@@ -1,4 +1,5 @@
-"""The boxes of an interval tree as cells of a domain, for conditions, SQL, tables and models over them."""
+"""The boxes of an interval tree as cells of a domain, for conditions, SQL, tables and models over
+them."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ MAX_CELLS = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class BoxCells:
-    """A domain whose bins end wherever a box does. Cell i belongs to box `owner[i]`, of which it is the part `share[i]`."""
+    """A domain whose bins end wherever a box does. Cell i belongs to box `owner[i]`, of which it is
+    the part `share[i]`."""
 
     domain: Domain
     cuts: tuple[Ints, ...]
@@ -33,10 +35,16 @@ class BoxCells:
         starts, ends = shape.corners(boxes)
         cuts = [np.unique(np.concatenate([s, e])) for s, e in zip(starts, ends, strict=True)]
         firsts = [np.searchsorted(cut, s) for cut, s in zip(cuts, starts, strict=True)]
-        sizes = [np.searchsorted(cut, e) - first for cut, e, first in zip(cuts, ends, firsts, strict=True)]
+        sizes = [
+            np.searchsorted(cut, e) - first
+            for cut, e, first in zip(cuts, ends, firsts, strict=True)
+        ]
         pieces = np.multiply.reduce(sizes)
         if int(pieces.sum()) > MAX_CELLS:
-            raise QueryError("This release has too many boxes for this; ask for boxes with count(...) or ranges(...).")
+            raise QueryError(
+                "This release has too many boxes for this; ask for boxes with count(...) or "
+                "ranges(...)."
+            )
         owner = np.repeat(np.arange(len(boxes)), pieces)
         inner = np.arange(owner.size) - np.repeat(np.cumsum(pieces) - pieces, pieces)
         codes: list[Ints] = []
@@ -50,11 +58,13 @@ class BoxCells:
         return cls(domain, tuple(cuts), tuple(codes), owner, share)
 
     def weighted(self, counts: Floats) -> WeightedCells:
-        """The cells with their share of the counts of the boxes: rows count as even inside a box."""
+        """The cells with their share of the counts of the boxes: rows count as even inside a
+        box."""
         return WeightedCells(self.domain, self.codes, counts[self.owner] * self.share)
 
     def corners(self, places: Sequence[int]) -> tuple[Floats, Floats]:
-        """The lower and upper ends of every combination of bins of some columns, in positions; others are not restricted."""
+        """The lower and upper ends of every combination of bins of some columns, in positions;
+        others are not restricted."""
         bins = np.indices([self.cuts[place].size - 1 for place in places]).reshape(len(places), -1)
         low = np.zeros((bins.shape[1], len(self.cuts)))
         high = np.tile(np.array([float(cut[-1]) for cut in self.cuts]), (bins.shape[1], 1))
@@ -77,4 +87,6 @@ class WeightedCells:
 
     def sql_frame(self) -> pl.DataFrame:
         columns = sql_columns(self.domain.axes, dict(enumerate(self.codes)))
-        return pl.DataFrame([*columns, pl.Series(free_name("weight", self.domain.names), self.weights)])
+        return pl.DataFrame(
+            [*columns, pl.Series(free_name("weight", self.domain.names), self.weights)]
+        )

@@ -1,4 +1,5 @@
-"""Is what a bundle holds an interval tree? Every table and fact is read as if an enemy had written it."""
+"""Is what a bundle holds an interval tree? Every table and fact is read as if an enemy had written
+it."""
 
 from __future__ import annotations
 
@@ -31,20 +32,25 @@ def check_tree(manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) 
     for name, expected in (("boxes", BOXES_SCHEMA), ("counts", COUNTS_SCHEMA)):
         frame = tables[name]
         if dict(frame.schema) != expected or any(frame[column].null_count() for column in expected):
-            raise BundleError(f"{name}.parquet must have the columns {', '.join(expected)} without nulls.")
+            raise BundleError(
+                f"{name}.parquet must have the columns {', '.join(expected)} without nulls."
+            )
     _check_boxes(shape, boxes_of(tables["boxes"]))
     hierarchy = hierarchy_of(facts, tables["boxes"].height)
     fanout, height, leaves = hierarchy.fanout, hierarchy.height, hierarchy.leaves
     if fanout**height < leaves or (fanout > 2 and (fanout - 1) ** height >= leaves and height > 1):
         raise BundleError("facts: 'fanout' and 'height' do not fit the number of boxes.")
     if hierarchy.measures != tables["counts"].height:
-        raise BundleError("counts.parquet has another number of rows than the boxes and their groups.")
+        raise BundleError(
+            "counts.parquet has another number of rows than the boxes and their groups."
+        )
     if not believable(tables["counts"]["count"].to_numpy()):
         raise BundleError("counts.parquet holds a count that is not believable.")
 
 
 def hierarchy_of(facts: Mapping[str, Any], boxes: int) -> Hierarchy:
-    """The groups that were counted. Where the total is public, one entry more counts what lies in no box."""
+    """The groups that were counted. Where the total is public, one entry more counts what lies in
+    no box."""
     fanout = whole(facts, "fanout", "facts", limit=MAX_BOXES, lowest=1)
     height = whole(facts, "height", "facts", limit=40, lowest=1)
     fixed = total_of(facts) is not None
@@ -52,7 +58,8 @@ def hierarchy_of(facts: Mapping[str, Any], boxes: int) -> Hierarchy:
 
 
 def total_of(facts: Mapping[str, Any]) -> int | None:
-    """The public number of rows; None where it is private, and in bundles written before totals were."""
+    """The public number of rows; None where it is private, and in bundles written before totals
+    were."""
     if facts.get("total") is None:
         return None
     return whole(facts, "total", "facts", limit=MAX_COUNT, lowest=1)
@@ -79,7 +86,9 @@ def _read_shape(data: Any) -> TreeShape:
         shape = TreeShape.from_json(data)
     except (PublishError, ValueError, TypeError, KeyError, ArithmeticError) as error:
         raise BundleError(f"facts: 'grid' cannot be read ({type(error).__name__}).") from None
-    if len({grid.name for grid in shape.grids}) != len(shape.grids) or any(grid.step <= 0 for grid in shape.grids):
+    if len({grid.name for grid in shape.grids}) != len(shape.grids) or any(
+        grid.step <= 0 for grid in shape.grids
+    ):
         raise BundleError("grid: names must differ and steps must be above 0.")
     if shape.depth == 0:
         raise BundleError("grid: there must be at least two positions.")
@@ -104,7 +113,9 @@ def _check_boxes(shape: TreeShape, boxes: Boxes) -> None:
         raise BundleError("boxes.parquet names a box without positions.")
     volume = sum(
         math.prod(int(e) - int(s) for s, e in zip(low, high, strict=True))
-        for low, high in zip(np.stack(starts, axis=1).tolist(), np.stack(ends, axis=1).tolist(), strict=True)
+        for low, high in zip(
+            np.stack(starts, axis=1).tolist(), np.stack(ends, axis=1).tolist(), strict=True
+        )
     )
     if volume != math.prod(grid.positions for grid in shape.grids):
         raise BundleError("boxes.parquet does not cover the grid.")

@@ -33,25 +33,47 @@ def plot_tree(release: IntervalTreeRelease, columns: Sequence[str], *, level: fl
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.subplots()
     counts = [
-        min(release.shape.grids[release.columns.index(name)].positions, STEPS if len(names) == 1 else SIDE) for name in names
+        min(
+            release.shape.grids[release.columns.index(name)].positions,
+            STEPS if len(names) == 1 else SIDE,
+        )
+        for name in names
     ]
     cuts = []
     for name, count in zip(names, counts, strict=True):
         grid = release.shape.grids[release.columns.index(name)]
         cuts.append(np.linspace(0.0, float(grid.positions), count + 1))
-    edges = [release.shape.grids[release.columns.index(name)].value(cut) for name, cut in zip(names, cuts, strict=True)]
+    edges = [
+        release.shape.grids[release.columns.index(name)].value(cut)
+        for name, cut in zip(names, cuts, strict=True)
+    ]
     if len(names) == 1:
         answers = release.answer(*column_ranges(release, names[0], cuts[0]), level)
-        axes.stairs(np.maximum(answers.value, 0.0), edges[0], fill=True, color="#9ecae1", label="estimated rows")
+        axes.stairs(
+            np.maximum(answers.value, 0.0),
+            edges[0],
+            fill=True,
+            color="#9ecae1",
+            label="estimated rows",
+        )
         middles = (edges[0][1:] + edges[0][:-1]) / 2
         closed = np.isfinite(answers.high)
         top = 1.5 * float(max(1.0, np.where(closed, answers.high, answers.value).max()))
         high = np.where(closed, answers.high, top)
         limits = f"{100 * level:.4g}% limits"
-        axes.fill_between(middles, answers.low, high, step="mid", color="#08519c", alpha=0.25, label=limits)
+        axes.fill_between(
+            middles, answers.low, high, step="mid", color="#08519c", alpha=0.25, label=limits
+        )
         if not closed.all():
             axes.set_ylim(top=0.98 * top)
-            figure.text(0.995, 0.005, "shaded to the top: there is no upper limit", ha="right", fontsize=7, color=SOFT)
+            figure.text(
+                0.995,
+                0.005,
+                "shaded to the top: there is no upper limit",
+                ha="right",
+                fontsize=7,
+                color=SOFT,
+            )
         axes.set_xlabel(labels[0])
         axes.set_ylabel("rows")
         axes.legend(frameon=False)
@@ -69,14 +91,17 @@ def plot_tree(release: IntervalTreeRelease, columns: Sequence[str], *, level: fl
 def column_ranges(release: IntervalTreeRelease, name: str, cuts: Floats) -> tuple[Floats, Floats]:
     """One query a bar; columns that are not shown are not restricted."""
     low = np.zeros((cuts.size - 1, len(release.columns)))
-    high = np.tile(np.array([float(grid.positions) for grid in release.shape.grids]), (cuts.size - 1, 1))
+    high = np.tile(
+        np.array([float(grid.positions) for grid in release.shape.grids]), (cuts.size - 1, 1)
+    )
     axis = release.columns.index(name)
     low[:, axis], high[:, axis] = cuts[:-1], cuts[1:]
     return low, high
 
 
 def _pixels(release: IntervalTreeRelease, names: Sequence[str], cuts: Sequence[Floats]) -> Floats:
-    """Estimated counts of a grid of pixels: overlaps are products over columns, so two matrices are enough."""
+    """Estimated counts of a grid of pixels: overlaps are products over columns, so two matrices are
+    enough."""
     starts, ends = release.shape.corners(release.boxes)
     parts = []
     for name, cut in zip(names, cuts, strict=True):

@@ -1,4 +1,5 @@
-"""Ranges of a grid: the two ends that a question names, and answers to many questions with standard errors and limits."""
+"""Ranges of a grid: the two ends that a question names, and answers to many questions with standard
+errors and limits."""
 
 from __future__ import annotations
 
@@ -23,39 +24,66 @@ Measured = tuple[Floats, Floats]
 class Ranges:
     """Answers to many ranges: values with standard errors and limits."""
 
-    def __init__(self, value: Floats, error: Floats, low: Floats, high: Floats, level: float) -> None:
+    def __init__(
+        self, value: Floats, error: Floats, low: Floats, high: Floats, level: float
+    ) -> None:
         self.value, self.error, self.low, self.high, self.level = value, error, low, high, level
 
     @classmethod
     def of(
-        cls, value: Floats, measured: Measured, inner: Measured, outer: Measured, *, level: float, most: float = math.inf
+        cls,
+        value: Floats,
+        measured: Measured,
+        inner: Measured,
+        outer: Measured,
+        *,
+        level: float,
+        most: float = math.inf,
     ) -> Ranges:
-        """Limits from what was measured; they assume nothing about how rows lie inside a box that a range cuts.
+        """Limits from what was measured; they assume nothing about how rows lie inside a box that a
+        range cuts.
 
-        `value` may be smoother than `measured`, which takes rows as spread evenly inside a box; the limits do not move with it
-        unless it would lie outside them, and it is cut where they are, at 0 and `most`. `most`: how many rows there can be.
+        `value` may be smoother than `measured`, which takes rows as spread evenly inside a box; the
+        limits do not move with it unless it would lie outside them, and it is cut where they are,
+        at 0 and `most`. `most`: how many rows there can be.
         """
         alpha = (1 - level) / 2
         cut = np.maximum(outer[0] - inner[0], 0.0) ** 2 / 12
         plain, spread = measured[0], half_width(measured[1], alpha, "laplace")
-        low = np.minimum(np.minimum(inner[0] - half_width(inner[1], alpha, "laplace"), plain - spread), value)
-        high = np.maximum(np.maximum(outer[0] + half_width(outer[1], alpha, "laplace"), plain + spread), value)
+        low = np.minimum(
+            np.minimum(inner[0] - half_width(inner[1], alpha, "laplace"), plain - spread), value
+        )
+        high = np.maximum(
+            np.maximum(outer[0] + half_width(outer[1], alpha, "laplace"), plain + spread), value
+        )
         low, high = whole_rows(low, high)
         error = np.sqrt(measured[1] + cut)
         low, high = np.clip(low, 0.0, most), np.clip(high, 0.0, most)
-        # noise may take a sum below 0, where no count is; `counts` of a release keep it, so that they add up without bias
+        # noise may take a sum below 0, where no count is; `counts` of a release keep it, so that
+        # they add up without bias
         return cls(np.clip(value, low, high), error, low, high, level)
 
     @classmethod
     def joined(cls, parts: Sequence[Ranges]) -> Ranges:
-        every = [np.concatenate([getattr(part, name) for part in parts]) for name in ("value", "error", "low", "high")]
+        every = [
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("value", "error", "low", "high")
+        ]
         return cls(every[0], every[1], every[2], every[3], parts[0].level)
 
     def one(self) -> Estimate:
-        return Estimate(float(self.value[0]), float(self.error[0]), float(self.low[0]), float(self.high[0]), self.level)
+        return Estimate(
+            float(self.value[0]),
+            float(self.error[0]),
+            float(self.low[0]),
+            float(self.high[0]),
+            self.level,
+        )
 
     def frame(self) -> pl.DataFrame:
-        return pl.DataFrame({"count": self.value, "standard_error": self.error, "low": self.low, "high": self.high})
+        return pl.DataFrame(
+            {"count": self.value, "standard_error": self.error, "low": self.low, "high": self.high}
+        )
 
 
 def coordinates(grid: Grid, pair: Bounds) -> tuple[float, float]:
@@ -65,13 +93,17 @@ def coordinates(grid: Grid, pair: Bounds) -> tuple[float, float]:
     top = top_of(grid)
     high = top if pair[1] is None else _number(grid, pair[1])
     if low > high:
-        raise QueryError(f"'{grid.name}': the range starts at {pair[0]} and ends before it, at {pair[1]}.")
+        raise QueryError(
+            f"'{grid.name}': the range starts at {pair[0]} and ends before it, at {pair[1]}."
+        )
     if high < float(grid.lower) or low > top:
         raise QueryError(f"'{grid.name}': the range lies outside the declared bounds.")
     if grid.whole:
         low, high = math.ceil(low), math.floor(high) + 1
         if low >= high:
-            raise QueryError(f"'{grid.name}' holds whole numbers, and none lies from {pair[0]} to {pair[1]}.")
+            raise QueryError(
+                f"'{grid.name}' holds whole numbers, and none lies from {pair[0]} to {pair[1]}."
+            )
     a, b = grid.coordinate(np.array([low, high], dtype=np.float64))
     return float(a), float(max(a, b))
 
@@ -90,6 +122,10 @@ def _number(grid: Grid, value: Any) -> float:
         except ValueError:
             pass
         raise QueryError(f"'{grid.name}' holds dates; write one as 2020-01-31.")
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating) or math.isnan(value):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float | np.integer | np.floating)
+        or math.isnan(value)
+    ):
         raise QueryError(f"'{grid.name}' holds numbers; an end of a range is a number or None.")
     return float(np.clip(float(value), -1e300, 1e300))

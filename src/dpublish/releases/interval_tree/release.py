@@ -1,4 +1,5 @@
-"""A partition of a grid with noisy counts: any interval or box with an error bar, CDF, quantiles, plots, synthetic points."""
+"""A partition of a grid with noisy counts: any interval or box with an error bar, CDF, quantiles,
+plots, synthetic points."""
 
 from __future__ import annotations
 
@@ -39,9 +40,22 @@ class IntervalTreeRelease(Release):
     """Noisy counts of boxes that partition the grid of one or a few numeric columns."""
 
     kind: ClassVar[str] = "interval-tree"
-    own: ClassVar[tuple[str, ...]] = ("count", "ranges", "cdf", "cdf_limits", "quantile", "quantile_limits")
+    own: ClassVar[tuple[str, ...]] = (
+        "count",
+        "ranges",
+        "cdf",
+        "cdf_limits",
+        "quantile",
+        "quantile_limits",
+    )
 
-    def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
+    def __init__(
+        self,
+        manifest: Mapping[str, Any],
+        tables: Mapping[str, pl.DataFrame],
+        *,
+        path: Path | None = None,
+    ) -> None:
         super().__init__(manifest, tables, path=path)
         facts = manifest["facts"]
         self.shape = TreeShape.from_json(facts["grid"])
@@ -61,8 +75,8 @@ class IntervalTreeRelease(Release):
     def counts(self) -> Floats:
         """The best estimate of every box: as measured, or smoother where one column has few boxes.
 
-        Groups of boxes give boxes noise that goes together, which smoothing does not allow for; and on boxes of several columns
-        it was no gain on generated shapes.
+        Groups of boxes give boxes noise that goes together, which smoothing does not allow for; and
+        on boxes of several columns it was no gain on generated shapes.
         """
         if self.hierarchy.height > 1 or len(self.boxes) > MOST or len(self.columns) > 1:
             return self.measured
@@ -81,8 +95,9 @@ class IntervalTreeRelease(Release):
     def count(self, *bounds: Any, level: float = 0.95, **named: Bounds) -> Estimate:
         """How many rows lie in an interval or box, both ends included, with an error bar.
 
-        `count(low, high)` for one column; `count(x=(low, high), y=(low, high))` for several. None stands for a bound of the
-        column. Dates are `datetime.date` or ISO text. A column that is not named is not restricted.
+        `count(low, high)` for one column; `count(x=(low, high), y=(low, high))` for several. None
+        stands for a bound of the column. Dates are `datetime.date` or ISO text. A column that is
+        not named is not restricted.
         """
         if bounds:
             if len(self.columns) != 1 or len(bounds) != 2 or named:
@@ -98,13 +113,17 @@ class IntervalTreeRelease(Release):
         return self.answer(low, high, check_level(level), closed=True).one()
 
     def ranges(self, low: ArrayLike, high: ArrayLike, *, level: float = 0.95) -> pl.DataFrame:
-        """Many ranges at once: `low` and `high` hold one number a query (or one row of numbers, for several columns).
+        """Many ranges at once: `low` and `high` hold one number a query (or one row of numbers, for
+        several columns).
 
         Dates are given as ordinals (`date.toordinal()`). Columns: count, standard_error, low, high.
         """
         ends = [_numbers(end) for end in (low, high)]
         if ends[0].size != ends[1].size or ends[0].size % len(self.columns):
-            raise QueryError(f"low and high must have the same shape, with {len(self.columns)} number(s) a range.")
+            raise QueryError(
+                f"low and high must have the same shape, with {len(self.columns)} number(s) a "
+                f"range."
+            )
         lows, highs = (end.reshape(-1, len(self.columns)) for end in ends)
         if not (np.isfinite(lows).all() and np.isfinite(highs).all() and (lows <= highs).all()):
             raise QueryError("Every range needs two finite ends, the first not above the second.")
@@ -116,12 +135,18 @@ class IntervalTreeRelease(Release):
             if (last < float(grid.lower)).any() or (first > top_of(grid)).any():
                 raise QueryError(f"A range lies outside the declared bounds of '{grid.name}'.")
             if (first > last).any():
-                raise QueryError(f"A range holds no value of '{grid.name}', which are whole numbers.")
-            a[:, place], b[:, place] = grid.coordinate(first), grid.coordinate(last + 1 if grid.whole else last)
+                raise QueryError(
+                    f"A range holds no value of '{grid.name}', which are whole numbers."
+                )
+            a[:, place], b[:, place] = (
+                grid.coordinate(first),
+                grid.coordinate(last + 1 if grid.whole else last),
+            )
         return self.answer(a, np.maximum(a, b), check_level(level), closed=True).frame()
 
     def estimate(self, predicate: str, *, level: float = 0.95) -> Estimate:
-        """How many rows satisfy a predicate such as "x between 3 and 8 or x > 20": unions of intervals or boxes."""
+        """How many rows satisfy a predicate such as "x between 3 and 8 or x > 20": unions of
+        intervals or boxes."""
         from dpublish.query.masks import select
         from dpublish.query.predicate import parse_predicate
 
@@ -132,7 +157,8 @@ class IntervalTreeRelease(Release):
         return self._met(node, level=level)
 
     def _met(self, node: Node, *, level: float) -> Estimate:
-        """How many rows satisfy a predicate that was read, which may be none of those there can be."""
+        """How many rows satisfy a predicate that was read, which may be none of those there can
+        be."""
         from dpublish.query.masks import select
 
         cells = self._cells
@@ -141,14 +167,22 @@ class IntervalTreeRelease(Release):
             return Estimate(0.0, 0.0, 0.0, 0.0, check_level(level))
         found = selection.cover(cells.codes.__getitem__, cells.owner.size)
         inside, touched, share = (
-            np.bincount(cells.owner, weights=np.asarray(part, dtype=np.float64) * cells.share, minlength=len(self.boxes))
+            np.bincount(
+                cells.owner,
+                weights=np.asarray(part, dtype=np.float64) * cells.share,
+                minlength=len(self.boxes),
+            )
             for part in (found.inside, found.touched, found.share)
         )
-        some, whole, any_part = (part[None, :].astype(np.float64) for part in (share, inside >= 1 - 1e-9, touched > 1e-15))
+        some, whole, any_part = (
+            part[None, :].astype(np.float64)
+            for part in (share, inside >= 1 - 1e-9, touched > 1e-15)
+        )
         return self._from_weights(some, whole, any_part, check_level(level)).one()
 
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
-        """Counts of every combination of bins of the named columns: labels, count, standard_error, low, high.
+        """Counts of every combination of bins of the named columns: labels, count, standard_error,
+        low, high.
 
         Bins end wherever a box of the release does; `ranges` takes bins of your own.
         """
@@ -156,12 +190,16 @@ class IntervalTreeRelease(Release):
         places = named_columns(cells.domain, columns)
         groups = math.prod(marginal_shape(cells.domain, places))
         if len(self.columns) > 1 and groups * len(self.boxes) > MAX_PAIRS:
-            raise QueryError(f"A table of these columns has {groups:,} cells; ask for fewer of them with ranges(...).")
+            raise QueryError(
+                f"A table of these columns has {groups:,} cells; ask for fewer of them with "
+                f"ranges(...)."
+            )
         found = self.answer(*cells.corners(places), check_level(level))
         return marginal_frame(cells.domain, places, found.frame().to_dict())
 
     def sql(self, query: str, *, level: float | None = None) -> pl.DataFrame:
-        """Answer a SELECT over the table `release`: boxes cut into bins, each of which stands for its middle.
+        """Answer a SELECT over the table `release`: boxes cut into bins, each of which stands for
+        its middle.
 
         With a `level`, counts have limits beside them.
         """
@@ -169,14 +207,21 @@ class IntervalTreeRelease(Release):
         from dpublish.query.sql_limits import with_limits
 
         domain = self._cells.domain
-        result = run_sql(query, self._cells.weighted(self.counts).sql_frame(), domain.names, domain.axes)
+        result = run_sql(
+            query, self._cells.weighted(self.counts).sql_frame(), domain.names, domain.axes
+        )
         return result if level is None else with_limits(self._met, domain, query, result, level)
 
-    def fit(self, estimator: Any, *, target: str | None = None, features: Sequence[str] | None = None) -> Any:
-        """Train a scikit-learn estimator for one column on the others (several columns only). It takes raw rows."""
+    def fit(
+        self, estimator: Any, *, target: str | None = None, features: Sequence[str] | None = None
+    ) -> Any:
+        """Train a scikit-learn estimator for one column on the others (several columns only). It
+        takes raw rows."""
         from dpublish.analyse.learn import fit_pipeline
 
-        return fit_pipeline(self._cells.weighted(self.counts), estimator, target=target, features=features)
+        return fit_pipeline(
+            self._cells.weighted(self.counts), estimator, target=target, features=features
+        )
 
     def cdf(self, values: ArrayLike) -> Floats:
         """The share of rows at or below each value (one column only): monotone, from 0 to 1."""
@@ -214,7 +259,10 @@ class IntervalTreeRelease(Release):
             place = float(ends[0])
         else:
             rise = heights[where] - heights[where - 1]
-            place = float(ends[where - 1] + (ends[where] - ends[where - 1]) * (share - heights[where - 1]) / rise)
+            place = float(
+                ends[where - 1]
+                + (ends[where] - ends[where - 1]) * (share - heights[where - 1]) / rise
+            )
         return self._place_value(grid, place)
 
     @staticmethod
@@ -225,7 +273,8 @@ class IntervalTreeRelease(Release):
         return dt.date.fromordinal(number) if grid.kind == "date" else number
 
     def to_frame(self) -> pl.DataFrame:
-        """One row a box: its first and last value in each column, and its estimated count as `weight`."""
+        """One row a box: its first and last value in each column, and its estimated count as
+        `weight`."""
         starts, ends = self.shape.corners(self.boxes)
         out: dict[str, Any] = {}
         for place, grid in enumerate(self.shape.grids):
@@ -246,7 +295,9 @@ class IntervalTreeRelease(Release):
         for place, grid in enumerate(self.shape.grids):
             low, high = starts[place][chosen], ends[place][chosen]
             spots = low + rng.random(size) * (high - low)
-            out[grid.name] = self._values(grid, np.floor(spots).astype(np.int64) if grid.whole else spots)
+            out[grid.name] = self._values(
+                grid, np.floor(spots).astype(np.int64) if grid.whole else spots
+            )
         return pl.DataFrame(out)
 
     def plot(self, *columns: str, level: float = 0.95) -> Figure:
@@ -268,35 +319,52 @@ class IntervalTreeRelease(Release):
         return rows
 
     def answer(self, low: Floats, high: Floats, level: float, *, closed: bool = False) -> Ranges:
-        """Ranges given in coordinates (positions from the lower bound), one row a query and one column a column.
+        """Ranges given in coordinates (positions from the lower bound), one row a query and one
+        column a column.
 
-        `closed`: rows exactly at the upper end of a real column belong to the range; otherwise they do not.
+        `closed`: rows exactly at the upper end of a real column belong to the range; otherwise they
+        do not.
         """
         if len(self.columns) == 1:
-            return self._one_column(low[:, 0], high[:, 0], level, closed and not self.shape.grids[0].whole)
+            return self._one_column(
+                low[:, 0], high[:, 0], level, closed and not self.shape.grids[0].whole
+            )
         parts = []
         step = max(1, CHUNK // len(self.boxes))
         for start in range(0, low.shape[0], step):
             some = low[start : start + step], high[start : start + step]
             share = self.shape.shares(self.boxes, *some)
             touched = self.shape.reached(self.boxes, *some) if closed else share > 0
-            parts.append(self._from_weights(share, (share >= 1).astype(np.float64), touched.astype(np.float64), level))
+            parts.append(
+                self._from_weights(
+                    share, (share >= 1).astype(np.float64), touched.astype(np.float64), level
+                )
+            )
         return Ranges.joined(parts)
 
     def _one_column(self, low: Floats, high: Floats, level: float, closed: bool) -> Ranges:
-        """Prefix sums and interpolation: a query costs a few binary searches, whatever the number of boxes."""
+        """Prefix sums and interpolation: a query costs a few binary searches, whatever the number
+        of boxes."""
         edges, totals = self._prefix
         plain = np.concatenate([[0.0], np.cumsum(self.measured)])
         index = np.arange(edges.size, dtype=np.float64)
         a, b = np.interp(low, edges, index), np.interp(high, edges, index)
         b = np.maximum(a, b)
         inner_a, outer_a = np.ceil(a - 1e-9), np.floor(a + 1e-9)
-        inner_b, outer_b = np.maximum(np.floor(b + 1e-9), inner_a), np.maximum(np.ceil(b - 1e-9), outer_a)
-        if closed:  # all rows of a box may have the value with which it starts, and the last box holds the upper bound
+        inner_b, outer_b = (
+            np.maximum(np.floor(b + 1e-9), inner_a),
+            np.maximum(np.ceil(b - 1e-9), outer_a),
+        )
+        # all rows of a box may have the value with which it starts, and the last box holds the
+        # upper bound
+        if closed:
             outer_a = np.minimum(outer_a, index[-1] - 1)
             outer_b = np.minimum(np.searchsorted(edges, high + NEAR, side="right"), index[-1])
         found = [
-            (np.interp(t, index, plain) - np.interp(s, index, plain), self.noise_variance * self.hierarchy.range_variance(s, t))
+            (
+                np.interp(t, index, plain) - np.interp(s, index, plain),
+                self.noise_variance * self.hierarchy.range_variance(s, t),
+            )
             for s, t in ((a, b), (inner_a, inner_b), (outer_a, outer_b))
         ]
         value = np.interp(b, index, totals) - np.interp(a, index, totals)
@@ -322,7 +390,8 @@ class IntervalTreeRelease(Release):
     @cached_property
     def _curve(self) -> tuple[Floats, Floats]:
         edges, totals = self._prefix
-        # the mean of the running maximum and the running minimum from the right is monotone and near the raw sums
+        # the mean of the running maximum and the running minimum from the right is monotone and
+        # near the raw sums
         raised = np.maximum.accumulate(totals)
         lowered = np.minimum.accumulate(totals[::-1])[::-1]
         curve = (raised + lowered) / 2
@@ -337,7 +406,9 @@ class IntervalTreeRelease(Release):
 
     def _only(self) -> Grid:
         if len(self.columns) != 1:
-            raise QueryError(f"This needs a release of one column; here are {', '.join(self.columns)}.")
+            raise QueryError(
+                f"This needs a release of one column; here are {', '.join(self.columns)}."
+            )
         return self.shape.grids[0]
 
     @staticmethod
@@ -347,7 +418,9 @@ class IntervalTreeRelease(Release):
         whole_numbers = pl.Series(np.asarray(positions, dtype=np.int64) + int(grid.lower))
         if grid.kind != "date":
             return whole_numbers
-        return (whole_numbers - 719_163).cast(pl.Int32).cast(pl.Date)  # polars counts days from 1970-01-01
+        return (
+            (whole_numbers - 719_163).cast(pl.Int32).cast(pl.Date)
+        )  # polars counts days from 1970-01-01
 
 
 def _check_share(share: float) -> None:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 SHARES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 _FINE = 256
 _TAIL = 0.005
-"""Share of the rows at either end that one bar holds, so that wide bounds do not make all other bars empty."""
+"""Share of the rows at either end that one bar holds, so that wide bounds do not make all other
+bars empty."""
 
 
 def write_report(release: IntervalTreeRelease, path: str | Path) -> Path:
@@ -28,8 +29,10 @@ def write_report(release: IntervalTreeRelease, path: str | Path) -> Path:
 def report_html(release: IntervalTreeRelease) -> str:
     boxes = "intervals" if len(release.columns) == 1 else "boxes"
     lead = (
-        f"This release divides the values of <b>{safe_text(listed(release.columns))}</b> into {boxes} and holds noisy counts "
-        "of them, from which the number of rows in any other range follows. It was made from private rows; the rows themselves "
+        f"This release divides the values of <b>{safe_text(listed(release.columns))}</b> into "
+        f"{boxes} and holds noisy counts "
+        "of them, from which the number of rows in any other range follows. It was made from "
+        "private rows; the rows themselves "
         "are not in it."
     )
     rows = (f"{release.rows:,.0f}", "rows (estimated)")
@@ -40,13 +43,18 @@ def report_html(release: IntervalTreeRelease) -> str:
     ]
     limits = [
         "Intervals hold in 95% of releases for a question fixed beforehand.",
-        f"How rows lie within one of the {boxes} is not in the release. Error bars of ranges that cut one make no assumption "
-        "about it, and are wide there; values, quantiles and synthetic points take rows as spread evenly.",
+        f"How rows lie within one of the {boxes} is not in the release. Error bars of ranges that "
+        f"cut one make no assumption "
+        "about it, and are wide there; values, quantiles and synthetic points take rows as spread "
+        "evenly.",
         "Synthetic points carry no error bars and keep the noise of the counts.",
     ]
     body = [
         "<h2>What it shows</h2><p>Estimated numbers of rows with 95% intervals (black lines).</p>",
-        *(f"<h3>{safe_text(name)}</h3>{bar_chart(column_bars(release, name), name)}" for name in release.columns),
+        *(
+            f"<h3>{safe_text(name)}</h3>{bar_chart(column_bars(release, name), name)}"
+            for name in release.columns
+        ),
         _quantiles(release) if len(release.columns) == 1 else "",
         _usage(release),
     ]
@@ -54,12 +62,21 @@ def report_html(release: IntervalTreeRelease) -> str:
 
 
 def column_bars(release: IntervalTreeRelease, name: str) -> list[Bar]:
-    """Even ranges over the values that hold nearly all rows, and one range for what lies below and above."""
+    """Even ranges over the values that hold nearly all rows, and one range for what lies below and
+    above."""
     grid = release.shape.grids[release.columns.index(name)]
     cuts = _bar_cuts(release, name, grid.positions)
-    answers, axis = release.answer(*column_ranges(release, name, cuts), 0.95), grid.axis(cuts.astype(np.int64))
+    answers, axis = (
+        release.answer(*column_ranges(release, name, cuts), 0.95),
+        grid.axis(cuts.astype(np.int64)),
+    )
     return [
-        Bar(axis.label(place), max(0.0, float(answers.value[place])), float(answers.low[place]), float(answers.high[place]))
+        Bar(
+            axis.label(place),
+            max(0.0, float(answers.value[place])),
+            float(answers.low[place]),
+            float(answers.high[place]),
+        )
         for place in range(len(cuts) - 1)
     ]
 
@@ -84,7 +101,8 @@ def _quantiles(release: IntervalTreeRelease) -> str:
     for share in SHARES:
         low, high = release.quantile_limits(share)
         lines.append(
-            f'<tr><td>{share:.0%} of the rows lie below</td><td class="number">{_shown(release.quantile(share))}</td>'
+            f"<tr><td>{share:.0%} of the rows lie below</td><td "
+            f'class="number">{_shown(release.quantile(share))}</td>'
             f'<td class="number">{_shown(low)} to {_shown(high)}</td></tr>'
         )
     head = '<tr><th></th><th class="number">estimate</th><th class="number">95% interval</th></tr>'
@@ -92,7 +110,13 @@ def _quantiles(release: IntervalTreeRelease) -> str:
 
 
 def _shown(value: object) -> str:
-    return f"{value:,.6g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else safe_text(str(value))
+    return (
+        f"{value:,.6g}"
+        if isinstance(value, float)
+        else f"{value:,}"
+        if isinstance(value, int)
+        else safe_text(str(value))
+    )
 
 
 def _usage(release: IntervalTreeRelease) -> str:
@@ -100,11 +124,17 @@ def _usage(release: IntervalTreeRelease) -> str:
     low, high = grid.value(np.array([0, grid.positions // 2])).tolist()
     lines = []
     if grid.kind != "date":
-        lines.append(f"release.estimate({f'{quoted(name)} between {low:g} and {high:g}'!r})            # with an error bar")
+        lines.append(
+            f"release.estimate({f'{quoted(name)} between {low:g} and {high:g}'!r})            # "
+            f"with an error bar"
+        )
     if len(release.columns) == 1:
         lines += [
             "release.quantile(0.5)            # the median",
             "release.quantile_limits(0.5)            # and its limits",
         ]
-    lines += ["release.plot()            # a picture", "release.sample(1000)            # synthetic points"]
+    lines += [
+        "release.plot()            # a picture",
+        "release.sample(1000)            # synthetic points",
+    ]
     return usage(release, *lines)

@@ -1,13 +1,17 @@
-"""Smoother counts of a few boxes: what the noise cannot tell from an even spread is drawn towards it.
+"""Smoother counts of a few boxes: what the noise cannot tell from an even spread is drawn towards
+it.
 
-Least squares takes every measured difference for real. Where boxes are few and noise is large, most of the difference between
-the halves of a box is noise, and a range pays for it. Here the counts are given a prior that follows the tree: the halves of a
-box share its rows by their size, up to a random deviation, as rows thrown at random deviate and by a share `roughness` of the
-rows. How rough the data are, and whether roughness fades with depth, is not assumed: every setting is weighed by how well it
-explains the measured counts, and the answers are averaged. Rough data are left nearly as measured, even data are smoothed.
+Least squares takes every measured difference for real. Where boxes are few and noise is large, most
+of the difference between the halves of a box is noise, and a range pays for it. Here the counts are
+given a prior that follows the tree: the halves of a box share its rows by their size, up to a
+random deviation, as rows thrown at random deviate and by a share `roughness` of the rows. How rough
+the data are, and whether roughness fades with depth, is not assumed: every setting is weighed by
+how well it explains the measured counts, and the answers are averaged. Rough data are left nearly
+as measured, even data are smoothed.
 
-All this reads noisy counts alone. It is Bayes' rule for a Gaussian tree, in two passes: up, where the counts below a box become
-one number with a variance; and down, where each box hands its rows to its halves.
+All this reads noisy counts alone. It is Bayes' rule for a Gaussian tree, in two passes: up, where
+the counts below a box become one number with a variance; and down, where each box hands its rows to
+its halves.
 """
 
 from __future__ import annotations
@@ -21,19 +25,23 @@ from numpy.typing import NDArray
 from dpublish.declare.grid import Boxes, Floats, Ints, TreeShape
 
 MOST = 256
-"""Boxes that are smoothed. One roughness cannot speak for thousands of boxes: many empty ones would smooth a few full ones."""
+"""Boxes that are smoothed. One roughness cannot speak for thousands of boxes: many empty ones would
+smooth a few full ones."""
 ROUGHNESS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.6, 1.0, 2.0)
 """The relative difference of halves, from none to 'one is empty'."""
 FADING = (0.0, 0.5, 1.0, 2.0, 5.0)
-"""How roughness falls at half the width: not at all (spikes, steps), by half (smooth densities), or at once (one large step).
+"""How roughness falls at half the width: not at all (spikes, steps), by half (smooth densities), or
+at once (one large step).
 
-Chosen on generated shapes (uniform, slopes, waves, walks, Zipf, mixtures, spikes, steps), with paired noise."""
+Chosen on generated shapes (uniform, slopes, waves, walks, Zipf, mixtures, spikes, steps), with
+paired noise."""
 SETTINGS = np.array([(rough, fade) for rough in ROUGHNESS for fade in FADING if rough or not fade])
 
 
 @dataclass(frozen=True)
 class _Pairs:
-    """The boxes of one level that are halves of a larger one: `left` and the next, seen from below under every setting."""
+    """The boxes of one level that are halves of a larger one: `left` and the next, seen from below
+    under every setting."""
 
     left: Ints
     share: Floats
@@ -42,14 +50,19 @@ class _Pairs:
     variances: tuple[Floats, Floats]
 
 
-def smoothed(shape: TreeShape, boxes: Boxes, noisy: Floats, variance: float, total: int | None) -> Floats:
+def smoothed(
+    shape: TreeShape, boxes: Boxes, noisy: Floats, variance: float, total: int | None
+) -> Floats:
     """Counts of the boxes from `noisy` ones, each with independent noise of one `variance`.
 
-    Where `total` is given it is the sum of all true counts, and the last of `noisy` counts what lies in no box.
+    Where `total` is given it is the sum of all true counts, and the last of `noisy` counts what
+    lies in no box.
     """
     count = len(boxes)
     starts, ends = shape.corners(boxes)
-    volume = np.multiply.reduce([(e - s).astype(np.float64) for s, e in zip(starts, ends, strict=True)])
+    volume = np.multiply.reduce(
+        [(e - s).astype(np.float64) for s, e in zip(starts, ends, strict=True)]
+    )
     bits = np.array(shape.used_bits, dtype=np.int64)[boxes.depth]
     tree = _Climb(
         bits,
@@ -61,7 +74,9 @@ def smoothed(shape: TreeShape, boxes: Boxes, noisy: Floats, variance: float, tot
         columns=len(shape.grids),
     )
     levels = [tree.step(level) for level in range(shape.total_bits, 0, -1)]
-    rows, scores = _root(tree.mean[:, 0], tree.variance[:, 0], tree.score, noisy[count:], variance, total)
+    rows, scores = _root(
+        tree.mean[:, 0], tree.variance[:, 0], tree.score, noisy[count:], variance, total
+    )
     found = rows[:, None]
     for pairs in reversed(levels):
         found = _descend(found, pairs)
@@ -88,9 +103,13 @@ class _Climb:
         self.score: Floats = np.zeros(len(SETTINGS))
 
     def step(self, level: int) -> _Pairs:
-        """Join all halves that `level` bits name; a half whose other half has no positions goes up alone."""
+        """Join all halves that `level` bits name; a half whose other half has no positions goes up
+        alone."""
         deep = self.bits == level
-        self.bits, self.prefix = np.where(deep, level - 1, self.bits), np.where(deep, self.prefix >> np.uint64(1), self.prefix)
+        self.bits, self.prefix = (
+            np.where(deep, level - 1, self.bits),
+            np.where(deep, self.prefix >> np.uint64(1), self.prefix),
+        )
         left = np.flatnonzero(deep[:-1] & deep[1:] & (self.prefix[:-1] == self.prefix[1:]))
         right = left + 1
         whole = self.volume[left] + self.volume[right]
@@ -119,10 +138,11 @@ class _Climb:
 
 
 def _joined(pairs: _Pairs) -> tuple[Floats, Floats, Floats]:
-    """What both halves say of the whole: mean, variance, and the logarithm of how likely they are together.
+    """What both halves say of the whole: mean, variance, and the logarithm of how likely they are
+    together.
 
-    Given the whole c, the halves are s c + e and (1 - s) c - e with e of variance P = `width`: their measured means have the
-    covariance matrix [[v1 + P, -P], [-P, v2 + P]].
+    Given the whole c, the halves are s c + e and (1 - s) c - e with e of variance P = `width`:
+    their measured means have the covariance matrix [[v1 + P, -P], [-P, v2 + P]].
     """
     (m1, m2), (v1, v2), p, s = pairs.means, pairs.variances, pairs.width, pairs.share
     a, b, t = v1 + p, v2 + p, 1 - s
@@ -142,7 +162,9 @@ def _root(
         return mean, scores
     # either every row lies in a box, or any number of rows does not
     other = total - float(outside[0])
-    all_in = _log_normal(mean - total, variance) + _log_normal(np.array([total - other]), np.array([noise]))
+    all_in = _log_normal(mean - total, variance) + _log_normal(
+        np.array([total - other]), np.array([noise])
+    )
     some_out = _log_normal(mean - other, variance + noise) - math.log(total)
     between = np.minimum((mean * noise + other * variance) / (variance + noise), total)
     larger = np.maximum(all_in, some_out)
@@ -156,7 +178,8 @@ def _log_normal(distance: Floats, variance: Floats) -> Floats:
 
 
 def _descend(rows: Floats, pairs: _Pairs) -> Floats:
-    """The rows of the boxes one level down: the pairs' wholes handed to their halves, all others as they are."""
+    """The rows of the boxes one level down: the pairs' wholes handed to their halves, all others as
+    they are."""
     (m1, m2), (v1, v2), p, s = pairs.means, pairs.variances, pairs.width, pairs.share
     # a pair's place among the joined boxes: those before it that were joined have left one gap each
     places = pairs.left - np.arange(pairs.left.size)

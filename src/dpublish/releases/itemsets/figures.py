@@ -1,4 +1,5 @@
-"""Pictures of set-valued releases, with matplotlib: frequent items and frequent itemsets, with error bars."""
+"""Pictures of set-valued releases, with matplotlib: frequent items and frequent itemsets, with
+error bars."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ def plot_top_itemsets(release: ItemsetRelease, k: int, *, min_size: int, level: 
     """The most frequent itemsets of at least `min_size` items."""
     frame = release.top_itemsets(_bars(k), min_size=min_size, level=level)
     labels = [" + ".join(items) for items in frame["items"].to_list()]
-    return _figure(labels, frame, "estimate", f"{release.manifest['dataset']}: most frequent itemsets", level)
+    return _figure(
+        labels, frame, "estimate", f"{release.manifest['dataset']}: most frequent itemsets", level
+    )
 
 
 def _bars(number: int) -> int:
@@ -38,12 +41,21 @@ def _bars(number: int) -> int:
     return number
 
 
-def _figure(labels: list[str], frame: pl.DataFrame, column: str, title: str, level: float, others: str = "") -> Figure:
+def _figure(
+    labels: list[str], frame: pl.DataFrame, column: str, title: str, level: float, others: str = ""
+) -> Figure:
     order = np.argsort(-frame[column].to_numpy(), kind="stable")
     labels, frame = [labels[int(place)] for place in order], frame[order]
     value, low, high = (frame[name].to_numpy() for name in (column, "low", "high"))
     # without a noisy total there is no upper end
     shown = [short_label(label, _LABEL_LENGTH) for label in labels]
-    figure, axes, note = bars_figure(shown, value, low, high, axis=f"transactions ({100 * level:.4g}% intervals)")
-    dress(figure, axes, short_label(title, _LABEL_LENGTH), " ".join(part for part in (others, note) if part))
+    figure, axes, note = bars_figure(
+        shown, value, low, high, axis=f"transactions ({100 * level:.4g}% intervals)"
+    )
+    dress(
+        figure,
+        axes,
+        short_label(title, _LABEL_LENGTH),
+        " ".join(part for part in (others, note) if part),
+    )
     return figure

@@ -1,12 +1,14 @@
 """Error bars for questions about a partitioned set-valued release.
 
-Every published number is the noisy count of a cell: one combination of children of a node that some partition was split by.
-For a question, a cell is decided when all records in it satisfy the question, or none does. The first decided cells on the way
-from the root are disjoint. The scores of those that are true add up to at most the answer, on average, and the scores of those
-that are false to at most what is left of the total. `low` comes from the first sum, `high` from the second.
+Every published number is the noisy count of a cell: one combination of children of a node that some
+partition was split by. For a question, a cell is decided when all records in it satisfy the
+question, or none does. The first decided cells on the way from the root are disjoint. The scores of
+those that are true add up to at most the answer, on average, and the scores of those that are false
+to at most what is left of the total. `low` comes from the first sum, `high` from the second.
 
-Where every cell is published, the sums are unbiased, and together they are a second measurement of the total. What the two
-measurements differ by is divided as their noise allows, which gives every sum the least variance.
+Where every cell is published, the sums are unbiased, and together they are a second measurement of
+the total. What the two measurements differ by is divided as their noise allows, which gives every
+sum the least variance.
 """
 
 from __future__ import annotations
@@ -20,7 +22,12 @@ from numpy.typing import NDArray
 
 from dpublish.estimate import Estimate, Total, check_level
 from dpublish.models.integer_limits import whole_rows
-from dpublish.models.thresholded_counts import Floats, Suppression, laplace_cumulants, spread_quantile
+from dpublish.models.thresholded_counts import (
+    Floats,
+    Suppression,
+    laplace_cumulants,
+    spread_quantile,
+)
 from dpublish.releases.itemsets.logic import Node, Truths, atoms_of, truth_of
 
 MAX_OPEN_BITS = 10
@@ -29,7 +36,8 @@ MAX_KNOWN = 256
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """The public taxonomy: `child` of node u are at `offset[u]:offset[u + 1]`, leaves as positions, nodes as ~number."""
+    """The public taxonomy: `child` of node u are at `offset[u]:offset[u + 1]`, leaves as positions,
+    nodes as ~number."""
 
     start: NDArray[np.int32]
     stop: NDArray[np.int32]
@@ -37,7 +45,8 @@ class Tree:
     child: NDArray[np.int32]
 
     def path(self, item: int) -> list[tuple[int, int, bool]]:
-        """(node, which child, whether that child is the item itself) from the root down to the item."""
+        """(node, which child, whether that child is the item itself) from the root down to the
+        item."""
         out, node = [], 0
         while True:
             members = self.child[self.offset[node] : self.offset[node + 1]]
@@ -53,7 +62,8 @@ class Tree:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Published cells: partitions (row 0, the root, is no cell) and itemsets. `parent` is the partition that was split."""
+    """Published cells: partitions (row 0, the root, is no cell) and itemsets. `parent` is the
+    partition that was split."""
 
     parent: NDArray[np.int64]
     mask: NDArray[np.int32]
@@ -74,7 +84,12 @@ class Intervals:
         scales: Sequence[Fraction],
         total: Total,
     ) -> None:
-        self._tree, self._partitions, self._itemsets, self._total = tree, partitions, itemsets, total
+        self._tree, self._partitions, self._itemsets, self._total = (
+            tree,
+            partitions,
+            itemsets,
+            total,
+        )
         self._next, self._next_law = following
         self._laws, self._scales = laws, scales
         self._cumulants = [self._spread(cells) for cells in (partitions, itemsets)]
@@ -89,7 +104,8 @@ class Intervals:
         return consistent_weights(self._partitions, self._itemsets, self._generations, total)
 
     def settled_counts(self) -> Floats:
-        """The counts of the itemsets of a release that leaves none out, each with its due part of what the total has more."""
+        """The counts of the itemsets of a release that leaves none out, each with its due part of
+        what the total has more."""
         counts, spread = self._itemsets.count.astype(np.float64), self._cumulants[1][0]
         whole = spread.sum() + self._total.cumulants[0]
         if not self._total.known or whole <= 0:
@@ -130,16 +146,24 @@ class Intervals:
             high = min(high, true.score + true.quantile(alpha / 2))
         elif self._total.known:
             second, fourth = self._total.cumulants
-            high = min(high, self._total.value - false.score + false.quantile(alpha / 2, second, fourth))
+            high = min(
+                high, self._total.value - false.score + false.quantile(alpha / 2, second, fourth)
+            )
             lost = max(0.0, self._total.value - true.score - false.score)
             decided = max(true.score, 0.0) + max(false.score, 0.0)
             # what was left out is taken to be like the rest; the interval does not rest on that
             value += lost * max(true.score, 0.0) / decided if decided > 0 else 0.0
         low, high = (max(0.0, float(end)) for end in whole_rows(low, high))
-        if low > high:  # both ends are valid on their own; when noise makes them cross, the point between them is left
+        if (
+            low > high
+            # both ends are valid on their own; when noise makes them cross, the point between them
+            # is left
+        ):
             low = high = (low + high) / 2
         error = float(np.sqrt(true.k2 + lost**2 / 12))
-        return Estimate(value=min(max(value, low), high), standard_error=error, low=low, high=high, level=level)
+        return Estimate(
+            value=min(max(value, low), high), standard_error=error, low=low, high=high, level=level
+        )
 
     def _truths(self, question: Node) -> tuple[Truths, Truths]:
         """The truth of the question in every partition and every itemset."""
@@ -167,17 +191,25 @@ class Intervals:
         totals = np.zeros(4)
         for cells, (k2, k3, k4), rows in zip((parts, sets), self._cumulants, chosen, strict=True):
             totals += [cells.count[rows].sum(), k2[rows].sum(), k3[rows].sum(), k4[rows].sum()]
-        kept = np.bincount(np.concatenate([parts.parent[chosen[0]], sets.parent[chosen[1]]]), minlength=truths.size)
+        kept = np.bincount(
+            np.concatenate([parts.parent[chosen[0]], sets.parent[chosen[1]]]), minlength=truths.size
+        )
         totals[0] -= self._shortfall(question, truths, kept, side)
         return _Sum(*(float(number) for number in totals))
 
-    def _shortfall(self, question: Node, truths: Truths, kept: NDArray[np.int64], side: int) -> float:
-        """What false survivors add to the sum on average: the mean noise of each suppressed cell that would have counted."""
+    def _shortfall(
+        self, question: Node, truths: Truths, kept: NDArray[np.int64], side: int
+    ) -> float:
+        """What false survivors add to the sum on average: the mean noise of each suppressed cell
+        that would have counted."""
         out = 0.0
         open_rows = np.flatnonzero((truths == 0) & (self._next_law >= 0))
         cells = self._decided_cells(question, open_rows, side)
         if truths[0] == side and self._next_law[0] >= 0:
-            open_rows, cells = np.zeros(1, dtype=np.int64), np.array([self._combinations(int(self._next[0]))])
+            open_rows, cells = (
+                np.zeros(1, dtype=np.int64),
+                np.array([self._combinations(int(self._next[0]))]),
+            )
         for number, law in enumerate(self._laws):
             if law is not None:
                 rows = self._next_law[open_rows] == number
@@ -185,17 +217,27 @@ class Intervals:
         return out
 
     def _decided_cells(self, question: Node, rows: NDArray[np.int64], side: int) -> Floats:
-        """For each undecided partition, how many combinations of children of its node decide the question for `side`."""
+        """For each undecided partition, how many combinations of children of its node decide the
+        question for `side`."""
         atoms = atoms_of(question)
-        paths = [{node: (place, leaf) for node, place, leaf in self._tree.path(item)} for item in atoms]
+        paths = [
+            {node: (place, leaf) for node, place, leaf in self._tree.path(item)} for item in atoms
+        ]
         touched = np.isin(self._next[rows], [node for path in paths for node in path])
         out = np.zeros(rows.size)
         if not touched.any():
             return out
         near = rows[touched]
         states = np.stack([self._states(item)[near] for item in atoms], axis=1)
-        keys, where = np.unique(np.column_stack([self._next[near], states]), axis=0, return_inverse=True)
-        counts = np.array([self._count_masks(question, atoms, paths, key[0], key[1:], side) for key in keys.tolist()])
+        keys, where = np.unique(
+            np.column_stack([self._next[near], states]), axis=0, return_inverse=True
+        )
+        counts = np.array(
+            [
+                self._count_masks(question, atoms, paths, key[0], key[1:], side)
+                for key in keys.tolist()
+            ]
+        )
         out[touched] = counts[where.ravel()]
         return out
 
@@ -208,11 +250,17 @@ class Intervals:
         states: Sequence[int],
         side: int,
     ) -> float:
-        under = {path[node][0] for path, state in zip(paths, states, strict=True) if node in path and state == 0}
+        under = {
+            path[node][0]
+            for path, state in zip(paths, states, strict=True)
+            if node in path and state == 0
+        }
         if not under:
             return 0.0
         if len(under) > MAX_OPEN_BITS:
-            return self._combinations(node)  # too many to count: all of them, which only makes the interval wider
+            return self._combinations(
+                node
+            )  # too many to count: all of them, which only makes the interval wider
         bit = {place: number for number, place in enumerate(sorted(under))}
         combos = np.arange(1 << len(bit))
         after: dict[int, Truths] = {}
@@ -232,7 +280,8 @@ class Intervals:
         return 2.0 ** int(self._tree.offset[node + 1] - self._tree.offset[node]) - 1.0
 
     def _states(self, item: int) -> Truths:
-        """Whether an item is in all records of a partition (1), in none (-1), or undecided, for every partition."""
+        """Whether an item is in all records of a partition (1), in none (-1), or undecided, for
+        every partition."""
         known = self._known.get(item)
         if known is None:
             cells = self._partitions
@@ -240,7 +289,9 @@ class Intervals:
             path = self._tree.path(item)
             for rows in self._generations[1:]:
                 parents = cells.parent[rows]
-                known[rows] = _child_states(known[parents], self._next[parents], cells.mask[rows], path)
+                known[rows] = _child_states(
+                    known[parents], self._next[parents], cells.mask[rows], path
+                )
             if len(self._known) >= MAX_KNOWN:
                 self._known.clear()
             self._known[item] = known
@@ -257,9 +308,11 @@ class _Sum:
     k4: float
 
     def settled(self, rest: _Sum, total: Total) -> _Sum:
-        """This sum with its due part of what `total` has more than the sums of all cells have, for unbiased sums.
+        """This sum with its due part of what `total` has more than the sums of all cells have, for
+        unbiased sums.
 
-        The part is that of its variance, which makes the variance of the result the least that a weighted sum can have.
+        The part is that of its variance, which makes the variance of the result the least that a
+        weighted sum can have.
         """
         second, fourth = total.cumulants
         spread = self.k2 + rest.k2 + second
@@ -275,15 +328,20 @@ class _Sum:
         )
 
     def quantile(self, alpha: float, second: float = 0.0, fourth: float = 0.0) -> float:
-        """How far the sum may lie above its mean; `second` and `fourth` are those of an independent number added to it."""
+        """How far the sum may lie above its mean; `second` and `fourth` are those of an independent
+        number added to it."""
         parts = (np.array([self.k2 + second]), np.array([self.k3]), np.array([self.k4 + fourth]))
         return float(spread_quantile(alpha, *parts)[0])
 
 
 def _child_states(
-    states: Truths, nodes: NDArray[np.int32], masks: NDArray[np.int32], path: Sequence[tuple[int, int, bool]]
+    states: Truths,
+    nodes: NDArray[np.int32],
+    masks: NDArray[np.int32],
+    path: Sequence[tuple[int, int, bool]],
 ) -> Truths:
-    """The state of an item in parts of partitions, from its state there, the node that was split and the part's mask."""
+    """The state of an item in parts of partitions, from its state there, the node that was split
+    and the part's mask."""
     out = states.copy()
     for node, place, leaf in path:
         rows = np.flatnonzero((nodes == node) & (states == 0))

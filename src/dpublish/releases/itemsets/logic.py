@@ -1,4 +1,5 @@
-"""Boolean questions about items: their language, and their truth in itemsets and in partitions that are only partly decided.
+"""Boolean questions about items: their language, and their truth in itemsets and in partitions that
+are only partly decided.
 
 bread and milk          "whole milk" or 'rolls/buns'          bread and not (beer or wine)
 """
@@ -71,14 +72,18 @@ def _read(tree: Any, position: Mapping[str, int], depth: int) -> Node:
     if (isinstance(tree, exp.Column) and not tree.table) or isinstance(tree, exp.Literal):
         return Item(find_item(str(tree.name), position))
     raise QueryError(
-        f"'{tree.sql()[:80]}' is not part of the language of items. Write item names (quoted when they have blanks or signs "
+        f"'{tree.sql()[:80]}' is not part of the language of items. Write item names (quoted when "
+        f"they have blanks or signs "
         'in them) with and, or, not: bread and not "whole milk".'
     )
 
 
 def find_item(name: str, position: Mapping[str, int]) -> int:
     if name not in position:
-        raise QueryError(f"There is no item '{name[:80]}' in the release's universe.{did_you_mean(name, position)}")
+        raise QueryError(
+            f"There is no item '{name[:80]}' in the release's "
+            f"universe.{did_you_mean(name, position)}"
+        )
     return position[name]
 
 
@@ -95,7 +100,9 @@ def atoms_of(node: Node) -> tuple[int, ...]:
         elif isinstance(one, Every | Some):
             todo += one.parts
     if len(out) > MAX_ATOMS:
-        raise QueryError(f"A question may speak of {MAX_ATOMS} items; this one speaks of {len(out)}.")
+        raise QueryError(
+            f"A question may speak of {MAX_ATOMS} items; this one speaks of {len(out)}."
+        )
     return tuple(sorted(out))
 
 
@@ -108,5 +115,7 @@ def truth_of(node: Node, state: Callable[[int], Truths], size: int) -> Truths:
     if isinstance(node, Always):
         return np.full(size, 1 if node.holds else -1, dtype=np.int8)
     values = [truth_of(part, state, size) for part in node.parts]
-    joined: Truths = np.minimum.reduce(values) if isinstance(node, Every) else np.maximum.reduce(values)
+    joined: Truths = (
+        np.minimum.reduce(values) if isinstance(node, Every) else np.maximum.reduce(values)
+    )
     return joined

@@ -1,7 +1,9 @@
-"""Utility metrics of set-valued releases (Chen et al. 2011), for curators on data they are allowed to look at.
+"""Utility metrics of set-valued releases (Chen et al. 2011), for curators on data they are allowed
+to look at.
 
-They compare a release with the true transactions, so their results are not private: for tests, for public data, and for a
-curator's own eyes. Never publish them with a release, and never choose a setting by them on the data that is released.
+They compare a release with the true transactions, so their results are not private: for tests, for
+public data, and for a curator's own eyes. Never publish them with a release, and never choose a
+setting by them on the data that is released.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ def support_of(sets: WeightedSets, items: Iterable[int]) -> float:
 
 
 def supports(sets: WeightedSets, queries: Sequence[Iterable[int]]) -> NDArray[np.float64]:
-    """`support_of` every query. Of a small universe all supports are worked out at once: queries then cost nothing."""
+    """`support_of` every query. Of a small universe all supports are worked out at once: queries
+    then cost nothing."""
     if sets.items <= SMALL_UNIVERSE:
         table = support_table(sets)
         return table[[sum(1 << int(item) for item in set(query)) for query in queries]]
@@ -32,14 +35,20 @@ def supports(sets: WeightedSets, queries: Sequence[Iterable[int]]) -> NDArray[np
 
 
 def relative_errors(
-    truth: WeightedSets, release: WeightedSets, queries: Sequence[Iterable[int]], *, sanity: float = SANITY_SHARE
+    truth: WeightedSets,
+    release: WeightedSets,
+    queries: Sequence[Iterable[int]],
+    *,
+    sanity: float = SANITY_SHARE,
 ) -> NDArray[np.float64]:
     """|Q(release) - Q(truth)| / max(Q(truth), sanity * records) of every counting query.
 
     Exact, so as private as `truth`: not for publishing where that is private.
     """
     if not 0 < sanity <= 1:
-        raise QueryError(f"The sanity bound is a share of the records, above 0 and at most 1; given {sanity!r}.")
+        raise QueryError(
+            f"The sanity bound is a share of the records, above 0 and at most 1; given {sanity!r}."
+        )
     bound = sanity * float(truth.weights.sum())
     exact, noisy = supports(truth, queries), supports(release, queries)
     floor = np.maximum(np.maximum(exact, bound), np.finfo(np.float64).tiny)
@@ -47,10 +56,11 @@ def relative_errors(
 
 
 def top_similarity(truth: Mapping[Itemset, float], release: Mapping[Itemset, float]) -> float:
-    """One minus the mean relative error of the supports of the true top itemsets; one that is missing counts as zero.
+    """One minus the mean relative error of the supports of the true top itemsets; one that is
+    missing counts as zero.
 
-    1 means that both lists agree, supports and all. It falls below 0 when supports are far too large. As private as `truth`:
-    not for publishing where that is private.
+    1 means that both lists agree, supports and all. It falls below 0 when supports are far too
+    large. As private as `truth`: not for publishing where that is private.
     """
     if not truth:
         raise QueryError("There is no itemset to compare.")

@@ -1,9 +1,11 @@
 """Frequent itemsets and association rules of weighted itemsets.
 
-No well-kept Python miner runs on weighted itemsets: those of mlxtend (0.25) and efficient-apriori (2.0) count every
-transaction once and take no weights, and repeating each itemset as often as its weight says would undo what makes a release
-small. wfpgrowth (0.1) takes weights, but is one small module with two releases, and asks for a threshold; the weighted miner of
-arules is in R. A best-first search for the top k needs no threshold and looks at little more than the k answers: that is here.
+No well-kept Python miner runs on weighted itemsets: those of mlxtend (0.25) and efficient-apriori
+(2.0) count every transaction once and take no weights, and repeating each itemset as often as its
+weight says would undo what makes a release small. wfpgrowth (0.1) takes weights, but is one small
+module with two releases, and asks for a threshold; the weighted miner of arules is in R. A
+best-first search for the top k needs no threshold and looks at little more than the k answers: that
+is here.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ MAX_ITEMSETS = 100_000
 
 @dataclass(frozen=True, eq=False)
 class WeightedSets:
-    """Itemset r is `members[offsets[r]:offsets[r + 1]]`, ascending item numbers below `items`, with weight `weights[r]`."""
+    """Itemset r is `members[offsets[r]:offsets[r + 1]]`, ascending item numbers below `items`, with
+    weight `weights[r]`."""
 
     offsets: NDArray[np.int64]
     members: NDArray[np.int32]
@@ -42,7 +45,9 @@ class WeightedSets:
         if known is None:
             rows = np.repeat(np.arange(self.offsets.size - 1), np.diff(self.offsets))
             order = np.argsort(self.members, kind="stable")
-            starts = np.concatenate([[0], np.cumsum(np.bincount(self.members, minlength=self.items))])
+            starts = np.concatenate(
+                [[0], np.cumsum(np.bincount(self.members, minlength=self.items))]
+            )
             known = (rows[order], starts)
             object.__setattr__(self, "_by_item", known)
         return known
@@ -54,19 +59,31 @@ class WeightedSets:
             rows = np.arange(sizes.size)
         lengths = sizes[rows]
         ends = np.cumsum(lengths)
-        places = np.arange(int(ends[-1]) if ends.size else 0) + np.repeat(self.offsets[rows] - ends + lengths, lengths)
-        found = np.bincount(self.members[places], weights=np.repeat(self.weights[rows], lengths), minlength=self.items)
+        places = np.arange(int(ends[-1]) if ends.size else 0) + np.repeat(
+            self.offsets[rows] - ends + lengths, lengths
+        )
+        found = np.bincount(
+            self.members[places],
+            weights=np.repeat(self.weights[rows], lengths),
+            minlength=self.items,
+        )
         return found.astype(np.float64)
 
 
-def top_itemsets(sets: WeightedSets, k: int, *, min_size: int = 1, max_size: int | None = None) -> list[tuple[Itemset, float]]:
-    """The k itemsets of the greatest weight, heaviest first; ties go to smaller item numbers. Weights must not be negative.
+def top_itemsets(
+    sets: WeightedSets, k: int, *, min_size: int = 1, max_size: int | None = None
+) -> list[tuple[Itemset, float]]:
+    """The k itemsets of the greatest weight, heaviest first; ties go to smaller item numbers.
+    Weights must not be negative.
 
-    An itemset never weighs more than its parts, so that itemsets leave the queue in the order of their weight.
+    An itemset never weighs more than its parts, so that itemsets leave the queue in the order of
+    their weight.
     """
     _check_sizes(k, min_size, max_size)
     single = sets.item_weights()
-    queue: list[tuple[float, Itemset]] = [(-float(single[item]), (int(item),)) for item in np.flatnonzero(single > 0)]
+    queue: list[tuple[float, Itemset]] = [
+        (-float(single[item]), (int(item),)) for item in np.flatnonzero(single > 0)
+    ]
     heapq.heapify(queue)
     found: list[tuple[Itemset, float]] = []
     while queue and len(found) < k:
@@ -83,13 +100,18 @@ def top_itemsets(sets: WeightedSets, k: int, *, min_size: int = 1, max_size: int
 
 def _check_sizes(k: int, min_size: int, max_size: int | None) -> None:
     if isinstance(k, bool) or not isinstance(k, Integral) or not 1 <= k <= MAX_ITEMSETS:
-        raise QueryError(f"The number of itemsets must be a whole number from 1 to {MAX_ITEMSETS:,}, not {k!r}.")
+        raise QueryError(
+            f"The number of itemsets must be a whole number from 1 to {MAX_ITEMSETS:,}, not {k!r}."
+        )
     if min_size < 1 or (max_size is not None and max_size < min_size):
-        raise QueryError(f"Sizes must satisfy 1 <= min_size <= max_size; given {min_size} and {max_size}.")
+        raise QueryError(
+            f"Sizes must satisfy 1 <= min_size <= max_size; given {min_size} and {max_size}."
+        )
 
 
 def rows_with(sets: WeightedSets, items: Itemset) -> NDArray[np.int64]:
-    """The rows that hold all of the items, ascending: those of the rarest item, looked up among those of the others."""
+    """The rows that hold all of the items, ascending: those of the rarest item, looked up among
+    those of the others."""
     if not items:
         return np.arange(sets.offsets.size - 1)
     held = sorted((sets.holders(item) for item in items), key=len)
@@ -103,7 +125,8 @@ def rows_with(sets: WeightedSets, items: Itemset) -> NDArray[np.int64]:
 
 
 def support_table(sets: WeightedSets) -> NDArray[np.float64]:
-    """The supports of all 2^items itemsets of a small universe at once, by the bits of an itemset. Weights may be negative."""
+    """The supports of all 2^items itemsets of a small universe at once, by the bits of an itemset.
+    Weights may be negative."""
     masks = (
         np.bitwise_or.reduceat(np.left_shift(1, sets.members, dtype=np.int64), sets.offsets[:-1])
         if sets.offsets.size > 1
@@ -119,14 +142,20 @@ def support_table(sets: WeightedSets) -> NDArray[np.float64]:
 def top_of_table(
     table: NDArray[np.float64], k: int, *, min_size: int = 1, max_size: int | None = None
 ) -> list[tuple[Itemset, float]]:
-    """As `top_itemsets`, from the supports of all itemsets, of which parts may weigh less than wholes."""
+    """As `top_itemsets`, from the supports of all itemsets, of which parts may weigh less than
+    wholes."""
     _check_sizes(k, min_size, max_size)
     items = int(table.size).bit_length() - 1
     masks = np.arange(table.size)
     sizes = sum((masks >> bit) & 1 for bit in range(items))
-    fits = np.flatnonzero((sizes >= min_size) & (sizes <= (items if max_size is None else max_size)) & (table > 0))
+    fits = np.flatnonzero(
+        (sizes >= min_size) & (sizes <= (items if max_size is None else max_size)) & (table > 0)
+    )
     best = fits[np.argsort(-table[fits], kind="stable")[:k]]
-    return [(tuple(bit for bit in range(items) if int(mask) >> bit & 1), float(table[mask])) for mask in best]
+    return [
+        (tuple(bit for bit in range(items) if int(mask) >> bit & 1), float(table[mask]))
+        for mask in best
+    ]
 
 
 @dataclass(frozen=True)
@@ -140,8 +169,11 @@ class Rule:
     lift: float
 
 
-def association_rules(found: Mapping[Itemset, float], total: float, *, min_confidence: float) -> list[Rule]:
-    """All rules within the given itemsets, most confident first. `found` must hold every part of each of its itemsets."""
+def association_rules(
+    found: Mapping[Itemset, float], total: float, *, min_confidence: float
+) -> list[Rule]:
+    """All rules within the given itemsets, most confident first. `found` must hold every part of
+    each of its itemsets."""
     if not 0 <= min_confidence <= 1:
         raise QueryError(f"min_confidence must lie between 0 and 1, not {min_confidence!r}.")
     rules = []

@@ -1,4 +1,5 @@
-"""A set-valued release: itemsets with noisy counts. Supports with error bars, top itemsets, rules, synthetic transactions."""
+"""A set-valued release: itemsets with noisy counts. Supports with error bars, top itemsets, rules,
+synthetic transactions."""
 
 from __future__ import annotations
 
@@ -40,11 +41,22 @@ TABLES: dict[str, dict[str, type[pl.DataType]]] = {
     "nodes": {"start": pl.Int32, "stop": pl.Int32, "children": pl.Int32},
     "children": {"child": pl.Int32},
     "partitions": {
-        "parent": pl.Int64, "mask": pl.Int32, "count": pl.Int64, "law": pl.Int32, "next": pl.Int32, "next_law": pl.Int32,
+        "parent": pl.Int64,
+        "mask": pl.Int32,
+        "count": pl.Int64,
+        "law": pl.Int32,
+        "next": pl.Int32,
+        "next_law": pl.Int32,
     },
-    "itemsets": {"parent": pl.Int64, "mask": pl.Int32, "size": pl.Int32, "count": pl.Int64, "law": pl.Int32},
+    "itemsets": {
+        "parent": pl.Int64,
+        "mask": pl.Int32,
+        "size": pl.Int32,
+        "count": pl.Int64,
+        "law": pl.Int32,
+    },
     "members": {"item": pl.Int32},
-}  # fmt: skip
+}
 MAX_LAWS = 100_000
 SMALL_UNIVERSE = 20
 
@@ -53,9 +65,22 @@ class ItemsetRelease(Release):
     """Itemsets over a public universe with noisy counts; rare itemsets are left out."""
 
     kind: ClassVar[str] = "itemsets"
-    own: ClassVar[tuple[str, ...]] = ("support", "item_counts", "frequent_items", "top_itemsets", "rules", "plot_itemsets")
+    own: ClassVar[tuple[str, ...]] = (
+        "support",
+        "item_counts",
+        "frequent_items",
+        "top_itemsets",
+        "rules",
+        "plot_itemsets",
+    )
 
-    def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
+    def __init__(
+        self,
+        manifest: Mapping[str, Any],
+        tables: Mapping[str, pl.DataFrame],
+        *,
+        path: Path | None = None,
+    ) -> None:
         super().__init__(manifest, tables, path=path)
         facts = manifest["facts"]
         self.total = Total.from_facts(facts)
@@ -82,10 +107,16 @@ class ItemsetRelease(Release):
             whole(facts, "max_items", "facts", lowest=1)
         _check_laws(facts)
         if set(tables) != set(TABLES):
-            raise BundleError(f"An itemset release holds the tables {', '.join(TABLES)}; this one holds: {sorted(tables)}.")
+            raise BundleError(
+                f"An itemset release holds the tables {', '.join(TABLES)}; this one holds: "
+                f"{sorted(tables)}."
+            )
         for name, columns in TABLES.items():
             if dict(tables[name].schema) != columns:
-                raise BundleError(f"{name}.parquet must have the columns {', '.join(columns)} in the types of the format.")
+                raise BundleError(
+                    f"{name}.parquet must have the columns {', '.join(columns)} in the types of "
+                    f"the format."
+                )
             if sum(tables[name].null_count().row(0)):
                 raise BundleError(f"{name}.parquet holds nulls.")
         if tables["items"].height != items or tables["items"]["name"].n_unique() != items:
@@ -95,20 +126,27 @@ class ItemsetRelease(Release):
 
     @cached_property
     def consistent(self) -> WeightedSets:
-        """The published itemsets with weights that add up along the partitions, and to the number of transactions in all:
-        what was left out is taken to be like what was published beside it."""
+        """The published itemsets with weights that add up along the partitions, and to the number
+        of transactions in all: what was left out is taken to be like what was published beside
+        it."""
         if self.complete:
             from dpublish.releases.itemsets.consistency import clipped_weights
 
-            weights = clipped_weights(self.counts, float(self.transactions) if self.total.known else None)
+            weights = clipped_weights(
+                self.counts, float(self.transactions) if self.total.known else None
+            )
         else:
             weights = self._intervals.consistent_weights()
         return WeightedSets(self.sets.offsets, self.sets.members, weights, self.sets.items)
 
     @property
     def complete(self) -> bool:
-        """Whether every itemset of the universe is published. Sums of counts, negative ones among them, are then unbiased."""
-        return all(law["threshold"] is None for law in self.manifest["facts"]["laws"]) and len(self.items) <= SMALL_UNIVERSE
+        """Whether every itemset of the universe is published. Sums of counts, negative ones among
+        them, are then unbiased."""
+        return (
+            all(law["threshold"] is None for law in self.manifest["facts"]["laws"])
+            and len(self.items) <= SMALL_UNIVERSE
+        )
 
     @cached_property
     def _signed(self) -> NDArray[np.float64]:
@@ -129,8 +167,15 @@ class ItemsetRelease(Release):
     def _intervals(self) -> Intervals:
         nodes, parts = self.tables["nodes"], "partitions"
         offset = np.concatenate([[0], np.cumsum(nodes["children"].to_numpy(), dtype=np.int64)])
-        tree = Tree(self._column("nodes", "start"), self._column("nodes", "stop"), offset, self._column("children", "child"))
-        laws = [(law["threshold"], Fraction(law["scale"])) for law in self.manifest["facts"]["laws"]]
+        tree = Tree(
+            self._column("nodes", "start"),
+            self._column("nodes", "stop"),
+            offset,
+            self._column("children", "child"),
+        )
+        laws = [
+            (law["threshold"], Fraction(law["scale"])) for law in self.manifest["facts"]["laws"]
+        ]
         cells = [
             Cells(*(self._column(name, column) for column in ("parent", "mask", "count", "law")))
             for name in (parts, "itemsets")
@@ -140,7 +185,10 @@ class ItemsetRelease(Release):
             cells[0],
             (self._column(parts, "next"), self._column(parts, "next_law")),
             cells[1],
-            [None if threshold is None else Suppression(int(threshold), scale) for threshold, scale in laws],
+            [
+                None if threshold is None else Suppression(int(threshold), scale)
+                for threshold, scale in laws
+            ],
             [scale for _, scale in laws],
             self.total,
         )
@@ -148,49 +196,66 @@ class ItemsetRelease(Release):
     def support(self, items: Iterable[str], *, level: float = 0.95) -> Estimate:
         """How many transactions hold all of the items, with an error bar.
 
-        `value` takes transactions whose itemset was left out to be like the others; `low` and `high` do not assume so.
+        `value` takes transactions whose itemset was left out to be like the others; `low` and
+        `high` do not assume so.
         """
         if isinstance(items, str):
             items = (items,)
-        parts: tuple[Node, ...] = tuple(Item(find_item(str(name), self._position)) for name in items)
+        parts: tuple[Node, ...] = tuple(
+            Item(find_item(str(name), self._position)) for name in items
+        )
         if not parts:
             raise QueryError("Name at least one item.")
         return self._intervals.answer(Every(parts), level)
 
     def estimate(self, predicate: str, *, level: float = 0.95) -> Estimate:
-        """How many transactions satisfy a condition on items, such as bread and not (beer or "red wine")."""
+        """How many transactions satisfy a condition on items, such as bread and not (beer or "red
+        wine")."""
         return self._intervals.answer(parse_items(predicate, self._position), level)
 
     def item_counts(self, *, top: int = 50, level: float = 0.95) -> pl.DataFrame:
         """The most frequent items: item, count, standard_error, low, high."""
         if isinstance(top, bool) or not isinstance(top, Integral) or top < 1:
             raise QueryError(f"top must be a whole number of at least 1, not {top!r}.")
-        single = self._signed[1 << np.arange(len(self.items))] if self.complete else self.consistent.item_weights()
+        single = (
+            self._signed[1 << np.arange(len(self.items))]
+            if self.complete
+            else self.consistent.item_weights()
+        )
         order = np.argsort(-single, kind="stable")[:top]
         answers = [self._intervals.answer(Item(int(item)), level) for item in order]
         return pl.DataFrame(
-            {"item": [self.items[item] for item in order], "count": [answer.value for answer in answers]},
+            {
+                "item": [self.items[item] for item in order],
+                "count": [answer.value for answer in answers],
+            },
             schema={"item": pl.String, "count": pl.Float64},
         ).with_columns(_error_columns(answers))
 
     def frequent_items(self, *, top: int = 50, level: float = 0.95) -> tuple[pl.DataFrame, str]:
-        """As `item_counts`, but only items that the release says something about, and a sentence about the others."""
+        """As `item_counts`, but only items that the release says something about, and a sentence
+        about the others."""
         counts = self.item_counts(top=top, level=level)
         if self.complete:  # every itemset is published, so an estimate of 0 was measured
             return counts, ""
         held = counts.filter(pl.col("count") > 0)
         others = len(self.items) - held.height
         rest = "other item" if others == 1 else f"other {others:,} items"
-        return held, f"Nothing was published about the {rest}." if held.height < counts.height else ""
+        return (
+            held,
+            f"Nothing was published about the {rest}." if held.height < counts.height else "",
+        )
 
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
         """Counts of the named items, with error bars."""
         answers = [self.support({name}, level=level) for name in columns]
         if not answers:
-            raise QueryError("Name at least one item, or use item_counts() for the most frequent ones.")
-        return pl.DataFrame({"item": list(columns), "count": [answer.value for answer in answers]}).with_columns(
-            _error_columns(answers)
-        )
+            raise QueryError(
+                "Name at least one item, or use item_counts() for the most frequent ones."
+            )
+        return pl.DataFrame(
+            {"item": list(columns), "count": [answer.value for answer in answers]}
+        ).with_columns(_error_columns(answers))
 
     def top_itemsets(
         self,
@@ -201,29 +266,43 @@ class ItemsetRelease(Release):
         level: float | None = None,
         consistent: bool = True,
     ) -> pl.DataFrame:
-        """The k most frequent itemsets: items and support; with `level` also estimate, standard_error, low and high.
+        """The k most frequent itemsets: items and support; with `level` also estimate,
+        standard_error, low and high.
 
-        Supports add up consistent weights, or the noisy counts as they were published when `consistent` is false. Where every
-        itemset is published, they add up all counts, also negative ones: such sums have no bias to mend.
+        Supports add up consistent weights, or the noisy counts as they were published when
+        `consistent` is false. Where every itemset is published, they add up all counts, also
+        negative ones: such sums have no bias to mend.
         """
         found = self._most_frequent(k, consistent, min_size=min_size, max_size=max_size)
         frame = pl.DataFrame(
-            {"items": [self._names(items) for items, _ in found], "support": [support for _, support in found]},
+            {
+                "items": [self._names(items) for items, _ in found],
+                "support": [support for _, support in found],
+            },
             schema={"items": pl.List(pl.String), "support": pl.Float64},
         )
         if level is None:
             return frame
         answers = [self.support(self._names(items), level=level) for items, _ in found]
         return frame.with_columns(
-            pl.Series("estimate", [answer.value for answer in answers], dtype=pl.Float64), *_error_columns(answers)
+            pl.Series("estimate", [answer.value for answer in answers], dtype=pl.Float64),
+            *_error_columns(answers),
         )
 
     def rules(
-        self, k: int = 200, *, min_confidence: float = 0.5, max_size: int | None = None, consistent: bool = True
+        self,
+        k: int = 200,
+        *,
+        min_confidence: float = 0.5,
+        max_size: int | None = None,
+        consistent: bool = True,
     ) -> pl.DataFrame:
-        """Association rules within the k most frequent itemsets: given, then, support, confidence, lift."""
+        """Association rules within the k most frequent itemsets: given, then, support, confidence,
+        lift."""
         found = dict(self._most_frequent(k, consistent, max_size=max_size))
-        rules = association_rules(found, float(self._sets(consistent).weights.sum()), min_confidence=min_confidence)
+        rules = association_rules(
+            found, float(self._sets(consistent).weights.sum()), min_confidence=min_confidence
+        )
         return pl.DataFrame(
             {
                 "given": [self._names(rule.given) for rule in rules],
@@ -233,25 +312,36 @@ class ItemsetRelease(Release):
                 "lift": [rule.lift for rule in rules],
             },
             schema={
-                "given": pl.List(pl.String), "then": pl.List(pl.String), "support": pl.Float64, "confidence": pl.Float64,
+                "given": pl.List(pl.String),
+                "then": pl.List(pl.String),
+                "support": pl.Float64,
+                "confidence": pl.Float64,
                 "lift": pl.Float64,
             },
-        )  # fmt: skip
+        )
 
     def to_frame(self, *, consistent: bool = False) -> pl.DataFrame:
-        """One row a published itemset: its items and, as `weight`, its noisy count or its consistent weight."""
+        """One row a published itemset: its items and, as `weight`, its noisy count or its
+        consistent weight."""
         weights = self.consistent.weights if consistent else self.counts
         return pl.DataFrame({"items": self._lists(np.arange(self.counts.size)), "weight": weights})
 
-    def sample(self, n: int | None = None, *, seed: int | None = None, consistent: bool = True) -> pl.DataFrame:
-        """Synthetic transactions in proportion to the weights; as many as the release speaks of, unless `n` is given."""
+    def sample(
+        self, n: int | None = None, *, seed: int | None = None, consistent: bool = True
+    ) -> pl.DataFrame:
+        """Synthetic transactions in proportion to the weights; as many as the release speaks of,
+        unless `n` is given."""
         weights = self._sets(consistent).weights
         size = rows_to_draw(round(float(weights.sum())) if n is None else n)
         total = weights.sum()
         if total <= 0 and size > 0:
             raise QueryError("The release holds no itemset to draw from.")
         rng = generator_of(seed)
-        rows = rng.choice(self.counts.size, size=size, p=weights / total) if size else np.empty(0, dtype=np.int64)
+        rows = (
+            rng.choice(self.counts.size, size=size, p=weights / total)
+            if size
+            else np.empty(0, dtype=np.int64)
+        )
         return pl.DataFrame({"items": self._lists(rows)})
 
     def plot(self, *, top: int = 20, level: float = 0.95) -> Figure:
@@ -274,7 +364,8 @@ class ItemsetRelease(Release):
 
     @property
     def transactions(self) -> int:
-        """The number of transactions the release speaks of: noisy, or from the published counts where they say it better."""
+        """The number of transactions the release speaks of: noisy, or from the published counts
+        where they say it better."""
         if self.complete or not self.total.known:
             return max(0, round(float(self._intervals.settled_counts().sum())))
         return max(0, self.total.value)
@@ -282,11 +373,18 @@ class ItemsetRelease(Release):
     def summary(self) -> dict[str, str]:
         rows = super().summary()
         rows["items"] = f"{len(self.items):,}"
-        rows["itemsets"] = f"{self.counts.size:,} published, {int(self.counts.sum()):,} transactions in them"
+        rows["itemsets"] = (
+            f"{self.counts.size:,} published, {int(self.counts.sum()):,} transactions in them"
+        )
         cut = self.manifest["facts"].get("max_items")
         if cut is not None:
-            rows["cut"] = f"transactions were cut to their first {cut:,} items, and all counts are of cut transactions"
-        rows["transactions"] = f"{self.transactions:,}" + (" (noisy count)" if self.total.known else "")
+            rows["cut"] = (
+                f"transactions were cut to their first {cut:,} items, and all counts are of cut "
+                f"transactions"
+            )
+        rows["transactions"] = f"{self.transactions:,}" + (
+            " (noisy count)" if self.total.known else ""
+        )
         return rows
 
     def _names(self, items: Iterable[int]) -> list[str]:
@@ -339,11 +437,19 @@ def _check_laws(facts: Mapping[str, Any]) -> None:
 
 
 def _check_tree(tables: Mapping[str, pl.DataFrame], items: int) -> None:
-    """Every node must cover the stretch that its children cover, side by side, and come after its parent."""
-    start, stop, children = (tables["nodes"][name].to_numpy().astype(np.int64) for name in ("start", "stop", "children"))
+    """Every node must cover the stretch that its children cover, side by side, and come after its
+    parent."""
+    start, stop, children = (
+        tables["nodes"][name].to_numpy().astype(np.int64) for name in ("start", "stop", "children")
+    )
     child = tables["children"]["child"].to_numpy().astype(np.int64)
     wrong = BundleError("nodes.parquet and children.parquet do not describe a tree over the items.")
-    if start.size == 0 or children.min() < 1 or children.max() > 30 or int(children.sum()) != child.size:
+    if (
+        start.size == 0
+        or children.min() < 1
+        or children.max() > 30
+        or int(children.sum()) != child.size
+    ):
         raise wrong
     inner = ~child[child < 0]
     parent = np.repeat(np.arange(start.size), children)
@@ -358,7 +464,13 @@ def _check_tree(tables: Mapping[str, pl.DataFrame], items: int) -> None:
     together[1:] = low[1:] == high[:-1]
     together[first] = low[first] == start
     last = high[first + children - 1] == stop
-    if not together.all() or not last.all() or start[0] != 0 or stop[0] != items or (low >= high).any():
+    if (
+        not together.all()
+        or not last.all()
+        or start[0] != 0
+        or stop[0] != items
+        or (low >= high).any()
+    ):
         raise wrong
 
 
@@ -366,8 +478,15 @@ def _check_cells(tables: Mapping[str, pl.DataFrame], items: int, facts: Mapping[
     parts, sets = tables["partitions"], tables["itemsets"]
     nodes = tables["nodes"].height
     parent = parts["parent"].to_numpy()
-    if parts.height == 0 or parent[0] != -1 or (parent[1:] < 0).any() or (parent[1:] >= np.arange(1, parts.height)).any():
-        raise BundleError("partitions.parquet must begin with the root and name parents before their children.")
+    if (
+        parts.height == 0
+        or parent[0] != -1
+        or (parent[1:] < 0).any()
+        or (parent[1:] >= np.arange(1, parts.height)).any()
+    ):
+        raise BundleError(
+            "partitions.parquet must begin with the root and name parents before their children."
+        )
     for frame, columns, low, high in (
         (parts, ("next",), -1, nodes),
         (parts, ("law", "next_law"), -1, len(facts["laws"])),
@@ -393,6 +512,8 @@ def _check_cells(tables: Mapping[str, pl.DataFrame], items: int, facts: Mapping[
     lowest = -(1 << 62)
     thresholds = [lowest if law["threshold"] is None else law["threshold"] for law in facts["laws"]]
     for frame in (parts, sets):
-        passed = np.array([*thresholds, lowest], dtype=np.int64)[frame["law"].to_numpy()]  # law -1, of the root, has none
+        passed = np.array([*thresholds, lowest], dtype=np.int64)[
+            frame["law"].to_numpy()
+        ]  # law -1, of the root, has none
         if (frame["count"].to_numpy() <= passed).any():
             raise BundleError("A published count is not above its threshold.")

@@ -14,8 +14,11 @@ from dpublish.query.masks import Coverage, select
 from dpublish.query.predicate import All, Any, Constant, Leaf, Node
 
 
-def cover_codes(node: Node, domain: Domain, columns: Sequence[int], codes: Sequence[Ints], count: int) -> Coverage:
-    """The coverage of cells given by their codes along `columns`, which include all that the predicate names."""
+def cover_codes(
+    node: Node, domain: Domain, columns: Sequence[int], codes: Sequence[Ints], count: int
+) -> Coverage:
+    """The coverage of cells given by their codes along `columns`, which include all that the
+    predicate names."""
     if not columns:
         flags = np.full(count, isinstance(node, Constant) and node.holds)
         return Coverage(flags, flags, flags.astype(np.float64))
@@ -26,12 +29,19 @@ def cover_codes(node: Node, domain: Domain, columns: Sequence[int], codes: Seque
 
 
 def cover_table(node: Node, domain: Domain, columns: Sequence[int]) -> Coverage:
-    """The coverage of every combination of levels of `columns`, as tables with one axis a column."""
+    """The coverage of every combination of levels of `columns`, as tables with one axis a
+    column."""
     shape = tuple(domain.axes[column].cardinality for column in columns)
     cells = math.prod(shape)
-    codes = [code.astype(np.int64) for code in np.unravel_index(np.arange(cells), shape)] if shape else []
+    codes = (
+        [code.astype(np.int64) for code in np.unravel_index(np.arange(cells), shape)]
+        if shape
+        else []
+    )
     found = cover_codes(node, domain, columns, codes, cells)
-    return Coverage(found.inside.reshape(shape), found.touched.reshape(shape), found.share.reshape(shape))
+    return Coverage(
+        found.inside.reshape(shape), found.touched.reshape(shape), found.share.reshape(shape)
+    )
 
 
 def _moved(node: Node, place: dict[int, int]) -> Node:

@@ -22,7 +22,9 @@ def plot_structure(release: JoinedRelease) -> Figure:
     order = list(dict.fromkeys(order))
     count = len(order)
     turn = 2 * np.pi * np.arange(count) / max(1, count)
-    spot = {column: (np.cos(angle), np.sin(angle)) for column, angle in zip(order, turn, strict=True)}
+    spot = {
+        column: (np.cos(angle), np.sin(angle)) for column, angle in zip(order, turn, strict=True)
+    }
     size = float(np.clip(4.0 + 0.14 * count, 5.5, 14.0))
     figure = Figure(figsize=(size * 1.35, size), dpi=150, layout="constrained")
     axes = figure.subplots()
@@ -37,7 +39,15 @@ def plot_structure(release: JoinedRelease) -> Figure:
                 moved = _moved_share(table.table.sum(axis=others), model.labels)
                 (x0, y0), (x1, y1) = spot[first], spot[table.columns[j]]
                 width = 0.8 + 9 * moved
-                axes.plot([x0, x1], [y0, y1], color=BAR, linewidth=width, alpha=0.65, zorder=1, solid_capstyle="round")
+                axes.plot(
+                    [x0, x1],
+                    [y0, y1],
+                    color=BAR,
+                    linewidth=width,
+                    alpha=0.65,
+                    zorder=1,
+                    solid_capstyle="round",
+                )
     for column, angle in zip(order, turn, strict=True):
         x, y = spot[column]
         axes.scatter([x], [y], s=34, color=BAR, zorder=2)
@@ -54,7 +64,9 @@ def plot_structure(release: JoinedRelease) -> Figure:
     axes.set_ylim(-1.25, 1.25)
     axes.set_axis_off()
     title = _short(str(release.manifest["dataset"]))
-    axes.set_title(f"{title}: joined columns", loc="left", fontsize=11, color=INK, fontweight="bold")
+    axes.set_title(
+        f"{title}: joined columns", loc="left", fontsize=11, color=INK, fontweight="bold"
+    )
     note = "width: share of rows that independence would misplace"
     if any(len(table.columns) > 2 for table in model.tables):
         note += ", shaded: the same of three columns counted together"
@@ -65,13 +77,16 @@ def plot_structure(release: JoinedRelease) -> Figure:
 
 
 def _moved_share(table: Floats, labels: Floats) -> float:
-    """Half the distance between a table and the one with independent columns, as a share of all rows."""
+    """Half the distance between a table and the one with independent columns, as a share of all
+    rows."""
     sums = np.where(labels > 0, labels, 1.0)
     columns = range(table.ndim - 1)
     apart = labels
     for column in columns:
         alone = table.sum(axis=tuple(other for other in columns if other != column)) / sums
-        apart = apart * alone.reshape([-1 if other == column else 1 for other in columns] + [len(labels)])
+        apart = apart * alone.reshape(
+            [-1 if other == column else 1 for other in columns] + [len(labels)]
+        )
     return float(np.abs(table - apart).sum() / 2 / max(1e-9, float(labels.sum())))
 
 

@@ -1,9 +1,10 @@
 """Intervals of counts from the measured tables, whatever the model says.
 
-A count over one column, over the target, or over a measured table has an unbiased estimate and a known variance. A count over
-two columns that were not counted together has the model's answer, give or take the published misfit. Every other count is
-bounded by such counts: a conjunction by its parts (Frechet's bounds), and so on. These bounds hold for any table that has the
-measured margins, so that they contain the misfit of the model; the errors of the parts share the level.
+A count over one column, over the target, or over a measured table has an unbiased estimate and a
+known variance. A count over two columns that were not counted together has the model's answer, give
+or take the published misfit. Every other count is bounded by such counts: a conjunction by its
+parts (Frechet's bounds), and so on. These bounds hold for any table that has the measured margins,
+so that they contain the misfit of the model; the errors of the parts share the level.
 """
 
 from __future__ import annotations
@@ -19,7 +20,12 @@ from numpy.typing import NDArray
 from dpublish.declare.domain import Domain
 from dpublish.estimate import check_level
 from dpublish.models.integer_limits import half_width, quantile, whole_rows
-from dpublish.models.junction_tree.consistency import Floats, GroupSums, least_squares, solve_precision
+from dpublish.models.junction_tree.consistency import (
+    Floats,
+    GroupSums,
+    least_squares,
+    solve_precision,
+)
 from dpublish.models.junction_tree.fit import MeasuredColumn, MeasuredTable, label_estimate
 from dpublish.models.junction_tree.measured import Measured
 from dpublish.models.junction_tree.model import JunctionModel
@@ -33,13 +39,18 @@ MAX_PARTS = 4
 
 MEASURED = "counted: the interval covers the noise"
 CUT = (
-    "counted in bins or groups of levels that the condition cuts: the interval covers the noise, and all or none of what is cut"
+    "counted in bins or groups of levels that the condition cuts: the interval covers the "
+    "noise, and all or none of what is cut"
 )
 MISFIT = (
-    "not counted as such: the interval covers the noise and the largest error that the model was measured to have over runs "
+    "not counted as such: the interval covers the noise and the largest error that the model was "
+    "measured to have over runs "
     "of levels of any two columns"
 )
-BOUNDS = "not counted: the interval holds bounds from what was counted, and is wide where the release cannot tell"
+BOUNDS = (
+    "not counted: the interval holds bounds from what was counted, and is wide where the "
+    "release cannot tell"
+)
 _DENSE = 1500
 
 
@@ -67,10 +78,13 @@ class Intervals:
         check_level(level)
         found = self._range(node, 1 - level)
         top = self._total(1 - level).high
-        return Range(max(0.0, min(found.low, top)), max(0.0, min(found.high, top)), found.error, found.note)
+        return Range(
+            max(0.0, min(found.low, top)), max(0.0, min(found.high, top)), found.error, found.note
+        )
 
     def open_range(self, node: Node, alpha: float) -> Range:
-        """The same but for `alpha`, with ends that noise may have put below 0 or above the number of rows."""
+        """The same but for `alpha`, with ends that noise may have put below 0 or above the number
+        of rows."""
         return self._range(node, alpha)
 
     def total_range(self, alpha: float) -> Range:
@@ -78,11 +92,15 @@ class Intervals:
         return self._total(alpha)
 
     def counted_cells(self, columns: Sequence[int]) -> Floats | None:
-        """The unbiased counts of the cells of one column, or of columns counted together; None where they were not."""
+        """The unbiased counts of the cells of one column, or of columns counted together; None
+        where they were not."""
         if len(columns) == 1:
             return self._combined(columns[0])[0][..., 0] if self._labels == 1 else None
         table = self._table_of(columns)
-        whole = table is not None and table.counts.shape == (*(self._domain.axes[c].cardinality for c in columns), 1)
+        whole = table is not None and table.counts.shape == (
+            *(self._domain.axes[c].cardinality for c in columns),
+            1,
+        )
         return table.counts[..., 0] if table is not None and whole else None
 
     def sum_variance(self, columns: Sequence[int], amounts: Floats) -> float:
@@ -90,13 +108,16 @@ class Intervals:
         if len(columns) == 1:
             _, groups, measured = self._combined(columns[0])
             chosen = amounts[:, None]
-            return max(0.0, float((chosen * solve_precision(chosen, measured.variance, groups)).sum()))
+            return max(
+                0.0, float((chosen * solve_precision(chosen, measured.variance, groups)).sum())
+            )
         table = self._table_of(columns)
         assert table is not None
         return table.variance * float((amounts**2).sum())
 
     def column_ranges(self, column: int, level: float) -> tuple[Floats, Floats, Floats]:
-        """Low, high and standard error of every level of a column (of every label, for the target)."""
+        """Low, high and standard error of every level of a column (of every label, for the
+        target)."""
         if column == self._target:
             value, variance = self._label_estimate()
             error = np.full(len(value), math.sqrt(variance))
@@ -111,13 +132,17 @@ class Intervals:
         return self._spread(value, np.broadcast_to(deviations[:, None], value.shape), level)
 
     def table_ranges(self, features: Sequence[int], level: float) -> tuple[Floats, Floats] | None:
-        """Low and high of every cell of columns that were counted together, by label, axes in the order given; else None."""
+        """Low and high of every cell of columns that were counted together, by label, axes in the
+        order given; else None."""
         table = self._table_of(features)
         if table is None:
             return None
-        low, high, _ = self._spread(table.counts, np.full(table.counts.shape, math.sqrt(table.variance)), level)
+        low, high, _ = self._spread(
+            table.counts, np.full(table.counts.shape, math.sqrt(table.variance)), level
+        )
         sizes = reduce(np.multiply.outer, [np.bincount(group_of) for group_of in table.groups])
-        # a cell that stands for several combinations says nothing about the least that one of them has
+        # a cell that stands for several combinations says nothing about the least that one of them
+        # has
         low = np.where(sizes[..., None] == 1, low, 0.0)
         spot = np.ix_(*table.groups)
         return low[spot], high[spot]
@@ -136,14 +161,22 @@ class Intervals:
         if not features:
             inside = cover_table(node, self._domain, sorted(columns)).inside
             value, variance = self._label_estimate()
-            return self._linear(float(value @ inside), variance * float(np.count_nonzero(inside)), alpha)
+            return self._linear(
+                float(value @ inside), variance * float(np.count_nonzero(inside)), alpha
+            )
         if len(features) == 1:
             return self._one_column(node, features[0], alpha)
         table = self._table_of(features) if self._cells(features) <= MAX_CELLS else None
         if table is not None:
             return self._one_table(node, table, alpha)
-        if len(features) == 2 and self._measured.misfit is not None and self._cells(features) <= MAX_CELLS:
-            return _narrower(self._one_box(node, features, alpha / 2), self._bounds(node, alpha / 2))
+        if (
+            len(features) == 2
+            and self._measured.misfit is not None
+            and self._cells(features) <= MAX_CELLS
+        ):
+            return _narrower(
+                self._one_box(node, features, alpha / 2), self._bounds(node, alpha / 2)
+            )
         return self._bounds(node, alpha)
 
     def _bounds(self, node: Node, alpha: float) -> Range:
@@ -167,20 +200,25 @@ class Intervals:
         return Range(low, high, (high - low) / (2 * quantile(alpha / 2, "gaussian")), note)
 
     def misfit_bound(self, first: int, second: int, alpha: float) -> float | None:
-        """Rows by which a box of two columns may be off the model, but for alpha; None when that was not published."""
+        """Rows by which a box of two columns may be off the model, but for alpha; None when that
+        was not published."""
         misfit = self._measured.misfit
         if misfit is None:
             return None
-        sizes = [min(self._domain.axes[column].cardinality, misfit.blocks) for column in (first, second)]
+        sizes = [
+            min(self._domain.axes[column].cardinality, misfit.blocks) for column in (first, second)
+        ]
         return misfit.bound(alpha, sizes[0] * sizes[1] * self._labels)
 
     def lone_levels(self, column: int) -> bool:
-        """Whether every level of a column is a block of its own, so that single levels are boxes."""
+        """Whether every level of a column is a block of its own, so that single levels are
+        boxes."""
         misfit = self._measured.misfit
         return misfit is not None and self._domain.axes[column].cardinality <= misfit.blocks
 
     def _one_box(self, node: Node, features: list[int], alpha: float) -> Range:
-        """The model's answer, give or take the misfit of every box that the predicate is made of."""
+        """The model's answer, give or take the misfit of every box that the predicate is made
+        of."""
         misfit = self._measured.misfit
         assert misfit is not None
         assert self._model is not None
@@ -190,25 +228,41 @@ class Intervals:
             level_blocks(self._domain.axes[features[0]].cardinality, misfit.blocks),
             level_blocks(self._domain.axes[features[1]].cardinality, misfit.blocks),
         )
-        spreads = {column: self._model.spread(column, block_of) for column, block_of in zip(features, blocks, strict=True)}
+        spreads = {
+            column: self._model.spread(column, block_of)
+            for column, block_of in zip(features, blocks, strict=True)
+        }
         expected = self._model.around(features[0], spreads)[features[1]]
         ends = []
-        for mask, wholly, sign in zip(self._masks(node, features), (True, False), (-1, 1), strict=True):
+        for mask, wholly, sign in zip(
+            self._masks(node, features), (True, False), (-1, 1), strict=True
+        ):
             chosen = block_mask(mask, blocks, wholly=wholly)
             ends.append(float(expected[chosen].sum()) + sign * each * count_boxes(chosen))
-        return Range(ends[0], max(ends), (max(ends) - ends[0]) / (2 * quantile(alpha, "gaussian")), MISFIT)
+        return Range(
+            ends[0], max(ends), (max(ends) - ends[0]) / (2 * quantile(alpha, "gaussian")), MISFIT
+        )
 
     def _joined_parts(self, parts: Sequence[Node]) -> list[list[Node]]:
-        """Parts that fall within one measured table together, and so have a tighter range than each alone."""
+        """Parts that fall within one measured table together, and so have a tighter range than each
+        alone."""
         out: list[list[Node]] = []
         for table in self._measured.tables:
             within = {*table.columns, self._target}
             some = [part for part in parts if columns_of(part) <= within]
-            if len(some) > 1 and len(frozenset().union(*(columns_of(part) for part in some)) - {self._target}) > 1:
+            if (
+                len(some) > 1
+                and len(frozenset().union(*(columns_of(part) for part in some)) - {self._target})
+                > 1
+            ):
                 out.append(some)
         if self._measured.misfit is not None and len(parts) <= MAX_PARTS:
             for i, first in enumerate(parts):
-                out += [[first, other] for other in parts[i + 1 :] if self._unmeasured(first, other) and len(parts) > 2]
+                out += [
+                    [first, other]
+                    for other in parts[i + 1 :]
+                    if self._unmeasured(first, other) and len(parts) > 2
+                ]
         return out
 
     def _unmeasured(self, first: Node, second: Node) -> bool:
@@ -238,12 +292,15 @@ class Intervals:
 
         def answer(mask: NDArray[np.bool_]) -> tuple[float, float]:
             chosen = mask.reshape(table.counts.shape)
-            return float(table.counts[chosen].sum()), table.variance * float(np.count_nonzero(chosen))
+            return float(table.counts[chosen].sum()), table.variance * float(
+                np.count_nonzero(chosen)
+            )
 
         return self._between(answer(wholly), answer(partly), alpha)
 
     def _table_of(self, features: Sequence[int]) -> MeasuredTable | None:
-        """What was counted of some columns together, axes in the order given: the table with least noise, others summed out."""
+        """What was counted of some columns together, axes in the order given: the table with least
+        noise, others summed out."""
         found: MeasuredTable | None = None
         for table in self._measured.tables:
             if not set(features) <= set(table.columns):
@@ -251,25 +308,44 @@ class Intervals:
             places = [table.columns.index(column) for column in features]
             others = tuple(place for place in range(len(table.columns)) if place not in places)
             kept = sorted(places)
-            counts = table.counts.sum(axis=others).transpose([*(kept.index(place) for place in places), len(kept)])
+            counts = table.counts.sum(axis=others).transpose(
+                [*(kept.index(place) for place in places), len(kept)]
+            )
             variance = table.variance * math.prod(table.counts.shape[place] for place in others)
             if found is None or variance < found.variance:
-                found = MeasuredTable(tuple(features), tuple(table.groups[place] for place in places), counts, variance)
+                found = MeasuredTable(
+                    tuple(features),
+                    tuple(table.groups[place] for place in places),
+                    counts,
+                    variance,
+                )
         return found
 
-    def _masks(self, node: Node, features: list[int]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def _masks(
+        self, node: Node, features: list[int]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Inside and touched over levels (x levels) x labels."""
         named = self._target is not None and self._target in columns_of(node)
-        found = cover_table(node, self._domain, [*features, self._target] if named and self._target is not None else features)
+        found = cover_table(
+            node,
+            self._domain,
+            [*features, self._target] if named and self._target is not None else features,
+        )
         if named:
             return found.inside, found.touched
         shape = (*found.inside.shape, self._labels)
-        return np.broadcast_to(found.inside[..., None], shape), np.broadcast_to(found.touched[..., None], shape)
+        return np.broadcast_to(found.inside[..., None], shape), np.broadcast_to(
+            found.touched[..., None], shape
+        )
 
-    def _between(self, inside: tuple[float, float], touched: tuple[float, float], alpha: float) -> Range:
+    def _between(
+        self, inside: tuple[float, float], touched: tuple[float, float], alpha: float
+    ) -> Range:
         noise = self._measured.noise
         widths = [half_width(variance, alpha / 2, noise) for _, variance in (inside, touched)]
-        low, high = (float(end) for end in whole_rows(inside[0] - widths[0], touched[0] + widths[1]))
+        low, high = (
+            float(end) for end in whole_rows(inside[0] - widths[0], touched[0] + widths[1])
+        )
         error = math.sqrt(max(0.0, inside[1], touched[1]))
         error += max(0.0, touched[0] - inside[0]) / (2 * quantile(alpha / 2, noise))
         return Range(low, max(low, high), error, MEASURED if inside == touched else CUT)
@@ -284,12 +360,16 @@ class Intervals:
         return self._linear(float(value.sum()), variance * len(value), alpha)
 
     def _label_estimate(self) -> tuple[Floats, float]:
-        return label_estimate([one for one in self._measured.columns if one is not None], self._measured.tables)
+        return label_estimate(
+            [one for one in self._measured.columns if one is not None], self._measured.tables
+        )
 
     def _combine(self, column: int) -> tuple[Floats, list[GroupSums], MeasuredColumn]:
         measured = self._measured.columns[column]
         assert measured is not None
-        groups = [table.sums_for(column) for table in self._measured.tables if column in table.columns]
+        groups = [
+            table.sums_for(column) for table in self._measured.tables if column in table.columns
+        ]
         return least_squares(measured.counts, measured.variance, groups), groups, measured
 
     def _levels(self, column: int) -> tuple[Floats, Floats]:
@@ -298,14 +378,19 @@ class Intervals:
         levels = value.shape[0]
         if not groups or levels > _DENSE:
             return value, np.full(levels, math.sqrt(measured.variance))
-        # in units of the column's own noise, so that no level is lost beside tables with far less noise
+        # in units of the column's own noise, so that no level is lost beside tables with far less
+        # noise
         precision = np.eye(levels)
         for one in groups:
-            precision += (one.group_of[:, None] == one.group_of[None, :]) * (measured.variance / one.variance)
+            precision += (one.group_of[:, None] == one.group_of[None, :]) * (
+                measured.variance / one.variance
+            )
         return value, np.sqrt(measured.variance * np.diag(np.linalg.inv(precision)))
 
     def _cells(self, features: Sequence[int]) -> int:
-        return math.prod(self._domain.axes[column].cardinality for column in features) * self._labels
+        return (
+            math.prod(self._domain.axes[column].cardinality for column in features) * self._labels
+        )
 
 
 def _narrower(first: Range, second: Range) -> Range:

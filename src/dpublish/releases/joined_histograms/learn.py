@@ -23,7 +23,8 @@ def fit_rows(
     rows: int,
     seed: int | None,
 ) -> Any:
-    """A fitted pipeline: the encoder of the public domain, then the estimator trained on synthetic rows."""
+    """A fitted pipeline: the encoder of the public domain, then the estimator trained on synthetic
+    rows."""
     from dpublish.analyse.learn import (  # says how to get scikit-learn where it is absent
         CellEncoder,
         target_and_features,
@@ -35,7 +36,9 @@ def fit_rows(
     answers = column_values(release.domain.axis(target), label)
     known = answers.is_not_null().to_numpy()
     if not known.any():
-        raise QueryError(f"The release holds no row with a known '{target}', so there is nothing to train on.")
+        raise QueryError(
+            f"The release holds no row with a known '{target}', so there is nothing to train on."
+        )
     encoder = CellEncoder([release.domain.axis(name) for name in chosen])
     matrix = encoder.matrix([code[known] for code in codes])
     return trained(estimator, encoder, matrix, answers.filter(pl.Series(known)).to_numpy())

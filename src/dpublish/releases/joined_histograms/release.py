@@ -1,4 +1,5 @@
-"""Joined histograms of a whole table: counts with intervals, SQL, synthetic rows, models, plots and a report from one model."""
+"""Joined histograms of a whole table: counts with intervals, SQL, synthetic rows, models, plots and
+a report from one model."""
 
 from __future__ import annotations
 
@@ -21,7 +22,14 @@ from dpublish.models.junction_tree.measured import TABLES, Measured, read_measur
 from dpublish.models.junction_tree.model import JunctionModel, TableTooLarge
 from dpublish.releases.base import Release
 from dpublish.releases.bundle.manifest import read_domain, table
-from dpublish.releases.frames import drawn_values, free_name, generator_of, other_names, rows_to_draw, sql_columns
+from dpublish.releases.frames import (
+    drawn_values,
+    free_name,
+    generator_of,
+    other_names,
+    rows_to_draw,
+    sql_columns,
+)
 from dpublish.releases.joined_histograms.condition import Conditioned
 from dpublish.releases.joined_histograms.cover import cover_table
 from dpublish.releases.joined_histograms.intervals import Intervals
@@ -44,23 +52,37 @@ class JoinedEstimate(Estimate):
 
 
 class JoinedRelease(Release):
-    """Noisy histograms of every column and of chosen pairs of columns, joined into one model of the whole table."""
+    """Noisy histograms of every column and of chosen pairs of columns, joined into one model of the
+    whole table."""
 
     kind: ClassVar[str] = "joined-histograms"
     own: ClassVar[tuple[str, ...]] = ("sql_note",)
 
-    def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
+    def __init__(
+        self,
+        manifest: Mapping[str, Any],
+        tables: Mapping[str, pl.DataFrame],
+        *,
+        path: Path | None = None,
+    ) -> None:
         super().__init__(manifest, tables, path=path)
         self.domain: Domain = read_domain(manifest["domain"], limit=None)
-        self.measured: Measured = read_measured(self.domain, manifest["facts"], _arrays(self.tables))
+        self.measured: Measured = read_measured(
+            self.domain, manifest["facts"], _arrays(self.tables)
+        )
 
     @classmethod
     def check(cls, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
         if set(tables) != set(TABLES):
-            raise BundleError(f"A joined release holds the tables {', '.join(sorted(TABLES))}; this one: {sorted(tables)}.")
+            raise BundleError(
+                f"A joined release holds the tables {', '.join(sorted(TABLES))}; this one: "
+                f"{sorted(tables)}."
+            )
         for name, columns in TABLES.items():
             if dict(tables[name].schema) != dict.fromkeys(columns, pl.Int64):
-                raise BundleError(f"{name}.parquet must have the columns {' and '.join(columns)} (Int64).")
+                raise BundleError(
+                    f"{name}.parquet must have the columns {' and '.join(columns)} (Int64)."
+                )
             if any(tables[name].null_count().row(0)):
                 raise BundleError(f"{name}.parquet holds nulls.")
         domain = read_domain(manifest.get("domain"), limit=None)
@@ -70,7 +92,9 @@ class JoinedRelease(Release):
     def model(self) -> JunctionModel:
         """The fitted model: non-negative counts that agree wherever tables overlap."""
         measured = self.measured
-        return fit_model(measured.columns, measured.tables, target=measured.target, total=measured.total)
+        return fit_model(
+            measured.columns, measured.tables, target=measured.target, total=measured.total
+        )
 
     @cached_property
     def intervals(self) -> Intervals:
@@ -90,20 +114,27 @@ class JoinedRelease(Release):
     def pairs(self) -> list[tuple[str, str]]:
         """The pairs of columns that were joined, in the order in which they were chosen."""
         names = self.domain.names
-        return [(names[a], names[b]) for a, b in (one.columns for one in self.measured.tables if len(one.columns) == 2)]
+        return [
+            (names[a], names[b])
+            for a, b in (one.columns for one in self.measured.tables if len(one.columns) == 2)
+        ]
 
     @property
     def joined(self) -> list[tuple[str, ...]]:
         """The columns of every joint table, in the order in which they were chosen."""
-        return [tuple(self.domain.names[column] for column in one.columns) for one in self.measured.tables]
+        return [
+            tuple(self.domain.names[column] for column in one.columns)
+            for one in self.measured.tables
+        ]
 
     def estimate(self, predicate: str | Node, *, level: float = 0.95) -> JoinedEstimate:
         """How many rows satisfy a predicate such as "age >= 40 and income = '>50K'".
 
-        The value is the model's. For a predicate within one column, or one counted table, with or without the target, the
-        interval covers the noise. For two columns that were not counted together it is the model's answer, give or take the
-        published misfit. For any other it holds whatever the true dependence is, and is wide where the release cannot tell. The
-        `note` of the estimate says which.
+        The value is the model's. For a predicate within one column, or one counted table, with or
+        without the target, the interval covers the noise. For two columns that were not counted
+        together it is the model's answer, give or take the published misfit. For any other it holds
+        whatever the true dependence is, and is wide where the release cannot tell. The `note` of
+        the estimate says which.
         """
         from dpublish.query.predicate import parse_predicate
 
@@ -114,41 +145,63 @@ class JoinedRelease(Release):
         return JoinedEstimate(value, found.error, min(found.low, value), high, level, found.note)
 
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
-        """Counts of every combination of codes of the named columns: labels, count, standard_error, low, high."""
+        """Counts of every combination of codes of the named columns: labels, count, standard_error,
+        low, high."""
         indexes = named_columns(self.domain, columns)
-        marginal_shape(self.domain, indexes)  # refuses a table that is too large, before anything is worked out
+        marginal_shape(
+            self.domain, indexes
+        )  # refuses a table that is too large, before anything is worked out
         value = np.minimum(self._counts(indexes), self.most_rows)
         low, high, error = self._ranges(indexes, level)
         low, high = np.minimum(low, value), np.minimum(np.maximum(high, value), self.most_rows)
         figures = {"count": value, "standard_error": error, "low": low, "high": high}
-        return marginal_frame(self.domain, indexes, {name: got.ravel() for name, got in figures.items()})
+        return marginal_frame(
+            self.domain, indexes, {name: got.ravel() for name, got in figures.items()}
+        )
 
     def sql(self, query: str, *, level: float | None = None) -> pl.DataFrame:
-        """Answer a SELECT over the table `release`: from the exact table of the columns it names, or else from drawn rows.
+        """Answer a SELECT over the table `release`: from the exact table of the columns it names,
+        or else from drawn rows.
 
         With a `level`, counts have limits beside them. `sql_note` says so when rows were drawn.
         """
         from dpublish.query.sql import run_sql
         from dpublish.query.sql_limits import with_limits
 
-        result = run_sql(query, self._weighted_frame(self._columns_in(query)), self.domain.names, self.domain.axes)
-        return result if level is None else with_limits(self.estimate, self.domain, query, result, level)
+        result = run_sql(
+            query,
+            self._weighted_frame(self._columns_in(query)),
+            self.domain.names,
+            self.domain.axes,
+        )
+        return (
+            result
+            if level is None
+            else with_limits(self.estimate, self.domain, query, result, level)
+        )
 
     def sql_note(self, query: str) -> str | None:
-        """What to know of the answer of `sql` to a query; None when it comes from the model itself, without drawn rows."""
+        """What to know of the answer of `sql` to a query; None when it comes from the model itself,
+        without drawn rows."""
         if self._exact(self._columns_in(query)) is not None:
             return None
         return (
-            f"From {DRAWN:,} rows drawn from the model, each standing for {self.model.total / DRAWN:.3g}: the columns that the "
-            "query names have too many combinations for one table. A count of few drawn rows is rough; ask for it by itself."
+            f"From {DRAWN:,} rows drawn from the model, each standing for "
+            f"{self.model.total / DRAWN:.3g}: the columns that the "
+            "query names have too many combinations for one table. A count of few drawn rows is "
+            "rough; ask for it by itself."
         )
 
     def to_frame(self, n: int | None = None, *, seed: int | None = 0) -> pl.DataFrame:
-        """Synthetic rows with the original types; as many as the release speaks of, unless `n` is given."""
+        """Synthetic rows with the original types; as many as the release speaks of, unless `n` is
+        given."""
         return self.sample(n, seed=seed)
 
-    def sample(self, n: int | None = None, *, seed: int | None = None, where: str | None = None) -> pl.DataFrame:
-        """Synthetic rows from the model; with `where`, only such as satisfy a predicate. A seed is harmless here.
+    def sample(
+        self, n: int | None = None, *, seed: int | None = None, where: str | None = None
+    ) -> pl.DataFrame:
+        """Synthetic rows from the model; with `where`, only such as satisfy a predicate. A seed is
+        harmless here.
 
         Unless `n` is given, as many as the release says there are.
         """
@@ -158,11 +211,19 @@ class JoinedRelease(Release):
             number = rows_to_draw(round(given.expected(DRAWN, generator)) if n is None else n)
             frame, held = given.sample(number, generator)
             if frame.height < number:
-                raise QueryError(f"Rows with {where} are too rare in this release to draw {number} of them: {held} were found.")
+                raise QueryError(
+                    f"Rows with {where} are too rare in this release to draw {number} of them: "
+                    f"{held} were found."
+                )
             return frame
         number = rows_to_draw(self.rows if n is None else n)
         codes = self.model.sample_codes(number, generator)
-        return pl.DataFrame([drawn_values(axis, code, generator) for axis, code in zip(self.domain.axes, codes, strict=True)])
+        return pl.DataFrame(
+            [
+                drawn_values(axis, code, generator)
+                for axis, code in zip(self.domain.axes, codes, strict=True)
+            ]
+        )
 
     def fit(
         self,
@@ -176,10 +237,18 @@ class JoinedRelease(Release):
         """Train a scikit-learn estimator on synthetic rows. The fitted pipeline takes raw rows."""
         from dpublish.releases.joined_histograms.learn import fit_rows
 
-        return fit_rows(self, estimator, target=target, features=features, rows=n or max(self.rows, 1000), seed=seed)
+        return fit_rows(
+            self,
+            estimator,
+            target=target,
+            features=features,
+            rows=n or max(self.rows, 1000),
+            seed=seed,
+        )
 
     def plot(self, *columns: str, level: float = 0.95, top: int = 25) -> Figure:
-        """A bar chart with error bars for one column, a heat map for two; without a column, the structure."""
+        """A bar chart with error bars for one column, a heat map for two; without a column, the
+        structure."""
         if not columns:
             from dpublish.releases.joined_histograms.figures import plot_structure
 
@@ -197,7 +266,9 @@ class JoinedRelease(Release):
     def summary(self) -> dict[str, str]:
         rows = super().summary()
         rows["columns"] = ", ".join(self.domain.names)
-        rows["joined"] = ", ".join(" - ".join(names) for names in self.joined) or "no pair of columns"
+        rows["joined"] = (
+            ", ".join(" - ".join(names) for names in self.joined) or "no pair of columns"
+        )
         if self.target is not None:
             rows["target"] = self.target
         return rows
@@ -212,15 +283,17 @@ class JoinedRelease(Release):
         return self.model.sample_codes(DRAWN, np.random.default_rng(0))
 
     def _expected(self, node: Node) -> float:
-        """The model's count of a predicate: exact where the table fits, or where the predicate ties no columns together; from
-        drawn rows otherwise."""
+        """The model's count of a predicate: exact where the table fits, or where the predicate ties
+        no columns together; from drawn rows otherwise."""
         from dpublish.query.predicate import columns_of
 
         columns = sorted(columns_of(node))
         try:
             expected = self.model.joint(columns)
         except TableTooLarge:
-            return Conditioned(self.model, self.domain, node).expected(DRAWN, np.random.default_rng(0))
+            return Conditioned(self.model, self.domain, node).expected(
+                DRAWN, np.random.default_rng(0)
+            )
         return float((cover_table(node, self.domain, columns).share * expected).sum())
 
     def _given(self, where: str) -> Conditioned:
@@ -234,7 +307,9 @@ class JoinedRelease(Release):
         except TableTooLarge:
             shape = tuple(self.domain.axes[index].cardinality for index in indexes)
             cells = np.ravel_multi_index([self._drawn[index] for index in indexes], shape)
-            counted: Floats = np.bincount(cells, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
+            counted: Floats = (
+                np.bincount(cells, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
+            )
             return counted * (self.model.total / DRAWN)
 
     def _ranges(self, indexes: list[int], level: float) -> tuple[Floats, Floats, Floats]:
@@ -248,8 +323,11 @@ class JoinedRelease(Release):
             return found if indexes[0] == features[0] else (found[0].T, found[1].T, found[2].T)
         return self._frechet(indexes, features, level)
 
-    def _frechet(self, indexes: list[int], features: list[int], level: float) -> tuple[Floats, Floats, Floats]:
-        """Bounds of every combination from its columns, and from the table that holds them all, where there is one."""
+    def _frechet(
+        self, indexes: list[int], features: list[int], level: float
+    ) -> tuple[Floats, Floats, Floats]:
+        """Bounds of every combination from its columns, and from the table that holds them all,
+        where there is one."""
         part = 1 - (1 - level) / (len(indexes) + 2)
         shape = [self.domain.axes[index].cardinality for index in indexes]
         top = self.intervals.range_of(_everything(), part).high
@@ -261,14 +339,23 @@ class JoinedRelease(Release):
         low = np.maximum(low, 0.0)
         labels, counted = self.measured.labels, self.intervals.table_ranges(features, part)
         if counted is not None and (len(indexes) > len(features) or labels == 1):
-            order = [features.index(index) if index in features else len(features) for index in indexes]
+            order = [
+                features.index(index) if index in features else len(features) for index in indexes
+            ]
             tables = [one if len(indexes) > len(features) else one[..., 0] for one in counted]
-            low, high = np.maximum(low, tables[0].transpose(order)), np.minimum(high, tables[1].transpose(order))
+            low, high = (
+                np.maximum(low, tables[0].transpose(order)),
+                np.minimum(high, tables[1].transpose(order)),
+            )
         elif counted is not None:
-            # counts of the labels are measured apart: their ranges add up, each at its share of the level
+            # counts of the labels are measured apart: their ranges add up, each at its share of the
+            # level
             apart = self.intervals.table_ranges(features, 1 - (1 - part) / labels)
             assert apart is not None
-            low, high = np.maximum(low, apart[0].sum(axis=-1)), np.minimum(high, apart[1].sum(axis=-1))
+            low, high = (
+                np.maximum(low, apart[0].sum(axis=-1)),
+                np.minimum(high, apart[1].sum(axis=-1)),
+            )
         elif len(features) == 2 and all(self.intervals.lone_levels(column) for column in features):
             bound = self.intervals.misfit_bound(features[0], features[1], 1 - part)
             assert bound is not None
@@ -278,14 +365,19 @@ class JoinedRelease(Release):
         return low, high, (high - low) / 4
 
     def _columns_in(self, query: str) -> list[int] | None:
-        """The columns that a query names; None when it asks for all of them, and drawn rows are fewer than combinations."""
+        """The columns that a query names; None when it asks for all of them, and drawn rows are
+        fewer than combinations."""
         from sqlglot import exp
 
         from dpublish.query.predicate import parse_select
 
         tree = parse_select(query)
         if any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star)):
-            return list(range(len(self.domain.names))) if math.prod(self.domain.shape) <= DRAWN else None
+            return (
+                list(range(len(self.domain.names)))
+                if math.prod(self.domain.shape) <= DRAWN
+                else None
+            )
         named = {node.name.lower() for node in tree.find_all(exp.Column)}
         flags = other_names(self.domain.axes)
         wanted = [{name.lower(), flags.get(name, name).lower()} for name in self.domain.names]
@@ -303,17 +395,26 @@ class JoinedRelease(Release):
         expected = self._exact(indexes)
         if indexes is not None and expected is not None:
             kept = np.flatnonzero(expected.ravel() > 0)
-            codes = dict(zip(indexes, np.unravel_index(kept, expected.shape) if indexes else (), strict=True))
+            codes = dict(
+                zip(indexes, np.unravel_index(kept, expected.shape) if indexes else (), strict=True)
+            )
             weights = expected.ravel()[kept]
         else:
             codes = dict(enumerate(self._drawn))
             weights = np.full(DRAWN, self.model.total / DRAWN)
-        columns = sql_columns(self.domain.axes, {index: code.astype(np.int64) for index, code in codes.items()})
-        return pl.DataFrame([*columns, pl.Series(free_name("weight", tuple(one.name for one in columns)), weights)])
+        columns = sql_columns(
+            self.domain.axes, {index: code.astype(np.int64) for index, code in codes.items()}
+        )
+        return pl.DataFrame(
+            [*columns, pl.Series(free_name("weight", tuple(one.name for one in columns)), weights)]
+        )
 
 
 def _arrays(tables: Mapping[str, pl.DataFrame]) -> dict[str, dict[str, Ints]]:
-    return {name: {column: frame[column].to_numpy() for column in frame.columns} for name, frame in tables.items()}
+    return {
+        name: {column: frame[column].to_numpy() for column in frame.columns}
+        for name, frame in tables.items()
+    }
 
 
 def _everything() -> Node:

@@ -1,4 +1,5 @@
-"""A published linear model as a scikit-learn classifier. Imported when it is asked for, because scikit-learn is an extra."""
+"""A published linear model as a scikit-learn classifier. Imported when it is asked for, because
+scikit-learn is an extra."""
 
 from __future__ import annotations
 
@@ -16,11 +17,14 @@ if TYPE_CHECKING:
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
 except ImportError:
-    raise QueryError("This needs scikit-learn. Install it with: pip install 'dpublish[learn]'.") from None
+    raise QueryError(
+        "This needs scikit-learn. Install it with: pip install 'dpublish[learn]'."
+    ) from None
 
 
 class LinearModelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Fitted from the start; `fit` keeps the published coefficients, whatever it is given. Classes are sorted, as elsewhere."""
+    """Fitted from the start; `fit` keeps the published coefficients, whatever it is given. Classes
+    are sorted, as elsewhere."""
 
     def __init__(self, release: LinearModelRelease) -> None:
         self.release = release

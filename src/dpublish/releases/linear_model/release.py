@@ -28,35 +28,48 @@ _GRID = re.compile(r"[0-9]{1,60}(/[1-9][0-9]{0,60})?", re.ASCII)
 
 
 class LinearModelRelease(Release):
-    """Coefficients of a linear classifier: one vector for a target of two levels, otherwise one a level (one against the rest).
+    """Coefficients of a linear classifier: one vector for a target of two levels, otherwise one a
+    level (one against the rest).
 
-    Rows for prediction are polars or pandas frames, or mappings of columns, with the raw values of the feature columns. A value
-    that the coding does not know adds nothing to a score.
+    Rows for prediction are polars or pandas frames, or mappings of columns, with the raw values of
+    the feature columns. A value that the coding does not know adds nothing to a score.
     """
 
     kind: ClassVar[str] = "linear-model"
     own: ClassVar[tuple[str, ...]] = ("predict_proba", "decision_function", "to_sklearn")
 
-    def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
+    def __init__(
+        self,
+        manifest: Mapping[str, Any],
+        tables: Mapping[str, pl.DataFrame],
+        *,
+        path: Path | None = None,
+    ) -> None:
         super().__init__(manifest, tables, path=path)
         facts = manifest["facts"]
         self.features = LinearFeatures(_read_encoding(facts))
         self.target: Axis = read_domain(manifest["domain"]).axes[0]
         self.loss = str(facts["loss"])
         multiples = self.tables["coefficients"]["multiple"].to_numpy().astype(np.float64)
-        self.coefficients: FloatArray = multiples.reshape(int(facts["models"]), -1) * float(Fraction(facts["grid"]))
+        self.coefficients: FloatArray = multiples.reshape(int(facts["models"]), -1) * float(
+            Fraction(facts["grid"])
+        )
         """One row a model, for features as `LinearFeatures` codes them."""
 
     @classmethod
     def check(cls, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
         domain = read_domain(manifest.get("domain"))
         if len(domain.axes) != 1 or domain.axes[0].numeric or domain.axes[0].base < 2:
-            raise BundleError("domain: a linear model has one column here, its target, with at least two levels.")
+            raise BundleError(
+                "domain: a linear model has one column here, its target, with at least two levels."
+            )
         facts = table(manifest, "facts", "manifest")
         if text(facts, "loss", "facts") not in LOSSES:
             raise BundleError(f"facts: 'loss' must be one of {', '.join(LOSSES)}.")
         if text(facts, "coding", "facts") != CODING:
-            raise BundleError("facts: this coding of features is not known to this version of dpublish.")
+            raise BundleError(
+                "facts: this coding of features is not known to this version of dpublish."
+            )
         grid = text(facts, "grid", "facts")
         if not _GRID.fullmatch(grid) or not Fraction(1, 1 << 200) <= Fraction(grid) <= 1 << 200:
             raise BundleError("facts: 'grid' must be a fraction written as text.")
@@ -82,7 +95,8 @@ class LinearModelRelease(Release):
     def predict_proba(self, rows: Any) -> FloatArray:
         """One column a class. Several one-against-the-rest scores are scaled to add up to 1.
 
-        With the Huber loss the scores are margins, so these numbers rank well but are not calibrated probabilities.
+        With the Huber loss the scores are margins, so these numbers rank well but are not
+        calibrated probabilities.
         """
         chances = 1.0 / (1.0 + np.exp(-np.clip(self.decision_function(rows), -700.0, 700.0)))
         if self.target.base == 2:
@@ -96,7 +110,8 @@ class LinearModelRelease(Release):
         return chosen
 
     def to_frame(self) -> pl.DataFrame:
-        """One row a model and feature: how much the score grows when the feature goes from 0 to 1."""
+        """One row a model and feature: how much the score grows when the feature goes from 0 to
+        1."""
         models = [1] if self.target.base == 2 else range(self.target.base)
         names = self.features.names
         return pl.DataFrame(
@@ -124,9 +139,11 @@ class LinearModelRelease(Release):
         facts = self.manifest["facts"]
         return {
             **super().summary(),
-            "predicts": f"{self.target.name} ({', '.join(self.target.labels[:8])}{', ...' if self.target.base > 8 else ''})",
+            "predicts": f"{self.target.name} "
+            f"({', '.join(self.target.labels[:8])}{', ...' if self.target.base > 8 else ''})",
             "from": ", ".join(axis.name for axis in self.features.axes),
-            "noise": f"expected length about {float(facts['expected_noise_length']):.3g} in the coefficients of each model"
+            "noise": f"expected length about {float(facts['expected_noise_length']):.3g} in the "
+            f"coefficients of each model"
             if isinstance(facts.get("expected_noise_length"), int | float)
             else "not stated",
         }
@@ -161,10 +178,18 @@ def _read_encoding(facts: Mapping[str, Any]) -> tuple[Axis, ...]:
 
 def _check_coefficients(tables: Mapping[str, pl.DataFrame], models: int, dimension: int) -> None:
     if set(tables) != {"coefficients"}:
-        raise BundleError(f"A linear model holds one table, coefficients.parquet; this one holds: {sorted(tables)}.")
+        raise BundleError(
+            f"A linear model holds one table, coefficients.parquet; this one holds: "
+            f"{sorted(tables)}."
+        )
     frame = tables["coefficients"]
-    if dict(frame.schema) != COEFFICIENTS_SCHEMA or any(frame[name].null_count() for name in COEFFICIENTS_SCHEMA):
-        raise BundleError("coefficients.parquet must have the columns model, feature (UInt32) and multiple (Int64), no nulls.")
+    if dict(frame.schema) != COEFFICIENTS_SCHEMA or any(
+        frame[name].null_count() for name in COEFFICIENTS_SCHEMA
+    ):
+        raise BundleError(
+            "coefficients.parquet must have the columns model, feature (UInt32) and multiple "
+            "(Int64), no nulls."
+        )
     places = np.arange(models * dimension)
     if (
         frame.height != places.size

@@ -1,6 +1,8 @@
-"""The verifiers: what a solution costs, or is worth, on rows that the caller brings along, counted as the plan's bound counts.
+"""The verifiers: what a solution costs, or is worth, on rows that the caller brings along, counted
+as the plan's bound counts.
 
-Rows that name nothing public are left out, as the release left them out, and an edge or an element counts once.
+Rows that name nothing public are left out, as the release left them out, and an edge or an element
+counts once.
 """
 
 from __future__ import annotations
@@ -25,11 +27,20 @@ _WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
 def known_form(name: Any, known: Any) -> Any:
     """The public name that is meant, read as the rows of the release were; None if there is none.
 
-    A text may stand for a number and a number for a text: a text file names things by texts, also where they have numbers only.
+    A text may stand for a number and a number for a text: a text file names things by texts, also
+    where they have numbers only.
     """
-    if not isinstance(name, bool | np.bool_) and name in known:  # a truth is no number, though Python takes it for 0 or 1
+    if (
+        not isinstance(name, bool | np.bool_) and name in known
+    ):  # a truth is no number, though Python takes it for 0 or 1
         return name
-    text = name if isinstance(name, str) else str(name) if isinstance(name, tuple) else series_from_objects([name]).item()
+    text = (
+        name
+        if isinstance(name, str)
+        else str(name)
+        if isinstance(name, tuple)
+        else series_from_objects([name]).item()
+    )
     if text is None:
         return None
     text = " ".join(text.split())
@@ -45,13 +56,18 @@ def cut_cost(edges: Iterable[Sequence[Any]], side: Mapping[Any, bool]) -> float:
     return float(sum(1 for u, v in _edges(edges, side) if side[u] != side[v]))
 
 
-def vertex_cost(edges: Iterable[Sequence[Any]], place: Mapping[Any, int], weights: Floats | None) -> float:
-    """The weight of all earlier ends; without weights their number. `weights` are by place in the order."""
+def vertex_cost(
+    edges: Iterable[Sequence[Any]], place: Mapping[Any, int], weights: Floats | None
+) -> float:
+    """The weight of all earlier ends; without weights their number. `weights` are by place in the
+    order."""
     used = sorted({min(place[u], place[v]) for u, v in _edges(edges, place)})
     return float(len(used)) if weights is None else float(weights[used].sum())
 
 
-def set_cost(elements: Iterable[Any], number: Mapping[Any, int], assigned: Ints, costs: Floats) -> float:
+def set_cost(
+    elements: Iterable[Any], number: Mapping[Any, int], assigned: Ints, costs: Floats
+) -> float:
     """The cost of all sets that serve an element."""
     found = (known_form(element, number) for element in elements)
     used = sorted({int(assigned[number[element]]) for element in found if element is not None})
@@ -59,7 +75,8 @@ def set_cost(elements: Iterable[Any], number: Mapping[Any, int], assigned: Ints,
 
 
 def median_cost(demand: Any, distances: Any, sites: Ints, facts: Mapping[str, Any]) -> float:
-    """The demand's distances to its nearest sites. A distance is capped and rounded as it was for the release."""
+    """The demand's distances to its nearest sites. A distance is capped and rounded as it was for
+    the release."""
     counts, matrix = _demand(demand, distances, int(facts["sites"]))
     nearest: Floats = _counted(matrix, facts)[:, sites].min(axis=1)
     return float(counts @ nearest)
@@ -75,20 +92,26 @@ def facility_value(demand: Any, distances: Any, sites: Ints, facts: Mapping[str,
 
 
 def coverage_value(rows: Iterable[Any], chosen: Iterable[Any], marks: str = " ,;") -> float:
-    """How many agents name a chosen resource. A row is a list of names or a text of them, cut at any of `marks`."""
+    """How many agents name a chosen resource. A row is a list of names or a text of them, cut at
+    any of `marks`."""
     wanted = set(chosen)
     between = re.compile(f"[{marks.replace(' ', chr(92) + 's')}]+")
     total = 0
     for row in rows:
         named = between.split(row) if isinstance(row, str) else row
         if not isinstance(named, Iterable):
-            raise QueryError("Give one list of resources an agent, such as [['pool', 'park'], ['park']].")
+            raise QueryError(
+                "Give one list of resources an agent, such as [['pool', 'park'], ['park']]."
+            )
         total += any(known_form(item, wanted) is not None for item in named)
     return float(total)
 
 
-def function_value(rows: Iterable[Mapping[str, Any]], valuation: Valuation, chosen: frozenset[int]) -> float:
-    """The sum over agents of a value in [0, 1]; a function that fails on a row is worth 0 to that agent, as in the release."""
+def function_value(
+    rows: Iterable[Mapping[str, Any]], valuation: Valuation, chosen: frozenset[int]
+) -> float:
+    """The sum over agents of a value in [0, 1]; a function that fails on a row is worth 0 to that
+    agent, as in the release."""
     total = 0.0
     for row in rows:
         try:
@@ -116,11 +139,16 @@ def _demand(demand: Any, distances: Any, size: int) -> tuple[Floats, Floats]:
     if distances is None:
         raise QueryError("Give distances = ..., a matrix of distances between all places.")
     try:
-        counts, matrix = np.asarray(demand, dtype=np.float64), np.asarray(distances, dtype=np.float64)
+        counts, matrix = (
+            np.asarray(demand, dtype=np.float64),
+            np.asarray(distances, dtype=np.float64),
+        )
     except (TypeError, ValueError):
         counts = matrix = np.empty(0)
     if counts.shape != (size,) or matrix.shape != (size, size):
-        raise QueryError(f"Give {size} counts, one a place, and distances = a matrix of {size} rows and columns.")
+        raise QueryError(
+            f"Give {size} counts, one a place, and distances = a matrix of {size} rows and columns."
+        )
     return counts, matrix
 
 

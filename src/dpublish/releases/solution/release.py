@@ -1,7 +1,9 @@
-"""A privately found solution: a cut, sites, an order that covers, or chosen resources, with its guarantee and the lower bound.
+"""A privately found solution: a cut, sites, an order that covers, or chosen resources, with its
+guarantee and the lower bound.
 
-Every problem has its verifier here: `cost_of` works out what the solution costs on data that the caller brings along (the
-curator's own, or a guess). Releases never carry such a cost: it would be a private number.
+Every problem has its verifier here: `cost_of` works out what the solution costs on data that the
+caller brings along (the curator's own, or a guess). Releases never carry such a cost: it would be a
+private number.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ from dpublish.releases.solution.costs import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# problem -> the main table, its column of numbers, and the fact that says how many there are to choose from
+# problem -> the main table, its column of numbers, and the fact that says how many there are to
+# choose from
 PROBLEMS = {
     "min-cut": ("sides", "vertex", "vertices"),
     "k-median": ("chosen", "site", "sites"),
@@ -46,18 +49,27 @@ _EXTRA = {"set-cover": {"members", "universe", "costs"}}
 
 
 class SolutionRelease(Release):
-    """The solution of one optimisation problem. `chosen`, `order`, `sides` and `assign` show it, as the problem has them."""
+    """The solution of one optimisation problem. `chosen`, `order`, `sides` and `assign` show it, as
+    the problem has them."""
 
     kind: ClassVar[str] = "solution"
     own: ClassVar[tuple[str, ...]] = ("chosen", "order", "sides", "assign", "cost_of", "to_json")
 
-    def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
+    def __init__(
+        self,
+        manifest: Mapping[str, Any],
+        tables: Mapping[str, pl.DataFrame],
+        *,
+        path: Path | None = None,
+    ) -> None:
         super().__init__(manifest, tables, path=path)
         self.problem: str = manifest["facts"]["problem"]
         main, column, _ = PROBLEMS[self.problem]
         self._main = self.tables[main]
         self._numbers: Ints = self._main[column].to_numpy()
-        self._labels: list[str] | None = self._main["label"].to_list() if "label" in self._main.columns else None
+        self._labels: list[str] | None = (
+            self._main["label"].to_list() if "label" in self._main.columns else None
+        )
         self._assigned: Ints | None = None
 
     @classmethod
@@ -65,19 +77,26 @@ class SolutionRelease(Release):
         facts = table(manifest, "facts", "manifest")
         problem = text(facts, "problem", "facts")
         if problem not in PROBLEMS:
-            raise BundleError(f"facts: problem '{problem[:80]}' is not known.{did_you_mean(problem[:80], PROBLEMS)}")
+            raise BundleError(
+                f"facts: problem '{problem[:80]}' is not "
+                f"known.{did_you_mean(problem[:80], PROBLEMS)}"
+            )
         for key in ("bound", "lower_bound"):
             statement = table(facts, key, "facts")
             text(statement, "text", f"facts: {key}")
             for number in ("factor", "additive"):
-                if isinstance(statement.get(number), bool) or not isinstance(statement.get(number), int | float):
+                if isinstance(statement.get(number), bool) or not isinstance(
+                    statement.get(number), int | float
+                ):
                     raise BundleError(f"facts: {key}: '{number}' must be a number.")
         main, column, size = PROBLEMS[problem]
         extra = _EXTRA.get(problem, set())
         if problem == "vertex-cover" and _weighted(facts):
             extra = {"weights"}
         if set(tables) != {main} | extra:
-            raise BundleError(f"A release of problem {problem} does not hold these tables: {sorted(tables)}.")
+            raise BundleError(
+                f"A release of problem {problem} does not hold these tables: {sorted(tables)}."
+            )
         count = whole(facts, size, "facts", limit=1 << 31, lowest=1)
         numbers = _whole_column(tables[main], column, main, count)
         if "label" in tables[main].columns and tables[main]["label"].dtype != pl.String:
@@ -87,12 +106,23 @@ class SolutionRelease(Release):
             raise BundleError(f"{main}.parquet names something twice.")
         if problem in ("min-cut", "vertex-cover") and len(numbers) != count:
             raise BundleError(f"{main}.parquet must name every vertex once.")
-        if problem in ("k-median", "public-projects") and len(numbers) != whole(facts, "k", "facts", lowest=1):
+        if problem in ("k-median", "public-projects") and len(numbers) != whole(
+            facts, "k", "facts", lowest=1
+        ):
             raise BundleError("chosen.parquet does not hold k rows.")
         if problem == "min-cut":
             side = tables[main].get_column("side") if "side" in tables[main].columns else None
-            if side is None or side.dtype != pl.Boolean or side.null_count() or side.all() or not side.any():
-                raise BundleError("sides.parquet must put every vertex on one of two sides, with neither of them empty.")
+            if (
+                side is None
+                or side.dtype != pl.Boolean
+                or side.null_count()
+                or side.all()
+                or not side.any()
+            ):
+                raise BundleError(
+                    "sides.parquet must put every vertex on one of two sides, with neither of "
+                    "them empty."
+                )
         if problem == "set-cover":
             _check_family(facts, tables)
         _check_optional(facts, tables[main])
@@ -130,7 +160,9 @@ class SolutionRelease(Release):
         """The two sides of the cut."""
         self._only("sides", "min-cut")
         names, side = self._named(self._numbers), self._main["side"].to_list()
-        return [n for n, s in zip(names, side, strict=True) if s], [n for n, s in zip(names, side, strict=True) if not s]
+        return [n for n, s in zip(names, side, strict=True) if s], [
+            n for n, s in zip(names, side, strict=True) if not s
+        ]
 
     @property
     def weights(self) -> Floats | None:
@@ -140,13 +172,15 @@ class SolutionRelease(Release):
 
     @property
     def size(self) -> Mapping[str, Any] | None:
-        """A noisy number between the least number of vertices that cover and twice that, when it was paid for."""
+        """A noisy number between the least number of vertices that cover and twice that, when it
+        was paid for."""
         self._only("size", "vertex-cover")
         found: Mapping[str, Any] | None = self.manifest["facts"].get("size")
         return found
 
     def assign(self, thing: Any) -> Any:
-        """Which vertex serves an edge (u, v), or which set serves an element. Ask about yours; asking costs nothing."""
+        """Which vertex serves an edge (u, v), or which set serves an element. Ask about yours;
+        asking costs nothing."""
         if self.problem == "vertex-cover":
             if not isinstance(thing, Sequence) or isinstance(thing, str) or len(thing) != 2:
                 raise QueryError("An edge is a pair of vertices, such as assign(('ann', 'bob')).")
@@ -162,14 +196,19 @@ class SolutionRelease(Release):
             return found
         return dict(zip(self._numbers.tolist(), self._labels, strict=True))[found]
 
-    def cost_of(self, data: Any, *, distances: Any = None, valuation: Valuation | None = None) -> float:
-        """The verifier: what this solution costs (or, for public projects, is worth) on data that you bring along.
+    def cost_of(
+        self, data: Any, *, distances: Any = None, valuation: Valuation | None = None
+    ) -> float:
+        """The verifier: what this solution costs (or, for public projects, is worth) on data that
+        you bring along.
 
-        Edges as pairs for a cut or a vertex cover, elements for a set cover, and for a k-median demand counts by site together
-        with the matrix of distances. Public projects take rows of resources (coverage), counts by place with the matrix of
-        distances (facility), or rows with `valuation` = the function that was used. Weights, costs, caps and units are those
-        of the release, so that the number is the one that `bound` speaks of. No noise is added: the result is as private as
-        that data. On private rows it is for their owner's eyes and not for publishing.
+        Edges as pairs for a cut or a vertex cover, elements for a set cover, and for a k-median
+        demand counts by site together with the matrix of distances. Public projects take rows of
+        resources (coverage), counts by place with the matrix of distances (facility), or rows with
+        `valuation` = the function that was used. Weights, costs, caps and units are those of the
+        release, so that the number is the one that `bound` speaks of. No noise is added: the result
+        is as private as that data. On private rows it is for their owner's eyes and not for
+        publishing.
         """
         facts = self.manifest["facts"]
         names = self._named(self._numbers)
@@ -178,11 +217,16 @@ class SolutionRelease(Release):
         if self.problem == "vertex-cover":
             weights = self.weights
             if weights is None and self.manifest["parameters"].get("weighted") is True:
-                raise QueryError("This cover was weighted, but its release is of a time when weights were not stored in it.")
+                raise QueryError(
+                    "This cover was weighted, but its release is of a time when weights were not "
+                    "stored in it."
+                )
             place = {name: position for position, name in enumerate(names)}
             return vertex_cost(data, place, None if weights is None else weights[self._numbers])
         if self.problem == "set-cover":
-            return set_cost(data, self._elements(), self._assignment(), self.tables["costs"]["cost"].to_numpy())
+            return set_cost(
+                data, self._elements(), self._assignment(), self.tables["costs"]["cost"].to_numpy()
+            )
         if self.problem == "k-median":
             return median_cost(data, distances, self._numbers, facts)
         worth = str(facts.get("worth", "coverage"))
@@ -191,7 +235,10 @@ class SolutionRelease(Release):
         if worth == "facility":
             return facility_value(data, distances, self._numbers, facts)
         if valuation is None:
-            raise QueryError(f"These resources were valued by '{worth}'. Give valuation = that function, and rows of agents.")
+            raise QueryError(
+                f"These resources were valued by '{worth}'. Give valuation = that function, and "
+                f"rows of agents."
+            )
         return function_value(data, valuation, frozenset(self._numbers.tolist()))
 
     def to_frame(self) -> pl.DataFrame:
@@ -210,7 +257,8 @@ class SolutionRelease(Release):
         }
 
     def plot(self, *, top: int = 30, edges: Iterable[Sequence[Any]] | None = None) -> Figure:
-        """A map of the sites, the two sides of a cut (with public `edges` if given), or the head of an order."""
+        """A map of the sites, the two sides of a cut (with public `edges` if given), or the head of
+        an order."""
         from dpublish.releases.solution.figures import plot_solution
 
         return plot_solution(self, self._main, self._named(self._numbers), top=top, edges=edges)
@@ -241,17 +289,24 @@ class SolutionRelease(Release):
         form = known_form(name, known)
         if form is None:
             shown = [str(k) for k in list(known)[:10_000]]
-            raise QueryError(f"'{name}' is not one of the public names.{did_you_mean(str(name), shown)}")
+            raise QueryError(
+                f"'{name}' is not one of the public names.{did_you_mean(str(name), shown)}"
+            )
         return form
 
     def _only(self, what: str, *problems: str) -> None:
         if self.problem not in problems:
-            raise QueryError(f"A release of problem {self.problem} has no {what}; that is for {' and '.join(problems)}.")
+            raise QueryError(
+                f"A release of problem {self.problem} has no {what}; that is for "
+                f"{' and '.join(problems)}."
+            )
 
     def _elements(self) -> dict[Any, int]:
         """The number of each element of a set cover, by its name if it has one."""
         universe = self.tables["universe"]
-        names: Iterable[Any] = universe["label"].to_list() if "label" in universe.columns else range(universe.height)
+        names: Iterable[Any] = (
+            universe["label"].to_list() if "label" in universe.columns else range(universe.height)
+        )
         return {name: number for number, name in enumerate(names)}
 
     def _assignment(self) -> Ints:
@@ -261,11 +316,20 @@ class SolutionRelease(Release):
 
 
 def first_sets(tables: Mapping[str, pl.DataFrame]) -> Ints:
-    """For every element of a set cover the first set of its part's order that holds it; -1 if none does."""
+    """For every element of a set cover the first set of its part's order that holds it; -1 if none
+    does."""
     order, universe = tables["order"], tables["universe"]
-    position = pl.DataFrame({"part": order["part"], "set": order["set"], "position": np.arange(order.height)})
-    held = tables["members"].with_columns(part=pl.Series(universe["part"].to_numpy())[tables["members"]["element"]])
-    first = held.join(position, on=["part", "set"], how="inner").sort("position").unique("element", keep="first")
+    position = pl.DataFrame(
+        {"part": order["part"], "set": order["set"], "position": np.arange(order.height)}
+    )
+    held = tables["members"].with_columns(
+        part=pl.Series(universe["part"].to_numpy())[tables["members"]["element"]]
+    )
+    first = (
+        held.join(position, on=["part", "set"], how="inner")
+        .sort("position")
+        .unique("element", keep="first")
+    )
     assigned = np.full(universe.height, -1, dtype=np.int64)
     assigned[first["element"].to_numpy()] = first["set"].to_numpy()
     return assigned
@@ -283,7 +347,9 @@ def _whole_column(frame: pl.DataFrame, column: str, name: str, limit: int) -> In
 def _check_family(facts: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
     sets, elements = whole(facts, "sets", "facts"), whole(facts, "elements", "facts")
     if tables["universe"].height != elements or tables["costs"].height != sets:
-        raise BundleError("universe.parquet and costs.parquet must have a row for every element and set.")
+        raise BundleError(
+            "universe.parquet and costs.parquet must have a row for every element and set."
+        )
     held = _whole_column(tables["members"], "element", "members", elements)
     _whole_column(tables["members"], "set", "members", sets)
     _whole_column(tables["order"], "part", "order", 1 << 31)
@@ -294,14 +360,18 @@ def _check_family(facts: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) 
 
 
 def _check_amounts(frame: pl.DataFrame, name: str, column: str) -> None:
-    if frame.columns != [column] or frame[column].dtype != pl.Float64 or frame[column].null_count() or not all(
-        math.isfinite(amount) and amount > 0 for amount in frame[column].to_list()
-    ):  # fmt: skip
+    if (
+        frame.columns != [column]
+        or frame[column].dtype != pl.Float64
+        or frame[column].null_count()
+        or not all(math.isfinite(amount) and amount > 0 for amount in frame[column].to_list())
+    ):
         raise BundleError(f"{name}.parquet must hold positive numbers.")
 
 
 def _check_optional(facts: Mapping[str, Any], main: pl.DataFrame) -> None:
-    """What only some problems and settings have: a noisy size, truthfulness, what resources are worth, a map."""
+    """What only some problems and settings have: a noisy size, truthfulness, what resources are
+    worth, a map."""
     if facts.get("size") is not None:
         size = table(facts, "size", "facts")
         if isinstance(size.get("value"), bool) or not isinstance(size.get("value"), int):
@@ -312,15 +382,24 @@ def _check_optional(facts: Mapping[str, Any], main: pl.DataFrame) -> None:
         text(facts, "worth", "facts")
     marks = facts.get("list_marks", " ")
     if not isinstance(marks, str) or not marks or not set(marks) <= set("\t\r\n ,;"):
-        raise BundleError("facts: 'list_marks' must hold tabs, line ends, blanks, commas and semicolons only.")
+        raise BundleError(
+            "facts: 'list_marks' must hold tabs, line ends, blanks, commas and semicolons only."
+        )
     if {"x", "y"} & set(main.columns):
         found = [main[axis] for axis in ("x", "y") if axis in main.columns]
-        if len(found) < 2 or any(at.dtype != pl.Float64 or at.null_count() or not at.is_finite().all() for at in found):
+        if len(found) < 2 or any(
+            at.dtype != pl.Float64 or at.null_count() or not at.is_finite().all() for at in found
+        ):
             raise BundleError("chosen.parquet: a map needs finite numbers x and y.")
 
 
 def _positive(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and value > 0
+    )
 
 
 def _weighted(facts: Mapping[str, Any]) -> bool:

@@ -1,8 +1,10 @@
-"""Limits of any count, from the answers to one class of queries that are all within one bound of the truth at once.
+"""Limits of any count, from the answers to one class of queries that are all within one bound of
+the truth at once.
 
-A condition is a set of cells. Where sums of queries hold it, or are held by it, their answers limit its count. Of all such
-limits the tightest is taken, which costs no confidence because the bound holds for all queries together. Where no query helps,
-the count lies between 0 and the number of rows, and nothing more is said.
+A condition is a set of cells. Where sums of queries hold it, or are held by it, their answers limit
+its count. Of all such limits the tightest is taken, which costs no confidence because the bound
+holds for all queries together. Where no query helps, the count lies between 0 and the number of
+rows, and nothing more is said.
 """
 
 from __future__ import annotations
@@ -26,29 +28,47 @@ MAX_WORK = 1 << 31
 
 
 class ClassLimits:
-    """Limits from `weights` (over all cells), which answer every query of a class within `bound` rows.
+    """Limits from `weights` (over all cells), which answer every query of a class within `bound`
+    rows.
 
     The number of rows lies between `least` and `most`.
     """
 
     def __init__(
-        self, domain: Domain, queries: QueryClass, weights: Floats, bound: float, *, least: float, most: float
+        self,
+        domain: Domain,
+        queries: QueryClass,
+        weights: Floats,
+        bound: float,
+        *,
+        least: float,
+        most: float,
     ) -> None:
-        self.domain, self.queries, self.bound, self.least, self.most = domain, queries, bound, least, most
+        self.domain, self.queries, self.bound, self.least, self.most = (
+            domain,
+            queries,
+            bound,
+            least,
+            most,
+        )
         self._weights = weights.reshape(domain.shape)
         for part in self._parts(range(len(domain.axes))):
-            low, high = self._sum(part, np.ones([domain.shape[place] for place in part], dtype=np.bool_))
+            low, high = self._sum(
+                part, np.ones([domain.shape[place] for place in part], dtype=np.bool_)
+            )
             self.least, self.most = max(self.least, low), min(self.most, high)
 
     def of(self, places: Sequence[int], inside: Flags, touched: Flags) -> tuple[float, float]:
         """Limits of the rows in a set of cells, given over the codes of the columns at `places`.
 
-        `inside` are cells that belong to it, `touched` those of which a part may: the limits allow for all or none of it.
+        `inside` are cells that belong to it, `touched` those of which a part may: the limits allow
+        for all or none of it.
         """
         low, high = self.least if inside.all() else 0.0, self.most if touched.any() else 0.0
         for least, most in self._found(places, inside, touched):
             low, high = max(low, least), min(high, most)
-        # both ends hold whenever the bound does; should they cross, it does not, and neither end is better than the other
+        # both ends hold whenever the bound does; should they cross, it does not, and neither end is
+        # better than the other
         return (low, high) if low <= high else ((low + high) / 2, (low + high) / 2)
 
     def table(self, places: Sequence[int]) -> tuple[Floats, Floats]:
@@ -66,20 +86,28 @@ class ClassLimits:
                 least, most = np.maximum(counts - self.bound, 0.0), counts + self.bound
             else:
                 each = [self._one(part, counts.shape, cell) for cell in np.ndindex(counts.shape)]
-                least, most = (np.array(ends).reshape(counts.shape) for ends in zip(*each, strict=True))
+                least, most = (
+                    np.array(ends).reshape(counts.shape) for ends in zip(*each, strict=True)
+                )
             # a cell of all columns is part of its cell of fewer
-            wide = tuple(size if place in part else 1 for place, size in zip(places, shape, strict=True))
+            wide = tuple(
+                size if place in part else 1 for place, size in zip(places, shape, strict=True)
+            )
             high = np.minimum(high, most.reshape(wide))
             if len(part) == len(places):
                 low = np.maximum(low, least)
         return low, np.maximum(low, high)
 
-    def _one(self, places: Sequence[int], shape: tuple[int, ...], cell: tuple[int, ...]) -> tuple[float, float]:
+    def _one(
+        self, places: Sequence[int], shape: tuple[int, ...], cell: tuple[int, ...]
+    ) -> tuple[float, float]:
         flags = np.zeros(shape, dtype=np.bool_)
         flags[cell] = True
         return self.of(places, flags, flags)
 
-    def _found(self, places: Sequence[int], inside: Flags, touched: Flags) -> list[tuple[float, float]]:
+    def _found(
+        self, places: Sequence[int], inside: Flags, touched: Flags
+    ) -> list[tuple[float, float]]:
         if not isinstance(self.queries, Marginals | Intervals):
             return [self._by_table(places, inside, touched)]
         found = []
@@ -88,11 +116,14 @@ class ClassLimits:
             # the largest set over these columns that lies in it, and the smallest in which it lies
             within, around = np.asarray(inside.all(axis=rest)), np.asarray(touched.any(axis=rest))
             low = max(self._sum(part, within)[0], self.least - self._sum(part, ~within)[1])
-            found.append((low, min(self._sum(part, around)[1], self.most - self._sum(part, ~around)[0])))
+            found.append(
+                (low, min(self._sum(part, around)[1], self.most - self._sum(part, ~around)[0]))
+            )
         return found
 
     def _parts(self, places: Sequence[int]) -> list[tuple[int, ...]]:
-        """Sets of columns whose tables consist of queries. Few suffice: more could only make limits tighter."""
+        """Sets of columns whose tables consist of queries. Few suffice: more could only make limits
+        tighter."""
         if isinstance(self.queries, Intervals):
             named = self.queries.column
             axes = [self.domain.axes[place] for place in places]
@@ -119,7 +150,8 @@ class ClassLimits:
         return float(np.maximum(chosen - self.bound, 0.0).sum()), float((chosen + self.bound).sum())
 
     def _runs_sum(self, counts: Floats, flags: Flags, base: int) -> tuple[float, float]:
-        """Limits of a set of codes of one ordered column. Every run of its `base` codes with an order is a query."""
+        """Limits of a set of codes of one ordered column. Every run of its `base` codes with an
+        order is a query."""
         edges = np.flatnonzero(np.diff(np.concatenate([[0], flags[:base].astype(np.int8), [0]])))
         starts, ends = edges[::2], edges[1::2]
         sums = np.concatenate([[0.0], np.cumsum(counts[:base])])
@@ -128,7 +160,8 @@ class ClassLimits:
             return low, math.inf
         if not starts.size:
             return low, 0.0
-        # two runs are covered by one query too, with what lies between them: that costs its rows and saves a bound
+        # two runs are covered by one query too, with what lies between them: that costs its rows
+        # and saves a bound
         between = np.minimum(sums[starts[1:]] - sums[ends[:-1]], self.bound)
         return low, float(counts[flags].sum() + self.bound + between.sum())
 
@@ -140,20 +173,29 @@ class ClassLimits:
     def _answers(self) -> Floats:
         return np.asarray(self._values @ self._weights.reshape(-1) / self.queries.unit)
 
-    def _by_table(self, places: Sequence[int], inside: Flags, touched: Flags) -> tuple[float, float]:
+    def _by_table(
+        self, places: Sequence[int], inside: Flags, touched: Flags
+    ) -> tuple[float, float]:
         """Limits from single queries, whatever they are."""
         within, around = (self._spread(places, flags) for flags in (inside, touched))
         shared, apart = self._above(around)
         high = min(shared, apart)
         shared, apart = self._above(~within)
-        # the second is right for any number of rows up to `most`: a query that is small outside cannot owe its answer to there
-        return max(self.least - shared, self.most - apart if math.isfinite(self.most) else 0.0), high
+        # the second is right for any number of rows up to `most`: a query that is small outside
+        # cannot owe its answer to there
+        return max(
+            self.least - shared, self.most - apart if math.isfinite(self.most) else 0.0
+        ), high
 
     def _above(self, flags: Flags) -> tuple[float, float]:
-        """Two numbers that the rows of these cells do not exceed: from queries with a value on all of them, and, when there are
-        `most` rows, from queries that leave a part of each to others."""
+        """Two numbers that the rows of these cells do not exceed: from queries with a value on all
+        of them, and, when there are `most` rows, from queries that leave a part of each to
+        others."""
         values, unit = self._values[:, flags], self.queries.unit
-        least, largest = values.min(axis=1, initial=unit) / unit, values.max(axis=1, initial=0) / unit
+        least, largest = (
+            values.min(axis=1, initial=unit) / unit,
+            values.max(axis=1, initial=0) / unit,
+        )
         with np.errstate(divide="ignore"):
             # q >= least on the cells, so their rows are at most q / least; and 1 - q >= 1 - largest
             shared = np.maximum(self._answers + self.bound, 0.0) / least

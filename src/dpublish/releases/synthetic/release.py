@@ -34,8 +34,14 @@ ASKED_SCHEMA: dict[str, Any] = {"query": pl.UInt32, "answer": pl.Int64}
 
 
 MADE_FOR = "the interval is the bound that the release states"
-BOUNDS = "not made for this question: the interval follows from those it was made for, and is wide where they cannot tell"
-NOTHING = "the release says nothing sure about it: it was not made for this question, or its bound is no better"
+BOUNDS = (
+    "not made for this question: the interval follows from those it was made for, and is "
+    "wide where they cannot tell"
+)
+NOTHING = (
+    "the release says nothing sure about it: it was not made for this question, or its "
+    "bound is no better"
+)
 
 
 @dataclass(frozen=True)
@@ -46,12 +52,19 @@ class SyntheticEstimate(Estimate):
 
 
 class SyntheticRelease(CellsRelease):
-    """Weighted cells. Queries of the class that it was made for have the stated error; others what follows from it."""
+    """Weighted cells. Queries of the class that it was made for have the stated error; others what
+    follows from it."""
 
     kind: ClassVar[str] = "synthetic"
     own: ClassVar[tuple[str, ...]] = ("answers",)
 
-    def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
+    def __init__(
+        self,
+        manifest: Mapping[str, Any],
+        tables: Mapping[str, pl.DataFrame],
+        *,
+        path: Path | None = None,
+    ) -> None:
         super().__init__(manifest, tables, path=path)
         facts = manifest["facts"]
         self.domain: Domain = Domain.from_json(manifest["domain"])
@@ -66,25 +79,46 @@ class SyntheticRelease(CellsRelease):
         facts = table(manifest, "facts", "manifest")
         whole(facts, "rows", "facts", limit=MAX_ROWS, lowest=1)
         bound = facts.get("error_bound")
-        if isinstance(bound, bool) or not isinstance(bound, int | float) or not 0 <= bound <= MAX_ROWS:
+        if (
+            isinstance(bound, bool)
+            or not isinstance(bound, int | float)
+            or not 0 <= bound <= MAX_ROWS
+        ):
             raise BundleError("facts: 'error_bound' must be a number of rows.")
         try:
             query_class(text(facts, "queries", "facts"))
         except PublishError as error:
             raise BundleError(f"facts: 'queries' cannot be read: {str(error)[:200]}") from None
         if "cells" not in tables or not set(tables) <= {"cells", "asked"}:
-            raise BundleError("A synthetic release holds cells.parquet (and may hold asked.parquet).")
+            raise BundleError(
+                "A synthetic release holds cells.parquet (and may hold asked.parquet)."
+            )
         frame = tables["cells"]
-        if dict(frame.schema) != CELLS_SCHEMA or any(frame[name].null_count() for name in CELLS_SCHEMA):
-            raise BundleError("cells.parquet must have the columns cell (UInt64) and weight (Float64) without nulls.")
+        if dict(frame.schema) != CELLS_SCHEMA or any(
+            frame[name].null_count() for name in CELLS_SCHEMA
+        ):
+            raise BundleError(
+                "cells.parquet must have the columns cell (UInt64) and weight (Float64) without "
+                "nulls."
+            )
         cells, weights = frame["cell"].to_numpy(), frame["weight"].to_numpy()
         if not cells.size or int(cells[-1]) >= domain.size or np.any(cells[1:] <= cells[:-1]):
             raise BundleError("cells.parquet must list cells of the domain in order, each once.")
-        if not np.isfinite(weights).all() or np.any(weights < 0) or float(weights.sum()) > 2 * MAX_ROWS:
+        if (
+            not np.isfinite(weights).all()
+            or np.any(weights < 0)
+            or float(weights.sum()) > 2 * MAX_ROWS
+        ):
             raise BundleError("cells.parquet holds a weight that is not believable.")
         asked = tables.get("asked")
-        if asked is not None and (dict(asked.schema) != ASKED_SCHEMA or any(asked[name].null_count() for name in ASKED_SCHEMA)):
-            raise BundleError("asked.parquet must have the columns query (UInt32) and answer (Int64) without nulls.")
+        if asked is not None and (
+            dict(asked.schema) != ASKED_SCHEMA
+            or any(asked[name].null_count() for name in ASKED_SCHEMA)
+        ):
+            raise BundleError(
+                "asked.parquet must have the columns query (UInt32) and answer (Int64) without "
+                "nulls."
+            )
 
     @property
     def queries(self) -> QueryClass:
@@ -94,13 +128,16 @@ class SyntheticRelease(CellsRelease):
     def answers(self, queries: QueryClass | str | None = None) -> NDArray[np.float64]:
         """The answers to a class (by default its own), in rows, in the order of the class."""
         chosen = self.queries if queries is None else query_class(queries)
-        return np.asarray(chosen.table(self.domain)[:, self.cells.astype(np.int64)] @ self.weights / chosen.unit)
+        return np.asarray(
+            chosen.table(self.domain)[:, self.cells.astype(np.int64)] @ self.weights / chosen.unit
+        )
 
     def estimate(self, predicate: str | Node, *, level: float = 0.95) -> SyntheticEstimate:
         """How many rows satisfy a predicate, at a level of at most 95%.
 
-        A query of the release's class has the stated bound. For any other the limits follow from the queries of the class and
-        are wide where those cannot tell, up to all rows; `note` says which. They allow for all or none of a bin that is cut.
+        A query of the release's class has the stated bound. For any other the limits follow from
+        the queries of the class and are wide where those cannot tell, up to all rows; `note` says
+        which. They allow for all or none of a bin that is cut.
         """
         from dpublish.query.masks import select
         from dpublish.query.predicate import columns_of, parse_predicate
@@ -108,50 +145,73 @@ class SyntheticRelease(CellsRelease):
         self._check_level(level)
         node = parse_predicate(predicate, self.domain)
         selection = select(node, self.domain)
-        found = selection.cover(lambda index: decode_cells(self.cells, self.domain, index), len(self.cells))
+        found = selection.cover(
+            lambda index: decode_cells(self.cells, self.domain, index), len(self.cells)
+        )
         value = float(found.share @ self.weights)
         low, high = 0.0, self._most
         if self.limits is not None:
             places = sorted(columns_of(node))
             shape = [self.domain.shape[place] for place in places]
-            codes = dict(zip(places, np.indices(shape).reshape(len(places), math.prod(shape)), strict=True))
+            codes = dict(
+                zip(places, np.indices(shape).reshape(len(places), math.prod(shape)), strict=True)
+            )
             every = selection.cover(codes.__getitem__, math.prod(shape))
-            low, high = self.limits.of(places, every.inside.reshape(shape), every.touched.reshape(shape))
+            low, high = self.limits.of(
+                places, every.inside.reshape(shape), every.touched.reshape(shape)
+            )
             low, high = (float(end) for end in counts_between(low, high))
         value = min(max(value, low), high)
-        # a stated bound gives half of itself as the standard error, so that two of them are the interval; less where
-        # certain facts leave a shorter one (a value that cannot occur, all rows)
+        # a stated bound gives half of itself as the standard error, so that two of them are the
+        # interval; less where certain facts leave a shorter one (a value that cannot occur, all
+        # rows)
         reach = max(value - low, high - value)
         near = reach <= self._bound * (1 + 1e-9) and selection.inside == selection.touched
         note = NOTHING if low <= 0 and high >= self._most else MADE_FOR if near else BOUNDS
-        return SyntheticEstimate(value, min(self._bound if near else reach, high - low) / 2, low, high, level, note)
+        return SyntheticEstimate(
+            value, min(self._bound if near else reach, high - low) / 2, low, high, level, note
+        )
 
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
-        """Counts of every combination of codes of the named columns: labels, count, standard_error, low, high.
+        """Counts of every combination of codes of the named columns: labels, count, standard_error,
+        low, high.
 
-        The limits are those of `estimate`: the stated bound for counts that are queries of the release's class, else wider.
+        The limits are those of `estimate`: the stated bound for counts that are queries of the
+        release's class, else wider.
         """
         self._check_level(level)
         places = named_columns(self.domain, columns)
         shape = marginal_shape(self.domain, places)
-        group = np.ravel_multi_index(tuple(decode_cells(self.cells, self.domain, place) for place in places), shape)
+        group = np.ravel_multi_index(
+            tuple(decode_cells(self.cells, self.domain, place) for place in places), shape
+        )
         counts = np.bincount(group, weights=self.weights, minlength=math.prod(shape))
         low, high = np.zeros(counts.size), np.full(counts.size, self._most)
         if self.limits is not None:
             low, high = counts_between(*(ends.reshape(-1) for ends in self.limits.table(places)))
         counts = np.clip(counts, low, high)
         reach = np.maximum(counts - low, high - counts)
-        error = np.minimum(np.where(reach <= self._bound * (1 + 1e-9), self._bound, reach), high - low) / 2
-        return marginal_frame(self.domain, places, {"count": counts, "standard_error": error, "low": low, "high": high})
+        error = (
+            np.minimum(np.where(reach <= self._bound * (1 + 1e-9), self._bound, reach), high - low)
+            / 2
+        )
+        return marginal_frame(
+            self.domain,
+            places,
+            {"count": counts, "standard_error": error, "low": low, "high": high},
+        )
 
     @cached_property
     def limits(self) -> ClassLimits | None:
-        """Limits of counts, from the bound; None where the domain is larger than one that a release can be made for."""
+        """Limits of counts, from the bound; None where the domain is larger than one that a release
+        can be made for."""
         if self.domain.size > MAX_UNIVERSE:
             return None
         weights = np.zeros(self.domain.size)
         weights[self.cells.astype(np.int64)] = self.weights
-        return ClassLimits(self.domain, self.queries, weights, self._bound, least=self._least, most=self._most)
+        return ClassLimits(
+            self.domain, self.queries, weights, self._bound, least=self._least, most=self._most
+        )
 
     @property
     def _bound(self) -> float:
@@ -169,31 +229,58 @@ class SyntheticRelease(CellsRelease):
 
     @property
     def _least(self) -> float:
-        """How many rows are counted for certain: all, where a unit is a row and no rule of a column drops one."""
-        kept = all(axis.other or (axis.missing and axis.outside == "clip") for axis in self.domain.axes)
-        return float(self.rows) if kept and self._public_size and self.manifest["privacy"].get("unit") == "one row" else 0.0
+        """How many rows are counted for certain: all, where a unit is a row and no rule of a column
+        drops one."""
+        kept = all(
+            axis.other or (axis.missing and axis.outside == "clip") for axis in self.domain.axes
+        )
+        return (
+            float(self.rows)
+            if kept and self._public_size and self.manifest["privacy"].get("unit") == "one row"
+            else 0.0
+        )
 
     def sql(self, query: str, *, level: float | None = None) -> pl.DataFrame:
-        """Answer a SELECT over the table `release`. With a `level`, counts have limits beside them."""
+        """Answer a SELECT over the table `release`. With a `level`, counts have limits beside
+        them."""
         from dpublish.query.sql import run_sql
         from dpublish.query.sql_limits import with_limits
 
-        result = run_sql(query, sql_frame(self.cells, self.weights, self.domain), self.domain.names, self.domain.axes)
-        return result if level is None else with_limits(self.estimate, self.domain, query, result, level)
+        result = run_sql(
+            query,
+            sql_frame(self.cells, self.weights, self.domain),
+            self.domain.names,
+            self.domain.axes,
+        )
+        return (
+            result
+            if level is None
+            else with_limits(self.estimate, self.domain, query, result, level)
+        )
 
     def to_frame(self) -> pl.DataFrame:
         """One row a cell and its weight as `weight`. Bins show as midpoints."""
         return cell_frame(self.cells, self.weights, self.domain, intervals=False)
 
     def sample(self, n: int | None = None, *, seed: int | None = None) -> pl.DataFrame:
-        """Synthetic rows in proportion to the weights; as many as there were, unless `n` is given."""
+        """Synthetic rows in proportion to the weights; as many as there were, unless `n` is
+        given."""
         if not self.weights.any():
-            raise QueryError("No cell of this release has a weight, so there is nothing to draw rows from.")
-        return sample_rows(self.cells, self.weights, self.domain, self.rows if n is None else n, seed)
+            raise QueryError(
+                "No cell of this release has a weight, so there is nothing to draw rows from."
+            )
+        return sample_rows(
+            self.cells, self.weights, self.domain, self.rows if n is None else n, seed
+        )
 
-    def weighted_codes(self, columns: Sequence[str]) -> tuple[list[NDArray[np.int64]], NDArray[np.float64]]:
+    def weighted_codes(
+        self, columns: Sequence[str]
+    ) -> tuple[list[NDArray[np.int64]], NDArray[np.float64]]:
         """The codes of the cells along some columns, and their weights."""
-        return [decode_cells(self.cells, self.domain, place) for place in named_columns(self.domain, columns)], self.weights
+        return [
+            decode_cells(self.cells, self.domain, place)
+            for place in named_columns(self.domain, columns)
+        ], self.weights
 
     def report(self, path: str | Path) -> Path:
         """Write one self-contained HTML page about this release."""
@@ -204,7 +291,9 @@ class SyntheticRelease(CellsRelease):
     @staticmethod
     def _check_level(level: float) -> None:
         if check_level(level) > 0.95:
-            raise QueryError("The error of this release is stated at 95%; ask for a level of at most 0.95.")
+            raise QueryError(
+                "The error of this release is stated at 95%; ask for a level of at most 0.95."
+            )
 
     def summary(self) -> dict[str, str]:
         out = super().summary()

@@ -1,4 +1,5 @@
-"""One HTML page about synthetic weights that were made for a class of queries: no script, no network, nothing else to load."""
+"""One HTML page about synthetic weights that were made for a class of queries: no script, no
+network, nothing else to load."""
 
 from __future__ import annotations
 
@@ -11,7 +12,16 @@ import polars as pl
 
 from dpublish.declare.domain import Axis
 from dpublish.present.charts import safe_text
-from dpublish.present.report import big, column_charts, example_predicate, listed, quoted, release_page, save_page, usage
+from dpublish.present.report import (
+    big,
+    column_charts,
+    example_predicate,
+    listed,
+    quoted,
+    release_page,
+    save_page,
+    usage,
+)
 from dpublish.workloads.query_classes import Predicates
 
 if TYPE_CHECKING:
@@ -26,8 +36,10 @@ def write_report(release: SyntheticRelease, path: str | Path) -> Path:
 
 def report_html(release: SyntheticRelease) -> str:
     lead = (
-        f"This release holds weights of the combinations of <b>{safe_text(listed(release.domain.names))}</b>, made so that "
-        f"they answer {safe_text(release.queries.describe(release.domain))} nearly as the private rows would. The rows "
+        f"This release holds weights of the combinations of "
+        f"<b>{safe_text(listed(release.domain.names))}</b>, made so that "
+        f"they answer {safe_text(release.queries.describe(release.domain))} nearly as the private "
+        f"rows would. The rows "
         "themselves are not in it."
     )
     tiles = [
@@ -36,13 +48,16 @@ def report_html(release: SyntheticRelease) -> str:
         (f"{release.cells.size:,}", f"cells with a weight, of {big(release.domain.size)}"),
     ]
     limits = [
-        "The stated error holds, with probability 95%, for all queries of the class at once; limits of other questions follow "
+        "The stated error holds, with probability 95%, for all queries of the class at once; "
+        "limits of other questions follow "
         "from those and are wide where they cannot tell, up to all rows.",
         "Synthetic rows carry no error bars.",
     ]
     body = [
-        "<h2>What it shows</h2><p>Numbers of rows by column. The black lines show the error of the queries that the release "
-        "was made for; where counts of a single column are not among them, they show what follows from those that are.</p>",
+        "<h2>What it shows</h2><p>Numbers of rows by column. The black lines show the error of "
+        "the queries that the release "
+        "was made for; where counts of a single column are not among them, they show what follows "
+        "from those that are.</p>",
         *column_charts(release.domain, lambda column: _drawable(release.marginal(column))),
         _asked(release),
         _usage(release),
@@ -54,7 +69,9 @@ def _drawable(table: pl.DataFrame) -> pl.DataFrame:
     """A line without an end is drawn to twice the largest count."""
     name = table.columns[4]
     most = max(2 * float(table.to_series(1).to_numpy().max()), 1.0)
-    return table.with_columns(pl.when(pl.col(name).is_finite()).then(pl.col(name)).otherwise(most).alias(name))
+    return table.with_columns(
+        pl.when(pl.col(name).is_finite()).then(pl.col(name)).otherwise(most).alias(name)
+    )
 
 
 def _asked(release: SyntheticRelease) -> str:
@@ -72,7 +89,8 @@ def _asked(release: SyntheticRelease) -> str:
     )
     more = release.tables["asked"].height - asked.height
     return (
-        "<h2>What was asked</h2><p>The queries that were put to the private rows, in the order of asking"
+        "<h2>What was asked</h2><p>The queries that were put to the private rows, in the order of "
+        "asking"
         f"{f' (the first {asked.height}; {more:,} more are in the release)' if more > 0 else ''}.</p>"
         '<table><tr><th>query</th><th class="number">noisy answer</th>'
         f'<th class="number">answer of the release</th></tr>{lines}</table>'
@@ -82,7 +100,11 @@ def _asked(release: SyntheticRelease) -> str:
 def _labels(release: SyntheticRelease, wanted: set[int]) -> dict[int, str]:
     """The texts of some queries, by their numbers in the class."""
     every = enumerate(release.queries.labels(release.domain))
-    return {place: label for place, label in itertools.islice(every, max(wanted, default=-1) + 1) if place in wanted}
+    return {
+        place: label
+        for place, label in itertools.islice(every, max(wanted, default=-1) + 1)
+        if place in wanted
+    }
 
 
 def _one_query(release: SyntheticRelease) -> str | None:
@@ -103,7 +125,9 @@ def _first_code(axis: Axis) -> str:
     if axis.base == 1:
         return f"{quoted(axis.name)} is not null"
     end = axis.edges[1]
-    return f"{quoted(axis.name)} < " + (f"'{dt.date.fromordinal(int(end))}'" if axis.kind == "date" else repr(end))
+    return f"{quoted(axis.name)} < " + (
+        f"'{dt.date.fromordinal(int(end))}'" if axis.kind == "date" else repr(end)
+    )
 
 
 def _usage(release: SyntheticRelease) -> str:
@@ -111,7 +135,8 @@ def _usage(release: SyntheticRelease) -> str:
     line = (
         f"release.estimate({one!r})            # one of them, with the bound"
         if one
-        else f"release.estimate({example_predicate(release.domain)!r})            # any condition, with what follows from them"
+        else f"release.estimate({example_predicate(release.domain)!r})            # any "
+        f"condition, with what follows from them"
     )
     return usage(
         release,

@@ -30,7 +30,9 @@ def read_features(facts: Mapping[str, Any]) -> WeightFeatures:
     numbers = text(facts, "numbers", "facts")
     if numbers not in NUMBERS:
         raise BundleError(f"facts: 'numbers' must be one of {', '.join(NUMBERS)}.")
-    features = WeightFeatures(axes, _read_pairs(facts, len(axes)), "bins" if numbers == "bins" else "scaled")
+    features = WeightFeatures(
+        axes, _read_pairs(facts, len(axes)), "bins" if numbers == "bins" else "scaled"
+    )
     if features.dimension > MAX_DIMENSION:
         raise BundleError(f"facts: 'encoding' and 'pairs' make more than {MAX_DIMENSION} features.")
     return features
@@ -42,7 +44,11 @@ def _read_pairs(facts: Mapping[str, Any], axes: int) -> tuple[tuple[int, int], .
         raise BundleError("facts: 'pairs' must be a list.")
     found = []
     for pair in pairs:
-        if not isinstance(pair, list) or len(pair) != 2 or not all(type(place) is int and 0 <= place < axes for place in pair):
+        if (
+            not isinstance(pair, list)
+            or len(pair) != 2
+            or not all(type(place) is int and 0 <= place < axes for place in pair)
+        ):
             raise BundleError("facts: 'pairs' must list places of two columns each.")
         found.append((pair[0], pair[1]))
     return tuple(found)
@@ -67,6 +73,8 @@ def check_rows(frame: pl.DataFrame, axes: Sequence[Axis], rows: int) -> None:
     try:
         keep = encode_frame(frame.fill_nan(None), Domain(tuple(axes))).keep
     except SchemaError as error:
-        raise BundleError(f"rows.parquet cannot be read in the coding of the release ({type(error).__name__}).") from None
+        raise BundleError(
+            f"rows.parquet cannot be read in the coding of the release ({type(error).__name__})."
+        ) from None
     if keep is not None:
         raise BundleError("rows.parquet holds values that the coding of the release does not know.")

@@ -18,11 +18,18 @@ from dpublish.privacy.budget_split import laplace_variance
 _BELIEVABLE = 1e24
 
 
-def read_counts(manifest: Mapping[str, Any], features: WeightFeatures, values: NDArray[np.int64]) -> Measured | None:
-    """What was counted, with its noise; None where the file does not say it plainly, and so no count can be relied on."""
+def read_counts(
+    manifest: Mapping[str, Any], features: WeightFeatures, values: NDArray[np.int64]
+) -> Measured | None:
+    """What was counted, with its noise; None where the file does not say it plainly, and so no
+    count can be relied on."""
     facts = manifest["facts"]
     purse = manifest["plan"].get("facts", {}).get("purse")
-    if facts.get("variant") != "moments" or features.numbers != "bins" or not isinstance(purse, Mapping):
+    if (
+        facts.get("variant") != "moments"
+        or features.numbers != "bins"
+        or not isinstance(purse, Mapping)
+    ):
         return None
     variances = _variances(purse, len(features.groups))
     if variances is None:
@@ -43,7 +50,8 @@ def read_counts(manifest: Mapping[str, Any], features: WeightFeatures, values: N
 
 
 def _variances(purse: Mapping[str, Any], groups: int) -> list[float] | None:
-    """The noise variance of a cell of each table: columns and named pairs in turn, then the pairs that were chosen."""
+    """The noise variance of a cell of each table: columns and named pairs in turn, then the pairs
+    that were chosen."""
     try:
         rows, replaced = int(purse["unit_rows"]), bool(purse["replaced"])
         named = [float(Fraction(amount)) for amount in purse["tables"]]
@@ -52,10 +60,16 @@ def _variances(purse: Mapping[str, Any], groups: int) -> list[float] | None:
             found = [laplace_variance(rows * (1 + replaced) / amount) for amount in amounts]
         elif purse["law"] == "gaussian":
             # the square of the root of two that the mechanism rounds up
-            found = [rows**2 * (2.000_002 if replaced else 1.0) / (2 * amount) for amount in amounts]
+            found = [
+                rows**2 * (2.000_002 if replaced else 1.0) / (2 * amount) for amount in amounts
+            ]
         else:
             return None
     except (KeyError, TypeError, ValueError, ArithmeticError):
         return None
-    sound = len(found) == groups and rows > 0 and all(math.isfinite(one) and 0.0 < one < _BELIEVABLE for one in found)
+    sound = (
+        len(found) == groups
+        and rows > 0
+        and all(math.isfinite(one) and 0.0 < one < _BELIEVABLE for one in found)
+    )
     return found if sound else None

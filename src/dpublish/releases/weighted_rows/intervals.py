@@ -1,13 +1,17 @@
-"""Limits of shares and means over private rows from what was counted of them, whatever the weights say.
+"""Limits of shares and means over private rows from what was counted of them, whatever the weights
+say.
 
-The weights reproduce the tables that were counted. What these do not determine (how columns go together that were not counted
-together, and where in its bin a value lies) they take from the public rows, and private rows may differ there. So:
+The weights reproduce the tables that were counted. What these do not determine (how columns go
+together that were not counted together, and where in its bin a value lies) they take from the
+public rows, and private rows may differ there. So:
 
-* a sum over the cells of one counted table has an unbiased answer and a known noise: limits cover noise and sampling;
+* a sum over the cells of one counted table has an unbiased answer and a known noise: limits cover
+  noise and sampling;
 * of a bin that is cut, the lower limit takes nothing and the upper limit all;
 * anything else is bounded by counted parts (Frechet's bounds), as in joined histograms.
 
-Limits of a ratio take its numerator less the ratio times its denominator, which is again a sum over cells.
+Limits of a ratio take its numerator less the ratio times its denominator, which is again a sum over
+cells.
 """
 
 from __future__ import annotations
@@ -37,7 +41,8 @@ _FOR_TOTAL = 0.1
 
 @dataclass(frozen=True)
 class Question:
-    """The share of rows that meet a condition, or the mean of a column's numbers; among rows that meet `where`, if given."""
+    """The share of rows that meet a condition, or the mean of a column's numbers; among rows that
+    meet `where`, if given."""
 
     condition: Node | None = None
     column: int | None = None
@@ -52,7 +57,8 @@ class Question:
 
 @dataclass(frozen=True)
 class Limits:
-    """`error` is a standard error where the basis is "counted", and half the width in normal quantiles for bounds."""
+    """`error` is a standard error where the basis is "counted", and half the width in normal
+    quantiles for bounds."""
 
     low: float
     high: float
@@ -61,7 +67,8 @@ class Limits:
 
 
 class CountedLimits:
-    """Limits from one release's tables; `rows` is the number of private rows, for the sampling error."""
+    """Limits from one release's tables; `rows` is the number of private rows, for the sampling
+    error."""
 
     def __init__(self, measured: Measured, axes: tuple[Axis, ...], rows: float) -> None:
         self._measured, self._domain, self._rows = measured, Domain(axes), max(1.0, rows)
@@ -79,17 +86,25 @@ class CountedLimits:
             found = self._mean(question.column, question.where, level)
         if question.condition is None:
             return found
-        return Limits(min(1.0, max(0.0, found.low)), max(0.0, min(1.0, found.high)), found.error, found.basis)
+        return Limits(
+            min(1.0, max(0.0, found.low)), max(0.0, min(1.0, found.high)), found.error, found.basis
+        )
 
     def level_limits(self, column: int, level: float) -> tuple[Floats, Floats]:
         """Of every level (or bin) of a column, the limits of its share."""
         size = self._domain.axes[column].cardinality
         found = [self._ratio([column], one, one, np.ones(size), level) for one in np.eye(size)]
-        low, high = ([math.nan if one is None else getattr(one, end) for one in found] for end in ("low", "high"))
-        return np.clip(np.nan_to_num(low, nan=0.0), 0.0, 1.0), np.clip(np.nan_to_num(high, nan=1.0), 0.0, 1.0)
+        low, high = (
+            [math.nan if one is None else getattr(one, end) for one in found]
+            for end in ("low", "high")
+        )
+        return np.clip(np.nan_to_num(low, nan=0.0), 0.0, 1.0), np.clip(
+            np.nan_to_num(high, nan=1.0), 0.0, 1.0
+        )
 
     def _certain(self, condition: Node) -> float | None:
-        """1 for a condition that every declared row meets, 0 for one that none can meet; no count is needed to know that."""
+        """1 for a condition that every declared row meets, 0 for one that none can meet; no count
+        is needed to know that."""
         columns = sorted(columns_of(condition))
         if math.prod(self._domain.axes[column].cardinality for column in columns) > MAX_CELLS:
             return None
@@ -100,7 +115,11 @@ class CountedLimits:
         """Where one counted table holds all columns, and `where` cuts no bin."""
         columns = question.columns
         shape = [self._domain.axes[column].cardinality for column in columns]
-        if not columns or math.prod(shape) > MAX_CELLS or self._intervals.counted_cells(columns) is None:
+        if (
+            not columns
+            or math.prod(shape) > MAX_CELLS
+            or self._intervals.counted_cells(columns) is None
+        ):
             return None
         within = np.ones(shape)
         if question.where is not None:
@@ -120,8 +139,11 @@ class CountedLimits:
             ends = [within * spread[0], within * spread[1]]
         return self._ratio(columns, ends[0], ends[1], within, level)
 
-    def _ratio(self, columns: Sequence[int], low: Floats, high: Floats, within: Floats, level: float) -> Limits | None:
-        """Limits of sum(amounts * counts) / sum(within * counts), for the low and the high amounts of every cell."""
+    def _ratio(
+        self, columns: Sequence[int], low: Floats, high: Floats, within: Floats, level: float
+    ) -> Limits | None:
+        """Limits of sum(amounts * counts) / sum(within * counts), for the low and the high amounts
+        of every cell."""
         counts = self._intervals.counted_cells(columns)
         assert counts is not None
         alpha, law = 1.0 - level, self._measured.noise
@@ -135,7 +157,8 @@ class CountedLimits:
                 return None
         ends, errors = [], []
         for amounts, sign in ((low, -1.0), (high, 1.0)):
-            # with a public number of rows any constant may be taken out and put back; the middle leaves little noise
+            # with a public number of rows any constant may be taken out and put back; the middle
+            # leaves little noise
             shift = float(amounts.mean()) if public else 0.0
             ratio = float(((amounts - shift) * counts).sum()) / below + shift
             apart = amounts - (shift if public else ratio * within)
@@ -158,7 +181,10 @@ class CountedLimits:
             low, high = self._part(condition, 1.0 - level)
         else:
             alpha = (1.0 - level) / 2
-            (low, high), (least, most) = self._part(_both(condition, where), alpha), self._part(where, alpha)
+            (low, high), (least, most) = (
+                self._part(_both(condition, where), alpha),
+                self._part(where, alpha),
+            )
             low = max(0.0, low) / most if most > 0.0 else 0.0
             high = min(1.0, high / least) if least > 0.0 else 1.0
         return Limits(low, high, self._half(low, high, level), "bounds")
@@ -177,7 +203,8 @@ class CountedLimits:
         return low, high
 
     def _mean(self, column: int, where: Node | None, level: float) -> Limits:
-        """The mean lies between those that put as many rows as possible into the lowest bins, or into the highest."""
+        """The mean lies between those that put as many rows as possible into the lowest bins, or
+        into the highest."""
         axis = self._domain.axes[column]
         lows, highs = (one[: axis.base] for one in code_ranges(axis))
         if axis.base > MAX_BINS:
@@ -186,12 +213,21 @@ class CountedLimits:
         # one part of the error probability a bin, and two for how many rows have a number
         alpha = (1.0 - level) / (axis.base + 2)
         parts = [_code(column, axis, code) for code in range(axis.base)]
-        masses = [self._part(part if where is None else _both(part, where), alpha) for part in parts]
+        masses = [
+            self._part(part if where is None else _both(part, where), alpha) for part in parts
+        ]
         least, most = (np.clip([mass[end] for mass in masses], 0.0, 1.0) for end in (0, 1))
-        without = self._part(Leaf(axis=column, other=True, missing=True), alpha)[1] if axis.cardinality > axis.base else 0.0
+        without = (
+            self._part(Leaf(axis=column, other=True, missing=True), alpha)[1]
+            if axis.cardinality > axis.base
+            else 0.0
+        )
         together = (1.0 if where is None else self._part(where, alpha)[0]) - max(0.0, without)
         # taken from 0.0, because a low end of -0.0 would be shown as -0
-        low, high = 0.0 - _largest_mean(-lows, least, most, together), _largest_mean(highs, least, most, together)
+        low, high = (
+            0.0 - _largest_mean(-lows, least, most, together),
+            _largest_mean(highs, least, most, together),
+        )
         return Limits(low, high, self._half(low, high, level), "bounds")
 
     def _sampling(self, share: float) -> float:
@@ -203,10 +239,13 @@ class CountedLimits:
 
 
 def code_ranges(axis: Axis) -> tuple[Floats, Floats]:
-    """The smallest and the largest number that each code of a numeric column may stand for; NaN for other and missing."""
+    """The smallest and the largest number that each code of a numeric column may stand for; NaN for
+    other and missing."""
     edges = np.array(axis.edges, dtype=np.float64)
     none = np.full(axis.cardinality - axis.base, math.nan)
-    return np.concatenate([edges[:-1], none]), np.concatenate([edges[1:] - (axis.kind != "real"), none])
+    return np.concatenate([edges[:-1], none]), np.concatenate(
+        [edges[1:] - (axis.kind != "real"), none]
+    )
 
 
 def _code(column: int, axis: Axis, code: int) -> Leaf:
@@ -218,26 +257,35 @@ def _code(column: int, axis: Axis, code: int) -> Leaf:
 
 def _both(first: Node, second: Node) -> All:
     """Two conditions at once, without conjunctions inside each other."""
-    return All(tuple(part for node in (first, second) for part in (node.parts if isinstance(node, All) else (node,))))
+    return All(
+        tuple(
+            part
+            for node in (first, second)
+            for part in (node.parts if isinstance(node, All) else (node,))
+        )
+    )
 
 
 def _gathered(node: Node) -> Node:
-    """The same condition with parts about the same column put together: a bound of them as one is narrower."""
+    """The same condition with parts about the same column put together: a bound of them as one is
+    narrower."""
     if not isinstance(node, All | Any):
         return node
     named: dict[frozenset[int], list[Node]] = {}
     for part in map(_gathered, node.parts):
         named.setdefault(columns_of(part), []).append(part)
     constants = named.pop(frozenset(), [])
-    found = [type(node)(tuple(some)) if len(some) > 1 else some[0] for some in named.values()] + constants
+    found = [
+        type(node)(tuple(some)) if len(some) > 1 else some[0] for some in named.values()
+    ] + constants
     return type(node)(tuple(found)) if len(found) > 1 else found[0]
 
 
 def _largest_mean(values: Floats, least: Floats, most: Floats, together: float) -> float:
     """The largest mean of values with masses between two limits that add up to `together` or more.
 
-    All there is of the largest values and the least of the rest, from the first place on where that is enough; the last of the
-    large ones may be taken in part.
+    All there is of the largest values and the least of the rest, from the first place on where that
+    is enough; the last of the large ones may be taken in part.
     """
     order = np.argsort(-values, kind="stable")
     values, least, most = values[order], least[order], np.maximum(most, least)[order]
@@ -245,5 +293,9 @@ def _largest_mean(values: Floats, least: Floats, most: Floats, together: float) 
     in_part = least + np.diff(room, prepend=0.0)
     choices = [np.concatenate([most[:taken], least[taken:]]) for taken in range(1, len(values) + 1)]
     enough = [masses for masses in choices if masses.sum() >= together]
-    means = [float(masses @ values) / float(masses.sum()) for masses in [in_part, *enough] if masses.sum() > 0.0]
+    means = [
+        float(masses @ values) / float(masses.sum())
+        for masses in [in_part, *enough]
+        if masses.sum() > 0.0
+    ]
     return max(means, default=float(values[0]))

@@ -1,10 +1,11 @@
 """Means over weighted public rows, with standard errors.
 
-An estimate is f(beta) = sum_i w_i b_i / sum_i w_i. To first order it moves by alpha . (change of beta), where
-alpha = sum_i w_i (b_i - f) x_i for weights that add up to 1: half the double sum of Ji and Elkan's theorem 2, which is
-twice the derivative. The covariance of beta has three parts: noise that was added to it, noise that was added to what it was
-fitted to (carried through the inverse Hessian), and the randomness of the private rows themselves (lemma 5, with the weighted
-public rows standing for the private ones).
+An estimate is f(beta) = sum_i w_i b_i / sum_i w_i. To first order it moves by alpha . (change of
+beta), where alpha = sum_i w_i (b_i - f) x_i for weights that add up to 1: half the double sum of Ji
+and Elkan's theorem 2, which is twice the derivative. The covariance of beta has three parts: noise
+that was added to it, noise that was added to what it was fitted to (carried through the inverse
+Hessian), and the randomness of the private rows themselves (lemma 5, with the weighted public rows
+standing for the private ones).
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from dpublish.releases.weighted_rows.row_system import RowSystem
 
 _BLOCK = 1 << 14
 MAX_DENSE = 1024
-"""Features up to which matrices are made; with more of them, noisy moments are solved for without."""
+"""Features up to which matrices are made; with more of them, noisy moments are solved for
+without."""
 
 
 def effective_rows(masses: FloatArray) -> float:
@@ -34,11 +36,13 @@ def effective_rows(masses: FloatArray) -> float:
 
 
 def with_shrinkage(deviation: FloatArray, ridge: FloatArray, shares: FloatArray) -> FloatArray:
-    """Deviations of noisy moments that also pay for what the ridge, which was calibrated to their noise, shrank away.
+    """Deviations of noisy moments that also pay for what the ridge, which was calibrated to their
+    noise, shrank away.
 
-    The ridge is c = s^2 v / P for noise of deviation s, a cell of variance v among the public rows, and a difference of private
-    and public shares of variance P before noise. It takes c / (v + c) of the difference away, so that s^2 (1 + c / v) carried
-    through v / (v + c) is what is left in the mean square by noise and by shrinkage.
+    The ridge is c = s^2 v / P for noise of deviation s, a cell of variance v among the public rows,
+    and a difference of private and public shares of variance P before noise. It takes c / (v + c)
+    of the difference away, so that s^2 (1 + c / v) carried through v / (v + c) is what is left in
+    the mean square by noise and by shrinkage.
     """
     spread = np.maximum(shares * (1.0 - shares), 1e-12)
     found: FloatArray = deviation * np.sqrt(1.0 + ridge / spread)
@@ -47,7 +51,8 @@ def with_shrinkage(deviation: FloatArray, ridge: FloatArray, shares: FloatArray)
 
 @dataclass(frozen=True, kw_only=True)
 class Noise:
-    """How wrong beta may be: `gradient` is the deviation of the noise in each moment, `coefficient` in each coefficient."""
+    """How wrong beta may be: `gradient` is the deviation of the noise in each moment, `coefficient`
+    in each coefficient."""
 
     balanced: bool
     ridge: FloatArray
@@ -58,7 +63,8 @@ class Noise:
 
 
 class Propagation:
-    """Errors of any mean over one set of weights. The d x d matrices are made once, when first needed, unless d is large."""
+    """Errors of any mean over one set of weights. The d x d matrices are made once, when first
+    needed, unless d is large."""
 
     def __init__(
         self,
@@ -79,22 +85,30 @@ class Propagation:
         return self._features.sums(self._codes, masses * (values - mean))
 
     def errors(self, slope: FloatArray) -> tuple[float, float, float]:
-        """Standard deviation by noise, by sampling, and the first-order shrinkage, of a mean with this slope."""
+        """Standard deviation by noise, by sampling, and the first-order shrinkage, of a mean with
+        this slope."""
         noise = self._noise
         large = self._large
         carried = self._inverse @ slope if large is None else large.solve(slope)
-        by_noise = float(((noise.gradient * carried) ** 2).sum()) + noise.coefficient**2 * float(slope @ slope)
-        spread = float(carried @ self._spread @ carried) if large is None else large.variance(carried)
+        by_noise = float(((noise.gradient * carried) ** 2).sum()) + noise.coefficient**2 * float(
+            slope @ slope
+        )
+        spread = (
+            float(carried @ self._spread @ carried) if large is None else large.variance(carried)
+        )
         by_rows = spread / noise.rows
         shrinkage = -float(carried @ (noise.ridge * self._coefficients))
         return math.sqrt(by_noise), math.sqrt(max(0.0, by_rows)), shrinkage
 
     def explained(self, slope: FloatArray, variance: float) -> float:
-        """The share of the weighted variance of a function of rows that is linear in the features (R^2)."""
+        """The share of the weighted variance of a function of rows that is linear in the features
+        (R^2)."""
         if variance <= 1e-15:
             return 1.0
         large = self._large
-        linear = float(slope @ (self._projection @ slope)) if large is None else large.explained(slope)
+        linear = (
+            float(slope @ (self._projection @ slope)) if large is None else large.explained(slope)
+        )
         return min(1.0, max(0.0, linear / variance))
 
     @cached_property

@@ -21,8 +21,11 @@ from dpublish.releases.weighted_rows.intervals import Question, code_ranges
 Codes = Sequence[NDArray[Any]]
 
 
-def read_question(expression: str, where: str | None, axes: tuple[Axis, ...], known: Collection[str]) -> Question | None:
-    """A condition on weighted columns, or a numeric one alone; None for formulas and other columns. `known` are all names."""
+def read_question(
+    expression: str, where: str | None, axes: tuple[Axis, ...], known: Collection[str]
+) -> Question | None:
+    """A condition on weighted columns, or a numeric one alone; None for formulas and other columns.
+    `known` are all names."""
     domain = Domain(axes)
     try:
         trees = [parse_sql(text) for text in (expression, where) if text is not None]
@@ -41,7 +44,11 @@ def read_question(expression: str, where: str | None, axes: tuple[Axis, ...], kn
 
 
 def means_the_same(
-    question: Question, axes: tuple[Axis, ...], codes: Codes, values: FloatArray, chosen: NDArray[np.bool_] | None
+    question: Question,
+    axes: tuple[Axis, ...],
+    codes: Codes,
+    values: FloatArray,
+    chosen: NDArray[np.bool_] | None,
 ) -> bool:
     """Whether a question says of the codes of public rows what SQL said of the rows themselves.
 
@@ -54,10 +61,18 @@ def means_the_same(
         parts.append((question.where, chosen))
     for node, found in parts:
         columns = sorted(columns_of(node))
-        cover = cover_codes(node, Domain(axes), columns, [np.asarray(codes[c]).astype(np.int64) for c in columns], len(values))
+        cover = cover_codes(
+            node,
+            Domain(axes),
+            columns,
+            [np.asarray(codes[c]).astype(np.int64) for c in columns],
+            len(values),
+        )
         # a number that is '(other)' still has its value in public rows, and none in the tables
         known = ~np.any(
-            [axes[c].numeric & (codes[c] == axes[c].other_code) for c in columns] or [np.zeros(len(values))], axis=0
+            [axes[c].numeric & (codes[c] == axes[c].other_code) for c in columns]
+            or [np.zeros(len(values))],
+            axis=0,
         )
         if np.any(known & ((cover.inside & ~found) | (~cover.touched & found))):
             return False

@@ -1,4 +1,5 @@
-"""Public rows with weights that make them stand for private ones: means with error bars, SQL, models and samples from them."""
+"""Public rows with weights that make them stand for private ones: means with error bars, SQL,
+models and samples from them."""
 
 from __future__ import annotations
 
@@ -25,7 +26,13 @@ from dpublish.releases.bundle.manifest import digest, table, text, whole
 from dpublish.releases.frames import free_name, generator_of, rows_to_draw
 from dpublish.releases.weighted_rows.checks import check_numbers, check_rows, read_features
 from dpublish.releases.weighted_rows.counts import read_counts
-from dpublish.releases.weighted_rows.estimate import FEW_ROWS, NOTES, WeightedEstimate, careful, note_of
+from dpublish.releases.weighted_rows.estimate import (
+    FEW_ROWS,
+    NOTES,
+    WeightedEstimate,
+    careful,
+    note_of,
+)
 from dpublish.releases.weighted_rows.intervals import Basis, CountedLimits, Question
 from dpublish.releases.weighted_rows.means import Noise, Propagation, effective_rows, with_shrinkage
 from dpublish.releases.weighted_rows.questions import means_the_same, read_question
@@ -46,7 +53,8 @@ _POOR_SHARE = 0.02
 
 
 class WeightedRowsRelease(Release):
-    """One weight a public row. Weights have mean 1; `rows` are the public rows, all their columns included.
+    """One weight a public row. Weights have mean 1; `rows` are the public rows, all their columns
+    included.
 
     A release made with publish = "hash" holds no rows: `attach` them, and the hash is checked.
     """
@@ -54,7 +62,13 @@ class WeightedRowsRelease(Release):
     kind: ClassVar[str] = "weighted-rows"
     own: ClassVar[tuple[str, ...]] = ("means", "measure_of", "attach", "truncate")
 
-    def __init__(self, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], *, path: Path | None = None) -> None:
+    def __init__(
+        self,
+        manifest: Mapping[str, Any],
+        tables: Mapping[str, pl.DataFrame],
+        *,
+        path: Path | None = None,
+    ) -> None:
         super().__init__(manifest, tables, path=path)
         facts = manifest["facts"]
         self.features = read_features(facts)
@@ -79,19 +93,31 @@ class WeightedRowsRelease(Release):
         digest(public, "sha256", "facts, public")
         for key in ("rows", "coefficient_deviation"):
             value = facts.get(key)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int | float)
+                or not math.isfinite(value)
+                or value < 0
+            ):
                 raise BundleError(f"facts: '{key}' must be a number of at least 0.")
         if set(tables) not in ({"weights", "coefficients"}, {"weights", "coefficients", "rows"}):
             raise BundleError(
-                f"A release of weighted rows holds weights, coefficients and perhaps rows, not: {sorted(tables)}."
+                f"A release of weighted rows holds weights, coefficients and perhaps rows, not: "
+                f"{sorted(tables)}."
             )
         check_numbers(tables["weights"], "weights.parquet", WEIGHTS_SCHEMA, rows)
-        check_numbers(tables["coefficients"], "coefficients.parquet", COEFFICIENTS_SCHEMA, features.dimension)
+        check_numbers(
+            tables["coefficients"], "coefficients.parquet", COEFFICIENTS_SCHEMA, features.dimension
+        )
         for name in WEIGHTS_SCHEMA:
             values = tables["weights"][name].to_numpy()
             if np.any(values < 0.0) or not 0.999 < float(values.mean()) < 1.001:
-                raise BundleError(f"weights.parquet: '{name}' must not be negative and must have mean 1.")
-        if any((tables["coefficients"][name].to_numpy() < 0.0).any() for name in ("ridge", "deviation")):
+                raise BundleError(
+                    f"weights.parquet: '{name}' must not be negative and must have mean 1."
+                )
+        if any(
+            (tables["coefficients"][name].to_numpy() < 0.0).any() for name in ("ridge", "deviation")
+        ):
             raise BundleError("coefficients.parquet: 'ridge' and 'deviation' must not be negative.")
         if "rows" in tables:
             check_rows(tables["rows"], features.axes, rows)
@@ -102,25 +128,31 @@ class WeightedRowsRelease(Release):
         if self._rows is None:
             public = self.manifest["facts"]["public"]
             raise QueryError(
-                f"This release holds weights but no rows. Get the public rows ('{public['name']}', SHA-256 "
+                f"This release holds weights but no rows. Get the public rows "
+                f"('{public['name']}', SHA-256 "
                 f"{public['sha256'][:12]}...) and use release.attach(rows)."
             )
         return self._rows
 
     def attach(self, source: Any) -> Self:
-        """The same release with its public rows, given as a path or a frame; their hash must be the one in the release."""
+        """The same release with its public rows, given as a path or a frame; their hash must be the
+        one in the release."""
         axes = self.features.axes
         labels = [axis.name for axis in axes if not axis.numeric]
         frame = encode_public("public rows", read_public(source, labels), axes).frame
         wanted = self.manifest["facts"]["public"]["sha256"]
         if frame_digest(frame) != wanted:
-            raise QueryError("These are not the public rows that the weights belong to: their SHA-256 is another.")
+            raise QueryError(
+                "These are not the public rows that the weights belong to: their SHA-256 is "
+                "another."
+            )
         other = copy.copy(self)
         other._rows = with_truth(frame, axes)
         return other
 
     def truncate(self, limit: float) -> Self:
-        """The same release with weights cut at `limit` times their mean: less variance, more bias. Costs no privacy."""
+        """The same release with weights cut at `limit` times their mean: less variance, more bias.
+        Costs no privacy."""
         if isinstance(limit, bool) or not isinstance(limit, int | float) or not limit >= 1.0:
             raise QueryError(f"limit must be at least 1 (weights have mean 1), not {limit!r}.")
         other = copy.copy(self)
@@ -135,14 +167,19 @@ class WeightedRowsRelease(Release):
 
     @property
     def private_rows(self) -> float:
-        """The number of private rows, as far as the release knows it: public, nominal, or estimated from noisy counts."""
+        """The number of private rows, as far as the release knows it: public, nominal, or estimated
+        from noisy counts."""
         return float(self.manifest["facts"]["rows"])
 
-    def estimate(self, expression: str, *, where: str | None = None, level: float = 0.95) -> WeightedEstimate:
-        """The mean of an expression over the private rows, such as "age" or "hours * 52"; for a condition, the share of rows.
+    def estimate(
+        self, expression: str, *, where: str | None = None, level: float = 0.95
+    ) -> WeightedEstimate:
+        """The mean of an expression over the private rows, such as "age" or "hours * 52"; for a
+        condition, the share of rows.
 
-        `where` limits it to rows that satisfy a condition. Any column of the public rows may be used. The `basis` of the
-        estimate says what its interval rests on: what was counted, bounds from that, or an assumption about the rest.
+        `where` limits it to rows that satisfy a condition. Any column of the public rows may be
+        used. The `basis` of the estimate says what its interval rests on: what was counted, bounds
+        from that, or an assumption about the rest.
         """
         values, present = self._values(expression)
         chosen = None if where is None else self._condition(where)
@@ -150,66 +187,94 @@ class WeightedRowsRelease(Release):
         return self._mean(values, present if chosen is None else present & chosen, level, question)
 
     def measure_of(self, expression: str) -> Literal["share", "mean"]:
-        """What `estimate` gives for an expression: the share of rows that meet a condition, or the mean of a number."""
+        """What `estimate` gives for an expression: the share of rows that meet a condition, or the
+        mean of a number."""
         return "share" if self._evaluated(expression).dtype == pl.Boolean else "mean"
 
     def means(self, expression: str, *, by: str, level: float = 0.95) -> pl.DataFrame:
-        """The mean of an expression in each group: group, mean, standard_error, low, high, basis, effective_rows."""
+        """The mean of an expression in each group: group, mean, standard_error, low, high, basis,
+        effective_rows."""
         from dpublish.releases.weighted_rows.tables import grouped_means
 
         return grouped_means(self, expression, by, level)
 
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
-        """How many private rows have each combination of values: labels, count, standard_error, low, high, basis."""
+        """How many private rows have each combination of values: labels, count, standard_error,
+        low, high, basis."""
         from dpublish.releases.weighted_rows.tables import count_table
 
         return count_table(self, columns, level)
 
     def sql(self, query: str, *, level: float | None = None) -> pl.DataFrame:
-        """Answer a SELECT over the table `release`; count(*) adds up to the number of private rows. No error bars."""
+        """Answer a SELECT over the table `release`; count(*) adds up to the number of private rows.
+        No error bars."""
         from dpublish.query.sql import run_sql
 
         if level is not None:
-            raise QueryError("SQL over weighted public rows gives no limits. Leave level out, or ask marginal or estimate.")
+            raise QueryError(
+                "SQL over weighted public rows gives no limits. Leave level out, or ask marginal "
+                "or estimate."
+            )
         scale = self.private_rows / len(self.sample_weight)
-        frame = self.rows.with_columns(pl.Series(free_name("weight", tuple(self.rows.columns)), self.sample_weight * scale))
+        frame = self.rows.with_columns(
+            pl.Series(free_name("weight", tuple(self.rows.columns)), self.sample_weight * scale)
+        )
         return run_sql(query, frame, tuple(self.rows.columns), self.features.axes)
 
     def to_frame(self) -> pl.DataFrame:
         """The public rows and their `weight` (mean 1), the last column."""
-        return self.rows.with_columns(pl.Series(free_name("weight", tuple(self.rows.columns)), self.sample_weight))
+        return self.rows.with_columns(
+            pl.Series(free_name("weight", tuple(self.rows.columns)), self.sample_weight)
+        )
 
     def sample(self, n: int | None = None, *, seed: int | None = None) -> pl.DataFrame:
-        """Rows without weights, drawn with replacement in proportion to the weights. Means over them vary more."""
+        """Rows without weights, drawn with replacement in proportion to the weights. Means over
+        them vary more."""
         number = rows_to_draw(round(self.private_rows) if n is None else n)
         generator = generator_of(seed)
         ends = np.cumsum(self.sample_weight)
         chosen = np.searchsorted(ends, generator.random(number) * ends[-1], side="right")
         return self.rows.select(pl.all().gather(np.minimum(chosen, len(ends) - 1)))
 
-    def fit(self, estimator: Any, *, target: str | None = None, features: Sequence[str] | None = None) -> Any:
-        """Train a scikit-learn estimator on the weighted rows. The fitted pipeline takes raw rows."""
+    def fit(
+        self, estimator: Any, *, target: str | None = None, features: Sequence[str] | None = None
+    ) -> Any:
+        """Train a scikit-learn estimator on the weighted rows. The fitted pipeline takes raw
+        rows."""
         from dpublish.analyse.learn import CellEncoder, target_and_features, trained
 
         axes = {axis.name: axis for axis in self.features.axes}
-        target, chosen = target_and_features(target or self.manifest.get("target"), features, list(axes))
+        target, chosen = target_and_features(
+            target or self.manifest.get("target"), features, list(axes)
+        )
         for name in chosen:
             if name not in axes:
-                raise QueryError(f"'{name}' is not a column that the weights were fitted on. Columns: {', '.join(axes)}.")
+                raise QueryError(
+                    f"'{name}' is not a column that the weights were fitted on. Columns: "
+                    f"{', '.join(axes)}."
+                )
         answers = self._column(target)
         known = answers.is_not_null().to_numpy()
         encoder = CellEncoder([axes[name] for name in chosen])
         matrix = encoder.transform(self.rows.select(chosen).filter(pl.Series(known)))
-        return trained(estimator, encoder, matrix, answers.filter(pl.Series(known)).to_numpy(), self.sample_weight[known])
+        return trained(
+            estimator,
+            encoder,
+            matrix,
+            answers.filter(pl.Series(known)).to_numpy(),
+            self.sample_weight[known],
+        )
 
     def plot(self, column: str, *, level: float = 0.95, top: int = 25) -> Figure:
-        """Shares of a column's values among the public rows as they are, and weighted, with error bars."""
+        """Shares of a column's values among the public rows as they are, and weighted, with error
+        bars."""
         from dpublish.releases.weighted_rows.figures import plot_shares
 
         return plot_shares(self, column, level=level, top=top)
 
     def report(self, path: str | Path) -> Path:
-        """Write one self-contained HTML page: weights, columns and means with error bars, warnings."""
+        """Write one self-contained HTML page: weights, columns and means with error bars,
+        warnings."""
         from dpublish.releases.weighted_rows.report import write_report
 
         return write_report(self, path)
@@ -220,15 +285,19 @@ class WeightedRowsRelease(Release):
         effective, rows = self.effective_rows, len(self.sample_weight)
         if effective < FEW_ROWS or effective < _POOR_SHARE * rows:
             found.append(
-                f"The weights have collapsed: {rows:,} rows are worth {effective:,.0f}. A few rows decide every estimate. "
-                "Use release.truncate(...), or publish again with more regularization or a closer public set."
+                f"The weights have collapsed: {rows:,} rows are worth {effective:,.0f}. A few "
+                f"rows decide every estimate. "
+                "Use release.truncate(...), or publish again with more regularization or a closer "
+                "public set."
             )
         return tuple(found)
 
     def basis_notes(self, frame: pl.DataFrame) -> tuple[str, ...]:
         """What the intervals of a table of `marginal` or `means` rest on, in words."""
         found = set(frame.get_column("basis").to_list()) if "basis" in frame.columns else set()
-        return tuple(f"{basis}: {note_of(basis, self.variant)}" for basis in NOTES if basis in found)
+        return tuple(
+            f"{basis}: {note_of(basis, self.variant)}" for basis in NOTES if basis in found
+        )
 
     def summary(self) -> dict[str, str]:
         lines = super().summary()
@@ -240,7 +309,9 @@ class WeightedRowsRelease(Release):
 
     @cached_property
     def _codes(self) -> list[NDArray[Any]]:
-        return [np.asarray(codes) for codes in encode_frame(self.rows, Domain(self.features.axes)).codes]
+        return [
+            np.asarray(codes) for codes in encode_frame(self.rows, Domain(self.features.axes)).codes
+        ]
 
     @cached_property
     def _errors(self) -> Propagation:
@@ -248,7 +319,9 @@ class WeightedRowsRelease(Release):
         facts = self.manifest["facts"]
         ridge, deviation = (coefficients[name].to_numpy() for name in ("ridge", "deviation"))
         if self.variant == "moments":
-            deviation = with_shrinkage(deviation, ridge, self.features.sums(self._codes, self._base / self._base.sum()))
+            deviation = with_shrinkage(
+                deviation, ridge, self.features.sums(self._codes, self._base / self._base.sum())
+            )
         noise = Noise(
             balanced=self.variant != "moments",
             ridge=ridge,
@@ -256,14 +329,21 @@ class WeightedRowsRelease(Release):
             coefficient=float(facts["coefficient_deviation"]),
             rows=max(1.0, self.private_rows),
         )
-        return Propagation(self.features, self._codes, self._between, self._base / self._base.sum(), self.coefficients, noise)
+        return Propagation(
+            self.features,
+            self._codes,
+            self._between,
+            self._base / self._base.sum(),
+            self.coefficients,
+            noise,
+        )
 
     @cached_property
     def _between(self) -> FloatArray:
         """The masses at which errors are worked out.
 
-        Where noise left a value next to no weight, the fitted weights alone would call that certain; so under "moments"
-        they are half those of the public rows as they are.
+        Where noise left a value next to no weight, the fitted weights alone would call that
+        certain; so under "moments" they are half those of the public rows as they are.
         """
         masses: FloatArray = self.sample_weight / self.sample_weight.sum()
         if self.variant != "moments":
@@ -276,7 +356,11 @@ class WeightedRowsRelease(Release):
         """Limits from the tables that were counted; None where none were."""
         values = self.tables["coefficients"]["value"].to_numpy()
         measured = read_counts(self.manifest, self.features, values)
-        return None if measured is None else CountedLimits(measured, self.features.axes, self.private_rows)
+        return (
+            None
+            if measured is None
+            else CountedLimits(measured, self.features.axes, self.private_rows)
+        )
 
     def _question(
         self,
@@ -291,7 +375,12 @@ class WeightedRowsRelease(Release):
             return None
         found = read_question(expression, where, self.features.axes, self.rows.columns)
         given = np.where(present, values, math.nan)
-        return found if found is not None and means_the_same(found, self.features.axes, self._codes, given, chosen) else None
+        return (
+            found
+            if found is not None
+            and means_the_same(found, self.features.axes, self._codes, given, chosen)
+            else None
+        )
 
     def _mean(
         self,
@@ -308,10 +397,14 @@ class WeightedRowsRelease(Release):
         masses = np.where(present, self.sample_weight, 0.0)
         total = float(masses.sum())
         if total <= 0.0:
-            raise QueryError("No public row with a positive weight satisfies the condition, so nothing can be said about it.")
+            raise QueryError(
+                "No public row with a positive weight satisfies the condition, so nothing can be "
+                "said about it."
+            )
         masses /= total
         mean = float(masses @ values)
-        # the slope of a ratio: rows outside the condition have no mass, and the mean inside is taken out
+        # the slope of a ratio: rows outside the condition have no mass, and the mean inside is
+        # taken out
         near = np.where(present, self._between, 0.0)
         near /= near.sum()
         apart = values - float(near @ values)
@@ -323,29 +416,55 @@ class WeightedRowsRelease(Release):
         if share or np.isin(inside, (0.0, 1.0)).all():
             low, high = max(0.0, low), min(1.0, high)
         model = (low, high)
-        explained = self._errors.explained(slope, float(near @ apart**2)) if present.all() else math.nan
-        limits = None if question is None or self.limits is None else self.limits.limits(question, float(level))
+        explained = (
+            self._errors.explained(slope, float(near @ apart**2)) if present.all() else math.nan
+        )
+        limits = (
+            None
+            if question is None or self.limits is None
+            else self.limits.limits(question, float(level))
+        )
         if limits is not None:
             end = min(max(mean, limits.low), limits.high)
-            mean = end if math.isclose(mean, end, rel_tol=1e-12) else mean  # weights add up to 1 but for rounding
+            mean = (
+                end if math.isclose(mean, end, rel_tol=1e-12) else mean
+            )  # weights add up to 1 but for rounding
             low, high, error = min(limits.low, mean), max(limits.high, mean), limits.error
             if not limits.low <= mean <= limits.high:
                 # weights that miss the counts, as where no public row is, are off by that much too
                 error = math.hypot(error, mean - (limits.low + limits.high) / 2)
         basis: Basis = "assumed" if limits is None else limits.basis
         found = WeightedEstimate(
-            value=mean, standard_error=error, low=low, high=high, level=float(level), noise_error=noise, sampling_error=rows,
-            shrinkage=shrinkage, explained=explained, effective_rows=effective_rows(masses), basis=basis,
-            note=note_of(basis, self.variant, model), model_low=model[0], model_high=model[1],
-        )  # fmt: skip
-        return replace(found, warnings=careful(found, None if limits is None else (limits.low, limits.high)))
+            value=mean,
+            standard_error=error,
+            low=low,
+            high=high,
+            level=float(level),
+            noise_error=noise,
+            sampling_error=rows,
+            shrinkage=shrinkage,
+            explained=explained,
+            effective_rows=effective_rows(masses),
+            basis=basis,
+            note=note_of(basis, self.variant, model),
+            model_low=model[0],
+            model_high=model[1],
+        )
+        return replace(
+            found, warnings=careful(found, None if limits is None else (limits.low, limits.high))
+        )
 
     def _values(self, expression: str) -> tuple[FloatArray, NDArray[np.bool_]]:
         series = self._evaluated(expression)
         if series.dtype == pl.Boolean:
-            return series.fill_null(False).cast(pl.Float64).to_numpy(), np.ones(len(series), dtype=np.bool_)
+            return series.fill_null(False).cast(pl.Float64).to_numpy(), np.ones(
+                len(series), dtype=np.bool_
+            )
         if not series.dtype.is_numeric():
-            raise QueryError(f"'{expression}' is neither a number nor a condition. Write for example: age, or income = '>50K'.")
+            raise QueryError(
+                f"'{expression}' is neither a number nor a condition. Write for example: age, or "
+                f"income = '>50K'."
+            )
         values = series.cast(pl.Float64).fill_null(float("nan")).to_numpy()
         present = np.isfinite(values)
         return np.where(present, values, 0.0), present
@@ -362,13 +481,22 @@ class WeightedRowsRelease(Release):
 
         parse_sql(expression)
         name = free_name("value", tuple(self.rows.columns))
-        frame = self.rows.with_columns(pl.Series(free_name("weight", tuple(self.rows.columns)), self.sample_weight))
-        result = run_sql(f'select ({expression}) as "{name}" from release', frame, tuple(self.rows.columns), self.features.axes)
+        frame = self.rows.with_columns(
+            pl.Series(free_name("weight", tuple(self.rows.columns)), self.sample_weight)
+        )
+        result = run_sql(
+            f'select ({expression}) as "{name}" from release',
+            frame,
+            tuple(self.rows.columns),
+            self.features.axes,
+        )
         if name not in result.columns or result.height != self.rows.height or result.width != 2:
             raise QueryError(f"'{expression}' is not an expression with one value a row.")
         return result.get_column(name)
 
     def _column(self, name: str) -> pl.Series:
         if name not in self.rows.columns:
-            raise QueryError(f"There is no column '{name}'. Columns: {', '.join(self.rows.columns[:40])}.")
+            raise QueryError(
+                f"There is no column '{name}'. Columns: {', '.join(self.rows.columns[:40])}."
+            )
         return self.rows.get_column(name)

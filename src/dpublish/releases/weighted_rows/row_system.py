@@ -1,8 +1,8 @@
 """Linear systems in the features of weighted rows, solved without their matrix.
 
-With many tables of two columns there are tens of thousands of features, and a matrix of all pairs of them would not fit into
-memory. A product with it needs two passes over the codes of the rows; conjugate gradients need about a hundred products for an
-error bar.
+With many tables of two columns there are tens of thousands of features, and a matrix of all pairs
+of them would not fit into memory. A product with it needs two passes over the codes of the rows;
+conjugate gradients need about a hundred products for an error bar.
 """
 
 from __future__ import annotations
@@ -24,9 +24,16 @@ SHARE_TOLERANCE = 1e-2
 
 
 class RowSystem:
-    """Rows of indicators: one code a group. `masses` are the rows' weights, `ridge` is what the diagonal gets in addition."""
+    """Rows of indicators: one code a group. `masses` are the rows' weights, `ridge` is what the
+    diagonal gets in addition."""
 
-    def __init__(self, features: WeightFeatures, codes: Sequence[NDArray[Any]], masses: FloatArray, ridge: FloatArray) -> None:
+    def __init__(
+        self,
+        features: WeightFeatures,
+        codes: Sequence[NDArray[Any]],
+        masses: FloatArray,
+        ridge: FloatArray,
+    ) -> None:
         self._masses, self._ridge, self._size = masses, ridge, features.dimension
         self._codes = np.empty((len(features.groups), len(masses)), dtype=np.uint32)
         for line, group, start in zip(self._codes, features.groups, features.starts, strict=False):
@@ -43,13 +50,16 @@ class RowSystem:
         return _conjugate_gradients(product, slope, self._shares + self._ridge, TOLERANCE)
 
     def explained(self, slope: FloatArray) -> float:
-        """slope' (X' W X - mean mean')^+ slope: how much of a function's variance is linear in the features."""
+        """slope' (X' W X - mean mean')^+ slope: how much of a function's variance is linear in the
+        features."""
 
         def product(vector: FloatArray) -> FloatArray:
             scores = self.scores(vector)
             return self._sums(self._masses * (scores - float(self._masses @ scores)))
 
-        found = _conjugate_gradients(product, slope, np.maximum(self._shares, 1e-12), SHARE_TOLERANCE)
+        found = _conjugate_gradients(
+            product, slope, np.maximum(self._shares, 1e-12), SHARE_TOLERANCE
+        )
         return float(slope @ found)
 
     def variance(self, vector: FloatArray) -> float:
@@ -73,9 +83,13 @@ class RowSystem:
 
 
 def _conjugate_gradients(
-    product: Callable[[FloatArray], FloatArray], wanted: FloatArray, diagonal: FloatArray, tolerance: float
+    product: Callable[[FloatArray], FloatArray],
+    wanted: FloatArray,
+    diagonal: FloatArray,
+    tolerance: float,
 ) -> FloatArray:
-    """Solve a positive semi-definite system whose right side lies in its range; steps are scaled by the diagonal."""
+    """Solve a positive semi-definite system whose right side lies in its range; steps are scaled by
+    the diagonal."""
     found = np.zeros_like(wanted)
     rest = wanted.copy()
     scaled = rest / diagonal

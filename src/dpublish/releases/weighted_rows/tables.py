@@ -1,4 +1,5 @@
-"""Tables of weighted rows: means by group, and counts of combinations of values, each with what its interval rests on."""
+"""Tables of weighted rows: means by group, and counts of combinations of values, each with what its
+interval rests on."""
 
 from __future__ import annotations
 
@@ -19,14 +20,18 @@ if TYPE_CHECKING:
 MAX_GROUPS = 100_000
 
 
-def grouped_means(release: WeightedRowsRelease, expression: str, by: str, level: float) -> pl.DataFrame:
+def grouped_means(
+    release: WeightedRowsRelease, expression: str, by: str, level: float
+) -> pl.DataFrame:
     values, present = release._values(expression)
     groups = release._column(by)
     found: list[dict[str, Any]] = []
     for label in _distinct(groups):
         chosen = _same(groups, label)
         if release.sample_weight[present & chosen].sum() > 0.0:
-            question = release._question(expression, label_condition(by, label), values, present, chosen)
+            question = release._question(
+                expression, label_condition(by, label), values, present, chosen
+            )
             one = release._mean(values, present & chosen, level, question)
             more = {"basis": one.basis, "effective_rows": one.effective_rows}
             found.append({by: label, "mean": one.value, **_figures(one), **more})
@@ -39,7 +44,10 @@ def count_table(release: WeightedRowsRelease, columns: Sequence[str], level: flo
     frame = release.rows.select([release._column(name) for name in columns])
     groups = frame.unique(maintain_order=False).sort(by=list(columns), nulls_last=True)
     if groups.height > MAX_GROUPS:
-        raise QueryError(f"A table of {', '.join(columns)} has {groups.height} cells; at most {MAX_GROUPS} are shown at once.")
+        raise QueryError(
+            f"A table of {', '.join(columns)} has {groups.height} cells; at most {MAX_GROUPS} are "
+            f"shown at once."
+        )
     found = []
     everyone = np.ones(frame.height, dtype=np.bool_)
     for labels in groups.iter_rows():
@@ -47,10 +55,15 @@ def count_table(release: WeightedRowsRelease, columns: Sequence[str], level: flo
         for name, label in zip(columns, labels, strict=True):
             inside &= _same(frame.get_column(name), label)
         values = inside.astype(np.float64)
-        condition = " and ".join(label_condition(*pair) for pair in zip(columns, labels, strict=True))
+        condition = " and ".join(
+            label_condition(*pair) for pair in zip(columns, labels, strict=True)
+        )
         question = release._question(condition, None, values, everyone, None)
         one = release._mean(values, everyone, level, question, share=True)
-        counts = {key: value * release.private_rows for key, value in {"count": one.value, **_figures(one)}.items()}
+        counts = {
+            key: value * release.private_rows
+            for key, value in {"count": one.value, **_figures(one)}.items()
+        }
         found.append({**dict(zip(columns, labels, strict=True)), **counts, "basis": one.basis})
     return pl.DataFrame(found, infer_schema_length=None)
 
@@ -62,7 +75,10 @@ def _figures(one: WeightedEstimate) -> dict[str, float]:
 def _distinct(column: pl.Series) -> list[Any]:
     labels = column.unique().sort(nulls_last=True).to_list()
     if len(labels) > MAX_GROUPS:
-        raise QueryError(f"Column '{column.name}' has {len(labels)} values; at most {MAX_GROUPS} groups are shown.")
+        raise QueryError(
+            f"Column '{column.name}' has {len(labels)} values; at most {MAX_GROUPS} groups are "
+            f"shown."
+        )
     return labels
 
 

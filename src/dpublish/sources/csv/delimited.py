@@ -1,10 +1,11 @@
 """Rows of CSV and TSV files, plain or gzipped, as frames of text or straight as codes.
 
-Nothing about the rows decides how they are read: every column is text, and no line, however broken, raises (see
-`kernels.delimited` for the rules). What ends the header ends records: the header is public, so no cell has a say in it. Blank
-lines are left out, unless there is one column: there a blank line is how a missing cell is written. A line of more than
-`LONGEST_ROW` bytes is a record of which nothing can be read. A file is trusted to keep its records apart: a stray quote in one
-record may merge it with its neighbours, and a line end that is not inside quotes cuts it in two.
+Nothing about the rows decides how they are read: every column is text, and no line, however broken,
+raises (see `kernels.delimited` for the rules). What ends the header ends records: the header is
+public, so no cell has a say in it. Blank lines are left out, unless there is one column: there a
+blank line is how a missing cell is written. A line of more than `LONGEST_ROW` bytes is a record of
+which nothing can be read. A file is trusted to keep its records apart: a stray quote in one record
+may merge it with its neighbours, and a line end that is not inside quotes cuts it in two.
 """
 
 from __future__ import annotations
@@ -24,7 +25,14 @@ from numpy.typing import NDArray
 from dpublish.declare.encode import EncodedBatch, Encoder
 from dpublish.declare.spelling import BLANKS
 from dpublish.errors import InputError
-from dpublish.sources.csv.kernels.delimited import CARRIAGE_RETURN, FIELD_END, LINE_FEED, QUOTE_LIMIT, RECORD_END, tidy
+from dpublish.sources.csv.kernels.delimited import (
+    CARRIAGE_RETURN,
+    FIELD_END,
+    LINE_FEED,
+    QUOTE_LIMIT,
+    RECORD_END,
+    tidy,
+)
 from dpublish.sources.csv.text_codes import Bytes, CodedText, TextCoder, parse_tidied
 from dpublish.sources.texts import LONGEST_ROW, UNREADABLE
 
@@ -45,7 +53,8 @@ class DelimitedFile:
         self._line_end, self.names = self._read_header()
 
     def batches(self, columns: Sequence[str], *, chunk: int = _CHUNK) -> Iterator[pl.DataFrame]:
-        """Frames of text with `columns`, in file order of the rows; about `chunk` bytes of the file each."""
+        """Frames of text with `columns`, in file order of the rows; about `chunk` bytes of the file
+        each."""
         wanted = np.array([name in columns for name in self.names])
         in_file_order = [name for name in self.names if name in columns]
         for text, records in self._tidied(wanted, chunk):
@@ -59,11 +68,13 @@ class DelimitedFile:
     def coded(
         self, encoder: Encoder, unit: str | None, *, chunk: int = _CHUNK, workers: int = _WORKERS
     ) -> Iterator[tuple[EncodedBatch, pl.Series | None]]:
-        """The same rows as codes, and the column `unit` of them as text; on several threads where there is much to do.
+        """The same rows as codes, and the column `unit` of them as text; on several threads where
+        there is much to do.
 
-        A chunk is cut at line ends, and every part is read as if a record started there. That may be wrong inside quotes, so
-        a part counts only if the one before it ended exactly where it starts; otherwise its rows are read again, from the
-        right place. Codes therefore never depend on where a chunk was cut.
+        A chunk is cut at line ends, and every part is read as if a record started there. That may
+        be wrong inside quotes, so a part counts only if the one before it ended exactly where it
+        starts; otherwise its rows are read again, from the right place. Codes therefore never
+        depend on where a chunk was cut.
         """
         coders = [TextCoder(encoder, self.names, self._separator, self._line_end, unit)]
         with self._open() as file, ThreadPoolExecutor(workers) as pool:
@@ -72,17 +83,23 @@ class DelimitedFile:
                 while True:
                     parts = _stretches(feed.data, workers, self._line_end)
                     while len(coders) < len(parts):
-                        coders.append(TextCoder(encoder, self.names, self._separator, self._line_end, unit))
+                        coders.append(
+                            TextCoder(encoder, self.names, self._separator, self._line_end, unit)
+                        )
                     ends = [False] * (len(parts) - 1) + [feed.at_end]
                     jobs = zip(coders, parts, ends, strict=False)
                     running = [pool.submit(coder.code, part, end) for coder, part, end in jobs]
                     feed.read_ahead()
                     results = [future.result() for future in running]
                     used = 0
-                    for number, (part, result) in enumerate(zip(parts, results, strict=True), start=1):
+                    for number, (part, result) in enumerate(
+                        zip(parts, results, strict=True), start=1
+                    ):
                         yield from _rows(result)
                         used += result.consumed
-                        if result.consumed < part.size and number < len(parts):  # the cut fell into a record
+                        if result.consumed < part.size and number < len(
+                            parts
+                        ):  # the cut fell into a record
                             result = coders[0].code(feed.data[used:], feed.at_end)
                             yield from _rows(result)
                             used += result.consumed
@@ -98,12 +115,17 @@ class DelimitedFile:
         return sum(records for _, records in self._tidied(nothing, _CHUNK))
 
     def _open(self) -> IO[bytes]:
-        return cast(IO[bytes], gzip.open(self._path, "rb")) if self._zipped else self._path.open("rb")
+        return (
+            cast(IO[bytes], gzip.open(self._path, "rb")) if self._zipped else self._path.open("rb")
+        )
 
     def _read_header(self) -> tuple[int, tuple[str, ...]]:
-        """What ends records, and column names, blanks around them removed; a name that comes twice gets a number."""
+        """What ends records, and column names, blanks around them removed; a name that comes twice
+        gets a number."""
         found = self._header()
-        if isinstance(found, str):  # raised where no variable holds text of the file: its first line may be a row
+        if isinstance(
+            found, str
+        ):  # raised where no variable holds text of the file: its first line may be a row
             raise InputError(f"The file '{self._path}' {found}")
         return found
 
@@ -118,7 +140,10 @@ class DelimitedFile:
         line_end = _line_end(data, self._separator)
         head = np.frombuffer(data, dtype=np.uint8)
         if not at_end and not _header_size(head, False, self._separator, line_end)[1]:
-            return f"has a first line of more than {_LONGEST_HEADER:,} bytes. Its first line must name the columns."
+            return (
+                f"has a first line of more than {_LONGEST_HEADER:,} bytes. Its first line "
+                f"must name the columns."
+            )
         fields = max(1, data.count(self._separator) + 1)
         out = np.empty(head.size + fields + 1, dtype=np.uint8)
         # every field the record could have is wanted; those it has not come out empty, at the end
@@ -149,7 +174,14 @@ class DelimitedFile:
                         most = max(1, 2 * data.size // (wanted.size + 1))
                         out = np.empty(data.size + most * (wanted.size + 1), dtype=np.uint8)
                         used, written, records = tidy(
-                            data, feed.at_end, self._separator, self._line_end, skip_blank, wanted, most, out
+                            data,
+                            feed.at_end,
+                            self._separator,
+                            self._line_end,
+                            skip_blank,
+                            wanted,
+                            most,
+                            out,
                         )
                         if used == 0:
                             break
@@ -162,7 +194,8 @@ class DelimitedFile:
 
 
 class _Feed:
-    """The bytes of a file after its header: a chunk at a time, behind what is left of the chunk before."""
+    """The bytes of a file after its header: a chunk at a time, behind what is left of the chunk
+    before."""
 
     def __init__(self, file: IO[bytes], chunk: int, separator: int, line_end: int) -> None:
         self._file, self._chunk, self._separator, self._line_end = file, chunk, separator, line_end
@@ -172,7 +205,8 @@ class _Feed:
         self.at_end = False
 
     def more(self) -> bool:
-        """Put the next chunk behind `data`, from which the user has cut what is done with; false after the last one."""
+        """Put the next chunk behind `data`, from which the user has cut what is done with; false
+        after the last one."""
         while not self.at_end:
             raw = self.read_ahead()
             self.at_end = len(raw) == 0
@@ -188,8 +222,11 @@ class _Feed:
         return False
 
     def skip_long_record(self) -> bool:
-        """Leave out the record that `data` starts with if it has no end within the limit; whether that was so."""
-        if self.data.size <= LONGEST_ROW + QUOTE_LIMIT + 2:  # inside quotes, an end may be told by what follows
+        """Leave out the record that `data` starts with if it has no end within the limit; whether
+        that was so."""
+        if (
+            self.data.size <= LONGEST_ROW + QUOTE_LIMIT + 2
+        ):  # inside quotes, an end may be told by what follows
             return False
         rest = self.data[LONGEST_ROW:].tobytes()
         while (end := rest.find(self._line_end)) < 0 and not self.at_end:
@@ -206,22 +243,31 @@ class _Feed:
 
 
 def _header_size(data: Bytes, at_end: bool, separator: int, line_end: int) -> tuple[int, bool]:
-    """How many bytes the header takes up, with blank lines before it, and whether all of it is there."""
+    """How many bytes the header takes up, with blank lines before it, and whether all of it is
+    there."""
     nothing = np.zeros(0, dtype=np.bool_)
-    used, _, records = tidy(data, at_end, separator, line_end, True, nothing, 1, np.empty(2, dtype=np.uint8))
+    used, _, records = tidy(
+        data, at_end, separator, line_end, True, nothing, 1, np.empty(2, dtype=np.uint8)
+    )
     return used, records > 0
 
 
 def _line_end(head: bytes, separator: int) -> int:
-    """What ends the header outside quotes: a carriage return, unless only more of them stand between it and a line feed."""
+    """What ends the header outside quotes: a carriage return, unless only more of them stand
+    between it and a line feed."""
     data = np.frombuffer(head.lstrip(b"\r\n"), dtype=np.uint8)
     mac, _ = _header_size(data, True, separator, CARRIAGE_RETURN)
     usual, _ = _header_size(data, True, separator, LINE_FEED)
-    return CARRIAGE_RETURN if mac < usual and data[mac:usual].tobytes().lstrip(b"\r") != b"\n" else LINE_FEED
+    return (
+        CARRIAGE_RETURN
+        if mac < usual and data[mac:usual].tobytes().lstrip(b"\r") != b"\n"
+        else LINE_FEED
+    )
 
 
 def _stretches(data: Bytes, most: int, line_end: int) -> list[Bytes]:
-    """The data cut into up to `most` parts of similar size, each but the last ending with a line end."""
+    """The data cut into up to `most` parts of similar size, each but the last ending with a line
+    end."""
     parts: list[Bytes] = []
     start = 0
     for i in range(1, min(most, data.size // _STRETCH)):

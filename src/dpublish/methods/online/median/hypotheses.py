@@ -1,9 +1,10 @@
-"""What the data may look like, given the answers shown so far: a table with one histogram (summing to 1) a row.
+"""What the data may look like, given the answers shown so far: a table with one histogram (summing
+to 1) a row.
 
-Two ways to make it. `ListedHypotheses` lists every database of a small size and strikes out those that disagree with an
-answer: the mechanism of the thesis to the letter, for small domains and for tests. `SampledHypotheses` draws from the polytope
-of all histograms that agree with the answers, by hit-and-run. Both are functions of public numbers, so their errors cost
-accuracy and never privacy.
+Two ways to make it. `ListedHypotheses` lists every database of a small size and strikes out those
+that disagree with an answer: the mechanism of the thesis to the letter, for small domains and for
+tests. `SampledHypotheses` draws from the polytope of all histograms that agree with the answers, by
+hit-and-run. Both are functions of public numbers, so their errors cost accuracy and never privacy.
 """
 
 from __future__ import annotations
@@ -31,11 +32,13 @@ _FIT_PASSES = 200
 class Hypotheses(abc.ABC):
     @abc.abstractmethod
     def values(self, query: Floats) -> Floats:
-        """The query on every hypothesis, in no particular order; empty when no hypothesis is left."""
+        """The query on every hypothesis, in no particular order; empty when no hypothesis is
+        left."""
 
     @abc.abstractmethod
     def learn(self, query: Floats, answer: float, tolerance: float) -> None:
-        """Keep to histograms whose value of `query` is `answer`, up to `tolerance`. All three are shares of the rows."""
+        """Keep to histograms whose value of `query` is `answer`, up to `tolerance`. All three are
+        shares of the rows."""
 
 
 def listed_count(cells: int, size: int) -> int:
@@ -48,7 +51,10 @@ class ListedHypotheses(Hypotheses):
 
     def __init__(self, cells: int, size: int) -> None:
         if listed_count(cells, size) > MAX_LISTED:
-            raise PlanError(f"There are more than {MAX_LISTED:,} databases of {size} rows over {cells} cells; use sampling.")
+            raise PlanError(
+                f"There are more than {MAX_LISTED:,} databases of {size} rows over {cells} cells; "
+                f"use sampling."
+            )
         rows = list(itertools.combinations_with_replacement(range(cells), size))
         self._table = np.zeros((len(rows), cells))
         for place in range(size):
@@ -65,9 +71,10 @@ class ListedHypotheses(Hypotheses):
 class SampledHypotheses(Hypotheses):
     """`SAMPLES` histograms drawn by hit-and-run from the simplex cut by two halfspaces an answer.
 
-    The walk starts at the histogram of largest entropy that agrees with the answers. It is made anew after each answer, from a
-    seed that is public, so the sample is a function of seed and answers: a resumed session has the same one. When noise has
-    made the answers contradict each other, all bands are widened by what the best fit misses.
+    The walk starts at the histogram of largest entropy that agrees with the answers. It is made
+    anew after each answer, from a seed that is public, so the sample is a function of seed and
+    answers: a resumed session has the same one. When noise has made the answers contradict each
+    other, all bands are widened by what the best fit misses.
     """
 
     def __init__(self, cells: int, seed: bytes) -> None:
@@ -92,11 +99,16 @@ class SampledHypotheses(Hypotheses):
         # strictly inside (0, 1), so that some histogram with no empty cell agrees
         self._answers = np.append(self._answers, min(max(answer, tolerance / 2), 1 - tolerance / 2))
         self._tolerance = tolerance
-        self._table = None  # drawn when next asked for: a resumed session learns all answers and draws once
+        self._table = (
+            None  # drawn when next asked for: a resumed session learns all answers and draws once
+        )
 
     def _draw(self) -> Floats:
         cells = self._cells
-        state = np.array([(self._seed + len(self._answers) * 0xD1B54A32D192ED03) & (1 << 64) - 1], dtype=np.uint64)
+        state = np.array(
+            [(self._seed + len(self._answers) * 0xD1B54A32D192ED03) & (1 << 64) - 1],
+            dtype=np.uint64,
+        )
         point = np.full(cells, 1.0 / cells)
         miss = tilt(point, self._queries, self._answers, self._tolerance / 2, _FIT_PASSES)
         point /= point.sum()

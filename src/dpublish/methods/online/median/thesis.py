@@ -1,6 +1,7 @@
 """The parameters of Roth's thesis, (4.1) to (4.3) and (4.6), rounded to the safe side and exact.
 
-They are a proof device: for every table of ordinary size the required n is astronomically larger, and `plan` says so.
+They are a proof device: for every table of ordinary size the required n is astronomically larger,
+and `plan` says so.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ MAX_STEPS = 60
 
 @dataclass(frozen=True, kw_only=True)
 class ThesisParameters:
-    """m, alpha', gamma, the limit of hard answers 20 m ln |X| and the n that theorem 18 asks for."""
+    """m, alpha', gamma, the limit of hard answers 20 m ln |X| and the n that theorem 18 asks
+    for."""
 
     size: int
     step_epsilon: Fraction
@@ -28,10 +30,16 @@ class ThesisParameters:
     steps: int
 
 
-def thesis_parameters(*, epsilon: Fraction, accuracy: Fraction, queries: int, cells: int, rows: int) -> ThesisParameters:
-    """For privacy `epsilon` (the thesis's alpha) and accuracy (its epsilon), `queries` = k, `cells` = |X|, `rows` = n."""
+def thesis_parameters(
+    *, epsilon: Fraction, accuracy: Fraction, queries: int, cells: int, rows: int
+) -> ThesisParameters:
+    """For privacy `epsilon` (the thesis's alpha) and accuracy (its epsilon), `queries` = k, `cells`
+    = |X|, `rows` = n."""
     if queries < 2 or cells < 2 or not 0 < accuracy < 1:
-        raise PlanError("The thesis's parameters need at least 2 queries, at least 2 cells and an accuracy between 0 and 1.")
+        raise PlanError(
+            "The thesis's parameters need at least 2 queries, at least 2 cells and an accuracy "
+            "between 0 and 1."
+        )
     log_k, log_x = math.log(queries), Fraction(math.log(cells)) * _UP
     size = math.ceil(Fraction(160_000 * log_k * math.log(1 / accuracy)) * _UP / accuracy**2)
     step = epsilon / (720 * size * log_x)
@@ -41,7 +49,10 @@ def thesis_parameters(*, epsilon: Fraction, accuracy: Fraction, queries: int, ce
     gamma = 4 * log_term / (step * accuracy * rows)
     required = math.ceil(30 * log_term * Fraction(math.log2(queries)) * _UP / (step * accuracy))
     if queries > 180 * size * log_x / _UP**2:
-        raise PlanError(f"{queries:,} queries exceed 180 m ln|X|, up to which the thesis's accounting is pure. Ask for fewer.")
+        raise PlanError(
+            f"{queries:,} queries exceed 180 m ln|X|, up to which the thesis's accounting is "
+            f"pure. Ask for fewer."
+        )
     return ThesisParameters(
         size=size,
         step_epsilon=step,

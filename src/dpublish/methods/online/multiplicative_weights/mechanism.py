@@ -1,7 +1,9 @@
-"""Private multiplicative weights (Hardt and Rothblum 2010): adaptive online queries against one synthetic histogram.
+"""Private multiplicative weights (Hardt and Rothblum 2010): adaptive online queries against one
+synthetic histogram.
 
-In: exact counts of all cells (private), queries one at a time. Out: for each query a label and an answer. A query that the
-histogram answers well is easy and is answered from it; a hard one gets a Laplace answer, and the histogram is reweighted.
+In: exact counts of all cells (private), queries one at a time. Out: for each query a label and an
+answer. A query that the histogram answers well is easy and is answered from it; a hard one gets a
+Laplace answer, and the histogram is reweighted.
 """
 
 from __future__ import annotations
@@ -29,18 +31,26 @@ PASSES = 20
 
 @dataclass(frozen=True, kw_only=True)
 class OnlineMultiplicativeWeights(OnlineMechanism):
-    """Adaptive online queries, answered from one public histogram that learns from the hard answers.
+    """Adaptive online queries, answered from one public histogram that learns from the hard
+    answers.
 
-    Input: exact counts of all cells. Neighbours: replace-one or add-remove-one, of a unit with at most c rows.
-    Output: for each query "easy" or "hard" and a number; at most `max_hard` hard ones, then the session ends.
-    Privacy: epsilon-DP for the whole session, however many easy queries (theorem 1 of multiplicative_weights.proof.md).
-    Relies on: `Noise.laplace` being exact; the noisy threshold staying secret and fixed; the histogram made from answers.
-    Shows / hides: answers near the truth for queries like those asked before; hides whether any one unit is in the data.
-    Accuracy: every answer comes with an interval that holds the truth with probability `level`; an easy one within `accuracy`.
+    Input: exact counts of all cells. Neighbours: replace-one or add-remove-one, of a unit with at
+    most c rows.
+    Output: for each query "easy" or "hard" and a number; at most `max_hard` hard ones, then the
+    session ends.
+    Privacy: epsilon-DP for the whole session, however many easy queries (theorem 1 of
+    multiplicative_weights.proof.md).
+    Relies on: `Noise.laplace` being exact; the noisy threshold staying secret and fixed; the
+    histogram made from answers.
+    Shows / hides: answers near the truth for queries like those asked before; hides whether any one
+    unit is in the data.
+    Accuracy: every answer comes with an interval that holds the truth with probability `level`; an
+    easy one within `accuracy`.
 
     Parameters
     ----------
-    columns, bins, accuracy, max_hard, max_queries, level, answer_share, count_share, resolution : see `MedianMechanism`.
+    columns, bins, accuracy, max_hard, max_queries, level, answer_share, count_share, resolution :
+        see `MedianMechanism`.
     """
 
     method: ClassVar[str] = "online-multiplicative-weights"
@@ -55,20 +65,24 @@ class OnlineMultiplicativeWeights(OnlineMechanism):
             wanted = Fraction(math.ceil((reach + quiet) / rows * 1000), 1000)
             if wanted >= 1:
                 raise PlanError(
-                    f"With {rows:,} rows nothing useful can be promised for max_hard = {self.max_hard}; about "
+                    f"With {rows:,} rows nothing useful can be promised for max_hard = "
+                    f"{self.max_hard}; about "
                     f"{math.ceil((reach + quiet) / 0.2):,} rows would allow an accuracy of 0.2. "
                     "Raise epsilon or lower max_hard."
                 )
         threshold = math.floor((wanted * rows - Fraction(reach)) * self.resolution)
         if threshold < 1:
             raise PlanError(
-                f"accuracy = {float(wanted):g} cannot be promised: noise alone reaches further. With these rows, epsilon and "
-                f"max_hard = {self.max_hard}, accuracy = {math.ceil(1000 * reach / rows + 1) / 1000:g} is the least."
+                f"accuracy = {float(wanted):g} cannot be promised: noise alone reaches further. "
+                f"With these rows, epsilon and "
+                f"max_hard = {self.max_hard}, accuracy = "
+                f"{math.ceil(1000 * reach / rows + 1) / 1000:g} is the least."
             )
         warnings = []
         if threshold / self.resolution < quiet:
             warnings.append(
-                f"At this accuracy some queries will be called hard by noise alone; for {self.max_queries:,} queries leave "
+                f"At this accuracy some queries will be called hard by noise alone; for "
+                f"{self.max_queries:,} queries leave "
                 "accuracy out or raise it."
             )
         facts.update(
@@ -78,7 +92,8 @@ class OnlineMultiplicativeWeights(OnlineMechanism):
         )
         sentences = [
             *self.common_sentences(schema, cost, facts),
-            f"An easy answer comes from one histogram; it is within {float(wanted * rows):,.4g} rows "
+            f"An easy answer comes from one histogram; it is within {float(wanted * rows):,.4g} "
+            f"rows "
             f"({float(wanted):.3g} of all) with probability {self.level:g}.",
             *self.theory_sentences(schema, cost, facts),
         ]
@@ -96,7 +111,10 @@ class OnlineMultiplicativeWeights(OnlineMechanism):
 
     def begin(self, noise: Noise, counts: IntArray, plan: Plan) -> Opening:
         public = self.noisy_total(noise, counts, plan.facts)
-        return Opening(public=public, threshold=gap_checker(plan.facts).draw_threshold(noise, int(plan.facts["threshold"])))
+        return Opening(
+            public=public,
+            threshold=gap_checker(plan.facts).draw_threshold(noise, int(plan.facts["threshold"])),
+        )
 
     def desk(self, facts: Mapping[str, Any], public: Mapping[str, Any], cells: int) -> WeightsDesk:
         return WeightsDesk(facts, public, cells)
@@ -104,7 +122,9 @@ class OnlineMultiplicativeWeights(OnlineMechanism):
 
 def gap_checker(facts: Mapping[str, Any]) -> SparseVector:
     return SparseVector(
-        epsilon=Fraction(facts["check_epsilon"]), sensitivity=int(facts["check_sensitivity"]), max_hits=int(facts["max_hard"])
+        epsilon=Fraction(facts["check_epsilon"]),
+        sensitivity=int(facts["check_sensitivity"]),
+        max_hits=int(facts["max_hard"]),
     )
 
 
@@ -121,10 +141,13 @@ class WeightsDesk(Desk):
 
     @property
     def histogram(self) -> Floats:
-        """The histogram after all answers so far; answers are taken in one by one, so that a resumed session has the same."""
+        """The histogram after all answers so far; answers are taken in one by one, so that a
+        resumed session has the same."""
         while self._learnt < len(self._answers):
             self._learnt += 1
-            reweight(self._fitted, self._queries[: self._learnt], self._answers[: self._learnt], PASSES)
+            reweight(
+                self._fitted, self._queries[: self._learnt], self._answers[: self._learnt], PASSES
+            )
         return self._fitted
 
     def answer(self, noise: Noise, counts: IntArray, threshold: int, query: Query) -> Reply:

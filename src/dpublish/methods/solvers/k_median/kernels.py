@@ -1,8 +1,9 @@
 """Loops of the k-median search: distances from one place to many, and what every swap would save.
 
-Distances are whole numbers of a public unit, kept in floats that hold them exactly. They are made with IEEE additions,
-multiplications, divisions, square roots and floors only, so that the same pair of places has the same distance in every
-loop, vectorised or not. Savings are sums of whole numbers below 2^53 and therefore exact, in any order.
+Distances are whole numbers of a public unit, kept in floats that hold them exactly. They are made
+with IEEE additions, multiplications, divisions, square roots and floors only, so that the same pair
+of places has the same distance in every loop, vectorised or not. Savings are sums of whole numbers
+below 2^53 and therefore exact, in any order.
 """
 
 from __future__ import annotations
@@ -17,29 +18,51 @@ Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 
 BLOCK = 64
-"""Consecutive places that share one bound on their distance; places are numbered so that neighbours are near each other."""
+"""Consecutive places that share one bound on their distance; places are numbered so that neighbours
+are near each other."""
 
 NEAR_SLACK = 4
 FAR_SLACK = 128
-"""Units by which three rounded distances may miss the triangle inequality, away from the antipodes and close to them."""
+"""Units by which three rounded distances may miss the triangle inequality, away from the antipodes
+and close to them."""
 
 _NEAR, _FAR = np.float32(NEAR_SLACK), np.float32(FAR_SLACK)
-_ZERO, _QUARTER, _HALF, _ONE, _TWO = np.float32(0.0), np.float32(0.25), np.float32(0.5), np.float32(1.0), np.float32(2.0)
+_ZERO, _QUARTER, _HALF, _ONE, _TWO = (
+    np.float32(0.0),
+    np.float32(0.25),
+    np.float32(0.5),
+    np.float32(1.0),
+    np.float32(2.0),
+)
 _RIGHT_ANGLE = np.float32(1.5707963267948966)
 # arcsine of u in [0, sqrt(1/2)] is u + u^3 (C0 + C1 u^2 + ...), good to single precision
-_C0, _C1, _C2, _C3 = np.float32(0.16666676), np.float32(0.07498197), np.float32(0.0451805), np.float32(0.02447865)
+_C0, _C1, _C2, _C3 = (
+    np.float32(0.16666676),
+    np.float32(0.07498197),
+    np.float32(0.0451805),
+    np.float32(0.02447865),
+)
 _C4, _C5, _C6 = np.float32(0.05230475), np.float32(-0.0559951), np.float32(0.09021584)
 
 
 @njit(cache=True, nogil=True)
 def point_distances(
-    points: Singles, x: np.float32, y: np.float32, z: np.float32, first: int, last: int, sphere: bool, scale: float, top: float,
+    points: Singles,
+    x: np.float32,
+    y: np.float32,
+    z: np.float32,
+    first: int,
+    last: int,
+    sphere: bool,
+    scale: float,
+    top: float,
     out: Singles,
-) -> None:  # fmt: skip
-    """out[i] = distance from (x, y, z) to place first + i, for first <= first + i < last, in units, at most `top`.
+) -> None:
+    """out[i] = distance from (x, y, z) to place first + i, for first <= first + i < last, in units,
+    at most `top`.
 
-    On the sphere the half angle is taken from its sine or its cosine, whichever is smaller. Plain slices and conditional
-    expressions are what the compiler turns into vector instructions.
+    On the sphere the half angle is taken from its sine or its cosine, whichever is smaller. Plain
+    slices and conditional expressions are what the compiler turns into vector instructions.
     """
     xs, ys, zs = points[0, first:last], points[1, first:last], points[2, first:last]
     unit, limit = np.float32(scale), np.float32(top)
@@ -52,7 +75,9 @@ def point_distances(
             small = sine <= cosine
             u = sine if small else cosine
             v = u * u
-            arc = u + u * v * (_C0 + v * (_C1 + v * (_C2 + v * (_C3 + v * (_C4 + v * (_C5 + v * _C6))))))
+            arc = u + u * v * (
+                _C0 + v * (_C1 + v * (_C2 + v * (_C3 + v * (_C4 + v * (_C5 + v * _C6)))))
+            )
             angle = arc if small else _RIGHT_ANGLE - arc
             units = np.floor(_TWO * angle * unit + _HALF)
             out[i] = units if units < limit else limit
@@ -65,7 +90,8 @@ def point_distances(
 
 @njit(cache=True, nogil=True)
 def two_nearest(reach: Singles, first: Ints, near: Singles, second: Singles) -> None:
-    """For every place the column of its nearest centre and the two smallest distances; reach[c, i] is to centre c."""
+    """For every place the column of its nearest centre and the two smallest distances; reach[c, i]
+    is to centre c."""
     centres, places = reach.shape
     for i in range(places):
         best, best_at, next_best = np.float32(np.inf), 0, np.float32(np.inf)
@@ -81,13 +107,24 @@ def two_nearest(reach: Singles, first: Ints, near: Singles, second: Singles) -> 
 
 @njit(cache=True, nogil=True)
 def _account(
-    row: Singles, weight: float,
-    old_first: int, old_near: np.float32, old_second: np.float32, new_first: int, new_near: np.float32, new_second: np.float32,
-    low: int, high: int, all_added: Floats, kept: Floats,
-) -> None:  # fmt: skip
-    """Replace one place's share in `all_added` and `kept`, for places low to high, by that under its new nearest centres.
+    row: Singles,
+    weight: float,
+    old_first: int,
+    old_near: np.float32,
+    old_second: np.float32,
+    new_first: int,
+    new_near: np.float32,
+    new_second: np.float32,
+    low: int,
+    high: int,
+    all_added: Floats,
+    kept: Floats,
+) -> None:
+    """Replace one place's share in `all_added` and `kept`, for places low to high, by that under
+    its new nearest centres.
 
-    Slices of one row at a time: a slice of the whole table would not be known to be contiguous, and be slow.
+    Slices of one row at a time: a slice of the whole table would not be known to be contiguous, and
+    be slow.
     """
     added = all_added[low:high]
     after = kept[new_first][low:high]
@@ -128,27 +165,59 @@ def _account(
 
 @njit(cache=True, nogil=True)
 def _beyond(
-    middle: Singles, radius: Singles, block: int, x: np.float32, y: np.float32, z: np.float32, reach: np.float32, scale: float
+    middle: Singles,
+    radius: Singles,
+    block: int,
+    x: np.float32,
+    y: np.float32,
+    z: np.float32,
+    reach: np.float32,
+    scale: float,
 ) -> bool:
     """Whether all places of a block are certainly farther than `reach` units from (x, y, z)."""
-    a, b, c = np.float64(middle[0, block] - x), np.float64(middle[1, block] - y), np.float64(middle[2, block] - z)
-    # a straight line is never longer than the way on the sphere; two units and a little cover all roundings
+    a, b, c = (
+        np.float64(middle[0, block] - x),
+        np.float64(middle[1, block] - y),
+        np.float64(middle[2, block] - z),
+    )
+    # a straight line is never longer than the way on the sphere; two units and a little cover all
+    # roundings
     far = np.float64(reach + _TWO) / scale * 1.00001 + 1e-5 + radius[block]
     return bool(a * a + b * b + c * c > far * far)
 
 
 @njit(cache=True, nogil=True)
 def account_groups(
-    points: Singles, middle: Singles, radius: Singles, sphere: bool, scale: float, top: float, width: Singles, edge: float,
-    places: Singles, weights: Floats, changed: Ints,
-    old_first: Ints, old_near: Singles, old_second: Singles, new_first: Ints, new_near: Singles, new_second: Singles,
-    first_block: int, last_block: int, least_added: Floats, least_kept: Floats, most_added: Floats, most_kept: Floats,
-) -> None:  # fmt: skip
-    """`_account` for groups of places, of which `points` are the middle ones: the least and the most a member may save.
+    points: Singles,
+    middle: Singles,
+    radius: Singles,
+    sphere: bool,
+    scale: float,
+    top: float,
+    width: Singles,
+    edge: float,
+    places: Singles,
+    weights: Floats,
+    changed: Ints,
+    old_first: Ints,
+    old_near: Singles,
+    old_second: Singles,
+    new_first: Ints,
+    new_near: Singles,
+    new_second: Singles,
+    first_block: int,
+    last_block: int,
+    least_added: Floats,
+    least_kept: Floats,
+    most_added: Floats,
+    most_kept: Floats,
+) -> None:
+    """`_account` for groups of places, of which `points` are the middle ones: the least and the
+    most a member may save.
 
-    All changed places and the blocks first_block to last_block; blocks out of reach are skipped. width[g] bounds how far a
-    member of group g is from its middle; `NEAR_SLACK` (`FAR_SLACK` beyond `edge`, where the antipodes come close) covers the
-    roundings of three distances.
+    All changed places and the blocks first_block to last_block; blocks out of reach are skipped.
+    width[g] bounds how far a member of group g is from its middle; `NEAR_SLACK` (`FAR_SLACK` beyond
+    `edge`, where the antipodes come close) covers the roundings of three distances.
     """
     size = points.shape[1]
     row = np.empty(BLOCK, dtype=np.float32)
@@ -164,19 +233,36 @@ def account_groups(
         for index in range(len(changed)):
             i = changed[index]
             x, y, z = places[0, i], places[1, i], places[2, i]
-            if _beyond(middle, radius, block, x, y, z, max(old_second[i], new_second[i]) + room, scale):
+            if _beyond(
+                middle, radius, block, x, y, z, max(old_second[i], new_second[i]) + room, scale
+            ):
                 continue
             point_distances(points, x, y, z, low, high, sphere, scale, top, row)
-            near, far, wide, part = nearer[: high - low], farther[: high - low], width[low:high], row[: high - low]
+            near, far, wide, part = (
+                nearer[: high - low],
+                farther[: high - low],
+                width[low:high],
+                row[: high - low],
+            )
             for g in range(high - low):
                 spread = wide[g] + (_NEAR if part[g] + wide[g] + _NEAR <= rim else _FAR)
                 least, most = part[g] - spread, part[g] + spread
                 near[g] = least if least > _ZERO else _ZERO
                 far[g] = most if most < limit else limit
             _account(
-                far, weights[i], old_first[i], old_near[i], old_second[i],
-                new_first[i], new_near[i], new_second[i], low, high, least_added, least_kept,
-            )  # fmt: skip
+                far,
+                weights[i],
+                old_first[i],
+                old_near[i],
+                old_second[i],
+                new_first[i],
+                new_near[i],
+                new_second[i],
+                low,
+                high,
+                least_added,
+                least_kept,
+            )
             _account(
                 near, weights[i], old_first[i], old_near[i], old_second[i],
                 new_first[i], new_near[i], new_second[i], low, high, most_added, most_kept,
@@ -185,13 +271,27 @@ def account_groups(
 
 @njit(cache=True, nogil=True)
 def savings_of(
-    places: Singles, middle: Singles, radius: Singles, farthest: Singles, sphere: bool, scale: float, top: float,
-    weights: Floats, first: Ints, near: Singles, second: Singles, x: np.float32, y: np.float32, z: np.float32, saved: Floats,
-) -> None:  # fmt: skip
-    """saved[c] = what opening (x, y, z) saves if centre c is closed for it, against every place going to its next centre.
+    places: Singles,
+    middle: Singles,
+    radius: Singles,
+    farthest: Singles,
+    sphere: bool,
+    scale: float,
+    top: float,
+    weights: Floats,
+    first: Ints,
+    near: Singles,
+    second: Singles,
+    x: np.float32,
+    y: np.float32,
+    z: np.float32,
+    saved: Floats,
+) -> None:
+    """saved[c] = what opening (x, y, z) saves if centre c is closed for it, against every place
+    going to its next centre.
 
-    Centre c's places save (second - d)+, all others (near - d)+. Blocks of places are skipped when all their second-nearest
-    centres, of which `farthest` holds the largest distance, are closer.
+    Centre c's places save (second - d)+, all others (near - d)+. Blocks of places are skipped when
+    all their second-nearest centres, of which `farthest` holds the largest distance, are closer.
     """
     row = np.empty(BLOCK, dtype=np.float32)
     size, centres = places.shape[1], len(saved)
@@ -214,14 +314,35 @@ def savings_of(
 
 @njit(cache=True, nogil=True)
 def account_matrix(
-    matrix: Singles, places: Ints, weights: Floats, changed: Ints,
-    old_first: Ints, old_near: Singles, old_second: Singles, new_first: Ints, new_near: Singles, new_second: Singles,
-    low: int, high: int, added: Floats, kept: Floats,
-) -> None:  # fmt: skip
+    matrix: Singles,
+    places: Ints,
+    weights: Floats,
+    changed: Ints,
+    old_first: Ints,
+    old_near: Singles,
+    old_second: Singles,
+    new_first: Ints,
+    new_near: Singles,
+    new_second: Singles,
+    low: int,
+    high: int,
+    added: Floats,
+    kept: Floats,
+) -> None:
     """`_account` for all changed places and the columns low to high of a distance matrix."""
     for index in range(len(changed)):
         i = changed[index]
         _account(
-            matrix[places[i]][low:high], weights[i], old_first[i], old_near[i], old_second[i],
-            new_first[i], new_near[i], new_second[i], low, high, added, kept,
-        )  # fmt: skip
+            matrix[places[i]][low:high],
+            weights[i],
+            old_first[i],
+            old_near[i],
+            old_second[i],
+            new_first[i],
+            new_near[i],
+            new_second[i],
+            low,
+            high,
+            added,
+            kept,
+        )

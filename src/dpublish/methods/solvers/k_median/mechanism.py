@@ -1,7 +1,8 @@
 """Private k-median: k of the public sites, close to private demand.
 
-In: how many demand points there are at each public place (private). Out: k sites. Local search by private swaps, then a private
-pick among the visited solutions; for tiny instances the exponential mechanism over all sets of k sites.
+In: how many demand points there are at each public place (private). Out: k sites. Local search by
+private swaps, then a private pick among the visited solutions; for tiny instances the exponential
+mechanism over all sets of k sites.
 """
 
 from __future__ import annotations
@@ -22,7 +23,14 @@ from dpublish.methods.solvers.inputs import Labels, PresentItems
 from dpublish.methods.solvers.k_median.metric import Metric
 from dpublish.methods.solvers.k_median.swaps import swap_search
 from dpublish.methods.solvers.lower_bounds import missed, nothing_ruled_out
-from dpublish.methods.solvers.planning import check_schema, digest_of, label_column, numbered, pure, solution_plan
+from dpublish.methods.solvers.planning import (
+    check_schema,
+    digest_of,
+    label_column,
+    numbered,
+    pure,
+    solution_plan,
+)
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
@@ -38,18 +46,23 @@ class KMedian(Mechanism):
     Input: counts of demand points at public places. Neighbours: add-remove-one, of a demand point.
     Output: k distinct sites.
     Privacy: epsilon-DP (theorem 1 of k_median.proof.md; theorem 2 for "exact").
-    Relies on: `Noise.choose` and `choose_bounded`; distances that are public whole numbers of at most the diameter.
+    Relies on: `Noise.choose` and `choose_bounded`; distances that are public whole numbers of at
+    most the diameter.
     Shows / hides: where demand is dense; hides whether any one demand point is there.
-    Accuracy: at most 6 times the best cost plus a number of order diameter * k^2 ln^2 n / epsilon (search).
+    Accuracy: at most 6 times the best cost plus a number of order diameter * k^2 ln^2 n / epsilon
+    (search).
 
     Parameters
     ----------
     k : how many sites to open.
-    metric : public distances between places; every place is a possible site and a possible demand point.
+    metric : public distances between places; every place is a possible site and a possible demand
+        point.
     labels : public names of the places.
-    positions : public coordinates of the places, carried along for maps; they play no part in the method.
+    positions : public coordinates of the places, carried along for maps; they play no part in the
+        method.
     rule : "search" or "exact" (all sets of k sites, for tiny instances).
-    steps : number of swaps; 6 k ln n by default, as in the theorem. Fewer steps mean less noise in each.
+    steps : number of swaps; 6 k ln n by default, as in the theorem. Fewer steps mean less noise in
+        each.
     """
 
     method: ClassVar[str] = "k-median"
@@ -67,12 +80,20 @@ class KMedian(Mechanism):
         pure(cost, "A k-median")
         size = self.metric.size
         if self.labels is not None and numbered(self.labels, "labels")[0] != size:
-            raise PlanError(f"The metric has {size} places, but there are {len(self.labels)} labels.")
+            raise PlanError(
+                f"The metric has {size} places, but there are {len(self.labels)} labels."
+            )
         if self.positions is not None and not _is_map(self.positions, size):
             raise PlanError(f"positions must be {size} rows of two finite coordinates.")
         if isinstance(self.k, bool) or not isinstance(self.k, int) or not 1 <= self.k <= size:
-            raise PlanError(f"k must be a whole number from 1 to the number of sites, {size}, not {self.k!r}.")
-        diameter, epsilon, log = self.metric.diameter * self.metric.unit, float(cost.epsilon), math.log(max(2, size))
+            raise PlanError(
+                f"k must be a whole number from 1 to the number of sites, {size}, not {self.k!r}."
+            )
+        diameter, epsilon, log = (
+            self.metric.diameter * self.metric.unit,
+            float(cost.epsilon),
+            math.log(max(2, size)),
+        )
         lower = diameter * missed(size, self.k, epsilon)
         facts: dict[str, Any] = {
             "problem": "k-median",
@@ -84,7 +105,8 @@ class KMedian(Mechanism):
             "lower_bound": {
                 "factor": 1.0,
                 "additive": lower,
-                "text": f"where all places are {diameter:.4g} apart, some demand costs every private method {lower:.4g} more "
+                "text": f"where all places are {diameter:.4g} apart, some demand costs every "
+                f"private method {lower:.4g} more "
                 "than the best in expectation (as in theorem 47)."
                 if lower
                 else nothing_ruled_out(47),
@@ -93,13 +115,17 @@ class KMedian(Mechanism):
         if self.rule == "exact":
             sets = math.comb(size, self.k)
             if sets > MAX_EXACT_SETS:
-                raise PlanError(f"rule = 'exact' compares {sets:,} sets of sites; at most {MAX_EXACT_SETS:,}. Use 'search'.")
+                raise PlanError(
+                    f"rule = 'exact' compares {sets:,} sets of sites; at most {MAX_EXACT_SETS:,}. "
+                    f"Use 'search'."
+                )
             additive = diameter * 2 * math.log(max(2, sets)) / epsilon
             facts |= {"steps": 0, "step_epsilon": str(cost.epsilon)}
             facts["bound"] = {
                 "factor": 1.0,
                 "additive": additive,
-                "text": f"the cost is at most the best plus {additive:.4g}, except with probability {1 / sets:.2g}.",
+                "text": f"the cost is at most the best plus {additive:.4g}, except with "
+                f"probability {1 / sets:.2g}.",
             }
             sentence = f"One of {sets:,} sets of sites by the exponential mechanism."
         elif self.rule == "search":
@@ -110,11 +136,14 @@ class KMedian(Mechanism):
             step = cost.epsilon / (steps + 1)
             additive = (24 * self.k + 4) * log * diameter / float(step)
             facts |= {"steps": steps, "step_epsilon": str(step)}
-            short = "" if steps >= 6 * self.k * log else " (for 6 k ln n steps; fewer were asked for)"
+            short = (
+                "" if steps >= 6 * self.k * log else " (for 6 k ln n steps; fewer were asked for)"
+            )
             facts["bound"] = {
                 "factor": 6.0,
                 "additive": additive,
-                "text": f"the cost is at most 6 times the best plus {additive:.4g}, with high probability{short}.",
+                "text": f"the cost is at most 6 times the best plus {additive:.4g}, with high "
+                f"probability{short}.",
             }
             sentence = f"{steps:,} swaps and a final pick, each with epsilon = {float(step):.4g}."
         else:
@@ -127,13 +156,16 @@ class KMedian(Mechanism):
                 "k": self.k,
                 "sites": size,
                 # names are part of what is asked for: they decide which rows are at which site
-                "structure": self.metric.digest if self.labels is None else digest_of(self.metric.digest, self._names()),
+                "structure": self.metric.digest
+                if self.labels is None
+                else digest_of(self.metric.digest, self._names()),
                 "rule": self.rule,
                 "steps": facts["steps"],
             },
             facts=facts,
             sentences=[
-                f"{self.k} of {size:,} sites; distances up to {diameter:.5g} in units of {self.metric.unit:.4g}.",
+                f"{self.k} of {size:,} sites; distances up to {diameter:.5g} in units of "
+                f"{self.metric.unit:.4g}.",
                 sentence,
             ],
         )
@@ -146,12 +178,17 @@ class KMedian(Mechanism):
         if self.rule == "exact":
             chosen = exact_sites(noise, self.metric, self.k, numbers, step)
         else:
-            chosen = search_sites(noise, self.metric, self.k, numbers, steps=int(plan.facts["steps"]), step=step)
+            chosen = search_sites(
+                noise, self.metric, self.k, numbers, steps=int(plan.facts["steps"]), step=step
+            )
         table: dict[str, Any] = {"site": chosen, **label_column(self._names(), chosen)}
         if self.positions is not None:
             at = np.asarray(self.positions, dtype=np.float64)[chosen]
             table |= {"x": np.ascontiguousarray(at[:, 0]), "y": np.ascontiguousarray(at[:, 1])}
-        facts = {key: plan.facts[key] for key in ("problem", "k", "sites", "unit", "diameter", "bound", "lower_bound")}
+        facts = {
+            key: plan.facts[key]
+            for key in ("problem", "k", "sites", "unit", "diameter", "bound", "lower_bound")
+        }
         return Content(facts=facts, tables={"chosen": table})
 
     def _names(self) -> Labels:
@@ -166,17 +203,27 @@ def _is_map(positions: Any, size: int) -> bool:
     return found.shape == (size, 2) and bool(np.isfinite(found).all())
 
 
-def exact_sites(noise: Noise, metric: Metric, k: int, demand: IntArray, epsilon: Fraction) -> IntArray:
-    """Theorem 43: one of all sets of k sites; every cost moves the same way by at most the diameter."""
+def exact_sites(
+    noise: Noise, metric: Metric, k: int, demand: IntArray, epsilon: Fraction
+) -> IntArray:
+    """Theorem 43: one of all sets of k sites; every cost moves the same way by at most the
+    diameter."""
     rows = np.array([metric.row(place) for place in range(metric.size)])
     sets = list(itertools.combinations(range(metric.size), k))
-    costs = np.array([int(demand @ rows[list(sites)].min(axis=0)) for sites in sets], dtype=np.int64)
-    place = noise.choose(-costs, sensitivity=Fraction(metric.diameter), epsilon=epsilon, monotone=True, label="sites")
+    costs = np.array(
+        [int(demand @ rows[list(sites)].min(axis=0)) for sites in sets], dtype=np.int64
+    )
+    place = noise.choose(
+        -costs, sensitivity=Fraction(metric.diameter), epsilon=epsilon, monotone=True, label="sites"
+    )
     return np.array(sets[place], dtype=np.int64)
 
 
-def search_sites(noise: Noise, metric: Metric, k: int, demand: IntArray, *, steps: int, step: Fraction) -> IntArray:
-    """Algorithm 2: `steps` private swaps from a public start, then a private pick among all solutions seen."""
+def search_sites(
+    noise: Noise, metric: Metric, k: int, demand: IntArray, *, steps: int, step: Fraction
+) -> IntArray:
+    """Algorithm 2: `steps` private swaps from a public start, then a private pick among all
+    solutions seen."""
     sensitivity = Fraction(metric.diameter)
     search = swap_search(metric, first_sites(metric, k), demand)
     seen, costs = [search.sites.copy()], [search.cost]
@@ -184,7 +231,13 @@ def search_sites(noise: Noise, metric: Metric, k: int, demand: IntArray, *, step
         search.swap(*search.draw(noise, sensitivity=sensitivity, epsilon=step))
         seen.append(search.sites.copy())
         costs.append(search.cost)
-    best = noise.choose(-np.array(costs, dtype=np.int64), sensitivity=sensitivity, epsilon=step, monotone=True, label="visited")
+    best = noise.choose(
+        -np.array(costs, dtype=np.int64),
+        sensitivity=sensitivity,
+        epsilon=step,
+        monotone=True,
+        label="visited",
+    )
     return np.sort(seen[best])
 
 

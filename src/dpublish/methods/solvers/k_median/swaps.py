@@ -1,13 +1,16 @@
 """The swaps of a k-median search: what each would cost, kept up to date from one swap to the next.
 
-With near and second the distances of a demand point to its nearest and next centre, opening y and closing x costs
+With near and second the distances of a demand point to its nearest and next centre, opening y and
+closing x costs
     sum near  +  sum over points of x (second - near)  -  added[y]  -  kept[x, y]
-where added[y] sums (near - d(p, y))+ over all points, and kept[x, y] sums (second - max(d(p, y), near))+ over points of x.
-A swap changes near, second or the nearest centre of few points; only their shares are replaced.
+where added[y] sums (near - d(p, y))+ over all points, and kept[x, y] sums (second - max(d(p, y),
+near))+ over points of x. A swap changes near, second or the nearest centre of few points; only
+their shares are replaced.
 
-With a matrix of distances all of this is kept for every place y. Places with coordinates are put into groups that lie close
-together: only the least and the most that a member of a group can save are kept, and a swap is worked out exactly when its
-cost is asked for. A choice asks for the few that can win (`Noise.choose_bounded`).
+With a matrix of distances all of this is kept for every place y. Places with coordinates are put
+into groups that lie close together: only the least and the most that a member of a group can save
+are kept, and a swap is worked out exactly when its cost is asked for. A choice asks for the few
+that can win (`Noise.choose_bounded`).
 """
 
 from __future__ import annotations
@@ -21,14 +24,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.methods.solvers.k_median.kernels import BLOCK, account_groups, account_matrix, savings_of, two_nearest
+from dpublish.methods.solvers.k_median.kernels import (
+    BLOCK,
+    account_groups,
+    account_matrix,
+    savings_of,
+    two_nearest,
+)
 from dpublish.methods.solvers.k_median.metric import MatrixMetric, Metric, PointMetric
 from dpublish.noise.base import BoundedScores, IntArray, Noise
 
 Singles = NDArray[np.float32]
 Floats = NDArray[np.float64]
 GROUPS = 1024
-"""About how many groups places are put into. It changes how long a choice takes, not what it chooses."""
+"""About how many groups places are put into. It changes how long a choice takes, not what it
+chooses."""
 
 _THREADS = 2
 _WORTH_THREADS = 1 << 20
@@ -42,7 +52,8 @@ def swap_search(metric: Metric, sites: IntArray, demand: IntArray) -> SwapSearch
 
 
 class SwapSearch:
-    """The current centres, and for every place with demand its nearest centre and the distances to the nearest two."""
+    """The current centres, and for every place with demand its nearest centre and the distances to
+    the nearest two."""
 
     def __init__(self, metric: Metric, sites: IntArray, demand: IntArray, places: IntArray) -> None:
         self._metric = metric
@@ -50,13 +61,20 @@ class SwapSearch:
         self._places = places
         self._weights = demand[places].astype(np.float64)
         count = len(places)
-        self._reach = np.array([self._distances(int(site)) for site in sites], dtype=np.float32).reshape(len(sites), count)
+        self._reach = np.array(
+            [self._distances(int(site)) for site in sites], dtype=np.float32
+        ).reshape(len(sites), count)
         zero = np.zeros(count, dtype=np.float32)
-        self._state: tuple[IntArray, Singles, Singles] = (np.zeros(count, np.int64), zero, zero.copy())
+        self._state: tuple[IntArray, Singles, Singles] = (
+            np.zeros(count, np.int64),
+            zero,
+            zero.copy(),
+        )
 
     @property
     def cost(self) -> int:
-        # no inner product: the linear-algebra library would start threads for it, which cost more than the sum
+        # no inner product: the linear-algebra library would start threads for it, which cost more
+        # than the sum
         return int((self._weights * self._state[1]).sum())
 
     def draw(self, noise: Noise, *, sensitivity: Fraction, epsilon: Fraction) -> tuple[int, int]:
@@ -64,7 +82,8 @@ class SwapSearch:
         raise AssertionError
 
     def swap_costs(self) -> tuple[IntArray, IntArray]:
-        """Costs of closing sites[c] and opening y, as rows c and columns y; and the places that the columns stand for."""
+        """Costs of closing sites[c] and opening y, as rows c and columns y; and the places that the
+        columns stand for."""
         raise AssertionError
 
     def swap(self, row: int, site: int) -> None:
@@ -82,7 +101,9 @@ class SwapSearch:
         """The cost of every swap before the opened place saves anything."""
         first, near, second = self._state
         more = np.bincount(
-            first, weights=self._weights * (second.astype(np.float64) - near.astype(np.float64)), minlength=len(self.sites)
+            first,
+            weights=self._weights * (second.astype(np.float64) - near.astype(np.float64)),
+            minlength=len(self.sites),
         )
         return np.asarray(more + float(self.cost), dtype=np.float64)
 
@@ -90,10 +111,13 @@ class SwapSearch:
         count = len(self._places)
         new = (np.empty(count, np.int64), np.empty(count, np.float32), np.empty(count, np.float32))
         two_nearest(self._reach, *new)
-        # with one centre there is no second: closing it leaves a point to the opened site alone, at most the diameter away
+        # with one centre there is no second: closing it leaves a point to the opened site alone, at
+        # most the diameter away
         new[2][np.isinf(new[2])] = self._metric.diameter
         old = self._state
-        changed = np.flatnonzero((old[0] != new[0]) | (old[1] != new[1]) | (old[2] != new[2])).astype(np.int64)
+        changed = np.flatnonzero(
+            (old[0] != new[0]) | (old[1] != new[1]) | (old[2] != new[2])
+        ).astype(np.int64)
         self._state = new
         self._account(changed, old, new)
 
@@ -115,7 +139,9 @@ class MatrixSearch(SwapSearch):
 
     def draw(self, noise: Noise, *, sensitivity: Fraction, epsilon: Fraction) -> tuple[int, int]:
         costs, outside = self.swap_costs()
-        place = noise.choose(-costs.ravel(), sensitivity=sensitivity, epsilon=epsilon, monotone=True, label="swap")
+        place = noise.choose(
+            -costs.ravel(), sensitivity=sensitivity, epsilon=epsilon, monotone=True, label="swap"
+        )
         return place // len(outside), int(outside[place % len(outside)])
 
     def _account(self, changed: IntArray, old: Any, new: Any) -> None:
@@ -123,8 +149,16 @@ class MatrixSearch(SwapSearch):
 
         def run(piece: tuple[int, int]) -> None:
             kernel(
-                self._matrix, self._places, self._weights, changed, *old, *new, *piece, self._added, self._kept,
-            )  # fmt: skip
+                self._matrix,
+                self._places,
+                self._weights,
+                changed,
+                *old,
+                *new,
+                *piece,
+                self._added,
+                self._kept,
+            )
 
         in_pieces(run, self._metric.size, len(changed) * self._metric.size)
 
@@ -132,7 +166,9 @@ class MatrixSearch(SwapSearch):
 class PointSearch(SwapSearch):
     """Bounds on what the members of a group save, and exact savings of a place on demand."""
 
-    def __init__(self, metric: PointMetric, sites: IntArray, demand: IntArray, *, groups: int = GROUPS) -> None:
+    def __init__(
+        self, metric: PointMetric, sites: IntArray, demand: IntArray, *, groups: int = GROUPS
+    ) -> None:
         self._points = metric
         order, self._starts = near_groups(metric.points, groups)
         self._order = order  # places, group by group
@@ -159,18 +195,22 @@ class PointSearch(SwapSearch):
 
     def draw(self, noise: Noise, *, sensitivity: Fraction, epsilon: Fraction) -> tuple[int, int]:
         scores = SwapScores(self)
-        place = noise.choose_bounded(scores, sensitivity=sensitivity, epsilon=epsilon, monotone=True, label="swap")
+        place = noise.choose_bounded(
+            scores, sensitivity=sensitivity, epsilon=epsilon, monotone=True, label="swap"
+        )
         row, column = divmod(place, len(scores.outside))
         return row, int(scores.outside[column])
 
     def bounds(self) -> tuple[IntArray, IntArray]:
-        """Least and most cost of closing sites[c] and opening a member of group g, as rows c and columns g."""
+        """Least and most cost of closing sites[c] and opening a member of group g, as rows c and
+        columns g."""
         closing = self._closing()[:, None]
         low, high = (closing - added[None, :] - kept for added, kept in (self._most, self._least))
         return low.astype(np.int64), high.astype(np.int64)
 
     def outside(self) -> tuple[IntArray, IntArray]:
-        """The places that are no centres, group by group, and where each group starts among them."""
+        """The places that are no centres, group by group, and where each group starts among
+        them."""
         held = np.bincount(self._group_of[self.sites], minlength=len(self._width))
         starts = self._starts - np.concatenate([[0], np.cumsum(held)])
         return self._order[~np.isin(self._order, self.sites)], starts
@@ -179,7 +219,8 @@ class PointSearch(SwapSearch):
         return self._points.between(self._at, site)
 
     def _savings(self, opened: IntArray) -> Floats:
-        """What opening each place saves, for every centre closed in turn: rows are places, columns centres."""
+        """What opening each place saves, for every centre closed in turn: rows are places, columns
+        centres."""
         metric, (first, near, second) = self._points, self._state
         farthest = np.zeros(len(self._blocks[1]), dtype=np.float32)
         if len(second):
@@ -189,9 +230,21 @@ class PointSearch(SwapSearch):
         for row, place in enumerate(opened.tolist()):
             x, y, z = metric.points[:, place]
             kernel(
-                self._at, *self._blocks, farthest, metric.sphere, metric.scale, float(metric.diameter),
-                self._weights, first, near, second, x, y, z, saved[row],
-            )  # fmt: skip
+                self._at,
+                *self._blocks,
+                farthest,
+                metric.sphere,
+                metric.scale,
+                float(metric.diameter),
+                self._weights,
+                first,
+                near,
+                second,
+                x,
+                y,
+                z,
+                saved[row],
+            )
         return saved
 
     def _account(self, changed: IntArray, old: Any, new: Any) -> None:
@@ -200,15 +253,29 @@ class PointSearch(SwapSearch):
 
         def run(piece: tuple[int, int]) -> None:
             kernel(
-                self._middles, *self._middle_blocks, metric.sphere, metric.scale, float(metric.diameter),
-                self._width, metric.edge, self._at, self._weights, changed, *old, *new, *piece, *self._least, *self._most,
-            )  # fmt: skip
+                self._middles,
+                *self._middle_blocks,
+                metric.sphere,
+                metric.scale,
+                float(metric.diameter),
+                self._width,
+                metric.edge,
+                self._at,
+                self._weights,
+                changed,
+                *old,
+                *new,
+                *piece,
+                *self._least,
+                *self._most,
+            )
 
         in_pieces(run, len(self._middle_blocks[1]), len(changed) * len(self._width))
 
 
 class SwapScores(BoundedScores):
-    """Minus the cost of every swap: rows of closed centres, each with all places outside, group by group."""
+    """Minus the cost of every swap: rows of closed centres, each with all places outside, group by
+    group."""
 
     def __init__(self, search: PointSearch) -> None:
         self._search = search
@@ -217,7 +284,10 @@ class SwapScores(BoundedScores):
         rows = len(least)
         # a group of the choice is a group of places with one closed centre
         self.starts = np.concatenate(
-            [np.add.outer(np.arange(rows) * len(self.outside), starts[:-1]).ravel(), [rows * len(self.outside)]]
+            [
+                np.add.outer(np.arange(rows) * len(self.outside), starts[:-1]).ravel(),
+                [rows * len(self.outside)],
+            ]
         )
         self.low, self.high = -most.ravel(), -least.ravel()
         self._closing = search._closing()
@@ -225,9 +295,15 @@ class SwapScores(BoundedScores):
 
     def exact(self, candidates: IntArray) -> IntArray:
         row, column = np.divmod(candidates, len(self.outside))
-        fresh = np.array([c for c in np.unique(column).tolist() if c not in self._saved], dtype=np.int64)
-        self._saved.update(zip(fresh.tolist(), self._search._savings(self.outside[fresh]), strict=True))
-        saved = np.array([self._saved[c][r] for r, c in zip(row.tolist(), column.tolist(), strict=True)])
+        fresh = np.array(
+            [c for c in np.unique(column).tolist() if c not in self._saved], dtype=np.int64
+        )
+        self._saved.update(
+            zip(fresh.tolist(), self._search._savings(self.outside[fresh]), strict=True)
+        )
+        saved = np.array(
+            [self._saved[c][r] for r, c in zip(row.tolist(), column.tolist(), strict=True)]
+        )
         scores: IntArray = (saved - self._closing[row]).astype(np.int64)
         return scores
 
@@ -246,7 +322,8 @@ def in_pieces(run: Callable[[tuple[int, int]], None], length: int, work: int) ->
 def near_groups(points: Singles, count: int) -> tuple[IntArray, IntArray]:
     """Places in an order in which groups of near ones stand together, and where each group starts.
 
-    The places are halved along their widest coordinate until there are at least `count` groups or single places.
+    The places are halved along their widest coordinate until there are at least `count` groups or
+    single places.
     """
     size = points.shape[1]
     parts = [np.arange(size, dtype=np.int64)]
@@ -266,13 +343,18 @@ def near_groups(points: Singles, count: int) -> tuple[IntArray, IntArray]:
     return np.concatenate(parts), starts
 
 
-def group_middles(metric: PointMetric, order: IntArray, starts: IntArray) -> tuple[IntArray, Singles]:
-    """The member of each group that is nearest to its mean, and how far from it the others are at most."""
+def group_middles(
+    metric: PointMetric, order: IntArray, starts: IntArray
+) -> tuple[IntArray, Singles]:
+    """The member of each group that is nearest to its mean, and how far from it the others are at
+    most."""
     middles, width = [], []
     for low, high in itertools.pairwise(starts.tolist()):
         members = order[low:high]
         here = metric.points[:, members]
-        middle = int(members[np.argmin(((here - here.mean(axis=1, keepdims=True)) ** 2).sum(axis=0))])
+        middle = int(
+            members[np.argmin(((here - here.mean(axis=1, keepdims=True)) ** 2).sum(axis=0))]
+        )
         middles.append(middle)
         width.append(float(metric.columns(members, middle).max()))
     return np.array(middles, dtype=np.int64), np.array(width, dtype=np.float32)
@@ -286,5 +368,8 @@ def block_bounds(points: Singles) -> tuple[Singles, Singles]:
     for block in range(blocks):
         part = points[:, block * BLOCK : (block + 1) * BLOCK]
         middle[:, block] = part.mean(axis=1)
-        radius[block] = np.linalg.norm(part - middle[:, block : block + 1], axis=0).max() * 1.00001 + 1e-6 * widest
+        radius[block] = (
+            np.linalg.norm(part - middle[:, block : block + 1], axis=0).max() * 1.00001
+            + 1e-6 * widest
+        )
     return middle, radius

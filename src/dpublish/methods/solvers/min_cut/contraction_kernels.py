@@ -1,7 +1,9 @@
-"""One round of recursive random contraction (Karger and Stein 1996) on a weighted graph, and a table of the cuts it finds.
+"""One round of recursive random contraction (Karger and Stein 1996) on a weighted graph, and a
+table of the cuts it finds.
 
-A graph is a symmetric matrix of whole weights. Level d of the recursion holds a graph of sizes[d] vertices; each is contracted
-twice, independently, to sizes[d + 1]. At the last level every cut is looked at, and those within the limit are stored once.
+A graph is a symmetric matrix of whole weights. Level d of the recursion holds a graph of sizes[d]
+vertices; each is contracted twice, independently, to sizes[d + 1]. At the last level every cut is
+looked at, and those within the limit are stored once.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ Words = NDArray[np.uint64]
 
 @njit(cache=True, nogil=True)
 def _contract(graph: Ints, count: int, least: int, words: Words, at: int, home: Ints) -> int:
-    """Contract edges, each drawn in proportion to its weight, until `least` vertices are left; home[v] is where v went."""
+    """Contract edges, each drawn in proportion to its weight, until `least` vertices are left;
+    home[v] is where v went."""
     degree = np.zeros(count, dtype=np.int64)
     total = np.int64(0)
     for u in range(count):
@@ -30,7 +33,8 @@ def _contract(graph: Ints, count: int, least: int, words: Words, at: int, home: 
     while size > least:
         u, v = 0, 1
         if total > 0:
-            # without rejection: the chance of a value is at most 1/total + 2^-64, which the proof allows for
+            # without rejection: the chance of a value is at most 1/total + 2^-64, which the proof
+            # allows for
             number = np.int64(high_product(words[at], np.uint64(total)))
             while number >= degree[u]:
                 number -= degree[u]
@@ -95,9 +99,18 @@ def _store(side: Words, cost: int, bits: Words, costs: Ints, table: Ints, found:
 
 @njit(cache=True, nogil=True)
 def _list_cuts(
-    graph: Ints, size: int, names: Ints, limit: int, side: Words, bits: Words, costs: Ints, table: Ints, found: int
+    graph: Ints,
+    size: int,
+    names: Ints,
+    limit: int,
+    side: Words,
+    bits: Words,
+    costs: Ints,
+    table: Ints,
+    found: int,
 ) -> int:
-    """Store every cut of a small graph of cost at most `limit`: the original vertices on the side without the first."""
+    """Store every cut of a small graph of cost at most `limit`: the original vertices on the side
+    without the first."""
     inside = np.zeros(size, dtype=np.bool_)
     cost = np.int64(0)
     for step in range(1, 1 << (size - 1)):
@@ -123,9 +136,17 @@ def _list_cuts(
 
 @njit(cache=True, nogil=True)
 def contraction_round(
-    weights: Ints, sizes: Ints, limit: int, words: Words, bits: Words, costs: Ints, table: Ints, found: int
+    weights: Ints,
+    sizes: Ints,
+    limit: int,
+    words: Words,
+    bits: Words,
+    costs: Ints,
+    table: Ints,
+    found: int,
 ) -> int:
-    """One tree of contractions. Returns how many cuts are stored now, or -1 when there was no room for all of them."""
+    """One tree of contractions. Returns how many cuts are stored now, or -1 when there was no room
+    for all of them."""
     levels, count = len(sizes), weights.shape[0]
     starts = np.zeros(levels + 1, dtype=np.int64)
     for d in range(levels):

@@ -1,8 +1,10 @@
-"""Loops over cuts: the smallest cut of a weighted graph, contraction of what no small cut separates, and lists of small cuts.
+"""Loops over cuts: the smallest cut of a weighted graph, contraction of what no small cut
+separates, and lists of small cuts.
 
-Weights are whole numbers. The smallest cut is found by contraction along maximum-adjacency orders (Nagamochi and Ibaraki):
-scanning the graph gives every edge a lower bound on the connectivity of its ends, and ends that are at least as well connected
-as the smallest cut known so far may be merged without losing a smaller one.
+Weights are whole numbers. The smallest cut is found by contraction along maximum-adjacency orders
+(Nagamochi and Ibaraki): scanning the graph gives every edge a lower bound on the connectivity of
+its ends, and ends that are at least as well connected as the smallest cut known so far may be
+merged without losing a smaller one.
 """
 
 from __future__ import annotations
@@ -45,11 +47,21 @@ def adjacency(count: int, heads: Ints, tails: Ints, weights: Ints) -> tuple[Ints
 
 
 @njit(cache=True, nogil=True)
-def _scan(count: int, starts: Ints, others: Ints, loads: Ints, first: int, level: int, fixed: bool, parent: Ints) -> int:
-    """One maximum-adjacency scan from `first`. Merges (in `parent`) the ends of edges whose connectivity is at least the level.
+def _scan(
+    count: int,
+    starts: Ints,
+    others: Ints,
+    loads: Ints,
+    first: int,
+    level: int,
+    fixed: bool,
+    parent: Ints,
+) -> int:
+    """One maximum-adjacency scan from `first`. Merges (in `parent`) the ends of edges whose
+    connectivity is at least the level.
 
-    Unless `fixed`, the level falls to the smallest cut seen on the way: degrees and prefixes of the order. Returns the level;
-    0 when the graph is not connected.
+    Unless `fixed`, the level falls to the smallest cut seen on the way: degrees and prefixes of the
+    order. Returns the level; 0 when the graph is not connected.
     """
     reach = np.zeros(count, dtype=np.int64)
     done = np.zeros(count, dtype=np.bool_)
@@ -59,7 +71,8 @@ def _scan(count: int, starts: Ints, others: Ints, loads: Ints, first: int, level
             degree[vertex] += loads[place]
         if not fixed and degree[vertex] < level:
             level = degree[vertex]
-    # a heap of (reach, vertex) with stale entries; keys are capped at the level, which keeps it small
+    # a heap of (reach, vertex) with stale entries; keys are capped at the level, which keeps it
+    # small
     room = len(others) + count + 1
     keys = np.empty(room, dtype=np.int64)
     held = np.empty(room, dtype=np.int64)
@@ -112,7 +125,9 @@ def _scan(count: int, starts: Ints, others: Ints, loads: Ints, first: int, level
 
 
 @njit(cache=True, nogil=True)
-def _contract(count: int, heads: Ints, tails: Ints, weights: Ints, parent: Ints, names: Ints) -> tuple[int, Ints, Ints, Ints]:
+def _contract(
+    count: int, heads: Ints, tails: Ints, weights: Ints, parent: Ints, names: Ints
+) -> tuple[int, Ints, Ints, Ints]:
     """The graph after merging; names[v] of original vertices follow."""
     label = np.full(count, -1, dtype=np.int64)
     fresh = 0
@@ -124,7 +139,11 @@ def _contract(count: int, heads: Ints, tails: Ints, weights: Ints, parent: Ints,
     for vertex in range(len(names)):
         names[vertex] = label[_root(parent, names[vertex])]
     kept = 0
-    new_heads, new_tails, new_weights = np.empty_like(heads), np.empty_like(tails), np.empty_like(weights)
+    new_heads, new_tails, new_weights = (
+        np.empty_like(heads),
+        np.empty_like(tails),
+        np.empty_like(weights),
+    )
     for edge in range(len(heads)):
         u, v = label[_root(parent, heads[edge])], label[_root(parent, tails[edge])]
         if u != v:
@@ -147,8 +166,11 @@ def smallest_cut(count: int, heads: Ints, tails: Ints, weights: Ints, cap: int) 
 
 
 @njit(cache=True, nogil=True)
-def merge_above(count: int, heads: Ints, tails: Ints, weights: Ints, level: int) -> tuple[int, Ints, Ints, Ints, Ints]:
-    """Merge vertices that no cut below `level` separates, as far as scans show it: (count, heads, tails, weights, names)."""
+def merge_above(
+    count: int, heads: Ints, tails: Ints, weights: Ints, level: int
+) -> tuple[int, Ints, Ints, Ints, Ints]:
+    """Merge vertices that no cut below `level` separates, as far as scans show it: (count, heads,
+    tails, weights, names)."""
     names = np.arange(count)
     idle = 0
     while count > 1 and idle < 3:
@@ -163,7 +185,8 @@ def merge_above(count: int, heads: Ints, tails: Ints, weights: Ints, level: int)
 
 @njit(cache=True, nogil=True)
 def cut_costs(count: int, heads: Ints, tails: Ints, weights: Ints) -> Ints:
-    """Costs of all 2^(count-1) - 1 cuts; cut s puts vertex i on the side of the last vertex when bit i of s + 1 is 0."""
+    """Costs of all 2^(count-1) - 1 cuts; cut s puts vertex i on the side of the last vertex when
+    bit i of s + 1 is 0."""
     starts, others, loads = adjacency(count, heads, tails, weights)
     total = (1 << (count - 1)) - 1
     costs = np.empty(total, dtype=np.int64)
@@ -183,8 +206,11 @@ def cut_costs(count: int, heads: Ints, tails: Ints, weights: Ints) -> Ints:
 
 
 @njit(cache=True, nogil=True)
-def _flow_exceeds(count: int, starts: Ints, others: Ints, loads: Ints, twin: Ints, state: Ints, limit: int) -> bool:
-    """Whether more than `limit` can flow from vertices of state 1 to vertices of state 2: then every cut between them does."""
+def _flow_exceeds(
+    count: int, starts: Ints, others: Ints, loads: Ints, twin: Ints, state: Ints, limit: int
+) -> bool:
+    """Whether more than `limit` can flow from vertices of state 1 to vertices of state 2: then
+    every cut between them does."""
     left = loads.copy()
     came = np.empty(count, dtype=np.int64)
     queue = np.empty(count, dtype=np.int64)
@@ -240,11 +266,15 @@ def _twins(count: int, starts: Ints, others: Ints, heads: Ints, tails: Ints) -> 
 
 
 @njit(cache=True, nogil=True)
-def small_cuts(count: int, heads: Ints, tails: Ints, weights: Ints, limit: int) -> tuple[Ints, Ints, Ints]:
-    """All cuts of cost at most `limit` (below twice the smallest cut): costs, starts and members of the side without vertex 0.
+def small_cuts(
+    count: int, heads: Ints, tails: Ints, weights: Ints, limit: int
+) -> tuple[Ints, Ints, Ints]:
+    """All cuts of cost at most `limit` (below twice the smallest cut): costs, starts and members of
+    the side without vertex 0.
 
-    Below twice the smallest cut both sides of a cut hang together, so a side is grown from its first vertex by neighbours,
-    each of which is taken in or kept out; a branch ends when the flow from what is in to what is out exceeds the limit.
+    Below twice the smallest cut both sides of a cut hang together, so a side is grown from its
+    first vertex by neighbours, each of which is taken in or kept out; a branch ends when the flow
+    from what is in to what is out exceeds the limit.
     """
     starts, others, loads = adjacency(count, heads, tails, weights)
     twin = _twins(count, starts, others, heads, tails)

@@ -1,7 +1,8 @@
 """Private minimum cut: public vertices split in two so that few private edges run across.
 
-In: the set of edges (private). Out: a side for every vertex. Stage one chooses how many public padding edges to add, so that
-the smallest cut is neither too small nor too large; stage two draws a cut with the exponential mechanism on the padded graph.
+In: the set of edges (private). Out: a side for every vertex. Stage one chooses how many public
+padding edges to add, so that the smallest cut is neither too small nor too large; stage two draws a
+cut with the exponential mechanism on the padded graph.
 """
 
 from __future__ import annotations
@@ -20,7 +21,12 @@ from dpublish.methods.base import Content, Mechanism
 from dpublish.methods.solvers.inputs import Edges, GraphEdges
 from dpublish.methods.solvers.lower_bounds import cut_excess, nothing_ruled_out
 from dpublish.methods.solvers.min_cut.contraction import Contraction, contracted_cuts
-from dpublish.methods.solvers.min_cut.kernels import cut_costs, merge_above, small_cuts, smallest_cut
+from dpublish.methods.solvers.min_cut.kernels import (
+    cut_costs,
+    merge_above,
+    small_cuts,
+    smallest_cut,
+)
 from dpublish.methods.solvers.min_cut.padding import Padding
 from dpublish.methods.solvers.planning import (
     check_schema,
@@ -31,7 +37,7 @@ from dpublish.methods.solvers.planning import (
     pure,
     solution_plan,
     with_delta,
-)  # fmt: skip
+)
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
@@ -50,19 +56,22 @@ class MinCut(Mechanism):
 
     Input: distinct edges between public vertices. Neighbours: add-remove-one, of an edge.
     Output: one of two sides for every vertex, neither side empty.
-    Privacy: epsilon-DP by listing all cuts (theorem 1 of min_cut.proof.md), or (epsilon, delta)-DP from all cuts that are
-        not far above the smallest (theorem 2; theorem 3 when they are found by random contraction). All charge three times
-        the epsilon of a stage.
-    Relies on: `Noise.choose` having its exact law; for "karger-stein" also the stream cipher that its contractions draw from.
+    Privacy: epsilon-DP by listing all cuts (theorem 1 of min_cut.proof.md), or (epsilon, delta)-DP
+    from all cuts that are
+        not far above the smallest (theorem 2; theorem 3 when they are found by random contraction).
+        All charge three times the epsilon of a stage.
+    Relies on: `Noise.choose` having its exact law; for "karger-stein" also the stream cipher that
+    its contractions draw from.
     Shows / hides: where the graph is thin; hides whether any one edge is there.
     Accuracy: at most the smallest cut plus a number of order ln n / epsilon.
 
     Parameters
     ----------
     vertices : how many vertices there are, or their public names.
-    rule : "exact" (all cuts, at most 18 vertices) or "near-minimum" (needs a delta); by default whichever the size asks for.
-    cuts : how near-minimum cuts are found: "listed" (all of them, without fail) or "karger-stein" (by random contraction,
-        whose chance of missing one is part of delta).
+    rule : "exact" (all cuts, at most 18 vertices) or "near-minimum" (needs a delta); by default
+        whichever the size asks for.
+    cuts : how near-minimum cuts are found: "listed" (all of them, without fail) or "karger-stein"
+        (by random contraction, whose chance of missing one is part of delta).
     """
 
     method: ClassVar[str] = "min-cut"
@@ -85,10 +94,16 @@ class MinCut(Mechanism):
             raise PlanError(f"cuts = '{self.cuts}' is not known. Use listed or karger-stein.")
         if rule == "exact":
             if self.cuts != "listed":
-                raise PlanError("cuts = 'karger-stein' finds near-minimum cuts: give rule = 'near-minimum' and a delta.")
+                raise PlanError(
+                    "cuts = 'karger-stein' finds near-minimum cuts: give rule = 'near-minimum' "
+                    "and a delta."
+                )
             pure(cost, "A minimum cut by listing all cuts")
             if count > MAX_EXACT:
-                raise PlanError(f"rule = 'exact' lists all cuts, so it takes at most {MAX_EXACT} vertices, not {count}.")
+                raise PlanError(
+                    f"rule = 'exact' lists all cuts, so it takes at most {MAX_EXACT} vertices, "
+                    f"not {count}."
+                )
             target = math.ceil(8 * log / rate)
             spread, beyond = target, 0
         elif rule == "near-minimum":
@@ -112,37 +127,50 @@ class MinCut(Mechanism):
             "bound": {
                 "factor": 1.0,
                 "additive": float(additive),
-                "text": f"the cut has at most {additive:.4g} edges more than the smallest, up to a chance of order 1/n^2.",
+                "text": f"the cut has at most {additive:.4g} edges more than the smallest, up to "
+                f"a chance of order 1/n^2.",
             },
             "lower_bound": {
                 "factor": 1.0,
                 "additive": lower,
-                "text": f"some graphs cost every such method {lower:.3g} edges more in expectation (as in theorem 42)."
+                "text": f"some graphs cost every such method {lower:.3g} edges more in "
+                f"expectation (as in theorem 42)."
                 if lower
                 else nothing_ruled_out(42),
             },
         }
         warnings = []
         if rule == "near-minimum":
-            warnings.append("How long this takes depends on the graph: do not let outsiders measure it.")
+            warnings.append(
+                "How long this takes depends on the graph: do not let outsiders measure it."
+            )
         if self.cuts == "karger-stein":
             facts["surety"] = miss_surety(cost, self._shares)
             worst = Contraction(count, 1 + beyond / (target - spread))
             if worst.leaves(facts["surety"]) > MANY_LEAVES or count > LARGE_MATRIX:
                 warnings.append(
-                    f"A graph of {count:,} vertices none of which can be merged would take {worst.rounds(facts['surety']):,} "
-                    f"rounds of contraction with {worst.leaves(facts['surety']):.1e} small graphs in all, and matrices of "
+                    f"A graph of {count:,} vertices none of which can be merged would take "
+                    f"{worst.rounds(facts['surety']):,} "
+                    f"rounds of contraction with {worst.leaves(facts['surety']):.1e} small graphs "
+                    f"in all, and matrices of "
                     f"{16 * count * count / 2**30:.1f} GiB. cuts = 'listed' is usually much faster."
                 )
         return solution_plan(
             method=self.method,
             schema=schema,
             cost=cost,
-            parameters={"vertices": count, "structure": digest_of(labels), "rule": rule, "cuts": self.cuts},
+            parameters={
+                "vertices": count,
+                "structure": digest_of(labels),
+                "rule": rule,
+                "cuts": self.cuts,
+            },
             facts=facts,
             sentences=[
-                f"A cut of {count:,} vertices ({rule}); padding brings the smallest cut near {target}.",
-                f"Choosing the padding uses 2 x {rate:.4g}, choosing the cut {rate:.4g} of epsilon.",
+                f"A cut of {count:,} vertices ({rule}); padding brings the smallest cut near "
+                f"{target}.",
+                f"Choosing the padding uses 2 x {rate:.4g}, choosing the cut {rate:.4g} of "
+                f"epsilon.",
             ],
             warnings=warnings,
         )
@@ -156,35 +184,46 @@ class MinCut(Mechanism):
         stage = Fraction(facts["stage_epsilon"])
         target, spread = int(facts["target"]), int(facts["spread"])
         padding = Padding(count, int(facts["padding_step"]), target + spread)
-        level, smallest = choose_padding(noise, numbers, padding, target=target, spread=spread, stage=stage)
+        level, smallest = choose_padding(
+            noise, numbers, padding, target=target, spread=spread, stage=stage
+        )
         if facts["rule"] == "exact":
             side = exact_cut(noise, numbers, padding, level, stage)
         else:
             alpha = 1 + int(facts["beyond"]) / (target - spread)
             contraction = (alpha, float(facts["surety"])) if self.cuts == "karger-stein" else None
-            side = near_minimum_cut(noise, numbers, padding, level, smallest, int(facts["beyond"]), stage, contraction)
+            side = near_minimum_cut(
+                noise, numbers, padding, level, smallest, int(facts["beyond"]), stage, contraction
+            )
         # a cut has no first side: say it the same way whichever set of vertices was listed
         side = side ^ side[0]
         shown = {key: facts[key] for key in ("problem", "vertices", "bound", "lower_bound")}
         vertices = np.arange(count, dtype=np.int64)
-        return Content(facts=shown, tables={"sides": {"vertex": vertices, "side": side, **label_column(labels, vertices)}})
+        return Content(
+            facts=shown,
+            tables={"sides": {"vertex": vertices, "side": side, **label_column(labels, vertices)}},
+        )
 
     @property
     def _shares(self) -> int:
-        """What delta pays for: padding that misses, cuts beyond the limit, and contractions that miss a cut."""
+        """What delta pays for: padding that misses, cuts beyond the limit, and contractions that
+        miss a cut."""
         return 2 if self.cuts == "listed" else 3
 
 
 def miss_surety(cost: Cost, shares: int) -> float:
-    """ln(shares / tau), rounded up, where tau = delta / (1 + exp(epsilon)) is the total variation that delta allows."""
+    """ln(shares / tau), rounded up, where tau = delta / (1 + exp(epsilon)) is the total variation
+    that delta allows."""
     return math.log(shares) + float(cost.epsilon) + math.log(2) - math.log(float(cost.delta)) + 1e-9
 
 
 def near_minimum_targets(count: int, cost: Cost, *, shares: int = 2) -> tuple[int, int, int]:
-    """Target of the smallest cut, how far from it still counts, and how far above the smallest cut cuts are listed.
+    """Target of the smallest cut, how far from it still counts, and how far above the smallest cut
+    cuts are listed.
 
-    Chosen so that the listing differs from the mechanism over all cuts by at most delta / (1 + exp(epsilon)) in total
-    variation (min_cut.proof.md, theorem 2): one share for padding that misses, one for cuts that are not listed.
+    Chosen so that the listing differs from the mechanism over all cuts by at most delta / (1 +
+    exp(epsilon)) in total variation (min_cut.proof.md, theorem 2): one share for padding that
+    misses, one for cuts that are not listed.
     """
     rate, log = float(cost.epsilon) / 3, math.log(count)
     half = miss_surety(cost, shares)
@@ -217,15 +256,19 @@ def padded(edges: Edges, padding: Padding, level: int) -> tuple[IntArray, IntArr
 def choose_padding(
     noise: Noise, edges: Edges, padding: Padding, *, target: int, spread: int, stage: Fraction
 ) -> tuple[int, int]:
-    """Stage one: a padding number by -|smallest cut - target|, cut off at `spread`. Not monotone: it costs two stages.
+    """Stage one: a padding number by -|smallest cut - target|, cut off at `spread`. Not monotone:
+    it costs two stages.
 
-    The smallest cut grows with the padding, so equal values at two numbers settle all numbers between them.
+    The smallest cut grows with the padding, so equal values at two numbers settle all numbers
+    between them.
     """
     values = np.full(padding.levels + 1, -1, dtype=np.int64)
 
     def value(level: int) -> int:
         if values[level] < 0:
-            values[level] = max(least_cut(edges, padding, level, target + spread, target - spread), target - spread)
+            values[level] = max(
+                least_cut(edges, padding, level, target + spread, target - spread), target - spread
+            )
         return int(values[level])
 
     spans = [(0, padding.levels)]
@@ -237,14 +280,18 @@ def choose_padding(
             middle = (low + high) // 2
             spans += [(low, middle), (middle, high)]
     scores = -np.abs(values - target)
-    level = noise.choose(scores, sensitivity=Fraction(1), epsilon=2 * stage, rule="exponential", label="padding")
+    level = noise.choose(
+        scores, sensitivity=Fraction(1), epsilon=2 * stage, rule="exponential", label="padding"
+    )
     return level, least_cut(edges, padding, level, 1 << 60, 0)
 
 
 def least_cut(edges: Edges, padding: Padding, level: int, cap: int, floor: int) -> int:
-    """The smallest cut of the padded graph, exact between `floor` and `cap`; beyond them anything on the same side.
+    """The smallest cut of the padded graph, exact between `floor` and `cap`; beyond them anything
+    on the same side.
 
-    Where degrees and padding make every other cut at least as large as the smallest degree, that degree is the answer.
+    Where degrees and padding make every other cut at least as large as the smallest degree, that
+    degree is the answer.
     """
     graph = padded(edges, padding, level)
     degree = int(degrees(padding.size, *graph).min())
@@ -256,14 +303,23 @@ def least_cut(edges: Edges, padding: Padding, level: int, cap: int, floor: int) 
 
 def degrees(count: int, heads: IntArray, tails: IntArray, weights: IntArray) -> IntArray:
     """Weighted degrees: the costs of the cuts that part one vertex from all others."""
-    sums = np.bincount(heads, weights=weights, minlength=count) + np.bincount(tails, weights=weights, minlength=count)
+    sums = np.bincount(heads, weights=weights, minlength=count) + np.bincount(
+        tails, weights=weights, minlength=count
+    )
     return sums.astype(np.int64)
 
 
 def exact_cut(noise: Noise, edges: Edges, padding: Padding, level: int, stage: Fraction) -> Any:
     """Stage two over all cuts: monotone in an edge, so it costs one stage."""
     costs = cut_costs(padding.size, *padded(edges, padding, level))
-    place = noise.choose(-costs, sensitivity=Fraction(1), epsilon=stage, monotone=True, rule="exponential", label="cut")
+    place = noise.choose(
+        -costs,
+        sensitivity=Fraction(1),
+        epsilon=stage,
+        monotone=True,
+        rule="exponential",
+        label="cut",
+    )
     return np.array([(place + 1) >> vertex & 1 for vertex in range(padding.size)], dtype=np.bool_)
 
 
@@ -279,7 +335,8 @@ def near_minimum_cut(
 ) -> Any:
     """Stage two over all cuts of cost at most smallest + beyond, every one of which is listed.
 
-    `contraction`: find them by random contraction instead, for cuts of up to alpha times the smallest and with this surety.
+    `contraction`: find them by random contraction instead, for cuts of up to alpha times the
+    smallest and with this surety.
     """
     count = padding.size
     heads, tails, weights = padded(edges, padding, level)
@@ -293,11 +350,15 @@ def near_minimum_cut(
         side = np.zeros(count, dtype=np.bool_)
         side[single[place]] = True
         return side
-    parts, small_heads, small_tails, small_weights, names = merge_above(count, heads, tails, weights, limit + 1)
+    parts, small_heads, small_tails, small_weights, names = merge_above(
+        count, heads, tails, weights, limit + 1
+    )
     if contraction is not None:
         alpha, surety = contraction
         wanted = Contraction(parts, min(alpha, limit / max(1, smallest) * (1 + 1e-9)))
-        costs, sides = contracted_cuts(noise, small_heads, small_tails, small_weights, wanted, limit, surety)
+        costs, sides = contracted_cuts(
+            noise, small_heads, small_tails, small_weights, wanted, limit, surety
+        )
         if not len(costs):  # a chance that delta pays for; there must be an answer all the same
             return np.arange(count) == np.argmin(degree)
         return sides[choose_cut(noise, costs, stage)][names]
@@ -312,4 +373,11 @@ def near_minimum_cut(
 
 
 def choose_cut(noise: Noise, costs: IntArray, stage: Fraction) -> int:
-    return noise.choose(-costs, sensitivity=Fraction(1), epsilon=stage, monotone=True, rule="exponential", label="cut")
+    return noise.choose(
+        -costs,
+        sensitivity=Fraction(1),
+        epsilon=stage,
+        monotone=True,
+        rule="exponential",
+        label="cut",
+    )

@@ -1,8 +1,10 @@
-"""Combinatorial public projects: k resources that are worth as much as possible to agents whose valuations are private.
+"""Combinatorial public projects: k resources that are worth as much as possible to agents whose
+valuations are private.
 
-In: one row an agent. Out: k of the public resources, chosen greedily. Valuations are monotone submodular and lie in [0, 1]:
-coverage (an agent names resources and is happy with any of them), facility location (an agent sits at a public place and
-values the nearest chosen site), or a function of the agent's row that the caller wrote.
+In: one row an agent. Out: k of the public resources, chosen greedily. Valuations are monotone
+submodular and lie in [0, 1]: coverage (an agent names resources and is happy with any of them),
+facility location (an agent sits at a public place and values the nearest chosen site), or a
+function of the agent's row that the caller wrote.
 """
 
 from __future__ import annotations
@@ -20,10 +22,24 @@ from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import Content, Mechanism, Need
 from dpublish.methods.solvers.calibrate import rounded_down, step_epsilon, total_gain_hazard
-from dpublish.methods.solvers.inputs import AgentLists, AgentRows, Lists, PresentItems, list_marks, transposed
+from dpublish.methods.solvers.inputs import (
+    AgentLists,
+    AgentRows,
+    Lists,
+    PresentItems,
+    list_marks,
+    transposed,
+)
 from dpublish.methods.solvers.k_median.metric import Metric
 from dpublish.methods.solvers.lower_bounds import missed, nothing_ruled_out
-from dpublish.methods.solvers.planning import check_schema, digest_of, label_column, no_rho, numbered, solution_plan
+from dpublish.methods.solvers.planning import (
+    check_schema,
+    digest_of,
+    label_column,
+    no_rho,
+    numbered,
+    solution_plan,
+)
 from dpublish.methods.solvers.set_kernels import take_set
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost
@@ -40,12 +56,15 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class PublicProjects(Mechanism):
-    """k resources chosen one after the other, each in proportion to the exponential of what it adds.
+    """k resources chosen one after the other, each in proportion to the exponential of what it
+    adds.
 
     Input: one row an agent. Neighbours: add-remove-one, of an agent.
     Output: k distinct resources in the order of choice.
-    Privacy: epsilon-DP, or (epsilon, delta)-DP when a delta is given and that allows more (public_projects.proof.md).
-    Relies on: `Noise.choose` having the exact law of the exponential mechanism. It does not rely on submodularity.
+    Privacy: epsilon-DP, or (epsilon, delta)-DP when a delta is given and that allows more
+    (public_projects.proof.md).
+    Relies on: `Noise.choose` having the exact law of the exponential mechanism. It does not rely on
+    submodularity.
     Shows / hides: resources that many agents want; hides whether any one agent took part.
     Accuracy: at least (1 - 1/e) of the best value, less a number of order k ln m / step epsilon.
 
@@ -56,7 +75,8 @@ class PublicProjects(Mechanism):
     worth : "coverage", "facility", or a function (row, chosen numbers) -> value in [0, 1].
     metric : distances between places, for "facility"; a resource is a place.
     columns : which columns of an agent's row the function reads.
-    examples : made-up rows on which a function is tested for being monotone and submodular before anything is spent.
+    examples : made-up rows on which a function is tested for being monotone and submodular before
+        anything is spent.
     """
 
     method: ClassVar[str] = "public-projects"
@@ -74,7 +94,10 @@ class PublicProjects(Mechanism):
         no_rho(cost, "Public projects")
         count, labels = numbered(self.resources, "resources")
         if isinstance(self.k, bool) or not isinstance(self.k, int) or not 1 <= self.k <= count:
-            raise PlanError(f"k must be a whole number from 1 to the number of resources, {count}, not {self.k!r}.")
+            raise PlanError(
+                f"k must be a whole number from 1 to the number of resources, {count}, not "
+                f"{self.k!r}."
+            )
         worth = self._worth(count)
         step = rounded_down(cost.epsilon / self.k)
         sequential = True
@@ -87,11 +110,15 @@ class PublicProjects(Mechanism):
         lower = missed(count, self.k, float(paid.epsilon), float(paid.delta))
         warnings = []
         if cost.delta and sequential:
-            warnings.append("With so few resources a delta buys nothing: the release costs epsilon alone.")
+            warnings.append(
+                "With so few resources a delta buys nothing: the release costs epsilon alone."
+            )
         if callable(self.worth) and not self.examples:
             warnings.append(
-                "The valuation was not tested: give examples = [...], made-up rows on which it is checked for being monotone "
-                "and submodular. Without that the release is as private, but the bound on its value may not hold."
+                "The valuation was not tested: give examples = [...], made-up rows on which it is "
+                "checked for being monotone "
+                "and submodular. Without that the release is as private, but the bound on its "
+                "value may not hold."
             )
         return solution_plan(
             method=self.method,
@@ -101,7 +128,11 @@ class PublicProjects(Mechanism):
                 "k": self.k,
                 "resources": count,
                 "worth": worth,
-                "structure": digest_of(labels, self.metric.digest if self.metric is not None else None, tuple(self.columns)),
+                "structure": digest_of(
+                    labels,
+                    self.metric.digest if self.metric is not None else None,
+                    tuple(self.columns),
+                ),
             },
             facts={
                 "problem": "public-projects",
@@ -114,20 +145,24 @@ class PublicProjects(Mechanism):
                 "bound": {
                     "factor": 1 - 1 / math.e,
                     "additive": -additive,
-                    "text": f"the value is at least 0.632 times the best, less {additive:.4g}, up to a chance of order 1/m^2.",
+                    "text": f"the value is at least 0.632 times the best, less {additive:.4g}, up "
+                    f"to a chance of order 1/m^2.",
                 },
                 "lower_bound": {
                     "factor": 1.0,
                     "additive": 0.0 - lower,  # no -0.0
-                    "text": f"no such method can guarantee more than the best value less {lower:.4g} in expectation (as in "
+                    "text": f"no such method can guarantee more than the best value less "
+                    f"{lower:.4g} in expectation (as in "
                     "theorem 66)."
                     if lower
                     else nothing_ruled_out(66),
                 },
             },
             sentences=[
-                f"{self.k} of {count:,} resources, chosen greedily; each choice uses epsilon = {float(step):.4g}.",
-                f"No agent gains more than {truthful:.4g} in expected value by misreporting (2 epsilon + delta truthfulness).",
+                f"{self.k} of {count:,} resources, chosen greedily; each choice uses epsilon = "
+                f"{float(step):.4g}.",
+                f"No agent gains more than {truthful:.4g} in expected value by misreporting (2 "
+                f"epsilon + delta truthfulness).",
             ],
             warnings=warnings,
         )
@@ -152,13 +187,29 @@ class PublicProjects(Mechanism):
             assert callable(self.worth)
             gains = FunctionGains(numbers, self.worth, count)
         chosen = greedy_choice(noise, gains, count, self.k, Fraction(plan.facts["step_epsilon"]))
-        facts = {key: plan.facts[key] for key in ("problem", "k", "resources", "worth", "truthfulness", "bound", "lower_bound")}
+        facts = {
+            key: plan.facts[key]
+            for key in (
+                "problem",
+                "k",
+                "resources",
+                "worth",
+                "truthfulness",
+                "bound",
+                "lower_bound",
+            )
+        }
         if self.metric is not None and self.worth == "facility":
-            # what a distance of 1 is, and at which an agent has nothing: public, and the value cannot be worked out without
+            # what a distance of 1 is, and at which an agent has nothing: public, and the value
+            # cannot be worked out without
             facts |= {"unit": self.metric.unit, "diameter": self.metric.diameter * self.metric.unit}
         if self.worth == "coverage" and list_marks(labels) != list_marks(None):
-            facts["list_marks"] = list_marks(labels)  # `cost_of` reads texts as they were read for the release
-        return Content(facts=facts, tables={"chosen": {"resource": chosen, **label_column(labels, chosen)}})
+            facts["list_marks"] = list_marks(
+                labels
+            )  # `cost_of` reads texts as they were read for the release
+        return Content(
+            facts=facts, tables={"chosen": {"resource": chosen, **label_column(labels, chosen)}}
+        )
 
     def _worth(self, count: int) -> str:
         if self.worth == "facility":
@@ -168,25 +219,37 @@ class PublicProjects(Mechanism):
         if self.worth == "coverage":
             return "coverage"
         if not callable(self.worth):
-            raise PlanError(f"worth = '{self.worth}' is not known. Use coverage, facility or a function of (row, chosen).")
+            raise PlanError(
+                f"worth = '{self.worth}' is not known. Use coverage, facility or a function of "
+                f"(row, chosen)."
+            )
         if not self.columns:
             raise PlanError(
-                "worth is a function: give columns = [...], what it reads of an agent's row. Without them every row is empty, "
+                "worth is a function: give columns = [...], what it reads of an agent's row. "
+                "Without them every row is empty, "
                 "and worth nothing to anyone."
             )
         for row in self.examples:
             # agents have these columns only, so a function that reads another fails on all of them
-            check_valuation(self.worth, {name: row[name] for name in self.columns if name in row}, count)
+            check_valuation(
+                self.worth, {name: row[name] for name in self.columns if name in row}, count
+            )
         return getattr(self.worth, "__name__", "function")
 
 
 def greedy_choice(noise: Noise, gains: Gains, count: int, k: int, step: Fraction) -> IntArray:
-    """Algorithm 7. A gain is a whole number of 1/unit; one agent's gains are at least 0 and add up to at most one unit."""
+    """Algorithm 7. A gain is a whole number of 1/unit; one agent's gains are at least 0 and add up
+    to at most one unit."""
     left = np.arange(count, dtype=np.int64)
     order = []
     for _ in range(k):
         place = noise.choose(
-            gains.of(left), sensitivity=Fraction(gains.unit), epsilon=step, monotone=True, rule="exponential", label="next"
+            gains.of(left),
+            sensitivity=Fraction(gains.unit),
+            epsilon=step,
+            monotone=True,
+            rule="exponential",
+            label="next",
         )
         order.append(int(left[place]))
         gains.take(order[-1])
@@ -220,7 +283,13 @@ class CoverageGains(Gains):
 
     def take(self, resource: int) -> None:
         take_set(
-            resource, self._wanted.starts, self._wanted.items, self._agents.starts, self._agents.items, self._open, self._gains
+            resource,
+            self._wanted.starts,
+            self._wanted.items,
+            self._agents.starts,
+            self._agents.items,
+            self._open,
+            self._gains,
         )
 
 
@@ -245,15 +314,18 @@ class FacilityGains(Gains):
 
 
 class FunctionGains(Gains):
-    """A valuation from outside: clipped to [0, 1], rounded down to the grid, and never allowed to fall along the choice.
+    """A valuation from outside: clipped to [0, 1], rounded down to the grid, and never allowed to
+    fall along the choice.
 
-    With that, gains are at least 0 and an agent's gains add up to at most one unit whatever the function does, which is all
-    that the privacy proof needs.
+    With that, gains are at least 0 and an agent's gains add up to at most one unit whatever the
+    function does, which is all that the privacy proof needs.
     """
 
     unit = GRID
 
-    def __init__(self, agents: Sequence[Mapping[str, Any]], valuation: Valuation, count: int) -> None:
+    def __init__(
+        self, agents: Sequence[Mapping[str, Any]], valuation: Valuation, count: int
+    ) -> None:
         self._agents, self._valuation = agents, valuation
         self._chosen: frozenset[int] = frozenset()
         self._held = np.zeros(len(agents), dtype=np.int64)
@@ -262,17 +334,22 @@ class FunctionGains(Gains):
         gains = np.zeros(len(left), dtype=np.int64)
         for agent, held in zip(self._agents, self._held.tolist(), strict=True):
             for place, resource in enumerate(left.tolist()):
-                gains[place] += max(0, grid_value(self._valuation, agent, self._chosen | {resource}) - held)
+                gains[place] += max(
+                    0, grid_value(self._valuation, agent, self._chosen | {resource}) - held
+                )
         return gains
 
     def take(self, resource: int) -> None:
         self._chosen |= {resource}
         for number, agent in enumerate(self._agents):
-            self._held[number] = max(self._held[number], grid_value(self._valuation, agent, self._chosen))
+            self._held[number] = max(
+                self._held[number], grid_value(self._valuation, agent, self._chosen)
+            )
 
 
 def grid_value(valuation: Valuation, agent: Mapping[str, Any], chosen: frozenset[int]) -> int:
-    """One agent's value in units of 1/GRID. A function that fails or is not a number on a row is worth 0 to that agent."""
+    """One agent's value in units of 1/GRID. A function that fails or is not a number on a row is
+    worth 0 to that agent."""
     try:
         value = float(valuation(agent, chosen))
     except Exception:  # one row's failure must not decide whether there is a release
@@ -281,10 +358,11 @@ def grid_value(valuation: Valuation, agent: Mapping[str, Any], chosen: frozenset
 
 
 def check_valuation(valuation: Valuation, row: Mapping[str, Any], count: int) -> None:
-    """Refuse a value outside [0, 1], or one that is not monotone or submodular, on sampled pairs of sets.
+    """Refuse a value outside [0, 1], or one that is not monotone or submodular, on sampled pairs of
+    sets.
 
-    All sets of at most two of the first few resources, and then longer chains over all resources: a set, a larger one, and a
-    resource that may not add more to the larger.
+    All sets of at most two of the first few resources, and then longer chains over all resources: a
+    set, a larger one, and a resource that may not add more to the larger.
     """
     few = range(min(count, MAX_TESTED))
     for size in range(3):
@@ -312,25 +390,36 @@ def _value(valuation: Valuation, row: Mapping[str, Any], chosen: frozenset[int])
         value = float(valuation(row, chosen))
     except Exception as problem:
         raise PlanError(
-            f"The valuation failed on an example row ({type(problem).__name__}: {problem}). It is given the columns "
+            f"The valuation failed on an example row ({type(problem).__name__}: {problem}). It is "
+            f"given the columns "
             f"{', '.join(row) or 'of no name'}, and a function that fails is worth 0 to an agent."
         ) from None
     if not -_ROUNDING <= value <= 1 + _ROUNDING:
-        raise PlanError(f"The valuation gave {value:g} on an example row; values must lie in [0, 1].")
+        raise PlanError(
+            f"The valuation gave {value:g} on an example row; values must lie in [0, 1]."
+        )
     return value
 
 
-def _check_pair(valuation: Valuation, row: Mapping[str, Any], small: frozenset[int], large: frozenset[int], extra: int) -> None:
+def _check_pair(
+    valuation: Valuation,
+    row: Mapping[str, Any],
+    small: frozenset[int],
+    large: frozenset[int],
+    extra: int,
+) -> None:
     first = _value(valuation, row, small | {extra}) - _value(valuation, row, small)
     later = _value(valuation, row, large | {extra}) - _value(valuation, row, large)
     for gain, held in ((first, small), (later, large)):
         if gain < -_ROUNDING:
             raise PlanError(
-                f"The valuation is not monotone: on an example row, adding resource {extra} to {_few(held)} lowers it."
+                f"The valuation is not monotone: on an example row, adding resource {extra} to "
+                f"{_few(held)} lowers it."
             )
     if later > first + _ROUNDING:
         raise PlanError(
-            f"The valuation is not submodular: on an example, resource {extra} adds {first:g} to {_few(small)} but "
+            f"The valuation is not submodular: on an example, resource {extra} adds {first:g} to "
+            f"{_few(small)} but "
             f"{later:g} to {_few(large)}. The guarantee on the value would not hold."
         )
 

@@ -1,7 +1,9 @@
-"""Private set cover: an order of all sets, so that every possible element is assigned to the first set that holds it.
+"""Private set cover: an order of all sets, so that every possible element is assigned to the first
+set that holds it.
 
-In: which elements of a public universe are present (private), and a public family of sets with public costs. Out: an order of
-the sets. As for vertex covers, an explicit list of sets would reveal that elements outside them are absent.
+In: which elements of a public universe are present (private), and a public family of sets with
+public costs. Out: an order of the sets. As for vertex covers, an explicit list of sets would reveal
+that elements outside them are absent.
 """
 
 from __future__ import annotations
@@ -48,14 +50,19 @@ GRID = 1 << 10
 
 @dataclass(frozen=True, kw_only=True)
 class SetCover(Mechanism):
-    """An order of the sets that covers the present elements cheaply: each element goes to the first set that holds it.
+    """An order of the sets that covers the present elements cheaply: each element goes to the first
+    set that holds it.
 
-    Input: the distinct present elements of a public universe. Neighbours: add-remove-one, of an element.
-    Output: every set once, in order ("any-weights": for each public part of the universe, the sets that may serve it).
-    Privacy: epsilon-DP, or (epsilon, delta)-DP when a delta is given and allows more (theorems 1 to 4 of set_cover.proof.md).
+    Input: the distinct present elements of a public universe. Neighbours: add-remove-one, of an
+    element.
+    Output: every set once, in order ("any-weights": for each public part of the universe, the sets
+    that may serve it).
+    Privacy: epsilon-DP, or (epsilon, delta)-DP when a delta is given and allows more (theorems 1 to
+    4 of set_cover.proof.md).
     Relies on: `Noise.choose` having the exact law of the exponential mechanism.
     Shows / hides: sets that hold many present elements; hides whether any one element is present.
-    Accuracy: a factor of order ln n + ln m / step epsilon, where a step has epsilon / ln(1/delta) or, with few sets m,
+    Accuracy: a factor of order ln n + ln m / step epsilon, where a step has epsilon / ln(1/delta)
+    or, with few sets m,
         epsilon / (m - 1); `plan` states the step epsilon and the bound.
 
     Parameters
@@ -64,9 +71,10 @@ class SetCover(Mechanism):
     elements : how many elements the universe has, or their public names.
     costs : public positive cost of each set; all equal when left out.
     set_names : public names of the sets.
-    rule : "greedy" (7.7.1, equal costs), "weighted" (7.7.2), "any-weights" (7.7.3: no dependence on the range of costs),
-        "exact" (theorem 53: exponential mechanism over all orders, at most 8 sets) or "classes" (7.7.5: the same idea cost
-        class by cost class, which suits unequal costs; at most 7 sets). By default greedy, or weighted if costs are given.
+    rule : "greedy" (7.7.1, equal costs), "weighted" (7.7.2), "any-weights" (7.7.3: no dependence on
+        the range of costs), "exact" (theorem 53: exponential mechanism over all orders, at most 8
+        sets) or "classes" (7.7.5: the same idea cost class by cost class, which suits unequal
+        costs; at most 7 sets). By default greedy, or weighted if costs are given.
     """
 
     method: ClassVar[str] = "set-cover"
@@ -82,37 +90,62 @@ class SetCover(Mechanism):
         check_schema(schema, "A set cover")
         rule = self._rule()
         count, labels = numbered(self.elements, "elements")
-        family, names = numbered(self.set_names if self.set_names is not None else len(self.sets), "sets")
+        family, names = numbered(
+            self.set_names if self.set_names is not None else len(self.sets), "sets"
+        )
         self._check(count, family)
         costs = self._costs()
-        facts: dict[str, Any] = {"problem": "set-cover", "rule": rule, "sets": family, "elements": count, "sensitivity": "1"}
+        facts: dict[str, Any] = {
+            "problem": "set-cover",
+            "rule": rule,
+            "sets": family,
+            "elements": count,
+            "sensitivity": "1",
+        }
         warnings: list[str] = []
         log_sets, log_elements = math.log(max(2, family)), math.log(max(2, count))
         if rule == "exact":
             pure(cost, "An exact set cover")
             if family > MAX_EXACT_SETS:
-                raise PlanError(f"rule = 'exact' tries every order, so it takes at most {MAX_EXACT_SETS} sets, not {family}.")
+                raise PlanError(
+                    f"rule = 'exact' tries every order, so it takes at most {MAX_EXACT_SETS} "
+                    f"sets, not {family}."
+                )
             step = cost.epsilon
             spread = float(max(costs) / min(costs))
             additive = float(max(costs)) * 2 * math.log(math.factorial(family)) / float(step)
-            text = f"the cost is at most {additive:.4g} above the smallest, except with probability 1/{family}!."
+            text = (
+                f"the cost is at most {additive:.4g} above the smallest, except with "
+                f"probability 1/{family}!."
+            )
             facts["bound"] = {"factor": 1.0, "additive": additive, "text": text}
         elif rule == "classes":
             pure(cost, "A set cover by classes of cost")
             if family > MAX_CLASS_SETS:
-                raise PlanError(f"rule = 'classes' tries every order: at most {MAX_CLASS_SETS} sets, not {family}.")
+                raise PlanError(
+                    f"rule = 'classes' tries every order: at most {MAX_CLASS_SETS} sets, not "
+                    f"{family}."
+                )
             step = cost.epsilon
             spread = float(max(costs) / min(costs))
-            factor = 2 * (1 + 24 * log_sets / float(step))  # 7.7.5 with half of epsilon, and 2 for rounding costs
+            factor = 2 * (
+                1 + 24 * log_sets / float(step)
+            )  # 7.7.5 with half of epsilon, and 2 for rounding costs
             text = f"the cost is at most {factor:.4g} times the smallest, with high probability."
             facts["bound"] = {"factor": factor, "additive": 0.0, "text": text}
         else:
             no_rho(cost, "A set cover")
-            step = rounded_down(cost.epsilon / max(most_misses(part, rule) for part in self._parts(rule, count)))
-            shared = step_epsilon(cost.epsilon, first_hit_hazard(cost.delta)) if cost.delta else step
+            step = rounded_down(
+                cost.epsilon / max(most_misses(part, rule) for part in self._parts(rule, count))
+            )
+            shared = (
+                step_epsilon(cost.epsilon, first_hit_hazard(cost.delta)) if cost.delta else step
+            )
             if cost.delta and shared <= step:
                 cost = Cost.pure(cost.epsilon)
-                warnings.append("With so few sets a delta buys nothing: the release costs epsilon alone.")
+                warnings.append(
+                    "With so few sets a delta buys nothing: the release costs epsilon alone."
+                )
             step = max(step, shared)
             spread = float(max(costs) / min(costs))
             if rule == "greedy":
@@ -122,18 +155,27 @@ class SetCover(Mechanism):
                 halving = float(halve_score(family, count, Fraction(max(1, math.ceil(wide))), step))
                 factor = 4 * (1 + math.log2(max(2, count))) * (1 + 2 * halving) + 2
                 factor *= 4 if rule == "any-weights" else 1
-            text = f"the cost is at most {factor:.4g} times the smallest, except with probability of order 1/{family}."
+            text = (
+                f"the cost is at most {factor:.4g} times the smallest, except with "
+                f"probability of order 1/{family}."
+            )
             facts["bound"] = {"factor": factor, "additive": 0.0, "text": text}
         # elements that are pairs of sets: a vertex cover, with as many pairs as there are elements
-        lower = cover_factor(min(family, (1 + math.isqrt(1 + 8 * count)) // 2), float(cost.epsilon), float(cost.delta))
+        lower = cover_factor(
+            min(family, (1 + math.isqrt(1 + 8 * count)) // 2),
+            float(cost.epsilon),
+            float(cost.delta),
+        )
         facts |= {
             "step_epsilon": str(step),
             "cost_range": spread,
             "lower_bound": {
                 "factor": lower,
                 "additive": 0.0,
-                "text": f"some families of so many sets cost every such method {lower:.3g} times the smallest cover in "
-                "expectation; with very many sets the factor is of order ln m / epsilon up to epsilon 1 (theorem 60).",
+                "text": f"some families of so many sets cost every such method {lower:.3g} times "
+                f"the smallest cover in "
+                "expectation; with very many sets the factor is of order ln m / epsilon up to "
+                "epsilon 1 (theorem 60).",
             },
         }
         return solution_plan(
@@ -143,12 +185,15 @@ class SetCover(Mechanism):
             parameters={
                 "sets": family,
                 "elements": count,
-                "structure": digest_of(self.sets.starts, self.sets.items, labels, names, [str(c) for c in costs]),
+                "structure": digest_of(
+                    self.sets.starts, self.sets.items, labels, names, [str(c) for c in costs]
+                ),
                 "rule": rule,
             },
             facts=facts,
             sentences=[
-                f"An order of {family:,} sets over {count:,} elements; every element goes to the first set that holds it.",
+                f"An order of {family:,} sets over {count:,} elements; every element goes to the "
+                f"first set that holds it.",
                 f"Each choice uses epsilon = {float(step):.4g} ({rule}).",
             ],
             warnings=warnings,
@@ -162,7 +207,9 @@ class SetCover(Mechanism):
         step = Fraction(plan.facts["step_epsilon"])
         rule, count = plan.facts["rule"], int(plan.facts["elements"])
         costs = self._costs()
-        _, names = numbered(self.set_names if self.set_names is not None else len(self.sets), "sets")
+        _, names = numbered(
+            self.set_names if self.set_names is not None else len(self.sets), "sets"
+        )
         orders: list[IntArray]
         parts = self._parts(rule, count)
         if rule == "exact":
@@ -179,18 +226,28 @@ class SetCover(Mechanism):
             part_of[part.elements] = number
         chosen = np.concatenate(orders)
         return Content(
-            facts={key: plan.facts[key] for key in ("problem", "sets", "elements", "bound", "lower_bound")},
+            facts={
+                key: plan.facts[key]
+                for key in ("problem", "sets", "elements", "bound", "lower_bound")
+            },
             tables={
                 "order": {
-                    "part": np.repeat(np.arange(len(parts)), [len(order) for order in orders]).astype(np.int64),
+                    "part": np.repeat(
+                        np.arange(len(parts)), [len(order) for order in orders]
+                    ).astype(np.int64),
                     "set": chosen,
                     **label_column(names, chosen),
                 },
                 "members": {
-                    "set": np.repeat(np.arange(len(self.sets), dtype=np.int64), np.diff(self.sets.starts)),
+                    "set": np.repeat(
+                        np.arange(len(self.sets), dtype=np.int64), np.diff(self.sets.starts)
+                    ),
                     "element": self.sets.items,
                 },
-                "universe": {"part": part_of, **label_column(numbered(self.elements, "elements")[1], range(count))},
+                "universe": {
+                    "part": part_of,
+                    **label_column(numbered(self.elements, "elements")[1], range(count)),
+                },
                 "costs": {"cost": np.array([float(c) for c in costs], dtype=np.float64)},
             },
         )
@@ -205,7 +262,10 @@ class SetCover(Mechanism):
         if rule not in RULES:
             raise PlanError(f"rule = '{rule}' is not known. Use one of: {', '.join(RULES)}.")
         if rule == "greedy" and len(set(self._costs())) > 1:
-            raise PlanError("rule = 'greedy' is for sets of equal cost. Use 'weighted' or 'any-weights', or leave costs out.")
+            raise PlanError(
+                "rule = 'greedy' is for sets of equal cost. Use 'weighted' or 'any-weights', or "
+                "leave costs out."
+            )
         return rule
 
     def _check(self, count: int, family: int) -> None:
@@ -216,7 +276,10 @@ class SetCover(Mechanism):
             raise PlanError(f"A set holds an element number outside 0 to {count - 1}.")
         starts = self.sets.starts
         if starts[0] != 0 or starts[-1] != len(items) or (np.diff(starts) < 0).any():
-            raise PlanError("The sets are not stored as lists: their starts must rise from 0 to the number of items.")
+            raise PlanError(
+                "The sets are not stored as lists: their starts must rise from 0 to the number of "
+                "items."
+            )
         # an element counted twice in a set would move its score by two, and the proof allows one
         owner = np.repeat(np.arange(family, dtype=np.int64), np.diff(starts))
         if len(np.unique(owner * count + items)) < len(items):
@@ -227,7 +290,8 @@ class SetCover(Mechanism):
             _, labels = numbered(self.elements, "elements")
             name = lost if labels is None else labels[lost]
             raise PlanError(
-                f"Element '{name}' is in no set, so no cover exists if it is present. Add a set that holds it, or leave it out."
+                f"Element '{name}' is in no set, so no cover exists if it is present. Add a set "
+                f"that holds it, or leave it out."
             )
 
     def _costs(self) -> list[Fraction]:
@@ -240,11 +304,17 @@ class SetCover(Mechanism):
 
 
 def greedy_order(noise: Noise, part: SetPart, present: IntArray, step: Fraction) -> IntArray:
-    """Algorithm 5: again and again a remaining set S with probability proportional to exp(step * |S meets what is left|)."""
+    """Algorithm 5: again and again a remaining set S with probability proportional to exp(step * |S
+    meets what is left|)."""
     state = CoverState(part, present)
     while len(state.left) > 1:
         place = noise.choose(
-            state.gains[state.left], sensitivity=Fraction(1), epsilon=step, monotone=True, rule="exponential", label="next set"
+            state.gains[state.left],
+            sensitivity=Fraction(1),
+            epsilon=step,
+            monotone=True,
+            rule="exponential",
+            label="next set",
         )
         state.take(place)
     if len(state.left):
@@ -253,7 +323,8 @@ def greedy_order(noise: Noise, part: SetPart, present: IntArray, step: Fraction)
 
 
 def weighted_order(noise: Noise, part: SetPart, present: IntArray, step: Fraction) -> IntArray:
-    """Algorithm 6: scores |S meets what is left| - r C(S), or halve r at score -T; what is left at the end in random order."""
+    """Algorithm 6: scores |S meets what is left| - r C(S), or halve r at score -T; what is left at
+    the end in random order."""
     smallest, largest = min(part.costs), max(part.costs)
     wide = largest / smallest
     costs = [value / smallest for value in part.costs]
@@ -264,7 +335,12 @@ def weighted_order(noise: Noise, part: SetPart, present: IntArray, step: Fractio
     while rate >= 1 / wide and len(state.left):
         scores = np.append(state.gains[state.left] * GRID - prices[state.left], halve)
         place = noise.choose(
-            scores, sensitivity=Fraction(GRID), epsilon=step, monotone=True, rule="exponential", label="next set or halve"
+            scores,
+            sensitivity=Fraction(GRID),
+            epsilon=step,
+            monotone=True,
+            rule="exponential",
+            label="next set or halve",
         )
         if place == len(state.left):
             rate /= 2
@@ -276,9 +352,14 @@ def weighted_order(noise: Noise, part: SetPart, present: IntArray, step: Fractio
     return part.sets[np.array(state.order, dtype=np.int64)]
 
 
-def exact_order(noise: Noise, sets: Lists, costs: Sequence[Fraction], present: IntArray, epsilon: Fraction) -> IntArray:
-    """Theorem 53: one of all orders, by the cost of the cover it gives; adding an element adds at most one set's cost."""
-    members = [set(sets.items[sets.starts[i] : sets.starts[i + 1]].tolist()) for i in range(len(sets))]
+def exact_order(
+    noise: Noise, sets: Lists, costs: Sequence[Fraction], present: IntArray, epsilon: Fraction
+) -> IntArray:
+    """Theorem 53: one of all orders, by the cost of the cover it gives; adding an element adds at
+    most one set's cost."""
+    members = [
+        set(sets.items[sets.starts[i] : sets.starts[i + 1]].tolist()) for i in range(len(sets))
+    ]
     wanted = set(np.flatnonzero(present).tolist())
     orders = list(itertools.permutations(range(len(sets))))
     scores: list[Fraction] = []
@@ -289,12 +370,15 @@ def exact_order(noise: Noise, sets: Lists, costs: Sequence[Fraction], present: I
                 total += costs[number]
                 left -= members[number]
         scores.append(-total)
-    chosen = noise.choose(scores, sensitivity=max(costs), epsilon=epsilon, monotone=True, label="order")
+    chosen = noise.choose(
+        scores, sensitivity=max(costs), epsilon=epsilon, monotone=True, label="order"
+    )
     return np.array(orders[chosen], dtype=np.int64)
 
 
 class CoverState:
-    """Which sets are left (in the order of their numbers) and how many uncovered present elements each holds."""
+    """Which sets are left (in the order of their numbers) and how many uncovered present elements
+    each holds."""
 
     def __init__(self, part: SetPart, present: IntArray) -> None:
         self._members = part.members
@@ -322,9 +406,11 @@ class CoverState:
 
 
 def most_misses(part: SetPart, rule: str) -> int:
-    """The most choices that can pass before an element is covered; at least 1, since the covering one has a loss too.
+    """The most choices that can pass before an element is covered; at least 1, since the covering
+    one has a loss too.
 
-    Each is a set that does not hold the element or, in the weighted rules, a halving of the rate. A public number.
+    Each is a set that does not hold the element or, in the weighted rules, a halving of the rate. A
+    public number.
     """
     held = np.bincount(part.members.items, minlength=len(part.elements))
     misses = len(part.sets) - int(held.min())
@@ -335,7 +421,8 @@ def most_misses(part: SetPart, rule: str) -> int:
 
 
 def halve_score(sets: int, elements: int, wide: Fraction, step: Fraction) -> Fraction:
-    """T of algorithm 6: twice (ln m + ln ln(n W)) / step, a public number that only accuracy depends on."""
+    """T of algorithm 6: twice (ln m + ln ln(n W)) / step, a public number that only accuracy
+    depends on."""
     depth = math.log(max(math.e, math.log(max(2, elements)) + float(_log(wide))))
     return Fraction(2 * (math.log(max(2, sets)) + depth)) / step
 
@@ -345,8 +432,12 @@ def _log(x: Fraction) -> float:
 
 
 def public_prices(costs: Sequence[Fraction], rate: Fraction) -> IntArray:
-    """rate * C(S) of every set in units of 1/GRID: public numbers, so rounding them costs nothing."""
+    """rate * C(S) of every set in units of 1/GRID: public numbers, so rounding them costs
+    nothing."""
     prices = [math.floor(rate * value * GRID) for value in costs]
     if max(prices) >= 1 << 60:
-        raise PlanError("The costs of the sets span too wide a range for 64-bit scores. Use rule = 'any-weights'.")
+        raise PlanError(
+            "The costs of the sets span too wide a range for 64-bit scores. Use rule = "
+            "'any-weights'."
+        )
     return np.array(prices, dtype=np.int64)

@@ -1,4 +1,5 @@
-"""Public parts of a set system: the whole, or disjoint instances without dependence on the range of costs (7.7.3)."""
+"""Public parts of a set system: the whole, or disjoint instances without dependence on the range of
+costs (7.7.3)."""
 
 from __future__ import annotations
 
@@ -23,20 +24,27 @@ class SetPart:
 
 
 def whole_family(sets: Lists, costs: Sequence[Fraction], count: int) -> SetPart:
-    return SetPart(np.arange(count, dtype=np.int64), np.arange(len(sets), dtype=np.int64), sets, tuple(costs))
+    return SetPart(
+        np.arange(count, dtype=np.int64), np.arange(len(sets), dtype=np.int64), sets, tuple(costs)
+    )
 
 
 def cost_parts(sets: Lists, costs: Sequence[Fraction], count: int) -> list[SetPart]:
-    """Part j: the elements whose cheapest set costs in (n^j, n^(j+1)], with the sets that cost in (n^j, n^(j+2)].
+    """Part j: the elements whose cheapest set costs in (n^j, n^(j+1)], with the sets that cost in
+    (n^j, n^(j+2)].
 
-    Every element is in exactly one part and keeps its cheapest set; within a part costs differ by at most n^2.
+    Every element is in exactly one part and keeps its cheapest set; within a part costs differ by
+    at most n^2.
     """
     base = Fraction(max(2, count))
     smallest = min(costs)
     level = [_level(value / smallest, base) for value in costs]
     holders = transposed(sets, count)
     of_element = np.array(
-        [min(level[int(s)] for s in holders.items[holders.starts[e] : holders.starts[e + 1]]) for e in range(count)],
+        [
+            min(level[int(s)] for s in holders.items[holders.starts[e] : holders.starts[e + 1]])
+            for e in range(count)
+        ],
         dtype=np.int64,
     )
     parts = []
@@ -55,7 +63,11 @@ def cost_parts(sets: Lists, costs: Sequence[Fraction], count: int) -> list[SetPa
         starts = np.zeros(len(rows) + 1, dtype=np.int64)
         np.cumsum([len(row) for row in rows], out=starts[1:])
         members = Lists(starts, np.concatenate(rows))
-        parts.append(SetPart(elements, np.array(chosen, dtype=np.int64), members, tuple(costs[i] for i in chosen)))
+        parts.append(
+            SetPart(
+                elements, np.array(chosen, dtype=np.int64), members, tuple(costs[i] for i in chosen)
+            )
+        )
     return parts
 
 

@@ -1,7 +1,9 @@
-"""Loops of the vertex cover orders: each round draws one remaining vertex with a probability proportional to an exact integer.
+"""Loops of the vertex cover orders: each round draws one remaining vertex with a probability
+proportional to an exact integer.
 
-Randomness comes in as words that the caller drew from the tap. A draw below a total T takes the upper half of word * T and
-skips the few words that would favour some values, so it is exactly uniform for every T below 2^63.
+Randomness comes in as words that the caller drew from the tap. A draw below a total T takes the
+upper half of word * T and skips the few words that would favour some values, so it is exactly
+uniform for every T below 2^63.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ Words = NDArray[np.uint64]
 
 @njit(cache=True, nogil=True)
 def draw_below(total: np.uint64, words: Words, at: int) -> tuple[np.uint64, int]:
-    """A uniform number below `total` and the place of the next unused word; the place is -1 when words ran out."""
+    """A uniform number below `total` and the place of the next unused word; the place is -1 when
+    words ran out."""
     limit = (np.uint64(0xFFFFFFFFFFFFFFFF) % total + np.uint64(1)) % total  # 2^64 mod total
     while at < len(words):
         word = words[at]
@@ -39,11 +42,12 @@ def cover_order(
     words: Words,
     order: Ints,
 ) -> int:
-    """Fill `order`: in round i a remaining vertex v with probability proportional to real[i] * degree(v) + extra[i].
+    """Fill `order`: in round i a remaining vertex v with probability proportional to real[i] *
+    degree(v) + extra[i].
 
-    `degree` counts edges to remaining vertices. A draw is either one of the remaining vertices (extra) or one of the
-    2 * (live edges) edge ends (real), both kept in arrays from which removed entries are swapped out. Returns the number of
-    rounds that the words sufficed for.
+    `degree` counts edges to remaining vertices. A draw is either one of the remaining vertices
+    (extra) or one of the 2 * (live edges) edge ends (real), both kept in arrays from which removed
+    entries are swapped out. Returns the number of rounds that the words sufficed for.
     """
     count = len(order)
     edges = len(heads)
@@ -99,11 +103,13 @@ def weighted_order(
     order: Ints,
     dumped: NDArray[np.bool_],
 ) -> int:
-    """Fill `order` with the weighted rule: weight (real * degree + extra) * score of a vertex's class, and classes dumped.
+    """Fill `order` with the weighted rule: weight (real * degree + extra) * score of a vertex's
+    class, and classes dumped.
 
-    quota[j] rounds that output a vertex of class j or a heavier one end with all that is left of class j, in random order.
-    Within a class every vertex has the same score, so a draw first takes a class by its total and then a vertex or an edge
-    end of it, as in `cover_order`. Returns the number of vertices that the words sufficed for.
+    quota[j] rounds that output a vertex of class j or a heavier one end with all that is left of
+    class j, in random order. Within a class every vertex has the same score, so a draw first takes
+    a class by its total and then a vertex or an edge end of it, as in `cover_order`. Returns the
+    number of vertices that the words sufficed for.
     """
     count, kinds = len(order), len(quota)
     size = np.zeros(kinds, dtype=np.int64)
@@ -120,7 +126,8 @@ def weighted_order(
         place[vertex] = first[kind] + filled[kind]
         alive[place[vertex]] = vertex
         filled[kind] += 1
-    # Edge ends by the class of the vertex at that end: end 2e is the head of edge e, end 2e + 1 its tail.
+    # Edge ends by the class of the vertex at that end: end 2e is the head of edge e, end 2e + 1 its
+    # tail.
     ends = np.zeros(kinds, dtype=np.int64)
     for edge in range(len(heads)):
         ends[classes[heads[edge]]] += 1
@@ -159,7 +166,23 @@ def weighted_order(
             vertex = heads[end // 2] if end % 2 == 0 else tails[end // 2]
         order[done] = vertex
         done += 1
-        _remove(vertex, heads, tails, starts, incident, classes, alive, place, first, size, live, spot, bottom, left, gone)
+        _remove(
+            vertex,
+            heads,
+            tails,
+            starts,
+            incident,
+            classes,
+            alive,
+            place,
+            first,
+            size,
+            live,
+            spot,
+            bottom,
+            left,
+            gone,
+        )
         for kind in range(chosen + 1):
             shown[kind] += 1
         for kind in range(kinds):

@@ -1,8 +1,10 @@
-"""Private vertex cover: an order of all vertices, so that every possible edge is assigned to its earlier end.
+"""Private vertex cover: an order of all vertices, so that every possible edge is assigned to its
+earlier end.
 
-In: the set of edges (private) between public vertices, with public weights if there are any. Out: a permutation of the
-vertices. The cover that a set of edges induces is the set of their earlier ends. An explicit cover cannot be private: two
-vertices left out of it say for certain that there is no edge between them, so it would hold at least n - 1 vertices.
+In: the set of edges (private) between public vertices, with public weights if there are any. Out: a
+permutation of the vertices. The cover that a set of edges induces is the set of their earlier ends.
+An explicit cover cannot be private: two vertices left out of it say for certain that there is no
+edge between them, so it would hold at least n - 1 vertices.
 """
 
 from __future__ import annotations
@@ -20,7 +22,15 @@ from dpublish.errors import PlanError
 from dpublish.methods.base import Content, Mechanism
 from dpublish.methods.solvers.inputs import Edges, GraphEdges
 from dpublish.methods.solvers.lower_bounds import cover_factor
-from dpublish.methods.solvers.planning import amounts, check_schema, digest_of, label_column, numbered, pure, solution_plan
+from dpublish.methods.solvers.planning import (
+    amounts,
+    check_schema,
+    digest_of,
+    label_column,
+    numbered,
+    pure,
+    solution_plan,
+)
 from dpublish.methods.solvers.vertex_cover.kernels import cover_order, weighted_order
 from dpublish.methods.solvers.vertex_cover.weight_classes import WeightClasses, weight_classes
 from dpublish.noise.base import IntArray, Noise
@@ -36,20 +46,24 @@ _GRID = 1 << 10
 
 @dataclass(frozen=True, kw_only=True)
 class VertexCover(Mechanism):
-    """An order of the vertices that covers every edge cheaply: each edge goes to whichever of its ends comes first.
+    """An order of the vertices that covers every edge cheaply: each edge goes to whichever of its
+    ends comes first.
 
     Input: distinct edges between public vertices. Neighbours: add-remove-one, of an edge.
-    Output: a permutation of all vertices, and with `size_share` a noisy bound on the size of the smallest cover.
+    Output: a permutation of all vertices, and with `size_share` a noisy bound on the size of the
+    smallest cover.
     Privacy: epsilon-DP (theorems 1 to 3 of vertex_cover.proof.md).
     Relies on: words of `Noise.integers` being uniform; `Noise.laplace` for the size.
     Shows / hides: which vertices touch many edges; hides whether any one edge is there.
-    Accuracy: expected cover at most (2 + 16/epsilon) times the smallest (schedule); `plan` states the factor.
+    Accuracy: expected cover at most (2 + 16/epsilon) times the smallest (schedule); `plan` states
+    the factor.
 
     Parameters
     ----------
     vertices : how many vertices there are, or their public names.
     weights : public positive weights of the vertices; all equal when left out.
-    rule : "schedule" (section 7.5.1 of the thesis) or "two-phase" (7.6); weights have a rule of their own (7.5.3).
+    rule : "schedule" (section 7.5.1 of the thesis) or "two-phase" (7.6); weights have a rule of
+        their own (7.5.3).
     phase : share of the vertices that the first phase of "two-phase" orders.
     size_share : share of epsilon spent on the size of the smallest cover.
     """
@@ -83,48 +97,77 @@ class VertexCover(Mechanism):
         }
         if self.weights is not None:
             if self.rule != "schedule":
-                raise PlanError("rule = 'two-phase' is for vertices of equal weight. Leave rule or weights out.")
+                raise PlanError(
+                    "rule = 'two-phase' is for vertices of equal weight. Leave rule or weights out."
+                )
             classes = self._classes(count, epsilon)
-            facts |= {"rule": "weighted", "hallucinated_edges": str(classes.hallucinated), "classes": len(classes.sizes)}
-            factor, what = classes.factor, f"{float(classes.hallucinated):.3g} hallucinated edges a vertex"
+            facts |= {
+                "rule": "weighted",
+                "hallucinated_edges": str(classes.hallucinated),
+                "classes": len(classes.sizes),
+            }
+            factor, what = (
+                classes.factor,
+                f"{float(classes.hallucinated):.3g} hallucinated edges a vertex",
+            )
         elif self.rule == "schedule":
             factor, what = 2 + 16 / float(epsilon), "weights that grow as vertices run out"
             facts |= {"rule": "schedule"}
         elif self.rule == "two-phase":
             rounds, extra = self._two_phase(count, epsilon)
-            # 7.6 with h hallucinated edges: every interesting vertex of phase one is due to a real edge with chance 1/(1+h)
+            # 7.6 with h hallucinated edges: every interesting vertex of phase one is due to a real
+            # edge with chance 1/(1+h)
             factor = 2 * (1 + float(extra)) * (1 + 1 / math.log(count / (count - rounds)))
             facts |= {"rule": "two-phase", "rounds": rounds, "hallucinated_edges": str(extra)}
-            what = f"{float(extra):.3g} hallucinated edges a vertex for {rounds} rounds, then random order"
+            what = (
+                f"{float(extra):.3g} hallucinated edges a vertex for {rounds} rounds, then "
+                f"random order"
+            )
         else:
             raise PlanError(f"rule = '{self.rule}' is not known. Use schedule or two-phase.")
         # a cover never holds more than all vertices, whatever the theorem says
         most, cost_name = f"{count:,}, all vertices", "number of vertices"
         if self.weights is not None:
-            most, cost_name = f"{float(sum(self._exact_weights(count))):.4g}, the weight of all vertices", "weight"
+            most, cost_name = (
+                f"{float(sum(self._exact_weights(count))):.4g}, the weight of all vertices",
+                "weight",
+            )
         facts["bound"] = {
             "factor": factor,
             "additive": 0.0,
-            "text": f"the expected {cost_name} of the cover is at most {factor:.4g} times the smallest (never above {most}).",
+            "text": f"the expected {cost_name} of the cover is at most {factor:.4g} times the "
+            f"smallest (never above {most}).",
         }
         lower = cover_factor(count, float(cost.epsilon))
         facts["lower_bound"] = {
             "factor": lower,
             "additive": 0.0,
-            "text": f"some graphs cost every private method {lower:.3g} times the smallest cover in expectation; the factor is "
+            "text": f"some graphs cost every private method {lower:.3g} times the smallest cover "
+            f"in expectation; the factor is "
             "of order 1/epsilon up to epsilon 1 (theorem 51).",
         }
-        sentences = [f"An order of {count:,} vertices; every edge is assigned to its earlier end.", f"Drawn with {what}."]
+        sentences = [
+            f"An order of {count:,} vertices; every edge is assigned to its earlier end.",
+            f"Drawn with {what}.",
+        ]
         if size_epsilon:
-            least = "The size of the smallest cover" if self.weights is None else "The least number of vertices that cover"
-            sentences.append(f"{least}, within a factor of 2 and noise of scale {float(2 / size_epsilon):.4g}.")
+            least = (
+                "The size of the smallest cover"
+                if self.weights is None
+                else "The least number of vertices that cover"
+            )
+            sentences.append(
+                f"{least}, within a factor of 2 and noise of scale {float(2 / size_epsilon):.4g}."
+            )
         return solution_plan(
             method=self.method,
             schema=schema,
             cost=cost,
             parameters={
                 "vertices": count,
-                "structure": digest_of(labels, None if self.weights is None else [str(w) for w in self.weights]),
+                "structure": digest_of(
+                    labels, None if self.weights is None else [str(w) for w in self.weights]
+                ),
                 "weighted": self.weights is not None,
                 "rule": self.rule,
                 "phase": str(exact(self.phase, "phase")),
@@ -140,7 +183,10 @@ class VertexCover(Mechanism):
 
     def run(self, noise: Noise, numbers: Edges, plan: Plan) -> Content:
         count, labels = numbered(self.vertices, "vertices")
-        epsilon, size_epsilon = Fraction(plan.facts["order_epsilon"]), Fraction(plan.facts["size_epsilon"])
+        epsilon, size_epsilon = (
+            Fraction(plan.facts["order_epsilon"]),
+            Fraction(plan.facts["size_epsilon"]),
+        )
         facts = {key: plan.facts[key] for key in ("problem", "vertices", "bound", "lower_bound")}
         if size_epsilon:
             size = noise.laplace(
@@ -157,14 +203,20 @@ class VertexCover(Mechanism):
             draw_weighted_order(noise, numbers, classes, order)
             # public, and without them nobody could work out what the cover costs
             facts["weighted"] = True
-            tables["weights"] = {"weight": np.array([float(w) for w in self._exact_weights(count)], dtype=np.float64)}
+            tables["weights"] = {
+                "weight": np.array([float(w) for w in self._exact_weights(count)], dtype=np.float64)
+            }
         else:
             real, extra = self.schedule(count, epsilon)
             draw_order(noise, numbers, real, extra, order)
-        return Content(facts=facts, tables={"order": {"vertex": order, **label_column(labels, order)}, **tables})
+        return Content(
+            facts=facts,
+            tables={"order": {"vertex": order, **label_column(labels, order)}, **tables},
+        )
 
     def schedule(self, count: int, epsilon: Fraction) -> tuple[IntArray, IntArray]:
-        """Integers (real, extra) of every round: vertex v is drawn in proportion to real * degree(v) + extra."""
+        """Integers (real, extra) of every round: vertex v is drawn in proportion to real *
+        degree(v) + extra."""
         if self.rule == "two-phase":
             rounds, hallucinated = self._two_phase(count, epsilon)
             real = np.zeros(count, dtype=np.int64)
@@ -181,12 +233,18 @@ class VertexCover(Mechanism):
         rounds = max(1, math.floor(phase * count))
         if rounds >= count:
             rounds = count - 1
-        # 2 * sum of 1/l over the sizes l = n, ..., n - rounds + 1 of the remaining graph, rounded up
-        harmonic = math.fsum(1.0 / left for left in range(count - rounds + 1, count + 1)) * (1 + 1e-9)
+        # 2 * sum of 1/l over the sizes l = n, ..., n - rounds + 1 of the remaining graph, rounded
+        # up
+        harmonic = math.fsum(1.0 / left for left in range(count - rounds + 1, count + 1)) * (
+            1 + 1e-9
+        )
         needed = max(2 * Fraction(harmonic) / epsilon, 1 / epsilon)
         hallucinated = Fraction(math.ceil(needed * _GRID), _GRID)
         if (hallucinated.denominator * count + hallucinated.numerator) * count >= LARGEST_TOTAL:
-            raise PlanError("The graph is too large for this epsilon: 64-bit draws would overflow. Use a larger epsilon.")
+            raise PlanError(
+                "The graph is too large for this epsilon: 64-bit draws would overflow. Use a "
+                "larger epsilon."
+            )
         return rounds, hallucinated
 
     def _classes(self, count: int, epsilon: Fraction) -> WeightClasses:
@@ -201,35 +259,60 @@ class VertexCover(Mechanism):
 
 
 def schedule_weights(count: int, epsilon: Fraction) -> tuple[IntArray, IntArray]:
-    """Section 7.5.1: w_i = (4/epsilon) sqrt(n / (n - i + 1)), rounded up to a multiple of 1/grid; real = grid."""
+    """Section 7.5.1: w_i = (4/epsilon) sqrt(n / (n - i + 1)), rounded up to a multiple of 1/grid;
+    real = grid."""
     remaining = np.arange(count, 0, -1, dtype=np.float64)
-    # three roundings of relative size 2^-53 are far inside the slack; a larger weight is never less private
+    # three roundings of relative size 2^-53 are far inside the slack; a larger weight is never less
+    # private
     weights = float(4 / epsilon) * np.sqrt(count / remaining) * (1 + 1e-12)
     extra = np.floor(weights * _GRID).astype(np.int64) + 1
-    if float(weights[-1]) * _GRID * count >= LARGEST_TOTAL / 4 or _GRID * count * count >= LARGEST_TOTAL:
-        raise PlanError("The graph is too large for this epsilon: 64-bit draws would overflow. Use a larger epsilon.")
+    if (
+        float(weights[-1]) * _GRID * count >= LARGEST_TOTAL / 4
+        or _GRID * count * count >= LARGEST_TOTAL
+    ):
+        raise PlanError(
+            "The graph is too large for this epsilon: 64-bit draws would overflow. Use a larger "
+            "epsilon."
+        )
     return np.full(count, _GRID, dtype=np.int64), extra
 
 
-def draw_order(noise: Noise, edges: Edges, real: IntArray, extra: IntArray, order: IntArray) -> None:
-    """Draw the order round by round. Words are drawn in a public number; more are drawn only if rejections used them up."""
+def draw_order(
+    noise: Noise, edges: Edges, real: IntArray, extra: IntArray, order: IntArray
+) -> None:
+    """Draw the order round by round. Words are drawn in a public number; more are drawn only if
+    rejections used them up."""
     count = len(order)
     starts, incident = incidence(edges, count)
     words = noise.integers(WORD, size=count + _SPARE_WORDS, label="order")
-    while cover_order(edges.heads, edges.tails, starts, incident, real, extra, words, order) < count:
+    while (
+        cover_order(edges.heads, edges.tails, starts, incident, real, extra, words, order) < count
+    ):
         words = np.concatenate([words, noise.integers(WORD, size=count, label="order")])
 
 
-def draw_weighted_order(noise: Noise, edges: Edges, classes: WeightClasses, order: IntArray) -> None:
+def draw_weighted_order(
+    noise: Noise, edges: Edges, classes: WeightClasses, order: IntArray
+) -> None:
     count = len(order)
     starts, incident = incidence(edges, count)
     words = noise.integers(WORD, size=count + _SPARE_WORDS, label="order")
     while True:
         dumped = np.zeros(len(classes.sizes), dtype=np.bool_)
         done = weighted_order(
-            edges.heads, edges.tails, starts, incident, classes.of_vertex, classes.scores, classes.quotas,
-            classes.hallucinated.denominator, classes.hallucinated.numerator, words, order, dumped,
-        )  # fmt: skip
+            edges.heads,
+            edges.tails,
+            starts,
+            incident,
+            classes.of_vertex,
+            classes.scores,
+            classes.quotas,
+            classes.hallucinated.denominator,
+            classes.hallucinated.numerator,
+            words,
+            order,
+            dumped,
+        )
         if done == count:
             return
         words = np.concatenate([words, noise.integers(WORD, size=count, label="order")])
@@ -244,9 +327,11 @@ def incidence(edges: Edges, count: int) -> tuple[IntArray, IntArray]:
 
 
 def double_cover_matching(edges: Edges, count: int) -> int:
-    """Twice the largest fractional matching: at least the smallest cover, at most twice it, and 2-sensitive to an edge.
+    """Twice the largest fractional matching: at least the smallest cover, at most twice it, and
+    2-sensitive to an edge.
 
-    It is the maximum matching of the bipartite double cover, in which edge {u, v} stands for (u, v) and (v, u).
+    It is the maximum matching of the bipartite double cover, in which edge {u, v} stands for (u, v)
+    and (v, u).
     """
     from scipy.sparse import csr_matrix
     from scipy.sparse.csgraph import maximum_bipartite_matching

@@ -1,8 +1,10 @@
-"""Loops over the cells of a clique's table: sums into a smaller table, and scaling by a smaller table.
+"""Loops over the cells of a clique's table: sums into a smaller table, and scaling by a smaller
+table.
 
-A table is flat: labels, then all columns but the last, then the last column. `base` says where in the smaller table (of one
-label) each run of the last column begins, and `inner` what each place of the run adds to that. Products with indicator
-matrices or an index for every cell would take several times the memory and time.
+A table is flat: labels, then all columns but the last, then the last column. `base` says where in
+the smaller table (of one label) each run of the last column begins, and `inner` what each place of
+the run adds to that. Products with indicator matrices or an index for every cell would take several
+times the memory and time.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ Floats = NDArray[np.float64]
 Places = NDArray[np.int32]
 
 WHOLE, ALIGNED, LOOKED_UP = 0, 1, 2
-"""How a run of the last column falls: on one place, on as many places in a row, or where `inner` says."""
+"""How a run of the last column falls: on one place, on as many places in a row, or where `inner`
+says."""
 
 
 BLOCK = 1 << 12
@@ -67,7 +70,8 @@ def scale_and_sum(
 
 @njit(cache=True, nogil=True)
 def factors(wanted: Floats, now: Floats, out: Floats) -> float:
-    """What takes each sum to the one wanted, 0 where there is nothing to scale; and how far the sums are off, all together."""
+    """What takes each sum to the one wanted, 0 where there is nothing to scale; and how far the
+    sums are off, all together."""
     off = 0.0
     for label in range(wanted.shape[0]):
         for i in range(wanted.shape[1]):
@@ -87,7 +91,10 @@ def _add(table: Floats, base: Places, inner: Places, kind: int, sums: Floats) ->
             sums[base[run]] += total
     elif kind == ALIGNED:
         for run in range(base.size):
-            cells, small = table[run * width : (run + 1) * width], sums[base[run] : base[run] + width]
+            cells, small = (
+                table[run * width : (run + 1) * width],
+                sums[base[run] : base[run] + width],
+            )
             for i in range(width):
                 small[i] += cells[i]
     else:
@@ -108,7 +115,10 @@ def _multiply(table: Floats, base: Places, inner: Places, kind: int, factor: Flo
                 cells[i] *= by
     elif kind == ALIGNED:
         for run in range(base.size):
-            cells, small = table[run * width : (run + 1) * width], factor[base[run] : base[run] + width]
+            cells, small = (
+                table[run * width : (run + 1) * width],
+                factor[base[run] : base[run] + width],
+            )
             for i in range(width):
                 cells[i] *= small[i]
     else:

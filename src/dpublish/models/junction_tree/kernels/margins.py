@@ -12,7 +12,8 @@ Floats = NDArray[np.float64]
 
 @njit(cache=True, nogil=True)
 def fit_axis(table: Floats, wanted: Floats) -> float:
-    """Scale a table (outer, axis, inner, label) to its margin (axis, label), and tell how far the margin was off at most."""
+    """Scale a table (outer, axis, inner, label) to its margin (axis, label), and tell how far the
+    margin was off at most."""
     outer, groups, inner, labels = table.shape
     off = 0.0
     held = np.empty(labels)

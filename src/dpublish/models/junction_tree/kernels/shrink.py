@@ -1,4 +1,5 @@
-"""Noisy tables against what is expected of them: the most likely sizes of true departures, and the departures that follow."""
+"""Noisy tables against what is expected of them: the most likely sizes of true departures, and the
+departures that follow."""
 
 from __future__ import annotations
 
@@ -12,16 +13,21 @@ from dpublish.compiled import njit
 Floats = NDArray[np.float64]
 
 SMALLEST, LARGEST, LEAP = 1.0 / 256.0, 2.0**33, 16.0
-"""Sizes of departures that are tried, in variances of the noise; below the smallest there are none."""
+"""Sizes of departures that are tried, in variances of the noise; below the smallest there are
+none."""
 _MANY = 1e200
 
 
 @njit(cache=True, nogil=True)
-def evidence(away: Floats, shares: Floats, sizes: Floats, splits: Floats, whole: float, split: float) -> float:
-    """How likely the noisy departures are, as a logarithm up to a constant, in units where the noise has variance 1.
+def evidence(
+    away: Floats, shares: Floats, sizes: Floats, splits: Floats, whole: float, split: float
+) -> float:
+    """How likely the noisy departures are, as a logarithm up to a constant, in units where the
+    noise has variance 1.
 
-    The departures of a cell have covariance split * splits (diag(p) - p p') + whole * sizes p p', p the shares of labels: a
-    diagonal and a product, and so is what noise adds to it. Determinant and inverse of such a sum take one pass.
+    The departures of a cell have covariance split * splits (diag(p) - p p') + whole * sizes p p', p
+    the shares of labels: a diagonal and a product, and so is what noise adds to it. Determinant and
+    inverse of such a sum take one pass.
     """
     found = 0.0
     cells, labels = away.shape
@@ -45,12 +51,25 @@ def evidence(away: Floats, shares: Floats, sizes: Floats, splits: Floats, whole:
 
 
 @njit(cache=True, nogil=True)
-def best_size(away: Floats, shares: Floats, sizes: Floats, splits: Floats, whole: float, split: float, of_whole: bool) -> float:
-    """The most likely value of `whole`, given `split`, or the other way around; within a factor of two."""
+def best_size(
+    away: Floats,
+    shares: Floats,
+    sizes: Floats,
+    splits: Floats,
+    whole: float,
+    split: float,
+    of_whole: bool,
+) -> float:
+    """The most likely value of `whole`, given `split`, or the other way around; within a factor of
+    two."""
     best, size, most = 0.0, SMALLEST, 0.0
-    most = evidence(away, shares, sizes, splits, 0.0 if of_whole else whole, split if of_whole else 0.0)
+    most = evidence(
+        away, shares, sizes, splits, 0.0 if of_whole else whole, split if of_whole else 0.0
+    )
     while size <= LARGEST:
-        value = evidence(away, shares, sizes, splits, size if of_whole else whole, split if of_whole else size)
+        value = evidence(
+            away, shares, sizes, splits, size if of_whole else whole, split if of_whole else size
+        )
         if value > most:
             best, most = size, value
         size *= LEAP
@@ -58,7 +77,14 @@ def best_size(away: Floats, shares: Floats, sizes: Floats, splits: Floats, whole
     while best > 0.0 and factor >= 2.0:
         middle = best
         for size in (middle / factor, middle * factor):
-            value = evidence(away, shares, sizes, splits, size if of_whole else whole, split if of_whole else size)
+            value = evidence(
+                away,
+                shares,
+                sizes,
+                splits,
+                size if of_whole else whole,
+                split if of_whole else size,
+            )
             if value > most:
                 best, most = size, value
         factor = math.sqrt(factor)
@@ -66,7 +92,9 @@ def best_size(away: Floats, shares: Floats, sizes: Floats, splits: Floats, whole
 
 
 @njit(cache=True, nogil=True)
-def departures(away: Floats, shares: Floats, sizes: Floats, splits: Floats, whole: float, split: float) -> Floats:
+def departures(
+    away: Floats, shares: Floats, sizes: Floats, splits: Floats, whole: float, split: float
+) -> Floats:
     """The expected true departures, given the noisy ones."""
     cells, labels = away.shape
     out = np.zeros((cells, labels))

@@ -1,4 +1,5 @@
-"""Counts of ordered levels from noisy ones: the most likely curve, for one idea of its roughness after another."""
+"""Counts of ordered levels from noisy ones: the most likely curve, for one idea of its roughness
+after another."""
 
 from __future__ import annotations
 
@@ -17,17 +18,21 @@ LONGEST = 3.0
 
 
 @njit(cache=True, nogil=True)
-def smooth_counts(noisy: Floats, precision: Floats, base: Floats, priors: Floats, volumes: Floats) -> tuple[Floats, float]:
-    """The average of the fits, each weighted by how likely it makes the noisy counts (its evidence).
+def smooth_counts(
+    noisy: Floats, precision: Floats, base: Floats, priors: Floats, volumes: Floats
+) -> tuple[Floats, float]:
+    """The average of the fits, each weighted by how likely it makes the noisy counts (its
+    evidence).
 
     The fit for a prior Q is base * exp(f), f least in
 
         (1/2) (base e^f - noisy)' precision (base e^f - noisy) + (1/2) f' Q f
 
-    found by Gauss and Newton's steps, each halved until it goes down. Priors go from stiff to loose, and each fit begins where
-    the one before ended; `volumes` are the logarithms of their determinants. The evidence is Laplace's approximation around the
-    fit. The second number is how many counts the fit could follow freely (its degrees of freedom): of the noise, about that
-    share of all levels is left.
+    found by Gauss and Newton's steps, each halved until it goes down. Priors go from stiff to
+    loose, and each fit begins where the one before ended; `volumes` are the logarithms of their
+    determinants. The evidence is Laplace's approximation around the fit. The second number is how
+    many counts the fit could follow freely (its degrees of freedom): of the noise, about that share
+    of all levels is left.
     """
     fits, levels = len(priors), len(noisy)
     curve = np.zeros(levels)

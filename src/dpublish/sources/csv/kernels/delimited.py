@@ -1,15 +1,18 @@
-"""Delimited text, however broken: where its records and fields are, and the same text in a form that cannot be broken.
+"""Delimited text, however broken: where its records and fields are, and the same text in a form
+that cannot be broken.
 
-Rules for what real files contain: a record ends at the byte `line_end`, a line feed or (old Mac files) a carriage return; a
-carriage return directly before a line feed belongs to the line end, and the other one of the two is content like any byte, so
-that a cell which holds it stays one cell; absent fields are empty and surplus ones are left out; a quoted field may hold
-separators, line ends and doubled quotes; text after a closing quote belongs to the field; an opening quote that is not closed
-within `QUOTE_LIMIT` bytes is plain text, so that one stray quote cannot swallow the file. Where `skip_blank` says so, lines
-without any content are no records. A cell that is too long, and every cell of a record that is, holds one character that stands
-for what cannot be read; a record that is too long ends at the first line end beyond the limit, quoted or not.
+Rules for what real files contain: a record ends at the byte `line_end`, a line feed or (old Mac
+files) a carriage return; a carriage return directly before a line feed belongs to the line end, and
+the other one of the two is content like any byte, so that a cell which holds it stays one cell;
+absent fields are empty and surplus ones are left out; a quoted field may hold separators, line ends
+and doubled quotes; text after a closing quote belongs to the field; an opening quote that is not
+closed within `QUOTE_LIMIT` bytes is plain text, so that one stray quote cannot swallow the file.
+Where `skip_blank` says so, lines without any content are no records. A cell that is too long, and
+every cell of a record that is, holds one character that stands for what cannot be read; a record
+that is too long ends at the first line end beyond the limit, quoted or not.
 
-The tidied text has one line a record and exactly the wanted fields, separated and ended by control characters that no field
-holds, so nothing needs quotes.
+The tidied text has one line a record and exactly the wanted fields, separated and ended by control
+characters that no field holds, so nothing needs quotes.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ FIELD_END = 0x1F
 RECORD_END = 0x1E
 QUOTE_LIMIT = 1 << 16
 
-# what a field looks like: its bytes as they stand, quotes still to be undone, cut off by the end of the data, or too long
+# what a field looks like: its bytes as they stand, quotes still to be undone, cut off by the end of
+# the data, or too long
 PLAIN, QUOTED, CUT, LOST = 0, 1, 2, 3
 LOST_BYTES = 3
 
@@ -34,7 +38,8 @@ _QUOTE, _BLANK = 34, 32
 
 @njit(cache=True, nogil=True)
 def _closing_quote(data: NDArray[np.uint8], start: int, at_end: bool) -> int:
-    """Where the field that opens at `start` closes; -1 if it never does, -2 if more data is needed to tell."""
+    """Where the field that opens at `start` closes; -1 if it never does, -2 if more data is needed
+    to tell."""
     limit = min(data.size, start + QUOTE_LIMIT)
     place = start + 1
     while place < limit:
@@ -50,7 +55,8 @@ def _closing_quote(data: NDArray[np.uint8], start: int, at_end: bool) -> int:
 
 @njit(cache=True, nogil=True)
 def cell_stop(data: NDArray[np.uint8], first: int, after: int, line_end: int) -> int:
-    """Where a cell from `first` stops, given the place of what ends it: half a line end at its end is no part of it."""
+    """Where a cell from `first` stops, given the place of what ends it: half a line end at its end
+    is no part of it."""
     if line_end != LINE_FEED or after == first or data[after - 1] != CARRIAGE_RETURN:
         return after
     return after - 1 if after == data.size or data[after] == LINE_FEED else after
@@ -94,14 +100,19 @@ def _quoted_field(
 
 
 @njit(cache=True, nogil=True)
-def next_field(data: NDArray[np.uint8], place: int, at_end: bool, separator: int, line_end: int) -> tuple[int, int, int, int]:
-    """The field that starts at `place`: (what it looks like, first byte, end, place of what ends it)."""
+def next_field(
+    data: NDArray[np.uint8], place: int, at_end: bool, separator: int, line_end: int
+) -> tuple[int, int, int, int]:
+    """The field that starts at `place`: (what it looks like, first byte, end, place of what ends
+    it)."""
     size = data.size
     if place < size and data[place] == _QUOTE:
         return _quoted_field(data, place, at_end, separator, line_end)
     after = place
     content = max(separator, line_end)  # bytes above it, most of them, are neither
-    while after < size and (data[after] > content or (data[after] != separator and data[after] != line_end)):
+    while after < size and (
+        data[after] > content or (data[after] != separator and data[after] != line_end)
+    ):
         after += 1
     stop = cell_stop(data, place, after, line_end)
     return (CUT if after == size and not at_end else looks_plain(place, stop)), place, stop, after
@@ -115,7 +126,13 @@ def _write_byte(byte: np.uint8, out: NDArray[np.uint8], end: int) -> int:
 
 @njit(cache=True, nogil=True)
 def write_field(
-    data: NDArray[np.uint8], looks: int, first: int, stop: int, at_end: bool, out: NDArray[np.uint8], end: int
+    data: NDArray[np.uint8],
+    looks: int,
+    first: int,
+    stop: int,
+    at_end: bool,
+    out: NDArray[np.uint8],
+    end: int,
 ) -> int:
     """Write what a field holds to `out` from `end` on; where it ends there."""
     place = first
@@ -137,7 +154,8 @@ def write_field(
 
 @njit(cache=True, nogil=True)
 def blank_line(data: NDArray[np.uint8], place: int, at_end: bool, line_end: int) -> int:
-    """How many bytes a line without content takes up at `place`; 0 if there is content, or if that cannot be told yet."""
+    """How many bytes a line without content takes up at `place`; 0 if there is content, or if that
+    cannot be told yet."""
     if data[place] == line_end:
         return 1
     if data[place] != CARRIAGE_RETURN or line_end != LINE_FEED:
@@ -160,8 +178,8 @@ def tidy(
 ) -> tuple[int, int, int]:
     """Rewrite the complete records of `data`: (bytes consumed, bytes written, records).
 
-    `out` needs data.size + max_records * (wanted.size + 1) bytes. The rest of `data` belongs in front of what is read next;
-    `at_end` says that nothing more will come.
+    `out` needs data.size + max_records * (wanted.size + 1) bytes. The rest of `data` belongs in
+    front of what is read next; `at_end` says that nothing more will come.
     """
     size = data.size
     place = consumed = written = records = 0
@@ -219,7 +237,8 @@ def write_cells(
     at_end: bool,
     out: NDArray[np.uint8],
 ) -> int:
-    """Some cells as tidied text, each a record with an empty second field; `out` needs their bytes and two more for each."""
+    """Some cells as tidied text, each a record with an empty second field; `out` needs their bytes
+    and two more for each."""
     end = 0
     for i in range(firsts.size):
         end = write_field(data, looks[i], firsts[i], stops[i], at_end, out, end)

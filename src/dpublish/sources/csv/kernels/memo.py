@@ -1,8 +1,9 @@
-"""Text straight to codes: cells that were seen before are looked up by their bytes, the others are listed.
+"""Text straight to codes: cells that were seen before are looked up by their bytes, the others are
+listed.
 
-What a cell means is decided elsewhere, once for each spelling; this is only a memory of those decisions. One open-addressing
-table a column. A short cell is its own key. A longer one is found by a hash and then compared byte by byte, so no collision can
-give a wrong code.
+What a cell means is decided elsewhere, once for each spelling; this is only a memory of those
+decisions. One open-addressing table a column. A short cell is its own key. A longer one is found by
+a hash and then compared byte by byte, so no collision can give a wrong code.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ _QUOTE = 34
 
 
 class Memo(NamedTuple):
-    """Known cells. `entries` holds pairs (key, code), a key of 0 being free; `places` where a long cell's bytes are kept."""
+    """Known cells. `entries` holds pairs (key, code), a key of 0 being free; `places` where a long
+    cell's bytes are kept."""
 
     entries: NDArray[np.uint64]
     places: NDArray[np.int64]
@@ -49,7 +51,8 @@ class Memo(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """Cells of one block of records, listed column by column: which record, and where the bytes are. `counts` says how many."""
+    """Cells of one block of records, listed column by column: which record, and where the bytes
+    are. `counts` says how many."""
 
     counts: NDArray[np.int64]
     records: NDArray[np.int32]
@@ -75,7 +78,9 @@ def _short_key(data: NDArray[np.uint8], first: int, stop: int) -> np.uint64:
 
 
 @njit(cache=True, nogil=True)
-def _same_bytes(data: NDArray[np.uint8], first: int, stop: int, held: NDArray[np.uint8], at: int) -> bool:
+def _same_bytes(
+    data: NDArray[np.uint8], first: int, stop: int, held: NDArray[np.uint8], at: int
+) -> bool:
     same = held[at] == stop - first
     place = first
     while same and place < stop:
@@ -105,7 +110,9 @@ def _find(
         found = entries[2 * entry]
         if found == np.uint64(0):
             return entry
-        if found == key and (stop - first <= _SHORT or _same_bytes(data, first, stop, held, places[entry])):
+        if found == key and (
+            stop - first <= _SHORT or _same_bytes(data, first, stop, held, places[entry])
+        ):
             return entry
         slot = (slot + 1) & mask
 
@@ -120,7 +127,8 @@ def learn(
     stops: NDArray[np.int64],
     codes: NDArray[np.uint32],
 ) -> None:
-    """Remember the codes of some cells of a column, as far as there is room: half of the table stays free."""
+    """Remember the codes of some cells of a column, as far as there is room: half of the table
+    stays free."""
     for i in range(codes.size):
         first, stop = firsts[i], stops[i]
         length = stop - first
@@ -131,7 +139,9 @@ def learn(
         if long and used + length + 1 > memo.bytes.size:
             continue
         key = _long_key(data, first, stop) if long else _short_key(data, first, stop)
-        entry = _find(memo.entries, memo.places, memo.bytes, memo.bits, column, key, data, first, stop)
+        entry = _find(
+            memo.entries, memo.places, memo.bytes, memo.bits, column, key, data, first, stop
+        )
         if memo.entries[2 * entry] != np.uint64(0):
             continue
         memo.entries[2 * entry] = key
@@ -170,11 +180,13 @@ def code_records(
     unknown: Cells,
     units: Cells,
 ) -> tuple[int, int]:
-    """Code complete records of `data` into columns `start`... of `codes`: (bytes consumed, records).
+    """Code complete records of `data` into columns `start`... of `codes`: (bytes consumed,
+    records).
 
-    `columns` says for each field of the file which row of `codes` it fills, -1 for none; `unit` is the field that names the
-    unit of a record, -1 for none. Cells not remembered are listed in `unknown`, which starts out empty; unit cells are put into
-    `units`, record by record. Both have room for `max_records` cells a column. A record that is cut off leaves no trace.
+    `columns` says for each field of the file which row of `codes` it fills, -1 for none; `unit` is
+    the field that names the unit of a record, -1 for none. Cells not remembered are listed in
+    `unknown`, which starts out empty; unit cells are put into `units`, record by record. Both have
+    room for `max_records` cells a column. A record that is cut off leaves no trace.
     """
     # taken out of their tuples once: doing that for every cell would cost more than the cell
     entries, long_places, long_bytes, bits = memo.entries, memo.places, memo.bytes, memo.bits
@@ -228,8 +240,14 @@ def code_records(
                 length = stop - first
                 known = looks == PLAIN and length <= LONGEST
                 if known:
-                    key = _long_key(data, first, stop) if length > _SHORT else (key << _BYTE) | np.uint64(length + 1)
-                    entry = 2 * _find(entries, long_places, long_bytes, bits, column, key, data, first, stop)
+                    key = (
+                        _long_key(data, first, stop)
+                        if length > _SHORT
+                        else (key << _BYTE) | np.uint64(length + 1)
+                    )
+                    entry = 2 * _find(
+                        entries, long_places, long_bytes, bits, column, key, data, first, stop
+                    )
                     known = entries[entry] != np.uint64(0)
                     if known:
                         code = entries[entry + 1]
@@ -263,7 +281,11 @@ def code_records(
                     firsts[column, at], stops[column, at] = first, stop
                     counts[column] = at + 1
                 if field == unit:
-                    unit_looks[records], unit_firsts[records], unit_stops[records] = LOST, first, stop
+                    unit_looks[records], unit_firsts[records], unit_stops[records] = (
+                        LOST,
+                        first,
+                        stop,
+                    )
             place = long_record_end(data, record_start, line_end)
         records += 1
         place = min(place + 1, size)
