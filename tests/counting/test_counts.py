@@ -11,7 +11,7 @@ import pytest
 
 from dpublish.counting import cells as counting
 from dpublish.counting.bound import keep_rows
-from dpublish.counting.cells import answer_need, coded_rows, count_cells
+from dpublish.counting.cells import coded_rows, compute, count_cells
 from dpublish.declare.columns import Column
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import PrivacyUnit, Schema
@@ -181,14 +181,12 @@ def test_needs_are_answered_and_progress_says_nothing(monkeypatch: pytest.Monkey
     schema, domain = make([3])
     frame = pl.DataFrame({"c0": [0, 1, 1] * 100})
     pulses: list[int] = []
-    counts = answer_need(
+    counts = compute(
         CellCounts(domain), open_source(frame), schema, key=KEY, progress=pulses.append
     )
     assert isinstance(counts, SparseCounts)
     assert counts.counts.tolist() == [100, 200]
-    rows = answer_need(
-        CodedRows(domain), open_source(frame), schema, key=KEY, progress=pulses.append
-    )
+    rows = compute(CodedRows(domain), open_source(frame), schema, key=KEY, progress=pulses.append)
     assert isinstance(rows, list)
     assert rows[0].size == 300
     assert set(pulses) == {0}

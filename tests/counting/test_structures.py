@@ -13,11 +13,11 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from dpublish.counting.graphs import answer_need, open_structure, read_names, read_sets, spelled
+from dpublish.counting.graphs import compute, open_structure, read_names, read_sets, spelled
 from dpublish.curator.expressible import require_expressible, require_readable
 from dpublish.declare.schema import ItemUniverse, Schema
 from dpublish.errors import InputError, PlanError, SchemaError
-from dpublish.methods.base import Need
+from dpublish.methods.base import Statistic
 from dpublish.methods.set_partition.transactions import Transactions
 from dpublish.methods.solvers.inputs import (
     AgentLists,
@@ -38,8 +38,8 @@ LABELS = ("5", "6", "7")
 
 
 def items(data: object) -> list[int]:
-    need = PresentItems(size=3, labels=LABELS, distinct=False)
-    return list(answer_need(need, open_structure(data, "items"), SCHEMA, key=bytes(16)))
+    statistic = PresentItems(size=3, labels=LABELS, distinct=False)
+    return list(compute(statistic, open_structure(data, "items"), SCHEMA, key=bytes(16)))
 
 
 @pytest.mark.parametrize("odd", [None, 2.5, float("nan"), "x"])
@@ -53,33 +53,33 @@ def test_bytes_that_are_no_text_drop_no_other() -> None:
     """Parquet files of some programs hold texts as bytes."""
     column = pl.Series("item", [b"5", b" 6 ", b"\xff\xfe", None], dtype=pl.Binary)
     assert items(column.to_frame()) == [1, 1, 0]
-    lists = answer_need(
+    lists = compute(
         AgentLists(3, LABELS), open_structure(column.to_frame(), "lists"), SCHEMA, key=bytes(16)
     )
     assert lists.items.tolist() == [0, 1]
-    whole = answer_need(
+    whole = compute(
         PresentItems(8), open_structure(column.to_frame(), "items"), SCHEMA, key=bytes(16)
     )
     assert whole.tolist() == [0, 0, 0, 0, 0, 1, 1, 0]
-    rows = answer_need(AgentRows(("item",)), open_source(column.to_frame()), SCHEMA, key=bytes(16))
+    rows = compute(AgentRows(("item",)), open_source(column.to_frame()), SCHEMA, key=bytes(16))
     assert [row["item"] for row in rows] == [5, 6, "\ufffd\ufffd", None]
 
 
 def test_lists_that_python_cannot_hold_drop_no_other() -> None:
     times = pl.Series("at", [[0], [0, 2**62], None]).cast(pl.List(pl.Datetime("us")))
     with quiet_native_code():
-        rows = answer_need(AgentRows(("at",)), open_source(times.to_frame()), SCHEMA, key=bytes(16))
+        rows = compute(AgentRows(("at",)), open_source(times.to_frame()), SCHEMA, key=bytes(16))
     assert [row["at"] for row in rows] == [[dt.datetime(1970, 1, 1)], None, None]
 
 
 @pytest.mark.parametrize("odd", [None, {"a": None}, {"a": 1}])
 def test_a_structure_names_nothing_and_is_refused_by_its_type(odd: object) -> None:
     cells = pl.Series("item", [{"a": 1}, odd], dtype=pl.Struct({"a": pl.Int64}))
-    for need in (PresentItems(3), PresentItems(3, LABELS)):
+    for statistic in (PresentItems(3), PresentItems(3, LABELS)):
         source = open_structure(cells.to_frame(), "items")
-        assert answer_need(need, source, SCHEMA, key=bytes(16)).tolist() == [0, 0, 0]
+        assert compute(statistic, source, SCHEMA, key=bytes(16)).tolist() == [0, 0, 0]
         with pytest.raises(SchemaError, match="Nothing was spent"):
-            require_readable(need, source, SCHEMA, None)
+            require_readable(statistic, source, SCHEMA, None)
 
 
 @pytest.mark.parametrize("zipped", [False, True])
@@ -93,13 +93,13 @@ def test_one_line_of_a_plain_file_is_one_row(zipped: bool, tmp_path: Path) -> No
 
 
 def test_one_odd_edge_drops_no_other() -> None:
-    need = GraphEdges(size=3, labels=LABELS)
+    statistic = GraphEdges(size=3, labels=LABELS)
     for data in (
         pd.DataFrame({"source": [5, 6, None], "target": [6, 7, 5]}),
         [(5, 6), (6, 7), (5,), 3, None],
         np.array([[5.0, 6.0], [6.0, 7.0], [np.nan, 5.0]]),
     ):
-        edges = answer_need(need, open_structure(data, "edges"), SCHEMA, key=bytes(16))
+        edges = compute(statistic, open_structure(data, "edges"), SCHEMA, key=bytes(16))
         assert len(edges) == 2, type(data)
 
 
@@ -110,23 +110,26 @@ def test_an_array_that_holds_no_pairs_is_refused_without_its_size(shape: tuple[i
 
 
 def test_lists_of_numbers_are_read_cell_by_cell() -> None:
-    need = AgentLists(size=3, labels=LABELS)
-    plain = answer_need(
-        need, open_structure(pd.DataFrame({"items": [5, 6]}), "lists"), SCHEMA, key=bytes(16)
+    statistic = AgentLists(size=3, labels=LABELS)
+    plain = compute(
+        statistic, open_structure(pd.DataFrame({"items": [5, 6]}), "lists"), SCHEMA, key=bytes(16)
     )
-    mixed = answer_need(
-        need, open_structure(pd.DataFrame({"items": [5, 6, None]}), "lists"), SCHEMA, key=bytes(16)
+    mixed = compute(
+        statistic,
+        open_structure(pd.DataFrame({"items": [5, 6, None]}), "lists"),
+        SCHEMA,
+        key=bytes(16),
     )
     assert plain.items.tolist() == mixed.items.tolist() == [0, 1]
 
 
 def test_a_valuation_sees_the_same_row_whatever_the_others_are() -> None:
-    need = AgentRows(columns=("a",))
-    alone = answer_need(
-        need, open_structure(pd.DataFrame({"a": [5]}), "items"), SCHEMA, key=bytes(16)
+    statistic = AgentRows(columns=("a",))
+    alone = compute(
+        statistic, open_structure(pd.DataFrame({"a": [5]}), "items"), SCHEMA, key=bytes(16)
     )
-    joined = answer_need(
-        need, open_structure(pd.DataFrame({"a": [5, None]}), "items"), SCHEMA, key=bytes(16)
+    joined = compute(
+        statistic, open_structure(pd.DataFrame({"a": [5, None]}), "items"), SCHEMA, key=bytes(16)
     )
     assert repr(alone[0]) == repr(joined[0])
 
@@ -135,7 +138,7 @@ NAMES = ("whole milk", "tea", "C#")
 
 
 def lists(data: object, names: tuple[str, ...] = NAMES) -> list[list[int]]:
-    found = answer_need(
+    found = compute(
         AgentLists(len(names), names), open_structure(data, "lists", names), SCHEMA, key=bytes(16)
     )
     return [found.items[start:end].tolist() for start, end in itertools.pairwise(found.starts)]
@@ -151,13 +154,13 @@ def test_names_with_blanks_are_found_in_every_kind_of_data(tmp_path: Path) -> No
         assert lists(data) == [[0, 1], [0, 2], [1]], type(data)
     for line in ("New  York\n", "New York # one of them\n"):
         (tmp_path / "b.txt").write_text(line)
-        need = PresentItems(size=2, labels=("York", "New York"))
+        statistic = PresentItems(size=2, labels=("York", "New York"))
         assert list(
-            answer_need(need, open_structure(tmp_path / "b.txt", "items"), SCHEMA, key=bytes(16))
+            compute(statistic, open_structure(tmp_path / "b.txt", "items"), SCHEMA, key=bytes(16))
         ) == [0, 1]
     (tmp_path / "c.txt").write_text("New York, Boston\nBoston\tNew York\nYork,Boston\n")
     towns = ("New York", "Boston", "York")
-    edges = answer_need(
+    edges = compute(
         GraphEdges(3, towns),
         open_structure(tmp_path / "c.txt", "edges", towns),
         SCHEMA,
@@ -199,7 +202,7 @@ def test_public_names_are_stripped_and_spelled_as_rows_are() -> None:
     ],
 )
 def test_names_that_no_row_could_write_are_refused(
-    need: Need, name: str, text: str, tmp_path: Path
+    statistic: Statistic, name: str, text: str, tmp_path: Path
 ) -> None:
     path = tmp_path / name
     path.write_text("items\n")
@@ -213,9 +216,9 @@ def test_names_that_no_row_could_write_are_refused(
     ):
         require_expressible(fine, open_structure(path, "items"), items)
     frame = open_structure(pl.DataFrame({"items": [["x"]]}), "items")
-    require_expressible(need, frame, items)
+    require_expressible(statistic, frame, items)
     with pytest.raises(PlanError, match=text):
-        require_expressible(need, open_structure(path, "items"), items)
+        require_expressible(statistic, open_structure(path, "items"), items)
 
 
 @pytest.mark.parametrize(

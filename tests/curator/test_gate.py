@@ -254,7 +254,7 @@ def test_a_failure_after_reading_says_nothing(
     def explode(*args: object, **kwargs: object) -> None:
         raise ValueError(f"bad cell {CANARY}")
 
-    monkeypatch.setattr("dpublish.counting.compute.answer_need", explode)
+    monkeypatch.setattr("dpublish.counting.compute.compute", explode)
     with pytest.raises(dp.PrivateSideError) as caught:
         curator.publish(dp.Histogram(), epsilon=1, key="k")
     assert CANARY not in "".join(traceback.format_exception(caught.value))
@@ -292,7 +292,7 @@ def test_what_is_raised_holds_no_rows(
     def fail(*args: object) -> None:
         raise cause
 
-    monkeypatch.setattr("dpublish.counting.compute.answer_need", lambda *args, **kwargs: secret)
+    monkeypatch.setattr("dpublish.counting.compute.compute", lambda *args, **kwargs: secret)
     monkeypatch.setattr(dp.Histogram, "run", fail)
     with pytest.raises(seen) as caught:
         curator.publish(dp.Histogram(), epsilon=1)
@@ -394,7 +394,7 @@ def test_a_panic_of_native_code_says_nothing_either(
         os.write(2, f"thread panicked at {CANARY}".encode())
         raise Panic(CANARY)
 
-    monkeypatch.setattr("dpublish.counting.compute.answer_need", panic)
+    monkeypatch.setattr("dpublish.counting.compute.compute", panic)
     with pytest.raises(dp.PrivateSideError):
         curator.publish(dp.Histogram(), epsilon=1)
     assert CANARY not in capfd.readouterr().err
@@ -526,7 +526,7 @@ def test_plan_reads_no_rows(curator: dp.Curator, monkeypatch: pytest.MonkeyPatch
     def explode(*args: object) -> None:
         raise AssertionError("rows were read")
 
-    monkeypatch.setattr("dpublish.counting.compute.answer_need", explode)
+    monkeypatch.setattr("dpublish.counting.compute.compute", explode)
     plan = curator.plan(dp.Histogram(), epsilon=1)
     assert plan.schema.size == 1000
     assert spent(curator) == 0

@@ -23,7 +23,7 @@ import pytest
 
 import dpublish as dp
 from dpublish.counting.cells import coded_rows, count_cells
-from dpublish.counting.transactions import answer_need
+from dpublish.counting.transactions import compute
 from dpublish.declare.schema import Schema
 from dpublish.errors import SchemaError
 from dpublish.methods.set_partition.transactions import Transactions
@@ -262,7 +262,7 @@ def transactions(data: object, outside: str, **options: Any) -> list[list[int]]:
         f'[dataset]\nname = "x"\nneighbours = "add-remove-one"\n[items]\nuniverse = ["milk", '
         f'"bread"]\noutside = "{outside}"\n'
     )
-    found = answer_need(Transactions("v", **options), open_source(data), declared, key=bytes(16))
+    found = compute(Transactions("v", **options), open_source(data), declared, key=bytes(16))
     return [part.tolist() for part in np.split(found.items, found.offsets[1:-1]) if part.size]
 
 

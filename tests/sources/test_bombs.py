@@ -27,7 +27,7 @@ READ = (
     PEAK
     + """
 from dpublish.methods.set_partition.transactions import Transactions
-from dpublish.counting.transactions import answer_need
+from dpublish.counting.transactions import compute
 from dpublish.counting.cells import count_cells
 from dpublish.sources.sources import open_source
 from dpublish.declare.schema import Schema
@@ -37,7 +37,7 @@ unit = 'unit = "v"\\nmax_rows_per_unit = 1\\n' if kind == "unit" else ""
 column = '[columns.v]\\nkind = "categorical"\\nlevels = ["a"]\\noutside = "other"\\n'
 if kind in ("lists", "items"):
     schema = Schema.from_toml(head + '[items]\\nuniverse = ["a"]\\noutside = "other"\\n')
-    found = answer_need(Transactions("v"), open_source(path), schema, key=bytes(16)).offsets.size - 1
+    found = compute(Transactions("v"), open_source(path), schema, key=bytes(16)).offsets.size - 1
 else:
     schema = Schema.from_toml(head + unit + column)
     found = int(count_cells(open_source(path), schema, schema.domain(["v"]), key=bytes(16)).counts.sum())

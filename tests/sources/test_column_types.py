@@ -18,8 +18,8 @@ import polars as pl
 import pytest
 
 from dpublish.counting.bound import keep_rows
-from dpublish.counting.graphs import _plain_rows, answer_need, open_structure
-from dpublish.counting.transactions import answer_need as baskets
+from dpublish.counting.graphs import _plain_rows, compute, open_structure
+from dpublish.counting.transactions import compute as baskets
 from dpublish.declare.encode import Encoder
 from dpublish.declare.schema import Schema
 from dpublish.methods.set_partition.transactions import Transactions
@@ -120,8 +120,8 @@ def records(cells: Any, separator: str | None, basket: bool) -> Counter[tuple[in
         f'[dataset]\nname = "x"\nneighbours = "add-remove-one"\n{unit}[items]\nuniverse = '
         f"{list(ITEMS)}\n"
     )
-    need = Transactions("v", "visit" if basket else None, separator)
-    found = baskets(need, open_source(frame), schema, key=bytes(16))
+    statistic = Transactions("v", "visit" if basket else None, separator)
+    found = baskets(statistic, open_source(frame), schema, key=bytes(16))
     return Counter(
         tuple(part.tolist()) for part in np.split(found.items, found.offsets[1:-1]) if part.size
     )
@@ -157,25 +157,25 @@ def test_transactions_are_what_was_meant() -> None:
 def test_another_row_does_not_change_who_is_named(column: str) -> None:
     schema = Schema(name="x", neighbours="add-remove-one")
 
-    def named(cells: Any, need: PresentItems | AgentLists) -> Counter[Any]:
-        shape: Any = "lists" if isinstance(need, AgentLists) else "items"
-        source = open_structure(pd.DataFrame({"v": pd.Series(cells)}), shape, need.labels)
-        found = answer_need(need, source, schema, key=bytes(16))
+    def named(cells: Any, statistic: PresentItems | AgentLists) -> Counter[Any]:
+        shape: Any = "lists" if isinstance(statistic, AgentLists) else "items"
+        source = open_structure(pd.DataFrame({"v": pd.Series(cells)}), shape, statistic.labels)
+        found = compute(statistic, source, schema, key=bytes(16))
         if isinstance(found, Lists):
             return Counter(
                 tuple(part.tolist()) for part in np.split(found.items, found.starts[1:-1])
             )
         return Counter(dict(enumerate(found.tolist())))
 
-    for need in (
+    for statistic in (
         PresentItems(99),
         PresentItems(len(ITEMS), ITEMS),
         AgentLists(99),
         AgentLists(len(ITEMS), ITEMS),
     ):
-        alone = named(COLUMNS[column], need)
+        alone = named(COLUMNS[column], statistic)
         for newcomer in NEWCOMERS:
-            after = named([*pd.Series(COLUMNS[column]), newcomer], need)
+            after = named([*pd.Series(COLUMNS[column]), newcomer], statistic)
             assert alone <= after, newcomer
             assert (after - alone).total() <= 1, newcomer
 

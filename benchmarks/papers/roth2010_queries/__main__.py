@@ -161,7 +161,7 @@ def halfspaces(seeds: int) -> dict[str, Any]:
         for k, cells in ((2, 32), (3, 200)):
             mechanism = Halfspaces(k=k, cells=cells)
             plan = mechanism.plan(schema, Cost.pure(1))
-            sectors = mechanism.needs(plan).sectors
+            sectors = mechanism.statistic(plan).sectors
             counts = sectors.counts(
                 [
                     np.floor((rows[:, i] + 1) / 2 * (1 << 20)).astype(np.int64)

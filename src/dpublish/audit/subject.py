@@ -15,7 +15,7 @@ from dpublish.audit import neighbours
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.errors import InputError
-from dpublish.methods.base import CellCounts, CodedRows, Content, Mechanism, SparseCounts
+from dpublish.methods.base import CellCounts, CodedRows, Mechanism, Output, SparseCounts
 from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
@@ -44,13 +44,13 @@ class Subject:
     def epsilon(self) -> Fraction:
         return self.plan.cost.epsilon
 
-    def __call__(self, noise: Noise, rows: Rows) -> Content:
+    def __call__(self, noise: Noise, rows: Rows) -> Output:
         return self.mechanism.run(noise, self.numbers(rows), self.plan)
 
     def numbers(self, rows: Rows) -> Any:
         """What the private side would hand to the method for these rows."""
-        need = self.mechanism.needs(self.plan)
-        if isinstance(need, CellCounts):
+        statistic = self.mechanism.statistic(self.plan)
+        if isinstance(statistic, CellCounts):
             cells, counts = np.unique(np.array(rows, dtype=np.uint64), return_counts=True)
             return SparseCounts(cells=cells, counts=counts.astype(np.int64))
         shape = tuple(axis.cardinality for axis in self.domain.axes)
@@ -83,14 +83,15 @@ class Subject:
 def subject(mechanism: Mechanism, schema: Schema, cost: Cost) -> Subject:
     """Plan `mechanism` as the gate would, and wrap it for an audit."""
     plan = mechanism.plan(schema, cost)
-    need = mechanism.needs(plan)
-    if not isinstance(need, CellCounts | CodedRows):
+    statistic = mechanism.statistic(plan)
+    if not isinstance(statistic, CellCounts | CodedRows):
         raise InputError(
-            f"Method '{plan.method}' asks for {type(need).__name__}, and this audit only makes up "
+            f"Method '{plan.method}' asks for {type(statistic).__name__}, and this audit only "
+            f"makes up "
             f"rows of a table. Audit a "
             "function (noise, data) that calls its run() with numbers of your own."
         )
-    domain = need.domain
+    domain = statistic.domain
     if domain.size > 1 << 16:
         raise InputError(
             f"The domain has {domain.size} cells. Audit the method on a smaller schema."

@@ -56,8 +56,8 @@ _ROWS_A_THREAD = 1 << 17
 _WORKERS = min(4, os.cpu_count() or 1)
 
 
-def answer_need(
-    need: CellCounts | CodedRows,
+def compute(
+    statistic: CellCounts | CodedRows,
     source: Source,
     schema: Schema,
     *,
@@ -65,8 +65,8 @@ def answer_need(
     progress: Progress | None = None,
 ) -> SparseCounts | list[CodeArray]:
     """The exact private numbers that a mechanism asked for."""
-    answer = count_cells if isinstance(need, CellCounts) else coded_rows
-    return answer(source, schema, need.domain, key=key, progress=progress)
+    answer = count_cells if isinstance(statistic, CellCounts) else coded_rows
+    return answer(source, schema, statistic.domain, key=key, progress=progress)
 
 
 def count_cells(

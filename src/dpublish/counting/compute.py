@@ -1,7 +1,7 @@
-"""Which function answers which need: the one table that joins mechanisms to the private side.
+"""Which function computes which statistic: the one table that joins mechanisms to the private side.
 
-A mechanism names the exact numbers it wants (`Need`); here stands who reads rows for them. Modules
-are loaded when needed.
+A mechanism names the exact numbers it wants (`Statistic`); here stands who reads rows for them.
+Modules are loaded when needed.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dpublish.declare.schema import Schema
-from dpublish.methods.base import Need
+from dpublish.methods.base import Statistic
 
 if TYPE_CHECKING:
     from dpublish.sources.sources import Source
 
 ANSWERS = {
-    "SectorCounts": "dpublish.counting.sectors:answer_need",
-    "GridPoints": "dpublish.counting.points:answer_need",
-    "AgentLists": "dpublish.counting.graphs:answer_need",
-    "AgentRows": "dpublish.counting.graphs:answer_need",
-    "GraphEdges": "dpublish.counting.graphs:answer_need",
-    "PresentItems": "dpublish.counting.graphs:answer_need",
-    "Transactions": "dpublish.counting.transactions:answer_need",
-    "CellCounts": "dpublish.counting.cells:answer_need",
-    "CodedRows": "dpublish.counting.cells:answer_need",
+    "SectorCounts": "dpublish.counting.sectors:compute",
+    "GridPoints": "dpublish.counting.points:compute",
+    "AgentLists": "dpublish.counting.graphs:compute",
+    "AgentRows": "dpublish.counting.graphs:compute",
+    "GraphEdges": "dpublish.counting.graphs:compute",
+    "PresentItems": "dpublish.counting.graphs:compute",
+    "Transactions": "dpublish.counting.transactions:compute",
+    "CellCounts": "dpublish.counting.cells:compute",
+    "CodedRows": "dpublish.counting.cells:compute",
 }
 
 
-def answer_need(
-    need: Need,
+def compute(
+    statistic: Statistic,
     source: Source,
     schema: Schema,
     *,
@@ -38,5 +38,7 @@ def answer_need(
     progress: Callable[[int], None] | None = None,
 ) -> Any:
     """The exact private numbers that a mechanism asked for."""
-    module, name = ANSWERS[type(need).__name__].split(":")
-    return getattr(import_module(module), name)(need, source, schema, key=key, progress=progress)
+    module, name = ANSWERS[type(statistic).__name__].split(":")
+    return getattr(import_module(module), name)(
+        statistic, source, schema, key=key, progress=progress
+    )

@@ -55,8 +55,8 @@ _WIDTH = {"edges": 2, "items": 1, "lists": 1}
 _NAMES = {"edges": ("source", "target"), "items": ("item",), "lists": ("items",)}
 
 
-def answer_need(
-    need: GraphEdges | PresentItems | AgentLists | AgentRows,
+def compute(
+    statistic: GraphEdges | PresentItems | AgentLists | AgentRows,
     source: Source,
     schema: Schema,
     *,
@@ -64,21 +64,23 @@ def answer_need(
     progress: Callable[[int], None] | None = None,
 ) -> Any:
     """The exact private numbers that a solver asked for."""
-    columns = list(need.columns) if isinstance(need, AgentRows) else list(source.columns())
-    if not isinstance(need, AgentRows):
-        columns = columns[: 2 if isinstance(need, GraphEdges) else 1]
+    columns = (
+        list(statistic.columns) if isinstance(statistic, AgentRows) else list(source.columns())
+    )
+    if not isinstance(statistic, AgentRows):
+        columns = columns[: 2 if isinstance(statistic, GraphEdges) else 1]
     frames = _reported(source.batches(columns), progress)
-    if isinstance(need, AgentRows):
+    if isinstance(statistic, AgentRows):
         return [row for frame in frames for row in _plain_rows(frame)]
-    if isinstance(need, GraphEdges):
-        return _edges(frames, columns, need)
-    if isinstance(need, PresentItems):
-        counts = np.zeros(need.size, dtype=np.int64)
+    if isinstance(statistic, GraphEdges):
+        return _edges(frames, columns, statistic)
+    if isinstance(statistic, PresentItems):
+        counts = np.zeros(statistic.size, dtype=np.int64)
         for frame in frames:
-            part = item_numbers(frame.get_column(columns[0]), need.size, need.labels)
-            counts += np.bincount(part[part >= 0], minlength=need.size)
-        return np.minimum(counts, 1) if need.distinct else counts
-    return _lists(frames, columns[0], need)
+            part = item_numbers(frame.get_column(columns[0]), statistic.size, statistic.labels)
+            counts += np.bincount(part[part >= 0], minlength=statistic.size)
+        return np.minimum(counts, 1) if statistic.distinct else counts
+    return _lists(frames, columns[0], statistic)
 
 
 def _reported(
@@ -90,24 +92,27 @@ def _reported(
         yield frame
 
 
-def _edges(frames: Iterable[pl.DataFrame], columns: Sequence[str], need: GraphEdges) -> Edges:
+def _edges(frames: Iterable[pl.DataFrame], columns: Sequence[str], statistic: GraphEdges) -> Edges:
     pairs = []
     for frame in frames:
         ends = np.column_stack(
-            [item_numbers(frame.get_column(name), need.size, need.labels) for name in columns]
+            [
+                item_numbers(frame.get_column(name), statistic.size, statistic.labels)
+                for name in columns
+            ]
         )
         pairs.append(ends[(ends >= 0).all(axis=1)])
     return edges_of(np.concatenate(pairs) if pairs else np.empty((0, 2), dtype=np.int64))
 
 
-def _lists(frames: Iterable[pl.DataFrame], column: str, need: AgentLists) -> Lists:
+def _lists(frames: Iterable[pl.DataFrame], column: str, statistic: AgentLists) -> Lists:
     sizes, items = [np.zeros(1, dtype=np.int64)], []
     for frame in frames:
         series = frame.get_column(column)
         if series.dtype in (pl.String, pl.Binary, pl.Categorical, pl.Enum):
             series = (
                 spelled(series)
-                .str.replace_all(cut_pattern(list_marks(need.labels)), "\t")
+                .str.replace_all(cut_pattern(list_marks(statistic.labels)), "\t")
                 .str.split("\t")
             )
         elif not isinstance(
@@ -115,12 +120,12 @@ def _lists(frames: Iterable[pl.DataFrame], column: str, need: AgentLists) -> Lis
         ):  # a value that is no text is one name, as in a column of objects
             series = spelled(series).reshape((-1, 1)).arr.to_list()
         rows = pl.DataFrame({"row": np.arange(len(series)), "item": series}).explode("item")
-        numbers = item_numbers(rows.get_column("item"), need.size, need.labels)
+        numbers = item_numbers(rows.get_column("item"), statistic.size, statistic.labels)
         owner = rows.get_column("row").to_numpy()[numbers >= 0]
         # each agent names a resource once, however often it is written
-        code = np.unique(owner * need.size + numbers[numbers >= 0])
-        sizes.append(np.bincount(code // need.size, minlength=len(series)).astype(np.int64))
-        items.append(code % need.size)
+        code = np.unique(owner * statistic.size + numbers[numbers >= 0])
+        sizes.append(np.bincount(code // statistic.size, minlength=len(series)).astype(np.int64))
+        items.append(code % statistic.size)
     starts = np.cumsum(np.concatenate(sizes))
     return Lists(starts, np.concatenate(items) if items else np.empty(0, dtype=np.int64))
 

@@ -25,8 +25,8 @@ Flags = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
 
-def answer_need(
-    need: GridPoints,
+def compute(
+    statistic: GridPoints,
     source: Source,
     schema: Schema,
     *,
@@ -34,7 +34,7 @@ def answer_need(
     progress: Callable[[int], None] | None = None,
 ) -> SparseCounts:
     """How many kept rows have each code of the grid."""
-    shape = need.shape
+    shape = statistic.shape
     names = [grid.name for grid in shape.grids]
     unit = schema.unit.column
     codes: list[NDArray[np.uint64]] = []

@@ -16,8 +16,8 @@ from dpublish.sources.sources import Source
 from dpublish.sources.units import join_units
 
 
-def answer_need(
-    need: SectorCounts,
+def compute(
+    statistic: SectorCounts,
     source: Source,
     schema: Schema,
     *,
@@ -25,7 +25,7 @@ def answer_need(
     progress: Callable[[int], None] | None = None,
 ) -> Ints:
     """How many kept rows fall into each cell of each projection."""
-    sectors, unit = need.sectors, schema.unit.column
+    sectors, unit = statistic.sectors, schema.unit.column
     names = [grid.name for grid in sectors.grids]
     total = np.zeros((sectors.projections, sectors.cells), dtype=np.int64)
     held: list[tuple[list[Ints], Flags]] = []

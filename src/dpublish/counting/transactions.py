@@ -22,7 +22,7 @@ from dpublish.declare.encode import as_text
 from dpublish.declare.schema import Schema
 from dpublish.declare.spelling import BLANKS
 from dpublish.declare.taxonomy import OTHER_ITEM
-from dpublish.methods.base import Need
+from dpublish.methods.base import Statistic
 from dpublish.methods.set_partition.transactions import Baskets, Transactions, item_names
 from dpublish.sources.objects import spelled_floats
 from dpublish.sources.sources import Source
@@ -37,8 +37,8 @@ _SHORT_CODES = 1 << 15
 Codes = NDArray[np.int32]
 
 
-def answer_need(
-    need: Need,
+def compute(
+    statistic: Statistic,
     source: Source,
     schema: Schema,
     *,
@@ -46,9 +46,9 @@ def answer_need(
     progress: Callable[[int], None] | None = None,
 ) -> Baskets:
     """The transactions that a set-valued method asked for."""
-    assert isinstance(need, Transactions)
-    read = _long_rows if need.basket is not None else _whole_rows
-    return read(need, source, schema, ItemCoder(schema), key, progress)
+    assert isinstance(statistic, Transactions)
+    read = _long_rows if statistic.basket is not None else _whole_rows
+    return read(statistic, source, schema, ItemCoder(schema), key, progress)
 
 
 class ItemCoder:
@@ -113,7 +113,7 @@ def _is_number(name: str) -> bool:
 
 
 def _whole_rows(
-    need: Transactions,
+    statistic: Transactions,
     source: Source,
     schema: Schema,
     coder: ItemCoder,
@@ -122,16 +122,16 @@ def _whole_rows(
 ) -> Baskets:
     """A row is a transaction."""
     unit = schema.unit.column
-    names = [need.column, *([unit] if unit is not None and unit != need.column else [])]
+    names = [statistic.column, *([unit] if unit is not None and unit != statistic.column else [])]
     codes: list[Codes] = []
     lengths: list[NDArray[np.int64]] = []
     units: list[pl.Series] = []
-    for frame in source.cutting(need.column, lambda text: _cut(text, need.separator)).batches(
-        names
-    ):
+    for frame in source.cutting(
+        statistic.column, lambda text: _cut(text, statistic.separator)
+    ).batches(names):
         if progress is not None:
             progress(0)
-        values, sizes = _items_of(frame.get_column(need.column), need.separator)
+        values, sizes = _items_of(frame.get_column(statistic.column), statistic.separator)
         codes.append(coder.codes(values))
         lengths.append(sizes)
         if unit is not None:
@@ -140,7 +140,7 @@ def _whole_rows(
     keep = np.ones(length.size, dtype=np.bool_)
     if unit is not None:
         keep = keep_rows(join_units(units), schema.unit.max_rows, key)
-    return _tidy(_joined(codes, np.int32), length, keep, coder.size, need.max_items)
+    return _tidy(_joined(codes, np.int32), length, keep, coder.size, statistic.max_items)
 
 
 def _items_of(column: pl.Series, separator: str | None) -> tuple[pl.Series, NDArray[np.int64]]:
@@ -170,7 +170,7 @@ def _cut(text: str, separator: str | None) -> list[str]:
 
 
 def _long_rows(
-    need: Transactions,
+    statistic: Transactions,
     source: Source,
     schema: Schema,
     coder: ItemCoder,
@@ -179,10 +179,10 @@ def _long_rows(
 ) -> Baskets:
     """A transaction is all rows of one unit that share the basket's value; rows without a basket
     belong to none."""
-    unit, basket = schema.unit.column, need.basket
+    unit, basket = schema.unit.column, statistic.basket
     assert unit is not None
     assert basket is not None
-    names = list(dict.fromkeys([basket, unit, need.column]))
+    names = list(dict.fromkeys([basket, unit, statistic.column]))
     parts: dict[str, list[pl.Series]] = {"unit": [], "basket": []}
     codes: list[Codes] = []
     for frame in source.batches(names):
@@ -190,7 +190,7 @@ def _long_rows(
             progress(0)
         parts["unit"].append(unit_values(frame.get_column(unit)))
         parts["basket"].append(unit_values(frame.get_column(basket)))
-        codes.append(coder.codes(frame.get_column(need.column)))
+        codes.append(coder.codes(frame.get_column(statistic.column)))
     rows = pl.DataFrame(
         {
             **{name: join_units(series) for name, series in parts.items()},
@@ -207,7 +207,7 @@ def _long_rows(
         lists.list.len().to_numpy().astype(np.int64),
         keep,
         coder.size,
-        need.max_items,
+        statistic.max_items,
     )
 
 

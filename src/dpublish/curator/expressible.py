@@ -14,17 +14,18 @@ from dpublish.counting.graphs import COMMENT, PlainFile
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError, SchemaError
-from dpublish.methods.base import Need
+from dpublish.methods.base import Statistic
 from dpublish.methods.set_partition.transactions import Transactions
 from dpublish.methods.solvers.inputs import AgentLists, GraphEdges, PresentItems
 from dpublish.sources.sources import Source
 
 
-def require_expressible(need: Need, source: Source, schema: Schema) -> None:
+def require_expressible(statistic: Statistic, source: Source, schema: Schema) -> None:
     """Looks at the names, at the kind of data and at how it is to be read; at no row."""
     if isinstance(source, PlainFile):
         lost = next(
-            (name for name in getattr(need, "labels", None) or () if COMMENT.search(name)), None
+            (name for name in getattr(statistic, "labels", None) or () if COMMENT.search(name)),
+            None,
         )
         if lost is not None:
             raise PlanError(
@@ -33,16 +34,16 @@ def require_expressible(need: Need, source: Source, schema: Schema) -> None:
                 "another name."
             )
     if (
-        isinstance(need, Transactions)
-        and need.basket is None
+        isinstance(statistic, Transactions)
+        and statistic.basket is None
         and source.texts_only
         and schema.items is not None
     ):
-        if need.separator is None:
+        if statistic.separator is None:
             lost = next((name for name in schema.items.items if len(name.split()) > 1), None)
             where = "blanks"
         else:
-            separator = need.separator
+            separator = statistic.separator
             lost = next((name for name in schema.items.items if separator in name), None)
             where = f"'{separator}'"
         if lost is not None:
@@ -56,7 +57,7 @@ def require_expressible(need: Need, source: Source, schema: Schema) -> None:
 
 
 def require_readable(
-    need: Need | None, source: Source, schema: Schema, domain: Domain | None
+    statistic: Statistic | None, source: Source, schema: Schema, domain: Domain | None
 ) -> None:
     """Refuse columns whose type holds nothing that is asked for: each of their rows would be
     missing, and be paid for."""
@@ -65,14 +66,15 @@ def require_readable(
     )
     if domain is not None:
         wanted += [(axis.name, axis.kind) for axis in domain.axes]
-    if isinstance(need, Transactions):
-        wanted += [(need.column, "a list of items")] + (
-            [] if need.basket is None else [(need.basket, "a basket")]
+    if isinstance(statistic, Transactions):
+        wanted += [(statistic.column, "a list of items")] + (
+            [] if statistic.basket is None else [(statistic.basket, "a basket")]
         )
-    elif isinstance(need, GraphEdges | PresentItems | AgentLists):
-        what = "a list of names" if isinstance(need, AgentLists) else "a name"
+    elif isinstance(statistic, GraphEdges | PresentItems | AgentLists):
+        what = "a list of names" if isinstance(statistic, AgentLists) else "a name"
         wanted += [
-            (name, what) for name in source.columns()[: 2 if isinstance(need, GraphEdges) else 1]
+            (name, what)
+            for name in source.columns()[: 2 if isinstance(statistic, GraphEdges) else 1]
         ]
     for name, what in wanted:
         kind = source.kind(name)

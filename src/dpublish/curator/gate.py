@@ -34,7 +34,7 @@ from dpublish.errors import (
 )
 from dpublish.ledger.base import Ledger, Receipt, Sealed
 from dpublish.ledger.crashpoints import reach
-from dpublish.methods.base import Content, Mechanism
+from dpublish.methods.base import Mechanism, Output
 from dpublish.noise.base import Noise
 from dpublish.outputs import as_path
 from dpublish.owned import owned_folder, sweep, temporary
@@ -152,11 +152,11 @@ class Curator:
         source = self._open_source()
         schema = self._sized_schema(source)
         plan = mechanism.plan(schema, cost)
-        need = mechanism.needs(plan)
-        named = plan.domain.names if plan.domain else getattr(need, "columns", ())
+        statistic = mechanism.statistic(plan)
+        named = plan.domain.names if plan.domain else getattr(statistic, "columns", ())
         source.require([*unit_columns(schema), *named], schema_name=schema.name)
-        require_expressible(need, source, schema)
-        require_readable(need, source, schema, plan.domain)
+        require_expressible(statistic, source, schema)
+        require_readable(statistic, source, schema, plan.domain)
         require_ending(out)
         noise = make_noise(seed)
         key = key if key is not None else secrets.token_hex(16)
@@ -236,7 +236,7 @@ class Curator:
         return schema.with_size(size)
 
     def _seal(
-        self, plan: Plan, receipt: Receipt, content: Content, noise: Noise, target: Path
+        self, plan: Plan, receipt: Receipt, content: Output, noise: Noise, target: Path
     ) -> None:
         from dpublish.releases.bundle.archive import MANIFEST, write_container
         from dpublish.releases.bundle.bundle import pack_bundle
@@ -344,13 +344,13 @@ class Curator:
 
 def run_private(
     mechanism: Mechanism, plan: Plan, source: Source, noise: Noise, say: Progress
-) -> Content:
+) -> Output:
     """Read, bound, count and run. Whatever goes wrong in here comes out as one constant text."""
-    from dpublish.counting.compute import answer_need
+    from dpublish.counting.compute import compute
 
-    def run() -> Content:
-        numbers = answer_need(
-            mechanism.needs(plan),
+    def run() -> Output:
+        numbers = compute(
+            mechanism.statistic(plan),
             source,
             plan.schema,
             key=noise.key(label="rows of a unit"),
@@ -363,7 +363,7 @@ def run_private(
 
 
 def build_manifest(
-    plan: Plan, receipt: Receipt, content: Content, *, publishable: bool
+    plan: Plan, receipt: Receipt, content: Output, *, publishable: bool
 ) -> dict[str, Any]:
     from dpublish.releases.bundle.manifest import FORMAT, FORMAT_VERSION
 

@@ -27,22 +27,23 @@ from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
 
 
-class Need:
+class Statistic:
     """A kind of exact private numbers. The private side knows for each kind how to get it from rows
     (`counting/compute.py`)."""
 
 
 @dataclass(frozen=True)
-class CellCounts(Need):
-    """A need: how many kept rows fall into each cell of `domain`. Answered by `SparseCounts`."""
+class CellCounts(Statistic):
+    """A statistic: how many kept rows fall into each cell of `domain`. Answered by
+    `SparseCounts`."""
 
     domain: Domain
 
 
 @dataclass(frozen=True)
-class CodedRows(Need):
-    """A need: the kept rows themselves as codes of `domain`, one array a column. Answered by a list
-    of code arrays."""
+class CodedRows(Statistic):
+    """A statistic: the kept rows themselves as codes of `domain`, one array a column. Answered by a
+    list of code arrays."""
 
     domain: Domain
 
@@ -63,7 +64,7 @@ class SparseCounts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Content:
+class Output:
     """What a mechanism publishes: public facts for the manifest, and tables of equal-length
     columns.
 
@@ -91,9 +92,9 @@ class Mechanism(Checked, abc.ABC):
         row."""
 
     @abc.abstractmethod
-    def needs(self, plan: Plan) -> Need:
+    def statistic(self, plan: Plan) -> Statistic:
         """Which exact private numbers `run` wants."""
 
     @abc.abstractmethod
-    def run(self, noise: Noise, numbers: Any, plan: Plan) -> Content:
+    def run(self, noise: Noise, numbers: Any, plan: Plan) -> Output:
         """Turn private numbers into publishable content, with every draw taken from `noise`."""

@@ -136,7 +136,7 @@ class TestAudit:
         size = "size = 2" if relation == "replace-one" else "nominal_size = 2"
         mechanism = Halfspaces(k=2, projections=1, cells=4)
         plan = mechanism.plan(schema_of(f'neighbours = "{relation}"\n{size}'), ONE)
-        made = mechanism.needs(plan).sectors
+        made = mechanism.statistic(plan).sectors
 
         def whole(noise: Any, rows: Any) -> Any:
             spots = np.array(rows, dtype=np.int64).reshape(-1, 2)
@@ -155,7 +155,7 @@ class TestAudit:
         mechanism = Halfspaces(k=2, projections=3, cells=4)
         plan = mechanism.plan(schema_of(), ONE)
         object.__setattr__(plan, "facts", dict(plan.facts, sensitivity="2"))
-        made = mechanism.needs(plan).sectors
+        made = mechanism.statistic(plan).sectors
 
         def whole(noise: Any, rows: Any) -> Any:
             spots = np.array(rows, dtype=np.int64).reshape(-1, 2)

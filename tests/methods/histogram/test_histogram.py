@@ -12,7 +12,7 @@ from scipy import stats
 
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError, SchemaError
-from dpublish.methods.base import Content, SparseCounts
+from dpublish.methods.base import Output, SparseCounts
 from dpublish.methods.histogram.mechanism import Histogram, total_is_public
 from dpublish.methods.thresholds import laplace_deviation, smallest_threshold, survival_probability
 from dpublish.noise.source import SeededNoise
@@ -37,7 +37,7 @@ def counts_of(cells: dict[int, int]) -> SparseCounts:
     )
 
 
-def published(content: Content) -> dict[int, int]:
+def published(content: Output) -> dict[int, int]:
     table = content.tables["cells"]
     return dict(zip(table["cell"].tolist(), table["count"].tolist(), strict=True))
 

@@ -16,7 +16,7 @@ import pytest
 from dpublish import audit
 from dpublish.declare.schema import Schema
 from dpublish.errors import InputError, PlanError
-from dpublish.methods.base import CodedRows, Content
+from dpublish.methods.base import CodedRows, Output
 from dpublish.methods.importance_weights import balanced
 from dpublish.methods.importance_weights.mechanism import (
     ImportanceWeights,
@@ -76,12 +76,12 @@ def codes_of(plan: Plan, frame: pl.DataFrame) -> list[np.ndarray]:
 
 def run(
     method: ImportanceWeights, cost: Cost, seed: int = 1, schema: Schema | None = None
-) -> Content:
+) -> Output:
     plan = method.plan(schema or schema_of(), cost)
     return method.run(SeededNoise(seed), codes_of(plan, PATIENTS), plan)
 
 
-def weighted_mean(content: Content, column: str, frame: pl.DataFrame = VOLUNTEERS) -> float:
+def weighted_mean(content: Output, column: str, frame: pl.DataFrame = VOLUNTEERS) -> float:
     weights = np.asarray(content.tables["weights"]["weight"])
     return float(weights @ frame.get_column(column).cast(pl.Float64).to_numpy()) / float(
         weights.sum()
@@ -100,7 +100,7 @@ class TestPlan:
             math.sqrt(2) * 2 / float(amounts[0]), rel=0.02
         )
         assert "by noise" in plan.text()
-        assert ImportanceWeights(public=VOLUNTEERS).needs(plan) == CodedRows(plan.domain)  # type: ignore[arg-type]
+        assert ImportanceWeights(public=VOLUNTEERS).statistic(plan) == CodedRows(plan.domain)  # type: ignore[arg-type]
 
     def test_the_money_is_never_more_than_the_cost(self) -> None:
         for rounds, others in ((0, ()), (2, ()), (0, (PATIENTS,)), (3, (PATIENTS,))):

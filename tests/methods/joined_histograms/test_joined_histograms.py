@@ -17,7 +17,7 @@ from dpublish.audit.subject import Subject, subject
 from dpublish.declare.relation import ROOT_TWO, Relation
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError, SchemaError
-from dpublish.methods.base import Content
+from dpublish.methods.base import Output
 from dpublish.methods.joined_histograms import mechanism as module
 from dpublish.methods.joined_histograms.kernels import largest_box
 from dpublish.methods.joined_histograms.model_error import largest_misfit
@@ -250,7 +250,7 @@ class Broken(Subject):
     """The mechanism with one function of its module put in the place of another."""
 
     def run_with(self, monkeypatch: pytest.MonkeyPatch, name: str, function: Any) -> Any:
-        def mechanism(noise: Any, rows: Any) -> Content:
+        def mechanism(noise: Any, rows: Any) -> Output:
             with monkeypatch.context() as patch:
                 patch.setattr(module, name, function)
                 return self(noise, rows)

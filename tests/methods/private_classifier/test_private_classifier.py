@@ -12,7 +12,7 @@ import pytest
 from dpublish import audit
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError, SchemaError
-from dpublish.methods.base import CodedRows, Content
+from dpublish.methods.base import CodedRows, Output
 from dpublish.methods.private_classifier.mechanism import PrivateClassifier
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost
@@ -48,7 +48,7 @@ def rows_of(plan: Plan, seed: int, rows: int) -> list[np.ndarray]:
     return [*codes, np.where(rng.random(rows) < 0.1, rng.integers(0, levels, rows), truth)]
 
 
-def coefficients(content: Content) -> np.ndarray:
+def coefficients(content: Output) -> np.ndarray:
     table = content.tables["coefficients"]
     grid = float(Fraction(content.facts["grid"]))
     return np.asarray(table["multiple"]).reshape(content.facts["models"], -1) * grid
@@ -91,7 +91,7 @@ class TestPlan:
         assert plan.domain is not None
         target = plan.domain.axes[-1]
         assert (target.outside, target.other, target.missing) == ("drop", False, False)
-        assert PrivateClassifier().needs(plan) == CodedRows(plan.domain)
+        assert PrivateClassifier().statistic(plan) == CodedRows(plan.domain)
 
     def test_numbers_are_read_finely_whatever_bins_are_declared(self) -> None:
         coarse = schema_of(
@@ -262,7 +262,7 @@ class Halved(PrivateClassifier):
 class TrueSize(PrivateClassifier):
     """Planted: the mean is over the true number of rows, which is private under add-remove-one."""
 
-    def run(self, noise: Any, numbers: Any, plan: Plan) -> Content:
+    def run(self, noise: Any, numbers: Any, plan: Plan) -> Output:
         plan = dataclasses.replace(
             plan, facts={**plan.facts, "normaliser": max(1, len(numbers[0]))}
         )

@@ -22,7 +22,7 @@ from dpublish.audit.subject import Subject
 from dpublish.declare.domain import lei_bins
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError, SchemaError
-from dpublish.methods.base import Content
+from dpublish.methods.base import Output
 from dpublish.methods.projected_histogram.choose_k import k_from_simulation
 from dpublish.methods.projected_histogram.coded_table import CodedTable
 from dpublish.methods.projected_histogram.discernibility import mda
@@ -492,20 +492,20 @@ class Broken:
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
 
-    def __call__(self, noise: Noise, rows: tuple[int, ...]) -> Content:
+    def __call__(self, noise: Noise, rows: tuple[int, ...]) -> Output:
         plan = self.subject.plan
         assert plan.domain is not None
         table = CodedTable.from_codes(self.subject.numbers(rows), plan.domain)
         return self.run(noise, table, plan)
 
-    def run(self, noise: Noise, table: CodedTable, plan: Plan) -> Content:
+    def run(self, noise: Noise, table: CodedTable, plan: Plan) -> Output:
         raise AssertionError
 
 
 class SelectionNotCharged(Broken):
     """All of epsilon goes to counting, and the columns are chosen on top."""
 
-    def run(self, noise: Noise, table: CodedTable, plan: Plan) -> Content:
+    def run(self, noise: Noise, table: CodedTable, plan: Plan) -> Output:
         facts = {**plan.facts, "cell_epsilon": "1", "scale": "2"}
         index = noise.choose(
             score_for(plan, 2).of(score_for(plan, 2).start(table), [0, 1]),
@@ -521,7 +521,7 @@ class SensitivityOne(Broken):
     """Under replace-one a row leaves a cell and enters another; this noise is for one of the
     two."""
 
-    def run(self, noise: Noise, table: CodedTable, plan: Plan) -> Content:
+    def run(self, noise: Noise, table: CodedTable, plan: Plan) -> Output:
         facts = {**plan.facts, "sensitivity": "1"}
         return count_projection(
             noise, table, (0,), dataclasses.replace(plan, facts=facts), max_support=100
@@ -531,7 +531,7 @@ class SensitivityOne(Broken):
 class KFromRows(Broken):
     """k chosen on the private rows, for nothing."""
 
-    def run(self, noise: Noise, table: CodedTable, plan: Plan) -> Content:
+    def run(self, noise: Noise, table: CodedTable, plan: Plan) -> Output:
         chosen = (0, 1)[: max(1, len(mda(table)))]
         return count_projection(noise, table, chosen, plan, max_support=100)
 
@@ -539,7 +539,7 @@ class KFromRows(Broken):
 class PrivateSizeInThreshold(Broken):
     """n is private under add-remove-one, and the threshold is computed from it."""
 
-    def run(self, noise: Noise, table: CodedTable, plan: Plan) -> Content:
+    def run(self, noise: Noise, table: CodedTable, plan: Plan) -> Output:
         threshold = log_threshold(
             Fraction(1, 2), max(1, table.rows), Fraction(plan.facts["cell_epsilon"])
         )

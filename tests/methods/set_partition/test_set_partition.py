@@ -18,7 +18,7 @@ import pytest
 import dpublish as dp
 from dpublish import audit
 from dpublish.cli.app import run as cli
-from dpublish.counting.transactions import answer_need
+from dpublish.counting.transactions import compute
 from dpublish.methods.set_partition.mechanism import automatic_threshold
 from dpublish.methods.thresholds import survival_probability
 from dpublish.noise.source import SeededNoise
@@ -42,7 +42,7 @@ def read(data: Any, facts: dp.Schema, method: Any = None) -> list[tuple[int, ...
 
     method = method or dp.SetPartition()
     plan = method.plan(facts, dp.Cost.pure(1))
-    got = answer_need(method.needs(plan), open_source(data), plan.schema, key=bytes(16))
+    got = compute(method.statistic(plan), open_source(data), plan.schema, key=bytes(16))
     return [tuple(got.items[a:b].tolist()) for a, b in itertools.pairwise(got.offsets.tolist())]
 
 

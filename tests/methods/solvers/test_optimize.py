@@ -12,7 +12,7 @@ import pytest
 
 import dpublish as dp
 from dpublish.counting.graphs import (
-    answer_need,
+    compute,
     item_numbers,
     open_structure,
     read_lists,
@@ -176,20 +176,20 @@ def test_the_budget_is_spent_once_a_key_and_not_beyond(tmp_path: Path) -> None:
 
 def test_rows_are_read_by_public_names() -> None:
     source = open_structure([("a", "b"), ("b", "a"), ("a", "a"), ("a", "?"), ("c", "b")], "edges")
-    edges = answer_need(GraphEdges(3, ("a", "b", "c")), source, SCHEMA, key=bytes(16))
+    edges = compute(GraphEdges(3, ("a", "b", "c")), source, SCHEMA, key=bytes(16))
     assert list(zip(edges.heads.tolist(), edges.tails.tolist(), strict=True)) == [(0, 1), (1, 2)]
-    counts = answer_need(
+    counts = compute(
         PresentItems(3), open_structure(np.array([0, 2, 2, 9, -1]), "items"), SCHEMA, key=bytes(16)
     )
     assert counts.tolist() == [1, 0, 2]
-    present = answer_need(
+    present = compute(
         PresentItems(3, None, distinct=True),
         open_structure(["2", " 2", "x"], "items"),
         SCHEMA,
         key=bytes(16),
     )
     assert present.tolist() == [0, 0, 1]
-    lists = answer_need(
+    lists = compute(
         AgentLists(3),
         open_structure(pl.DataFrame({"b": ["0 1,1", None, "7", "2;0"]}), "lists"),
         SCHEMA,
@@ -205,7 +205,7 @@ def test_rows_are_read_by_public_names() -> None:
 def test_plain_files(tmp_path: Path) -> None:
     path = tmp_path / "g.txt"
     path.write_text("# comment\n0 1\n1 2 extra\nlonely\n\n")
-    edges = answer_need(GraphEdges(3), open_structure(path, "edges"), SCHEMA, key=bytes(16))
+    edges = compute(GraphEdges(3), open_structure(path, "edges"), SCHEMA, key=bytes(16))
     assert len(edges) == 2
     assert read_names(path) == ["0 1", "1 2 extra", "lonely"]
     assert read_lists(path)[1] == ["1", "2", "extra"]

@@ -9,7 +9,7 @@ import polars as pl
 
 import dpublish as dp
 from dpublish.declare.schema import Schema
-from dpublish.methods.base import Content
+from dpublish.methods.base import Output
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
@@ -79,7 +79,7 @@ def planned(cost: Cost, *, text: str = SCHEMA, **settings: Any) -> tuple[dp.Join
     return method, method.plan(schema(text), cost)
 
 
-def released(content: Content, plan: Plan) -> JoinedRelease:
+def released(content: Output, plan: Plan) -> JoinedRelease:
     """A release in memory, as the gate would seal it."""
     assert plan.domain is not None
     manifest = {

@@ -49,7 +49,7 @@ def releases(columns: int, tree: Any, epsilon: Any = 1) -> Any:
     schema = Schema.from_toml(f'[dataset]\nname = "c"\nsize = {ROWS}\n{text}')
     mechanism = IntervalTree(tree=tree, accuracy="1/2", max_cells=SIDE if columns == 1 else 1024)
     plan = mechanism.plan(schema, Cost.pure(epsilon))
-    codes = mechanism.needs(plan).shape.codes(drawn(columns))
+    codes = mechanism.statistic(plan).shape.codes(drawn(columns))
     cells, counts = np.unique(codes, return_counts=True)
     numbers = SparseCounts(cells, counts.astype(np.int64))
     for seed in range(RELEASES):

@@ -268,15 +268,15 @@ def _trial(
     public: Mapping[str, bytes] | None = None,
     **tiers: Any,
 ) -> Trial:
-    from dpublish.counting.compute import answer_need
+    from dpublish.counting.compute import compute
     from dpublish.counting.graphs import open_structure
     from dpublish.sources.sources import open_source
 
     schema = Schema(name=problem, neighbours=RELATION)
     plan = mechanism.plan(schema, cost)
-    need = mechanism.needs(plan)
+    statistic = mechanism.statistic(plan)
     shape = {"GraphEdges": "edges", "PresentItems": "items", "AgentLists": "lists"}.get(
-        type(need).__name__
+        type(statistic).__name__
     )
 
     def read(path: Path) -> Any:
@@ -285,7 +285,7 @@ def _trial(
             if shape is None
             else open_structure(str(path), cast("Shape", shape))
         )
-        return answer_need(need, source, schema, key=bytes(16))
+        return compute(statistic, source, schema, key=bytes(16))
 
     if words is not None:
         amounts = [

@@ -118,7 +118,7 @@ def release_call(
     public: Mapping[str, bytes] | None = None,
 ) -> FileCall:
     """A release method, set up from the texts that the command line would get."""
-    from dpublish.counting.compute import answer_need
+    from dpublish.counting.compute import compute
     from dpublish.methods.registry import method_from_settings
     from dpublish.sources.sources import open_source
 
@@ -131,10 +131,10 @@ def release_call(
             Path(folder, name).write_bytes(content)
         mechanism = method_from_settings(method, placed)
         plan = mechanism.plan(facts, cost)
-        need = mechanism.needs(plan)
+        statistic = mechanism.statistic(plan)
 
     def read(path: Path) -> Any:
-        return answer_need(need, open_source(str(path)), facts, key=bytes(16))
+        return compute(statistic, open_source(str(path)), facts, key=bytes(16))
 
     return FileCall(mechanism, plan, file, read)
 

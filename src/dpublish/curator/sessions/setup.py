@@ -36,7 +36,7 @@ def set_up(
 ) -> None:
     """Count the rows, draw what a session starts with, and make its folder, which answers nothing
     before it is sealed."""
-    from dpublish.counting.compute import answer_need
+    from dpublish.counting.compute import compute
     from dpublish.privacy.statement import privacy_statement
 
     domain = plan.domain
@@ -44,7 +44,7 @@ def set_up(
 
     def begin() -> None:
         key = noise.key(label="rows of a unit")
-        numbers = answer_need(mechanism.needs(plan), source, plan.schema, key=key, progress=None)
+        numbers = compute(mechanism.statistic(plan), source, plan.schema, key=key, progress=None)
         counts = dense_counts(numbers.cells, numbers.counts, domain.size)
         opening = mechanism.begin(noise, counts, plan)
         reach("online:ran")

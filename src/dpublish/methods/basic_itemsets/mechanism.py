@@ -16,7 +16,7 @@ import numpy as np
 from dpublish.declare.schema import Schema
 from dpublish.declare.taxonomy import context_free
 from dpublish.errors import PlanError
-from dpublish.methods.base import Content, Mechanism
+from dpublish.methods.base import Mechanism, Output
 from dpublish.methods.set_partition.engine import in_order
 from dpublish.methods.set_partition.kernels import record_masks
 from dpublish.methods.set_partition.request import (
@@ -106,10 +106,10 @@ class BasicItemsets(Mechanism):
             ),
         )
 
-    def needs(self, plan: Plan) -> Transactions:
+    def statistic(self, plan: Plan) -> Transactions:
         return Transactions(self.column, self.basket, self.separator)
 
-    def run(self, noise: Noise, numbers: Baskets, plan: Plan) -> Content:
+    def run(self, noise: Noise, numbers: Baskets, plan: Plan) -> Output:
         return every_itemset(noise, numbers, plan)
 
 
@@ -118,7 +118,7 @@ def item_deviation(items: int, scale: Fraction) -> float:
     return laplace_deviation(scale) * math.sqrt(2.0 ** (items - 1))
 
 
-def every_itemset(noise: Noise, numbers: Baskets, plan: Plan) -> Content:
+def every_itemset(noise: Noise, numbers: Baskets, plan: Plan) -> Output:
     """The mechanism: a noisy number of transactions, then Laplace noise on the count of every
     non-empty itemset."""
     items = int(plan.facts["items"])
@@ -137,7 +137,7 @@ def every_itemset(noise: Noise, numbers: Baskets, plan: Plan) -> Content:
     order, members = in_order(sizes, np.nonzero(inside)[1].astype(np.int32))
     root = {"parent": -1, "mask": 0, "count": 0, "law": -1, "next": 0, "next_law": 0}
     kinds = {"parent": np.int64, "count": np.int64}
-    return Content(
+    return Output(
         facts={
             "items": items,
             "total": total,

@@ -21,7 +21,7 @@ from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.declare.taxonomy import Taxonomy, context_free, written
 from dpublish.errors import PlanError
-from dpublish.methods.base import CodedRows, Content, Mechanism
+from dpublish.methods.base import CodedRows, Mechanism, Output
 from dpublish.methods.generalized_table.split_scores import SplitScore, sensitivity, split_score
 from dpublish.methods.thresholds import laplace_deviation
 from dpublish.noise.base import Noise
@@ -158,11 +158,11 @@ class GeneralizedTable(Mechanism):
             ),
         )
 
-    def needs(self, plan: Plan) -> CodedRows:
+    def statistic(self, plan: Plan) -> CodedRows:
         assert plan.domain is not None
         return CodedRows(plan.domain)
 
-    def run(self, noise: Noise, numbers: Sequence[NDArray[Any]], plan: Plan) -> Content:
+    def run(self, noise: Noise, numbers: Sequence[NDArray[Any]], plan: Plan) -> Output:
         assert plan.domain is not None
         return noisy_regions(
             noise,
@@ -218,7 +218,7 @@ def noisy_regions(
     trees: Sequence[Taxonomy],
     score: SplitScore,
     split_at: Fraction,
-) -> Content:
+) -> Output:
     """The mechanism: split while noisy counts are large, then count every region with all that is
     left of its budget."""
     assert plan.domain is not None
@@ -299,7 +299,7 @@ def _counted(
     per_unit: Fraction,
     step: Fraction,
     steps: int,
-) -> Content:
+) -> Output:
     assert plan.domain is not None
     regions = sorted(regions, key=lambda region: (region.depth, region.nodes))
     counts, scales = [], []
@@ -316,7 +316,7 @@ def _counted(
         edges = [_stretch(trees[place], region.nodes[place]) for region in regions]
         bounds[f"low_{place}"] = np.array([low for low, _ in edges], dtype=np.int32)
         bounds[f"high_{place}"] = np.array([high for _, high in edges], dtype=np.int32)
-    return Content(
+    return Output(
         facts={
             "scales": [
                 str(per_unit / (plan.cost.epsilon - depth * step)) for depth in range(steps + 1)

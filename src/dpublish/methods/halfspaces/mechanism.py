@@ -18,7 +18,7 @@ import numpy as np
 from dpublish.declare.grid import Grid, TreeShape, grid_of
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
-from dpublish.methods.base import Content, Mechanism, Need
+from dpublish.methods.base import Mechanism, Output, Statistic
 from dpublish.models.sectors import Sectors
 from dpublish.models.thresholded_counts import laplace_cumulants
 from dpublish.noise.base import IntArray, Noise
@@ -31,9 +31,9 @@ MAX_COLUMNS = 64
 
 
 @dataclass(frozen=True)
-class SectorCounts(Need):
-    """A need: how many kept rows fall into each cell of each projection. Answered by an array, one
-    row a projection."""
+class SectorCounts(Statistic):
+    """A statistic: how many kept rows fall into each cell of each projection. Answered by an array,
+    one row a projection."""
 
     sectors: Sectors
 
@@ -172,10 +172,10 @@ class Halfspaces(Mechanism):
             warnings=tuple(warnings),
         )
 
-    def needs(self, plan: Plan) -> SectorCounts:
+    def statistic(self, plan: Plan) -> SectorCounts:
         return SectorCounts(sectors_of(plan.facts["grid"], plan.parameters))
 
-    def run(self, noise: Noise, numbers: IntArray, plan: Plan) -> Content:
+    def run(self, noise: Noise, numbers: IntArray, plan: Plan) -> Output:
         return noisy_sectors(noise, numbers, plan)
 
     def _sizes(self, columns: int) -> tuple[int, int, int]:
@@ -222,7 +222,7 @@ def sectors_of(grid: Any, parameters: Any) -> Sectors:
     )
 
 
-def noisy_sectors(noise: Noise, numbers: IntArray, plan: Plan) -> Content:
+def noisy_sectors(noise: Noise, numbers: IntArray, plan: Plan) -> Output:
     """The mechanism: noise on every sector count. A row is in one sector of each projection."""
     noisy = noise.laplace(
         numbers.reshape(-1),
@@ -230,7 +230,7 @@ def noisy_sectors(noise: Noise, numbers: IntArray, plan: Plan) -> Content:
         epsilon=plan.cost.epsilon,
         label="sectors",
     )
-    return Content(
+    return Output(
         facts={
             "grid": plan.facts["grid"],
             "scale": plan.facts["scale"],

@@ -18,7 +18,7 @@ import numpy as np
 from dpublish.declare.domain import MAX_CELLS, Domain
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
-from dpublish.methods.base import CellCounts, Content, Mechanism, SparseCounts
+from dpublish.methods.base import CellCounts, Mechanism, Output, SparseCounts
 from dpublish.methods.thresholds import (
     MAX_THRESHOLD,
     laplace_deviation,
@@ -164,11 +164,11 @@ class Histogram(Mechanism):
             warnings=tuple(warnings),
         )
 
-    def needs(self, plan: Plan) -> CellCounts:
+    def statistic(self, plan: Plan) -> CellCounts:
         assert plan.domain is not None
         return CellCounts(plan.domain)
 
-    def run(self, noise: Noise, numbers: SparseCounts, plan: Plan) -> Content:
+    def run(self, noise: Noise, numbers: SparseCounts, plan: Plan) -> Output:
         return noisy_histogram(noise, numbers, plan, max_support=self.max_support)
 
     def _column_names(self, schema: Schema) -> tuple[str, ...]:
@@ -284,9 +284,7 @@ class Histogram(Mechanism):
         ]
 
 
-def noisy_histogram(
-    noise: Noise, numbers: SparseCounts, plan: Plan, *, max_support: int
-) -> Content:
+def noisy_histogram(noise: Noise, numbers: SparseCounts, plan: Plan, *, max_support: int) -> Output:
     """The mechanism: an optional noisy total, then noise on every cell of the domain and the public
     threshold."""
     assert plan.domain is not None
@@ -329,7 +327,7 @@ def noisy_histogram(
     )
     if total["kind"] == "unknown" and total_is_public(schema, plan.domain):
         total = {"kind": "public", "value": public_rows, "scale": None}
-    return Content(
+    return Output(
         facts={
             "threshold": threshold,
             "scale": facts["scale"],

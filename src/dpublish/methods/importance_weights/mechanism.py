@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpublish.declare.domain import MAX_CELLS, Axis, Domain
 from dpublish.declare.schema import Schema
-from dpublish.methods.base import CodedRows, Content, Mechanism
+from dpublish.methods.base import CodedRows, Mechanism, Output
 from dpublish.methods.importance_weights.balanced import BalancedCalibration, balanced_coefficients
 from dpublish.methods.importance_weights.moments import Fit, choose_set, measure
 from dpublish.methods.importance_weights.public_sets import Loaded, load_sets
@@ -103,11 +103,11 @@ class ImportanceWeights(Mechanism):
 
         return plan_weights(self, schema, cost)
 
-    def needs(self, plan: Plan) -> CodedRows:
+    def statistic(self, plan: Plan) -> CodedRows:
         assert plan.domain is not None
         return CodedRows(plan.domain)
 
-    def run(self, noise: Noise, numbers: Sequence[NDArray[Any]], plan: Plan) -> Content:
+    def run(self, noise: Noise, numbers: Sequence[NDArray[Any]], plan: Plan) -> Output:
         loaded = self.loaded(plan.schema)
         assert plan.domain is not None
         assert plan.domain.axes == loaded.axes
@@ -177,7 +177,7 @@ class ImportanceWeights(Mechanism):
 
     def _moments_content(
         self, plan: Plan, features: WeightFeatures, chosen: PublicSet, fit: Fit
-    ) -> Content:
+    ) -> Output:
         assert fit.raked is not None
         values = np.concatenate([table.counts for table in fit.tables])
         return self._content(
@@ -204,7 +204,7 @@ class ImportanceWeights(Mechanism):
         chosen: PublicSet,
         calibration: BalancedCalibration,
         multiples: NDArray[np.int64],
-    ) -> Content:
+    ) -> Output:
         rows, divisor, size = plan.facts["nominal_rows"], features.divisor, features.dimension
         coefficients = multiples.astype(np.float64) * float(calibration.grid) / divisor
         scores = features.scores(chosen.codes, coefficients)
@@ -234,7 +234,7 @@ class ImportanceWeights(Mechanism):
         gradient: FloatArray,
         masses: FloatArray,
         facts: dict[str, Any],
-    ) -> Content:
+    ) -> Output:
         """The release. Everything here is a function of noisy numbers and public rows."""
         if self.max_weight is not None:
             masses = truncated(masses, float(exact(self.max_weight, "max_weight")))
@@ -253,7 +253,7 @@ class ImportanceWeights(Mechanism):
         }
         if self.publish == "rows":
             tables["rows"] = chosen.columns()
-        return Content(
+        return Output(
             facts={
                 "variant": self.variant,
                 "encoding": [axis.to_json() for axis in features.axes],

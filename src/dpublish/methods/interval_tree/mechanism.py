@@ -18,7 +18,7 @@ import numpy as np
 from dpublish.declare.grid import Boxes, TreeShape, grid_of
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
-from dpublish.methods.base import Content, Mechanism, SparseCounts
+from dpublish.methods.base import Mechanism, Output, SparseCounts
 from dpublish.methods.interval_tree.box_bias import Misfit, cells_fit_better
 from dpublish.methods.interval_tree.pilot import Look, cells_serve_better
 from dpublish.methods.interval_tree.points import GridPoints
@@ -160,10 +160,10 @@ class IntervalTree(Mechanism):
             warnings=tuple(warnings),
         )
 
-    def needs(self, plan: Plan) -> GridPoints:
+    def statistic(self, plan: Plan) -> GridPoints:
         return GridPoints(TreeShape.from_json(plan.facts["grid"]))
 
-    def run(self, noise: Noise, numbers: SparseCounts, plan: Plan) -> Content:
+    def run(self, noise: Noise, numbers: SparseCounts, plan: Plan) -> Output:
         return noisy_tree(noise, numbers, plan)
 
     def _check(self, schema: Schema, cost: Cost) -> None:
@@ -346,7 +346,7 @@ class IntervalTree(Mechanism):
         return lines
 
 
-def noisy_tree(noise: Noise, numbers: SparseCounts, plan: Plan) -> Content:
+def noisy_tree(noise: Noise, numbers: SparseCounts, plan: Plan) -> Output:
     """The mechanism: cut the grid, then count what was cut."""
     facts = plan.facts
     shape = TreeShape.from_json(facts["grid"])
@@ -426,8 +426,8 @@ def _content(
     measured: Any,
     hierarchy: Hierarchy,
     scale: Fraction,
-) -> Content:
-    return Content(
+) -> Output:
+    return Output(
         facts={
             "grid": public["grid"],
             "total": public["total"],

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpublish.declare.grid import TreeShape
-from dpublish.methods.base import Need
+from dpublish.methods.base import Statistic
 
 
 @dataclass(frozen=True)
-class GridPoints(Need):
-    """A need: the codes of the kept rows in a grid, counted. Answered by `SparseCounts` over
+class GridPoints(Statistic):
+    """A statistic: the codes of the kept rows in a grid, counted. Answered by `SparseCounts` over
     codes."""
 
     shape: TreeShape

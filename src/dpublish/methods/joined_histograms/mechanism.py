@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from dpublish.declare.schema import Schema
-from dpublish.methods.base import CodedRows, Content, Mechanism
+from dpublish.methods.base import CodedRows, Mechanism, Output
 from dpublish.methods.draws import noisy_counts
 from dpublish.methods.joined_histograms.model_error import (
     block_limit,
@@ -143,16 +143,16 @@ class JoinedHistograms(Mechanism):
 
         return plan_joined(self, schema, cost)
 
-    def needs(self, plan: Plan) -> CodedRows:
+    def statistic(self, plan: Plan) -> CodedRows:
         assert plan.domain is not None
         return CodedRows(plan.domain)
 
-    def run(self, noise: Noise, numbers: Any, plan: Plan) -> Content:
+    def run(self, noise: Noise, numbers: Any, plan: Plan) -> Output:
         return joined_histograms(noise, numbers, plan)
 
 
 @on_one_thread
-def joined_histograms(noise: Noise, codes: Any, plan: Plan) -> Content:
+def joined_histograms(noise: Noise, codes: Any, plan: Plan) -> Output:
     """The mechanism: measure every column, choose and measure a forest of pairs, then rounds of
     what the model gets wrong."""
     assert plan.domain is not None
@@ -187,7 +187,7 @@ def joined_histograms(noise: Noise, codes: Any, plan: Plan) -> Content:
     published = measured_columns(singles, shares, budget, plan, rows.labels)
     if rounds:
         run_rounds(job, tables, published, rounds)
-    return Content(
+    return Output(
         facts={
             "noise": budget.law,
             "target": facts["target"],

@@ -17,7 +17,7 @@ import numpy as np
 
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
-from dpublish.methods.base import CellCounts, Content, Mechanism, SparseCounts
+from dpublish.methods.base import CellCounts, Mechanism, Output, SparseCounts
 from dpublish.methods.query_list.kernels import reweigh
 from dpublish.methods.query_list.request import (
     read_request,
@@ -143,11 +143,11 @@ class MultiplicativeWeights(Mechanism):
             ),
         )
 
-    def needs(self, plan: Plan) -> CellCounts:
+    def statistic(self, plan: Plan) -> CellCounts:
         assert plan.domain is not None
         return CellCounts(plan.domain)
 
-    def run(self, noise: Noise, numbers: SparseCounts, plan: Plan) -> Content:
+    def run(self, noise: Noise, numbers: SparseCounts, plan: Plan) -> Output:
         return learned_weights(noise, numbers, plan)
 
 
@@ -160,7 +160,7 @@ def default_rounds(rows: int, epsilon: float, universe: int, queries: int) -> in
     return int(min(max(1, round(balanced)), queries, 60))
 
 
-def learned_weights(noise: Noise, numbers: SparseCounts, plan: Plan) -> Content:
+def learned_weights(noise: Noise, numbers: SparseCounts, plan: Plan) -> Output:
     """The mechanism: choose the worst query, ask it, learn; `rounds` times."""
     assert plan.domain is not None
     facts, domain = plan.facts, plan.domain
@@ -206,7 +206,7 @@ def learned_weights(noise: Noise, numbers: SparseCounts, plan: Plan) -> Content:
         for reached, before in ((gap, said), (least, nearest))
     )
     bound = stated_bound(off, rounds, len(table), sensitivity / step) / unit
-    return Content(
+    return Output(
         facts={
             "rows": int(rows),
             "queries": plan.parameters["queries"],

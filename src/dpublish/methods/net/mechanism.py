@@ -17,7 +17,7 @@ import numpy as np
 
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
-from dpublish.methods.base import CellCounts, Content, Mechanism, SparseCounts
+from dpublish.methods.base import CellCounts, Mechanism, Output, SparseCounts
 from dpublish.methods.query_list.kernels import multiset_scores
 from dpublish.methods.query_list.request import read_request, some_queries, true_answers
 from dpublish.noise.base import IntArray, Noise
@@ -154,11 +154,11 @@ class Net(Mechanism):
             ),
         )
 
-    def needs(self, plan: Plan) -> CellCounts:
+    def statistic(self, plan: Plan) -> CellCounts:
         assert plan.domain is not None
         return CellCounts(plan.domain)
 
-    def run(self, noise: Noise, numbers: SparseCounts, plan: Plan) -> Content:
+    def run(self, noise: Noise, numbers: SparseCounts, plan: Plan) -> Output:
         return chosen_net(noise, numbers, plan)
 
     def _points(self, universe: int, queries: int) -> int:
@@ -175,7 +175,7 @@ class Net(Mechanism):
         return points
 
 
-def chosen_net(noise: Noise, numbers: SparseCounts, plan: Plan) -> Content:
+def chosen_net(noise: Noise, numbers: SparseCounts, plan: Plan) -> Output:
     """The mechanism: score every multiset by its largest error, choose one."""
     assert plan.domain is not None
     facts, domain = plan.facts, plan.domain
@@ -193,7 +193,7 @@ def chosen_net(noise: Noise, numbers: SparseCounts, plan: Plan) -> Content:
         label="data set",
     )
     cells, times = np.unique(multiset_at(index, domain.size, points), return_counts=True)
-    return Content(
+    return Output(
         facts={
             "rows": rows,
             "points": points,

@@ -220,7 +220,7 @@ class OnlineMechanism(Checked, abc.ABC):
     def begin(self, noise: Noise, counts: IntArray, plan: Plan) -> Opening:
         """The first step after the debit, once a session."""
 
-    def needs(self, plan: Plan) -> CellCounts:
+    def statistic(self, plan: Plan) -> CellCounts:
         assert plan.domain is not None
         return CellCounts(plan.domain)
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from dpublish.declare.domain import Axis, Domain, resolve_axis
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
-from dpublish.methods.base import CodedRows, Content, Mechanism
+from dpublish.methods.base import CodedRows, Mechanism, Output
 from dpublish.methods.erm.calibration import (
     Calibration,
     Setting,
@@ -169,11 +169,11 @@ class PrivateClassifier(Mechanism):
             warnings=self._warnings(setting, length),
         )
 
-    def needs(self, plan: Plan) -> CodedRows:
+    def statistic(self, plan: Plan) -> CodedRows:
         assert plan.domain is not None
         return CodedRows(plan.domain)
 
-    def run(self, noise: Noise, numbers: Sequence[NDArray[Any]], plan: Plan) -> Content:
+    def run(self, noise: Noise, numbers: Sequence[NDArray[Any]], plan: Plan) -> Output:
         assert plan.domain is not None
         coding, target = LinearFeatures(plan.domain.axes[:-1]), plan.domain.axes[-1]
         calibration = _read_calibration(plan)
@@ -193,7 +193,7 @@ class PrivateClassifier(Mechanism):
             for model, positive in enumerate(positives)
         ]
         models = len(positives)
-        return Content(
+        return Output(
             facts={
                 "loss": self.loss,
                 "perturbation": self.perturbation,

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
-from dpublish.methods.base import CodedRows, Content, Mechanism
+from dpublish.methods.base import CodedRows, Mechanism, Output
 from dpublish.methods.histogram.mechanism import (
     DEFAULT_MAX_SUPPORT,
     noisy_histogram,
@@ -106,11 +106,11 @@ class ProjectedHistogram(Mechanism):
 
         return plan_projected(self, schema, cost)
 
-    def needs(self, plan: Plan) -> CodedRows:
+    def statistic(self, plan: Plan) -> CodedRows:
         assert plan.domain is not None
         return CodedRows(plan.domain)
 
-    def run(self, noise: Noise, numbers: Any, plan: Plan) -> Content:
+    def run(self, noise: Noise, numbers: Any, plan: Plan) -> Output:
         assert plan.domain is not None
         table = CodedTable.from_codes(numbers, plan.domain)
         chosen = choose_columns(noise, table, plan, self.rule)
@@ -182,7 +182,7 @@ def part_score_for(plan: Plan, labels: int) -> PairsPerRow | Purity:
 
 def count_projection(
     noise: Noise, table: CodedTable, chosen: Sequence[int], plan: Plan, *, max_support: int
-) -> Content:
+) -> Output:
     """The second mechanism: the sparse histogram over the chosen columns, in declared order, and
     the target."""
     assert plan.domain is not None

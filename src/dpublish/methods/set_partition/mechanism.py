@@ -19,7 +19,7 @@ import numpy as np
 from dpublish.declare.schema import Schema
 from dpublish.declare.taxonomy import Taxonomy, context_free, written
 from dpublish.errors import PlanError
-from dpublish.methods.base import Content, Mechanism
+from dpublish.methods.base import Mechanism, Output
 from dpublish.methods.basic_itemsets.mechanism import MAX_ITEMS, item_deviation
 from dpublish.methods.set_partition.engine import (
     QUANTA,
@@ -148,10 +148,10 @@ class SetPartition(Mechanism):
             warnings=_warnings(facts, schema, share, self.max_items),
         )
 
-    def needs(self, plan: Plan) -> Transactions:
+    def statistic(self, plan: Plan) -> Transactions:
         return Transactions(self.column, self.basket, self.separator, self.max_items)
 
-    def run(self, noise: Noise, numbers: Baskets, plan: Plan) -> Content:
+    def run(self, noise: Noise, numbers: Baskets, plan: Plan) -> Output:
         return noisy_itemsets(
             noise, numbers, plan, taxonomy=self._tree(plan.schema), rules=self._rules(plan.facts)
         )
@@ -256,12 +256,12 @@ class SetPartition(Mechanism):
 
 def noisy_itemsets(
     noise: Noise, numbers: Baskets, plan: Plan, *, taxonomy: Taxonomy, rules: Rules
-) -> Content:
+) -> Output:
     """The mechanism: a noisy number of transactions, then the partitioning."""
     total = noisy_total(noise, numbers, plan)
     outcome = Partitioning(noise, numbers, taxonomy, rules).run()
     partitions, itemsets = outcome.partitions, outcome.itemsets
-    return Content(
+    return Output(
         facts={
             "items": taxonomy.items,
             "total": total,

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from dpublish.declare.schema import PrivacyUnit, Schema
 from dpublish.declare.taxonomy import OTHER_ITEM
 from dpublish.errors import PlanError
-from dpublish.methods.base import Need
+from dpublish.methods.base import Statistic
 
 
 @dataclass(frozen=True)
-class Transactions(Need):
-    """A need: the kept transactions as item codes. Answered by `Baskets`.
+class Transactions(Statistic):
+    """A statistic: the kept transactions as item codes. Answered by `Baskets`.
 
     `column` holds the items: a list, or text with several items, or (when `basket` names the column
     that says which rows belong to one transaction) one item a row. `separator` splits text; blanks

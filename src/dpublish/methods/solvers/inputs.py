@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.methods.base import Need
+from dpublish.methods.base import Statistic
 from dpublish.noise.base import IntArray
 from dpublish.sources.objects import series_from_objects
 
@@ -54,16 +54,16 @@ def cut_pattern(marks: str) -> str:
 
 
 @dataclass(frozen=True)
-class GraphEdges(Need):
-    """A need: the set of edges between `size` public vertices. Answered by `Edges`."""
+class GraphEdges(Statistic):
+    """A statistic: the set of edges between `size` public vertices. Answered by `Edges`."""
 
     size: int
     labels: Labels = None
 
 
 @dataclass(frozen=True)
-class PresentItems(Need):
-    """A need: how many rows name each of `size` public items (sites, elements). Answered by an
+class PresentItems(Statistic):
+    """A statistic: how many rows name each of `size` public items (sites, elements). Answered by an
     array of counts.
 
     `distinct`: count each item at most once, for problems in which an element is there or not.
@@ -75,17 +75,17 @@ class PresentItems(Need):
 
 
 @dataclass(frozen=True)
-class AgentLists(Need):
-    """A need: for every agent (row) the public resources it names. Answered by `Lists`."""
+class AgentLists(Statistic):
+    """A statistic: for every agent (row) the public resources it names. Answered by `Lists`."""
 
     size: int
     labels: Labels = None
 
 
 @dataclass(frozen=True)
-class AgentRows(Need):
-    """A need: every agent's row as a mapping, for a valuation that the caller wrote. Answered by a
-    list of dicts."""
+class AgentRows(Statistic):
+    """A statistic: every agent's row as a mapping, for a valuation that the caller wrote. Answered
+    by a list of dicts."""
 
     columns: tuple[str, ...]
 

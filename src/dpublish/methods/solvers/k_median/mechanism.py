@@ -18,7 +18,7 @@ import numpy as np
 
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
-from dpublish.methods.base import Content, Mechanism
+from dpublish.methods.base import Mechanism, Output
 from dpublish.methods.solvers.inputs import Labels, PresentItems
 from dpublish.methods.solvers.k_median.metric import Metric
 from dpublish.methods.solvers.k_median.swaps import swap_search
@@ -170,10 +170,10 @@ class KMedian(Mechanism):
             ],
         )
 
-    def needs(self, plan: Plan) -> PresentItems:
+    def statistic(self, plan: Plan) -> PresentItems:
         return PresentItems(self.metric.size, self._names())
 
-    def run(self, noise: Noise, numbers: IntArray, plan: Plan) -> Content:
+    def run(self, noise: Noise, numbers: IntArray, plan: Plan) -> Output:
         step = Fraction(plan.facts["step_epsilon"])
         if self.rule == "exact":
             chosen = exact_sites(noise, self.metric, self.k, numbers, step)
@@ -189,7 +189,7 @@ class KMedian(Mechanism):
             key: plan.facts[key]
             for key in ("problem", "k", "sites", "unit", "diameter", "bound", "lower_bound")
         }
-        return Content(facts=facts, tables={"chosen": table})
+        return Output(facts=facts, tables={"chosen": table})
 
     def _names(self) -> Labels:
         return None if self.labels is None else numbered(self.labels, "labels")[1]

@@ -17,7 +17,7 @@ import numpy as np
 
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
-from dpublish.methods.base import Content, Mechanism
+from dpublish.methods.base import Mechanism, Output
 from dpublish.methods.solvers.inputs import Edges, GraphEdges
 from dpublish.methods.solvers.lower_bounds import cut_excess, nothing_ruled_out
 from dpublish.methods.solvers.min_cut.contraction import Contraction, contracted_cuts
@@ -175,10 +175,10 @@ class MinCut(Mechanism):
             warnings=warnings,
         )
 
-    def needs(self, plan: Plan) -> GraphEdges:
+    def statistic(self, plan: Plan) -> GraphEdges:
         return GraphEdges(*numbered(self.vertices, "vertices"))
 
-    def run(self, noise: Noise, numbers: Edges, plan: Plan) -> Content:
+    def run(self, noise: Noise, numbers: Edges, plan: Plan) -> Output:
         count, labels = numbered(self.vertices, "vertices")
         facts = plan.facts
         stage = Fraction(facts["stage_epsilon"])
@@ -199,7 +199,7 @@ class MinCut(Mechanism):
         side = side ^ side[0]
         shown = {key: facts[key] for key in ("problem", "vertices", "bound", "lower_bound")}
         vertices = np.arange(count, dtype=np.int64)
-        return Content(
+        return Output(
             facts=shown,
             tables={"sides": {"vertex": vertices, "side": side, **label_column(labels, vertices)}},
         )

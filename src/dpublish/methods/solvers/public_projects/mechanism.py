@@ -20,7 +20,7 @@ import numpy as np
 
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
-from dpublish.methods.base import Content, Mechanism, Need
+from dpublish.methods.base import Mechanism, Output, Statistic
 from dpublish.methods.solvers.calibrate import rounded_down, step_epsilon, total_gain_hazard
 from dpublish.methods.solvers.inputs import (
     AgentLists,
@@ -167,7 +167,7 @@ class PublicProjects(Mechanism):
             warnings=warnings,
         )
 
-    def needs(self, plan: Plan) -> Need:
+    def statistic(self, plan: Plan) -> Statistic:
         count, labels = numbered(self.resources, "resources")
         if self.worth == "coverage":
             return AgentLists(count, labels)
@@ -175,7 +175,7 @@ class PublicProjects(Mechanism):
             return PresentItems(count, labels)
         return AgentRows(tuple(self.columns))
 
-    def run(self, noise: Noise, numbers: Any, plan: Plan) -> Content:
+    def run(self, noise: Noise, numbers: Any, plan: Plan) -> Output:
         count, labels = numbered(self.resources, "resources")
         gains: Gains
         if self.worth == "coverage":
@@ -207,7 +207,7 @@ class PublicProjects(Mechanism):
             facts["list_marks"] = list_marks(
                 labels
             )  # `cost_of` reads texts as they were read for the release
-        return Content(
+        return Output(
             facts=facts, tables={"chosen": {"resource": chosen, **label_column(labels, chosen)}}
         )
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
-from dpublish.methods.base import Content, Mechanism
+from dpublish.methods.base import Mechanism, Output
 from dpublish.methods.solvers.calibrate import first_hit_hazard, rounded_down, step_epsilon
 from dpublish.methods.solvers.inputs import Lists, PresentItems, transposed
 from dpublish.methods.solvers.lower_bounds import cover_factor
@@ -199,11 +199,11 @@ class SetCover(Mechanism):
             warnings=warnings,
         )
 
-    def needs(self, plan: Plan) -> PresentItems:
+    def statistic(self, plan: Plan) -> PresentItems:
         count, labels = numbered(self.elements, "elements")
         return PresentItems(count, labels, distinct=True)
 
-    def run(self, noise: Noise, numbers: IntArray, plan: Plan) -> Content:
+    def run(self, noise: Noise, numbers: IntArray, plan: Plan) -> Output:
         step = Fraction(plan.facts["step_epsilon"])
         rule, count = plan.facts["rule"], int(plan.facts["elements"])
         costs = self._costs()
@@ -225,7 +225,7 @@ class SetCover(Mechanism):
         for number, part in enumerate(parts):
             part_of[part.elements] = number
         chosen = np.concatenate(orders)
-        return Content(
+        return Output(
             facts={
                 key: plan.facts[key]
                 for key in ("problem", "sets", "elements", "bound", "lower_bound")

@@ -19,7 +19,7 @@ import numpy as np
 
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
-from dpublish.methods.base import Content, Mechanism
+from dpublish.methods.base import Mechanism, Output
 from dpublish.methods.solvers.inputs import Edges, GraphEdges
 from dpublish.methods.solvers.lower_bounds import cover_factor
 from dpublish.methods.solvers.planning import (
@@ -177,11 +177,11 @@ class VertexCover(Mechanism):
             sentences=sentences,
         )
 
-    def needs(self, plan: Plan) -> GraphEdges:
+    def statistic(self, plan: Plan) -> GraphEdges:
         count, labels = numbered(self.vertices, "vertices")
         return GraphEdges(count, labels)
 
-    def run(self, noise: Noise, numbers: Edges, plan: Plan) -> Content:
+    def run(self, noise: Noise, numbers: Edges, plan: Plan) -> Output:
         count, labels = numbered(self.vertices, "vertices")
         epsilon, size_epsilon = (
             Fraction(plan.facts["order_epsilon"]),
@@ -209,7 +209,7 @@ class VertexCover(Mechanism):
         else:
             real, extra = self.schedule(count, epsilon)
             draw_order(noise, numbers, real, extra, order)
-        return Content(
+        return Output(
             facts=facts,
             tables={"order": {"vertex": order, **label_column(labels, order)}, **tables},
         )
