@@ -4,14 +4,19 @@ numbers."""
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from fractions import Fraction
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
 
 import dpublish as dp
 from dpublish.errors import PlanError
+from dpublish.methods.field_types import Checked, Interval
 
 SCHEMA = dp.Schema.from_toml(
     '[dataset]\nname = "s"\nneighbours = "replace-one"\nsize = 100\n[columns.a]\nkind = '
@@ -58,3 +63,29 @@ def test_decimals_are_numbers_where_no_exact_amount_is_asked_for(method: Any) ->
 def test_numbers_of_numpy_are_numbers(mechanism: Any, schema: dp.Schema) -> None:
     plan = mechanism.plan(schema, dp.Cost.pure(1))
     assert json.loads(json.dumps(plan.to_json())) == plan.to_json()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constrained(Checked):
+    """Settings with declared limits."""
+
+    bins: Annotated[int | None, Interval(1)] = None
+    share: Annotated[Fraction | float | int | str, Interval(0, below=1)] = 0
+    cuts: Annotated[Sequence[int], Interval(2, 9)] = ()
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"bins": 0}, "bins must be at least 1, not 0."),
+        ({"share": "3/2"}, "share must be at least 0 and below 1, not 3/2."),
+        ({"share": 1}, "share must be at least 0 and below 1, not 1."),
+        ({"cuts": (3, 10)}, "cuts must be between 2 and 9, not 10."),
+    ],
+)
+def test_a_setting_outside_its_declared_limits_is_refused_by_name(
+    settings: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(PlanError, match=re.escape(text)):
+        Constrained(**settings)
+    Constrained(bins=1, share="1/2", cuts=(2, 9))

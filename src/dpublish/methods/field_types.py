@@ -10,7 +10,7 @@ import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -36,6 +36,47 @@ words for them."""
 LEAST = {"epsilon": Fraction(1, 10**6), "rho": Fraction(1, 10**12), "delta": Fraction(1, 10**300)}
 """Below, noise would be wider than the numbers that a release may hold, so that a paid release
 could not be opened."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Interval:
+    """A declared constraint on a setting: `bins: Annotated[int | None, Interval(1)] = None`.
+
+    The ends belong to it unless `above` or `below` leaves them out; None sets no limit. A setting
+    that is left out (None) is not held to it, and a list is held to it item by item.
+    """
+
+    least: int | Fraction | None = None
+    most: int | Fraction | None = None
+    above: int | Fraction | None = None
+    below: int | Fraction | None = None
+
+    def holds(self, value: Any) -> bool:
+        return (
+            (self.least is None or value >= self.least)
+            and (self.most is None or value <= self.most)
+            and (self.above is None or value > self.above)
+            and (self.below is None or value < self.below)
+        )
+
+    def describe(self) -> str:
+        if self.least is not None and self.most is not None:
+            return f"between {self.least:,} and {self.most:,}"
+        ends = (("at least", self.least), ("above", self.above), ("at most", self.most))
+        return " and ".join(
+            f"{word} {end:,}" for word, end in (*ends, ("below", self.below)) if end is not None
+        )
+
+    def check(self, name: str, value: Any) -> None:
+        if value is None:
+            return
+        if isinstance(value, list | tuple):
+            for item in value:
+                self.check(name, item)
+            return
+        amount = value if isinstance(value, int) else exact(value, name)
+        if not self.holds(amount):
+            raise PlanError(f"{name} must be {self.describe()}, not {value}.")
 
 
 def check_cost(cost: Cost, rows_per_unit: int) -> None:
@@ -84,12 +125,18 @@ def check_fields(method: Any) -> None:
     """Hold every field of a dataclass to its declared type. Ranges, and which texts are known, are
     the method's business, but for amounts beyond those that floats can work with."""
     kind: Any = type(method)
-    for name, hint in _hints(kind).items():
+    for name, declared in _hints(kind).items():
         value = getattr(method, name)
+        hint, *constraints = (
+            get_args(declared) if get_origin(declared) is Annotated else (declared,)
+        )
         if not fits(value, hint):
             raise PlanError(f"{name} must be {wanted(hint)}, not {_shown(value)}.")
         if Fraction in get_args(hint):
             _check_amount(name, value)
+        for constraint in constraints:
+            if isinstance(constraint, Interval):
+                constraint.check(name, value)
         # a manifest quotes settings, and knows no numbers of numpy and no decimals
         if isinstance(value, np.number):
             object.__setattr__(method, name, value.item())
@@ -117,7 +164,7 @@ def _check_amount(name: str, value: Any) -> None:
 
 @functools.cache
 def _hints(method: Any) -> dict[str, Any]:
-    hints = get_type_hints(method)
+    hints = get_type_hints(method, include_extras=True)
     return {field.name: hints[field.name] for field in dataclasses.fields(method)}
 
 

@@ -6,9 +6,13 @@ what the gate debits, and (as JSON) what the manifest of the release quotes.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from fractions import Fraction
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
 
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
@@ -17,12 +21,49 @@ from dpublish.privacy.statement import guesses
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Settings:
+    """What a method works with, worked out by its plan: a frozen dataclass of exact amounts.
+
+    `run` reads these fields; nobody reads their JSON. A field with `shown=False` in its metadata
+    (`hidden()`), and the domain, are left out of the facts that a manifest quotes.
+    """
+
+    def facts(self) -> dict[str, Any]:
+        """The fields as JSON values, in the words of the format."""
+        shown = [one for one in dataclasses.fields(self) if one.metadata.get("shown", True)]
+        values = {one.name: getattr(self, one.name) for one in shown}
+        return {
+            name: as_json(value) for name, value in values.items() if not isinstance(value, Domain)
+        }
+
+
+def hidden(**rest: Any) -> Any:
+    """A field of `Settings` that no manifest quotes."""
+    return field(metadata={"shown": False}, **rest)
+
+
+def as_json(value: Any) -> Any:
+    """An amount as the format writes it: fractions as text, tuples as lists."""
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): as_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(item) for item in value]
+    return value
+
+
+S = TypeVar("S", covariant=True, default=Any)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Generic[S]):
     """One release, priced.
 
-    `kind` names the class that reads the release. `parameters` are the method's settings (JSON
-    values, enough to make the same plan again). `facts` are numbers computed from public facts:
-    threshold, noise scale, expected support, expected error. `sentences` say the same in words.
+    `kind` names the class that reads the release. `parameters` are the method's fields as they were
+    asked for (JSON values, enough to make the same plan again). `settings` is what the method works
+    with, of its own type: thresholds, scales, shares, domain. `forecast` is what to expect of the
+    release, for people. `sentences` say the same in words.
     """
 
     method: str
@@ -30,10 +71,19 @@ class Plan:
     schema: Schema
     cost: Cost
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    settings: S = None  # type: ignore[assignment]
+    forecast: Mapping[str, Any] = field(default_factory=dict)
     domain: Domain | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     sentences: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.settings, Settings):
+            shown = {**self.settings.facts(), **as_json(self.forecast), **self.facts}
+            object.__setattr__(self, "facts", shown)
+            if self.domain is None:
+                object.__setattr__(self, "domain", getattr(self.settings, "domain", None))
 
     @property
     def meaning(self) -> list[str]:
