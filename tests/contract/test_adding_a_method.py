@@ -100,7 +100,7 @@ def run(program: list[str], folder: Path, *arguments: str) -> str:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, (arguments, done.stderr)
     return done.stdout
 
 

@@ -93,7 +93,7 @@ def _parameters(text: str) -> dict[str, str]:
     out: dict[str, str] = {}
     current: list[str] = []
     for line in text.strip("\n").splitlines():
-        names, colon, words = line.partition(" : ")
+        names, colon, words = f"{line} ".partition(" : ")
         if colon and not line.startswith(" "):
             current = [name.strip() for name in names.split(",")]
             out |= dict.fromkeys(current, words.strip())
