@@ -98,7 +98,7 @@ def _parameters(text: str) -> dict[str, str]:
             current = [name.strip() for name in names.split(",")]
             out |= dict.fromkeys(current, words.strip())
         elif line.strip():
-            out |= {name: f"{out[name]} {line.strip()}" for name in current}
+            out |= {name: f"{out[name]} {line.strip()}".strip() for name in current}
     return out
 
 
