@@ -79,7 +79,7 @@ EDITS = {
     "dpublish.ledger.sql._RESERVE": ("ledgers.c.seq + 1", "ledgers.c.seq"),
     "dpublish.ledger.chain.Record": ('"previous": self.previous', '"previous": ""'),
     "dpublish.ledger.snapshot.Snapshot": ("record.previous == previous", "record.previous"),
-    "dpublish.ledger.quanta.Quanta": ("math.ceil(cost.epsilon", "math.floor(cost.epsilon"),
+    "dpublish.ledger.chain.Quanta": ("math.ceil(cost.epsilon", "math.floor(cost.epsilon"),
     "dpublish.ledger.tables._TABLES_V1": (
         "UNIQUE (ledger_id, kind, key)",
         "UNIQUE (ledger_id, seq)",

@@ -12,7 +12,7 @@ import pytest
 from dpublish.errors import LedgerUnavailable, PlanError
 from dpublish.ledger import Ledger, crashpoints, open_ledger, recover_ledger
 from dpublish.ledger.anchor import Anchor, Mark, Seen
-from dpublish.ledger.quanta import Quanta
+from dpublish.ledger.chain import Quanta
 from dpublish.ledger.state import places_of
 from dpublish.privacy.cost import Budget, Cost
 from pg import Postgres

@@ -11,9 +11,8 @@ from raw import execute
 import dpublish as dp
 from dpublish.errors import BudgetError, LedgerUnavailable, PlanError
 from dpublish.ledger import Ledger, chain, merge_ledgers, open_ledger
-from dpublish.ledger.chain import Record
-from dpublish.ledger.names import folded
-from dpublish.ledger.quanta import Quanta
+from dpublish.ledger.chain import Quanta, Record
+from dpublish.ledger.state import folded
 from dpublish.privacy.cost import Budget, Cost
 
 TENTH = Cost.pure("0.1")

@@ -13,7 +13,7 @@ from raw import execute
 from dpublish.declare.schema import PrivacyUnit
 from dpublish.errors import BudgetError, BudgetExceeded, LedgerUnavailable
 from dpublish.ledger import Ledger, Protects, chain, open_ledger, tables
-from dpublish.ledger.protects import words_of
+from dpublish.ledger.base import words_of
 from dpublish.methods.set_partition.transactions import TransactionUnit
 from dpublish.privacy.cost import Budget, Cost
 

@@ -13,7 +13,7 @@ import pytest
 from dpublish.errors import BudgetError, LedgerUnavailable
 from dpublish.ledger import Ledger, Protects, Status, open_ledger, recover_ledger
 from dpublish.ledger.anchor import RECENT, Anchor, Mark, thinned
-from dpublish.ledger.quanta import Quanta
+from dpublish.ledger.chain import Quanta
 from dpublish.privacy.cost import Budget, Cost
 from pg import Postgres
 

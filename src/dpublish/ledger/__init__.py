@@ -6,8 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dpublish.errors import InputError
-from dpublish.ledger.base import Entry, Ledger, Receipt, Sealed, Status
-from dpublish.ledger.protects import Protects
+from dpublish.ledger.base import Entry, Ledger, Protects, Receipt, Sealed, Status
 from dpublish.privacy.cost import Budget
 
 __all__ = [

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from dpublish.errors import LedgerUnavailable
-from dpublish.ledger.protects import Protects
-from dpublish.ledger.quanta import Quanta
+from dpublish.ledger.base import Protects
+from dpublish.ledger.chain import Quanta
 from dpublish.ledger.state import PATIENCE, JsonFile, Value, state_directory
 
 RECENT: Final = 100

@@ -11,10 +11,8 @@ from sqlalchemy import Connection, bindparam, func, select
 from dpublish.errors import LedgerUnavailable
 from dpublish.ledger import chain
 from dpublish.ledger.anchor import Mark, rolled_back
-from dpublish.ledger.base import Entry, EntryKind, Status
-from dpublish.ledger.chain import Record
-from dpublish.ledger.protects import CARRIED, Protects, words_of
-from dpublish.ledger.quanta import Quanta
+from dpublish.ledger.base import CARRIED, Entry, EntryKind, Protects, Status, words_of
+from dpublish.ledger.chain import Quanta, Record
 from dpublish.ledger.tables import entries, ledgers
 from dpublish.ledger.witness import in_force
 from dpublish.privacy.cost import Budget, Cost

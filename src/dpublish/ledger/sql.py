@@ -19,11 +19,20 @@ from sqlalchemy import BigInteger, Connection, bindparam, insert, update
 from dpublish.errors import BudgetError, BudgetExceeded, LedgerUnavailable, PlanError
 from dpublish.ledger import chain, crashpoints
 from dpublish.ledger.anchor import Anchor, Mark, Seen, rolled_back, thinned
-from dpublish.ledger.base import Entry, EntryKind, Ledger, Receipt, Sealed, Status
-from dpublish.ledger.chain import Record
+from dpublish.ledger.base import (
+    CARRIED,
+    COLUMN,
+    Entry,
+    EntryKind,
+    Ledger,
+    Protects,
+    Receipt,
+    Sealed,
+    Status,
+    words_of,
+)
+from dpublish.ledger.chain import Quanta, Record
 from dpublish.ledger.database import Database
-from dpublish.ledger.protects import CARRIED, COLUMN, Protects, words_of
-from dpublish.ledger.quanta import Quanta
 from dpublish.ledger.snapshot import Snapshot, altered
 from dpublish.ledger.tables import entries, ledgers
 from dpublish.ledger.witness import REMOVED, WITNESS, in_force, place_of, read_head, witness_at

@@ -9,24 +9,28 @@ A file is replaced by rename under a lock, with the file and its folder flushed 
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+import time
+import unicodedata
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from dpublish.errors import LedgerUnavailable
+from dpublish.errors import LedgerUnavailable, PlanError
 from dpublish.ledger import crashpoints
-from dpublish.ledger.file_lock import file_lock
-from dpublish.ledger.names import folded
 from dpublish.owned import open_owned, owned_folder
 
 PATIENCE = 30.0
 """How many seconds to wait for another process that is writing."""
 
 Value = dict[str, Any]
+
+_LONGEST = 200
+_PAUSE = 0.002
 
 
 def state_directory() -> Path:
@@ -244,3 +248,67 @@ def sweep_state() -> list[Path]:
             temporary.unlink()
             removed.append(temporary)
     return removed
+
+
+@contextmanager
+def file_lock(
+    path: Path, patience: float, *, unusable: Callable[[OSError], LedgerUnavailable], held: str
+) -> Iterator[None]:
+    """Alone with whatever `path` stands for, among all that ask in this way.
+
+    `unusable` words the failure to open the file; `held` is the text after `patience` seconds of
+    waiting.
+    """
+    deadline = time.monotonic() + patience
+    try:
+        descriptor = open_owned(path, os.O_RDWR)
+    except OSError as error:
+        raise unusable(error) from None
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise LedgerUnavailable(held) from None
+                time.sleep(_PAUSE)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def folded(name: str) -> str:
+    """What two spellings of one name share: no case, no blanks around it, one form of each
+    character (NFKC)."""
+    plain = unicodedata.normalize("NFKC", name).casefold()
+    return " ".join(unicodedata.normalize("NFKC", plain).split())
+
+
+def checked_name(name: str) -> str:
+    """The name as given, if it is one."""
+    if (
+        not isinstance(name, str)
+        or len(name) > _LONGEST
+        or not name.isprintable()
+        or not 1 <= len(folded(name)) <= _LONGEST
+    ):
+        raise PlanError(
+            f"A ledger's name is 1 to {_LONGEST} printable characters, not all blank; "
+            f"{name!r:.60} was given."
+        )
+    return name
+
+
+def spelled_alike(name: str, spellings: list[str], where: str) -> LedgerUnavailable:
+    """Names that were different before names were folded."""
+    shown = ", ".join(repr(spelling) for spelling in sorted(spellings))
+    return LedgerUnavailable(
+        f"The ledger at {where} holds several budgets whose names are one and the same now, when "
+        f"case and blanks are left "
+        f"aside: {shown}. '{name}' could be any of them, and nothing is paid from any of them. "
+        f"'dpublish ledger status LEDGER "
+        "--name' with the exact spelling shows one; 'dpublish ledger merge LEDGER --name NAME' "
+        "makes one of them, with the sum "
+        "of what was spent and the smallest cap."
+    )

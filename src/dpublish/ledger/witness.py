@@ -31,11 +31,6 @@ _LINE: Final = re.compile(r"\s*([0-9a-f]{32}):([0-9]{1,18}):([0-9a-f]{64})\s*")
 _LOCK: Final = 0x6470_7769  # one advisory lock per PostgreSQL database while a mark is moved
 
 
-def head_line(ledger_id: str, seq: int, hash: str) -> str:
-    """The text that names one entry of one ledger, to be printed, mailed or engraved."""
-    return f"{ledger_id}:{seq}:{hash}"
-
-
 def read_head(line: str) -> tuple[str, int, str]:
     found = _LINE.fullmatch(line)
     if found is None:

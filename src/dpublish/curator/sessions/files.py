@@ -38,9 +38,9 @@ import numpy as np
 
 from dpublish.errors import InputError, LedgerUnavailable, PublishError
 from dpublish.ledger.anchor import Anchor, Mark
+from dpublish.ledger.chain import Quanta
 from dpublish.ledger.crashpoints import reach
-from dpublish.ledger.file_lock import file_lock
-from dpublish.ledger.quanta import Quanta
+from dpublish.ledger.state import file_lock
 from dpublish.noise.base import IntArray
 from dpublish.owned import open_owned, sweep, temporary
 
