@@ -25,8 +25,7 @@ from dpublish.noise.gaussian import discrete_gaussian
 from dpublish.noise.geometric import ranks_to_cells, survivors
 from dpublish.noise.laplace import discrete_laplace
 from dpublish.noise.source import SystemNoise
-from dpublish.noise.uniform import uniform_below
-from dpublish.noise.words import SystemStream
+from dpublish.noise.words import SystemStream, uniform_below
 
 ROUNDS = 7
 PEER_DRAWS = 5_000

@@ -49,7 +49,7 @@ EXEMPT = {
         "dpublish.local.conjunctions.ConjunctionEstimates",
         "dpublish.local.hitters.Hitter",
         "dpublish.local.hitters._extend",
-        "dpublish.local.walsh.transform",
+        "dpublish.local.hadamard.transform",
     ),
 }
 

@@ -11,7 +11,7 @@ import pytest
 
 from dpublish.errors import InputError, PlanError, QueryError
 from dpublish.local import Conjunctions, parity_error, parity_from_conjunctions
-from dpublish.local.parity import parity_weights
+from dpublish.local.conjunctions import parity_weights
 from dpublish.noise.source import SeededNoise
 
 

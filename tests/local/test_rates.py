@@ -9,8 +9,7 @@ import pytest
 from flint import arb, ctx, fmpq
 
 from dpublish.errors import PlanError
-from dpublish.local.coins import Coin
-from dpublish.local.rates import MAX_EPSILON, checked_epsilon, exp_below, other_words
+from dpublish.local.coins import MAX_EPSILON, Coin, checked_epsilon, exp_below, other_words
 
 EPSILONS = [
     Fraction(1, 1000),

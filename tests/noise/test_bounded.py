@@ -11,8 +11,7 @@ import pytest
 
 from dpublish.errors import PrivateSideError
 from dpublish.noise.base import BoundedScores
-from dpublish.noise.bounded import choose_bounded_index
-from dpublish.noise.select import choose_index
+from dpublish.noise.select import choose_bounded_index, choose_index
 from dpublish.noise.source import SeededNoise
 from dpublish.noise.tape import Recorder
 from dpublish.noise.words import SeededStream

@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -18,8 +18,32 @@ import dpublish.noise.laplace as laplace_module
 from dpublish.errors import BudgetExceeded, InputError
 from dpublish.noise import select
 from dpublish.noise.kernels.race import sieve
-from dpublish.noise.select import SparseVector, above_threshold, choose_index, sparse_vector_scales
-from dpublish.noise.words import SeededStream
+from dpublish.noise.select import SparseVector, choose_index, sparse_vector_scales
+from dpublish.noise.words import SeededStream, WordStream
+
+
+def above_threshold(
+    stream: WordStream,
+    values: Iterable[int],
+    *,
+    threshold: int,
+    epsilon: Fraction,
+    sensitivity: Fraction,
+    max_hits: int = 1,
+    monotone: bool = False,
+) -> list[bool]:
+    """The answers of one `SparseVector` to the values in order, ending with the `max_hits`-th yes
+    if there are so many."""
+    vector = SparseVector(
+        stream, epsilon=epsilon, sensitivity=sensitivity, max_hits=max_hits, monotone=monotone
+    )
+    answers: list[bool] = []
+    for value in values:
+        if vector.hits == max_hits:
+            break
+        answers.append(vector.above(value, threshold=threshold))
+    return answers
+
 
 RULES = ("permute-and-flip", "exponential")
 

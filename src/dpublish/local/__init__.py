@@ -16,14 +16,18 @@ puts several questions in one file. Proofs: coins.proof.md, oracle.proof.md.
 
 from dpublish.local.base import Randomizer, Tally
 from dpublish.local.coins import Coin, Coins, DeviceCoins
-from dpublish.local.conjunctions import ConjunctionEstimates, Conjunctions
+from dpublish.local.conjunctions import (
+    ConjunctionEstimates,
+    Conjunctions,
+    parity_error,
+    parity_from_conjunctions,
+)
 from dpublish.local.estimates import Frequencies, LocalEstimate
 from dpublish.local.hadamard import HadamardResponse
 from dpublish.local.hashing import LocalHashing
 from dpublish.local.hitters import HeavyHitters, Hitter
 from dpublish.local.mean import MeanResponse
 from dpublish.local.oracle import LocalOracle
-from dpublish.local.parity import parity_error, parity_from_conjunctions
 from dpublish.local.response import BinaryResponse, KaryResponse
 from dpublish.local.survey import Survey
 from dpublish.local.unary import UnaryEncoding

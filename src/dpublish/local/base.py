@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.errors import InputError, PlanError
-from dpublish.local.coins import Coins, DeviceCoins, Words
-from dpublish.local.rates import checked_epsilon
+from dpublish.local.coins import Coins, DeviceCoins, Words, checked_epsilon
 from dpublish.privacy.cost import Amount, Cost
 
 Reports = NDArray[Any]

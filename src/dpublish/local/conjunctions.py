@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +30,38 @@ from dpublish.local.estimates import (
     normal_quantile,
     onto_simplex,
 )
-from dpublish.local.walsh import parity, transform
+from dpublish.local.hadamard import parity, transform
 from dpublish.privacy.cost import Amount
+
+T = TypeVar("T")
+
+
+def parity_weights(size: int) -> list[int]:
+    """The weight (-2)^(i-1) of a conjunction of i attributes, for i = 1..size."""
+    if size < 1:
+        raise QueryError("A parity needs at least one attribute.")
+    return [(-2) ** (i - 1) for i in range(1, size + 1)]
+
+
+def parity_from_conjunctions(
+    names: Sequence[T], conjunction: Callable[[tuple[T, ...]], float]
+) -> float:
+    """The share of people with an odd number of the named attributes; `conjunction` gives the share
+    that has all of a set."""
+    weights = parity_weights(len(names))
+    return sum(
+        weights[size - 1] * conjunction(chosen)
+        for size in range(1, len(names) + 1)
+        for chosen in itertools.combinations(names, size)
+    )
+
+
+def parity_error(size: int, conjunction_error: float) -> float:
+    """The largest error of a parity when each conjunction is off by at most `conjunction_error`."""
+    if size < 1:
+        raise QueryError("A parity needs at least one attribute.")
+    return conjunction_error * float(3**size - 1) / 2
+
 
 MAX_ATTRIBUTES = 63
 MAX_SETS = 1 << 22

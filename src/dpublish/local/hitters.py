@@ -31,7 +31,7 @@ from dpublish.local.base import (
 )
 from dpublish.local.coins import Coin, Coins, Words
 from dpublish.local.estimates import Floats, LocalEstimate, Sums, frequencies
-from dpublish.local.walsh import half_member, parity, transform
+from dpublish.local.hadamard import half_member, parity, transform
 from dpublish.privacy.cost import Amount
 
 MAX_DOMAIN_BITS = 48

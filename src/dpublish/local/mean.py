@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from dpublish.errors import InputError, PlanError
 from dpublish.local.base import Counts, Law, Randomizer, Reports, count_codes, report_codes, tallied
-from dpublish.local.coins import Coins
+from dpublish.local.coins import Coins, checked_bits, other_words
 from dpublish.local.estimates import LocalEstimate, estimate_of
-from dpublish.local.rates import checked_bits, other_words
 from dpublish.privacy.cost import Amount, exact
 
 

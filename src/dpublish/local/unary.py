@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from dpublish.errors import InputError, PlanError
 from dpublish.local.base import Counts, Law, Randomizer, Reports, level_codes, level_names, tallied
 from dpublish.local.biased import BiasedBits, count_set_bits, put_bits
-from dpublish.local.coins import Coins
+from dpublish.local.coins import Coins, checked_bits, other_words
 from dpublish.local.estimates import Frequencies, frequencies, indicator_sums
-from dpublish.local.rates import checked_bits, other_words
 from dpublish.privacy.cost import Amount
 
 MAX_LEVELS = 1 << 16

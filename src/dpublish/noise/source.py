@@ -24,8 +24,7 @@ from dpublish.noise.gaussian import discrete_gaussian
 from dpublish.noise.geometric import MAX_TRIALS, pass_probability, ranks_to_cells, survivors, tail
 from dpublish.noise.kernels.cells import cells_in_order, clamp_sums, merge_cells
 from dpublish.noise.laplace import discrete_laplace
-from dpublish.noise.uniform import MAX_BOUND, uniform_below
-from dpublish.noise.words import SeededStream, SystemStream, WordStream
+from dpublish.noise.words import MAX_BOUND, SeededStream, SystemStream, WordStream, uniform_below
 
 LIMIT = 1 << 61
 """Counts and noisy counts are clamped to plus and minus this."""
@@ -77,7 +76,7 @@ class StreamNoise(Noise):
         return choose_index(self._stream, draw.private[0], exponent=_exponent(draw), rule=draw.rule)
 
     def _choose_bounded(self, draw: Draw) -> int:
-        from dpublish.noise.bounded import choose_bounded_index
+        from dpublish.noise.select import choose_bounded_index
 
         return choose_bounded_index(
             self._stream, draw.private[0], exponent=_exponent(draw), rule=draw.rule

@@ -22,6 +22,32 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from numpy.typing import NDArray
 
 from dpublish.errors import InputError
+from dpublish.noise.kernels.uniform import scale_words
+
+MAX_BOUND = 1 << 64
+
+
+def uniform_below(stream: WordStream, bound: int, size: int) -> NDArray[np.uint64]:
+    """Independent uniform draws from range(bound), 1 <= bound <= 2^64."""
+    if not 1 <= bound <= MAX_BOUND:
+        raise InputError("The bound must lie between 1 and 2^64.")
+    words = stream.words(size)
+    if bound == MAX_BOUND:
+        return words
+    out, places = _scale(words, bound)
+    while places.size:
+        values, again = _scale(stream.words(places.size), bound)
+        out[places] = values
+        places = places[again]
+    return out
+
+
+def _scale(words: NDArray[np.uint64], bound: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    out = np.empty(words.size, dtype=np.uint64)
+    rejected = np.empty(words.size, dtype=np.int64)
+    found = scale_words(words, np.uint64(bound), np.uint64(MAX_BOUND % bound), out, rejected)
+    return out, rejected[:found]
+
 
 WordArray = NDArray[np.uint64]
 
