@@ -496,7 +496,7 @@ def test_one_cell_of_other_bytes_does_not_end_the_reading_of_sqlite(tmp_path: Pa
 def test_a_mark_before_the_first_line_belongs_to_no_item(
     text: bytes, chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpublish.sources.transactions._CHUNK", chunk)
+    monkeypatch.setattr("dpublish.sources.sources._LINES_BYTES", chunk)
     plain, marked = tmp_path / "plain.txt", tmp_path / "marked.txt"
     plain.write_bytes(text)
     marked.write_bytes(b"\xef\xbb\xbf" + text)

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dpublish.counting.kernels.units import choose_rows
+from dpublish.counting.kernels import choose_rows
 from dpublish.sources.units import spelled_units, unit_values
 
 KEY_BYTES = 16

@@ -20,30 +20,27 @@ import polars as pl
 from numpy.typing import NDArray
 
 from dpublish.counting.bound import keep_rows
-from dpublish.counting.kernels.cells import (
+from dpublish.counting.kernels import (
+    DIGIT_BITS,
+    DIGITS,
+    count_union,
+    digit_counts,
     extend_cells,
     extend_group,
+    merge_counts,
+    occupied,
+    run_lengths,
+    scatter,
     squeeze,
     start_cells,
     start_group,
     tally,
 )
-from dpublish.counting.kernels.runs import (
-    DIGIT_BITS,
-    DIGITS,
-    count_union,
-    digit_counts,
-    merge_counts,
-    occupied,
-    run_lengths,
-    scatter,
-)
 from dpublish.declare.domain import MAX_CELLS, Domain
 from dpublish.declare.encode import CodeArray, EncodedBatch, Encoder
 from dpublish.declare.schema import Schema
+from dpublish.declare.statistic import CellArray, CellCounts, CodedRows, IntArray, SparseCounts
 from dpublish.errors import SchemaError
-from dpublish.methods.base import CellCounts, CodedRows, SparseCounts
-from dpublish.noise.base import CellArray, IntArray
 from dpublish.sources.sources import Source
 from dpublish.sources.units import join_units
 

@@ -11,13 +11,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dpublish.declare.schema import Schema
-from dpublish.methods.base import Statistic
+from dpublish.declare.statistic import Statistic
 
 if TYPE_CHECKING:
     from dpublish.sources.sources import Source
 
 ANSWERS = {
-    "SectorCounts": "dpublish.counting.sectors:compute",
+    "SectorCounts": "dpublish.counting.points:count_sectors",
     "GridPoints": "dpublish.counting.points:compute",
     "AgentLists": "dpublish.counting.graphs:compute",
     "AgentRows": "dpublish.counting.graphs:compute",

@@ -1,4 +1,4 @@
-"""Rows into points of a grid: for each kept row one code, sorted and counted.
+"""Rows into points of a grid: for each kept row one code, sorted and counted; or its sectors.
 
 A value is read as `declare/encode.py` reads it. A value beyond a bound goes to the nearest position
 (`clip`) or drops its row; a missing value drops its row. The rule looks at one row alone.
@@ -7,6 +7,7 @@ A value is read as `declare/encode.py` reads it. A value beyond a bound goes to 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -16,10 +17,13 @@ from dpublish.counting.bound import keep_rows
 from dpublish.declare.encode import as_text, floats, ordinals, whole_numbers
 from dpublish.declare.grid import Grid, TreeShape
 from dpublish.declare.schema import Schema
-from dpublish.methods.base import SparseCounts
+from dpublish.declare.statistic import SparseCounts
 from dpublish.methods.interval_tree.points import GridPoints
 from dpublish.sources.sources import Source
 from dpublish.sources.units import join_units
+
+if TYPE_CHECKING:
+    from dpublish.methods.halfspaces.mechanism import SectorCounts
 
 Flags = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -128,3 +132,42 @@ def count_codes(points: NDArray[np.uint64]) -> SparseCounts:
     starts = np.flatnonzero(new)
     counts = np.diff(starts, append=ordered.size)
     return SparseCounts(ordered[starts].astype(np.uint64), counts.astype(np.int64))
+
+
+def count_sectors(
+    statistic: SectorCounts,
+    source: Source,
+    schema: Schema,
+    *,
+    key: bytes,
+    progress: Callable[[int], None] | None = None,
+) -> Ints:
+    """How many kept rows fall into each cell of each projection."""
+    sectors, unit = statistic.sectors, schema.unit.column
+    names = [grid.name for grid in sectors.grids]
+    total = np.zeros((sectors.projections, sectors.cells), dtype=np.int64)
+    held: list[tuple[list[Ints], Flags]] = []
+    units: list[pl.Series] = []
+    for frame in source.batches(names + ([unit] if unit is not None and unit not in names else [])):
+        if progress is not None:
+            progress(0)
+        keep = np.ones(frame.height, dtype=np.bool_)
+        positions: list[Ints] = []
+        for grid in sectors.grids:
+            found, kept = positions_of(frame.get_column(grid.name), grid)
+            positions.append(found)
+            if kept is not None:
+                keep &= kept
+        if unit is None:
+            total += sectors.counts([place[keep] for place in positions])
+        else:
+            held.append((positions, keep))
+            units.append(frame.get_column(unit))
+    if unit is not None and held:
+        chosen = keep_rows(join_units(units), schema.unit.max_rows, key)
+        start = 0
+        for positions, keep in held:
+            both = keep & chosen[start : start + keep.size]
+            start += keep.size
+            total += sectors.counts([place[both] for place in positions])
+    return total

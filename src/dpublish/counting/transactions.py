@@ -17,12 +17,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from dpublish.counting.bound import keep_rows
-from dpublish.counting.kernels.transactions import tidy_records
+from dpublish.counting.kernels import tidy_records
 from dpublish.declare.encode import as_text
 from dpublish.declare.schema import Schema
 from dpublish.declare.spelling import BLANKS
+from dpublish.declare.statistic import Statistic
 from dpublish.declare.taxonomy import OTHER_ITEM
-from dpublish.methods.base import Statistic
 from dpublish.methods.set_partition.transactions import Baskets, Transactions, item_names
 from dpublish.sources.objects import spelled_floats
 from dpublish.sources.sources import Source

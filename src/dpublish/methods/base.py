@@ -21,46 +21,13 @@ from numpy.typing import NDArray
 
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
+from dpublish.declare.statistic import CellCounts, CodedRows, SparseCounts, Statistic
 from dpublish.methods.field_types import Checked
-from dpublish.noise.base import CellArray, IntArray, Noise
+from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
 
-
-class Statistic:
-    """A kind of exact private numbers. The private side knows for each kind how to get it from rows
-    (`counting/compute.py`)."""
-
-
-@dataclass(frozen=True)
-class CellCounts(Statistic):
-    """A statistic: how many kept rows fall into each cell of `domain`. Answered by
-    `SparseCounts`."""
-
-    domain: Domain
-
-
-@dataclass(frozen=True)
-class CodedRows(Statistic):
-    """A statistic: the kept rows themselves as codes of `domain`, one array a column. Answered by a
-    list of code arrays."""
-
-    domain: Domain
-
-
-@dataclass(frozen=True)
-class SparseCounts:
-    """Exact counts of the occupied cells, sorted by cell. Private."""
-
-    cells: CellArray
-    counts: IntArray
-
-    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
-        return "SparseCounts(private)"
-
-    @property
-    def total(self) -> int:
-        return int(self.counts.sum())
+__all__ = ["CellCounts", "CodedRows", "Mechanism", "Output", "SparseCounts", "Statistic"]
 
 
 @dataclass(frozen=True, kw_only=True)

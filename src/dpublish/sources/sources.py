@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import abc
 import warnings
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +24,7 @@ from dpublish.declare.encode import EXACT_WHOLE, EncodedBatch, Encoder
 from dpublish.errors import InputError, SchemaError, did_you_mean
 from dpublish.sources.csv.delimited import DelimitedFile
 from dpublish.sources.databases import SqlReader, SqlSource
-from dpublish.sources.files import existing_file
+from dpublish.sources.files import existing_file, open_plain, text_lines
 from dpublish.sources.objects import list_from_object, rounded_wholes, series_from_objects
 from dpublish.sources.texts import pieces
 from dpublish.sources.units import join_units, unit_values
@@ -39,6 +40,11 @@ _DELIMITED = {
     ".tsv.gz": ("\t", True),
 }
 _COLUMNAR = (".parquet", ".arrow", ".feather", ".ipc")
+LINE_COLUMN = "items"
+"""The one column of a file with a transaction per line."""
+
+_LINES_BYTES = 1 << 25
+_LINE_COST = 64  # of an empty line, in bytes
 _LINES = (".txt", ".txt.gz", ".dat", ".dat.gz", ".basket")
 
 
@@ -172,8 +178,6 @@ def _open_file(path: Path) -> Source:
         )
     existing_file(path)
     if ending in _LINES:  # one transaction a line
-        from dpublish.sources.transactions import TransactionLines
-
         return TransactionLines(path)
     if ending in _DELIMITED:
         separator, zipped = _DELIMITED[ending]
@@ -352,3 +356,44 @@ class _Database(Source):
 
     def count_rows(self) -> int:
         return self._reader.count_rows()
+
+
+class TransactionLines(Source):
+    """A text file with one transaction a line and no header, plain or gzipped; its one column is
+    called 'items'."""
+
+    texts_only = True
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = existing_file(path)
+        if not self._opens():  # raised where no handler holds what was read
+            raise InputError(f"The file '{self._path}' cannot be read. Is it complete?")
+
+    def columns(self) -> tuple[str, ...]:
+        return (LINE_COLUMN,)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        lines, size = [], 0
+        for line in text_lines(self._path):
+            lines.append(line)
+            size += len(line) + _LINE_COST
+            if size > _LINES_BYTES:
+                yield _lines_frame(lines, columns)
+                lines, size = [], 0
+        if lines:
+            yield _lines_frame(lines, columns)
+
+    def count_rows(self) -> int:
+        return sum(1 for _ in text_lines(self._path))
+
+    def _opens(self) -> bool:
+        try:
+            with open_plain(self._path) as file:
+                file.read(1)
+        except (OSError, EOFError, zlib.error):
+            return False
+        return True
+
+
+def _lines_frame(lines: Sequence[str], columns: Sequence[str]) -> pl.DataFrame:
+    return pl.DataFrame({LINE_COLUMN: pl.Series(lines, dtype=pl.String)}).select(list(columns))

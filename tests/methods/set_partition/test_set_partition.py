@@ -22,7 +22,7 @@ from dpublish.counting.transactions import compute
 from dpublish.methods.set_partition.mechanism import automatic_threshold
 from dpublish.methods.thresholds import survival_probability
 from dpublish.noise.source import SeededNoise
-from dpublish.sources.transactions import TransactionLines
+from dpublish.sources.sources import TransactionLines
 from methods.set_partition.set_laws import baskets
 
 ITEMS = ["bread", "milk", "beer", "wine", "salt"]

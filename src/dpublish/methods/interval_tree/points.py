@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpublish.declare.grid import TreeShape
-from dpublish.methods.base import Statistic
+from dpublish.declare.statistic import Statistic
 
 
 @dataclass(frozen=True)

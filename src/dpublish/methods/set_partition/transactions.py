@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.declare.schema import PrivacyUnit, Schema
+from dpublish.declare.statistic import Statistic
 from dpublish.declare.taxonomy import OTHER_ITEM
 from dpublish.errors import PlanError
-from dpublish.methods.base import Statistic
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,53 @@
+"""Statistics: what a mechanism may ask of rows.
+
+A mechanism names the exact numbers it wants; the private side (`counting/compute.py`) computes them
+from rows. Nothing here reads a row or draws noise, so a worker of a cluster may import it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpublish.declare.domain import Domain
+
+IntArray = NDArray[np.int64]
+CellArray = NDArray[np.uint64]
+
+
+class Statistic:
+    """A kind of exact private numbers. The private side knows for each kind how to get it from rows
+    (`counting/compute.py`)."""
+
+
+@dataclass(frozen=True)
+class CellCounts(Statistic):
+    """A statistic: how many kept rows fall into each cell of `domain`. Answered by
+    `SparseCounts`."""
+
+    domain: Domain
+
+
+@dataclass(frozen=True)
+class CodedRows(Statistic):
+    """A statistic: the kept rows themselves as codes of `domain`, one array a column. Answered by a
+    list of code arrays."""
+
+    domain: Domain
+
+
+@dataclass(frozen=True)
+class SparseCounts:
+    """Exact counts of the occupied cells, sorted by cell. Private."""
+
+    cells: CellArray
+    counts: IntArray
+
+    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
+        return "SparseCounts(private)"
+
+    @property
+    def total(self) -> int:
+        return int(self.counts.sum())
