@@ -193,7 +193,7 @@ def test_public_names_are_stripped_and_spelled_as_rows_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("need", "name", "text"),
+    ("statistic", "name", "text"),
     [
         (PresentItems(2, ("a", "#b")), "a.txt", "its # would start a comment"),
         (GraphEdges(2, ("a", "room #5")), "a.edges", "its # would start a comment"),
