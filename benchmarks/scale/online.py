@@ -54,8 +54,8 @@ def learnt(mechanism: OnlineMechanism, counts: np.ndarray, rng: np.random.Genera
     """A desk that has already seen 50 hard answers to random predicates."""
     plan = mechanism.plan(dp.Schema.from_toml(SCHEMA), Cost.pure(1))
     noise = SeededNoise(1)
-    opening = mechanism.begin(noise, counts, plan)
-    desk = mechanism.desk(plan.facts, opening.public, CELLS)
+    opening = mechanism.begin(noise, counts, plan.settings)
+    desk = mechanism.state(plan.settings, opening.public)
     for _ in range(HARD):
         query = predicate(rng, desk.resolution)
         noisy = int(counts @ query.weights)

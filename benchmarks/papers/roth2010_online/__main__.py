@@ -65,8 +65,8 @@ def run(
     rows = int(counts.sum())
     plan = mechanism.plan(schema_of(rows), Cost.pure(1))
     noise = SeededNoise(seed)
-    opening = mechanism.begin(noise, counts, plan)
-    desk = mechanism.desk(plan.facts, opening.public, CELLS)
+    opening = mechanism.begin(noise, counts, plan.settings)
+    desk = mechanism.state(plan.settings, opening.public)
     errors, held, began = [], 0, time.process_time()
     slowest = 0.0
     for low, high in asked:

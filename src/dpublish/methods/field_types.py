@@ -61,10 +61,12 @@ class Interval:
 
     def describe(self) -> str:
         if self.least is not None and self.most is not None:
-            return f"between {self.least:,} and {self.most:,}"
+            return f"between {_written(self.least)} and {_written(self.most)}"
         ends = (("at least", self.least), ("above", self.above), ("at most", self.most))
         return " and ".join(
-            f"{word} {end:,}" for word, end in (*ends, ("below", self.below)) if end is not None
+            f"{word} {_written(end)}"
+            for word, end in (*ends, ("below", self.below))
+            if end is not None
         )
 
     def check(self, name: str, value: Any) -> None:
@@ -77,6 +79,10 @@ class Interval:
         amount = value if isinstance(value, int) else exact(value, name)
         if not self.holds(amount):
             raise PlanError(f"{name} must be {self.describe()}, not {value}.")
+
+
+def _written(end: int | Fraction) -> str:
+    return f"{end:,}" if isinstance(end, int) else f"{float(end):g}"
 
 
 def check_cost(cost: Cost, rows_per_unit: int) -> None:

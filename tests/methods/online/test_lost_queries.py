@@ -165,7 +165,7 @@ def test_what_public_answers_decide_costs_nothing(
         raise dp.BudgetExceeded("No hypothesis agrees.")
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(desk._desk), "answer", halt)
+        patched.setattr(type(desk._state), "answer", halt)
         with pytest.raises(dp.BudgetExceeded, match="No hypothesis"):
             desk.ask(EASY)
     assert dp.OnlineSession(desk.folder).status().asked == 0
@@ -220,7 +220,7 @@ def test_no_frame_of_a_failed_query_holds_private_numbers(
         raise ValueError
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(desk._desk), "answer", fail)
+        patched.setattr(type(desk._state), "answer", fail)
         with pytest.raises(dp.PrivateSideError) as caught:
             desk.ask(HARD)
     assert_no_private_locals(caught.value.__traceback__, *secrets)
@@ -229,7 +229,7 @@ def test_no_frame_of_a_failed_query_holds_private_numbers(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(desk._desk), "answer", stop)
+        patched.setattr(type(desk._state), "answer", stop)
         with pytest.raises(KeyboardInterrupt) as stopped:
             desk.ask(HARD)
     assert_no_private_locals(stopped.value.__traceback__, *secrets)

@@ -17,27 +17,17 @@ from dpublish.errors import BudgetExceeded, PlanError
 from dpublish.methods.online.base import Query, dense_counts
 from dpublish.methods.online.median.mechanism import (
     EASY,
-    MedianDesk,
     MedianMechanism,
+    MedianState,
     closeness,
     possible_values,
 )
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost
-from methods.online.desks import CELLS, PAIRS, growing, schema_of, sixteen_cells, tiny_plan
+from methods.online.conversations import PAIRS, growing, schema_of, sixteen_cells, tiny_plan
 
 TINY = MedianMechanism(hypotheses="listed", database_size=2, resolution=1, grid=2, max_hard=1)
-FACTS = {
-    "max_hard": 1,
-    "check_epsilon": "3/4",
-    "hard_answer_epsilon": "1/4",
-    "check_sensitivity": 1,
-    "grid": 2,
-    "reach": 1,
-    "threshold": 1,
-    "hypotheses": "listed",
-    "database_size": 2,
-}
+LISTED = {"grid": 2, "reach": 1, "hypotheses": "listed", "database_size": 2}
 
 
 def test_sensitivity_of_the_tiny_session_is_one() -> None:
@@ -54,7 +44,7 @@ def test_sensitivity_of_the_tiny_session_is_one() -> None:
 
 
 def test_exact_privacy_of_a_whole_adaptive_session() -> None:
-    talk = Conversation(TINY, tiny_plan(FACTS, cells=CELLS))
+    talk = Conversation(TINY, tiny_plan(TINY, LISTED))
     report = audit.exact(talk, PAIRS[:8], epsilon=1, window=(-2, 3), max_branches=400_000)
     assert report.passed, report.summary()
     assert report.outcomes > 5
@@ -63,12 +53,12 @@ def test_exact_privacy_of_a_whole_adaptive_session() -> None:
 @pytest.mark.parametrize(
     "cheat",
     [
-        {"hard_answer_epsilon": "2"},  # the hard answer costs more than is charged for it
-        {"check_epsilon": "4"},  # the comparisons do
+        {"hard_answer_epsilon": Fraction(2)},  # the hard answer costs more than is charged for it
+        {"check_epsilon": Fraction(4)},  # the comparisons do
     ],
 )
 def test_exact_audit_catches_a_wrong_price(cheat: dict[str, Any]) -> None:
-    talk = Conversation(TINY, tiny_plan({**FACTS, **cheat}, cells=CELLS))
+    talk = Conversation(TINY, tiny_plan(TINY, {**LISTED, **cheat}))
     assert not audit.exact(talk, PAIRS[:3], epsilon=1, window=(-2, 3), max_branches=400_000).passed
 
 
@@ -88,7 +78,7 @@ def test_replay_catches_a_session_that_peeks() -> None:
     mechanism = MedianMechanism(max_hard=4, max_queries=20, resolution=8)
     plan = mechanism.plan(schema_of(16, 4000), Cost.pure(2))
 
-    class Peeking(MedianDesk):
+    class Peeking(MedianState):
         def answer(self, noise: Any, counts: Any, threshold: int, query: Query) -> Any:
             reply = super().answer(noise, counts, threshold, query)
             self.max_hard += int(counts[0]) % 2  # a limit that depends on the data
@@ -96,12 +86,12 @@ def test_replay_catches_a_session_that_peeks() -> None:
 
     def talk(noise: Any, counts: Any) -> Any:
         made = Conversation(mechanism, plan, growing)
-        original = MedianMechanism.desk
+        original = MedianMechanism.state
         try:
-            MedianMechanism.desk = lambda *given: _as(Peeking, original(*given))  # type: ignore[method-assign]
+            MedianMechanism.state = lambda *given: _as(Peeking, original(*given))  # type: ignore[method-assign]
             return made(noise, counts)
         finally:
-            MedianMechanism.desk = original  # type: ignore[method-assign]
+            MedianMechanism.state = original  # type: ignore[method-assign]
 
     one = [300] * 13 + [100, 0, 0]
     other = [299, *one[1:15], 1]
@@ -159,8 +149,8 @@ def test_intervals_hold_and_hard_answers_stay_few() -> None:
     weights = np.exp(-(((np.arange(cells) - 20) / 9) ** 2))
     counts = np.bincount(rng.choice(cells, rows, p=weights / weights.sum()), minlength=cells)
     noise = SeededNoise(8)
-    opening = mechanism.begin(noise, counts, plan)
-    desk = mechanism.desk(plan.facts, opening.public, cells)
+    opening = mechanism.begin(noise, counts, plan.settings)
+    desk = mechanism.state(plan.settings, opening.public)
     held = near = 0
     for _ in range(400):
         a, b = sorted(rng.integers(0, cells, 2))
@@ -182,8 +172,8 @@ def test_it_halts_when_hard_answers_are_used_up() -> None:
     plan = mechanism.plan(schema_of(16, 100_000), Cost.pure(1))
     counts = dense_counts(np.array([0], dtype=np.uint64), np.array([100_000]), 16)
     noise = SeededNoise(1)
-    opening = mechanism.begin(noise, counts, plan)
-    desk = mechanism.desk(plan.facts, opening.public, 16)
+    opening = mechanism.begin(noise, counts, plan.settings)
+    desk = mechanism.state(plan.settings, opening.public)
     query = Query(np.eye(16, dtype=np.int64)[0] * desk.resolution, "q")
     reply = desk.answer(noise, counts, opening.threshold, query)
     assert (reply.label, round(reply.value / 100_000, 2)) == ("hard", 1.0)
@@ -196,9 +186,8 @@ def test_no_hypothesis_left_is_a_clean_halt() -> None:
     def stubborn(labels: list[str]) -> Sequence[int] | None:
         return (1, 0, 0) if len(labels) < 40 else None
 
-    plan = tiny_plan(
-        {**FACTS, "max_hard": 30, "check_epsilon": "9", "hard_answer_epsilon": "1/2"}, cells=CELLS
-    )
+    prices = {"max_hard": 30, "check_epsilon": Fraction(9), "hard_answer_epsilon": Fraction(1, 2)}
+    plan = tiny_plan(TINY, {**LISTED, **prices})
     talk = Conversation(TINY, plan, stubborn)
     ends = {talk(SeededNoise(seed), (2, 0, 0))[-1][0] for seed in range(20)}
     assert "halted" in ends
@@ -207,7 +196,7 @@ def test_no_hypothesis_left_is_a_clean_halt() -> None:
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"max_hard": 0}, "max_hard must be a whole number from 1"),
+        ({"max_hard": 0}, "max_hard must be between 1"),
         ({"max_queries": 0}, "max_queries"),
         ({"accuracy": "0.001"}, "is the least"),
         ({"accuracy": 2}, "share of all rows"),
@@ -266,31 +255,23 @@ def test_promise_grows_with_the_logarithm_of_queries() -> None:
 @pytest.mark.nightly
 def test_sampled_audit_of_a_session() -> None:
     """Family-wise false-alarm rate 1e-3, as `audit.sampled` states."""
-    talk = Conversation(TINY, tiny_plan(FACTS, cells=CELLS))
+    talk = Conversation(TINY, tiny_plan(TINY, LISTED))
     report = audit.sampled(talk, PAIRS[:3], epsilon=1, samples=1000, false_alarm=1e-3)
     assert report.passed, report.summary()
 
 
 def test_a_huge_noisy_total_is_cut_so_that_sums_stay_in_64_bits() -> None:
     """A noisy total has no end; rows times the weights' resolution must."""
-    from dpublish.methods.online.base import LARGEST_PRODUCT, Desk
+    from dpublish.methods.online.base import LARGEST_PRODUCT, OnlineState
 
-    facts = {
-        "resolution": 1 << 16,
-        "max_rows_per_unit": 1,
-        "level": 0.95,
-        "max_hard": 1,
-        "max_queries": 1,
-        "stops_after_max_queries": False,
-        "hard_answer_epsilon": "1",
-    }
+    settings = tiny_plan(TINY, {**LISTED, "resolution": 1 << 16}).settings
 
-    class Bare(Desk):
+    class Bare(OnlineState[Any]):
         """Only the constructor is looked at."""
 
     Bare.__abstractmethods__ = frozenset()
     for total in (1 << 61, 23166646792077828, 5, -3):
-        desk = Bare(facts, {"total": total, "total_low": 0, "total_high": 0})  # type: ignore[abstract]
+        desk = Bare(settings, {"total": total, "total_low": 0, "total_high": 0})  # type: ignore[abstract]
         assert desk.rows >= 1
         assert desk.rows * desk.resolution < LARGEST_PRODUCT
-    assert Bare(facts, {"total": 5, "total_low": 0, "total_high": 0}).rows == 5  # type: ignore[abstract]
+    assert Bare(settings, {"total": 5, "total_low": 0, "total_high": 0}).rows == 5  # type: ignore[abstract]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,27 +15,22 @@ from dpublish.methods.online.base import Query
 from dpublish.methods.online.multiplicative_weights.mechanism import OnlineMultiplicativeWeights
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost
-from methods.online.desks import CELLS, PAIRS, growing, schema_of, sixteen_cells, tiny_plan
+from methods.online.conversations import PAIRS, growing, schema_of, sixteen_cells, tiny_plan
 
 TINY = OnlineMultiplicativeWeights(resolution=1, max_hard=1)
-FACTS = {
-    "max_hard": 1,
-    "check_epsilon": "3/4",
-    "hard_answer_epsilon": "1/4",
-    "check_sensitivity": 1,
-    "threshold": 1,
-}
 
 
 def test_exact_privacy_of_a_whole_adaptive_session() -> None:
-    talk = Conversation(TINY, tiny_plan(FACTS, cells=CELLS))
+    talk = Conversation(TINY, tiny_plan(TINY, {}))
     report = audit.exact(talk, PAIRS[:8], epsilon=1, window=(-2, 3), max_branches=400_000)
     assert report.passed, report.summary()
 
 
-@pytest.mark.parametrize("cheat", [{"hard_answer_epsilon": "2"}, {"check_epsilon": "4"}])
+@pytest.mark.parametrize(
+    "cheat", [{"hard_answer_epsilon": Fraction(2)}, {"check_epsilon": Fraction(4)}]
+)
 def test_exact_audit_catches_a_wrong_price(cheat: dict[str, Any]) -> None:
-    talk = Conversation(TINY, tiny_plan({**FACTS, **cheat}, cells=CELLS))
+    talk = Conversation(TINY, tiny_plan(TINY, cheat))
     assert not audit.exact(talk, PAIRS[:3], epsilon=1, window=(-2, 3), max_branches=400_000).passed
 
 
@@ -58,8 +54,8 @@ def test_intervals_hold_and_hard_answers_stay_few() -> None:
     weights = np.exp(-(((np.arange(cells) - 80) / 36) ** 2))
     counts = np.bincount(rng.choice(cells, rows, p=weights / weights.sum()), minlength=cells)
     noise = SeededNoise(8)
-    opening = mechanism.begin(noise, counts, plan)
-    desk = mechanism.desk(plan.facts, opening.public, cells)
+    opening = mechanism.begin(noise, counts, plan.settings)
+    desk = mechanism.state(plan.settings, opening.public)
     held = 0
     for _ in range(400):
         a, b = sorted(rng.integers(0, cells, 2))
@@ -71,7 +67,7 @@ def test_intervals_hold_and_hard_answers_stay_few() -> None:
         held += reply.low <= int(counts @ flags) <= reply.high
     assert held >= 360
     assert 0 < desk.hard < 40
-    again = mechanism.desk(plan.facts, opening.public, cells)
+    again = mechanism.state(plan.settings, opening.public)
     assert again.histogram.sum() == pytest.approx(1)
 
 

@@ -186,7 +186,11 @@ def test_wrong_queries_ask_nothing(curator: dp.Curator, query: Any, text: str) -
 
 @pytest.mark.parametrize(
     "mechanism",
-    [dp.MedianMechanism(max_hard=0), dp.MedianMechanism(columns=["height"]), dp.MedianMechanism()],
+    [
+        dp.MedianMechanism(answer_share=0),
+        dp.MedianMechanism(columns=["height"]),
+        dp.MedianMechanism(),
+    ],
 )
 def test_wrong_requests_spend_nothing(tmp_path: Path, mechanism: Any) -> None:
     few = dp.Curator(
@@ -307,7 +311,7 @@ def test_a_failure_inside_shows_nothing(
         raise ValueError(f"count of {CANARY} is 2981")
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(desk._desk), "answer", fail)
+        patched.setattr(type(desk._state), "answer", fail)
         with pytest.raises(dp.PrivateSideError) as caught:
             desk.ask("age < 20")
     assert CANARY not in str(caught.value)

@@ -13,10 +13,9 @@ import pytest
 from dpublish import audit
 from dpublish.audit.trials.online import Conversation
 from dpublish.errors import PlanError
-from dpublish.methods.online.median.mechanism import MedianMechanism
-from dpublish.methods.online.median.thesis import thesis_parameters
+from dpublish.methods.online.median.mechanism import MedianMechanism, thesis_parameters
 from dpublish.privacy.cost import Cost
-from methods.online.desks import schema_of
+from methods.online.conversations import schema_of
 
 
 def test_parameters_are_on_the_safe_side_of_the_formulas() -> None:

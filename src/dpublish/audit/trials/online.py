@@ -9,6 +9,7 @@ easy and hard answers. The twin run has a real plan.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -25,36 +26,40 @@ from dpublish.privacy.plan import Plan
 
 CELLS = 3
 FILE = "rows.csv"
-FACTS: Mapping[str, Any] = {
-    "accounting": "sparse-vector",
+COLUMN = '[columns.v]\nkind = "integer"\nlower = 0\nupper = 7\nbins = 8\noutside = "clip"\n'
+SMALL = '[columns.v]\nkind = "integer"\nlower = 0\nupper = 2\nbins = 3\noutside = "clip"\n'
+ROWS = 2000
+TINY: Mapping[str, Any] = {
+    "domain_size": CELLS,
     "rows": 2,
     "max_rows_per_unit": 1,
+    "sensitivity": Fraction(1),
     "resolution": 1,
     "level": 0.95,
     "max_queries": 10,
-    "stops_after_max_queries": False,
-    "count_epsilon": "0",
     "max_hard": 1,
-    "check_epsilon": "3/4",
-    "hard_answer_epsilon": "1/4",
+    "count_epsilon": Fraction(0),
+    "check_epsilon": Fraction(3, 4),
+    "hard_answer_epsilon": Fraction(1, 4),
+    "hard_answer_scale": 4.0,
     "check_sensitivity": 1,
     "threshold": 1,
 }
-COLUMN = '[columns.v]\nkind = "integer"\nlower = 0\nupper = 7\nbins = 8\noutside = "clip"\n'
-ROWS = 2000
-
-
 # a noisy total takes a part of the claim where the number of rows is private
-ADDED: Mapping[str, Any] = {**FACTS, "count_epsilon": "1/4", "check_epsilon": "1/2"}
+ADDED: Mapping[str, Any] = {
+    **TINY,
+    "count_epsilon": Fraction(1, 4),
+    "check_epsilon": Fraction(1, 2),
+}
 SEVERAL: Mapping[str, Any] = {**ADDED, "max_rows_per_unit": 2, "check_sensitivity": 2}
 # two comparisons and one hard answer, which add up to the claim
 THESIS: Mapping[str, Any] = {
-    **FACTS,
+    **TINY,
     "accounting": "thesis",
     "max_queries": 2,
     "stops_after_max_queries": True,
-    "check_epsilon": "1/4",
-    "hard_answer_epsilon": "1/2",
+    "check_epsilon": Fraction(1, 4),
+    "hard_answer_epsilon": Fraction(1, 2),
     "gamma_grid": 1,
     "threshold_steps": 1,
 }
@@ -77,7 +82,7 @@ def median_mechanism() -> Iterator[Trial]:
     }
     mechanism, thesis = MedianMechanism(**small), MedianMechanism(**small, accounting="thesis")
     more = {"grid": 2, "reach": 1, "hypotheses": "listed", "database_size": 2}
-    yield _trial(method, mechanism, {**FACTS, **more})
+    yield _trial(method, mechanism, {**TINY, **more})
     yield _trial(method, mechanism, {**ADDED, **more}, relation="add-remove-one")
     yield _trial(method, thesis, {**THESIS, **more}, case="accounting of the thesis", twin=FEW)
 
@@ -89,7 +94,7 @@ def online_multiplicative_weights() -> Iterator[Trial]:
         "online-multiplicative-weights",
         OnlineMultiplicativeWeights(resolution=1, max_hard=1),
     )
-    yield _trial(method, mechanism, FACTS)
+    yield _trial(method, mechanism, TINY)
     yield _trial(method, mechanism, ADDED, relation="add-remove-one")
     yield _trial(
         method,
@@ -104,21 +109,17 @@ def online_multiplicative_weights() -> Iterator[Trial]:
 def _trial(
     method: str,
     mechanism: OnlineMechanism,
-    facts: Mapping[str, Any],
+    settings: Mapping[str, Any],
     *,
     relation: str = "replace-one",
     case: str = "",
     per_unit: int = 1,
     twin: str | None = None,
 ) -> Trial:
-    text = schema_text(relation, COLUMN, size=2, extra=unit_lines(per_unit) if per_unit > 1 else "")
-    plan = Plan(
-        method=method,
-        kind="online",
-        schema=Schema.from_toml(text),
-        cost=Cost.pure(1),
-        facts=dict(facts),
-    )
+    unit = unit_lines(per_unit) if per_unit > 1 else ""
+    schema = Schema.from_toml(schema_text(relation, SMALL, size=2, extra=unit))
+    made = mechanism.settings_type(domain=schema.domain(("v",), rows=2), **settings)
+    plan = Plan(method=method, kind="online", schema=schema, cost=Cost.pure(1), settings=made)
     return Trial(
         method=method,
         case=f"{relation}, {case}" if case else relation,
@@ -161,17 +162,18 @@ class Conversation:
 
     def __call__(self, noise: Noise, counts: tuple[int, ...]) -> tuple[tuple[str, int | None], ...]:
         exact = np.array(counts, dtype=np.int64)
-        opening = self._mechanism.begin(noise, exact, self._plan)
-        desk = self._mechanism.desk(self._plan.facts, opening.public, len(counts))
+        settings = self._plan.settings
+        opening = self._mechanism.begin(noise, exact, settings)
+        state = self._mechanism.state(settings, opening.public)
         seen: list[tuple[str, int | None]] = []
         while (flags := self._choose([label for label, _ in seen])) is not None:
-            query = Query(np.array(flags, dtype=np.int64) * desk.resolution, "q")
+            query = Query(np.array(flags, dtype=np.int64) * state.resolution, "q")
             try:
-                reply = desk.answer(noise, exact, opening.threshold, query)
+                reply = state.answer(noise, exact, opening.threshold, query)
             except BudgetExceeded:
                 seen.append(("halted", None))
                 break
-            desk.learn(query, reply)
+            state.learn(query, reply)
             seen.append(
                 (reply.label, reply.noisy if reply.label == "hard" else round(reply.value * 1000))
             )

@@ -46,7 +46,7 @@ from dpublish.errors import (
     SchemaError,
 )
 from dpublish.ledger.crashpoints import reach
-from dpublish.methods.online.base import Desk, OnlineMechanism, Query, Reply
+from dpublish.methods.online.base import OnlineMechanism, OnlineState, Query, Reply
 from dpublish.noise.base import IntArray, Noise
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ _CHAIN = 256
 
 
 class OnlineSession:
-    """An open query desk. Made by `Curator.answer_online`, or found again by its folder."""
+    """An open session. Made by `Curator.answer_online`, or found again by its folder."""
 
     def __init__(self, folder: str | Path) -> None:
         self._files = SessionFiles(Path(folder))
@@ -75,9 +75,8 @@ class OnlineSession:
             self.domain = Domain.from_json(header["domain"])
             self._mechanism = online_class(header["method"])(**header["parameters"])
             self._private = self._files.read_private()
-            self._desk: Desk = self._mechanism.desk(
-                header["facts"], header["public"], self.domain.size
-            )
+            settings = self._mechanism.settings_type.read(header["facts"], self.domain)
+            self._state: OnlineState[Any] = self._mechanism.state(settings, header["public"])
             self._entries: list[dict[str, Any]] = []
             self._closed = False
             self._by_key: dict[str, dict[str, Any]] = {}
@@ -102,7 +101,7 @@ class OnlineSession:
         A query that fails after noise was drawn for it counts as a hard one, since the failure may
         have told that it was.
         """
-        asked = read_query(query, self.domain, self._desk.resolution)
+        asked = read_query(query, self.domain, self._state.resolution)
         asked_digest = hashlib.sha256(asked.weights.tobytes()).hexdigest()
         key = key if key is not None else secrets.token_hex(16)
         if not isinstance(key, str) or not 1 <= len(key) <= 200:
@@ -132,14 +131,14 @@ class OnlineSession:
         with self._turn, session_lock(self._files.lock):
             self._catch_up()
         header = self._files.header
-        state = "closed" if self._closed else "used up" if self._desk.halted else "open"
+        state = "closed" if self._closed else "used up" if self._state.halted else "open"
         return SessionStatus(
             dataset=header["dataset"],
             method=header["method"],
             cost=header["cost_text"],
-            asked=self._desk.asked,
-            hard=self._desk.hard,
-            hard_left=self._desk.max_hard - self._desk.hard,
+            asked=self._state.asked,
+            hard=self._state.hard,
+            hard_left=self._state.max_hard - self._state.hard,
             state=state,
             publishable=header["publishable"],
         )
@@ -168,7 +167,7 @@ class OnlineSession:
             raise BudgetExceeded(
                 "This session is closed. Open a new one, which is paid for separately."
             )
-        self._desk.require_open()
+        self._state.require_open()
 
     def _require_private(self) -> tuple[IntArray, int]:
         if self._private is None:
@@ -187,7 +186,7 @@ class OnlineSession:
         """Judge and answer a query that was begun, and put the reply on disk."""
 
         def draw() -> dict[str, Any]:
-            reply = self._desk.answer(self._noise(number), *self._require_private(), asked)
+            reply = self._state.answer(self._noise(number), *self._require_private(), asked)
             reach("online:drawn")
             entry = self._entry(number, key, asked, digest, reply)
             self._files.append(entry)
@@ -205,7 +204,7 @@ class OnlineSession:
         reply = Reply(label="hard", noisy=-1 << 63, **ends)
         widest = self._entry(number, key, Query(asked.weights[:0], asked.text), digest, reply)
         weights = (
-            asked.weights.size * len(f"{self._desk.resolution},") if asked.text == LINEAR else 0
+            asked.weights.size * len(f"{self._state.resolution},") if asked.text == LINEAR else 0
         )
         try:
             return len(canonical(widest)) + weights + _CHAIN
@@ -223,7 +222,7 @@ class OnlineSession:
             "query": asked.text,
             "query_digest": digest,
             **vars(reply),
-            "hard_left": self._desk.max_hard - self._desk.hard - (reply.label == "hard"),
+            "hard_left": self._state.max_hard - self._state.hard - (reply.label == "hard"),
         }
         if reply.label == "hard" and asked.text == LINEAR:
             entry["weights"] = asked.weights.tolist()  # the hypotheses are made again from it
@@ -240,7 +239,7 @@ class OnlineSession:
                 if "weights" in entry:
                     query = Query(np.array(entry["weights"], dtype=np.int64), LINEAR)
                 else:
-                    query = read_query(entry["query"], self.domain, self._desk.resolution)
+                    query = read_query(entry["query"], self.domain, self._state.resolution)
             self._take_in(entry, query)
         self._mark()
 
@@ -251,12 +250,12 @@ class OnlineSession:
             return
         if entry.get("lost"):
             # nobody can say what was drawn, so it is paid for as the dearest reply
-            self._desk.asked += 1
-            self._desk.hard += 1
+            self._state.asked += 1
+            self._state.hard += 1
             return
         self._by_key[entry["key"]] = entry
         reply = Reply(**{name: entry[name] for name in Reply.__dataclass_fields__})
-        self._desk.learn(query or Query(np.empty(0, dtype=np.int64), entry["query"]), reply)
+        self._state.learn(query or Query(np.empty(0, dtype=np.int64), entry["query"]), reply)
 
     def _mark(self) -> None:
         self._files.mark(len(self._entries))
@@ -296,9 +295,9 @@ def open_session(
     schema = curator._sized_schema(source)
     plan = mechanism.plan(schema, as_cost(epsilon, None, None))
     require_pure(plan)
-    assert plan.domain is not None
-    source.require([*unit_columns(schema), *plan.domain.names], schema_name=schema.name)
-    require_readable(None, source, schema, plan.domain)
+    domain = plan.settings.domain
+    source.require([*unit_columns(schema), *domain.names], schema_name=schema.name)
+    require_readable(None, source, schema, domain)
     key = key if key is not None else secrets.token_hex(16)
     home = (
         Path(folder)

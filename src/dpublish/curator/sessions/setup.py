@@ -10,7 +10,7 @@ from dpublish.curator.guard import guarded
 from dpublish.curator.sessions.files import SessionFiles
 from dpublish.errors import BudgetExceeded, LedgerUnavailable, PublishError
 from dpublish.ledger.crashpoints import reach
-from dpublish.methods.online.base import OnlineMechanism, dense_counts
+from dpublish.methods.online.base import OnlineMechanism, OnlineSettings, dense_counts
 from dpublish.noise.base import Noise
 from dpublish.privacy.plan import Plan
 
@@ -27,7 +27,7 @@ up, a disk that is full."""
 
 def set_up(
     mechanism: OnlineMechanism,
-    plan: Plan,
+    plan: Plan[OnlineSettings],
     source: Source,
     noise: Noise,
     receipt: Receipt,
@@ -39,21 +39,20 @@ def set_up(
     from dpublish.counting.compute import compute
     from dpublish.privacy.statement import privacy_statement
 
-    domain = plan.domain
-    assert domain is not None
+    domain = plan.settings.domain
 
     def begin() -> None:
         key = noise.key(label="rows of a unit")
         numbers = compute(mechanism.statistic(plan), source, plan.schema, key=key, progress=None)
         counts = dense_counts(numbers.cells, numbers.counts, domain.size)
-        opening = mechanism.begin(noise, counts, plan)
+        opening = mechanism.begin(noise, counts, plan.settings)
         reach("online:ran")
         public = dict(opening.public)
         if plan.schema.neighbours == "replace-one":
             # a noisy number of counted rows may pass the public number of all; limits of answers
             # need not
             for end in ("total_low", "total_high"):
-                public[end] = min(public[end], plan.facts["rows"])
+                public[end] = min(public[end], plan.settings.rows)
         header = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,

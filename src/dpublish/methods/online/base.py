@@ -4,11 +4,11 @@
                                   spent
     begin(noise, counts, plan)    once, after the debit: what the session shows from the start, and
                                   its one secret
-    desk(facts, public)           the public state; everything it holds follows from answers that
+    state(settings, public)       the public state; everything it holds follows from answers that
                                   were shown
-    desk.answer(noise, ...)       one query: easy (answered from the public state) or hard (answered
+    state.answer(noise, ...)      one query: easy (answered from the public state) or hard (answered
                                   from the data)
-    desk.learn(query, reply)      the public state after that reply
+    state.learn(query, reply)     the public state after that reply
 
 All private numbers are whole: a query is a vector of weights 0..W, its value on the data is the sum
 of weight times count.
@@ -19,9 +19,9 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,12 +30,12 @@ from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.errors import BudgetExceeded, PlanError
 from dpublish.methods.base import CellCounts
-from dpublish.methods.field_types import Checked
+from dpublish.methods.field_types import Checked, Interval
 from dpublish.methods.histogram.mechanism import total_is_public
 from dpublish.methods.online.sparse_vector import SparseVector
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost, exact
-from dpublish.privacy.plan import Plan
+from dpublish.privacy.plan import Plan, Settings
 from dpublish.workloads import theory
 
 Label = Literal["easy", "hard"]
@@ -84,19 +84,69 @@ class Opening:
 LARGEST_PRODUCT = 1 << 60
 
 
-class Desk(abc.ABC):
+@dataclass(frozen=True, kw_only=True)
+class OnlineSettings(Settings):
+    """What a session works with. `read` makes it again from the facts that a session's header
+    quotes."""
+
+    domain: Domain
+    accounting: str = "sparse-vector"
+    domain_size: int
+    rows: int
+    max_rows_per_unit: int
+    resolution: int
+    max_hard: int
+    max_queries: int
+    stops_after_max_queries: bool = False
+    level: float
+    sensitivity: Fraction
+    count_epsilon: Fraction
+    check_epsilon: Fraction
+    hard_answer_epsilon: Fraction
+    hard_answer_scale: float
+    accuracy: float = 0.0
+    threshold: int = 0
+    check_sensitivity: int = 0
+
+    def facts(self) -> dict[str, Any]:
+        return {name: value for name, value in super().facts().items() if value is not None}
+
+    @classmethod
+    def read(cls, facts: Mapping[str, Any], domain: Domain) -> Self:
+        """The settings whose JSON is `facts`."""
+        hints = get_type_hints(cls)
+        known = {field.name for field in fields(cls)} & facts.keys()
+        values: dict[str, Any] = {
+            name: Fraction(facts[name]) if hints[name] is Fraction else facts[name]
+            for name in known
+        }
+        return cls(domain=domain, **values)
+
+    @property
+    def vector(self) -> SparseVector:
+        """The sparse vector that decides which queries are hard."""
+        return SparseVector(
+            epsilon=self.check_epsilon,
+            sensitivity=self.check_sensitivity,
+            max_hits=self.max_hard,
+        )
+
+
+S = TypeVar("S", bound=OnlineSettings)
+
+
+class OnlineState(abc.ABC, Generic[S]):
     """The public state of a session. Only `answer` sees private numbers, and it changes nothing."""
 
-    def __init__(self, facts: Mapping[str, Any], public: Mapping[str, Any]) -> None:
-        self.resolution = int(facts["resolution"])
+    def __init__(self, settings: S, public: Mapping[str, Any]) -> None:
+        self.settings = settings
+        self.resolution = settings.resolution
         # a noisy total has no end; beyond this one, products of rows and weights would leave 64
         # bits
         self.rows = min(max(1, int(public["total"])), (LARGEST_PRODUCT - 1) // self.resolution)
-        self.row_bound = int(facts["max_rows_per_unit"])
-        self.level = float(facts["level"])
-        self.max_hard = int(facts["max_hard"])
-        self.max_queries = int(facts["max_queries"]) if facts["stops_after_max_queries"] else None
-        self.answer_epsilon = Fraction(facts["hard_answer_epsilon"])
+        self.level = settings.level
+        self.max_hard = settings.max_hard
+        self.max_queries = settings.max_queries if settings.stops_after_max_queries else None
         self.hard = 0
         self.asked = 0
         self.total_low, self.total_high = (
@@ -150,15 +200,16 @@ class Desk(abc.ABC):
     def hard_reply(self, noise: Noise, value: int) -> Reply:
         """The Laplace answer of a hard query: one unit moves the value by at most c rows of weight
         at most W."""
-        moves = Fraction(self.row_bound * self.resolution)
+        row_bound, epsilon = self.settings.max_rows_per_unit, self.settings.hard_answer_epsilon
+        moves = Fraction(row_bound * self.resolution)
         noisy = noise.laplace(
             np.array([value], dtype=np.int64),
             sensitivity=moves,
-            epsilon=self.answer_epsilon,
+            epsilon=epsilon,
             label="hard answer",
         )
         drawn = int(noisy[0])
-        scale = float(self.row_bound / self.answer_epsilon)
+        scale = float(row_bound / epsilon)
         reach = scale * math.log(1 / (1 - self.level)) + 1 / self.resolution
         shown = drawn / self.resolution
         return Reply(
@@ -196,44 +247,43 @@ class OnlineMechanism(Checked, abc.ABC):
 
     method: ClassVar[str]
     max_cells: ClassVar[int]
+    settings_type: ClassVar[type[OnlineSettings]] = OnlineSettings
 
     columns: Sequence[str] | None = None
-    bins: int | None = None
+    bins: Annotated[int | None, Interval(1)] = None
     accuracy: Fraction | float | int | str | None = None
-    max_hard: int = 50
-    max_queries: int = 10_000
-    level: float = 0.95
-    answer_share: Fraction | float | int | str = Fraction(1, 4)
-    count_share: Fraction | float | int | str | None = None
-    resolution: int = 1 << 16
+    max_hard: Annotated[int, Interval(1, 1_000_000)] = 50
+    max_queries: Annotated[int, Interval(1, MAX_QUERIES)] = 10_000
+    level: Annotated[float, Interval(Fraction(1, 2), Fraction(9999, 10_000))] = 0.95
+    answer_share: Annotated[Fraction | float | int | str, Interval(0, below=1)] = Fraction(1, 4)
+    count_share: Annotated[Fraction | float | int | str | None, Interval(0, below=1)] = None
+    resolution: Annotated[int, Interval(1, 1 << 20)] = 1 << 16
 
     @abc.abstractmethod
-    def plan(self, schema: Schema, cost: Cost) -> Plan:
+    def plan(self, schema: Schema, cost: Cost) -> Plan[OnlineSettings]:
         """Price a session and say what to expect. Raises `PlanError` or `SchemaError`; reads no
         row."""
 
     @abc.abstractmethod
-    def desk(self, facts: Mapping[str, Any], public: Mapping[str, Any], cells: int) -> Desk:
-        """The public state at the start of a session."""
-
-    @abc.abstractmethod
-    def begin(self, noise: Noise, counts: IntArray, plan: Plan) -> Opening:
+    def begin(self, noise: Noise, counts: IntArray, settings: Any) -> Opening:
         """The first step after the debit, once a session."""
 
-    def statistic(self, plan: Plan) -> CellCounts:
-        assert plan.domain is not None
-        return CellCounts(plan.domain)
+    @abc.abstractmethod
+    def state(self, settings: Any, public: Mapping[str, Any]) -> OnlineState[Any]:
+        """The public state at the start of a session."""
+
+    def statistic(self, plan: Plan[OnlineSettings]) -> CellCounts:
+        return CellCounts(plan.settings.domain)
 
     def noisy_total(
-        self, noise: Noise, counts: IntArray, facts: Mapping[str, Any]
+        self, noise: Noise, counts: IntArray, settings: OnlineSettings
     ) -> dict[str, Any]:
         """How many rows the hypotheses speak of: the public number, or one bought with
         `count_epsilon`."""
-        epsilon = Fraction(facts["count_epsilon"])
+        epsilon, rows = settings.count_epsilon, settings.rows
         if epsilon == 0:
-            rows = int(facts["rows"])
             return {"total": rows, "total_low": rows, "total_high": rows}
-        per_unit = Fraction(int(facts["max_rows_per_unit"]))
+        per_unit = Fraction(settings.max_rows_per_unit)
         drawn = noise.laplace(
             np.array([counts.sum()], dtype=np.int64),
             sensitivity=per_unit,
@@ -244,7 +294,7 @@ class OnlineMechanism(Checked, abc.ABC):
         total = max(1, int(drawn[0]))
         return {"total": total, "total_low": max(0.0, total - reach), "total_high": total + reach}
 
-    def common_facts(self, schema: Schema, cost: Cost) -> tuple[Domain, dict[str, Any]]:
+    def common_settings(self, schema: Schema, cost: Cost) -> OnlineSettings:
         """Check what both mechanisms check, and split the budget: a noisy total if due,
         comparisons, hard answers."""
         if schema.items is not None:
@@ -256,15 +306,6 @@ class OnlineMechanism(Checked, abc.ABC):
                 "An online session costs a pure epsilon above 0: give epsilon = ... and leave "
                 "delta and rho out."
             )
-        for name, value, top in (
-            ("max_hard", self.max_hard, 1_000_000),
-            ("max_queries", self.max_queries, MAX_QUERIES),
-            ("resolution", self.resolution, 1 << 20),
-        ):
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= top:
-                raise PlanError(f"{name} must be a whole number from 1 to {top}, not {value!r}.")
-        if not 0.5 <= self.level <= 0.9999:
-            raise PlanError(f"level must lie between 0.5 and 0.9999, not {self.level!r}.")
         rows = schema.size_or_nominal
         if rows is None:
             known = "size" if schema.neighbours == "replace-one" else "nominal_size"
@@ -281,34 +322,33 @@ class OnlineMechanism(Checked, abc.ABC):
             )
         domain = self._domain(schema, rows)
         public = total_is_public(schema, domain)
-        count = self._share(
-            "count_share", self.count_share, default=Fraction(0) if public else Fraction(1, 20)
-        )
+        count = Fraction(0) if public else Fraction(1, 20)
+        if self.count_share is not None:
+            count = exact(self.count_share, "count_share")
         if count == 0 and not public:
             raise PlanError(
                 "count_share = 0 buys no noisy total, but the number of counted rows is private "
                 "here. Leave it out."
             )
-        answers = self._share("answer_share", self.answer_share, default=Fraction(1, 4))
+        answers = exact(self.answer_share, "answer_share")
         if answers == 0 or answers + count >= 1:
             raise PlanError("answer_share must be above 0, and together with count_share below 1.")
         answer_epsilon = cost.epsilon * answers
-        return domain, {
-            "accounting": "sparse-vector",
-            "domain_size": domain.size,
-            "rows": rows,
-            "max_rows_per_unit": schema.unit.max_rows,
-            "resolution": self.resolution,
-            "max_hard": self.max_hard,
-            "max_queries": self.max_queries,
-            "stops_after_max_queries": False,
-            "level": self.level,
-            "sensitivity": str(schema.unit.max_rows),
-            "count_epsilon": str(cost.epsilon * count),
-            "check_epsilon": str(cost.epsilon * (1 - count - answers)),
-            "hard_answer_epsilon": str(answer_epsilon / self.max_hard),
-            "hard_answer_scale": float(schema.unit.max_rows * self.max_hard / answer_epsilon),
-        }
+        return OnlineSettings(
+            domain=domain,
+            domain_size=domain.size,
+            rows=rows,
+            max_rows_per_unit=schema.unit.max_rows,
+            resolution=self.resolution,
+            max_hard=self.max_hard,
+            max_queries=self.max_queries,
+            level=self.level,
+            sensitivity=Fraction(schema.unit.max_rows),
+            count_epsilon=cost.epsilon * count,
+            check_epsilon=cost.epsilon * (1 - count - answers),
+            hard_answer_epsilon=answer_epsilon / self.max_hard,
+            hard_answer_scale=float(schema.unit.max_rows * self.max_hard / answer_epsilon),
+        )
 
     def _domain(self, schema: Schema, rows: int) -> Domain:
         names = tuple(self.columns) if self.columns is not None else tuple(schema.columns)
@@ -316,8 +356,6 @@ class OnlineMechanism(Checked, abc.ABC):
             raise PlanError("An online session needs at least one column.")
         if len(set(names)) != len(names):
             raise PlanError("A column is listed twice.")
-        if self.bins is not None and self.bins < 1:
-            raise PlanError(f"bins must be at least 1, not {self.bins}.")
         domain = schema.domain(names, rows=rows, bins=self.bins)
         if domain.size > self.max_cells:
             raise PlanError(
@@ -333,14 +371,6 @@ class OnlineMechanism(Checked, abc.ABC):
             )
         return domain
 
-    def _share(
-        self, name: str, given: Fraction | float | int | str | None, *, default: Fraction
-    ) -> Fraction:
-        share = default if given is None else exact(given, name)
-        if not 0 <= share < 1:
-            raise PlanError(f"{name} must be at least 0 and below 1, not {given}.")
-        return share
-
     def wanted_accuracy(self) -> Fraction | None:
         if self.accuracy is None:
             return None
@@ -351,19 +381,19 @@ class OnlineMechanism(Checked, abc.ABC):
             )
         return wanted
 
-    def margins(self, facts: Mapping[str, Any]) -> tuple[float, float]:
+    def margins(self, settings: OnlineSettings) -> tuple[float, float]:
         """In rows: how far a comparison's noise reaches at `level`, and how far below the threshold
         a good hypothesis must stay so that in `max_queries` queries few are called hard by noise
         alone."""
         vector = SparseVector(
-            epsilon=Fraction(facts["check_epsilon"]),
-            sensitivity=int(facts["max_rows_per_unit"]),
+            epsilon=settings.check_epsilon,
+            sensitivity=settings.max_rows_per_unit,
             max_hits=self.max_hard,
         )
         first, second = (float(scale) for scale in vector.scales)
         reach = (first + second) * math.log(1 / (1 - self.level))
         quiet = first + second * max(1.0, math.log(2 * self.max_queries / self.max_hard))
-        return reach, quiet + 2 * float(facts["hard_answer_scale"])
+        return reach, quiet + 2 * settings.hard_answer_scale
 
     def parameters(self, domain: Domain) -> dict[str, Any]:
         return {
@@ -380,26 +410,26 @@ class OnlineMechanism(Checked, abc.ABC):
             "resolution": self.resolution,
         }
 
-    def common_sentences(self, schema: Schema, cost: Cost, facts: Mapping[str, Any]) -> list[str]:
+    def common_sentences(self, schema: Schema, cost: Cost, settings: OnlineSettings) -> list[str]:
         return [
-            f"Online queries over {facts['domain_size']:,} cells, one at a time, chosen as you "
+            f"Online queries over {settings.domain_size:,} cells, one at a time, chosen as you "
             f"like.",
             f"Cost {cost.describe()} for the whole session, paid when it is opened, protecting "
             f"{schema.unit.describe()} "
             f"({schema.neighbours}).",
-            f"At most {facts['max_hard']} hard answers, each with Laplace noise of scale "
-            f"{facts['hard_answer_scale']:,.4g} rows; then the session ends.",
+            f"At most {settings.max_hard} hard answers, each with Laplace noise of scale "
+            f"{settings.hard_answer_scale:,.4g} rows; then the session ends.",
         ]
 
-    def theory_sentences(self, schema: Schema, cost: Cost, facts: Mapping[str, Any]) -> list[str]:
+    def theory_sentences(self, schema: Schema, cost: Cost, settings: OnlineSettings) -> list[str]:
         """What theory says about as many queries as are expected."""
         return theory.online_sentences(
-            rows=int(facts["rows"]),
+            rows=settings.rows,
             epsilon=float(cost.epsilon),
             queries=self.max_queries,
-            cells=int(facts["domain_size"]),
+            cells=settings.domain_size,
             neighbours=schema.neighbours,
-            rows_per_unit=int(facts["max_rows_per_unit"]),
+            rows_per_unit=settings.max_rows_per_unit,
         )
 
 

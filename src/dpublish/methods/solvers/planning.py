@@ -6,8 +6,9 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar, TypedDict, TypeVar
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.solvers.inputs import Labels, names_of
 from dpublish.privacy.cost import Cost, exact
-from dpublish.privacy.plan import Plan
+from dpublish.privacy.plan import Plan, Settings, hidden
 
 MAX_ITEMS = 1 << 31
 SMALLEST, LARGEST = Fraction(1, 10**150), Fraction(10**150)
@@ -121,31 +122,60 @@ def label_column(labels: Labels, numbers: Iterable[int]) -> dict[str, Any]:
     )
 
 
+class Bound(TypedDict):
+    """A statement about the cost: at most (or at least) `factor` times the best plus `additive`."""
+
+    factor: float
+    additive: float
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SolverSettings(Settings):
+    """What all solvers work with and say. `released` names the facts that a solution carries."""
+
+    released: ClassVar[tuple[str, ...]]
+
+    problem: str
+    labels: Labels = hidden()
+    sensitivity: Fraction = Fraction(1)
+    bound: Bound
+    lower_bound: Bound
+
+    def facts(self) -> dict[str, Any]:
+        return {name: value for name, value in super().facts().items() if value is not None}
+
+    def solution_facts(self) -> dict[str, Any]:
+        said = self.facts()
+        return {name: said[name] for name in (*self.released, "problem", "bound", "lower_bound")}
+
+
+P = TypeVar("P", bound=SolverSettings)
+
+
 def solution_plan(
     *,
     method: str,
     schema: Schema,
     cost: Cost,
     parameters: Mapping[str, Any],
-    facts: Mapping[str, Any],
+    settings: P,
     sentences: Sequence[str],
     warnings: Sequence[str] = (),
-) -> Plan:
-    """A plan whose release is a solution: facts always name the problem, the bound and the lower
-    bound."""
-    assert {"problem", "bound", "lower_bound", "sensitivity"} <= facts.keys()
+) -> Plan[P]:
+    """A plan whose release is a solution, with what is guaranteed and what cannot be had."""
     return Plan(
         method=method,
         kind="solution",
         schema=schema,
         cost=cost,
         parameters=parameters,
-        facts=facts,
+        settings=settings,
         sentences=(
             *sentences,
             f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
-            f"Guarantee: {facts['bound']['text']}",
-            f"No private method can do better than this in general: {facts['lower_bound']['text']}",
+            f"Guarantee: {settings.bound['text']}",
+            f"No private method can do better than this in general: {settings.lower_bound['text']}",
         ),
         warnings=tuple(warnings),
     )

@@ -10,15 +10,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from dpublish.declare.schema import Schema
 from dpublish.errors import BudgetExceeded, PlanError
-from dpublish.methods.online.base import Desk, Floats, OnlineMechanism, Opening, Query, Reply
+from dpublish.methods.field_types import Interval
+from dpublish.methods.online.base import (
+    Floats,
+    OnlineMechanism,
+    OnlineSettings,
+    OnlineState,
+    Opening,
+    Query,
+    Reply,
+)
 from dpublish.methods.online.kernels import mean_closeness
 from dpublish.methods.online.median.hypotheses import (
     MAX_LISTED,
@@ -28,8 +37,7 @@ from dpublish.methods.online.median.hypotheses import (
     SampledHypotheses,
     listed_count,
 )
-from dpublish.methods.online.median.thesis import thesis_parameters
-from dpublish.methods.online.sparse_vector import SparseVector, exact_laplace
+from dpublish.methods.online.sparse_vector import exact_laplace
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
@@ -39,6 +47,45 @@ EASY = (1 + math.exp(-1)) / 2
 """A mean closeness above this puts the median within one `reach` of the truth (lemma 3 of
 median.proof.md)."""
 MAX_EASY = 0.95
+_UP = Fraction(1000001, 1000000)
+"""Covers the rounding of a float logarithm many times over."""
+MAX_STEPS = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class MedianSettings(OnlineSettings):
+    """How closeness of hypotheses is measured; the rest is for accounting "thesis"."""
+
+    hypotheses: str = "sampled"
+    database_size: int = 4
+    grid: int = 1 << 48
+    reach: int = 1
+    easy_mark: float = 0.75
+    thesis_size: int | None = None
+    thesis_max_hard: int | None = None
+    required_rows: int | None = None
+    gamma: float | None = None
+    gamma_grid: int = 0
+    threshold_steps: int = 0
+
+    def facts(self) -> dict[str, Any]:
+        said = super().facts()
+        if self.accounting == "sparse-vector":
+            del said["gamma_grid"], said["threshold_steps"]
+        return said
+
+
+def judge(
+    state: MedianState, noise: Noise, counts: IntArray, threshold: int, query: Query
+) -> Reply:
+    """Figure 4.1 of the thesis: one query, easy if most hypotheses are close to the data on it."""
+    guesses = state.guesses(query)
+    true = state.true_value(counts, query)
+    grid, reach = state.settings.grid, state.settings.reach
+    distance = grid - closeness(guesses, true, reach, grid)
+    if state.is_hard(noise, distance, threshold):
+        return state.hard_reply(noise, true)
+    return state.median_reply(guesses)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,14 +131,16 @@ class MedianMechanism(OnlineMechanism):
 
     method: ClassVar[str] = "median-mechanism"
     max_cells: ClassVar[int] = 1 << 14
+    settings_type: ClassVar[type[OnlineSettings]] = MedianSettings
 
     accounting: Literal["sparse-vector", "thesis"] = "sparse-vector"
     hypotheses: Literal["sampled", "listed"] = "sampled"
     database_size: int = 4
-    grid: int = 1 << 48
+    grid: Annotated[int, Interval(1, 1 << 48)] = 1 << 48
 
-    def plan(self, schema: Schema, cost: Cost) -> Plan:
-        domain, facts = self.common_facts(schema, cost)
+    def plan(self, schema: Schema, cost: Cost) -> Plan[MedianSettings]:
+        common = self.common_settings(schema, cost)
+        domain = common.domain
         if self.accounting not in ("sparse-vector", "thesis") or self.hypotheses not in (
             "sampled",
             "listed",
@@ -100,9 +149,6 @@ class MedianMechanism(OnlineMechanism):
                 "accounting is 'sparse-vector' or 'thesis', and hypotheses is 'sampled' or "
                 "'listed'."
             )
-        if not 1 <= self.grid <= 1 << 48:
-            raise PlanError(f"grid must lie between 1 and 2^48, not {self.grid}.")
-        facts["grid"] = self.grid
         if self.hypotheses == "listed" and (
             self.database_size < 1 or listed_count(domain.size, self.database_size) > MAX_LISTED
         ):
@@ -111,27 +157,27 @@ class MedianMechanism(OnlineMechanism):
                 f"cells to list "
                 f"(at most {MAX_LISTED:,}). Use hypotheses = 'sampled', or a smaller database_size."
             )
+        grid = self.grid
         if self.hypotheses == "listed":  # the sum over all hypotheses must fit 62 bits
-            facts["grid"] = min(
-                self.grid, 1 << (61 - listed_count(domain.size, self.database_size).bit_length())
-            )
+            listed = listed_count(domain.size, self.database_size)
+            grid = min(grid, 1 << (61 - listed.bit_length()))
+        settings = MedianSettings(
+            **vars(common), hypotheses=self.hypotheses, database_size=self.database_size, grid=grid
+        )
         warnings: list[str] = []
         if self.accounting == "thesis":
-            accuracy = self._thesis_facts(facts, cost)
+            settings = self._thesis_settings(settings, cost)
         else:
-            accuracy = self._sparse_facts(facts, warnings)
-        rows = int(facts["rows"])
-        facts.update(
-            hypotheses=self.hypotheses, database_size=self.database_size, accuracy=float(accuracy)
-        )
+            settings = self._sparse_settings(settings, warnings)
+        accuracy = settings.accuracy
         sentences = [
-            *self.common_sentences(schema, cost, facts),
+            *self.common_sentences(schema, cost, settings),
             f"An easy answer is the median of "
             f"{SAMPLES if self.hypotheses == 'sampled' else 'all'} hypotheses; it is within "
-            f"{float(accuracy * rows):,.4g} rows ({float(accuracy):.3g} of all) with probability "
+            f"{accuracy * settings.rows:,.4g} rows ({accuracy:.3g} of all) with probability "
             f"{self.level:g}.",
-            *self._theorem_18(float(cost.epsilon), float(accuracy), facts),
-            *self.theory_sentences(schema, cost, facts),
+            *self._theorem_18(float(cost.epsilon), settings),
+            *self.theory_sentences(schema, cost, settings),
         ]
         return Plan(
             method=self.method,
@@ -145,15 +191,14 @@ class MedianMechanism(OnlineMechanism):
                 "database_size": self.database_size,
                 "grid": self.grid,
             },
-            domain=domain,
-            facts=facts,
+            settings=settings,
             sentences=tuple(sentences),
             warnings=tuple(warnings),
         )
 
-    def _sparse_facts(self, facts: dict[str, Any], warnings: list[str]) -> Fraction:
-        rows = int(facts["rows"])
-        reach, quiet = self.margins(facts)
+    def _sparse_settings(self, settings: MedianSettings, warnings: list[str]) -> MedianSettings:
+        rows = settings.rows
+        reach, quiet = self.margins(settings)
         least = reach / (MAX_EASY - EASY) / rows
         wanted = self.wanted_accuracy()
         if wanted is None:
@@ -175,11 +220,8 @@ class MedianMechanism(OnlineMechanism):
                 f"max_hard = {self.max_hard}, accuracy = {math.ceil(least * 1000) / 1000:g} is "
                 f"the least."
             )
-        units = round(wanted * rows * self.resolution)
-        moves = int(facts["max_rows_per_unit"]) * self.resolution
-        # the exponential falls by at most 1/reach a unit; three units of the grid cover its
-        # rounding (median.proof.md)
-        sensitivity = math.ceil(Fraction(int(facts["grid"]) * moves, max(1, units))) + 3
+        units = max(1, round(wanted * rows * self.resolution))
+        moves = settings.max_rows_per_unit * self.resolution
         mark = min(MAX_EASY, EASY + reach / float(wanted * rows))
         if float(wanted * rows) * (1 - mark) < quiet:
             warnings.append(
@@ -187,18 +229,21 @@ class MedianMechanism(OnlineMechanism):
                 f"{self.max_queries:,} queries leave "
                 "accuracy out or raise it."
             )
-        facts.update(
-            reach=max(1, units),
-            check_sensitivity=sensitivity,
+        return replace(
+            settings,
+            accuracy=float(wanted),
+            reach=units,
+            # the exponential falls by at most 1/reach a unit; three units of the grid cover its
+            # rounding (median.proof.md)
+            check_sensitivity=math.ceil(Fraction(settings.grid * moves, units)) + 3,
             easy_mark=mark,
-            threshold=hard_mark(facts, mark),
+            threshold=hard_mark(settings.grid, mark),
         )
-        return wanted
 
-    def _theorem_18(self, epsilon: float, accuracy: float, facts: Mapping[str, Any]) -> list[str]:
+    def _theorem_18(self, epsilon: float, settings: MedianSettings) -> list[str]:
         """How many rows the thesis asks for, and what that means here. It is stated for two queries
         over two cells or more."""
-        cells = int(facts["domain_size"])
+        cells, accuracy = settings.domain_size, settings.accuracy
         if self.max_queries < 2 or cells < 2 or 2 * self.max_queries <= epsilon:
             return []
         needed = theory.median_sample_size(
@@ -214,8 +259,8 @@ class MedianMechanism(OnlineMechanism):
             f"{start}. What is promised here rests on its own accounting (sparse vector) instead."
         ]
 
-    def _thesis_facts(self, facts: dict[str, Any], cost: Cost) -> Fraction:
-        if facts["count_epsilon"] != "0":
+    def _thesis_settings(self, settings: MedianSettings, cost: Cost) -> MedianSettings:
+        if settings.count_epsilon:
             raise PlanError(
                 "accounting = 'thesis' needs a public number of rows: replace-one, a unit a row, "
                 "no dropped rows."
@@ -225,12 +270,12 @@ class MedianMechanism(OnlineMechanism):
             raise PlanError(
                 "accounting = 'thesis' needs accuracy = ..., the epsilon of the thesis."
             )
-        rows = int(facts["rows"])
+        rows, grid = settings.rows, settings.grid
         found = thesis_parameters(
             epsilon=cost.epsilon,
             accuracy=wanted,
             queries=self.max_queries,
-            cells=int(facts["domain_size"]),
+            cells=settings.domain_size,
             rows=rows,
         )
         if rows < found.required_rows:
@@ -240,74 +285,112 @@ class MedianMechanism(OnlineMechanism):
                 "Use accounting = 'sparse-vector'."
             )
         units = round(wanted * rows * self.resolution)
-        facts.update(
+        return replace(
+            settings,
+            accuracy=float(wanted),
             accounting="thesis",
             max_hard=min(self.max_hard, found.max_hard),
             stops_after_max_queries=True,
-            check_epsilon=str(found.step_epsilon / 2),
-            hard_answer_epsilon=str(found.step_epsilon),
+            check_epsilon=found.step_epsilon / 2,
+            hard_answer_epsilon=found.step_epsilon,
             hard_answer_scale=float(1 / found.step_epsilon),
             thesis_size=found.size,
             thesis_max_hard=found.max_hard,
             required_rows=found.required_rows,
             gamma=float(found.gamma),
-            gamma_grid=math.ceil(found.gamma * int(facts["grid"])),
+            gamma_grid=math.ceil(found.gamma * grid),
             threshold_steps=found.steps,
             reach=units,
-            check_sensitivity=math.ceil(Fraction(int(facts["grid"]) * self.resolution, units)) + 3,
+            check_sensitivity=math.ceil(Fraction(grid * self.resolution, units)) + 3,
             easy_mark=0.75,
-            threshold=hard_mark(facts, 0.75),
+            threshold=hard_mark(grid, 0.75),
         )
-        return wanted
 
-    def begin(self, noise: Noise, counts: IntArray, plan: Plan) -> Opening:
-        facts = plan.facts
-        public = self.noisy_total(noise, counts, facts)
+    def begin(self, noise: Noise, counts: IntArray, settings: MedianSettings) -> Opening:
+        public = self.noisy_total(noise, counts, settings)
         if self.hypotheses == "sampled":
             public["seed"] = noise.key(label="hypotheses").hex()
         threshold = 0
         if self.accounting == "sparse-vector":
-            threshold = checker(facts).draw_threshold(noise, int(facts["threshold"]))
+            threshold = settings.vector.draw_threshold(noise, settings.threshold)
         return Opening(public=public, threshold=threshold)
 
-    def desk(self, facts: Mapping[str, Any], public: Mapping[str, Any], cells: int) -> MedianDesk:
+    def state(self, settings: MedianSettings, public: Mapping[str, Any]) -> MedianState:
         made: Hypotheses
         if self.hypotheses == "sampled":
-            made = SampledHypotheses(cells, bytes.fromhex(public["seed"]))
+            made = SampledHypotheses(settings.domain.size, bytes.fromhex(public["seed"]))
         else:
-            made = ListedHypotheses(cells, self.database_size)
-        return MedianDesk(facts, public, made)
+            made = ListedHypotheses(settings.domain.size, self.database_size)
+        return MedianState(settings, public, made)
 
 
-def hard_mark(facts: Mapping[str, Any], mark: float) -> int:
-    """A query whose distance (grid minus closeness) reaches this is hard."""
-    grid = int(facts["grid"])
-    return max(1, grid - math.floor(mark * grid))
+@dataclass(frozen=True, kw_only=True)
+class ThesisParameters:
+    """m, alpha', gamma, the limit of hard answers 20 m ln |X| and the n that theorem 18 asks
+    for."""
+
+    size: int
+    step_epsilon: Fraction
+    gamma: Fraction
+    max_hard: int
+    required_rows: int
+    steps: int
 
 
-def checker(facts: Mapping[str, Any]) -> SparseVector:
-    return SparseVector(
-        epsilon=Fraction(facts["check_epsilon"]),
-        sensitivity=int(facts["check_sensitivity"]),
-        max_hits=int(facts["max_hard"]),
+def thesis_parameters(
+    *, epsilon: Fraction, accuracy: Fraction, queries: int, cells: int, rows: int
+) -> ThesisParameters:
+    """For privacy `epsilon` (the thesis's alpha) and accuracy (its epsilon), `queries` = k, `cells`
+    = |X|, `rows` = n."""
+    if queries < 2 or cells < 2 or not 0 < accuracy < 1:
+        raise PlanError(
+            "The thesis's parameters need at least 2 queries, at least 2 cells and an accuracy "
+            "between 0 and 1."
+        )
+    log_k, log_x = math.log(queries), Fraction(math.log(cells)) * _UP
+    size = math.ceil(Fraction(160_000 * log_k * math.log(1 / accuracy)) * _UP / accuracy**2)
+    step = epsilon / (720 * size * log_x)
+    log_term = Fraction(math.log(2 * queries) - math.log(epsilon)) * _UP
+    if log_term <= 0:
+        raise PlanError("The thesis's parameters need epsilon below twice the number of queries.")
+    gamma = 4 * log_term / (step * accuracy * rows)
+    required = math.ceil(30 * log_term * Fraction(math.log2(queries)) * _UP / (step * accuracy))
+    if queries > 180 * size * log_x / _UP**2:
+        raise PlanError(
+            f"{queries:,} queries exceed 180 m ln|X|, up to which the thesis's accounting is "
+            f"pure. Ask for fewer."
+        )
+    return ThesisParameters(
+        size=size,
+        step_epsilon=step,
+        gamma=gamma,
+        max_hard=math.floor(20 * size * log_x / _UP**2),
+        required_rows=required,
+        steps=min(MAX_STEPS, math.floor(Fraction(3, 20) / gamma)),
     )
 
 
-class MedianDesk(Desk):
+def hard_mark(grid: int, mark: float) -> int:
+    """A query whose distance (grid minus closeness) reaches this is hard."""
+    return max(1, grid - math.floor(mark * grid))
+
+
+class MedianState(OnlineState[MedianSettings]):
     """Hypotheses, and what follows from them for a query."""
 
     def __init__(
-        self, facts: Mapping[str, Any], public: Mapping[str, Any], hypotheses: Hypotheses
+        self, settings: MedianSettings, public: Mapping[str, Any], hypotheses: Hypotheses
     ) -> None:
-        super().__init__(facts, public)
-        self._facts = facts
+        super().__init__(settings, public)
         self._hypotheses = hypotheses
-        self._reach = int(facts["reach"])
-        self._grid = int(facts["grid"])
-        self._accuracy = self._reach / self.resolution / self.rows
+        self._accuracy = settings.reach / self.resolution / self.rows
 
     def answer(self, noise: Noise, counts: IntArray, threshold: int, query: Query) -> Reply:
         self.require_open()
+        return judge(self, noise, counts, threshold, query)
+
+    def guesses(self, query: Query) -> IntArray:
+        """The query on every hypothesis, in units of 1 / resolution."""
         values = self._hypotheses.values(self.shares(query))
         if values.size == 0:
             # decided by public answers alone
@@ -315,43 +398,38 @@ class MedianDesk(Desk):
                 "No hypothesis agrees with all hard answers, so this session can answer nothing "
                 "further."
             )
-        units = np.rint(values * self.rows * self.resolution).astype(np.int64)
-        true = self.true_value(counts, query)
-        distance = self._grid - closeness(units, true, self._reach, self._grid)
-        if self._is_hard(noise, distance, threshold):
-            return self.hard_reply(noise, true)
-        return self._easy(units)
+        return np.rint(values * self.rows * self.resolution).astype(np.int64)
 
-    def _is_hard(self, noise: Noise, distance: int, threshold: int) -> bool:
-        facts = self._facts
-        if facts["accounting"] == "sparse-vector":
-            return checker(facts).reaches(noise, distance, threshold)
+    def is_hard(self, noise: Noise, distance: int, threshold: int) -> bool:
+        settings = self.settings
+        if settings.accounting == "sparse-vector":
+            return settings.vector.reaches(noise, distance, threshold)
         # step j has probability proportional to 2^-j: where the highest bit of a uniform number
         # from 1 to 2^steps - 1 stands
-        steps = int(facts["threshold_steps"]) + 1
+        steps = settings.threshold_steps + 1
         drawn = int(noise.integers((1 << steps) - 1, size=1, label="step")[0]) + 1
         step = steps - drawn.bit_length()
         noisy = exact_laplace(
             noise,
             distance,
-            sensitivity=Fraction(int(facts["check_sensitivity"])),
-            epsilon=Fraction(facts["check_epsilon"]),
+            sensitivity=Fraction(settings.check_sensitivity),
+            epsilon=settings.check_epsilon,
             label="comparison",
         )
-        return noisy > self._grid // 4 - step * int(facts["gamma_grid"])
+        return noisy > settings.grid // 4 - step * settings.gamma_grid
 
-    def _easy(self, units: IntArray) -> Reply:
+    def median_reply(self, units: IntArray) -> Reply:
         """The median; the interval holds every value whose closeness could have passed, but for
         noise of chance 1 - level."""
-        facts, scale = self._facts, 1 / self.resolution
+        settings, scale = self.settings, 1 / self.resolution
         tail = math.log(1 / (1 - self.level))
-        if facts["accounting"] == "sparse-vector":
-            slack = sum(float(part) for part in checker(facts).scales) * tail
+        if settings.accounting == "sparse-vector":
+            slack = sum(float(part) for part in settings.vector.scales) * tail
         else:
-            slack = float(int(facts["check_sensitivity"]) / Fraction(facts["check_epsilon"])) * tail
-        least = (self._grid - int(facts["threshold"]) - slack) / self._grid
+            slack = float(settings.check_sensitivity / settings.check_epsilon) * tail
+        least = (settings.grid - settings.threshold - slack) / settings.grid
         median = float(np.median(units))
-        low, high = possible_values(units.astype(np.float64), least, float(self._reach))
+        low, high = possible_values(units.astype(np.float64), least, float(settings.reach))
         return self.easy_reply(median * scale, low * scale, high * scale)
 
     def _take(self, query: Query, noisy: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -18,15 +18,33 @@ import numpy as np
 
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
-from dpublish.methods.online.base import Desk, Floats, OnlineMechanism, Opening, Query, Reply
+from dpublish.methods.online.base import (
+    Floats,
+    OnlineMechanism,
+    OnlineSettings,
+    OnlineState,
+    Opening,
+    Query,
+    Reply,
+)
 from dpublish.methods.online.kernels import reweight
-from dpublish.methods.online.sparse_vector import SparseVector
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
 
 PASSES = 20
 """How often all past hard answers are gone through after each new one."""
+
+
+def judge(
+    state: WeightsState, noise: Noise, counts: IntArray, threshold: int, query: Query
+) -> Reply:
+    """One query: the histogram's guess if it is near enough, a Laplace answer otherwise."""
+    guess = state.guess(query)
+    true = state.true_value(counts, query)
+    if state.settings.vector.reaches(noise, abs(true - guess), threshold):
+        return state.hard_reply(noise, true)
+    return state.guess_reply(guess)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,10 +74,10 @@ class OnlineMultiplicativeWeights(OnlineMechanism):
     method: ClassVar[str] = "online-multiplicative-weights"
     max_cells: ClassVar[int] = 1 << 18
 
-    def plan(self, schema: Schema, cost: Cost) -> Plan:
-        domain, facts = self.common_facts(schema, cost)
-        rows = int(facts["rows"])
-        reach, quiet = self.margins(facts)
+    def plan(self, schema: Schema, cost: Cost) -> Plan[OnlineSettings]:
+        settings = self.common_settings(schema, cost)
+        rows = settings.rows
+        reach, quiet = self.margins(settings)
         wanted = self.wanted_accuracy()
         if wanted is None:
             wanted = Fraction(math.ceil((reach + quiet) / rows * 1000), 1000)
@@ -85,55 +103,45 @@ class OnlineMultiplicativeWeights(OnlineMechanism):
                 f"{self.max_queries:,} queries leave "
                 "accuracy out or raise it."
             )
-        facts.update(
+        settings = replace(
+            settings,
             accuracy=float(wanted),
             threshold=threshold,
-            check_sensitivity=int(facts["max_rows_per_unit"]) * self.resolution,
+            check_sensitivity=settings.max_rows_per_unit * self.resolution,
         )
         sentences = [
-            *self.common_sentences(schema, cost, facts),
+            *self.common_sentences(schema, cost, settings),
             f"An easy answer comes from one histogram; it is within {float(wanted * rows):,.4g} "
             f"rows "
             f"({float(wanted):.3g} of all) with probability {self.level:g}.",
-            *self.theory_sentences(schema, cost, facts),
+            *self.theory_sentences(schema, cost, settings),
         ]
         return Plan(
             method=self.method,
             kind="online",
             schema=schema,
             cost=cost,
-            parameters=self.parameters(domain),
-            domain=domain,
-            facts=facts,
+            parameters=self.parameters(settings.domain),
+            settings=settings,
             sentences=tuple(sentences),
             warnings=tuple(warnings),
         )
 
-    def begin(self, noise: Noise, counts: IntArray, plan: Plan) -> Opening:
-        public = self.noisy_total(noise, counts, plan.facts)
-        return Opening(
-            public=public,
-            threshold=gap_checker(plan.facts).draw_threshold(noise, int(plan.facts["threshold"])),
-        )
+    def begin(self, noise: Noise, counts: IntArray, settings: OnlineSettings) -> Opening:
+        public = self.noisy_total(noise, counts, settings)
+        threshold = settings.vector.draw_threshold(noise, settings.threshold)
+        return Opening(public=public, threshold=threshold)
 
-    def desk(self, facts: Mapping[str, Any], public: Mapping[str, Any], cells: int) -> WeightsDesk:
-        return WeightsDesk(facts, public, cells)
+    def state(self, settings: OnlineSettings, public: Mapping[str, Any]) -> WeightsState:
+        return WeightsState(settings, public)
 
 
-def gap_checker(facts: Mapping[str, Any]) -> SparseVector:
-    return SparseVector(
-        epsilon=Fraction(facts["check_epsilon"]),
-        sensitivity=int(facts["check_sensitivity"]),
-        max_hits=int(facts["max_hard"]),
-    )
-
-
-class WeightsDesk(Desk):
+class WeightsState(OnlineState[OnlineSettings]):
     """The public histogram and the hard answers it was fitted to."""
 
-    def __init__(self, facts: Mapping[str, Any], public: Mapping[str, Any], cells: int) -> None:
-        super().__init__(facts, public)
-        self._facts = facts
+    def __init__(self, settings: OnlineSettings, public: Mapping[str, Any]) -> None:
+        super().__init__(settings, public)
+        cells = settings.domain.size
         self._queries = np.empty((0, cells))
         self._answers = np.empty(0)
         self._fitted = np.full(cells, 1.0 / cells)
@@ -152,13 +160,16 @@ class WeightsDesk(Desk):
 
     def answer(self, noise: Noise, counts: IntArray, threshold: int, query: Query) -> Reply:
         self.require_open()
-        guess = round(float(self.histogram @ self.shares(query)) * self.rows * self.resolution)
-        true = self.true_value(counts, query)
-        vector = gap_checker(self._facts)
-        if vector.reaches(noise, abs(true - guess), threshold):
-            return self.hard_reply(noise, true)
-        slack = sum(float(part) for part in vector.scales) * math.log(1 / (1 - self.level))
-        reach = (int(self._facts["threshold"]) + slack) / self.resolution
+        return judge(self, noise, counts, threshold, query)
+
+    def guess(self, query: Query) -> int:
+        """The query on the public histogram, in units of 1 / resolution."""
+        return round(float(self.histogram @ self.shares(query)) * self.rows * self.resolution)
+
+    def guess_reply(self, guess: int) -> Reply:
+        tail = math.log(1 / (1 - self.level))
+        slack = sum(float(part) for part in self.settings.vector.scales) * tail
+        reach = (self.settings.threshold + slack) / self.resolution
         value = guess / self.resolution
         return self.easy_reply(value, value - reach, value + reach)
 

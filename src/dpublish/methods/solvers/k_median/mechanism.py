@@ -12,18 +12,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output
-from dpublish.methods.solvers.inputs import Labels, PresentItems
+from dpublish.methods.field_types import Interval
+from dpublish.methods.solvers.inputs import PresentItems
 from dpublish.methods.solvers.k_median.metric import Metric
 from dpublish.methods.solvers.k_median.swaps import swap_search
 from dpublish.methods.solvers.lower_bounds import missed, nothing_ruled_out
 from dpublish.methods.solvers.planning import (
+    Bound,
+    SolverSettings,
     check_schema,
     digest_of,
     label_column,
@@ -37,6 +40,43 @@ from dpublish.privacy.plan import Plan
 
 Rule = Literal["search", "exact"]
 MAX_EXACT_SETS = 200_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class KMedianSettings(SolverSettings):
+    """How many private swaps, and the epsilon of each choice."""
+
+    released: ClassVar[tuple[str, ...]] = ("k", "sites", "unit", "diameter")
+
+    problem: str = "k-median"
+    k: int
+    sites: int
+    unit: float
+    diameter: float
+    steps: int
+    step_epsilon: Fraction
+
+
+def search_sites(
+    noise: Noise, metric: Metric, k: int, demand: IntArray, *, steps: int, step: Fraction
+) -> IntArray:
+    """Algorithm 2: `steps` private swaps from a public start, then a private pick among all
+    solutions seen."""
+    sensitivity = Fraction(metric.diameter)
+    search = swap_search(metric, first_sites(metric, k), demand)
+    seen, costs = [search.sites.copy()], [search.cost]
+    for _ in range(steps):
+        search.swap(*search.draw(noise, sensitivity=sensitivity, epsilon=step))
+        seen.append(search.sites.copy())
+        costs.append(search.cost)
+    best = noise.choose(
+        -np.array(costs, dtype=np.int64),
+        sensitivity=sensitivity,
+        epsilon=step,
+        monotone=True,
+        label="visited",
+    )
+    return np.sort(seen[best])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,81 +113,31 @@ class KMedian(Mechanism):
     labels: Sequence[object] | None = None
     positions: Any = None
     rule: Rule = "search"
-    steps: int | None = None
+    steps: Annotated[int | None, Interval(0)] = None
 
-    def plan(self, schema: Schema, cost: Cost) -> Plan:
+    def plan(self, schema: Schema, cost: Cost) -> Plan[KMedianSettings]:
         check_schema(schema, "A k-median")
         pure(cost, "A k-median")
         size = self.metric.size
-        if self.labels is not None and numbered(self.labels, "labels")[0] != size:
-            raise PlanError(
-                f"The metric has {size} places, but there are {len(self.labels)} labels."
-            )
+        labels = None if self.labels is None else numbered(self.labels, "labels")[1]
+        if labels is not None and len(labels) != size:
+            raise PlanError(f"The metric has {size} places, but there are {len(labels)} labels.")
         if self.positions is not None and not _is_map(self.positions, size):
             raise PlanError(f"positions must be {size} rows of two finite coordinates.")
-        if isinstance(self.k, bool) or not isinstance(self.k, int) or not 1 <= self.k <= size:
+        if not 1 <= self.k <= size:
             raise PlanError(
                 f"k must be a whole number from 1 to the number of sites, {size}, not {self.k!r}."
             )
-        diameter, epsilon, log = (
-            self.metric.diameter * self.metric.unit,
-            float(cost.epsilon),
-            math.log(max(2, size)),
-        )
-        lower = diameter * missed(size, self.k, epsilon)
-        facts: dict[str, Any] = {
-            "problem": "k-median",
-            "k": self.k,
-            "sites": size,
-            "unit": self.metric.unit,
-            "diameter": diameter,
-            "sensitivity": str(self.metric.diameter),
-            "lower_bound": {
-                "factor": 1.0,
-                "additive": lower,
-                "text": f"where all places are {diameter:.4g} apart, some demand costs every "
-                f"private method {lower:.4g} more "
-                "than the best in expectation (as in theorem 47)."
-                if lower
-                else nothing_ruled_out(47),
-            },
-        }
+        diameter = self.metric.diameter * self.metric.unit
+        lower = diameter * missed(size, self.k, float(cost.epsilon))
         if self.rule == "exact":
-            sets = math.comb(size, self.k)
-            if sets > MAX_EXACT_SETS:
-                raise PlanError(
-                    f"rule = 'exact' compares {sets:,} sets of sites; at most {MAX_EXACT_SETS:,}. "
-                    f"Use 'search'."
-                )
-            additive = diameter * 2 * math.log(max(2, sets)) / epsilon
-            facts |= {"steps": 0, "step_epsilon": str(cost.epsilon)}
-            facts["bound"] = {
-                "factor": 1.0,
-                "additive": additive,
-                "text": f"the cost is at most the best plus {additive:.4g}, except with "
-                f"probability {1 / sets:.2g}.",
-            }
-            sentence = f"One of {sets:,} sets of sites by the exponential mechanism."
+            steps, bound, sentence = self._exact_terms(cost, diameter)
         elif self.rule == "search":
-            steps = self.steps if self.steps is not None else math.ceil(6 * self.k * log)
-            if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
-                raise PlanError(f"steps must be a whole number of at least 0, not {self.steps!r}.")
-            steps = 0 if self.k == size else steps
-            step = cost.epsilon / (steps + 1)
-            additive = (24 * self.k + 4) * log * diameter / float(step)
-            facts |= {"steps": steps, "step_epsilon": str(step)}
-            short = (
-                "" if steps >= 6 * self.k * log else " (for 6 k ln n steps; fewer were asked for)"
-            )
-            facts["bound"] = {
-                "factor": 6.0,
-                "additive": additive,
-                "text": f"the cost is at most 6 times the best plus {additive:.4g}, with high "
-                f"probability{short}.",
-            }
-            sentence = f"{steps:,} swaps and a final pick, each with epsilon = {float(step):.4g}."
+            steps, bound, sentence = self._search_terms(cost, diameter)
         else:
             raise PlanError(f"rule = '{self.rule}' is not known. Use search or exact.")
+        # names are part of what is asked for: they decide which rows are at which site
+        structure = self.metric.digest if labels is None else digest_of(self.metric.digest, labels)
         return solution_plan(
             method=self.method,
             schema=schema,
@@ -155,14 +145,30 @@ class KMedian(Mechanism):
             parameters={
                 "k": self.k,
                 "sites": size,
-                # names are part of what is asked for: they decide which rows are at which site
-                "structure": self.metric.digest
-                if self.labels is None
-                else digest_of(self.metric.digest, self._names()),
+                "structure": structure,
                 "rule": self.rule,
-                "steps": facts["steps"],
+                "steps": steps,
             },
-            facts=facts,
+            settings=KMedianSettings(
+                labels=labels,
+                k=self.k,
+                sites=size,
+                unit=self.metric.unit,
+                diameter=diameter,
+                sensitivity=Fraction(self.metric.diameter),
+                steps=steps,
+                step_epsilon=cost.epsilon / (steps + 1),
+                bound=bound,
+                lower_bound={
+                    "factor": 1.0,
+                    "additive": lower,
+                    "text": f"where all places are {diameter:.4g} apart, some demand costs every "
+                    f"private method {lower:.4g} more than the best in expectation (as in theorem "
+                    "47)."
+                    if lower
+                    else nothing_ruled_out(47),
+                },
+            ),
             sentences=[
                 f"{self.k} of {size:,} sites; distances up to {diameter:.5g} in units of "
                 f"{self.metric.unit:.4g}.",
@@ -170,29 +176,58 @@ class KMedian(Mechanism):
             ],
         )
 
-    def statistic(self, plan: Plan) -> PresentItems:
-        return PresentItems(self.metric.size, self._names())
+    def _exact_terms(self, cost: Cost, diameter: float) -> tuple[int, Bound, str]:
+        sets = math.comb(self.metric.size, self.k)
+        if sets > MAX_EXACT_SETS:
+            raise PlanError(
+                f"rule = 'exact' compares {sets:,} sets of sites; at most {MAX_EXACT_SETS:,}. "
+                "Use 'search'."
+            )
+        additive = diameter * 2 * math.log(max(2, sets)) / float(cost.epsilon)
+        bound: Bound = {
+            "factor": 1.0,
+            "additive": additive,
+            "text": f"the cost is at most the best plus {additive:.4g}, except with "
+            f"probability {1 / sets:.2g}.",
+        }
+        return 0, bound, f"One of {sets:,} sets of sites by the exponential mechanism."
 
-    def run(self, noise: Noise, numbers: IntArray, plan: Plan) -> Output:
-        step = Fraction(plan.facts["step_epsilon"])
+    def _search_terms(self, cost: Cost, diameter: float) -> tuple[int, Bound, str]:
+        log = math.log(max(2, self.metric.size))
+        steps = self.steps if self.steps is not None else math.ceil(6 * self.k * log)
+        steps = 0 if self.k == self.metric.size else steps
+        step = float(cost.epsilon / (steps + 1))
+        additive = (24 * self.k + 4) * log * diameter / step
+        short = "" if steps >= 6 * self.k * log else " (for 6 k ln n steps; fewer were asked for)"
+        bound: Bound = {
+            "factor": 6.0,
+            "additive": additive,
+            "text": f"the cost is at most 6 times the best plus {additive:.4g}, with high "
+            f"probability{short}.",
+        }
+        return steps, bound, f"{steps:,} swaps and a final pick, each with epsilon = {step:.4g}."
+
+    def statistic(self, plan: Plan[KMedianSettings]) -> PresentItems:
+        return PresentItems(plan.settings.sites, plan.settings.labels)
+
+    def run(self, noise: Noise, numbers: IntArray, plan: Plan[KMedianSettings]) -> Output:
+        settings = plan.settings
         if self.rule == "exact":
-            chosen = exact_sites(noise, self.metric, self.k, numbers, step)
+            chosen = exact_sites(noise, self.metric, self.k, numbers, settings.step_epsilon)
         else:
             chosen = search_sites(
-                noise, self.metric, self.k, numbers, steps=int(plan.facts["steps"]), step=step
+                noise,
+                self.metric,
+                self.k,
+                numbers,
+                steps=settings.steps,
+                step=settings.step_epsilon,
             )
-        table: dict[str, Any] = {"site": chosen, **label_column(self._names(), chosen)}
+        table: dict[str, Any] = {"site": chosen, **label_column(settings.labels, chosen)}
         if self.positions is not None:
             at = np.asarray(self.positions, dtype=np.float64)[chosen]
             table |= {"x": np.ascontiguousarray(at[:, 0]), "y": np.ascontiguousarray(at[:, 1])}
-        facts = {
-            key: plan.facts[key]
-            for key in ("problem", "k", "sites", "unit", "diameter", "bound", "lower_bound")
-        }
-        return Output(facts=facts, tables={"chosen": table})
-
-    def _names(self) -> Labels:
-        return None if self.labels is None else numbered(self.labels, "labels")[1]
+        return Output(facts=settings.solution_facts(), tables={"chosen": table})
 
 
 def _is_map(positions: Any, size: int) -> bool:
@@ -217,28 +252,6 @@ def exact_sites(
         -costs, sensitivity=Fraction(metric.diameter), epsilon=epsilon, monotone=True, label="sites"
     )
     return np.array(sets[place], dtype=np.int64)
-
-
-def search_sites(
-    noise: Noise, metric: Metric, k: int, demand: IntArray, *, steps: int, step: Fraction
-) -> IntArray:
-    """Algorithm 2: `steps` private swaps from a public start, then a private pick among all
-    solutions seen."""
-    sensitivity = Fraction(metric.diameter)
-    search = swap_search(metric, first_sites(metric, k), demand)
-    seen, costs = [search.sites.copy()], [search.cost]
-    for _ in range(steps):
-        search.swap(*search.draw(noise, sensitivity=sensitivity, epsilon=step))
-        seen.append(search.sites.copy())
-        costs.append(search.cost)
-    best = noise.choose(
-        -np.array(costs, dtype=np.int64),
-        sensitivity=sensitivity,
-        epsilon=step,
-        monotone=True,
-        label="visited",
-    )
-    return np.sort(seen[best])
 
 
 def first_sites(metric: Metric, k: int) -> IntArray:

@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
@@ -29,6 +30,7 @@ from dpublish.methods.solvers.min_cut.kernels import (
 )
 from dpublish.methods.solvers.min_cut.padding import Padding
 from dpublish.methods.solvers.planning import (
+    SolverSettings,
     check_schema,
     digest_of,
     label_column,
@@ -40,7 +42,7 @@ from dpublish.methods.solvers.planning import (
 )
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost
-from dpublish.privacy.plan import Plan
+from dpublish.privacy.plan import Plan, hidden
 
 Rule = Literal["exact", "near-minimum"]
 Cuts = Literal["listed", "karger-stein"]
@@ -48,6 +50,44 @@ MAX_EXACT = 18
 MANY_LEAVES = 1e8
 LARGE_MATRIX = 4_000
 _LISTED = 16  # contracted graphs up to this size are listed cut by cut
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinCutSettings(SolverSettings):
+    """Where padding is to bring the smallest cut, and how far above it cuts are listed."""
+
+    released: ClassVar[tuple[str, ...]] = ("vertices",)
+
+    problem: str = "min-cut"
+    rule: str
+    vertices: int
+    stage_epsilon: Fraction
+    target: int
+    spread: int
+    beyond: int
+    padding_step: int
+    surety: float | None = None
+    padding: Padding = hidden()
+
+
+def draw_cut(noise: Noise, edges: Edges, settings: MinCutSettings) -> NDArray[np.bool_]:
+    """Algorithm 1 of the thesis: pad the graph until its smallest cut is large enough, then draw a
+    cut in proportion to exp(-stage_epsilon * cost)."""
+    padding, stage = settings.padding, settings.stage_epsilon
+    target, spread = settings.target, settings.spread
+    level, smallest = choose_padding(
+        noise, edges, padding, target=target, spread=spread, stage=stage
+    )
+    if settings.rule == "exact":
+        side = exact_cut(noise, edges, padding, level, stage)
+    else:
+        alpha, surety = 1 + settings.beyond / (target - spread), settings.surety
+        contraction = None if surety is None else (alpha, surety)
+        side = near_minimum_cut(
+            noise, edges, padding, level, smallest, settings.beyond, stage, contraction
+        )
+    # a cut has no first side: say it the same way whichever set of vertices was listed
+    return np.asarray(side ^ side[0], dtype=np.bool_)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +121,7 @@ class MinCut(Mechanism):
     rule: Rule | None = None
     cuts: Cuts = "listed"
 
-    def plan(self, schema: Schema, cost: Cost) -> Plan:
+    def plan(self, schema: Schema, cost: Cost) -> Plan[MinCutSettings]:
         check_schema(schema, "A minimum cut")
         no_rho(cost, "A minimum cut")
         count, labels = numbered(self.vertices, "vertices")
@@ -114,45 +154,19 @@ class MinCut(Mechanism):
         padding = Padding(count, max(1, math.floor(log / rate)), target + spread)
         additive = target + spread + 8 * log / rate + padding.step
         lower = cut_excess(count, float(cost.epsilon), float(cost.delta))
-        facts: dict[str, Any] = {
-            "problem": "min-cut",
-            "rule": rule,
-            "vertices": count,
-            "stage_epsilon": str(stage),
-            "sensitivity": "1",
-            "target": target,
-            "spread": spread,
-            "beyond": beyond,
-            "padding_step": padding.step,
-            "bound": {
-                "factor": 1.0,
-                "additive": float(additive),
-                "text": f"the cut has at most {additive:.4g} edges more than the smallest, up to "
-                f"a chance of order 1/n^2.",
-            },
-            "lower_bound": {
-                "factor": 1.0,
-                "additive": lower,
-                "text": f"some graphs cost every such method {lower:.3g} edges more in "
-                f"expectation (as in theorem 42)."
-                if lower
-                else nothing_ruled_out(42),
-            },
-        }
+        surety = miss_surety(cost, self._shares) if self.cuts == "karger-stein" else None
         warnings = []
         if rule == "near-minimum":
             warnings.append(
                 "How long this takes depends on the graph: do not let outsiders measure it."
             )
-        if self.cuts == "karger-stein":
-            facts["surety"] = miss_surety(cost, self._shares)
+        if surety is not None:
             worst = Contraction(count, 1 + beyond / (target - spread))
-            if worst.leaves(facts["surety"]) > MANY_LEAVES or count > LARGE_MATRIX:
+            if worst.leaves(surety) > MANY_LEAVES or count > LARGE_MATRIX:
                 warnings.append(
                     f"A graph of {count:,} vertices none of which can be merged would take "
-                    f"{worst.rounds(facts['surety']):,} "
-                    f"rounds of contraction with {worst.leaves(facts['surety']):.1e} small graphs "
-                    f"in all, and matrices of "
+                    f"{worst.rounds(surety):,} rounds of contraction with "
+                    f"{worst.leaves(surety):.1e} small graphs in all, and matrices of "
                     f"{16 * count * count / 2**30:.1f} GiB. cuts = 'listed' is usually much faster."
                 )
         return solution_plan(
@@ -165,43 +179,52 @@ class MinCut(Mechanism):
                 "rule": rule,
                 "cuts": self.cuts,
             },
-            facts=facts,
+            settings=MinCutSettings(
+                labels=labels,
+                rule=rule,
+                vertices=count,
+                stage_epsilon=stage,
+                target=target,
+                spread=spread,
+                beyond=beyond,
+                padding_step=padding.step,
+                surety=surety,
+                padding=padding,
+                bound={
+                    "factor": 1.0,
+                    "additive": float(additive),
+                    "text": f"the cut has at most {additive:.4g} edges more than the smallest, up "
+                    "to a chance of order 1/n^2.",
+                },
+                lower_bound={
+                    "factor": 1.0,
+                    "additive": lower,
+                    "text": f"some graphs cost every such method {lower:.3g} edges more in "
+                    "expectation (as in theorem 42)."
+                    if lower
+                    else nothing_ruled_out(42),
+                },
+            ),
             sentences=[
                 f"A cut of {count:,} vertices ({rule}); padding brings the smallest cut near "
                 f"{target}.",
                 f"Choosing the padding uses 2 x {rate:.4g}, choosing the cut {rate:.4g} of "
-                f"epsilon.",
+                "epsilon.",
             ],
             warnings=warnings,
         )
 
-    def statistic(self, plan: Plan) -> GraphEdges:
-        return GraphEdges(*numbered(self.vertices, "vertices"))
+    def statistic(self, plan: Plan[MinCutSettings]) -> GraphEdges:
+        return GraphEdges(plan.settings.vertices, plan.settings.labels)
 
-    def run(self, noise: Noise, numbers: Edges, plan: Plan) -> Output:
-        count, labels = numbered(self.vertices, "vertices")
-        facts = plan.facts
-        stage = Fraction(facts["stage_epsilon"])
-        target, spread = int(facts["target"]), int(facts["spread"])
-        padding = Padding(count, int(facts["padding_step"]), target + spread)
-        level, smallest = choose_padding(
-            noise, numbers, padding, target=target, spread=spread, stage=stage
-        )
-        if facts["rule"] == "exact":
-            side = exact_cut(noise, numbers, padding, level, stage)
-        else:
-            alpha = 1 + int(facts["beyond"]) / (target - spread)
-            contraction = (alpha, float(facts["surety"])) if self.cuts == "karger-stein" else None
-            side = near_minimum_cut(
-                noise, numbers, padding, level, smallest, int(facts["beyond"]), stage, contraction
-            )
-        # a cut has no first side: say it the same way whichever set of vertices was listed
-        side = side ^ side[0]
-        shown = {key: facts[key] for key in ("problem", "vertices", "bound", "lower_bound")}
-        vertices = np.arange(count, dtype=np.int64)
+    def run(self, noise: Noise, numbers: Edges, plan: Plan[MinCutSettings]) -> Output:
+        settings = plan.settings
+        side = draw_cut(noise, numbers, settings)
+        vertices = np.arange(settings.vertices, dtype=np.int64)
+        names = label_column(settings.labels, vertices)
         return Output(
-            facts=shown,
-            tables={"sides": {"vertex": vertices, "side": side, **label_column(labels, vertices)}},
+            facts=settings.solution_facts(),
+            tables={"sides": {"vertex": vertices, "side": side, **names}},
         )
 
     @property

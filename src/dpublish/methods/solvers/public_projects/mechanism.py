@@ -33,6 +33,7 @@ from dpublish.methods.solvers.inputs import (
 from dpublish.methods.solvers.k_median.metric import Metric
 from dpublish.methods.solvers.lower_bounds import missed, nothing_ruled_out
 from dpublish.methods.solvers.planning import (
+    SolverSettings,
     check_schema,
     digest_of,
     label_column,
@@ -52,6 +53,40 @@ GRID = 1 << 16
 MAX_TESTED = 6
 SAMPLED_CHAINS = 60
 _ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicProjectsSettings(SolverSettings):
+    """How many resources are chosen, and the epsilon of each choice."""
+
+    released: ClassVar[tuple[str, ...]] = ("k", "resources", "worth", "truthfulness")
+
+    problem: str = "public-projects"
+    k: int
+    resources: int
+    worth: str
+    step_epsilon: Fraction
+    truthfulness: float
+
+
+def greedy_choice(noise: Noise, gains: Gains, count: int, k: int, step: Fraction) -> IntArray:
+    """Algorithm 7. A gain is a whole number of 1/unit; one agent's gains are at least 0 and add up
+    to at most one unit."""
+    left = np.arange(count, dtype=np.int64)
+    order = []
+    for _ in range(k):
+        place = noise.choose(
+            gains.of(left),
+            sensitivity=Fraction(gains.unit),
+            epsilon=step,
+            monotone=True,
+            rule="exponential",
+            label="next",
+        )
+        order.append(int(left[place]))
+        gains.take(order[-1])
+        left = np.delete(left, place)
+    return np.array(order, dtype=np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,11 +124,11 @@ class PublicProjects(Mechanism):
     columns: Sequence[str] = ()
     examples: Sequence[Mapping[str, Any]] = ()
 
-    def plan(self, schema: Schema, cost: Cost) -> Plan:
+    def plan(self, schema: Schema, cost: Cost) -> Plan[PublicProjectsSettings]:
         check_schema(schema, "Public projects")
         no_rho(cost, "Public projects")
         count, labels = numbered(self.resources, "resources")
-        if isinstance(self.k, bool) or not isinstance(self.k, int) or not 1 <= self.k <= count:
+        if not 1 <= self.k <= count:
             raise PlanError(
                 f"k must be a whole number from 1 to the number of resources, {count}, not "
                 f"{self.k!r}."
@@ -134,30 +169,28 @@ class PublicProjects(Mechanism):
                     tuple(self.columns),
                 ),
             },
-            facts={
-                "problem": "public-projects",
-                "k": self.k,
-                "resources": count,
-                "worth": worth,
-                "step_epsilon": str(step),
-                "sensitivity": "1",
-                "truthfulness": truthful,
-                "bound": {
+            settings=PublicProjectsSettings(
+                labels=labels,
+                k=self.k,
+                resources=count,
+                worth=worth,
+                step_epsilon=step,
+                truthfulness=truthful,
+                bound={
                     "factor": 1 - 1 / math.e,
                     "additive": -additive,
                     "text": f"the value is at least 0.632 times the best, less {additive:.4g}, up "
-                    f"to a chance of order 1/m^2.",
+                    "to a chance of order 1/m^2.",
                 },
-                "lower_bound": {
+                lower_bound={
                     "factor": 1.0,
                     "additive": 0.0 - lower,  # no -0.0
                     "text": f"no such method can guarantee more than the best value less "
-                    f"{lower:.4g} in expectation (as in "
-                    "theorem 66)."
+                    f"{lower:.4g} in expectation (as in theorem 66)."
                     if lower
                     else nothing_ruled_out(66),
                 },
-            },
+            ),
             sentences=[
                 f"{self.k} of {count:,} resources, chosen greedily; each choice uses epsilon = "
                 f"{float(step):.4g}.",
@@ -167,46 +200,32 @@ class PublicProjects(Mechanism):
             warnings=warnings,
         )
 
-    def statistic(self, plan: Plan) -> Statistic:
-        count, labels = numbered(self.resources, "resources")
+    def statistic(self, plan: Plan[PublicProjectsSettings]) -> Statistic:
+        settings = plan.settings
         if self.worth == "coverage":
-            return AgentLists(count, labels)
+            return AgentLists(settings.resources, settings.labels)
         if self.worth == "facility":
-            return PresentItems(count, labels)
+            return PresentItems(settings.resources, settings.labels)
         return AgentRows(tuple(self.columns))
 
-    def run(self, noise: Noise, numbers: Any, plan: Plan) -> Output:
-        count, labels = numbered(self.resources, "resources")
+    def run(self, noise: Noise, numbers: Any, plan: Plan[PublicProjectsSettings]) -> Output:
+        settings = plan.settings
+        count, labels = settings.resources, settings.labels
+        facts = settings.solution_facts()
         gains: Gains
-        if self.worth == "coverage":
-            gains = CoverageGains(numbers, count)
-        elif self.worth == "facility":
-            assert self.metric is not None
-            gains = FacilityGains(numbers, self.metric)
-        else:
-            assert callable(self.worth)
-            gains = FunctionGains(numbers, self.worth, count)
-        chosen = greedy_choice(noise, gains, count, self.k, Fraction(plan.facts["step_epsilon"]))
-        facts = {
-            key: plan.facts[key]
-            for key in (
-                "problem",
-                "k",
-                "resources",
-                "worth",
-                "truthfulness",
-                "bound",
-                "lower_bound",
-            )
-        }
         if self.metric is not None and self.worth == "facility":
+            gains = FacilityGains(numbers, self.metric)
             # what a distance of 1 is, and at which an agent has nothing: public, and the value
             # cannot be worked out without
             facts |= {"unit": self.metric.unit, "diameter": self.metric.diameter * self.metric.unit}
-        if self.worth == "coverage" and list_marks(labels) != list_marks(None):
-            facts["list_marks"] = list_marks(
-                labels
-            )  # `cost_of` reads texts as they were read for the release
+        elif callable(self.worth):
+            gains = FunctionGains(numbers, self.worth, count)
+        else:
+            gains = CoverageGains(numbers, count)
+            if list_marks(labels) != list_marks(None):
+                # `cost_of` reads texts as they were read for the release
+                facts["list_marks"] = list_marks(labels)
+        chosen = greedy_choice(noise, gains, count, self.k, settings.step_epsilon)
         return Output(
             facts=facts, tables={"chosen": {"resource": chosen, **label_column(labels, chosen)}}
         )
@@ -235,26 +254,6 @@ class PublicProjects(Mechanism):
                 self.worth, {name: row[name] for name in self.columns if name in row}, count
             )
         return getattr(self.worth, "__name__", "function")
-
-
-def greedy_choice(noise: Noise, gains: Gains, count: int, k: int, step: Fraction) -> IntArray:
-    """Algorithm 7. A gain is a whole number of 1/unit; one agent's gains are at least 0 and add up
-    to at most one unit."""
-    left = np.arange(count, dtype=np.int64)
-    order = []
-    for _ in range(k):
-        place = noise.choose(
-            gains.of(left),
-            sensitivity=Fraction(gains.unit),
-            epsilon=step,
-            monotone=True,
-            rule="exponential",
-            label="next",
-        )
-        order.append(int(left[place]))
-        gains.take(order[-1])
-        left = np.delete(left, place)
-    return np.array(order, dtype=np.int64)
 
 
 class Gains:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -21,9 +21,11 @@ from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output
 from dpublish.methods.solvers.calibrate import first_hit_hazard, rounded_down, step_epsilon
-from dpublish.methods.solvers.inputs import Lists, PresentItems, transposed
+from dpublish.methods.solvers.inputs import Labels, Lists, PresentItems, transposed
 from dpublish.methods.solvers.lower_bounds import cover_factor
 from dpublish.methods.solvers.planning import (
+    Bound,
+    SolverSettings,
     amounts,
     check_schema,
     digest_of,
@@ -39,13 +41,49 @@ from dpublish.methods.solvers.set_cover.set_parts import SetPart, cost_parts, wh
 from dpublish.methods.solvers.set_kernels import take_set
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost
-from dpublish.privacy.plan import Plan
+from dpublish.privacy.plan import Plan, hidden
 
 Rule = Literal["greedy", "weighted", "any-weights", "exact", "classes"]
 RULES = ("greedy", "weighted", "any-weights", "exact", "classes")
 MAX_EXACT_SETS = 8
 GRID = 1 << 10
 """Scores of the weighted rules are multiples of 1/GRID."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetCoverSettings(SolverSettings):
+    """The rule, the epsilon of each choice, and the public parts that the universe falls into."""
+
+    released: ClassVar[tuple[str, ...]] = ("sets", "elements")
+
+    problem: str = "set-cover"
+    rule: str
+    sets: int
+    elements: int
+    step_epsilon: Fraction
+    cost_range: float
+    costs: tuple[Fraction, ...] = hidden()
+    set_names: Labels = hidden()
+    parts: tuple[SetPart, ...] = hidden()
+
+
+def greedy_order(noise: Noise, part: SetPart, present: IntArray, step: Fraction) -> IntArray:
+    """Algorithm 5: again and again a remaining set S with probability proportional to exp(step * |S
+    meets what is left|)."""
+    state = CoverState(part, present)
+    while len(state.left) > 1:
+        place = noise.choose(
+            state.gains[state.left],
+            sensitivity=Fraction(1),
+            epsilon=step,
+            monotone=True,
+            rule="exponential",
+            label="next set",
+        )
+        state.take(place)
+    if len(state.left):
+        state.take(0)  # nothing is left to choose
+    return part.sets[np.array(state.order, dtype=np.int64)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +124,7 @@ class SetCover(Mechanism):
     set_names: Sequence[object] | None = None
     rule: Rule | None = None
 
-    def plan(self, schema: Schema, cost: Cost) -> Plan:
+    def plan(self, schema: Schema, cost: Cost) -> Plan[SetCoverSettings]:
         check_schema(schema, "A set cover")
         rule = self._rule()
         count, labels = numbered(self.elements, "elements")
@@ -95,49 +133,14 @@ class SetCover(Mechanism):
         )
         self._check(count, family)
         costs = self._costs()
-        facts: dict[str, Any] = {
-            "problem": "set-cover",
-            "rule": rule,
-            "sets": family,
-            "elements": count,
-            "sensitivity": "1",
-        }
+        whole = [whole_family(self.sets, costs, count)]
+        parts = cost_parts(self.sets, costs, count) if rule == "any-weights" else whole
         warnings: list[str] = []
-        log_sets, log_elements = math.log(max(2, family)), math.log(max(2, count))
-        if rule == "exact":
-            pure(cost, "An exact set cover")
-            if family > MAX_EXACT_SETS:
-                raise PlanError(
-                    f"rule = 'exact' tries every order, so it takes at most {MAX_EXACT_SETS} "
-                    f"sets, not {family}."
-                )
-            step = cost.epsilon
-            spread = float(max(costs) / min(costs))
-            additive = float(max(costs)) * 2 * math.log(math.factorial(family)) / float(step)
-            text = (
-                f"the cost is at most {additive:.4g} above the smallest, except with "
-                f"probability 1/{family}!."
-            )
-            facts["bound"] = {"factor": 1.0, "additive": additive, "text": text}
-        elif rule == "classes":
-            pure(cost, "A set cover by classes of cost")
-            if family > MAX_CLASS_SETS:
-                raise PlanError(
-                    f"rule = 'classes' tries every order: at most {MAX_CLASS_SETS} sets, not "
-                    f"{family}."
-                )
-            step = cost.epsilon
-            spread = float(max(costs) / min(costs))
-            factor = 2 * (
-                1 + 24 * log_sets / float(step)
-            )  # 7.7.5 with half of epsilon, and 2 for rounding costs
-            text = f"the cost is at most {factor:.4g} times the smallest, with high probability."
-            facts["bound"] = {"factor": factor, "additive": 0.0, "text": text}
+        if rule in ("exact", "classes"):
+            step, bound = self._listed_terms(rule, cost, costs)
         else:
             no_rho(cost, "A set cover")
-            step = rounded_down(
-                cost.epsilon / max(most_misses(part, rule) for part in self._parts(rule, count))
-            )
+            step = rounded_down(cost.epsilon / max(most_misses(part, rule) for part in parts))
             shared = (
                 step_epsilon(cost.epsilon, first_hit_hazard(cost.delta)) if cost.delta else step
             )
@@ -147,37 +150,13 @@ class SetCover(Mechanism):
                     "With so few sets a delta buys nothing: the release costs epsilon alone."
                 )
             step = max(step, shared)
-            spread = float(max(costs) / min(costs))
-            if rule == "greedy":
-                factor = 2 * log_elements + 6 * log_sets / float(step) + 1
-            else:
-                wide = min(spread, float(count) ** 2) if rule == "any-weights" else spread
-                halving = float(halve_score(family, count, Fraction(max(1, math.ceil(wide))), step))
-                factor = 4 * (1 + math.log2(max(2, count))) * (1 + 2 * halving) + 2
-                factor *= 4 if rule == "any-weights" else 1
-            text = (
-                f"the cost is at most {factor:.4g} times the smallest, except with "
-                f"probability of order 1/{family}."
-            )
-            facts["bound"] = {"factor": factor, "additive": 0.0, "text": text}
+            bound = self._greedy_bound(rule, step, count, costs)
         # elements that are pairs of sets: a vertex cover, with as many pairs as there are elements
         lower = cover_factor(
             min(family, (1 + math.isqrt(1 + 8 * count)) // 2),
             float(cost.epsilon),
             float(cost.delta),
         )
-        facts |= {
-            "step_epsilon": str(step),
-            "cost_range": spread,
-            "lower_bound": {
-                "factor": lower,
-                "additive": 0.0,
-                "text": f"some families of so many sets cost every such method {lower:.3g} times "
-                f"the smallest cover in "
-                "expectation; with very many sets the factor is of order ln m / epsilon up to "
-                "epsilon 1 (theorem 60).",
-            },
-        }
         return solution_plan(
             method=self.method,
             schema=schema,
@@ -190,72 +169,118 @@ class SetCover(Mechanism):
                 ),
                 "rule": rule,
             },
-            facts=facts,
+            settings=SetCoverSettings(
+                labels=labels,
+                rule=rule,
+                sets=family,
+                elements=count,
+                step_epsilon=step,
+                cost_range=float(max(costs) / min(costs)),
+                costs=tuple(costs),
+                set_names=names,
+                parts=tuple(parts),
+                bound=bound,
+                lower_bound={
+                    "factor": lower,
+                    "additive": 0.0,
+                    "text": f"some families of so many sets cost every such method {lower:.3g} "
+                    "times the smallest cover in expectation; with very many sets the factor is "
+                    "of order ln m / epsilon up to epsilon 1 (theorem 60).",
+                },
+            ),
             sentences=[
                 f"An order of {family:,} sets over {count:,} elements; every element goes to the "
-                f"first set that holds it.",
+                "first set that holds it.",
                 f"Each choice uses epsilon = {float(step):.4g} ({rule}).",
             ],
             warnings=warnings,
         )
 
-    def statistic(self, plan: Plan) -> PresentItems:
-        count, labels = numbered(self.elements, "elements")
-        return PresentItems(count, labels, distinct=True)
-
-    def run(self, noise: Noise, numbers: IntArray, plan: Plan) -> Output:
-        step = Fraction(plan.facts["step_epsilon"])
-        rule, count = plan.facts["rule"], int(plan.facts["elements"])
-        costs = self._costs()
-        _, names = numbered(
-            self.set_names if self.set_names is not None else len(self.sets), "sets"
-        )
-        orders: list[IntArray]
-        parts = self._parts(rule, count)
+    def _listed_terms(
+        self, rule: str, cost: Cost, costs: Sequence[Fraction]
+    ) -> tuple[Fraction, Bound]:
+        """The rules that try every order: the epsilon of a choice, and the bound."""
+        family, epsilon = len(costs), float(cost.epsilon)
         if rule == "exact":
+            pure(cost, "An exact set cover")
+            if family > MAX_EXACT_SETS:
+                raise PlanError(
+                    f"rule = 'exact' tries every order, so it takes at most {MAX_EXACT_SETS} "
+                    f"sets, not {family}."
+                )
+            additive = float(max(costs)) * 2 * math.log(math.factorial(family)) / epsilon
+            text = (
+                f"the cost is at most {additive:.4g} above the smallest, except with "
+                f"probability 1/{family}!."
+            )
+            return cost.epsilon, {"factor": 1.0, "additive": additive, "text": text}
+        pure(cost, "A set cover by classes of cost")
+        if family > MAX_CLASS_SETS:
+            raise PlanError(
+                f"rule = 'classes' tries every order: at most {MAX_CLASS_SETS} sets, not {family}."
+            )
+        # 7.7.5 with half of epsilon, and 2 for rounding costs
+        factor = 2 * (1 + 24 * math.log(max(2, family)) / epsilon)
+        text = f"the cost is at most {factor:.4g} times the smallest, with high probability."
+        return cost.epsilon, {"factor": factor, "additive": 0.0, "text": text}
+
+    def _greedy_bound(
+        self, rule: str, step: Fraction, count: int, costs: Sequence[Fraction]
+    ) -> Bound:
+        family = len(costs)
+        if rule == "greedy":
+            logs = 2 * math.log(max(2, count)), 6 * math.log(max(2, family))
+            factor = logs[0] + logs[1] / float(step) + 1
+        else:
+            spread = float(max(costs) / min(costs))
+            wide = min(spread, float(count) ** 2) if rule == "any-weights" else spread
+            halving = float(halve_score(family, count, Fraction(max(1, math.ceil(wide))), step))
+            factor = 4 * (1 + math.log2(max(2, count))) * (1 + 2 * halving) + 2
+            factor *= 4 if rule == "any-weights" else 1
+        text = (
+            f"the cost is at most {factor:.4g} times the smallest, except with "
+            f"probability of order 1/{family}."
+        )
+        return {"factor": factor, "additive": 0.0, "text": text}
+
+    def statistic(self, plan: Plan[SetCoverSettings]) -> PresentItems:
+        return PresentItems(plan.settings.elements, plan.settings.labels, distinct=True)
+
+    def run(self, noise: Noise, numbers: IntArray, plan: Plan[SetCoverSettings]) -> Output:
+        settings = plan.settings
+        step, costs, parts = settings.step_epsilon, settings.costs, settings.parts
+        orders: list[IntArray]
+        if settings.rule == "exact":
             orders = [exact_order(noise, self.sets, costs, numbers, step)]
-        elif rule == "classes":
+        elif settings.rule == "classes":
             orders = [class_order(noise, self.sets, costs, numbers, step)]
-        elif rule == "greedy":
+        elif settings.rule == "greedy":
             orders = [greedy_order(noise, parts[0], numbers, step)]
         else:
             # the parts split the universe, so one element is in one of them and pays once
             orders = [weighted_order(noise, part, numbers, step) for part in parts]
-        part_of = np.zeros(count, dtype=np.int64)
+        part_of = np.zeros(settings.elements, dtype=np.int64)
         for number, part in enumerate(parts):
             part_of[part.elements] = number
         chosen = np.concatenate(orders)
+        owner = np.repeat(np.arange(len(self.sets), dtype=np.int64), np.diff(self.sets.starts))
+        part_numbers = np.repeat(np.arange(len(parts)), [len(order) for order in orders])
         return Output(
-            facts={
-                key: plan.facts[key]
-                for key in ("problem", "sets", "elements", "bound", "lower_bound")
-            },
+            facts=settings.solution_facts(),
             tables={
                 "order": {
-                    "part": np.repeat(
-                        np.arange(len(parts)), [len(order) for order in orders]
-                    ).astype(np.int64),
+                    "part": part_numbers.astype(np.int64),
                     "set": chosen,
-                    **label_column(names, chosen),
+                    **label_column(settings.set_names, chosen),
                 },
-                "members": {
-                    "set": np.repeat(
-                        np.arange(len(self.sets), dtype=np.int64), np.diff(self.sets.starts)
-                    ),
-                    "element": self.sets.items,
-                },
+                "members": {"set": owner, "element": self.sets.items},
                 "universe": {
                     "part": part_of,
-                    **label_column(numbered(self.elements, "elements")[1], range(count)),
+                    **label_column(settings.labels, range(settings.elements)),
                 },
                 "costs": {"cost": np.array([float(c) for c in costs], dtype=np.float64)},
             },
         )
-
-    def _parts(self, rule: str, count: int) -> list[SetPart]:
-        if rule == "any-weights":
-            return cost_parts(self.sets, self._costs(), count)
-        return [whole_family(self.sets, self._costs(), count)]
 
     def _rule(self) -> str:
         rule = self.rule or ("weighted" if self.costs is not None else "greedy")
@@ -301,25 +326,6 @@ class SetCover(Mechanism):
         if len(costs) != len(self.sets):
             raise PlanError(f"There are {len(self.sets)} sets but {len(costs)} costs.")
         return costs
-
-
-def greedy_order(noise: Noise, part: SetPart, present: IntArray, step: Fraction) -> IntArray:
-    """Algorithm 5: again and again a remaining set S with probability proportional to exp(step * |S
-    meets what is left|)."""
-    state = CoverState(part, present)
-    while len(state.left) > 1:
-        place = noise.choose(
-            state.gains[state.left],
-            sensitivity=Fraction(1),
-            epsilon=step,
-            monotone=True,
-            rule="exponential",
-            label="next set",
-        )
-        state.take(place)
-    if len(state.left):
-        state.take(0)  # nothing is left to choose
-    return part.sets[np.array(state.order, dtype=np.int64)]
 
 
 def weighted_order(noise: Noise, part: SetPart, present: IntArray, step: Fraction) -> IntArray:

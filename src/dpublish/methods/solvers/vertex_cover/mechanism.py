@@ -13,16 +13,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output
+from dpublish.methods.field_types import Interval
 from dpublish.methods.solvers.inputs import Edges, GraphEdges
 from dpublish.methods.solvers.lower_bounds import cover_factor
 from dpublish.methods.solvers.planning import (
+    Bound,
+    SolverSettings,
     amounts,
     check_schema,
     digest_of,
@@ -35,13 +38,50 @@ from dpublish.methods.solvers.vertex_cover.kernels import cover_order, weighted_
 from dpublish.methods.solvers.vertex_cover.weight_classes import WeightClasses, weight_classes
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost, exact
-from dpublish.privacy.plan import Plan
+from dpublish.privacy.plan import Plan, hidden
 
 Rule = Literal["schedule", "two-phase"]
 WORD = 1 << 64
 LARGEST_TOTAL = 1 << 62
 _SPARE_WORDS = 64
 _GRID = 1 << 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class VertexCoverSettings(SolverSettings):
+    """The epsilons of the order and of the noisy size, and what rounds draw in proportion to.
+
+    `schedule` holds integers (real, extra) of every round: vertex v is drawn in proportion to
+    real * degree(v) + extra. Vertices with weights have `weight_classes` instead.
+    """
+
+    released: ClassVar[tuple[str, ...]] = ("vertices",)
+
+    problem: str = "vertex-cover"
+    rule: str
+    vertices: int
+    order_epsilon: Fraction
+    size_epsilon: Fraction
+    rounds: int | None = None
+    hallucinated_edges: Fraction | None = None
+    classes: int | None = None
+    weights: tuple[Fraction, ...] | None = hidden(default=None)
+    weight_classes: WeightClasses | None = hidden(default=None)
+    schedule: tuple[IntArray, IntArray] | None = hidden(default=None)
+
+
+def draw_order(
+    noise: Noise, edges: Edges, real: IntArray, extra: IntArray, order: IntArray
+) -> None:
+    """Draw the order round by round. Words are drawn in a public number; more are drawn only if
+    rejections used them up."""
+    count = len(order)
+    starts, incident = incidence(edges, count)
+    words = noise.integers(WORD, size=count + _SPARE_WORDS, label="order")
+    while (
+        cover_order(edges.heads, edges.tails, starts, incident, real, extra, words, order) < count
+    ):
+        words = np.concatenate([words, noise.integers(WORD, size=count, label="order")])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,78 +114,40 @@ class VertexCover(Mechanism):
     vertices: int | Sequence[object]
     weights: Sequence[Fraction | float | int | str] | None = None
     rule: Rule = "schedule"
-    phase: Fraction | float | int | str = Fraction(1, 2)
-    size_share: Fraction | float | int | str = 0
+    phase: Annotated[Fraction | float | int | str, Interval(above=0, below=1)] = Fraction(1, 2)
+    size_share: Annotated[Fraction | float | int | str, Interval(0, below=1)] = 0
 
-    def plan(self, schema: Schema, cost: Cost) -> Plan:
+    def plan(self, schema: Schema, cost: Cost) -> Plan[VertexCoverSettings]:
         check_schema(schema, "A vertex cover")
         pure(cost, "A vertex cover")
         count, labels = numbered(self.vertices, "vertices")
         if count < 2:
             raise PlanError("A vertex cover needs at least 2 vertices.")
         share = exact(self.size_share, "size_share")
-        if not 0 <= share < 1:
-            raise PlanError(f"size_share must be at least 0 and below 1, not {self.size_share}.")
         size_epsilon = cost.epsilon * share
         epsilon = cost.epsilon - size_epsilon
-        facts: dict[str, Any] = {
-            "problem": "vertex-cover",
-            "vertices": count,
-            "order_epsilon": str(epsilon),
-            "size_epsilon": str(size_epsilon),
-            "sensitivity": "1",
-        }
+        rule: dict[str, Any]
         if self.weights is not None:
-            if self.rule != "schedule":
-                raise PlanError(
-                    "rule = 'two-phase' is for vertices of equal weight. Leave rule or weights out."
-                )
-            classes = self._classes(count, epsilon)
-            facts |= {
-                "rule": "weighted",
-                "hallucinated_edges": str(classes.hallucinated),
-                "classes": len(classes.sizes),
-            }
-            factor, what = (
-                classes.factor,
-                f"{float(classes.hallucinated):.3g} hallucinated edges a vertex",
-            )
+            rule, factor, what = self._weighted_terms(count, epsilon)
         elif self.rule == "schedule":
+            rule = {"rule": "schedule", "schedule": schedule_weights(count, epsilon)}
             factor, what = 2 + 16 / float(epsilon), "weights that grow as vertices run out"
-            facts |= {"rule": "schedule"}
         elif self.rule == "two-phase":
-            rounds, extra = self._two_phase(count, epsilon)
-            # 7.6 with h hallucinated edges: every interesting vertex of phase one is due to a real
-            # edge with chance 1/(1+h)
-            factor = 2 * (1 + float(extra)) * (1 + 1 / math.log(count / (count - rounds)))
-            facts |= {"rule": "two-phase", "rounds": rounds, "hallucinated_edges": str(extra)}
-            what = (
-                f"{float(extra):.3g} hallucinated edges a vertex for {rounds} rounds, then "
-                f"random order"
-            )
+            rule, factor, what = self._two_phase_terms(count, epsilon)
         else:
             raise PlanError(f"rule = '{self.rule}' is not known. Use schedule or two-phase.")
         # a cover never holds more than all vertices, whatever the theorem says
         most, cost_name = f"{count:,}, all vertices", "number of vertices"
         if self.weights is not None:
-            most, cost_name = (
-                f"{float(sum(self._exact_weights(count))):.4g}, the weight of all vertices",
-                "weight",
-            )
-        facts["bound"] = {
+            total = float(sum(rule["weights"]))
+            most, cost_name = f"{total:.4g}, the weight of all vertices", "weight"
+        bound: Bound = {
             "factor": factor,
             "additive": 0.0,
             "text": f"the expected {cost_name} of the cover is at most {factor:.4g} times the "
             f"smallest (never above {most}).",
         }
         lower = cover_factor(count, float(cost.epsilon))
-        facts["lower_bound"] = {
-            "factor": lower,
-            "additive": 0.0,
-            "text": f"some graphs cost every private method {lower:.3g} times the smallest cover "
-            f"in expectation; the factor is "
-            "of order 1/epsilon up to epsilon 1 (theorem 51).",
-        }
         sentences = [
             f"An order of {count:,} vertices; every edge is assigned to its earlier end.",
             f"Drawn with {what}.",
@@ -173,89 +175,107 @@ class VertexCover(Mechanism):
                 "phase": str(exact(self.phase, "phase")),
                 "size_share": str(share),
             },
-            facts=facts,
+            settings=VertexCoverSettings(
+                labels=labels,
+                vertices=count,
+                order_epsilon=epsilon,
+                size_epsilon=size_epsilon,
+                bound=bound,
+                lower_bound={
+                    "factor": lower,
+                    "additive": 0.0,
+                    "text": f"some graphs cost every private method {lower:.3g} times the smallest "
+                    "cover in expectation; the factor is of order 1/epsilon up to epsilon 1 "
+                    "(theorem 51).",
+                },
+                **rule,
+            ),
             sentences=sentences,
         )
 
-    def statistic(self, plan: Plan) -> GraphEdges:
-        count, labels = numbered(self.vertices, "vertices")
-        return GraphEdges(count, labels)
+    def statistic(self, plan: Plan[VertexCoverSettings]) -> GraphEdges:
+        return GraphEdges(plan.settings.vertices, plan.settings.labels)
 
-    def run(self, noise: Noise, numbers: Edges, plan: Plan) -> Output:
-        count, labels = numbered(self.vertices, "vertices")
-        epsilon, size_epsilon = (
-            Fraction(plan.facts["order_epsilon"]),
-            Fraction(plan.facts["size_epsilon"]),
-        )
-        facts = {key: plan.facts[key] for key in ("problem", "vertices", "bound", "lower_bound")}
-        if size_epsilon:
-            size = noise.laplace(
-                np.array([double_cover_matching(numbers, count)], dtype=np.int64),
-                sensitivity=Fraction(2),
-                epsilon=size_epsilon,
-                label="size of the smallest cover",
-            )
-            facts["size"] = {"value": int(size[0]), "scale": str(2 / size_epsilon)}
-        order = np.empty(count, dtype=np.int64)
-        tables: dict[str, Any] = {}
-        if self.weights is not None:
-            classes = self._classes(count, epsilon)
-            draw_weighted_order(noise, numbers, classes, order)
+    def run(self, noise: Noise, numbers: Edges, plan: Plan[VertexCoverSettings]) -> Output:
+        settings = plan.settings
+        facts, tables = settings.solution_facts(), {}
+        if settings.size_epsilon:
+            facts["size"] = noisy_size(noise, numbers, settings)
+        order = np.empty(settings.vertices, dtype=np.int64)
+        if settings.weight_classes is not None and settings.weights is not None:
+            draw_weighted_order(noise, numbers, settings.weight_classes, order)
             # public, and without them nobody could work out what the cover costs
             facts["weighted"] = True
-            tables["weights"] = {
-                "weight": np.array([float(w) for w in self._exact_weights(count)], dtype=np.float64)
-            }
-        else:
-            real, extra = self.schedule(count, epsilon)
-            draw_order(noise, numbers, real, extra, order)
-        return Output(
-            facts=facts,
-            tables={"order": {"vertex": order, **label_column(labels, order)}, **tables},
-        )
+            weights = np.array([float(w) for w in settings.weights], dtype=np.float64)
+            tables["weights"] = {"weight": weights}
+        elif settings.schedule is not None:
+            draw_order(noise, numbers, *settings.schedule, order)
+        names = label_column(settings.labels, order)
+        return Output(facts=facts, tables={"order": {"vertex": order, **names}, **tables})
 
-    def schedule(self, count: int, epsilon: Fraction) -> tuple[IntArray, IntArray]:
-        """Integers (real, extra) of every round: vertex v is drawn in proportion to real *
-        degree(v) + extra."""
-        if self.rule == "two-phase":
-            rounds, hallucinated = self._two_phase(count, epsilon)
-            real = np.zeros(count, dtype=np.int64)
-            extra = np.ones(count, dtype=np.int64)
-            real[:rounds] = hallucinated.denominator
-            extra[:rounds] = hallucinated.numerator
-            return real, extra
-        return schedule_weights(count, epsilon)
-
-    def _two_phase(self, count: int, epsilon: Fraction) -> tuple[int, Fraction]:
-        phase = exact(self.phase, "phase")
-        if not 0 < phase < 1:
-            raise PlanError(f"phase must lie between 0 and 1, not {self.phase}.")
-        rounds = max(1, math.floor(phase * count))
-        if rounds >= count:
-            rounds = count - 1
-        # 2 * sum of 1/l over the sizes l = n, ..., n - rounds + 1 of the remaining graph, rounded
-        # up
-        harmonic = math.fsum(1.0 / left for left in range(count - rounds + 1, count + 1)) * (
-            1 + 1e-9
+    def _two_phase_terms(self, count: int, epsilon: Fraction) -> tuple[dict[str, Any], float, str]:
+        rounds, hallucinated = two_phases(count, exact(self.phase, "phase"), epsilon)
+        real, extra = np.zeros(count, dtype=np.int64), np.ones(count, dtype=np.int64)
+        real[:rounds], extra[:rounds] = hallucinated.denominator, hallucinated.numerator
+        # 7.6 with h hallucinated edges: every interesting vertex of phase one is due to a real
+        # edge with chance 1/(1+h)
+        factor = 2 * (1 + float(hallucinated)) * (1 + 1 / math.log(count / (count - rounds)))
+        rule = {
+            "rule": "two-phase",
+            "rounds": rounds,
+            "hallucinated_edges": hallucinated,
+            "schedule": (real, extra),
+        }
+        what = (
+            f"{float(hallucinated):.3g} hallucinated edges a vertex for {rounds} rounds, then "
+            "random order"
         )
-        needed = max(2 * Fraction(harmonic) / epsilon, 1 / epsilon)
-        hallucinated = Fraction(math.ceil(needed * _GRID), _GRID)
-        if (hallucinated.denominator * count + hallucinated.numerator) * count >= LARGEST_TOTAL:
+        return rule, factor, what
+
+    def _weighted_terms(self, count: int, epsilon: Fraction) -> tuple[dict[str, Any], float, str]:
+        if self.rule != "schedule":
             raise PlanError(
-                "The graph is too large for this epsilon: 64-bit draws would overflow. Use a "
-                "larger epsilon."
+                "rule = 'two-phase' is for vertices of equal weight. Leave rule or weights out."
             )
-        return rounds, hallucinated
+        weights = amounts(self.weights or (), "weight")
+        if len(weights) != count:
+            raise PlanError(f"There are {count} vertices but {len(weights)} weights.")
+        classes = weight_classes(weights, epsilon)
+        rule = {
+            "rule": "weighted",
+            "hallucinated_edges": classes.hallucinated,
+            "classes": len(classes.sizes),
+            "weights": tuple(weights),
+            "weight_classes": classes,
+        }
+        what = f"{float(classes.hallucinated):.3g} hallucinated edges a vertex"
+        return rule, classes.factor, what
 
-    def _classes(self, count: int, epsilon: Fraction) -> WeightClasses:
-        return weight_classes(self._exact_weights(count), epsilon)
 
-    def _exact_weights(self, count: int) -> list[Fraction]:
-        assert self.weights is not None
-        values = amounts(self.weights, "weight")
-        if len(values) != count:
-            raise PlanError(f"There are {count} vertices but {len(values)} weights.")
-        return values
+def noisy_size(noise: Noise, edges: Edges, settings: VertexCoverSettings) -> dict[str, Any]:
+    """A noisy number between the size of the smallest cover and twice that."""
+    size = noise.laplace(
+        np.array([double_cover_matching(edges, settings.vertices)], dtype=np.int64),
+        sensitivity=Fraction(2),
+        epsilon=settings.size_epsilon,
+        label="size of the smallest cover",
+    )
+    return {"value": int(size[0]), "scale": str(2 / settings.size_epsilon)}
+
+
+def two_phases(count: int, phase: Fraction, epsilon: Fraction) -> tuple[int, Fraction]:
+    """Section 7.6: how many rounds look at edges, and with how many hallucinated ones a vertex."""
+    rounds = min(count - 1, max(1, math.floor(phase * count)))
+    # 2 * sum of 1/l over the sizes l = n, ..., n - rounds + 1 of the remaining graph, rounded up
+    harmonic = math.fsum(1.0 / left for left in range(count - rounds + 1, count + 1)) * (1 + 1e-9)
+    needed = max(2 * Fraction(harmonic) / epsilon, 1 / epsilon)
+    hallucinated = Fraction(math.ceil(needed * _GRID), _GRID)
+    if (hallucinated.denominator * count + hallucinated.numerator) * count >= LARGEST_TOTAL:
+        raise PlanError(
+            "The graph is too large for this epsilon: 64-bit draws would overflow. Use a "
+            "larger epsilon."
+        )
+    return rounds, hallucinated
 
 
 def schedule_weights(count: int, epsilon: Fraction) -> tuple[IntArray, IntArray]:
@@ -275,20 +295,6 @@ def schedule_weights(count: int, epsilon: Fraction) -> tuple[IntArray, IntArray]
             "epsilon."
         )
     return np.full(count, _GRID, dtype=np.int64), extra
-
-
-def draw_order(
-    noise: Noise, edges: Edges, real: IntArray, extra: IntArray, order: IntArray
-) -> None:
-    """Draw the order round by round. Words are drawn in a public number; more are drawn only if
-    rejections used them up."""
-    count = len(order)
-    starts, incident = incidence(edges, count)
-    words = noise.integers(WORD, size=count + _SPARE_WORDS, label="order")
-    while (
-        cover_order(edges.heads, edges.tails, starts, incident, real, extra, words, order) < count
-    ):
-        words = np.concatenate([words, noise.integers(WORD, size=count, label="order")])
 
 
 def draw_weighted_order(

@@ -3,13 +3,15 @@ holds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from dpublish.audit import neighbours
+from dpublish.audit.trials.online import TINY
 from dpublish.declare.schema import Schema
+from dpublish.methods.online.base import OnlineMechanism
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
 
@@ -35,22 +37,17 @@ def schema_of(cells: int, rows: int, *, neighbours: str = "replace-one", extra: 
     )
 
 
-def tiny_plan(facts: dict[str, Any], *, cells: int, epsilon: int = 1) -> Plan:
-    """A plan with facts made by hand: a real plan refuses so few rows, since nothing useful can be
-    promised for them."""
-    common = {
-        "accounting": "sparse-vector",
-        "rows": 2,
-        "max_rows_per_unit": 1,
-        "resolution": 1,
-        "level": 0.95,
-        "max_queries": 10,
-        "stops_after_max_queries": False,
-        "count_epsilon": "0",
-    }
+def tiny_plan(
+    mechanism: OnlineMechanism, more: Mapping[str, Any], *, cells: int = CELLS, epsilon: int = 1
+) -> Plan:
+    """A plan with settings made by hand: a real plan refuses so few rows, since nothing useful can
+    be promised for them."""
     schema = schema_of(max(cells, 3), 2)
+    settings = mechanism.settings_type(
+        domain=schema.domain(("v",), rows=2), **{**TINY, "domain_size": cells, **more}
+    )
     return Plan(
-        method="t", kind="online", schema=schema, cost=Cost.pure(epsilon), facts={**common, **facts}
+        method="t", kind="online", schema=schema, cost=Cost.pure(epsilon), settings=settings
     )
 
 
