@@ -146,10 +146,10 @@ def test_a_condition_may_start_with_a_minus(released: Path, dpublish: Command) -
 def test_query_shows_what_an_interval_rests_on(
     monkeypatch: pytest.MonkeyPatch, released: Path, dpublish: Command
 ) -> None:
+    from dpublish.estimate import Estimate
     from dpublish.releases.histogram.release import HistogramRelease
-    from dpublish.releases.joined_histograms.release import JoinedEstimate
 
-    told = JoinedEstimate(5.0, 1.0, 3.0, 7.0, 0.95, "not counted")
+    told = Estimate(5.0, 1.0, 3.0, 7.0, 0.95, note="not counted")
     monkeypatch.setattr(HistogramRelease, "estimate", lambda self, predicate, level: told)
     assert "city = 'Bern': not counted" in dpublish("query", "shop.dpr", "city = 'Bern'").out
     assert (

@@ -131,8 +131,6 @@ def test_mistakes() -> None:
 
 def test_missing_extra_is_named() -> None:
     hidden = "import sys; sys.modules['matplotlib.figure'] = None\n"
-    code = (
-        hidden + "try:\n import dpublish.present.marginal_figures\nexcept Exception as e: print(e)"
-    )
+    code = hidden + "try:\n import dpublish.present.figures\nexcept Exception as e: print(e)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "dpublish[plots]" in done.stdout

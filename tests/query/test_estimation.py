@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from dpublish.errors import QueryError
-from dpublish.estimate import CellSums, Estimate, Question, Total, answer, check_level
+from dpublish.estimate import Estimate, check_level
 from dpublish.local import LocalEstimate
 from dpublish.models.thresholded_counts import Suppression
+from dpublish.releases.histogram.intervals import CellSums, Question, Total, answer
 from releases.simulated import people_release
 
 

@@ -9,8 +9,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.estimate import CellSums, Question, Total, answer
 from dpublish.models.thresholded_counts import Suppression, noise_sum_quantile
+from dpublish.releases.histogram.intervals import CellSums, Question, Total, answer
 
 Counts = NDArray[np.int64]
 Flags = NDArray[np.bool_]

@@ -8,6 +8,7 @@ import pytest
 
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import BundleError, QueryError
+from dpublish.present.report import report_html
 from dpublish.releases.base import Release, make_release, open_release
 from dpublish.releases.histogram.release import HistogramRelease
 from releases.simulated import (
@@ -140,12 +141,12 @@ def test_other_kinds_can_be_added() -> None:
     class Note(Release):
         kind = "note-for-tests"
 
-        @classmethod
-        def check(cls, manifest: object, tables: object) -> None:
+        def parse(self) -> None:
             return None
 
     made = make_release({**manifest(people()), "kind": "note-for-tests"}, {})
     assert isinstance(made, Note)
+    assert "A release of kind note-for-tests" in report_html(made)
 
 
 def test_rows_follow_the_total() -> None:

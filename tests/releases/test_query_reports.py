@@ -15,9 +15,9 @@ import dpublish as dp
 from dpublish.catalogue import RELEASES
 from dpublish.cli.app import run as command
 from dpublish.errors import BundleError
+from dpublish.present.report import report_html
 from dpublish.releases.base import make_release, release_class
 from dpublish.releases.interval_tree.report import column_bars
-from dpublish.releases.linear_model.report import report_html as linear_html
 
 SCHEMA = """
 [dataset]
@@ -164,7 +164,7 @@ def test_a_model_without_a_stated_noise_has_a_page_too(home: Path) -> None:
         if key != "expected_noise_length"
     }
     release.manifest = {**release.manifest, "facts": facts}
-    assert "Noise is expected" not in linear_html(release)
+    assert "Noise is expected" not in report_html(release)
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpublish.cli.options import Json, ReleaseFile, ShownRows
+
+if TYPE_CHECKING:
+    from dpublish.estimate import Estimate
 
 
 def query(
@@ -53,8 +56,7 @@ def query(
         frame = opened.marginal(*columns, level=level)
         # what should make a reader careful with weights of public rows holds for every table of
         # them
-        warnings = opened.warnings() if hasattr(opened, "warnings") else ()
-        notes = opened.basis_notes(frame) if hasattr(opened, "basis_notes") else ()
+        warnings, notes = opened.warnings(), opened.basis_notes(frame)
         if json:
             words = {
                 name: lines for name, lines in (("notes", notes), ("warnings", warnings)) if lines
@@ -68,19 +70,15 @@ def query(
     estimates = [
         (text.strip(), opened.estimate(text.strip(), level=level)) for text in predicate or []
     ]
-    # weighted rows answer with shares and means, all other kinds with counts
-    measures = [
-        opened.measure_of(text) if hasattr(opened, "measure_of") else "count"
-        for text, _ in estimates
-    ]
     if json:
         answers = [
-            {"predicate": text, "measure": measure, **_numbers(estimate)}
-            for (text, estimate), measure in zip(estimates, measures, strict=True)
+            {"predicate": text, "measure": one.measure, **one.numbers(), **one.words()}
+            for text, one in estimates
         ]
         screen.write_json({"estimates": answers})
         return
-    heading = " or ".join(sorted(set(measures), reverse=True))
+    # weighted rows answer with shares and means, all other kinds with counts
+    heading = " or ".join(sorted({one.measure for _, one in estimates}, reverse=True))
     screen.grid(
         [
             "condition",
@@ -96,32 +94,17 @@ def query(
             screen.say(f"{text}: {line}")
 
 
-def _numbers(estimate: Any) -> dict[str, Any]:
-    numbers = {
-        name: getattr(estimate, name)
-        for name in ("value", "standard_error", "low", "high", "level")
-    }
-    return {
-        **numbers,
-        **{
-            name: words
-            for name in ("basis", "note", "warnings")
-            if (words := getattr(estimate, name, None))
-        },
-    }
-
-
-def _ends(estimate: Any) -> str:
+def _ends(estimate: Estimate) -> str:
     """An interval that is known to hold, or in brackets what an assumption gives."""
     ends = f"{_count(estimate.low)} to {_count(estimate.high)}"
-    return f"(if alike: {ends})" if getattr(estimate, "basis", "") == "assumed" else ends
+    return f"(if alike: {ends})" if estimate.basis == "assumed" else ends
 
 
-def _remarks(estimate: Any) -> list[str]:
+def _remarks(estimate: Estimate) -> list[str]:
     """What an interval rests on, and what it does not cover."""
     # a warning repeats the note of what is only assumed
-    note = getattr(estimate, "note", "") if getattr(estimate, "basis", "") != "assumed" else ""
-    return [*([note] if note else []), *getattr(estimate, "warnings", ())]
+    note = [estimate.note] if estimate.note and estimate.basis != "assumed" else []
+    return [*note, *estimate.warnings]
 
 
 def _count(value: float) -> str:

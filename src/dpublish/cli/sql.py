@@ -35,7 +35,7 @@ def sql(
 
     opened = open_for(release, "sql")
     frame = opened.sql(text, level=level)
-    note = opened.sql_note(text) if hasattr(opened, "sql_note") else None
+    note = opened.sql_note(text)
     if json:
         extra = {"level": level, "note": note}
         screen.write_json(

@@ -10,8 +10,13 @@ import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 _ROW, _TOP, _LEFT, _WIDTH, _RIGHT = 22, 6, 176, 800, 166
+_MAP_WIDTH, _MAP_HEIGHT, _MAP_MARGIN = 760, 420, 30
+_SPAN_WIDTH, _SPAN_HEIGHT, _SPAN_FOOT, _SPAN_LEFT, _SPAN_HEAD = 800, 220, 34, 40, 16
 _LABEL_LENGTH, _SHORT_LABEL, _LETTER = 40, 26, 6.6
 
 
@@ -97,6 +102,79 @@ def _bar(bar: Bar, left: float, y: float, scale: float, right: float) -> list[st
         f'<text class="plus" x="{_WIDTH - 2}" y="{middle + 4:.1f}" '
         f'text-anchor="end">{words}</text></g>',
     ]
+
+
+def site_map(xs: list[float], ys: list[float], names: list[Any]) -> str:
+    """Chosen sites at their public coordinates; both axes have the same scale."""
+    wide, high = max(xs) - min(xs), max(ys) - min(ys)
+    scale = min(
+        (_MAP_WIDTH - 4 * _MAP_MARGIN) / (wide or 1.0),
+        (_MAP_HEIGHT - 2 * _MAP_MARGIN) / (high or 1.0),
+    )
+    left, top = (_MAP_WIDTH - wide * scale) / 2, (_MAP_HEIGHT - high * scale) / 2
+    marks = []
+    for x, y, name in zip(xs, ys, names, strict=True):
+        across, down = left + (x - min(xs)) * scale, _MAP_HEIGHT - top - (y - min(ys)) * scale
+        # names on the right half stand to the left of their dots, so that none leaves the picture
+        side, anchor = (8, "start") if across < _MAP_WIDTH / 2 else (-8, "end")
+        marks.append(
+            f'<circle cx="{across:.1f}" cy="{down:.1f}" r="5" fill="#c0392b"/><text '
+            f'x="{across + side:.1f}" y="{down + 4:.1f}" '
+            f'font-size="12" text-anchor="{anchor}" '
+            f'fill="currentColor">{safe_text(str(name))}</text>'
+        )
+    return (
+        f'<svg viewBox="0 0 {_MAP_WIDTH} {_MAP_HEIGHT}" role="img" aria-label="Map of the chosen '
+        'sites" '
+        f'width="100%">'
+        f'<rect width="{_MAP_WIDTH}" height="{_MAP_HEIGHT}" fill="none" '
+        f'stroke="#bbbbbb"/>{"".join(marks)}</svg>'
+    )
+
+
+def weight_histogram(weights: np.ndarray) -> str:
+    """How many rows have weights of which size, in bins that each span a factor of two."""
+    sizes = np.where(weights > 0.0, np.log2(np.maximum(weights, 1e-300)), -np.inf)
+    places = np.clip(np.floor(sizes), -7, 9)
+    first, last = int(min(places.min(), 0)), int(max(places.max(), 0))
+    counts = np.array([int((places == place).sum()) for place in range(first, last + 1)])
+    room, tall = _SPAN_WIDTH - 2 * _SPAN_LEFT, _SPAN_HEIGHT - _SPAN_FOOT - _SPAN_HEAD
+    step = room / len(counts)
+    parts = [
+        f'<svg viewBox="0 0 {_SPAN_WIDTH} {_SPAN_HEIGHT}" role="img" aria-label="Weights" '
+        'class="chart">'
+    ]
+    for k, count in enumerate(counts.tolist()):
+        x, height = _SPAN_LEFT + k * step, tall * count / max(1, counts.max())
+        top = _SPAN_HEAD + tall - height
+        parts.append(
+            f'<g><title>{count:,} rows</title><rect class="bar" x="{x + 1:.1f}" y="{top:.1f}" '
+            f'width="{step - 2:.1f}" '
+            f'height="{height:.1f}"/><text class="value" x="{x + step / 2:.1f}" y="{top - 4:.1f}" '
+            f'text-anchor="middle">'
+            f"{count:,}</text></g>"
+        )
+    for k in range(len(counts) + 1):
+        x, power = _SPAN_LEFT + k * step, first + k
+        label = (
+            "0"
+            if power == -7
+            else "more"
+            if power == 10
+            else f"{2**power:,}"
+            if power >= 0
+            else f"1/{2**-power}"
+        )
+        parts.append(
+            f'<text class="tick" x="{x:.1f}" y="{_SPAN_HEIGHT - _SPAN_FOOT + 14}" '
+            f'text-anchor="middle">{label}</text>'
+        )
+    parts.append(
+        f'<text class="tick" x="{_SPAN_LEFT + room / 2}" y="{_SPAN_HEIGHT - 4}" '
+        'text-anchor="middle">weight '
+        f"(rows in each span)</text>"
+    )
+    return "".join([*parts, "</svg>"])
 
 
 def safe_text(text: str) -> str:

@@ -1,11 +1,14 @@
-"""What all pictures share, with matplotlib: bars with error bars, labels that fit, colours."""
+"""Figures with matplotlib: what all of them share (bars with error bars, labels that fit, colours),
+and marginals: bars for one column, a heat map for two."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from dpublish.declare.grid import Floats
@@ -19,8 +22,14 @@ except ImportError:
         "Plots need matplotlib. Install it with: pip install 'dpublish[plots]'."
     ) from None
 
+if TYPE_CHECKING:
+    from dpublish.declare.domain import Domain
+
 BAR, INK, SOFT, GRID = "#4477aa", "#222222", "#666666", "#e4e4e4"
 OPEN_END = "an arrow: there is no upper limit"
+_LABEL_LENGTH = 28
+_LETTER = 0.075
+"""Inches of a letter of a label, about."""
 
 
 def bars_figure(
@@ -89,3 +98,125 @@ def dress(figure: Figure, axes: Any, title: str, note: str) -> None:
         # as a label of the figure it has a line of its own below the axis; a text put there would
         # run into the axis label
         figure.supxlabel(note, x=0.995, ha="right", fontsize=7, color=SOFT)
+
+
+class TableRelease(Protocol):
+    """What a figure needs of a release."""
+
+    domain: Domain
+    manifest: Mapping[str, Any]
+
+    def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame: ...
+
+
+def plot_marginal(
+    release: TableRelease, columns: Sequence[str], *, level: float = 0.95, top: int = 25
+) -> Figure:
+    """A figure of one or two columns; of long lists the `top` largest are shown and the rest is
+    mentioned."""
+    if len(columns) not in (1, 2):
+        raise QueryError(
+            "A plot shows one column or two. Name them: release.plot('age') or "
+            "release.plot('age', 'income')."
+        )
+    if isinstance(top, bool) or not isinstance(top, Integral) or not 1 <= top <= 200:
+        raise QueryError(f"top must be a whole number from 1 to 200, not {top!r}.")
+    if len(columns) == 1:
+        return _bars(release, columns[0], level, top)
+    return _heat(release, columns[0], columns[1], level, top)
+
+
+def _bars(release: TableRelease, column: str, level: float, top: int) -> Figure:
+    frame = release.marginal(column, level=level)
+    frame, note = keep_largest(frame, top, ordered=release.domain.axis(column).ordered)
+    labels, (value, low, high) = (
+        frame.to_series(0).to_list(),
+        (frame.to_series(index).to_numpy() for index in (1, 3, 4)),
+    )
+    figure, axes, open_end = bars_figure(
+        [_short(label) for label in labels],
+        value,
+        low,
+        high,
+        axis=f"rows ({100 * level:.4g}% intervals)",
+    )
+    dress(
+        figure,
+        axes,
+        f"{_dataset(release)}: {_short(column)}",
+        "; ".join(filter(None, (note, open_end))),
+    )
+    return figure
+
+
+def _heat(release: TableRelease, first: str, second: str, level: float, top: int) -> Figure:
+    frame = release.marginal(first, second, level=level)
+    shape = [release.domain.axis(name).cardinality for name in (first, second)]
+    grid = frame.to_series(2).to_numpy().reshape(shape)
+    picked, notes = [], []
+    for place, name in enumerate((first, second)):
+        axis = release.domain.axis(name)
+        sums = pl.DataFrame(
+            {"label": axis.labels, "sum": grid.sum(axis=1 - place), "code": np.arange(shape[place])}
+        )
+        kept, note = keep_largest(sums, top, ordered=axis.ordered)
+        picked.append(kept["code"].to_numpy())
+        notes += [f"{_short(name)}: {note}"] if note else []
+    grid = grid[np.ix_(picked[0], picked[1])]
+    labels = [
+        [_short(release.domain.axis(name).labels[int(code)]) for code in codes]
+        for name, codes in zip((first, second), picked, strict=True)
+    ]
+    width = 2.6 + 0.5 * max(5, len(labels[1]))
+    figure = Figure(
+        figsize=(min(16.0, width), 1.8 + 0.3 * max(4, len(labels[0]))),
+        dpi=150,
+        layout="constrained",
+    )
+    axes = figure.subplots()
+    image = axes.imshow(grid, cmap="Blues", aspect="auto", vmin=0)
+    room = 0.5 * max(5, len(labels[1])) / max(1, len(labels[1]))
+    turned = _LETTER * (1 + max((len(label) for label in labels[1]), default=0)) > room
+    axes.set_xticks(
+        range(len(labels[1])),
+        labels[1],
+        rotation=40 if turned else 0,
+        ha="right" if turned else "center",
+    )
+    axes.set_yticks(range(len(labels[0])), labels[0])
+    axes.set_xlabel(_short(second), color=SOFT)
+    axes.set_ylabel(_short(first), color=SOFT)
+    if grid.size <= 150:
+        brightest = max(float(grid.max()), 1.0)
+        for (row, column), number in np.ndenumerate(grid):
+            colour = "white" if number > 0.55 * brightest else INK
+            axes.text(
+                column, row, f"{number:,.0f}", ha="center", va="center", fontsize=7, color=colour
+            )
+    bar = figure.colorbar(
+        image, ax=axes, format=FuncFormatter(lambda number, _: f"{number:,.0f}"), label="rows"
+    )
+    bar.outline.set_visible(False)
+    dress(
+        figure, axes, f"{_dataset(release)}: {_short(first)} by {_short(second)}", "; ".join(notes)
+    )
+    return figure
+
+
+def keep_largest(frame: pl.DataFrame, top: int, *, ordered: bool) -> tuple[pl.DataFrame, str]:
+    """The `top` rows with the largest second column (in their own order when it means something),
+    and a note on the rest."""
+    if frame.height <= top and ordered:
+        return frame, ""
+    place = np.argsort(-frame.to_series(1).to_numpy(), kind="stable")[:top]
+    shown = frame[np.sort(place) if ordered else place]
+    left = frame.height - shown.height
+    return shown, f"the {top} largest of {frame.height} are shown" if left else ""
+
+
+def _short(label: str) -> str:
+    return short_label(label, _LABEL_LENGTH)
+
+
+def _dataset(release: TableRelease) -> str:
+    return _short(str(release.manifest["dataset"]))

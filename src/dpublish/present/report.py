@@ -1,17 +1,23 @@
-"""One HTML page about a release, for a data officer, a lawyer and an analyst: no script, no
-network, nothing else to load."""
+"""A report about a release, for a data officer, a lawyer and an analyst: one HTML page with no
+script, no network and nothing else to load.
+
+A report is data first: a lead, figures to see at a glance, sections of blocks, limits. Every kind
+of release gives its own (`Release.sections`), and what all of them have to say (the guarantee, how
+to check the file) is added here. One renderer turns it into HTML; it escapes every text, so that a
+kind never writes HTML.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from dpublish.errors import QueryError
-from dpublish.models.thresholded_counts import noise_sum_quantile
 from dpublish.outputs import as_path
 from dpublish.present.charts import Bar, bar_chart, safe_text
 from dpublish.privacy.statement import meaning
@@ -23,29 +29,114 @@ if TYPE_CHECKING:
     from dpublish.declare.domain import Domain
     from dpublish.privacy.cost import Cost
     from dpublish.releases.base import Release
-    from dpublish.releases.histogram.release import HistogramRelease
 
 MAX_CHARTS = 24
 MAX_BARS = 20
+_SUFFIXES = ("", ".html", ".htm")
 
 
-_PAGES = ("", ".html", ".htm")
+@dataclass(frozen=True)
+class Strong:
+    """Words that stand out."""
+
+    text: str
 
 
-def write_report(release: HistogramRelease, path: str | Path) -> Path:
-    """Write the page."""
-    return save_page(report_html(release), path)
+@dataclass(frozen=True)
+class Code:
+    """Words of a program, or a hash."""
+
+    text: str
 
 
-def save_page(page: str, path: str | Path) -> Path:
+Text = str | Sequence[str | Strong | Code]
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    text: Text
+    tone: Literal["", "soft", "warning", "promise"] = ""
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading within a section."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Points, one under the other or in columns."""
+
+    items: Sequence[Text]
+    ordered: bool = False
+    columns: int = 1
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under a head; without a head, the first cell of a row is its name. `right` are the
+    columns of numbers. A row with a single cell is a remark on the one above."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[Text]]
+    right: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Bars with error bars."""
+
+    title: str
+    bars: Sequence[Bar]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """An SVG that `present.charts` has drawn."""
+
+    svg: str
+
+
+@dataclass(frozen=True)
+class Program:
+    """Lines of Python; text after twelve spaces and # is lined up."""
+
+    lines: Sequence[str]
+
+
+Block = Paragraph | Heading | Listing | Table | Chart | Drawing | Program
+
+
+@dataclass(frozen=True)
+class Section:
+    title: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What is particular to one release: a sentence or two, figures with what they are, sections in
+    order, what to keep in mind, and warnings to start with."""
+
+    lead: Text
+    tiles: Sequence[tuple[str, str]]
+    sections: Sequence[Section]
+    limits: Sequence[Text]
+    warnings: Sequence[str] = ()
+
+
+def write_report(release: Release, path: str | Path) -> Path:
+    """Write the report as a page."""
     path = as_path(path)
-    if path.suffix.lower() not in _PAGES:
+    if path.suffix.lower() not in _SUFFIXES:
         raise QueryError(
             f"A report is an HTML page: name it '{path.stem}.html', not '{path.name}'. A browser "
             f"prints it as PDF."
         )
     try:
-        path.write_text(page, encoding="utf-8")
+        path.write_text(report_html(release), encoding="utf-8")
     except OSError as error:
         raise QueryError(
             f"'{path}' cannot be written: {error.strerror or type(error).__name__}."
@@ -53,196 +144,129 @@ def save_page(page: str, path: str | Path) -> Path:
     return path
 
 
-def report_html(release: HistogramRelease) -> str:
+def report_html(release: Release) -> str:
+    """The whole page."""
+    own = release.sections()
     name = str(release.manifest["dataset"])
-    sections = [
-        _header(release),
+    sections = (
         guarantee(release),
-        _accuracy(release),
-        _marginals(release),
-        _usage(release),
+        *own.sections,
         verification(release),
-        _limitations(release),
-    ]
-    return html_page(name, sections)
-
-
-def release_page(
-    release: Release,
-    *,
-    lead: str,
-    tiles: Iterable[tuple[str, str]],
-    body: Iterable[str],
-    limits: Sequence[str],
-    warnings: Iterable[str] = (),
-) -> str:
-    """A whole page: what every release has to say, and in the middle what is particular to this
-    one."""
-    sections = [
-        header(release, lead, tiles, warnings=warnings),
-        guarantee(release),
-        how_it_was_made(release),
-        *body,
-        verification(release),
-        limitations(release, limits),
-    ]
-    return html_page(str(release.manifest["dataset"]), sections)
-
-
-def html_page(name: str, sections: Iterable[str]) -> str:
-    """A whole page about the data set of that name."""
+        _limitations(release, own.limits),
+    )
     style = resources.files("dpublish.present").joinpath("report.css").read_text(encoding="utf-8")
-    body = "\n".join(sections)
+    body = "\n".join([_header(release, own), *(_section(one) for one in sections)])
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         # nothing in the page may load anything, whatever text it quotes
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src '
         "'unsafe-inline'\">"
-        f"<title>Release of "
-        f"{safe_text(name)}</title><style>\n{style}</style></head>\n<body><main>\n{body}\n"
+        f"<title>Release of {safe_text(name)}</title><style>\n{style}</style></head>\n<body>"
+        f"<main>\n{body}\n"
         '<footer class="soft">This page was made from the release file alone. It reveals nothing '
-        "that the file does not."
-        "</footer>\n</main></body></html>\n"
+        "that the file does not.</footer>\n</main></body></html>\n"
     )
 
 
-def header(
-    release: Release, lead: str, tiles: Iterable[tuple[str, str]], *, warnings: Iterable[str] = ()
-) -> str:
-    """Name, method and date, warnings (one if it was made with a seed), a sentence of HTML, and
-    figures to see at a glance."""
-    manifest = release.manifest
-    shown = [*tiles, (_price(read_cost(manifest["privacy"])), "privacy cost")]
-    cards = "".join(
-        f'<div class="tile"><b>{safe_text(top)}</b><span>{safe_text(below)}</span></div>'
-        for top, below in shown
-    )
-    seeded = (
-        "Made with a fixed seed, for tests. This release gives no protection and must not "
-        "be given out."
-    )
-    notes = warnings if release.publishable else (seeded, *warnings)
-    warned = "".join(f'<p class="warning">{safe_text(line)}</p>' for line in notes)
-    return (
-        f'<header><div class="kicker">Differentially private '
-        f"release</div><h1>{safe_text(str(manifest['dataset']))}</h1>"
-        f'<div class="soft">Method: {safe_text(str(manifest["method"]))} · '
-        f"made {safe_text(str(manifest['created']))}</div></header>"
-        f'{warned}<p>{lead}</p><div class="tiles">{cards}</div>'
-    )
+# -- the sections that every release has
 
 
-def _header(release: HistogramRelease) -> str:
-    kind = {
-        "public": "rows (public number)",
-        "noisy": "rows (noisy count)",
-        "unknown": "rows in released cells",
-    }
-    lead = (
-        f"This release holds noisy counts of the combinations of "
-        f"<b>{safe_text(listed(release.domain.names))}</b>. It was made "
-        "from private rows; the rows themselves are not in it."
-    )
-    tiles = [
-        (f"{release.rows:,}", kind[release.total.kind]),
-        (f"{len(release.domain.axes):,}", "columns"),
-        (f"{len(release.cells):,}", f"cells released of {big(release.domain.size)}"),
-    ]
-    return header(release, lead, tiles)
-
-
-def guarantee(release: Release) -> str:
+def guarantee(release: Release) -> Section:
+    """What is protected, against whom, and what that does not mean."""
     privacy = release.manifest["privacy"]
     cost, neighbours = read_cost(privacy), str(privacy["neighbours"])
     changed = {
         "replace-one": "replaced by any other",
         "add-remove-one": "added or taken away",
     }.get(neighbours, "changed")
-    words = [
-        f"What is protected: <b>{safe_text(str(privacy['unit']))}</b>. The claim compares the "
-        f"real data with data in which "
-        f"this one unit was {changed}.",
-        *(safe_text(sentence) for sentence in meaning(cost, neighbours)),
+    words: list[Text] = [
+        (
+            "What is protected: ",
+            Strong(str(privacy["unit"])),
+            f". The claim compares the real data with data in which this one unit was {changed}.",
+        ),
+        *meaning(cost, neighbours),
         "It holds against a reader who knows every other row, has any other data, and has "
-        "unlimited time. It does not wear "
-        "off, and nothing done with this file weakens it.",
+        "unlimited time. It does not wear off, and nothing done with this file weakens it.",
         "It adds up: the costs of all releases from the same data are to be summed, and the "
-        "budget ledger of the data owner "
-        "does so.",
+        "budget ledger of the data owner does so.",
     ]
     not_meant = (
         "It does not say that nothing can be learnt about a person: what the data teach about "
-        "people in general (for instance, "
-        "that income rises with age) applies to each of them whether or not they were in the data."
+        "people in general (for instance, that income rises with age) applies to each of them "
+        "whether or not they were in the data."
     )
-    items = "".join(f"<li>{line}</li>" for line in words)
-    return (
-        f'<h2>The guarantee</h2><p class="promise">{safe_text(release.privacy)}</p>'
-        f"<p>In other words:</p><ul>{items}</ul><p>{not_meant}</p>"
-    )
-
-
-def how_it_was_made(release: Release, *, until: int | None = None) -> str:
-    """What the plan said; `until` leaves out its last sentences, as in a slice."""
-    lines = "".join(
-        f"<li>{safe_text(str(line))}</li>"
-        for line in release.manifest["plan"].get("sentences", [])[:until]
-    )
-    return f"<h2>How it was made</h2><ul>{lines}</ul>"
-
-
-def _accuracy(release: HistogramRelease) -> str:
-    law = release.law
-    sizes = np.array([1.0, 10.0, 100.0, 1000.0])
-    widths = noise_sum_quantile(0.025, sizes, law.scale)
-    rows = "".join(
-        f"<tr><td>a count that adds up {int(size):,} released cell{'s' if size > 1 else ''}</td>"
-        f'<td class="number">± {width:,.0f} rows</td></tr>'
-        for size, width in zip(sizes, widths, strict=True)
-        if size <= release.domain.size
-    )
-    whole = release.estimate("true")
-    released = int(release.counts.sum())
-    lines = [
-        f"Every cell got random noise of scale {safe_text(str(law.scale))} (discrete Laplace). "
-        f"Cells whose noisy count is "
-        f"not above {law.threshold:,} were left out.",
-        f"A cell without any row shows up by chance with probability {law.pass_rate:.2g}: about "
-        f"{law.pass_rate * release.domain.size:,.0f} such cells are to be expected among "
-        f"{big(release.domain.size)}.",
-        f"The released counts add up to {released:,}; the release says {whole.value:,.0f} rows in "
-        f"all. Rows in cells that were "
-        "left out are accounted for by the intervals of <code>estimate</code> and "
-        "<code>marginal</code>.",
-    ]
-    return (
-        "<h2>Expected accuracy</h2>"
-        + "".join(f"<p>{line}</p>" for line in lines)
-        + f'<table><tr><th>for</th><th class="number">95% of the noise lies '
-        f"within</th></tr>{rows}</table>"
-    )
-
-
-def _marginals(release: HistogramRelease) -> str:
-    return "\n".join(
+    return Section(
+        "The guarantee",
         [
-            "<h2>What it shows</h2><p>Estimated numbers of rows with 95% intervals (black lines). "
-            "The intervals cover both the noise and the cells that were left out.</p>",
-            *column_charts(release.domain, release.marginal),
-        ]
+            Paragraph(release.privacy, "promise"),
+            Paragraph("In other words:"),
+            Listing(words),
+            Paragraph(not_meant),
+        ],
     )
 
 
-def column_charts(domain: Domain, marginal: Callable[[str], pl.DataFrame]) -> list[str]:
+def how_it_was_made(release: Release, *, until: int | None = None) -> Section:
+    """What the plan said; `until` leaves out its last sentences, as in a slice."""
+    lines = release.manifest["plan"].get("sentences", [])[:until]
+    return Section("How it was made", [Listing([str(line) for line in lines])])
+
+
+def verification(release: Release) -> Section:
+    """Hashes, signers, receipt and versions."""
+    manifest = release.manifest
+    # releases that do not state the number of units have it in the hash, even where the schema did
+    # not declare it
+    schema = "schema" if "size" in manifest["privacy"] else "schema with its size"
+    rows = [(schema, str(manifest["schema_digest"]))]
+    if release.path is not None:
+        facts = release.verify().facts
+        rows += [
+            (label, str(facts[key]))
+            for key, label in (("sha256", "release file"), ("manifest_sha256", "manifest"))
+            if key in facts
+        ]
+    rows += [("signed by", one.describe()) for one in release.signatures]
+    rows += [(name, str(entry["sha256"])) for name, entry in manifest.get("files", {}).items()]
+    receipt = {
+        str(key): value
+        for key, value in manifest["receipt"].items()
+        if isinstance(value, str | int)
+    }
+    rows += [(f"ledger receipt: {key}", str(value)) for key, value in receipt.items()]
+    rows += [(f"version: {key}", str(value)) for key, value in manifest["versions"].items()]
+    compare = (
+        "Compare these SHA-256 hashes with those that the data owner states. ",
+        Code("dpublish verify FILE"),
+        " recomputes them.",
+    )
+    return Section(
+        "Check it",
+        [Paragraph(compare), Table((), [(key, (Code(value),)) for key, value in rows])],
+    )
+
+
+def _limitations(release: Release, lines: Sequence[Text]) -> Section:
+    """What to keep in mind, and what the plan warned of."""
+    warnings = release.manifest["plan"].get("warnings", [])
+    said = (
+        [line for line in warnings if isinstance(line, str)] if isinstance(warnings, list) else []
+    )
+    return Section("Limitations", [Listing([*lines, *said])])
+
+
+# -- blocks that several kinds share
+
+
+def column_charts(domain: Domain, marginal: Callable[[str], pl.DataFrame]) -> list[Block]:
     """A chart of every column, from tables of labels, count, standard error, low and high."""
-    blocks = []
+    blocks: list[Block] = []
     for axis in domain.axes[:MAX_CHARTS]:
+        blocks.append(Heading(axis.name))
         if axis.cardinality > 1_000_000:
-            blocks.append(
-                f'<h3>{safe_text(axis.name)}</h3><p class="soft">{axis.cardinality:,} values: too '
-                f"many to show.</p>"
-            )
+            blocks.append(Paragraph(f"{axis.cardinality:,} values: too many to show.", "soft"))
             continue
         frame = marginal(axis.name)
         value = frame.to_series(1).to_numpy()
@@ -255,31 +279,22 @@ def column_charts(domain: Domain, marginal: Callable[[str], pl.DataFrame]) -> li
             frame.to_series(4).to_numpy(),
         )
         bars = [Bar(labels[int(i)], float(value[i]), float(low[i]), float(high[i])) for i in order]
+        blocks.append(Chart(axis.name, bars))
         left = frame.height - len(bars)
-        note = (
-            f'<p class="soft">The {len(bars)} largest are shown; {left:,} more are in the '
-            f"release.</p>"
-            if left
-            else ""
-        )
-        blocks.append(f"<h3>{safe_text(axis.name)}</h3>{bar_chart(bars, axis.name)}{note}")
+        if left:
+            note = f"The {len(bars)} largest are shown; {left:,} more are in the release."
+            blocks.append(Paragraph(note, "soft"))
     left = len(domain.axes) - MAX_CHARTS
     if left > 0:
-        blocks.append(f'<p class="soft">{left} more columns are in the release.</p>')
+        blocks.append(Paragraph(f"{left} more columns are in the release.", "soft"))
     return blocks
 
 
-def _usage(release: HistogramRelease) -> str:
-    last = release.domain.axes[-1]
-    predicate, group = example_predicate(release.domain), quoted(last.name)
-    return usage(
-        release,
-        f"release.estimate({predicate!r})            # a count with an error bar",
-        f"release.marginal({last.name!r})            # counts of every value, with error bars",
-        f"release.sql({f'select {group}, count(*) from release group by {group}'!r})",
-        "release.sample(1000)            # synthetic rows",
-        f"release.fit(estimator, target={last.name!r})            # a scikit-learn model",
-    )
+def usage(release: Release, *lines: str) -> Section:
+    """Python that opens the release and goes on with these lines."""
+    file = release.path.name if release.path is not None else "release.dpr"
+    opened = ["import dpublish as dp", f"release = dp.open_release({file!r})"]
+    return Section("How to use it", [Program([*opened, *lines])])
 
 
 def example_predicate(domain: Domain) -> str:
@@ -298,90 +313,103 @@ def quoted(name: str) -> str:
     return name if name.isidentifier() else f'"{name}"'
 
 
-def usage(release: Release, *lines: str) -> str:
-    """Python that opens the release and goes on with these lines; text after twelve spaces and # is
-    lined up."""
-    file = release.path.name if release.path is not None else "release.dpr"
-    code = "\n".join(["import dpublish as dp", f"release = dp.open_release({file!r})", *lines])
-    return f"<h2>How to use it</h2><pre>{safe_text(_aligned(code))}</pre>"
+def listed(names: tuple[str, ...]) -> str:
+    shown = list(names[:12])
+    return ", ".join(shown) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
 
 
-def _aligned(code: str) -> str:
-    pairs = [
-        [part.rstrip() for part in line.partition("            # ")[::2]]
-        for line in code.splitlines()
-    ]
+def big(number: int) -> str:
+    return f"{number:,}" if number < 10**9 else f"{float(number):.2e}"
+
+
+# -- the renderer
+
+
+def _header(release: Release, own: Report) -> str:
+    """Name, method and date, warnings (one if it was made with a seed), the lead, and figures to
+    see at a glance."""
+    manifest = release.manifest
+    shown = [*own.tiles, (_price(read_cost(manifest["privacy"])), "privacy cost")]
+    cards = "".join(
+        f'<div class="tile"><b>{safe_text(top)}</b><span>{safe_text(below)}</span></div>'
+        for top, below in shown
+    )
+    seeded = (
+        "Made with a fixed seed, for tests. This release gives no protection and must not be "
+        "given out."
+    )
+    notes = own.warnings if release.publishable else (seeded, *own.warnings)
+    warned = "".join(_block(Paragraph(line, "warning")) for line in notes)
+    return (
+        f'<header><div class="kicker">Differentially private release</div>'
+        f"<h1>{safe_text(str(manifest['dataset']))}</h1>"
+        f'<div class="soft">Method: {safe_text(str(manifest["method"]))} · '
+        f"made {safe_text(str(manifest['created']))}</div></header>"
+        f'{warned}{_block(Paragraph(own.lead))}<div class="tiles">{cards}</div>'
+    )
+
+
+def _section(section: Section) -> str:
+    return f"<h2>{safe_text(section.title)}</h2>" + "".join(map(_block, section.blocks))
+
+
+def _block(block: Block) -> str:
+    match block:
+        case Paragraph(text, tone):
+            return f'<p class="{tone}">{_text(text)}</p>' if tone else f"<p>{_text(text)}</p>"
+        case Heading(text):
+            return f"<h3>{safe_text(text)}</h3>"
+        case Listing(items, ordered, columns):
+            tag = "ol" if ordered else "ul"
+            style = f" style='columns:{columns}'" if columns > 1 else ""
+            lines = "".join(f"<li>{_text(item)}</li>" for item in items)
+            return f"<{tag}{style}>{lines}</{tag}>"
+        case Table():
+            return _table(block)
+        case Chart(title, bars):
+            return bar_chart(bars, title)
+        case Drawing(svg):
+            return svg
+        case Program(lines):
+            return f"<pre>{safe_text(_aligned(lines))}</pre>"
+
+
+def _text(text: Text) -> str:
+    parts: Iterable[str | Strong | Code] = (text,) if isinstance(text, str) else text
+    marked = []
+    for part in parts:
+        if isinstance(part, str):
+            marked.append(safe_text(part))
+        else:
+            tag = "b" if isinstance(part, Strong) else "code"
+            marked.append(f"<{tag}>{safe_text(part.text)}</{tag}>")
+    return "".join(marked)
+
+
+def _table(table: Table) -> str:
+    right = set(table.right)
+
+    def cell(tag: str, place: int, text: Text) -> str:
+        number = ' class="number"' if place in right else ""
+        return f"<{tag}{number}>{_text(text)}</{tag}>"
+
+    lines = []
+    if table.head:
+        lines.append("".join(cell("th", place, text) for place, text in enumerate(table.head)))
+    for row in table.rows:
+        if table.head and len(row) == 1 < len(table.head):
+            lines.append(f'<td colspan="{len(table.head)}" class="soft">{_text(row[0])}</td>')
+            continue
+        named = not table.head
+        cells = [cell("th" if named and not at else "td", at, text) for at, text in enumerate(row)]
+        lines.append("".join(cells))
+    return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
+
+
+def _aligned(lines: Sequence[str]) -> str:
+    pairs = [[part.rstrip() for part in line.partition("            # ")[::2]] for line in lines]
     width = min(64, max((len(left) for left, right in pairs if right), default=0))
     return "\n".join(f"{left:<{width}}  # {right}" if right else left for left, right in pairs)
-
-
-def verification(release: Release) -> str:
-    manifest = release.manifest
-    # releases that do not state the number of units have it in the hash, even where the schema did
-    # not declare it
-    rows = [
-        (
-            "schema" if "size" in manifest["privacy"] else "schema with its size",
-            str(manifest["schema_digest"]),
-        )
-    ]
-    if release.path is not None:
-        facts = release.verify().facts
-        rows += [
-            (label, str(facts[key]))
-            for key, label in (("sha256", "release file"), ("manifest_sha256", "manifest"))
-            if key in facts
-        ]
-    rows += [("signed by", one.describe()) for one in release.signatures]
-    rows += [(name, str(entry["sha256"])) for name, entry in manifest.get("files", {}).items()]
-    receipt = {
-        str(key): value
-        for key, value in manifest["receipt"].items()
-        if isinstance(value, str | int)
-    }
-    rows += [(f"ledger receipt: {key}", str(value)) for key, value in receipt.items()]
-    rows += [(f"version: {key}", str(value)) for key, value in manifest["versions"].items()]
-    cells = "".join(
-        f"<tr><th>{safe_text(key)}</th><td><code>{safe_text(value)}</code></td></tr>"
-        for key, value in rows
-    )
-    return (
-        "<h2>Check it</h2><p>Compare these SHA-256 hashes with those that the data owner states. "
-        f"<code>dpublish verify FILE</code> recomputes them.</p><table>{cells}</table>"
-    )
-
-
-def _limitations(release: HistogramRelease) -> str:
-    lines = [
-        "Intervals hold in 95% of releases for a question fixed beforehand. Of many questions "
-        "asked, about one in twenty "
-        "intervals misses; those picked because they look striking miss more often.",
-        "Counts of small groups are mostly noise. A combination that is absent may have had rows, "
-        "and one that is "
-        "present with a small count may have had none.",
-        "Numbers were grouped into bins; what happens inside a bin is not in the release. Sampled "
-        "rows are drawn evenly there.",
-        "Weighted tables and synthetic rows carry no error bars and keep the noise of the counts; "
-        "SQL has limits for counts "
-        "only, with a level.",
-        "Results of SQL and models ignore the rows in cells that were left out.",
-    ]
-    return limitations(release, lines)
-
-
-def limitations(release: Release, lines: Sequence[str]) -> str:
-    """What to keep in mind, and what the plan warned of."""
-    warnings = release.manifest["plan"].get("warnings", [])
-    said = (
-        [str(line) for line in warnings if isinstance(line, str)]
-        if isinstance(warnings, list)
-        else []
-    )
-    return (
-        "<h2>Limitations</h2><ul>"
-        + "".join(f"<li>{safe_text(line)}</li>" for line in (*lines, *said))
-        + "</ul>"
-    )
 
 
 def _price(cost: Cost) -> str:
@@ -393,12 +421,3 @@ def _price(cost: Cost) -> str:
         .replace("rho", "ρ")
     )
     return price.replace("e-", "e\N{MINUS SIGN}")  # a line may break after a hyphen
-
-
-def listed(names: tuple[str, ...]) -> str:
-    shown = list(names[:12])
-    return ", ".join(shown) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
-
-
-def big(number: int) -> str:
-    return f"{number:,}" if number < 10**9 else f"{float(number):.2e}"

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import QueryError
-from dpublish.query.predicate import All, Any, Constant, Leaf, Node, columns_of
+from dpublish.query.predicate import And, Constant, Leaf, Node, Or, columns_of
 
 MAX_TABLE = 1 << 22
 
@@ -67,14 +67,14 @@ def select(node: Node, domain: Domain) -> Selection:
 def _select(node: Node, domain: Domain) -> Selection:
     if isinstance(node, Constant):
         return _constant(node.holds)
-    if isinstance(node, All | Any):
+    if isinstance(node, And | Or):
         groups = _independent(node.parts)
         if len(groups) > 1:
             parts = [
                 _select(type(node)(tuple(group)) if len(group) > 1 else group[0], domain)
                 for group in groups
             ]
-            return _both(parts) if isinstance(node, All) else _either(parts)
+            return _both(parts) if isinstance(node, And) else _either(parts)
     return _table(node, domain)
 
 
@@ -242,7 +242,7 @@ def _truth(
     true, false = sides[0]
     for yes, no in sides[1:]:
         true, false = (
-            (true & yes, false | no) if isinstance(node, All) else (true | yes, false & no)
+            (true & yes, false | no) if isinstance(node, And) else (true | yes, false & no)
         )
     return true, false
 

@@ -5,7 +5,7 @@
     workclass in ('Private', 'Gov')        born < '2000-01-31'                      workclass is
                                            null
 
-`parse_predicate` turns the text into a tree of `All`, `Any` and `Leaf` nodes without `not`: it is
+`parse_predicate` turns the text into a tree of `And`, `Or` and `Leaf` nodes without `not`: it is
 pushed into the leaves, which carry SQL's three truth values (a missing value makes a comparison
 unknown, and so does its negation).
 """
@@ -63,12 +63,12 @@ class Leaf:
 
 
 @dataclass(frozen=True, eq=False)
-class All:
+class And:
     parts: tuple[Node, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Any:
+class Or:
     parts: tuple[Node, ...]
 
 
@@ -77,7 +77,7 @@ class Constant:
     holds: bool
 
 
-Node = Leaf | All | Any | Constant
+Node = Leaf | And | Or | Constant
 
 
 def parse_predicate(text: str | Node, domain: Domain) -> Node:
@@ -199,7 +199,7 @@ class _Reader:
             parts = tuple(
                 self.read(part, negated=negated, depth=depth + 1) for part in _chain(tree)
             )
-            return All(parts) if isinstance(tree, exp.And) != negated else Any(parts)
+            return And(parts) if isinstance(tree, exp.And) != negated else Or(parts)
         if isinstance(tree, exp.Boolean):
             return Constant(bool(tree.this) != negated)
         leaf = self._leaf(tree)

@@ -16,7 +16,7 @@ from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import QueryError
 from dpublish.estimate import Estimate, check_level
 from dpublish.query.constants import Tree, bare, shown
-from dpublish.query.predicate import All, Constant, Leaf, Node, parse_predicate, parse_select
+from dpublish.query.predicate import And, Constant, Leaf, Node, parse_predicate, parse_select
 from dpublish.query.sql import output_name
 from dpublish.releases.frames import column_values, free_name, other_names
 
@@ -87,7 +87,7 @@ def with_limits(
             _test(place, domain.axes[place], sorted(some)) for place, some in codes.items()
         ]
         parts += [question.where] if question.where is not None else []
-        found = ask(All(tuple(parts)) if parts else Constant(True), level=level)
+        found = ask(And(tuple(parts)) if parts else Constant(True), level=level)
         ends.append((found.low, found.high))
     columns: list[pl.Series] = []
     for name in result.columns:

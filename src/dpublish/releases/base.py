@@ -22,6 +22,8 @@ from dpublish.releases.bundle.verify import Verification, verify_bundle
 if TYPE_CHECKING:
     import polars as pl
 
+    from dpublish.present.report import Report
+
 CALLS = ("estimate", "marginal", "sql", "to_frame", "sample", "fit", "predict", "plot", "report")
 """What an analyst may ask of a release. Every kind has some of them; docs/python-api.md says
 which."""
@@ -54,18 +56,27 @@ class Release(abc.ABC):
         *,
         path: Path | None = None,
     ) -> None:
-        self.check(manifest, tables)
         self.manifest = manifest
         self.tables = dict(tables)
         self.path = path
         self.signatures: tuple[Signature, ...] = ()
         """Who signed the file that this was opened from; every one was checked."""
+        self.parse()
 
-    @classmethod
     @abc.abstractmethod
-    def check(cls, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
-        """Raise `BundleError` unless the facts and tables are those of this kind and fit each
-        other."""
+    def parse(self) -> None:
+        """Read facts and tables into typed attributes, once. Raises `BundleError` unless they are
+        those of this kind and fit each other: nothing in a bundle is believed before it is
+        read."""
+
+    def sections(self) -> Report:
+        """What the report about this release says that is particular to it, as data."""
+        from dpublish.present.report import Report, how_it_was_made
+
+        lead = (
+            f"This is a release of kind {self.kind}, made by the method {self.manifest['method']}."
+        )
+        return Report(lead=lead, tiles=(), sections=[how_it_was_made(self)], limits=())
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
@@ -154,7 +165,7 @@ class Release(abc.ABC):
             )
         try:
             check_manifest(self.manifest, sealed=False)
-            self.check(self.manifest, self.tables)
+            type(self)(self.manifest, self.tables)
         except BundleError as error:
             return Verification(ok=False, problems=(str(error),))
         return Verification(ok=True, facts={"kind": self.kind, "method": self.manifest["method"]})
@@ -170,6 +181,24 @@ class Release(abc.ABC):
         if not self.publishable:
             rows["warning"] = "made with a fixed seed: not publishable"
         return rows
+
+    def report(self, path: str | Path) -> Path:
+        """Write one self-contained HTML report about this release."""
+        from dpublish.present.report import write_report
+
+        return write_report(self, path)
+
+    def warnings(self) -> tuple[str, ...]:
+        """What should make a reader careful with all that this release says."""
+        return ()
+
+    def basis_notes(self, frame: pl.DataFrame) -> tuple[str, ...]:
+        """What the intervals of a table of counts rest on, in words."""
+        return ()
+
+    def sql_note(self, query: str) -> str | None:
+        """What to know of the answer of `sql` to a query; None when there is nothing."""
+        return None
 
     def __repr__(self) -> str:
         return (

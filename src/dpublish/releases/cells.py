@@ -49,6 +49,6 @@ class CellsRelease(Release):
 
     def plot(self, *columns: str, level: float = 0.95, top: int = 25) -> Figure:
         """A bar chart with error bars for one column, a heat map for two."""
-        from dpublish.present.marginal_figures import plot_marginal
+        from dpublish.present.figures import plot_marginal
 
         return plot_marginal(self, columns, level=level, top=top)

@@ -11,7 +11,8 @@ import pytest
 import dpublish as dp
 from dpublish.cli.app import run as command
 from dpublish.errors import QueryError
-from dpublish.releases.weighted_rows.report import report_html, weight_histogram
+from dpublish.present.charts import weight_histogram
+from dpublish.present.report import report_html
 
 SCHEMA = """
 [dataset]

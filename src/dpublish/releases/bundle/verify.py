@@ -65,7 +65,7 @@ def verify_bundle(
             except BundleError as error:
                 problems.append(str(error))
         if not problems:
-            kind.check(manifest, tables)
+            kind(manifest, tables)
         if bundle.signatures and bundle.padded:
             problems.append(
                 "The file holds more than what was signed: bytes that belong to none of its parts."

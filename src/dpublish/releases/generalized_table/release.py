@@ -4,8 +4,7 @@ from it."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpublish.declare.domain import Domain
 from dpublish.errors import BundleError, QueryError
-from dpublish.estimate import Answers, Estimate, check_level
+from dpublish.estimate import Estimate, check_level
 from dpublish.models.integer_limits import whole_rows
 from dpublish.models.thresholded_counts import laplace_cumulants, spread_quantile
 from dpublish.models.within_limits import believable
@@ -27,9 +26,11 @@ from dpublish.releases.frames import (
     other_names,
     rows_to_draw,
 )
+from dpublish.releases.histogram.intervals import Answers
 from dpublish.releases.naming import marginal_frame, marginal_shape, named_columns
 
 if TYPE_CHECKING:
+    from dpublish.present.report import Report
     from dpublish.query.predicate import Node
 
 MAX_POINTS = 20_000_000
@@ -41,44 +42,17 @@ class GeneralizedRelease(CellsRelease):
 
     kind: ClassVar[str] = "generalized-table"
 
-    def __init__(
-        self,
-        manifest: Mapping[str, Any],
-        tables: Mapping[str, pl.DataFrame],
-        *,
-        path: Path | None = None,
-    ) -> None:
-        super().__init__(manifest, tables, path=path)
-        self.domain: Domain = Domain.from_json(manifest["domain"])
-        regions = self.tables["regions"]
-        axes = range(len(self.domain.axes))
-        self._low: list[NDArray[np.int32]] = [regions[f"low_{place}"].to_numpy() for place in axes]
-        self._high: list[NDArray[np.int32]] = [
-            regions[f"high_{place}"].to_numpy() for place in axes
-        ]
-        self._order: list[NDArray[np.int32]] = [
-            self.tables[f"order_{place}"]["code"].to_numpy() for place in axes
-        ]
-        self.counts: NDArray[np.int64] = regions["count"].to_numpy()
-        facts = manifest["facts"]
-        spreads = [
-            laplace_cumulants(fraction({"scale": text}, "scale", "facts"))
-            for text in facts["scales"]
-        ]
-        depth = regions["depth"].to_numpy()
-        self._k2, self._k4 = (
-            np.array([spread[part] for spread in spreads])[depth] for part in (0, 1)
-        )
-
-    @classmethod
-    def check(cls, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
-        domain = read_domain(manifest.get("domain"))
+    def parse(self) -> None:
+        manifest, tables = self.manifest, self.tables
+        self.domain: Domain = read_domain(manifest.get("domain"))
+        domain = self.domain
         facts = table(manifest, "facts", "manifest")
         scales = facts.get("scales")
         if not isinstance(scales, list) or not scales or len(scales) > 10_000:
             raise BundleError("facts: 'scales' must list the noise scales.")
-        for text in scales:
-            fraction({"scale": text}, "scale", "facts")
+        spreads = [
+            laplace_cumulants(fraction({"scale": text}, "scale", "facts")) for text in scales
+        ]
         axes = range(len(domain.axes))
         if set(tables) != {"regions", *(f"order_{place}" for place in axes)}:
             raise BundleError(
@@ -117,6 +91,17 @@ class GeneralizedRelease(CellsRelease):
             raise BundleError("The regions do not cover the domain once.")
         if not believable(regions["count"].to_numpy()):
             raise BundleError("A count is not believable.")
+        self._low: list[NDArray[np.int32]] = [regions[f"low_{place}"].to_numpy() for place in axes]
+        self._high: list[NDArray[np.int32]] = [
+            regions[f"high_{place}"].to_numpy() for place in axes
+        ]
+        self._order: list[NDArray[np.int32]] = [
+            self.tables[f"order_{place}"]["code"].to_numpy() for place in axes
+        ]
+        self.counts: NDArray[np.int64] = regions["count"].to_numpy()
+        self._k2, self._k4 = (
+            np.array([spread[part] for spread in spreads])[depth] for part in (0, 1)
+        )
 
     def estimate(self, predicate: str | Node, *, level: float = 0.95) -> Estimate:
         """How many rows satisfy a predicate. Rows count as even inside a region; `low` and `high`
@@ -258,11 +243,10 @@ class GeneralizedRelease(CellsRelease):
         rows, sizes, codes = self._points(places)
         return [codes[place] for place in places], self.counts[rows] / sizes[rows]
 
-    def report(self, path: str | Path) -> Path:
-        """Write one self-contained HTML page about this release."""
-        from dpublish.releases.generalized_table.report import write_report
+    def sections(self) -> Report:
+        from dpublish.releases.generalized_table.report import sections
 
-        return write_report(self, path)
+        return sections(self)
 
     @property
     def rows(self) -> int:

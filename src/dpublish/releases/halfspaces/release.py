@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -22,23 +20,11 @@ from dpublish.models.within_limits import believable
 from dpublish.releases.base import Release
 from dpublish.releases.bundle.manifest import fraction, table, text, whole
 
+if TYPE_CHECKING:
+    from dpublish.present.report import Report
+
 COUNTS_SCHEMA: dict[str, Any] = {"count": pl.Int64}
 MAX_CELLS = 1 << 22
-
-
-@dataclass(frozen=True)
-class HalfspaceEstimate(Estimate):
-    """An answer, and the margin for which it is meant: rows whose angle to the hyperplane has a
-    smaller sine may go either way.
-
-    `low` and `high` cover the noise, the rows of cells that the hyperplane cuts, and the spread
-    between projections. Where nothing is projected away (two columns on the sphere) they hold for
-    every table. Otherwise they are not a theorem: what all projections lose alike is not seen.
-    `answers` are those of the single projections.
-    """
-
-    margin: float
-    answers: tuple[float, ...]
 
 
 class HalfspacesRelease(Release):
@@ -47,27 +33,11 @@ class HalfspacesRelease(Release):
     kind: ClassVar[str] = "halfspaces"
     own: ClassVar[tuple[str, ...]] = ("count",)
 
-    def __init__(
-        self,
-        manifest: Mapping[str, Any],
-        tables: Mapping[str, pl.DataFrame],
-        *,
-        path: Path | None = None,
-    ) -> None:
-        super().__init__(manifest, tables, path=path)
-        facts = manifest["facts"]
-        self.sectors = _read_sectors(facts)
-        self.variance = laplace_cumulants(fraction(facts, "scale", "facts"))[0]
-        counts = self.tables["counts"]["count"].to_numpy()
-        self.counts: NDArray[np.float64] = counts.reshape(self.sectors.projections, -1).astype(
-            np.float64
-        )
-
-    @classmethod
-    def check(cls, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
+    def parse(self) -> None:
+        manifest, tables = self.manifest, self.tables
         facts = table(manifest, "facts", "manifest")
-        fraction(facts, "scale", "facts")
-        sectors = _read_sectors(facts)
+        self.variance = laplace_cumulants(fraction(facts, "scale", "facts"))[0]
+        self.sectors = sectors = _read_sectors(facts)
         if set(tables) != {"counts"}:
             raise BundleError("A halfspaces release holds one table, counts.parquet.")
         frame = tables["counts"]
@@ -77,6 +47,8 @@ class HalfspacesRelease(Release):
             raise BundleError("counts.parquet must hold one count a cell of every projection.")
         if not believable(frame["count"].to_numpy()):
             raise BundleError("counts.parquet holds a count that is not believable.")
+        counts = frame["count"].to_numpy().reshape(sectors.projections, -1)
+        self.counts: NDArray[np.float64] = counts.astype(np.float64)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -87,11 +59,17 @@ class HalfspacesRelease(Release):
         """The estimated number of rows: every projection counts all of them."""
         return min(float(self.counts.sum(axis=1).mean()), self.most_rows)
 
-    def count(
-        self, weights: Mapping[str, float], *, above: float, level: float = 0.95
-    ) -> HalfspaceEstimate:
+    def count(self, weights: Mapping[str, float], *, above: float, level: float = 0.95) -> Estimate:
         """How many rows have a weighted sum of columns of at least `above`, in the columns' own
-        units (dates: ordinals)."""
+        units (dates: ordinals).
+
+        `low` and `high` cover the noise, the rows of cells that the hyperplane cuts, and the
+        spread between projections. Where nothing is projected away (two columns on the sphere)
+        they hold for every table. Otherwise they are not a theorem: what all projections lose
+        alike is not seen. Details: the `margin` for which it is meant (rows whose angle to the
+        hyperplane has a smaller sine may go either way) and the `answers` of the single
+        projections.
+        """
         check_level(level)
         for name in weights:
             if name not in self.columns:
@@ -124,17 +102,19 @@ class HalfspacesRelease(Release):
         cut = max(0.0, most - least)
         ends = whole_rows(min(value, least) - width, max(value, most) + width)
         low, high = (min(max(0.0, float(end)), self.most_rows) for end in ends)
-        return HalfspaceEstimate(
+        return Estimate(
             value=min(max(value, low), high),  # noise may take it where no count is
             standard_error=math.hypot(error, cut / math.sqrt(12)),
             low=low,
             high=high,
             level=level,
-            margin=self.sectors.margin,
-            answers=tuple(float(answer) for answer in answers),
+            details={
+                "margin": self.sectors.margin,
+                "answers": tuple(float(answer) for answer in answers),
+            },
         )
 
-    def estimate(self, condition: str, *, level: float = 0.95) -> HalfspaceEstimate:
+    def estimate(self, condition: str, *, level: float = 0.95) -> Estimate:
         """The same for a condition such as "2 * age + weight >= 150"; dates are written as
         '2020-01-31'."""
         from dpublish.releases.halfspaces.linear_condition import linear_condition
@@ -142,11 +122,10 @@ class HalfspacesRelease(Release):
         weights, above = linear_condition(condition, self.columns)
         return self.count(weights, above=above, level=level)
 
-    def report(self, path: str | Path) -> Path:
-        """Write one self-contained HTML page about this release."""
-        from dpublish.releases.halfspaces.report import write_report
+    def sections(self) -> Report:
+        from dpublish.releases.halfspaces.report import sections
 
-        return write_report(self, path)
+        return sections(self)
 
     def summary(self) -> dict[str, str]:
         out = super().summary()

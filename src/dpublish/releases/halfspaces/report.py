@@ -1,14 +1,25 @@
-"""One HTML page about halfspaces: no script, no network, nothing else to load."""
+"""What a report says about halfspaces: how many rows lie above some values of every column."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpublish.present.charts import Bar, bar_chart, safe_text
-from dpublish.present.report import listed, quoted, release_page, save_page, usage
+from dpublish.present.charts import Bar
+from dpublish.present.report import (
+    Block,
+    Chart,
+    Heading,
+    Paragraph,
+    Report,
+    Section,
+    Strong,
+    how_it_was_made,
+    listed,
+    quoted,
+    usage,
+)
 
 if TYPE_CHECKING:
     from dpublish.declare.grid import Grid
@@ -18,52 +29,52 @@ MAX_CHARTS = 12
 STEPS = 10
 
 
-def write_report(release: HalfspacesRelease, path: str | Path) -> Path:
-    return save_page(report_html(release), path)
-
-
-def report_html(release: HalfspacesRelease) -> str:
+def sections(release: HalfspacesRelease) -> Report:
     sectors = release.sectors
-    lead = (
-        f"This release answers how many rows lie above any plane through the space of "
-        f"<b>{safe_text(listed(release.columns))}"
-        "</b>: how many have a weighted sum of these columns of at least some number. It holds "
-        "noisy counts of random "
-        "projections of private rows; the rows themselves are not in it."
-    )
-    tiles = [
-        (f"{release.rows:,.0f}", "rows (estimated)"),
-        (f"{len(release.columns):,}", "columns"),
-        (
-            f"{sectors.projections:,}",
-            f"projections to dimension {sectors.k}, {sectors.cells:,} cells each",
-        ),
-    ]
-    limits = [
-        f"Answers are meant for planes that few rows are close to: rows whose angle to the plane "
-        f"has a sine below "
-        f"{sectors.margin:.3g} may be counted on either side.",
-        "Intervals cover the noise and whatever lies in cells that the plane cuts"
-        + (
-            "."
-            if sectors.lossless
-            else ", and the spread between projections. What all projections lose alike is not "
-            "seen."
-        ),
-    ]
     more = len(release.columns) - MAX_CHARTS
-    body = [
-        "<h2>What it shows</h2><p>Estimated numbers of rows at or above a value of one column, "
-        "whatever the others are, "
-        "with 95% intervals (black lines).</p>",
-        *(
-            f"<h3>{safe_text(grid.name)}</h3>{bar_chart(bars_above(release, grid), grid.name)}"
-            for grid in sectors.grids[:MAX_CHARTS]
+    charts: list[Block] = []
+    for grid in sectors.grids[:MAX_CHARTS]:
+        charts += [Heading(grid.name), Chart(grid.name, bars_above(release, grid))]
+    if more > 0:
+        charts.append(Paragraph(f"{more} more columns are in the release.", "soft"))
+    shows = (
+        "Estimated numbers of rows at or above a value of one column, whatever the others are, "
+        "with "
+        "95% intervals (black lines)."
+    )
+    return Report(
+        lead=(
+            "This release answers how many rows lie above any plane through the space of ",
+            Strong(listed(release.columns)),
+            ": how many have a weighted sum of these columns of at least some number. It holds "
+            "noisy counts of random projections of private rows; the rows themselves are not in "
+            "it.",
         ),
-        f'<p class="soft">{more} more columns are in the release.</p>' if more > 0 else "",
-        _usage(release),
-    ]
-    return release_page(release, lead=lead, tiles=tiles, body=body, limits=limits)
+        tiles=[
+            (f"{release.rows:,.0f}", "rows (estimated)"),
+            (f"{len(release.columns):,}", "columns"),
+            (
+                f"{sectors.projections:,}",
+                f"projections to dimension {sectors.k}, {sectors.cells:,} cells each",
+            ),
+        ],
+        sections=[
+            how_it_was_made(release),
+            Section("What it shows", [Paragraph(shows), *charts]),
+            _usage(release),
+        ],
+        limits=[
+            "Answers are meant for planes that few rows are close to: rows whose angle to the "
+            f"plane has a sine below {sectors.margin:.3g} may be counted on either side.",
+            "Intervals cover the noise and whatever lies in cells that the plane cuts"
+            + (
+                "."
+                if sectors.lossless
+                else ", and the spread between projections. What all projections lose alike is not "
+                "seen."
+            ),
+        ],
+    )
 
 
 def bars_above(release: HalfspacesRelease, grid: Grid) -> list[Bar]:
@@ -80,7 +91,7 @@ def bars_above(release: HalfspacesRelease, grid: Grid) -> list[Bar]:
     return bars
 
 
-def _usage(release: HalfspacesRelease) -> str:
+def _usage(release: HalfspacesRelease) -> Section:
     some = release.sectors.grids[:2]
     middle = sum(float((grid.lower + grid.upper) / 2) for grid in some)
     condition = f"{' + '.join(quoted(grid.name) for grid in some)} >= {middle:g}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -14,14 +13,16 @@ from numpy.typing import NDArray
 
 from dpublish.declare.domain import Domain
 from dpublish.errors import BundleError
-from dpublish.estimate import Answers, CellSums, Estimate, Question, Total, answer
+from dpublish.estimate import Estimate
 from dpublish.models.thresholded_counts import Suppression
 from dpublish.releases.bundle.manifest import fraction, read_domain, table, text, whole
 from dpublish.releases.cells import CellsRelease
 from dpublish.releases.frames import cell_frame, decode_cells, sample_rows, sql_frame
+from dpublish.releases.histogram.intervals import Answers, CellSums, Question, Total, answer
 from dpublish.releases.naming import marginal_frame, marginal_shape, named_columns
 
 if TYPE_CHECKING:
+    from dpublish.present.report import Report
     from dpublish.query.predicate import Node
 
 CELLS_SCHEMA = {"cell": pl.UInt64, "count": pl.Int64}
@@ -33,37 +34,15 @@ class HistogramRelease(CellsRelease):
 
     kind: ClassVar[str] = "histogram"
 
-    def __init__(
-        self,
-        manifest: Mapping[str, Any],
-        tables: Mapping[str, pl.DataFrame],
-        *,
-        path: Path | None = None,
-    ) -> None:
-        super().__init__(manifest, tables, path=path)
-        facts = manifest["facts"]
-        self.domain: Domain = Domain.from_json(manifest["domain"])
-        self.law = Suppression(int(facts["threshold"]), fraction(facts, "scale", "facts"))
-        self.total = Total.from_facts(facts)
-        self.cells: NDArray[np.uint64] = self.tables["cells"]["cell"].to_numpy()
-        self.counts: NDArray[np.int64] = self.tables["cells"]["count"].to_numpy()
-        # one row each: counts, and the cumulant estimates k2, k3, k4 of every released cell
-        self._figures = np.stack(
-            [self.counts.astype(np.float64), *self.law.cell_cumulants(self.counts)]
-        )
-        self._everything = self._flag_sums(
-            np.ones(len(self.counts), dtype=np.bool_), self.domain.size
-        )
-
-    @classmethod
-    def check(cls, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
+    def parse(self) -> None:
+        manifest, tables = self.manifest, self.tables
         domain = read_domain(manifest.get("domain"))
         facts = table(manifest, "facts", "manifest")
         threshold = whole(facts, "threshold", "facts", limit=1 << 50)
-        fraction(facts, "scale", "facts")
+        self.law = Suppression(threshold, fraction(facts, "scale", "facts"))
         if whole(facts, "domain_size", "facts") != domain.size:
             raise BundleError("facts: 'domain_size' is not the number of cells of the domain.")
-        _check_total(facts)
+        self.total = _read_total(facts)
         if set(tables) != {"cells"}:
             raise BundleError(
                 f"A histogram release holds one table, cells.parquet; this one holds: "
@@ -85,6 +64,16 @@ class HistogramRelease(CellsRelease):
             raise BundleError(
                 "cells.parquet holds a count that is not above the threshold, or not believable."
             )
+        self.domain: Domain = domain
+        self.cells: NDArray[np.uint64] = cells
+        self.counts: NDArray[np.int64] = counts
+        # one row each: counts, and the cumulant estimates k2, k3, k4 of every released cell
+        self._figures = np.stack(
+            [self.counts.astype(np.float64), *self.law.cell_cumulants(self.counts)]
+        )
+        self._everything = self._flag_sums(
+            np.ones(len(self.counts), dtype=np.bool_), self.domain.size
+        )
 
     def estimate(self, predicate: str | Node, *, level: float = 0.95) -> Estimate:
         """How many rows satisfy a predicate such as "age >= 40 and income = '>50K'", with an error
@@ -150,11 +139,10 @@ class HistogramRelease(CellsRelease):
             self.cells, self.counts, self.domain, self.rows if n is None else n, seed
         )
 
-    def report(self, path: str | Path) -> Path:
-        """Write one self-contained HTML page about this release."""
-        from dpublish.present.report import write_report
+    def sections(self) -> Report:
+        from dpublish.releases.histogram.report import sections
 
-        return write_report(self, path)
+        return sections(self)
 
     @property
     def rows(self) -> int:
@@ -216,7 +204,7 @@ class HistogramRelease(CellsRelease):
         return answer(self.law, self._everything, self.total, Question(part, part, part), level)
 
 
-def _check_total(facts: Mapping[str, Any]) -> None:
+def _read_total(facts: Mapping[str, Any]) -> Total:
     total = table(facts, "total", "facts")
     kind = text(total, "kind", "facts: total")
     if kind not in ("public", "noisy", "unknown"):
@@ -230,3 +218,4 @@ def _check_total(facts: Mapping[str, Any]) -> None:
         fraction(total, "scale", "facts: total")
     if facts.get("max_total") is not None:
         whole(facts, "max_total", "facts", limit=1 << 52)
+    return Total.from_facts(facts)

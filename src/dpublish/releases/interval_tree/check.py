@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -21,10 +23,21 @@ BOXES_SCHEMA: dict[str, Any] = {"depth": pl.UInt8, "prefix": pl.UInt64}
 COUNTS_SCHEMA: dict[str, Any] = {"count": pl.Int64}
 
 
-def check_tree(manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ReadTree:
+    """What a bundle says, once it was believed."""
+
+    shape: TreeShape
+    boxes: Boxes
+    total: int | None
+    hierarchy: Hierarchy
+    scale: Fraction
+
+
+def read_tree(manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> ReadTree:
     """Raise a BundleError unless facts and tables fit together."""
     facts = table(manifest, "facts", "manifest")
-    fraction(facts, "scale", "facts")
+    scale = fraction(facts, "scale", "facts")
     text(facts, "tree", "facts")
     shape = _read_shape(facts.get("grid"))
     if set(tables) != {"boxes", "counts"}:
@@ -35,8 +48,11 @@ def check_tree(manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) 
             raise BundleError(
                 f"{name}.parquet must have the columns {', '.join(expected)} without nulls."
             )
-    _check_boxes(shape, boxes_of(tables["boxes"]))
-    hierarchy = hierarchy_of(facts, tables["boxes"].height)
+    depth, prefix = (tables["boxes"][name].to_numpy() for name in BOXES_SCHEMA)
+    boxes = Boxes(depth.astype(np.int64), prefix)
+    _check_boxes(shape, boxes)
+    total = _total_of(facts)
+    hierarchy = _hierarchy_of(facts, len(boxes), fixed=total is not None)
     fanout, height, leaves = hierarchy.fanout, hierarchy.height, hierarchy.leaves
     if fanout**height < leaves or (fanout > 2 and (fanout - 1) ** height >= leaves and height > 1):
         raise BundleError("facts: 'fanout' and 'height' do not fit the number of boxes.")
@@ -46,27 +62,23 @@ def check_tree(manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) 
         )
     if not believable(tables["counts"]["count"].to_numpy()):
         raise BundleError("counts.parquet holds a count that is not believable.")
+    return ReadTree(shape=shape, boxes=boxes, total=total, hierarchy=hierarchy, scale=scale)
 
 
-def hierarchy_of(facts: Mapping[str, Any], boxes: int) -> Hierarchy:
+def _hierarchy_of(facts: Mapping[str, Any], boxes: int, *, fixed: bool) -> Hierarchy:
     """The groups that were counted. Where the total is public, one entry more counts what lies in
     no box."""
     fanout = whole(facts, "fanout", "facts", limit=MAX_BOXES, lowest=1)
     height = whole(facts, "height", "facts", limit=40, lowest=1)
-    fixed = total_of(facts) is not None
     return Hierarchy(boxes + fixed, fanout, height, fixed)
 
 
-def total_of(facts: Mapping[str, Any]) -> int | None:
+def _total_of(facts: Mapping[str, Any]) -> int | None:
     """The public number of rows; None where it is private, and in bundles written before totals
     were."""
     if facts.get("total") is None:
         return None
     return whole(facts, "total", "facts", limit=MAX_COUNT, lowest=1)
-
-
-def boxes_of(frame: pl.DataFrame) -> Boxes:
-    return Boxes(frame["depth"].to_numpy().astype(np.int64), frame["prefix"].to_numpy())
 
 
 def _read_shape(data: Any) -> TreeShape:

@@ -5,24 +5,22 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from dpublish.declare.grid import NEAR, Floats, Grid, Ints, TreeShape
+from dpublish.declare.grid import NEAR, Floats, Grid, Ints
 from dpublish.errors import QueryError
 from dpublish.estimate import Estimate, check_level
 from dpublish.models.thresholded_counts import laplace_cumulants
 from dpublish.releases.base import Release
-from dpublish.releases.bundle.manifest import fraction
 from dpublish.releases.frames import generator_of, rows_to_draw
 from dpublish.releases.interval_tree.box_cells import BoxCells
-from dpublish.releases.interval_tree.check import boxes_of, check_tree, hierarchy_of, total_of
+from dpublish.releases.interval_tree.check import read_tree
 from dpublish.releases.interval_tree.ranges import Bounds, Ranges, coordinates, top_of
 from dpublish.releases.interval_tree.smoothing import MOST, smoothed
 from dpublish.releases.naming import marginal_frame, marginal_shape, named_columns
@@ -30,6 +28,7 @@ from dpublish.releases.naming import marginal_frame, marginal_shape, named_colum
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from dpublish.present.report import Report
     from dpublish.query.predicate import Node
 
 MAX_PAIRS = 1 << 28
@@ -49,27 +48,14 @@ class IntervalTreeRelease(Release):
         "quantile_limits",
     )
 
-    def __init__(
-        self,
-        manifest: Mapping[str, Any],
-        tables: Mapping[str, pl.DataFrame],
-        *,
-        path: Path | None = None,
-    ) -> None:
-        super().__init__(manifest, tables, path=path)
-        facts = manifest["facts"]
-        self.shape = TreeShape.from_json(facts["grid"])
-        self.boxes = boxes_of(tables["boxes"])
-        self.total = total_of(facts)
-        self.hierarchy = hierarchy_of(facts, len(self.boxes))
-        self.noise_variance = laplace_cumulants(fraction(facts, "scale", "facts"))[0]
+    def parse(self) -> None:
+        read = read_tree(self.manifest, self.tables)
+        self.shape, self.boxes = read.shape, read.boxes
+        self.total, self.hierarchy = read.total, read.hierarchy
+        self.noise_variance = laplace_cumulants(read.scale)[0]
         self._noisy: Ints = self.tables["counts"]["count"].to_numpy()
         # limits rest on these: their errors are those of the noise, whatever the data look like
         self.measured: Floats = self.hierarchy.estimates(self._noisy, self.total)[: len(self.boxes)]
-
-    @classmethod
-    def check(cls, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
-        check_tree(manifest, tables)
 
     @cached_property
     def counts(self) -> Floats:
@@ -306,11 +292,10 @@ class IntervalTreeRelease(Release):
 
         return plot_tree(self, columns, level=check_level(level))
 
-    def report(self, path: str | Path) -> Path:
-        """Write one self-contained HTML page about this release."""
-        from dpublish.releases.interval_tree.report import write_report
+    def sections(self) -> Report:
+        from dpublish.releases.interval_tree.report import sections
 
-        return write_report(self, path)
+        return sections(self)
 
     def summary(self) -> dict[str, str]:
         rows = super().summary()

@@ -1,14 +1,27 @@
-"""One HTML page about an interval tree: no script, no network, nothing else to load."""
+"""What a report says about an interval tree: every column, and the quantiles of a single one."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpublish.present.charts import Bar, bar_chart, safe_text
-from dpublish.present.report import MAX_BARS, listed, quoted, release_page, save_page, usage
+from dpublish.present.charts import Bar
+from dpublish.present.report import (
+    MAX_BARS,
+    Block,
+    Chart,
+    Heading,
+    Paragraph,
+    Report,
+    Section,
+    Strong,
+    Table,
+    how_it_was_made,
+    listed,
+    quoted,
+    usage,
+)
 from dpublish.releases.interval_tree.figures import column_ranges
 
 if TYPE_CHECKING:
@@ -22,43 +35,41 @@ _TAIL = 0.005
 bars empty."""
 
 
-def write_report(release: IntervalTreeRelease, path: str | Path) -> Path:
-    return save_page(report_html(release), path)
-
-
-def report_html(release: IntervalTreeRelease) -> str:
-    boxes = "intervals" if len(release.columns) == 1 else "boxes"
-    lead = (
-        f"This release divides the values of <b>{safe_text(listed(release.columns))}</b> into "
-        f"{boxes} and holds noisy counts "
-        "of them, from which the number of rows in any other range follows. It was made from "
-        "private rows; the rows themselves "
-        "are not in it."
-    )
+def sections(release: IntervalTreeRelease) -> Report:
+    single = len(release.columns) == 1
+    boxes = "intervals" if single else "boxes"
     rows = (f"{release.rows:,.0f}", "rows (estimated)")
-    tiles = [
-        rows if release.total is None else (f"{release.total:,}", "rows (public number)"),
-        (f"{len(release.columns):,}", "column" if len(release.columns) == 1 else "columns"),
-        (f"{len(release.boxes):,}", f"{boxes}, {release.manifest['facts']['tree']}"),
-    ]
-    limits = [
-        "Intervals hold in 95% of releases for a question fixed beforehand.",
-        f"How rows lie within one of the {boxes} is not in the release. Error bars of ranges that "
-        f"cut one make no assumption "
-        "about it, and are wide there; values, quantiles and synthetic points take rows as spread "
-        "evenly.",
-        "Synthetic points carry no error bars and keep the noise of the counts.",
-    ]
-    body = [
-        "<h2>What it shows</h2><p>Estimated numbers of rows with 95% intervals (black lines).</p>",
-        *(
-            f"<h3>{safe_text(name)}</h3>{bar_chart(column_bars(release, name), name)}"
-            for name in release.columns
+    charts: list[Block] = []
+    for name in release.columns:
+        charts += [Heading(name), Chart(name, column_bars(release, name))]
+    shows = "Estimated numbers of rows with 95% intervals (black lines)."
+    return Report(
+        lead=(
+            "This release divides the values of ",
+            Strong(listed(release.columns)),
+            f" into {boxes} and holds noisy counts of them, from which the number of rows in any "
+            "other range follows. It was made from private rows; the rows themselves are not in "
+            "it.",
         ),
-        _quantiles(release) if len(release.columns) == 1 else "",
-        _usage(release),
-    ]
-    return release_page(release, lead=lead, tiles=tiles, body=body, limits=limits)
+        tiles=[
+            rows if release.total is None else (f"{release.total:,}", "rows (public number)"),
+            (f"{len(release.columns):,}", "column" if single else "columns"),
+            (f"{len(release.boxes):,}", f"{boxes}, {release.manifest['facts']['tree']}"),
+        ],
+        sections=[
+            how_it_was_made(release),
+            Section("What it shows", [Paragraph(shows), *charts]),
+            *([_quantiles(release)] if single else []),
+            _usage(release),
+        ],
+        limits=[
+            "Intervals hold in 95% of releases for a question fixed beforehand.",
+            f"How rows lie within one of the {boxes} is not in the release. Error bars of ranges "
+            "that cut one make no assumption about it, and are wide there; values, quantiles and "
+            "synthetic points take rows as spread evenly.",
+            "Synthetic points carry no error bars and keep the noise of the counts.",
+        ],
+    )
 
 
 def column_bars(release: IntervalTreeRelease, name: str) -> list[Bar]:
@@ -96,30 +107,24 @@ def _even(first: float, last: float, most: int) -> Floats:
     return np.unique(np.rint(np.linspace(first, last, min(int(last - first), most) + 1)))
 
 
-def _quantiles(release: IntervalTreeRelease) -> str:
-    lines = []
+def _quantiles(release: IntervalTreeRelease) -> Section:
+    rows = []
     for share in SHARES:
         low, high = release.quantile_limits(share)
-        lines.append(
-            f"<tr><td>{share:.0%} of the rows lie below</td><td "
-            f'class="number">{_shown(release.quantile(share))}</td>'
-            f'<td class="number">{_shown(low)} to {_shown(high)}</td></tr>'
+        found = _shown(release.quantile(share))
+        rows.append(
+            (f"{share:.0%} of the rows lie below", found, f"{_shown(low)} to {_shown(high)}")
         )
-    head = '<tr><th></th><th class="number">estimate</th><th class="number">95% interval</th></tr>'
-    return f"<h2>Quantiles</h2><table>{head}{''.join(lines)}</table>"
+    return Section("Quantiles", [Table(("", "estimate", "95% interval"), rows, right=(1, 2))])
 
 
 def _shown(value: object) -> str:
-    return (
-        f"{value:,.6g}"
-        if isinstance(value, float)
-        else f"{value:,}"
-        if isinstance(value, int)
-        else safe_text(str(value))
-    )
+    if isinstance(value, float):
+        return f"{value:,.6g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _usage(release: IntervalTreeRelease) -> str:
+def _usage(release: IntervalTreeRelease) -> Section:
     name, grid = release.columns[0], release.shape.grids[0]
     low, high = grid.value(np.array([0, grid.positions // 2])).tolist()
     lines = []

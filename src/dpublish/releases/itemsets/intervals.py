@@ -20,7 +20,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.estimate import Estimate, Total, check_level
+from dpublish.estimate import Estimate, check_level
 from dpublish.models.integer_limits import whole_rows
 from dpublish.models.thresholded_counts import (
     Floats,
@@ -28,6 +28,7 @@ from dpublish.models.thresholded_counts import (
     laplace_cumulants,
     spread_quantile,
 )
+from dpublish.releases.histogram.intervals import Total
 from dpublish.releases.itemsets.logic import Node, Truths, atoms_of, truth_of
 
 MAX_OPEN_BITS = 10

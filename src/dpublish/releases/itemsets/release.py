@@ -8,7 +8,6 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from numbers import Integral
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,12 +15,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from dpublish.errors import BundleError, QueryError
-from dpublish.estimate import Estimate, Total
+from dpublish.estimate import Estimate
 from dpublish.models.thresholded_counts import Suppression
 from dpublish.models.within_limits import believable
 from dpublish.releases.base import Release
 from dpublish.releases.bundle.manifest import fraction, table, whole
 from dpublish.releases.frames import generator_of, rows_to_draw
+from dpublish.releases.histogram.intervals import Total
 from dpublish.releases.itemsets.intervals import Cells, Intervals, Tree
 from dpublish.releases.itemsets.logic import Every, Item, Node, find_item, parse_items
 from dpublish.releases.itemsets.mining import (
@@ -35,6 +35,8 @@ from dpublish.releases.itemsets.mining import (
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from dpublish.present.report import Report
 
 TABLES: dict[str, dict[str, type[pl.DataType]]] = {
     "items": {"name": pl.String},
@@ -74,35 +76,11 @@ class ItemsetRelease(Release):
         "plot_itemsets",
     )
 
-    def __init__(
-        self,
-        manifest: Mapping[str, Any],
-        tables: Mapping[str, pl.DataFrame],
-        *,
-        path: Path | None = None,
-    ) -> None:
-        super().__init__(manifest, tables, path=path)
-        facts = manifest["facts"]
-        self.total = Total.from_facts(facts)
-        self.items: list[str] = self.tables["items"]["name"].to_list()
-        self._position = {name: place for place, name in enumerate(self.items)}
-        self.counts: NDArray[np.int64] = self._column("itemsets", "count")
-        self.sizes: NDArray[np.int32] = self._column("itemsets", "size")
-        offsets = np.concatenate([[0], np.cumsum(self.sizes, dtype=np.int64)])
-        # a negative count cannot be a weight; it occurs only where every itemset is published
-        weights = np.maximum(self.counts, 0).astype(np.float64)
-        self.sets = WeightedSets(offsets, self._column("members", "item"), weights, len(self.items))
-        """The published itemsets, weighted by their noisy counts."""
-
-    def _column(self, name: str, column: str) -> NDArray[Any]:
-        values: NDArray[Any] = self.tables[name][column].to_numpy()
-        return values
-
-    @classmethod
-    def check(cls, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
+    def parse(self) -> None:
+        manifest, tables = self.manifest, self.tables
         facts = table(manifest, "facts", "manifest")
         items = whole(facts, "items", "facts", lowest=1)
-        _check_total(facts)
+        self.total = _read_total(facts)
         if facts.get("max_items") is not None:
             whole(facts, "max_items", "facts", lowest=1)
         _check_laws(facts)
@@ -123,6 +101,19 @@ class ItemsetRelease(Release):
             raise BundleError("items.parquet must name each item once.")
         _check_tree(tables, items)
         _check_cells(tables, items, facts)
+        self.items: list[str] = self.tables["items"]["name"].to_list()
+        self._position = {name: place for place, name in enumerate(self.items)}
+        self.counts: NDArray[np.int64] = self._column("itemsets", "count")
+        self.sizes: NDArray[np.int32] = self._column("itemsets", "size")
+        offsets = np.concatenate([[0], np.cumsum(self.sizes, dtype=np.int64)])
+        # a negative count cannot be a weight; it occurs only where every itemset is published
+        weights = np.maximum(self.counts, 0).astype(np.float64)
+        self.sets = WeightedSets(offsets, self._column("members", "item"), weights, len(self.items))
+        """The published itemsets, weighted by their noisy counts."""
+
+    def _column(self, name: str, column: str) -> NDArray[Any]:
+        values: NDArray[Any] = self.tables[name][column].to_numpy()
+        return values
 
     @cached_property
     def consistent(self) -> WeightedSets:
@@ -356,11 +347,10 @@ class ItemsetRelease(Release):
 
         return plot_top_itemsets(self, k, min_size=min_size, level=level)
 
-    def report(self, path: str | Path) -> Path:
-        """Write one self-contained HTML page about this release."""
-        from dpublish.releases.itemsets.report import write_report
+    def sections(self) -> Report:
+        from dpublish.releases.itemsets.report import sections
 
-        return write_report(self, path)
+        return sections(self)
 
     @property
     def transactions(self) -> int:
@@ -409,7 +399,7 @@ def _error_columns(answers: list[Estimate]) -> list[pl.Series]:
     ]
 
 
-def _check_total(facts: Mapping[str, Any]) -> None:
+def _read_total(facts: Mapping[str, Any]) -> Total:
     total = table(facts, "total", "facts")
     if total.get("kind") not in ("noisy", "unknown"):
         raise BundleError("facts: 'total' must be noisy or unknown.")
@@ -420,6 +410,7 @@ def _check_total(facts: Mapping[str, Any]) -> None:
         fraction(total, "scale", "total")
     if facts.get("max_total") is not None:
         whole(facts, "max_total", "facts", limit=1 << 52)
+    return Total.from_facts(facts)
 
 
 def _check_laws(facts: Mapping[str, Any]) -> None:

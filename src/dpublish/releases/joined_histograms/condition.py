@@ -20,7 +20,7 @@ from dpublish.declare.domain import Axis, Domain
 from dpublish.models.junction_tree.consistency import Floats, Ints, sum_groups
 from dpublish.models.junction_tree.draws import draw
 from dpublish.models.junction_tree.model import JunctionModel
-from dpublish.query.predicate import All, Any, Constant, Leaf, Node, columns_of
+from dpublish.query.predicate import And, Constant, Leaf, Node, Or, columns_of
 from dpublish.releases.frames import drawn_values
 from dpublish.releases.joined_histograms.cover import cover_codes
 
@@ -148,18 +148,18 @@ def taken_apart(node: Node) -> tuple[dict[int, Node], Node]:
         elif columns or not (isinstance(part, Constant) and part.holds):
             rest.append(part)
     joined = {
-        column: parts[0] if len(parts) == 1 else All(tuple(parts))
+        column: parts[0] if len(parts) == 1 else And(tuple(parts))
         for column, parts in alone.items()
     }
     if any(isinstance(part, Constant) for part in rest):
         return joined, Constant(False)
-    return joined, (All(tuple(rest)) if len(rest) > 1 else rest[0]) if rest else Constant(True)
+    return joined, (And(tuple(rest)) if len(rest) > 1 else rest[0]) if rest else Constant(True)
 
 
 def _conjuncts(node: Node) -> list[Node]:
     return (
         [one for part in node.parts for one in _conjuncts(part)]
-        if isinstance(node, All)
+        if isinstance(node, And)
         else [node]
     )
 
@@ -170,7 +170,7 @@ def leaves_of(node: Node, column: int) -> list[Leaf]:
         return [node] if node.axis == column else []
     return (
         [leaf for part in node.parts for leaf in leaves_of(part, column)]
-        if isinstance(node, All | Any)
+        if isinstance(node, And | Or)
         else []
     )
 

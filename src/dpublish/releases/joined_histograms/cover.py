@@ -11,7 +11,7 @@ import numpy as np
 from dpublish.declare.domain import Domain
 from dpublish.models.junction_tree.consistency import Ints
 from dpublish.query.masks import Coverage, select
-from dpublish.query.predicate import All, Any, Constant, Leaf, Node
+from dpublish.query.predicate import And, Constant, Leaf, Node, Or
 
 
 def cover_codes(
@@ -48,6 +48,6 @@ def _moved(node: Node, place: dict[int, int]) -> Node:
     """The same predicate with axes renumbered."""
     if isinstance(node, Leaf):
         return replace(node, axis=place[node.axis])
-    if isinstance(node, All | Any):
+    if isinstance(node, And | Or):
         return type(node)(tuple(_moved(part, place) for part in node.parts))
     return node

@@ -30,7 +30,7 @@ from dpublish.models.junction_tree.fit import MeasuredColumn, MeasuredTable, lab
 from dpublish.models.junction_tree.measured import Measured
 from dpublish.models.junction_tree.model import JunctionModel
 from dpublish.models.junction_tree.model_error import block_mask, count_boxes, level_blocks
-from dpublish.query.predicate import All, Any, Constant, Node, columns_of
+from dpublish.query.predicate import And, Constant, Node, Or, columns_of
 from dpublish.releases.joined_histograms.cover import cover_table
 
 MAX_CELLS = 1 << 22
@@ -181,7 +181,7 @@ class Intervals:
 
     def _bounds(self, node: Node, alpha: float) -> Range:
         """Bounds from the parts of a conjunction or disjunction."""
-        if not isinstance(node, All | Any):
+        if not isinstance(node, And | Or):
             return Range(0.0, self._total(alpha).high, self._total(alpha).high / 2, BOUNDS)
         parts = list(node.parts)
         joined = [type(node)(tuple(some)) for some in self._joined_parts(parts)]
@@ -189,7 +189,7 @@ class Intervals:
         total = self._total(share)
         ranges = [self._range(part, share) for part in parts]
         more = [self._range(part, share) for part in joined]
-        if isinstance(node, All):
+        if isinstance(node, And):
             low = max(0.0, sum(one.low for one in ranges) - (len(parts) - 1) * total.high)
             high = min(one.high for one in [*ranges, *more])
         else:

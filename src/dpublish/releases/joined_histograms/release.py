@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -38,17 +36,11 @@ from dpublish.releases.naming import marginal_frame, marginal_shape, named_colum
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from dpublish.present.report import Report
     from dpublish.query.predicate import Node
 
 DRAWN = 200_000
 """Rows drawn from the model where its exact table is too large."""
-
-
-@dataclass(frozen=True)
-class JoinedEstimate(Estimate):
-    """An estimated number of rows, and in words what its interval covers."""
-
-    note: str
 
 
 class JoinedRelease(Release):
@@ -58,21 +50,8 @@ class JoinedRelease(Release):
     kind: ClassVar[str] = "joined-histograms"
     own: ClassVar[tuple[str, ...]] = ("sql_note",)
 
-    def __init__(
-        self,
-        manifest: Mapping[str, Any],
-        tables: Mapping[str, pl.DataFrame],
-        *,
-        path: Path | None = None,
-    ) -> None:
-        super().__init__(manifest, tables, path=path)
-        self.domain: Domain = read_domain(manifest["domain"], limit=None)
-        self.measured: Measured = read_measured(
-            self.domain, manifest["facts"], _arrays(self.tables)
-        )
-
-    @classmethod
-    def check(cls, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
+    def parse(self) -> None:
+        manifest, tables = self.manifest, self.tables
         if set(tables) != set(TABLES):
             raise BundleError(
                 f"A joined release holds the tables {', '.join(sorted(TABLES))}; this one: "
@@ -85,8 +64,10 @@ class JoinedRelease(Release):
                 )
             if any(tables[name].null_count().row(0)):
                 raise BundleError(f"{name}.parquet holds nulls.")
-        domain = read_domain(manifest.get("domain"), limit=None)
-        read_measured(domain, table(manifest, "facts", "manifest"), _arrays(tables))
+        self.domain: Domain = read_domain(manifest.get("domain"), limit=None)
+        self.measured: Measured = read_measured(
+            self.domain, table(manifest, "facts", "manifest"), _arrays(tables)
+        )
 
     @cached_property
     def model(self) -> JunctionModel:
@@ -127,7 +108,7 @@ class JoinedRelease(Release):
             for one in self.measured.tables
         ]
 
-    def estimate(self, predicate: str | Node, *, level: float = 0.95) -> JoinedEstimate:
+    def estimate(self, predicate: str | Node, *, level: float = 0.95) -> Estimate:
         """How many rows satisfy a predicate such as "age >= 40 and income = '>50K'".
 
         The value is the model's. For a predicate within one column, or one counted table, with or
@@ -142,7 +123,7 @@ class JoinedRelease(Release):
         value = min(self._expected(node), self.most_rows)
         found = self.intervals.range_of(node, level)
         high = min(max(found.high, value), self.most_rows)
-        return JoinedEstimate(value, found.error, min(found.low, value), high, level, found.note)
+        return Estimate(value, found.error, min(found.low, value), high, level, note=found.note)
 
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
         """Counts of every combination of codes of the named columns: labels, count, standard_error,
@@ -253,15 +234,14 @@ class JoinedRelease(Release):
             from dpublish.releases.joined_histograms.figures import plot_structure
 
             return plot_structure(self)
-        from dpublish.present.marginal_figures import plot_marginal
+        from dpublish.present.figures import plot_marginal
 
         return plot_marginal(cast(Any, self), columns, level=level, top=top)
 
-    def report(self, path: str | Path) -> Path:
-        """Write one self-contained HTML page about this release."""
-        from dpublish.releases.joined_histograms.report import write_page
+    def sections(self) -> Report:
+        from dpublish.releases.joined_histograms.report import sections
 
-        return write_page(self, path)
+        return sections(self)
 
     def summary(self) -> dict[str, str]:
         rows = super().summary()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from fractions import Fraction
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -19,6 +18,9 @@ from dpublish.models.linear_features import FloatArray, LinearFeatures
 from dpublish.releases.base import Release
 from dpublish.releases.bundle.manifest import MAX_AXES, read_domain, table, text, whole
 from dpublish.releases.frames import column_values
+
+if TYPE_CHECKING:
+    from dpublish.present.report import Report
 
 COEFFICIENTS_SCHEMA = {"model": pl.UInt32, "feature": pl.UInt32, "multiple": pl.Int64}
 LOSSES = ("logistic", "huber")
@@ -38,33 +40,16 @@ class LinearModelRelease(Release):
     kind: ClassVar[str] = "linear-model"
     own: ClassVar[tuple[str, ...]] = ("predict_proba", "decision_function", "to_sklearn")
 
-    def __init__(
-        self,
-        manifest: Mapping[str, Any],
-        tables: Mapping[str, pl.DataFrame],
-        *,
-        path: Path | None = None,
-    ) -> None:
-        super().__init__(manifest, tables, path=path)
-        facts = manifest["facts"]
-        self.features = LinearFeatures(_read_encoding(facts))
-        self.target: Axis = read_domain(manifest["domain"]).axes[0]
-        self.loss = str(facts["loss"])
-        multiples = self.tables["coefficients"]["multiple"].to_numpy().astype(np.float64)
-        self.coefficients: FloatArray = multiples.reshape(int(facts["models"]), -1) * float(
-            Fraction(facts["grid"])
-        )
-        """One row a model, for features as `LinearFeatures` codes them."""
-
-    @classmethod
-    def check(cls, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
+    def parse(self) -> None:
+        manifest, tables = self.manifest, self.tables
         domain = read_domain(manifest.get("domain"))
         if len(domain.axes) != 1 or domain.axes[0].numeric or domain.axes[0].base < 2:
             raise BundleError(
                 "domain: a linear model has one column here, its target, with at least two levels."
             )
         facts = table(manifest, "facts", "manifest")
-        if text(facts, "loss", "facts") not in LOSSES:
+        self.loss = text(facts, "loss", "facts")
+        if self.loss not in LOSSES:
             raise BundleError(f"facts: 'loss' must be one of {', '.join(LOSSES)}.")
         if text(facts, "coding", "facts") != CODING:
             raise BundleError(
@@ -73,14 +58,19 @@ class LinearModelRelease(Release):
         grid = text(facts, "grid", "facts")
         if not _GRID.fullmatch(grid) or not Fraction(1, 1 << 200) <= Fraction(grid) <= 1 << 200:
             raise BundleError("facts: 'grid' must be a fraction written as text.")
-        levels = domain.axes[0].base
+        self.target: Axis = domain.axes[0]
+        levels = self.target.base
         models = whole(facts, "models", "facts")
         if models != (1 if levels == 2 else levels):
             raise BundleError("facts: 'models' does not fit the levels of the target.")
         dimension = whole(facts, "dimension", "facts", limit=MAX_DIMENSION, lowest=1)
-        if LinearFeatures(_read_encoding(facts)).dimension != dimension:
+        self.features = LinearFeatures(_read_encoding(facts))
+        if self.features.dimension != dimension:
             raise BundleError("facts: 'dimension' does not fit the encoding.")
         _check_coefficients(tables, models, dimension)
+        multiples = tables["coefficients"]["multiple"].to_numpy().astype(np.float64)
+        self.coefficients: FloatArray = multiples.reshape(models, -1) * float(Fraction(grid))
+        """One row a model, for features as `LinearFeatures` codes them."""
 
     @property
     def classes(self) -> NDArray[Any]:
@@ -129,11 +119,10 @@ class LinearModelRelease(Release):
 
         return LinearModelClassifier(self)
 
-    def report(self, path: str | Path) -> Path:
-        """Write one self-contained HTML page about this release."""
-        from dpublish.releases.linear_model.report import write_report
+    def sections(self) -> Report:
+        from dpublish.releases.linear_model.report import sections
 
-        return write_report(self, path)
+        return sections(self)
 
     def summary(self) -> dict[str, str]:
         facts = self.manifest["facts"]

@@ -1,16 +1,24 @@
-"""One HTML page about a published linear classifier: no script, no network, nothing else to
-load."""
+"""What a report says about a published linear classifier: its largest coefficients."""
 
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from dpublish.present.charts import safe_text
-from dpublish.present.report import listed, release_page, save_page, usage
+from dpublish.present.report import (
+    Block,
+    Heading,
+    Paragraph,
+    Report,
+    Section,
+    Strong,
+    Table,
+    how_it_was_made,
+    listed,
+    usage,
+)
 
 if TYPE_CHECKING:
     from dpublish.releases.linear_model.release import LinearModelRelease
@@ -21,98 +29,76 @@ _LOSSES = {
     "logistic": "logistic regression",
     "huber": "a support vector machine with the Huber loss",
 }
+LIMITS = (
+    "How well it predicts is not in the release: test it on labelled rows of your own.",
+    "Coefficients carry the noise of the release, and of columns that go together no single one "
+    "means much.",
+    "A value that the coding does not know adds nothing to a score.",
+)
+MARGINS = "Scores are margins: predict_proba ranks rows well, and its numbers are not calibrated."
 
 
-def write_report(release: LinearModelRelease, path: str | Path) -> Path:
-    return save_page(report_html(release), path)
-
-
-def report_html(release: LinearModelRelease) -> str:
+def sections(release: LinearModelRelease) -> Report:
     columns = tuple(axis.name for axis in release.features.axes)
-    lead = (
-        f"This release is a classifier, {_LOSSES[release.loss]}, that predicts "
-        f"<b>{safe_text(release.target.name)}</b> from "
-        f"<b>{safe_text(listed(columns))}</b>. It was trained on private rows with noise; the "
-        f"rows themselves are not in it."
+    return Report(
+        lead=(
+            f"This release is a classifier, {_LOSSES[release.loss]}, that predicts ",
+            Strong(release.target.name),
+            " from ",
+            Strong(listed(columns)),
+            ". It was trained on private rows with noise; the rows themselves are not in it.",
+        ),
+        tiles=[
+            (f"{release.target.base:,}", "classes"),
+            (f"{len(columns):,}", "columns it looks at"),
+            (f"{release.features.dimension:,}", "coefficients of each model"),
+        ],
+        sections=[how_it_was_made(release), _coefficients(release), _usage(release)],
+        limits=(*LIMITS, MARGINS) if release.loss == "huber" else LIMITS,
     )
-    tiles = [
-        (f"{release.target.base:,}", "classes"),
-        (f"{len(columns):,}", "columns it looks at"),
-        (f"{release.features.dimension:,}", "coefficients of each model"),
-    ]
-    limits = [
-        "How well it predicts is not in the release: test it on labelled rows of your own.",
-        "Coefficients carry the noise of the release, and of columns that go together no single "
-        "one means much.",
-        "A value that the coding does not know adds nothing to a score.",
-    ]
-    if release.loss == "huber":
-        limits.append(
-            "Scores are margins: predict_proba ranks rows well, and its numbers are not calibrated."
-        )
-    body = [
-        _coefficients(release),
-        _usage(release),
-    ]
-    return release_page(release, lead=lead, tiles=tiles, body=body, limits=limits)
 
 
-def _coefficients(release: LinearModelRelease) -> str:
-    frame = release.to_frame()
+def _coefficients(release: LinearModelRelease) -> Section:
+    frame, odds = release.to_frame(), release.loss == "logistic"
     labels = frame["class"].unique(maintain_order=True).to_list()
-    blocks = []
+    noise = release.manifest["facts"].get("expected_noise_length")
+    count = release.features.dimension
+    said = (
+        "How much the score grows when a row has the value, or when a number goes from its lowest "
+        f"to its highest: the {min(SHOWN, count)} largest of {count:,}."
+    )
+    if isinstance(noise, int | float):
+        # the noise has no preferred direction, so that each coefficient gets an even part of its
+        # square
+        typical = float(noise) / release.features.divisor / math.sqrt(count)
+        said += f" Noise is expected to move each of them by no more than about {typical:.2g}."
+    blocks: list[Block] = [Paragraph(said)]
+    head = ("column", "value", "coefficient", *(("odds times",) if odds else ()))
     for label in labels[:MAX_CLASSES]:
         largest = (
             frame.filter(pl.col("class") == label)
             .sort(pl.col("coefficient").abs(), descending=True)
             .head(SHOWN)
         )
-        lines = "".join(
-            _line(release, *row)
-            for row in largest.select("column", "level", "coefficient").iter_rows()
-        )
-        factor = '<th class="number">odds times</th>' if release.loss == "logistic" else ""
-        blocks.append(
-            f"<h3>For {safe_text(release.target.name)} = "
-            f"{safe_text(label)}</h3><table><tr><th>column</th><th>value</th>"
-            f'<th class="number">coefficient</th>{factor}</tr>{lines}</table>'
-        )
+        rows = [
+            (
+                column,
+                level,
+                f"{coefficient:+.3f}",
+                *((f"{math.exp(min(coefficient, 500.0)):,.3g}",) if odds else ()),
+            )
+            for column, level, coefficient in largest.select(
+                "column", "level", "coefficient"
+            ).iter_rows()
+        ]
+        blocks += [Heading(f"For {release.target.name} = {label}"), Table(head, rows, right=(2, 3))]
     more = len(labels) - MAX_CLASSES
-    tail = f'<p class="soft">{more} more classes are in the release.</p>' if more > 0 else ""
-    noise = release.manifest["facts"].get("expected_noise_length")
-    count = release.features.dimension
-    # the noise has no preferred direction, so that each coefficient gets an even part of its square
-    typical = (
-        float(noise) / release.features.divisor / math.sqrt(count)
-        if isinstance(noise, int | float)
-        else None
-    )
-    noisy = (
-        ""
-        if typical is None
-        else f" Noise is expected to move each of them by no more than about {typical:.2g}."
-    )
-    return (
-        f"<h2>Coefficients</h2><p>How much the score grows when a row has the value, or when a "
-        f"number goes from its lowest to "
-        f"its highest: the {min(SHOWN, count)} largest of "
-        f"{count:,}.{noisy}</p>{''.join(blocks)}{tail}"
-    )
+    if more > 0:
+        blocks.append(Paragraph(f"{more} more classes are in the release.", "soft"))
+    return Section("Coefficients", blocks)
 
 
-def _line(release: LinearModelRelease, column: str, level: str, coefficient: float) -> str:
-    factor = (
-        f'<td class="number">{math.exp(min(coefficient, 500.0)):,.3g}</td>'
-        if release.loss == "logistic"
-        else ""
-    )
-    return (
-        f"<tr><td>{safe_text(column)}</td><td>{safe_text(level)}</td><td "
-        f'class="number">{coefficient:+.3f}</td>{factor}</tr>'
-    )
-
-
-def _usage(release: LinearModelRelease) -> str:
+def _usage(release: LinearModelRelease) -> Section:
     return usage(
         release,
         "release.predict(rows)            # the likeliest class of each row of a frame",

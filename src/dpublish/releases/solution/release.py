@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -36,6 +35,8 @@ from dpublish.releases.solution.costs import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from dpublish.present.report import Report
+
 # problem -> the main table, its column of numbers, and the fact that says how many there are to
 # choose from
 PROBLEMS = {
@@ -55,25 +56,8 @@ class SolutionRelease(Release):
     kind: ClassVar[str] = "solution"
     own: ClassVar[tuple[str, ...]] = ("chosen", "order", "sides", "assign", "cost_of", "to_json")
 
-    def __init__(
-        self,
-        manifest: Mapping[str, Any],
-        tables: Mapping[str, pl.DataFrame],
-        *,
-        path: Path | None = None,
-    ) -> None:
-        super().__init__(manifest, tables, path=path)
-        self.problem: str = manifest["facts"]["problem"]
-        main, column, _ = PROBLEMS[self.problem]
-        self._main = self.tables[main]
-        self._numbers: Ints = self._main[column].to_numpy()
-        self._labels: list[str] | None = (
-            self._main["label"].to_list() if "label" in self._main.columns else None
-        )
-        self._assigned: Ints | None = None
-
-    @classmethod
-    def check(cls, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
+    def parse(self) -> None:
+        manifest, tables = self.manifest, self.tables
         facts = table(manifest, "facts", "manifest")
         problem = text(facts, "problem", "facts")
         if problem not in PROBLEMS:
@@ -132,6 +116,13 @@ class SolutionRelease(Release):
             _check_amounts(tables["weights"], "weights", "weight")
         if problem in ("k-median", "public-projects"):
             _check_distances(facts)
+        self.problem = problem
+        self._main = tables[main]
+        self._numbers: Ints = numbers
+        self._labels: list[str] | None = (
+            self._main["label"].to_list() if "label" in self._main.columns else None
+        )
+        self._assigned: Ints | None = None
 
     @property
     def bound(self) -> Mapping[str, Any]:
@@ -263,11 +254,10 @@ class SolutionRelease(Release):
 
         return plot_solution(self, self._main, self._named(self._numbers), top=top, edges=edges)
 
-    def report(self, path: str | Path) -> Path:
-        """Write one self-contained HTML page about this release."""
-        from dpublish.releases.solution.report import write_report
+    def sections(self) -> Report:
+        from dpublish.releases.solution.report import sections
 
-        return write_report(self, path)
+        return sections(self)
 
     def summary(self) -> dict[str, str]:
         rows = super().summary()

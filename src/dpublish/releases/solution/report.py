@@ -1,28 +1,29 @@
-"""One HTML page about a solution: what was decided, what is guaranteed, and what no private method
-could beat."""
+"""What a report says about a solution: what was decided, what is guaranteed, and what no private
+method could beat."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpublish.present.charts import safe_text
+from dpublish.present.charts import site_map
 from dpublish.present.report import (
-    guarantee,
-    header,
+    Block,
+    Code,
+    Drawing,
+    Heading,
+    Listing,
+    Paragraph,
+    Report,
+    Section,
+    Text,
     how_it_was_made,
-    html_page,
-    limitations,
-    save_page,
     usage,
-    verification,
 )
 
 if TYPE_CHECKING:
     from dpublish.releases.solution.release import SolutionRelease
 
 SHOWN = 60
-_WIDTH, _HEIGHT, _MARGIN = 760, 420, 30
 
 _LEADS = {
     "min-cut": "This release puts every public vertex on one of two sides, so that few private "
@@ -45,37 +46,38 @@ _LEADS = {
 }
 
 
-def write_report(release: SolutionRelease, path: str | Path) -> Path:
-    return save_page(report_html(release), path)
-
-
-def report_html(release: SolutionRelease) -> str:
+def sections(release: SolutionRelease) -> Report:
     facts = release.manifest["facts"]
-    limits = [
+    limits: list[Text] = [
         "The guarantee on the cost is for the worst input and has generous constants; most inputs "
         "do much better.",
-        "What the solution costs on the private rows is itself private: <code>cost_of</code> "
-        "works it out for someone who has "
-        "the rows, and that number must not be published.",
+        (
+            "What the solution costs on the private rows is itself private: ",
+            Code("cost_of"),
+            " works it out for someone who has the rows, and that number must not be published.",
+        ),
     ]
     if "truthfulness" in facts:
         limits.append(
             f"No agent gains more than {float(facts['truthfulness']):.3g} in expected value, of a "
             f"possible 1, by misreporting."
         )
-    sections = [
-        header(release, _LEADS[release.problem], _tiles(release)),
-        guarantee(release),
-        _bounds(release),
-        f"<h2>The solution</h2>{_solution(release)}",
-        how_it_was_made(
-            release, until=-2
-        ),  # the last two say how good it is, as the page has done above
-        _usage(release),
-        verification(release),
-        limitations(release, limits),
+    good = [
+        f"Guaranteed: {release.bound['text']}",
+        f"No private method can do better than this in general: {release.lower_bound['text']}",
     ]
-    return html_page(str(release.manifest["dataset"]), sections)
+    return Report(
+        lead=_LEADS[release.problem],
+        tiles=_tiles(release),
+        sections=[
+            Section("How good it is", [Listing(good)]),
+            Section("The solution", _solution(release)),
+            # the last two sentences say how good it is, as the report has done above
+            how_it_was_made(release, until=-2),
+            _usage(release),
+        ],
+        limits=limits,
+    )
 
 
 def _tiles(release: SolutionRelease) -> list[tuple[str, str]]:
@@ -115,78 +117,41 @@ def _tiles(release: SolutionRelease) -> list[tuple[str, str]]:
     return tiles
 
 
-def _bounds(release: SolutionRelease) -> str:
-    return (
-        "<h2>How good it is</h2><ul>"
-        f"<li>Guaranteed: {safe_text(str(release.bound['text']))}</li>"
-        f"<li>No private method can do better than this in general: "
-        f"{safe_text(str(release.lower_bound['text']))}</li></ul>"
-    )
-
-
-def _solution(release: SolutionRelease) -> str:
+def _solution(release: SolutionRelease) -> list[Block]:
     if release.problem == "min-cut":
-        parts = [("One side", release.sides[0]), ("The other side", release.sides[1])]
-        return "".join(
-            f"<h3>{title} ({len(names):,})</h3>{_names(names, ordered=False)}"
-            for title, names in parts
-        )
+        one, other = release.sides
+        return [
+            Heading(f"One side ({len(one):,})"),
+            *_names(one, ordered=False),
+            Heading(f"The other side ({len(other):,})"),
+            *_names(other, ordered=False),
+        ]
     names = release.chosen if release.problem in ("k-median", "public-projects") else release.order
-    ordered = release.problem != "k-median"
     frame = release.to_frame()
-    picture = (
-        _map(frame["x"].to_list(), frame["y"].to_list(), names) if "x" in frame.columns else ""
-    )
-    note = (
-        "<p>First to last; the first one that fits serves.</p>"
-        if release.problem.endswith("cover")
-        else ""
-    )
+    blocks: list[Block] = []
+    if "x" in frame.columns:
+        blocks.append(Drawing(site_map(frame["x"].to_list(), frame["y"].to_list(), names)))
+    if release.problem.endswith("cover"):
+        blocks.append(Paragraph("First to last; the first one that fits serves."))
     if release.problem == "vertex-cover" and release.weights is not None:
         weights = release.weights[frame["vertex"].to_numpy()]
         names = [
             f"{name} (weight {weight:,.4g})"
             for name, weight in zip(names[:SHOWN], weights, strict=False)
         ] + names[SHOWN:]
-    return picture + note + _names(names, ordered=ordered)
+    return [*blocks, *_names(names, ordered=release.problem != "k-median")]
 
 
-def _names(names: list[Any], *, ordered: bool) -> str:
-    items = "".join(f"<li>{safe_text(str(name))}</li>" for name in names[:SHOWN])
-    more = (
-        f"<p class='soft'>and {len(names) - SHOWN:,} more, in the file</p>"
-        if len(names) > SHOWN
-        else ""
-    )
-    tag = "ol" if ordered else "ul"
-    return f"<{tag} style='columns:3'>{items}</{tag}>{more}"
+def _names(names: list[Any], *, ordered: bool) -> list[Block]:
+    blocks: list[Block] = [
+        Listing([str(name) for name in names[:SHOWN]], ordered=ordered, columns=3)
+    ]
+    if len(names) > SHOWN:
+        blocks.append(Paragraph(f"and {len(names) - SHOWN:,} more, in the file", "soft"))
+    return blocks
 
 
-def _map(xs: list[float], ys: list[float], names: list[Any]) -> str:
-    """Chosen sites at their public coordinates; both axes have the same scale."""
-    wide, high = max(xs) - min(xs), max(ys) - min(ys)
-    scale = min((_WIDTH - 4 * _MARGIN) / (wide or 1.0), (_HEIGHT - 2 * _MARGIN) / (high or 1.0))
-    left, top = (_WIDTH - wide * scale) / 2, (_HEIGHT - high * scale) / 2
-    marks = []
-    for x, y, name in zip(xs, ys, names, strict=True):
-        across, down = left + (x - min(xs)) * scale, _HEIGHT - top - (y - min(ys)) * scale
-        # names on the right half stand to the left of their dots, so that none leaves the picture
-        side, anchor = (8, "start") if across < _WIDTH / 2 else (-8, "end")
-        marks.append(
-            f'<circle cx="{across:.1f}" cy="{down:.1f}" r="5" fill="#c0392b"/><text '
-            f'x="{across + side:.1f}" y="{down + 4:.1f}" '
-            f'font-size="12" text-anchor="{anchor}" '
-            f'fill="currentColor">{safe_text(str(name))}</text>'
-        )
-    return (
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="Map of the chosen sites" '
-        f'width="100%">'
-        f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="none" '
-        f'stroke="#bbbbbb"/>{"".join(marks)}</svg>'
-    )
-
-
-def _usage(release: SolutionRelease) -> str:
+def _usage(release: SolutionRelease) -> Section:
     uses = {
         "min-cut": [
             "release.sides            # the two sides",

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -25,6 +23,7 @@ from dpublish.releases.synthetic.intervals import ClassLimits
 from dpublish.workloads.query_classes import QueryClass, query_class
 
 if TYPE_CHECKING:
+    from dpublish.present.report import Report
     from dpublish.query.predicate import Node
 
 MAX_ROWS = 1 << 52
@@ -44,13 +43,6 @@ NOTHING = (
 )
 
 
-@dataclass(frozen=True)
-class SyntheticEstimate(Estimate):
-    """An estimated number of rows, and in words what its interval rests on."""
-
-    note: str
-
-
 class SyntheticRelease(CellsRelease):
     """Weighted cells. Queries of the class that it was made for have the stated error; others what
     follows from it."""
@@ -58,26 +50,11 @@ class SyntheticRelease(CellsRelease):
     kind: ClassVar[str] = "synthetic"
     own: ClassVar[tuple[str, ...]] = ("answers",)
 
-    def __init__(
-        self,
-        manifest: Mapping[str, Any],
-        tables: Mapping[str, pl.DataFrame],
-        *,
-        path: Path | None = None,
-    ) -> None:
-        super().__init__(manifest, tables, path=path)
-        facts = manifest["facts"]
-        self.domain: Domain = Domain.from_json(manifest["domain"])
-        self.rows = int(facts["rows"])
-        self.error_bound = float(facts["error_bound"])
-        self.cells: NDArray[np.uint64] = self.tables["cells"]["cell"].to_numpy()
-        self.weights: NDArray[np.float64] = self.tables["cells"]["weight"].to_numpy()
-
-    @classmethod
-    def check(cls, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
-        domain = read_domain(manifest.get("domain"))
+    def parse(self) -> None:
+        manifest, tables = self.manifest, self.tables
+        self.domain: Domain = read_domain(manifest.get("domain"))
         facts = table(manifest, "facts", "manifest")
-        whole(facts, "rows", "facts", limit=MAX_ROWS, lowest=1)
+        self.rows = whole(facts, "rows", "facts", limit=MAX_ROWS, lowest=1)
         bound = facts.get("error_bound")
         if (
             isinstance(bound, bool)
@@ -86,7 +63,8 @@ class SyntheticRelease(CellsRelease):
         ):
             raise BundleError("facts: 'error_bound' must be a number of rows.")
         try:
-            query_class(text(facts, "queries", "facts"))
+            self.queries: QueryClass = query_class(text(facts, "queries", "facts"))
+            """The class that the release was made for."""
         except PublishError as error:
             raise BundleError(f"facts: 'queries' cannot be read: {str(error)[:200]}") from None
         if "cells" not in tables or not set(tables) <= {"cells", "asked"}:
@@ -102,7 +80,7 @@ class SyntheticRelease(CellsRelease):
                 "nulls."
             )
         cells, weights = frame["cell"].to_numpy(), frame["weight"].to_numpy()
-        if not cells.size or int(cells[-1]) >= domain.size or np.any(cells[1:] <= cells[:-1]):
+        if not cells.size or int(cells[-1]) >= self.domain.size or np.any(cells[1:] <= cells[:-1]):
             raise BundleError("cells.parquet must list cells of the domain in order, each once.")
         if (
             not np.isfinite(weights).all()
@@ -119,11 +97,9 @@ class SyntheticRelease(CellsRelease):
                 "asked.parquet must have the columns query (UInt32) and answer (Int64) without "
                 "nulls."
             )
-
-    @property
-    def queries(self) -> QueryClass:
-        """The class that the release was made for."""
-        return query_class(str(self.manifest["facts"]["queries"]))
+        self.error_bound = float(bound)
+        self.cells: NDArray[np.uint64] = cells
+        self.weights: NDArray[np.float64] = weights
 
     def answers(self, queries: QueryClass | str | None = None) -> NDArray[np.float64]:
         """The answers to a class (by default its own), in rows, in the order of the class."""
@@ -132,7 +108,7 @@ class SyntheticRelease(CellsRelease):
             chosen.table(self.domain)[:, self.cells.astype(np.int64)] @ self.weights / chosen.unit
         )
 
-    def estimate(self, predicate: str | Node, *, level: float = 0.95) -> SyntheticEstimate:
+    def estimate(self, predicate: str | Node, *, level: float = 0.95) -> Estimate:
         """How many rows satisfy a predicate, at a level of at most 95%.
 
         A query of the release's class has the stated bound. For any other the limits follow from
@@ -168,8 +144,8 @@ class SyntheticRelease(CellsRelease):
         reach = max(value - low, high - value)
         near = reach <= self._bound * (1 + 1e-9) and selection.inside == selection.touched
         note = NOTHING if low <= 0 and high >= self._most else MADE_FOR if near else BOUNDS
-        return SyntheticEstimate(
-            value, min(self._bound if near else reach, high - low) / 2, low, high, level, note
+        return Estimate(
+            value, min(self._bound if near else reach, high - low) / 2, low, high, level, note=note
         )
 
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
@@ -282,11 +258,10 @@ class SyntheticRelease(CellsRelease):
             for place in named_columns(self.domain, columns)
         ], self.weights
 
-    def report(self, path: str | Path) -> Path:
-        """Write one self-contained HTML page about this release."""
-        from dpublish.releases.synthetic.report import write_report
+    def sections(self) -> Report:
+        from dpublish.releases.synthetic.report import sections
 
-        return write_report(self, path)
+        return sections(self)
 
     @staticmethod
     def _check_level(level: float) -> None:

@@ -1,25 +1,26 @@
-"""One HTML page about synthetic weights that were made for a class of queries: no script, no
-network, nothing else to load."""
+"""What a report says about synthetic weights that were made for a class of queries."""
 
 from __future__ import annotations
 
 import datetime as dt
 import itertools
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from dpublish.declare.domain import Axis
-from dpublish.present.charts import safe_text
 from dpublish.present.report import (
+    Paragraph,
+    Report,
+    Section,
+    Strong,
+    Table,
     big,
     column_charts,
     example_predicate,
+    how_it_was_made,
     listed,
     quoted,
-    release_page,
-    save_page,
     usage,
 )
 from dpublish.workloads.query_classes import Predicates
@@ -30,39 +31,38 @@ if TYPE_CHECKING:
 SHOWN_QUERIES = 20
 
 
-def write_report(release: SyntheticRelease, path: str | Path) -> Path:
-    return save_page(report_html(release), path)
-
-
-def report_html(release: SyntheticRelease) -> str:
-    lead = (
-        f"This release holds weights of the combinations of "
-        f"<b>{safe_text(listed(release.domain.names))}</b>, made so that "
-        f"they answer {safe_text(release.queries.describe(release.domain))} nearly as the private "
-        f"rows would. The rows "
-        "themselves are not in it."
-    )
-    tiles = [
-        (f"{release.rows:,}", "rows (public number)"),
-        (f"± {release.error_bound:,.0f}", "rows: error of every query it was made for (95%)"),
-        (f"{release.cells.size:,}", f"cells with a weight, of {big(release.domain.size)}"),
-    ]
-    limits = [
-        "The stated error holds, with probability 95%, for all queries of the class at once; "
-        "limits of other questions follow "
-        "from those and are wide where they cannot tell, up to all rows.",
-        "Synthetic rows carry no error bars.",
-    ]
-    body = [
-        "<h2>What it shows</h2><p>Numbers of rows by column. The black lines show the error of "
-        "the queries that the release "
+def sections(release: SyntheticRelease) -> Report:
+    shows = (
+        "Numbers of rows by column. The black lines show the error of the queries that the release "
         "was made for; where counts of a single column are not among them, they show what follows "
-        "from those that are.</p>",
-        *column_charts(release.domain, lambda column: _drawable(release.marginal(column))),
-        _asked(release),
-        _usage(release),
-    ]
-    return release_page(release, lead=lead, tiles=tiles, body=body, limits=limits)
+        "from those that are."
+    )
+    charts = column_charts(release.domain, lambda column: _drawable(release.marginal(column)))
+    return Report(
+        lead=(
+            "This release holds weights of the combinations of ",
+            Strong(listed(release.domain.names)),
+            f", made so that they answer {release.queries.describe(release.domain)} nearly as the "
+            "private rows would. The rows themselves are not in it.",
+        ),
+        tiles=[
+            (f"{release.rows:,}", "rows (public number)"),
+            (f"± {release.error_bound:,.0f}", "rows: error of every query it was made for (95%)"),
+            (f"{release.cells.size:,}", f"cells with a weight, of {big(release.domain.size)}"),
+        ],
+        sections=[
+            how_it_was_made(release),
+            Section("What it shows", [Paragraph(shows), *charts]),
+            *_asked(release),
+            _usage(release),
+        ],
+        limits=[
+            "The stated error holds, with probability 95%, for all queries of the class at once; "
+            "limits of other questions follow from those and are wide where they cannot tell, up "
+            "to all rows.",
+            "Synthetic rows carry no error bars.",
+        ],
+    )
 
 
 def _drawable(table: pl.DataFrame) -> pl.DataFrame:
@@ -74,27 +74,23 @@ def _drawable(table: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _asked(release: SyntheticRelease) -> str:
+def _asked(release: SyntheticRelease) -> list[Section]:
     """What was asked of the private rows, beside what the weights say now."""
     if "asked" not in release.tables:
-        return ""
+        return []
     asked = release.tables["asked"].head(SHOWN_QUERIES)
     answers = release.answers()
     labels = _labels(release, set(asked["query"].to_list()))
-    lines = "".join(
-        f'<tr><td>{safe_text(labels[query])}</td><td class="number">{answer:,.0f}</td>'
-        f'<td class="number">{answers[query]:,.0f}</td></tr>'
+    rows = [
+        (labels[query], f"{answer:,.0f}", f"{answers[query]:,.0f}")
         for query, answer in asked.iter_rows()
         if query in labels
-    )
+    ]
     more = release.tables["asked"].height - asked.height
-    return (
-        "<h2>What was asked</h2><p>The queries that were put to the private rows, in the order of "
-        "asking"
-        f"{f' (the first {asked.height}; {more:,} more are in the release)' if more > 0 else ''}.</p>"
-        '<table><tr><th>query</th><th class="number">noisy answer</th>'
-        f'<th class="number">answer of the release</th></tr>{lines}</table>'
-    )
+    some = f" (the first {asked.height}; {more:,} more are in the release)" if more > 0 else ""
+    said = f"The queries that were put to the private rows, in the order of asking{some}."
+    head = ("query", "noisy answer", "answer of the release")
+    return [Section("What was asked", [Paragraph(said), Table(head, rows, right=(1, 2))])]
 
 
 def _labels(release: SyntheticRelease, wanted: set[int]) -> dict[int, str]:
@@ -130,7 +126,7 @@ def _first_code(axis: Axis) -> str:
     )
 
 
-def _usage(release: SyntheticRelease) -> str:
+def _usage(release: SyntheticRelease) -> Section:
     one = _one_query(release)
     line = (
         f"release.estimate({one!r})            # one of them, with the bound"

@@ -19,19 +19,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from dpublish.declare.domain import Axis, Domain
+from dpublish.estimate import Basis
 from dpublish.models.integer_limits import half_width, quantile
 from dpublish.models.junction_tree.consistency import Floats
 from dpublish.models.junction_tree.measured import Measured
-from dpublish.query.predicate import All, Any, Leaf, Node, columns_of
+from dpublish.query.predicate import And, Leaf, Node, Or, columns_of
 from dpublish.releases.joined_histograms.cover import cover_table
 from dpublish.releases.joined_histograms.intervals import Intervals
 
-Basis = Literal["counted", "bounds", "assumed"]
 MAX_CELLS = 1 << 22
 MAX_BINS = 256
 """Bins up to which a mean is bounded bin by bin."""
@@ -255,13 +254,13 @@ def _code(column: int, axis: Axis, code: int) -> Leaf:
     return Leaf(axis=column, intervals=(ends,), other=False, missing=False)
 
 
-def _both(first: Node, second: Node) -> All:
+def _both(first: Node, second: Node) -> And:
     """Two conditions at once, without conjunctions inside each other."""
-    return All(
+    return And(
         tuple(
             part
             for node in (first, second)
-            for part in (node.parts if isinstance(node, All) else (node,))
+            for part in (node.parts if isinstance(node, And) else (node,))
         )
     )
 
@@ -269,7 +268,7 @@ def _both(first: Node, second: Node) -> All:
 def _gathered(node: Node) -> Node:
     """The same condition with parts about the same column put together: a bound of them as one is
     narrower."""
-    if not isinstance(node, All | Any):
+    if not isinstance(node, And | Or):
         return node
     named: dict[frozenset[int], list[Node]] = {}
     for part in map(_gathered, node.parts):

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import polars as pl
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from dpublish.declare.domain import Domain
 from dpublish.declare.encode import encode_frame
 from dpublish.errors import BundleError, QueryError
-from dpublish.estimate import check_level
+from dpublish.estimate import Basis, Estimate, Measure, check_level
 from dpublish.models.linear_features import FloatArray
 from dpublish.models.public_rows import encode_public, frame_digest, read_public, with_truth
 from dpublish.releases.base import Release
@@ -26,19 +25,15 @@ from dpublish.releases.bundle.manifest import digest, table, text, whole
 from dpublish.releases.frames import free_name, generator_of, rows_to_draw
 from dpublish.releases.weighted_rows.checks import check_numbers, check_rows, read_features
 from dpublish.releases.weighted_rows.counts import read_counts
-from dpublish.releases.weighted_rows.estimate import (
-    FEW_ROWS,
-    NOTES,
-    WeightedEstimate,
-    careful,
-    note_of,
-)
-from dpublish.releases.weighted_rows.intervals import Basis, CountedLimits, Question
+from dpublish.releases.weighted_rows.intervals import CountedLimits, Question
 from dpublish.releases.weighted_rows.means import Noise, Propagation, effective_rows, with_shrinkage
+from dpublish.releases.weighted_rows.notes import FEW_ROWS, NOTES, careful, note_of
 from dpublish.releases.weighted_rows.questions import means_the_same, read_question
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from dpublish.present.report import Report
 
 VARIANTS = ("moments", "output", "gaussian", "objective")
 WEIGHTS_SCHEMA = {"weight": pl.Float64, "base": pl.Float64}
@@ -62,31 +57,13 @@ class WeightedRowsRelease(Release):
     kind: ClassVar[str] = "weighted-rows"
     own: ClassVar[tuple[str, ...]] = ("means", "measure_of", "attach", "truncate")
 
-    def __init__(
-        self,
-        manifest: Mapping[str, Any],
-        tables: Mapping[str, pl.DataFrame],
-        *,
-        path: Path | None = None,
-    ) -> None:
-        super().__init__(manifest, tables, path=path)
-        facts = manifest["facts"]
-        self.features = read_features(facts)
-        self.variant = str(facts["variant"])
-        self.sample_weight: FloatArray = self.tables["weights"]["weight"].to_numpy()
-        """One weight a row, with mean 1: what scikit-learn calls sample_weight."""
-        self.coefficients: FloatArray = self.tables["coefficients"]["coefficient"].to_numpy()
-        self._base: FloatArray = self.tables["weights"]["base"].to_numpy()
-        self._rows: pl.DataFrame | None = None
-        if "rows" in self.tables:
-            self._rows = with_truth(self.tables["rows"].fill_nan(None), self.features.axes)
-
-    @classmethod
-    def check(cls, manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
+    def parse(self) -> None:
+        manifest, tables = self.manifest, self.tables
         facts = table(manifest, "facts", "manifest")
-        if text(facts, "variant", "facts") not in VARIANTS:
+        self.variant = text(facts, "variant", "facts")
+        if self.variant not in VARIANTS:
             raise BundleError(f"facts: 'variant' must be one of {', '.join(VARIANTS)}.")
-        features = read_features(facts)
+        self.features = features = read_features(facts)
         public = table(facts, "public", "facts")
         rows = whole(public, "rows", "facts, public", lowest=1)
         text(public, "name", "facts, public")
@@ -121,6 +98,13 @@ class WeightedRowsRelease(Release):
             raise BundleError("coefficients.parquet: 'ridge' and 'deviation' must not be negative.")
         if "rows" in tables:
             check_rows(tables["rows"], features.axes, rows)
+        self.sample_weight: FloatArray = self.tables["weights"]["weight"].to_numpy()
+        """One weight a row, with mean 1: what scikit-learn calls sample_weight."""
+        self.coefficients: FloatArray = self.tables["coefficients"]["coefficient"].to_numpy()
+        self._base: FloatArray = self.tables["weights"]["base"].to_numpy()
+        self._rows: pl.DataFrame | None = None
+        if "rows" in self.tables:
+            self._rows = with_truth(self.tables["rows"].fill_nan(None), self.features.axes)
 
     @property
     def rows(self) -> pl.DataFrame:
@@ -173,7 +157,7 @@ class WeightedRowsRelease(Release):
 
     def estimate(
         self, expression: str, *, where: str | None = None, level: float = 0.95
-    ) -> WeightedEstimate:
+    ) -> Estimate:
         """The mean of an expression over the private rows, such as "age" or "hours * 52"; for a
         condition, the share of rows.
 
@@ -181,12 +165,14 @@ class WeightedRowsRelease(Release):
         used. The `basis` of the estimate says what its interval rests on: what was counted, bounds
         from that, or an assumption about the rest.
         """
-        values, present = self._values(expression)
+        values, present, measure = self._values(expression)
         chosen = None if where is None else self._condition(where)
         question = self._question(expression, where, values, present, chosen)
-        return self._mean(values, present if chosen is None else present & chosen, level, question)
+        if chosen is not None:
+            present = present & chosen
+        return self._mean(values, present, level, question, share=measure == "share")
 
-    def measure_of(self, expression: str) -> Literal["share", "mean"]:
+    def measure_of(self, expression: str) -> Measure:
         """What `estimate` gives for an expression: the share of rows that meet a condition, or the
         mean of a number."""
         return "share" if self._evaluated(expression).dtype == pl.Boolean else "mean"
@@ -272,12 +258,10 @@ class WeightedRowsRelease(Release):
 
         return plot_shares(self, column, level=level, top=top)
 
-    def report(self, path: str | Path) -> Path:
-        """Write one self-contained HTML page: weights, columns and means with error bars,
-        warnings."""
-        from dpublish.releases.weighted_rows.report import write_report
+    def sections(self) -> Report:
+        from dpublish.releases.weighted_rows.report import sections
 
-        return write_report(self, path)
+        return sections(self)
 
     def warnings(self) -> tuple[str, ...]:
         """What should make a reader careful with these weights."""
@@ -390,7 +374,7 @@ class WeightedRowsRelease(Release):
         question: Question | None = None,
         *,
         share: bool = False,
-    ) -> WeightedEstimate:
+    ) -> Estimate:
         from scipy.special import ndtri
 
         half = float(ndtri(0.5 + check_level(level) / 2))
@@ -434,32 +418,34 @@ class WeightedRowsRelease(Release):
                 # weights that miss the counts, as where no public row is, are off by that much too
                 error = math.hypot(error, mean - (limits.low + limits.high) / 2)
         basis: Basis = "assumed" if limits is None else limits.basis
-        found = WeightedEstimate(
+        found = Estimate(
             value=mean,
             standard_error=error,
             low=low,
             high=high,
             level=float(level),
-            noise_error=noise,
-            sampling_error=rows,
-            shrinkage=shrinkage,
-            explained=explained,
-            effective_rows=effective_rows(masses),
+            measure="share" if share else "mean",
             basis=basis,
             note=note_of(basis, self.variant, model),
-            model_low=model[0],
-            model_high=model[1],
+            details={
+                "noise_error": noise,
+                "sampling_error": rows,
+                "shrinkage": shrinkage,
+                "explained": explained,
+                "effective_rows": effective_rows(masses),
+                "model_low": model[0],
+                "model_high": model[1],
+            },
         )
         return replace(
             found, warnings=careful(found, None if limits is None else (limits.low, limits.high))
         )
 
-    def _values(self, expression: str) -> tuple[FloatArray, NDArray[np.bool_]]:
+    def _values(self, expression: str) -> tuple[FloatArray, NDArray[np.bool_], Measure]:
         series = self._evaluated(expression)
         if series.dtype == pl.Boolean:
-            return series.fill_null(False).cast(pl.Float64).to_numpy(), np.ones(
-                len(series), dtype=np.bool_
-            )
+            everyone = np.ones(len(series), dtype=np.bool_)
+            return series.fill_null(False).cast(pl.Float64).to_numpy(), everyone, "share"
         if not series.dtype.is_numeric():
             raise QueryError(
                 f"'{expression}' is neither a number nor a condition. Write for example: age, or "
@@ -467,7 +453,7 @@ class WeightedRowsRelease(Release):
             )
         values = series.cast(pl.Float64).fill_null(float("nan")).to_numpy()
         present = np.isfinite(values)
-        return np.where(present, values, 0.0), present
+        return np.where(present, values, 0.0), present, "mean"
 
     def _condition(self, expression: str) -> NDArray[np.bool_]:
         series = self._evaluated(expression)

@@ -1,17 +1,30 @@
-"""One HTML page about a release of weighted rows: no script, no network, nothing else to load."""
+"""What a report says about weighted rows: the weights, every column before and after, means."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from dpublish.errors import QueryError
-from dpublish.present.charts import Bar, bar_chart, safe_text
-from dpublish.present.report import MAX_BARS, release_page, save_page
-from dpublish.releases.weighted_rows.estimate import LOGISTIC
+from dpublish.present.charts import Bar, weight_histogram
+from dpublish.present.report import (
+    MAX_BARS,
+    Block,
+    Chart,
+    Code,
+    Drawing,
+    Heading,
+    Paragraph,
+    Report,
+    Section,
+    Strong,
+    Table,
+    Text,
+    how_it_was_made,
+)
+from dpublish.releases.weighted_rows.notes import LOGISTIC
 
 if TYPE_CHECKING:
     from dpublish.declare.domain import Axis
@@ -30,129 +43,90 @@ LIMITS = (
     "A value that no public row has gets no weight, whatever the private rows hold.",
     "SQL, samples and models made from the weights carry no error bars.",
 )
-_WIDTH, _HEIGHT, _FOOT, _LEFT, _HEAD = 800, 220, 34, 40, 16
 
 
-def write_report(release: WeightedRowsRelease, path: str | Path) -> Path:
-    return save_page(report_html(release), path)
-
-
-def report_html(release: WeightedRowsRelease) -> str:
+def sections(release: WeightedRowsRelease) -> Report:
     public = release.manifest["facts"]["public"]
-    lead = (
-        f"Public rows ({safe_text(str(public['name']))}) with one weight each. Weighted, they "
-        f"stand for private rows, which "
-        f"are not in this file. Weighted by: "
-        f"<b>{safe_text(release.summary()['weighted by'])}</b>. SHA-256 of the public rows: "
-        f"<code>{safe_text(str(public['sha256']))}</code>."
-    )
-    tiles = [
-        (f"{public['rows']:,}", "public rows"),
-        (f"{release.effective_rows:,.0f}", "effective rows: what the weighted rows are worth"),
-        (f"{len(release.features.axes):,}", "columns weighted by"),
-    ]
-    body = [_weights(release), _shares(release), _means(release), _coefficients(release)]
-    return release_page(
-        release, lead=lead, tiles=tiles, body=body, limits=LIMITS, warnings=release.warnings()
+    return Report(
+        lead=(
+            f"Public rows ({public['name']}) with one weight each. Weighted, they stand for "
+            "private "
+            "rows, which are not in this file. Weighted by: ",
+            Strong(release.summary()["weighted by"]),
+            ". SHA-256 of the public rows: ",
+            Code(str(public["sha256"])),
+            ".",
+        ),
+        tiles=[
+            (f"{public['rows']:,}", "public rows"),
+            (
+                f"{release.effective_rows:,.0f}",
+                "effective rows: what the weighted rows are worth",
+            ),
+            (f"{len(release.features.axes):,}", "columns weighted by"),
+        ],
+        sections=[
+            how_it_was_made(release),
+            _weights(release),
+            _columns(release),
+            *_means(release),
+            _coefficients(release),
+        ],
+        limits=LIMITS,
+        warnings=release.warnings(),
     )
 
 
-def _weights(release: WeightedRowsRelease) -> str:
+def _weights(release: WeightedRowsRelease) -> Section:
     weights = release.sample_weight
-    points = [0.01, 0.25, 0.5, 0.75, 0.99]
-    row = "".join(
-        f'<td class="number">{value:,.3g}</td>'
-        for value in (*np.quantile(weights, points), weights.max())
-    )
-    head = "".join(
-        f'<th class="number">{text}</th>'
-        for text in ("1%", "quarter", "half", "three quarters", "99%", "largest")
-    )
+    points = np.quantile(weights, [0.01, 0.25, 0.5, 0.75, 0.99])
+    head = ("1%", "quarter", "half", "three quarters", "99%", "largest")
     share = release.effective_rows / len(weights)
-    return (
-        "<h2>The weights</h2><p>Weights have mean 1. A weight of 3 says that such rows are three "
-        "times as common among the "
-        f"private rows. {len(weights):,} weighted rows carry as much information as "
-        f"{release.effective_rows:,.0f} rows without "
-        f"weights ({share:.0%}).</p>{weight_histogram(weights)}"
-        f"<table><tr>{head}</tr><tr>{row}</tr></table>"
+    said = (
+        "Weights have mean 1. A weight of 3 says that such rows are three times as common among "
+        f"the private rows. {len(weights):,} weighted rows carry as much information as "
+        f"{release.effective_rows:,.0f} rows without weights ({share:.0%})."
     )
-
-
-def weight_histogram(weights: np.ndarray) -> str:
-    """How many rows have weights of which size, in bins that each span a factor of two."""
-    sizes = np.where(weights > 0.0, np.log2(np.maximum(weights, 1e-300)), -np.inf)
-    places = np.clip(np.floor(sizes), -7, 9)
-    first, last = int(min(places.min(), 0)), int(max(places.max(), 0))
-    counts = np.array([int((places == place).sum()) for place in range(first, last + 1)])
-    room, tall = _WIDTH - 2 * _LEFT, _HEIGHT - _FOOT - _HEAD
-    step = room / len(counts)
-    parts = [
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="Weights" class="chart">'
-    ]
-    for k, count in enumerate(counts.tolist()):
-        x, height = _LEFT + k * step, tall * count / max(1, counts.max())
-        top = _HEAD + tall - height
-        parts.append(
-            f'<g><title>{count:,} rows</title><rect class="bar" x="{x + 1:.1f}" y="{top:.1f}" '
-            f'width="{step - 2:.1f}" '
-            f'height="{height:.1f}"/><text class="value" x="{x + step / 2:.1f}" y="{top - 4:.1f}" '
-            f'text-anchor="middle">'
-            f"{count:,}</text></g>"
-        )
-    for k in range(len(counts) + 1):
-        x, power = _LEFT + k * step, first + k
-        label = (
-            "0"
-            if power == -7
-            else "more"
-            if power == 10
-            else f"{2**power:,}"
-            if power >= 0
-            else f"1/{2**-power}"
-        )
-        parts.append(
-            f'<text class="tick" x="{x:.1f}" y="{_HEIGHT - _FOOT + 14}" '
-            f'text-anchor="middle">{label}</text>'
-        )
-    parts.append(
-        f'<text class="tick" x="{_LEFT + room / 2}" y="{_HEIGHT - 4}" text-anchor="middle">weight '
-        f"(rows in each span)</text>"
+    row = [f"{value:,.3g}" for value in (*points, weights.max())]
+    return Section(
+        "The weights",
+        [
+            Paragraph(said),
+            Drawing(weight_histogram(weights)),
+            Table(head, [row], right=range(len(head))),
+        ],
     )
-    return "".join([*parts, "</svg>"])
 
 
 def _has_rows(release: WeightedRowsRelease) -> bool:
     return release._rows is not None
 
 
-def _shares(release: WeightedRowsRelease) -> str:
+def _columns(release: WeightedRowsRelease) -> Section:
     if not _has_rows(release):
-        return (
-            "<h2>Columns</h2><p>This release holds no rows, only their hash. Open it, attach the "
-            "public rows "
-            "(<code>release.attach(rows)</code>) and make the page again to see columns and "
-            "means.</p>"
+        missing: Text = (
+            "This release holds no rows, only their hash. Open it, attach the public rows (",
+            Code("release.attach(rows)"),
+            ") and make the page again to see columns and means.",
         )
-    parts = []
+        return Section("Columns", [Paragraph(missing)])
+    lines = "95% intervals" if release.limits is not None else LOGISTIC
+    blocks: list[Block] = [
+        Paragraph(
+            f"Estimated numbers of private rows; black lines: {lines}. Beneath each chart: the "
+            "value that the weights changed most."
+        )
+    ]
     for place, axis in enumerate(release.features.axes[:MAX_CHARTS]):
         bars, plain = _column_bars(release, place, axis)
         note = (
-            f"Share of '{plain[0]}' among the public rows as they are: {plain[1]:.1%}; "
-            f"weighted: {plain[2]:.1%}."
+            f"Share of '{plain[0]}' among the public rows as they are: {plain[1]:.1%}; weighted: "
+            f"{plain[2]:.1%}."
         )
-        parts.append(
-            f"<h3>{safe_text(axis.name)}</h3>{bar_chart(bars, axis.name)}<p "
-            f"class='soft'>{safe_text(note)}</p>"
-        )
-    lines = "95% intervals" if release.limits is not None else safe_text(LOGISTIC)
+        blocks += [Heading(axis.name), Chart(axis.name, bars), Paragraph(note, "soft")]
     more = len(release.features.axes) - MAX_CHARTS
-    tail = f"<p>{more} more columns are in the release.</p>" if more > 0 else ""
-    return (
-        f"<h2>Columns</h2><p>Estimated numbers of private rows; black lines: {lines}. Beneath "
-        f"each chart: the value that the "
-        f"weights changed most.</p>{''.join(parts)}{tail}"
-    )
+    blocks += [Paragraph(f"{more} more columns are in the release.")] if more > 0 else []
+    return Section("Columns", blocks)
 
 
 def _column_bars(
@@ -185,9 +159,9 @@ def _column_bars(
     return bars, (axis.label(changed), float(plain[changed]), float(weighted[changed]))
 
 
-def _means(release: WeightedRowsRelease) -> str:
+def _means(release: WeightedRowsRelease) -> list[Section]:
     if not _has_rows(release):
-        return ""
+        return []
     rows = release.rows
     numbers = [
         name
@@ -195,34 +169,23 @@ def _means(release: WeightedRowsRelease) -> str:
         if rows[name].dtype.is_numeric() or rows[name].dtype == pl.Boolean
     ][:MAX_MEANS]
     if not numbers:
-        return ""
-    lines = []
+        return []
+    lines: list[tuple[str, ...]] = []
     for name in numbers:
         try:
             one = release.estimate(_quoted(name))
         except QueryError:  # a column without any value
             continue
         before = float(rows[name].cast(pl.Float64).drop_nulls().to_numpy().mean())
-        note = safe_text(" ".join([f"{one.note}."] * (one.basis == "bounds") + list(one.warnings)))
-        lines.append(
-            f'<tr><td>{safe_text(name)}</td><td class="number">{before:,.4g}</td><td '
-            f'class="number">{one.value:,.4g}</td>'
-            f'<td class="number">{one.low:,.4g} to {one.high:,.4g}</td><td>{one.basis}</td></tr>'
-            + (
-                f'<tr><td colspan="5" class="soft">{safe_text(name)}: {note}</td></tr>'
-                if note
-                else ""
-            )
-        )
-    head = (
-        '<tr><th>column</th><th class="number">public rows as they are</th><th '
-        'class="number">weighted</th>'
-        '<th class="number">interval</th><th>rests on</th></tr>'
-    )
-    return f"<h2>Means</h2><table>{head}{''.join(lines)}</table>{_grouped(release, numbers)}"
+        ends = f"{one.low:,.4g} to {one.high:,.4g}"
+        lines.append((name, f"{before:,.4g}", f"{one.value:,.4g}", ends, one.basis))
+        note = " ".join([f"{one.note}."] * (one.basis == "bounds") + list(one.warnings))
+        lines += [(f"{name}: {note}",)] if note else []
+    head = ("column", "public rows as they are", "weighted", "interval", "rests on")
+    return [Section("Means", [Table(head, lines, right=(1, 2, 3)), *_grouped(release, numbers)])]
 
 
-def _grouped(release: WeightedRowsRelease, numbers: list[str]) -> str:
+def _grouped(release: WeightedRowsRelease, numbers: list[str]) -> list[Block]:
     """Means of the first numbers in the groups of one column of few values."""
     rows = release.rows
     labels = [axis.name for axis in release.features.axes if not axis.numeric]
@@ -230,45 +193,37 @@ def _grouped(release: WeightedRowsRelease, numbers: list[str]) -> str:
     by = groups[-1] if groups else None
     values = [name for name in numbers if name != by][:3]
     if by is None or not values:
-        return ""
-    found = []
-    for name in values:
-        table = release.means(_quoted(name), by=by)
-        for row in table.iter_rows(named=True):
-            label = "(missing)" if row[by] is None else str(row[by])
-            found.append(
-                f"<tr><td>{safe_text(name)}</td><td>{safe_text(label)}</td><td "
-                f'class="number">{row["mean"]:,.4g}</td>'
-                f'<td class="number">{row["low"]:,.4g} to '
-                f"{row['high']:,.4g}</td><td>{row['basis']}</td>"
-                f'<td class="number">{row["effective_rows"]:,.0f}</td></tr>'
-            )
-    head = (
-        f'<tr><th>mean of</th><th>{safe_text(by)}</th><th class="number">weighted</th><th '
-        f'class="number">interval</th>'
-        '<th>rests on</th><th class="number">effective rows</th></tr>'
-    )
-    return f"<h3>Means by {safe_text(by)}</h3><table>{head}{''.join(found)}</table>"
+        return []
+    found = [
+        (
+            name,
+            "(missing)" if row[by] is None else str(row[by]),
+            f"{row['mean']:,.4g}",
+            f"{row['low']:,.4g} to {row['high']:,.4g}",
+            row["basis"],
+            f"{row['effective_rows']:,.0f}",
+        )
+        for name in values
+        for row in release.means(_quoted(name), by=by).iter_rows(named=True)
+    ]
+    head = ("mean of", by, "weighted", "interval", "rests on", "effective rows")
+    return [Heading(f"Means by {by}"), Table(head, found, right=(2, 3, 5))]
 
 
-def _coefficients(release: WeightedRowsRelease) -> str:
+def _coefficients(release: WeightedRowsRelease) -> Section:
     beta = release.coefficients
     largest = np.argsort(-np.abs(beta), kind="stable")[:MAX_COEFFICIENTS]
     names = release.features.names
-    lines = "".join(
-        f"<tr><td>{safe_text(names[k][0])}</td><td>{safe_text(names[k][1])}</td><td "
-        f'class="number">{beta[k]:+.3f}</td>'
-        f'<td class="number">x {np.exp(np.clip(beta[k], -500.0, 500.0)):,.3g}</td></tr>'
+    rows = [
+        (*names[k], f"{beta[k]:+.3f}", f"x {np.exp(np.clip(beta[k], -500.0, 500.0)):,.3g}")
         for k in largest.tolist()
+    ]
+    said = (
+        "A row's weight is the product of the factors of its values (and of a number that makes "
+        f"the mean 1). The {len(largest)} largest of {len(beta):,}:"
     )
-    return (
-        "<h2>Coefficients</h2><p>A row's weight is the product of the factors of its values"
-        f" (and of a number that makes the mean 1). The {len(largest)} largest of "
-        f"{len(beta):,}:</p>"
-        '<table><tr><th>column</th><th>value</th><th class="number">coefficient</th><th '
-        'class="number">factor</th></tr>'
-        f"{lines}</table>"
-    )
+    head = ("column", "value", "coefficient", "factor")
+    return Section("Coefficients", [Paragraph(said), Table(head, rows, right=(2, 3))])
 
 
 def _quoted(name: str) -> str:

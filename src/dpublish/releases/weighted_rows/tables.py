@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from dpublish.errors import QueryError
-from dpublish.releases.weighted_rows.estimate import WeightedEstimate
+from dpublish.estimate import Estimate
 from dpublish.releases.weighted_rows.questions import label_condition
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ MAX_GROUPS = 100_000
 def grouped_means(
     release: WeightedRowsRelease, expression: str, by: str, level: float
 ) -> pl.DataFrame:
-    values, present = release._values(expression)
+    values, present, _ = release._values(expression)
     groups = release._column(by)
     found: list[dict[str, Any]] = []
     for label in _distinct(groups):
@@ -33,7 +33,7 @@ def grouped_means(
                 expression, label_condition(by, label), values, present, chosen
             )
             one = release._mean(values, present & chosen, level, question)
-            more = {"basis": one.basis, "effective_rows": one.effective_rows}
+            more = {"basis": one.basis, "effective_rows": one.details["effective_rows"]}
             found.append({by: label, "mean": one.value, **_figures(one), **more})
     return pl.DataFrame(found, infer_schema_length=None)
 
@@ -68,7 +68,7 @@ def count_table(release: WeightedRowsRelease, columns: Sequence[str], level: flo
     return pl.DataFrame(found, infer_schema_length=None)
 
 
-def _figures(one: WeightedEstimate) -> dict[str, float]:
+def _figures(one: Estimate) -> dict[str, float]:
     return {"standard_error": one.standard_error, "low": one.low, "high": one.high}
 
 
