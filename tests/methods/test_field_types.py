@@ -80,7 +80,7 @@ class Constrained(Checked):
         ({"bins": 0}, "bins must be at least 1, not 0."),
         ({"share": "3/2"}, "share must be at least 0 and below 1, not 3/2."),
         ({"share": 1}, "share must be at least 0 and below 1, not 1."),
-        ({"cuts": (3, 10)}, "cuts must be between 2 and 9, not 10."),
+        ({"cuts": (3, 10)}, "cuts must lie between 2 and 9, not 10."),
     ],
 )
 def test_a_setting_outside_its_declared_limits_is_refused_by_name(

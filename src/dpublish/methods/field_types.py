@@ -61,9 +61,11 @@ class Interval:
 
     def describe(self) -> str:
         if self.least is not None and self.most is not None:
-            return f"between {_written(self.least)} and {_written(self.most)}"
+            if self.most - self.least == 1:
+                return f"be {self.least} or {self.most}"
+            return f"lie between {_written(self.least)} and {_written(self.most)}"
         ends = (("at least", self.least), ("above", self.above), ("at most", self.most))
-        return " and ".join(
+        return "be " + " and ".join(
             f"{word} {_written(end)}"
             for word, end in (*ends, ("below", self.below))
             if end is not None
@@ -78,7 +80,7 @@ class Interval:
             return
         amount = value if isinstance(value, int) else exact(value, name)
         if not self.holds(amount):
-            raise PlanError(f"{name} must be {self.describe()}, not {value}.")
+            raise PlanError(f"{name} must {self.describe()}, not {value}.")
 
 
 def _written(end: int | Fraction) -> str:

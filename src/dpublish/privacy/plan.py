@@ -80,7 +80,7 @@ class Plan(Generic[S]):
 
     def __post_init__(self) -> None:
         if isinstance(self.settings, Settings):
-            shown = {**self.settings.facts(), **as_json(self.forecast), **self.facts}
+            shown = {**self.facts, **self.settings.facts(), **as_json(self.forecast)}
             object.__setattr__(self, "facts", shown)
             if self.domain is None:
                 object.__setattr__(self, "domain", getattr(self.settings, "domain", None))

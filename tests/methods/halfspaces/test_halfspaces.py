@@ -3,6 +3,7 @@ hyperplane."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -154,7 +155,7 @@ class TestAudit:
     def test_forgetting_that_projections_add_up_is_caught(self) -> None:
         mechanism = Halfspaces(k=2, projections=3, cells=4)
         plan = mechanism.plan(schema_of(), ONE)
-        object.__setattr__(plan, "facts", dict(plan.facts, sensitivity="2"))
+        plan = replace(plan, settings=replace(plan.settings, sensitivity=Fraction(2)))
         made = mechanism.statistic(plan).sectors
 
         def whole(noise: Any, rows: Any) -> Any:

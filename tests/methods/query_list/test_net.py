@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -103,8 +104,8 @@ class TestNet:
     def test_half_the_sensitivity_is_caught(self) -> None:
         mechanism = Net(queries="marginals:2", points=1)
         plan = mechanism.plan(schema_of(size=2), ONE)
-        wrong = dict(plan.facts, sensitivity=str(Fraction(plan.facts["sensitivity"]) / 4))
-        object.__setattr__(plan, "facts", wrong)
+        wrong = replace(plan.settings, sensitivity=plan.settings.sensitivity / 4)
+        plan = replace(plan, settings=wrong)
         pairs = list(neighbours.replace_one(range(4), rows=2))
         assert not audit.exact(
             lambda noise, rows: mechanism.run(noise, points(rows), plan), pairs, epsilon=1

@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,15 +22,81 @@ from dpublish.declare.schema import Schema
 from dpublish.declare.taxonomy import Taxonomy, context_free, written
 from dpublish.errors import PlanError
 from dpublish.methods.base import CodedRows, Mechanism, Output
+from dpublish.methods.field_types import Interval
 from dpublish.methods.generalized_table.split_scores import SplitScore, sensitivity, split_score
 from dpublish.methods.thresholds import laplace_deviation
 from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost, exact
-from dpublish.privacy.plan import Plan
+from dpublish.privacy.plan import Plan, Settings, hidden
 
 Number = Fraction | float | int | str
 LEAF_SHARE = Fraction(1, 2)
 MAX_CODES = 1 << 22
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegionSettings(Settings):
+    """What the splitting works with; `trees` has one taxonomy per column."""
+
+    domain: Domain
+    trees: tuple[Taxonomy, ...] = hidden()
+    score: SplitScore = hidden()
+    split_at: Fraction = hidden()
+    sensitivity: Fraction
+    steps: int
+    step_epsilon: Fraction
+    target: str | None
+
+
+@dataclass
+class _Region:
+    """`nodes` holds one node per column (a leaf as its position, a group as ~number); `rows` are
+    private."""
+
+    nodes: tuple[int, ...]
+    rows: NDArray[np.int64]
+    depth: int
+
+
+def noisy_regions(
+    noise: Noise, numbers: Sequence[NDArray[Any]], plan: Plan[RegionSettings]
+) -> Output:
+    """The mechanism: split while noisy counts are large, then count every region with all that is
+    left of its budget."""
+    settings, trees, domain = plan.settings, plan.settings.trees, plan.settings.domain
+    per_unit = settings.sensitivity
+    codes = [_positions(tree)[column] for tree, column in zip(trees, numbers, strict=True)]
+    target = domain.names.index(settings.target) if settings.target is not None else None
+    # half of a step chooses the column, half counts the parts; without a target there is nothing to
+    # choose
+    choice = settings.step_epsilon / 2 if target is not None else Fraction(0)
+    count_epsilon = settings.step_epsilon - choice
+    threshold = int(settings.split_at * per_unit / count_epsilon)
+    start = np.arange(codes[0].size if codes else 0, dtype=np.int64)
+    waiting = [_Region(tuple(~0 for _ in trees), start, 0)]
+    done: list[_Region] = []
+    while waiting:
+        region = waiting.pop(0)
+        open_columns = [
+            place for place, node in enumerate(region.nodes) if node < 0 and place != target
+        ]
+        if region.depth == settings.steps or not open_columns:
+            done.append(region)
+            continue
+        place = open_columns[region.depth % len(open_columns)]
+        if target is not None:
+            # even a single open column is chosen, so that every split costs the same whatever is
+            # left to split
+            place = _choose_column(noise, codes, region, open_columns, target, choice, settings)
+        parts, which = _split(codes, region, trees, place)
+        sizes = np.bincount(which, minlength=len(parts)).astype(np.int64)
+        noisy = noise.laplace(sizes, sensitivity=per_unit, epsilon=count_epsilon, label="parts")
+        for number, nodes in enumerate(parts):
+            child = _Region(nodes, region.rows[which == number], region.depth + 1)
+            (waiting if noisy[number] > threshold else done).append(child)
+    if target is not None:
+        done = [part for region in done for part in _by_class(codes, region, trees[target], target)]
+    return _counted(noise, done, plan)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,11 +137,11 @@ class GeneralizedTable(Mechanism):
     score: SplitScore = "max"
     fanout: int = 4
     taxonomies: str | Mapping[str, object] | None = None
-    splits: int = 8
-    split_at: Number = 8
-    bins: int | None = None
+    splits: Annotated[int, Interval(1, 1000)] = 8
+    split_at: Annotated[Number, Interval(above=0)] = 8
+    bins: Annotated[int | None, Interval(1)] = None
 
-    def plan(self, schema: Schema, cost: Cost) -> Plan:
+    def plan(self, schema: Schema, cost: Cost) -> Plan[RegionSettings]:
         if schema.items is not None:
             raise PlanError(
                 "A generalised table needs [columns]; this schema declares set-valued data "
@@ -94,10 +160,6 @@ class GeneralizedTable(Mechanism):
             names.append(target)
         if self.score not in ("max", "gini", "information-gain"):
             raise PlanError(f"score must be max, gini or information-gain, not '{self.score}'.")
-        if isinstance(self.splits, bool) or not 1 <= self.splits <= 1000:
-            raise PlanError(f"splits must be a whole number from 1 to 1000, not {self.splits}.")
-        if exact(self.split_at, "split_at") <= 0:
-            raise PlanError(f"split_at must be above 0, not {self.split_at}.")
         size = schema.size_or_nominal
         rows = None if size is None else size * schema.unit.max_rows
         domain = schema.domain(
@@ -114,16 +176,17 @@ class GeneralizedTable(Mechanism):
             ),
         )
         scale_of = schema.relation.l1
-        step = cost.epsilon * (1 - LEAF_SHARE) / steps
-        facts: dict[str, Any] = {
-            "sensitivity": str(scale_of),
-            "steps": steps,
-            "step_epsilon": str(step),
-            "target": target,
-            "finest_scale": str(scale_of / (cost.epsilon * LEAF_SHARE)),
-            "coarsest_scale": str(scale_of / cost.epsilon),
-            "count_standard_deviation": laplace_deviation(scale_of / (cost.epsilon * LEAF_SHARE)),
-        }
+        finest = scale_of / (cost.epsilon * LEAF_SHARE)
+        settings = RegionSettings(
+            domain=domain,
+            trees=tuple(trees),
+            score=self.score,
+            split_at=exact(self.split_at, "split_at"),
+            sensitivity=scale_of,
+            steps=steps,
+            step_epsilon=cost.epsilon * (1 - LEAF_SHARE) / steps,
+            target=target,
+        )
         chooser = (
             f"The column to split by is chosen by {self.score} on '{target}'"
             if target
@@ -143,38 +206,34 @@ class GeneralizedTable(Mechanism):
                 if isinstance(self.taxonomies, str) or self.taxonomies is None
                 else dict(self.taxonomies),
                 "splits": self.splits,
-                "split_at": str(exact(self.split_at, "split_at")),
+                "split_at": str(settings.split_at),
                 "bins": self.bins,
             },
-            domain=domain,
-            facts=facts,
+            settings=settings,
+            forecast={
+                "finest_scale": finest,
+                "coarsest_scale": scale_of / cost.epsilon,
+                "count_standard_deviation": laplace_deviation(finest),
+            },
             sentences=(
                 f"Regions over {' x '.join(names)}: {domain.size:,} cells, at most {steps} splits "
                 f"deep.",
                 f"Cost {cost.describe()}, protecting {schema.unit.describe()} "
                 f"({schema.neighbours}).",
-                f"{chooser}; counts have noise of scale up to "
-                f"{float(Fraction(facts['finest_scale'])):.4g}.",
+                f"{chooser}; counts have noise of scale up to {float(finest):.4g}.",
             ),
         )
 
-    def statistic(self, plan: Plan) -> CodedRows:
-        assert plan.domain is not None
-        return CodedRows(plan.domain)
+    def statistic(self, plan: Plan[RegionSettings]) -> CodedRows:
+        return CodedRows(plan.settings.domain)
 
-    def run(self, noise: Noise, numbers: Sequence[NDArray[Any]], plan: Plan) -> Output:
-        assert plan.domain is not None
-        return noisy_regions(
-            noise,
-            numbers,
-            plan,
-            trees=self.trees(plan.domain),
-            score=self.score,
-            split_at=exact(self.split_at, "split_at"),
-        )
+    def run(
+        self, noise: Noise, numbers: Sequence[NDArray[Any]], plan: Plan[RegionSettings]
+    ) -> Output:
+        return noisy_regions(noise, numbers, plan)
 
     def trees(self, domain: Domain) -> list[Taxonomy]:
-        """One taxonomy a column, over its codes."""
+        """One taxonomy per column, over its codes."""
         given: object = self.taxonomies or {}
         if isinstance(given, str):
             try:
@@ -200,79 +259,32 @@ class GeneralizedTable(Mechanism):
         ]
 
 
-@dataclass
-class _Region:
-    """`nodes` holds a node a column (a leaf as its position, a group as ~number); `rows` are
-    private."""
-
-    nodes: tuple[int, ...]
-    rows: NDArray[np.int64]
-    depth: int
-
-
-def noisy_regions(
+def _choose_column(
     noise: Noise,
-    numbers: Sequence[NDArray[Any]],
-    plan: Plan,
-    *,
-    trees: Sequence[Taxonomy],
-    score: SplitScore,
-    split_at: Fraction,
-) -> Output:
-    """The mechanism: split while noisy counts are large, then count every region with all that is
-    left of its budget."""
-    assert plan.domain is not None
-    facts = plan.facts
-    per_unit, step, steps = (
-        Fraction(facts["sensitivity"]),
-        Fraction(facts["step_epsilon"]),
-        int(facts["steps"]),
-    )
-    codes = [_positions(tree)[column] for tree, column in zip(trees, numbers, strict=True)]
-    target = plan.domain.names.index(facts["target"]) if facts["target"] is not None else None
-    # half of a step chooses the column, half counts the parts; without a target there is nothing to
-    # choose
-    choice = step / 2 if target is not None else Fraction(0)
-    count_epsilon = step - choice
-    threshold = int(split_at * per_unit / count_epsilon)
-    start = np.arange(codes[0].size if codes else 0, dtype=np.int64)
-    waiting = [_Region(tuple(~0 for _ in trees), start, 0)]
-    done: list[_Region] = []
-    while waiting:
-        region = waiting.pop(0)
-        open_columns = [
-            place for place, node in enumerate(region.nodes) if node < 0 and place != target
-        ]
-        if region.depth == steps or not open_columns:
-            done.append(region)
-            continue
-        place = open_columns[region.depth % len(open_columns)]
-        if target is not None:
-            # even a single open column is chosen, so that every split costs the same whatever is
-            # left to split
-            scores = [
-                split_score(score, _table(codes, region, trees, c, target, plan.domain))
-                for c in open_columns
-            ]
-            limit = per_unit * sensitivity(score, plan.domain.axes[target].cardinality)
-            place = open_columns[
-                noise.choose(
-                    scores,
-                    sensitivity=limit,
-                    epsilon=choice,
-                    monotone=score == "max" and per_unit == 1,
-                    label="column",
-                )
-            ]
-        parts, which = _split(codes, region, trees, place)
-        sizes = np.bincount(which, minlength=len(parts)).astype(np.int64)
-        noisy = noise.laplace(sizes, sensitivity=per_unit, epsilon=count_epsilon, label="parts")
-        for number, nodes in enumerate(parts):
-            child = _Region(nodes, region.rows[which == number], region.depth + 1)
-            (waiting if noisy[number] > threshold else done).append(child)
-    if target is not None:
-        done = [part for region in done for part in _by_class(codes, region, trees[target], target)]
-    return _counted(noise, done, trees, plan, per_unit, step, steps)
+    codes: Sequence[NDArray[Any]],
+    region: _Region,
+    candidates: Sequence[int],
+    target: int,
+    epsilon: Fraction,
+    settings: RegionSettings,
+) -> int:
+    """The column whose parts tell the classes of the target apart, chosen privately."""
+    scores = [
+        split_score(
+            settings.score, _table(codes, region, settings.trees, place, target, settings.domain)
+        )
+        for place in candidates
+    ]
+    per_unit, classes = settings.sensitivity, settings.domain.axes[target].cardinality
+    return candidates[
+        noise.choose(
+            scores,
+            sensitivity=per_unit * sensitivity(settings.score, classes),
+            epsilon=epsilon,
+            monotone=settings.score == "max" and per_unit == 1,
+            label="column",
+        )
+    ]
 
 
 def _by_class(
@@ -291,23 +303,19 @@ def _by_class(
     ]
 
 
-def _counted(
-    noise: Noise,
-    regions: list[_Region],
-    trees: Sequence[Taxonomy],
-    plan: Plan,
-    per_unit: Fraction,
-    step: Fraction,
-    steps: int,
-) -> Output:
-    assert plan.domain is not None
+def _counted(noise: Noise, regions: list[_Region], plan: Plan[RegionSettings]) -> Output:
+    trees, per_unit = plan.settings.trees, plan.settings.sensitivity
+    # what a region of each depth has left
+    left = [
+        plan.cost.epsilon - depth * plan.settings.step_epsilon
+        for depth in range(plan.settings.steps + 1)
+    ]
     regions = sorted(regions, key=lambda region: (region.depth, region.nodes))
     counts, scales = [], []
-    for depth in range(steps + 1):
+    for depth, epsilon in enumerate(left):
         alike = [region for region in regions if region.depth == depth]
         if not alike:
             continue
-        epsilon = plan.cost.epsilon - depth * step
         sizes = np.array([region.rows.size for region in alike], dtype=np.int64)
         counts.append(noise.laplace(sizes, sensitivity=per_unit, epsilon=epsilon, label="region"))
         scales += [depth] * len(alike)
@@ -318,10 +326,8 @@ def _counted(
         bounds[f"high_{place}"] = np.array([high for _, high in edges], dtype=np.int32)
     return Output(
         facts={
-            "scales": [
-                str(per_unit / (plan.cost.epsilon - depth * step)) for depth in range(steps + 1)
-            ],
-            "target": plan.facts["target"],
+            "scales": [str(per_unit / epsilon) for epsilon in left],
+            "target": plan.settings.target,
         },
         tables={
             "regions": {

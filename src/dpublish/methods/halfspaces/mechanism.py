@@ -11,19 +11,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from dpublish.declare.grid import Grid, TreeShape, grid_of
+from dpublish.declare.domain import Domain
+from dpublish.declare.grid import TreeShape, grid_of
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output, Statistic
+from dpublish.methods.field_types import Interval
 from dpublish.models.sectors import Sectors
 from dpublish.models.thresholded_counts import laplace_cumulants
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost
-from dpublish.privacy.plan import Plan
+from dpublish.privacy.plan import Plan, Settings, hidden
 from dpublish.workloads import theory
 
 MAX_CELLS = 1 << 22
@@ -36,6 +38,41 @@ class SectorCounts(Statistic):
     one row a projection."""
 
     sectors: Sectors
+
+
+@dataclass(frozen=True, kw_only=True)
+class SectorSettings(Settings):
+    """What the sector counts are made with."""
+
+    domain: Domain
+    sectors: Sectors = hidden()
+    sensitivity: Fraction
+    scale: Fraction
+
+    def facts(self) -> dict[str, Any]:
+        return {"grid": [grid.to_json() for grid in self.sectors.grids], **super().facts()}
+
+
+def noisy_sectors(noise: Noise, numbers: IntArray, plan: Plan[SectorSettings]) -> Output:
+    """The mechanism: noise on every sector count. A row is in one sector of each projection."""
+    settings, sectors = plan.settings, plan.settings.sectors
+    noisy = noise.laplace(
+        numbers.reshape(-1),
+        sensitivity=settings.sensitivity,
+        epsilon=plan.cost.epsilon,
+        label="sectors",
+    )
+    return Output(
+        facts={
+            "grid": [grid.to_json() for grid in sectors.grids],
+            "scale": str(settings.scale),
+            "k": sectors.k,
+            "projections": sectors.projections,
+            "cells": sectors.cells,
+            "projection_seed": sectors.seed,
+        },
+        tables={"counts": {"count": np.asarray(noisy, dtype=np.int64)}},
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,12 +107,12 @@ class Halfspaces(Mechanism):
     kind: ClassVar[str] = "halfspaces"
 
     columns: Sequence[str] | None = None
-    k: int | None = None
-    projections: int | None = None
+    k: Annotated[int | None, Interval(2, 3)] = None
+    projections: Annotated[int | None, Interval(1)] = None
     cells: int | None = None
     projection_seed: int = 0
 
-    def plan(self, schema: Schema, cost: Cost) -> Plan:
+    def plan(self, schema: Schema, cost: Cost) -> Plan[SectorSettings]:
         if schema.items is not None:
             raise PlanError(
                 "Halfspaces need [columns]; this schema declares set-valued data ([items])."
@@ -105,15 +142,6 @@ class Halfspaces(Mechanism):
         # the corner of the grid and its neighbours along each column that has two positions lie on
         # no common hyperplane
         shattered = 1 + sum(grid.bits > 0 for grid in grids)
-        facts: dict[str, Any] = {
-            "grid": [grid.to_json() for grid in grids],
-            "sensitivity": str(sensitivity),
-            "scale": str(scale),
-            "margin": sectors.margin,
-            "projection_standard_deviation": deviation,
-            "rows": rows,
-            "theorem_11": asked,
-        }
         sentences = [
             f"Halfspaces of {' x '.join(names)}: {projections} projection(s) to k = {k}, {cells} "
             f"cells each.",
@@ -166,26 +194,32 @@ class Halfspaces(Mechanism):
                 "cells": cells,
                 "projection_seed": self.projection_seed,
             },
-            domain=TreeShape(tuple(grids), tuple(grid.bits for grid in grids)).domain(),
-            facts=facts,
+            settings=SectorSettings(
+                domain=TreeShape(tuple(grids), tuple(grid.bits for grid in grids)).domain(),
+                sectors=sectors,
+                sensitivity=sensitivity,
+                scale=scale,
+            ),
+            forecast={
+                "margin": sectors.margin,
+                "projection_standard_deviation": deviation,
+                "rows": rows,
+                "theorem_11": asked,
+            },
             sentences=tuple(sentences),
             warnings=tuple(warnings),
         )
 
-    def statistic(self, plan: Plan) -> SectorCounts:
-        return SectorCounts(sectors_of(plan.facts["grid"], plan.parameters))
+    def statistic(self, plan: Plan[SectorSettings]) -> SectorCounts:
+        return SectorCounts(plan.settings.sectors)
 
-    def run(self, noise: Noise, numbers: IntArray, plan: Plan) -> Output:
+    def run(self, noise: Noise, numbers: IntArray, plan: Plan[SectorSettings]) -> Output:
         return noisy_sectors(noise, numbers, plan)
 
     def _sizes(self, columns: int) -> tuple[int, int, int]:
         k = self.k if self.k is not None else (2 if columns == 1 else 3)
-        if k not in (2, 3):
-            raise PlanError(f"k must be 2 or 3, not {k}.")
         lossless = columns + 1 <= k
         projections = self.projections if self.projections is not None else (1 if lossless else 9)
-        if projections < 1:
-            raise PlanError(f"projections must be at least 1, not {projections}.")
         if lossless and projections > 1:
             raise PlanError(
                 f"With {columns} column(s) and k = {k} nothing is projected away: leave "
@@ -210,34 +244,3 @@ class Halfspaces(Mechanism):
         if not 1 <= len(names) <= MAX_COLUMNS or len(set(names)) != len(names):
             raise PlanError(f"columns must list 1 to {MAX_COLUMNS} different numeric columns.")
         return names
-
-
-def sectors_of(grid: Any, parameters: Any) -> Sectors:
-    return Sectors(
-        tuple(Grid.from_json(item) for item in grid),
-        int(parameters["k"]),
-        int(parameters["projections"]),
-        int(parameters["cells"]),
-        int(parameters["projection_seed"]),
-    )
-
-
-def noisy_sectors(noise: Noise, numbers: IntArray, plan: Plan) -> Output:
-    """The mechanism: noise on every sector count. A row is in one sector of each projection."""
-    noisy = noise.laplace(
-        numbers.reshape(-1),
-        sensitivity=Fraction(plan.facts["sensitivity"]),
-        epsilon=plan.cost.epsilon,
-        label="sectors",
-    )
-    return Output(
-        facts={
-            "grid": plan.facts["grid"],
-            "scale": plan.facts["scale"],
-            **{
-                key: plan.parameters[key]
-                for key in ("k", "projections", "cells", "projection_seed")
-            },
-        },
-        tables={"counts": {"count": np.asarray(noisy, dtype=np.int64)}},
-    )

@@ -11,13 +11,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
+from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
-from dpublish.errors import PlanError
 from dpublish.methods.base import CellCounts, Mechanism, Output, SparseCounts
+from dpublish.methods.field_types import Interval
 from dpublish.methods.query_list.kernels import reweigh
 from dpublish.methods.query_list.request import (
     read_request,
@@ -27,9 +28,9 @@ from dpublish.methods.query_list.request import (
 )
 from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost
-from dpublish.privacy.plan import Plan
+from dpublish.privacy.plan import Plan, Settings, hidden
 from dpublish.workloads import theory
-from dpublish.workloads.query_classes import QueryClass, query_class
+from dpublish.workloads.query_classes import QueryClass
 
 MAX_ROUNDS = 1000
 FAILURE = 0.05
@@ -40,137 +41,27 @@ MAX_UPDATES = 1 << 31
 
 
 @dataclass(frozen=True, kw_only=True)
-class MultiplicativeWeights(Mechanism):
-    """Weights of all cells that answer a query class, learned from a few noisy answers.
+class WeightsSettings(Settings):
+    """What multiplicative weights work with."""
 
-    Input: exact cell counts of the kept rows. Neighbours: replace-one or add-remove-one, of a unit
-    with at most c rows.
-    Output: a weight a cell, a function of the queries that were chosen and their noisy answers.
-    Privacy: epsilon-DP (theorem 1 of multiplicative_weights.proof.md): 2 T steps of epsilon / (2 T)
-    each.
-    Relies on: `Noise.choose` and `Noise.laplace` being exact; rows per unit bounded by c before
-    counting.
-    Shows / hides: the queries on which the data differ most from what is already known; hides small
-    differences.
-    Accuracy: the release states a bound of its own, from its answers (theorem 2); before, `plan`
-    gives the paper's rate.
-
-    Parameters
-    ----------
-    queries : a query class, or its text ("marginals:2").
-    rounds : T, how many queries are asked; chosen from the public size when left out.
-    columns, bins : the columns, and the number of bins of numeric columns that declare none
-        (instead of any precision).
-    """
-
-    method: ClassVar[str] = "multiplicative-weights"
-    kind: ClassVar[str] = "synthetic"
-
-    queries: QueryClass | str = "marginals:2"
-    rounds: int | None = None
-    columns: Sequence[str] | None = None
-    bins: int | None = None
-
-    def plan(self, schema: Schema, cost: Cost) -> Plan:
-        request = read_request(schema, cost, self.columns, self.bins, self.queries, "MWEM")
-        universe, epsilon = request.domain.size, float(cost.epsilon)
-        if self.rounds is not None and not 1 <= self.rounds <= MAX_ROUNDS:
-            raise PlanError(f"rounds must lie between 1 and {MAX_ROUNDS}, not {self.rounds}.")
-        rounds = self.rounds or default_rounds(request.rows, epsilon, universe, request.count)
-        table = request.queries.table(
-            request.domain
-        )  # refuses predicates that do not parse before anything is spent
-        share = theory.multiplicative_weights_error(
-            request.rows, epsilon, universe=universe, queries=request.count, rounds=rounds
-        )
-        sensitivity = Fraction(request.queries.unit * schema.unit.max_rows)
-        step = cost.epsilon / (2 * rounds)
-        # one row is in one cell of each marginal, so the answers together move by far less than
-        # their number
-        moved = theory.class_sensitivity(
-            table, neighbours=schema.neighbours, rows_per_unit=schema.unit.max_rows
-        )
-        moved /= request.queries.unit
-        laplace = (
-            theory.laplace_error(request.rows, epsilon, queries=request.count, sensitivity=moved)
-            * request.rows
-        )
-        facts: dict[str, Any] = {
-            "rounds": rounds,
-            "queries": request.count,
-            "rows": request.rows,
-            "sensitivity": str(sensitivity),
-            "step_epsilon": str(step),
-            "answer_scale": str(Fraction(schema.unit.max_rows) / step),
-            "error_bound": min(float(request.rows), share * request.rows),
-        }
-        rate = f"{facts['error_bound']:,.0f} rows" if share < 1 else "nothing below n yet"
-        return Plan(
-            method=self.method,
-            kind=self.kind,
-            schema=schema,
-            cost=cost,
-            parameters={
-                "queries": request.queries.text(),
-                "rounds": self.rounds,
-                "columns": list(request.domain.names),
-                "bins": self.bins,
-            },
-            domain=request.domain,
-            facts=facts,
-            sentences=(
-                f"{request.queries.describe(request.domain)} over {universe:,} cells, learned in "
-                f"{rounds} rounds.",
-                f"Cost {cost.describe()}, protecting {schema.unit.describe()} "
-                f"({schema.neighbours}).",
-                f"Each answer has noise of scale {float(Fraction(facts['answer_scale'])):,.4g} "
-                f"rows. With noise of its own "
-                f"every query would need a scale of {moved / epsilon:,.4g}, as a unit moves all "
-                f"{request.count:,} by at most "
-                f"{moved:,.4g} together; the largest error would be about {laplace:,.4g} rows "
-                f"(95%).",
-                f"Theory (theorem 2.2 of the paper, for the average of plain updates) promises "
-                f"{rate}. The release has the "
-                "weights of the last round instead, and states a bound for them (95%) that it "
-                "finds from its noisy answers.",
-                *theory.class_sentences(
-                    some_queries(table) / request.queries.unit,
-                    rows=request.rows,
-                    epsilon=epsilon,
-                    neighbours=schema.neighbours,
-                    rows_per_unit=schema.unit.max_rows,
-                ),
-            ),
-        )
-
-    def statistic(self, plan: Plan) -> CellCounts:
-        assert plan.domain is not None
-        return CellCounts(plan.domain)
-
-    def run(self, noise: Noise, numbers: SparseCounts, plan: Plan) -> Output:
-        return learned_weights(noise, numbers, plan)
+    domain: Domain
+    query_class: QueryClass = hidden()
+    rounds: int
+    queries: int
+    rows: int
+    sensitivity: Fraction
+    step_epsilon: Fraction
+    answer_scale: Fraction
 
 
-def default_rounds(rows: int, epsilon: float, universe: int, queries: int) -> int:
-    """The number of rounds that balances both terms of the bound, with the constants that are met
-    in practice."""
-    balanced = (
-        rows * epsilon * math.sqrt(math.log(universe)) / (4 * math.log(max(queries, 2)))
-    ) ** (2 / 3)
-    return int(min(max(1, round(balanced)), queries, 60))
-
-
-def learned_weights(noise: Noise, numbers: SparseCounts, plan: Plan) -> Output:
+def learned_weights(noise: Noise, numbers: SparseCounts, plan: Plan[WeightsSettings]) -> Output:
     """The mechanism: choose the worst query, ask it, learn; `rounds` times."""
-    assert plan.domain is not None
-    facts, domain = plan.facts, plan.domain
-    chosen_class = query_class(plan.parameters["queries"])
-    table = chosen_class.table(domain)
+    settings, domain = plan.settings, plan.settings.domain
+    table = settings.query_class.table(domain)
     truth = true_answers(table, numbers, domain)
-    rows, unit = float(facts["rows"]), chosen_class.unit
-    sensitivity, step = Fraction(facts["sensitivity"]), Fraction(facts["step_epsilon"])
+    rows, unit = float(settings.rows), settings.query_class.unit
+    sensitivity, step, rounds = settings.sensitivity, settings.step_epsilon, settings.rounds
     weights = np.full(domain.size, rows / domain.size)
-    rounds = int(facts["rounds"])
     passes = max(1, min(PASSES, MAX_UPDATES // (domain.size * rounds * rounds)))
     asked: list[int] = []
     answers: list[int] = []
@@ -209,7 +100,7 @@ def learned_weights(noise: Noise, numbers: SparseCounts, plan: Plan) -> Output:
     return Output(
         facts={
             "rows": int(rows),
-            "queries": plan.parameters["queries"],
+            "queries": settings.query_class.text(),
             "error_bound": min(rows, bound),
         },
         tables={
@@ -220,6 +111,126 @@ def learned_weights(noise: Noise, numbers: SparseCounts, plan: Plan) -> Output:
             },
         },
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiplicativeWeights(Mechanism):
+    """Weights of all cells that answer a query class, learned from a few noisy answers.
+
+    Input: exact cell counts of the kept rows. Neighbours: replace-one or add-remove-one, of a unit
+    with at most c rows.
+    Output: a weight a cell, a function of the queries that were chosen and their noisy answers.
+    Privacy: epsilon-DP (theorem 1 of multiplicative_weights.proof.md): 2 T steps of epsilon / (2 T)
+    each.
+    Relies on: `Noise.choose` and `Noise.laplace` being exact; rows per unit bounded by c before
+    counting.
+    Shows / hides: the queries on which the data differ most from what is already known; hides small
+    differences.
+    Accuracy: the release states a bound of its own, from its answers (theorem 2); before, `plan`
+    gives the paper's rate.
+
+    Parameters
+    ----------
+    queries : a query class, or its text ("marginals:2").
+    rounds : T, how many queries are asked; chosen from the public size when left out.
+    columns, bins : the columns, and the number of bins of numeric columns that declare none
+        (instead of any precision).
+    """
+
+    method: ClassVar[str] = "multiplicative-weights"
+    kind: ClassVar[str] = "synthetic"
+
+    queries: QueryClass | str = "marginals:2"
+    rounds: Annotated[int | None, Interval(1, MAX_ROUNDS)] = None
+    columns: Sequence[str] | None = None
+    bins: Annotated[int | None, Interval(1)] = None
+
+    def plan(self, schema: Schema, cost: Cost) -> Plan[WeightsSettings]:
+        request = read_request(schema, cost, self.columns, self.bins, self.queries, "MWEM")
+        universe, epsilon = request.domain.size, float(cost.epsilon)
+        rounds = self.rounds or default_rounds(request.rows, epsilon, universe, request.count)
+        table = request.queries.table(
+            request.domain
+        )  # refuses predicates that do not parse before anything is spent
+        share = theory.multiplicative_weights_error(
+            request.rows, epsilon, universe=universe, queries=request.count, rounds=rounds
+        )
+        sensitivity = Fraction(request.queries.unit * schema.unit.max_rows)
+        step = cost.epsilon / (2 * rounds)
+        # one row is in one cell of each marginal, so the answers together move by far less than
+        # their number
+        moved = theory.class_sensitivity(
+            table, neighbours=schema.neighbours, rows_per_unit=schema.unit.max_rows
+        )
+        moved /= request.queries.unit
+        laplace = (
+            theory.laplace_error(request.rows, epsilon, queries=request.count, sensitivity=moved)
+            * request.rows
+        )
+        settings = WeightsSettings(
+            domain=request.domain,
+            query_class=request.queries,
+            rounds=rounds,
+            queries=request.count,
+            rows=request.rows,
+            sensitivity=sensitivity,
+            step_epsilon=step,
+            answer_scale=Fraction(schema.unit.max_rows) / step,
+        )
+        error = min(float(request.rows), share * request.rows)
+        rate = f"{error:,.0f} rows" if share < 1 else "nothing below n yet"
+        return Plan(
+            method=self.method,
+            kind=self.kind,
+            schema=schema,
+            cost=cost,
+            parameters={
+                "queries": request.queries.text(),
+                "rounds": self.rounds,
+                "columns": list(request.domain.names),
+                "bins": self.bins,
+            },
+            settings=settings,
+            forecast={"error_bound": error},
+            sentences=(
+                f"{request.queries.describe(request.domain)} over {universe:,} cells, learned in "
+                f"{rounds} rounds.",
+                f"Cost {cost.describe()}, protecting {schema.unit.describe()} "
+                f"({schema.neighbours}).",
+                f"Each answer has noise of scale {float(settings.answer_scale):,.4g} "
+                f"rows. With noise of its own "
+                f"every query would need a scale of {moved / epsilon:,.4g}, as a unit moves all "
+                f"{request.count:,} by at most "
+                f"{moved:,.4g} together; the largest error would be about {laplace:,.4g} rows "
+                f"(95%).",
+                f"Theory (theorem 2.2 of the paper, for the average of plain updates) promises "
+                f"{rate}. The release has the "
+                "weights of the last round instead, and states a bound for them (95%) that it "
+                "finds from its noisy answers.",
+                *theory.class_sentences(
+                    some_queries(table) / request.queries.unit,
+                    rows=request.rows,
+                    epsilon=epsilon,
+                    neighbours=schema.neighbours,
+                    rows_per_unit=schema.unit.max_rows,
+                ),
+            ),
+        )
+
+    def statistic(self, plan: Plan[WeightsSettings]) -> CellCounts:
+        return CellCounts(plan.settings.domain)
+
+    def run(self, noise: Noise, numbers: SparseCounts, plan: Plan[WeightsSettings]) -> Output:
+        return learned_weights(noise, numbers, plan)
+
+
+def default_rounds(rows: int, epsilon: float, universe: int, queries: int) -> int:
+    """The number of rounds that balances both terms of the bound, with the constants that are met
+    in practice."""
+    balanced = (
+        rows * epsilon * math.sqrt(math.log(universe)) / (4 * math.log(max(queries, 2)))
+    ) ** (2 / 3)
+    return int(min(max(1, round(balanced)), queries, 60))
 
 
 def stated_bound(off: float, rounds: int, queries: int, scale: Fraction) -> float:

@@ -11,24 +11,72 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
+from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import CellCounts, Mechanism, Output, SparseCounts
+from dpublish.methods.field_types import Interval
 from dpublish.methods.query_list.kernels import multiset_scores
 from dpublish.methods.query_list.request import read_request, some_queries, true_answers
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost
-from dpublish.privacy.plan import Plan
+from dpublish.privacy.plan import Plan, Settings, hidden
 from dpublish.workloads import theory
-from dpublish.workloads.query_classes import QueryClass, query_class
+from dpublish.workloads.query_classes import QueryClass
 
 MAX_MULTISETS = 1 << 24
 MAX_WORK = 1 << 33
 MAX_POINTS = 64
+
+
+Rule = Literal["permute-and-flip", "exponential"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetSettings(Settings):
+    """What the net mechanism works with; `queries` is as its text reads."""
+
+    domain: Domain
+    query_class: QueryClass = hidden()
+    rule: Rule = hidden()
+    points: int
+    multisets: int
+    queries: int
+    rows: int
+    sensitivity: Fraction
+    error_bound: float = hidden()
+
+
+def chosen_net(noise: Noise, numbers: SparseCounts, plan: Plan[NetSettings]) -> Output:
+    """The mechanism: score every multiset by its largest error, choose one."""
+    settings, domain = plan.settings, plan.settings.domain
+    table = settings.query_class.table(domain)
+    points, rows = settings.points, settings.rows
+    # errors are compared in units of 1 / (points * unit) rows, where both sides are whole numbers
+    target = points * true_answers(table, numbers, domain)
+    scores = np.empty(settings.multisets, dtype=np.int64)
+    multiset_scores(target, rows * table.astype(np.int64), points, scores)
+    index = noise.choose(
+        scores,
+        sensitivity=settings.sensitivity,
+        epsilon=plan.cost.epsilon,
+        rule=settings.rule,
+        label="data set",
+    )
+    cells, times = np.unique(multiset_at(index, domain.size, points), return_counts=True)
+    return Output(
+        facts={
+            "rows": rows,
+            "points": points,
+            "queries": settings.query_class.text(),
+            "error_bound": settings.error_bound,
+        },
+        tables={"cells": {"cell": cells.astype(np.uint64), "weight": times * (rows / points)}},
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,23 +109,19 @@ class Net(Mechanism):
     kind: ClassVar[str] = "synthetic"
 
     queries: QueryClass | str = "marginals:2"
-    points: int | None = None
+    points: Annotated[int | None, Interval(1, MAX_POINTS)] = None
     columns: Sequence[str] | None = None
-    bins: int | None = None
-    rule: Literal["permute-and-flip", "exponential"] = "permute-and-flip"
-    max_multisets: int = 1 << 21
+    bins: Annotated[int | None, Interval(1)] = None
+    rule: Rule = "permute-and-flip"
+    max_multisets: Annotated[int, Interval(2, MAX_MULTISETS)] = 1 << 21
 
-    def plan(self, schema: Schema, cost: Cost) -> Plan:
+    def plan(self, schema: Schema, cost: Cost) -> Plan[NetSettings]:
         request = read_request(
             schema, cost, self.columns, self.bins, self.queries, "The net mechanism"
         )
         if self.rule not in ("permute-and-flip", "exponential"):
             raise PlanError(
                 f"rule = '{self.rule}' is not known. Use permute-and-flip or exponential."
-            )
-        if not 2 <= self.max_multisets <= MAX_MULTISETS:
-            raise PlanError(
-                f"max_multisets must lie between 2 and {MAX_MULTISETS:,}, not {self.max_multisets}."
             )
         universe, epsilon = request.domain.size, float(cost.epsilon)
         points = self._points(universe, request.count)
@@ -108,17 +152,17 @@ class Net(Mechanism):
             needed = theory.linear_sample_size(
                 0.1, 0.05, epsilon, universe=universe, queries=request.count
             )
-        facts: dict[str, Any] = {
-            "points": points,
-            "multisets": multisets,
-            "queries": request.count,
-            "rows": request.rows,
-            "sensitivity": str(sensitivity),
-            "resolution": resolution,
-            "choice_error": lost,
-            "error_bound": bound,
-            "needed_rows": needed,
-        }
+        settings = NetSettings(
+            domain=request.domain,
+            query_class=request.queries,
+            rule=self.rule,
+            points=points,
+            multisets=multisets,
+            queries=request.count,
+            rows=request.rows,
+            sensitivity=sensitivity,
+            error_bound=bound,
+        )
         return Plan(
             method=self.method,
             kind=self.kind,
@@ -132,8 +176,13 @@ class Net(Mechanism):
                 "rule": self.rule,
                 "max_multisets": self.max_multisets,
             },
-            domain=request.domain,
-            facts=facts,
+            settings=settings,
+            forecast={
+                "resolution": resolution,
+                "choice_error": lost,
+                "error_bound": bound,
+                "needed_rows": needed,
+            },
             sentences=(
                 f"{request.queries.describe(request.domain)} over {universe:,} cells, answered by "
                 f"{points} synthetic points.",
@@ -154,17 +203,14 @@ class Net(Mechanism):
             ),
         )
 
-    def statistic(self, plan: Plan) -> CellCounts:
-        assert plan.domain is not None
-        return CellCounts(plan.domain)
+    def statistic(self, plan: Plan[NetSettings]) -> CellCounts:
+        return CellCounts(plan.settings.domain)
 
-    def run(self, noise: Noise, numbers: SparseCounts, plan: Plan) -> Output:
+    def run(self, noise: Noise, numbers: SparseCounts, plan: Plan[NetSettings]) -> Output:
         return chosen_net(noise, numbers, plan)
 
     def _points(self, universe: int, queries: int) -> int:
         if self.points is not None:
-            if not 1 <= self.points <= MAX_POINTS:
-                raise PlanError(f"points must lie between 1 and {MAX_POINTS}, not {self.points}.")
             return self.points
         points = 1
         while points < MAX_POINTS:
@@ -173,35 +219,6 @@ class Net(Mechanism):
                 break
             points += 1
         return points
-
-
-def chosen_net(noise: Noise, numbers: SparseCounts, plan: Plan) -> Output:
-    """The mechanism: score every multiset by its largest error, choose one."""
-    assert plan.domain is not None
-    facts, domain = plan.facts, plan.domain
-    table = query_class(plan.parameters["queries"]).table(domain)
-    points, rows = int(facts["points"]), int(facts["rows"])
-    # errors are compared in units of 1 / (points * unit) rows, where both sides are whole numbers
-    target = points * true_answers(table, numbers, domain)
-    scores = np.empty(int(facts["multisets"]), dtype=np.int64)
-    multiset_scores(target, rows * table.astype(np.int64), points, scores)
-    index = noise.choose(
-        scores,
-        sensitivity=Fraction(facts["sensitivity"]),
-        epsilon=plan.cost.epsilon,
-        rule=plan.parameters["rule"],
-        label="data set",
-    )
-    cells, times = np.unique(multiset_at(index, domain.size, points), return_counts=True)
-    return Output(
-        facts={
-            "rows": rows,
-            "points": points,
-            "queries": plan.parameters["queries"],
-            "error_bound": facts["error_bound"],
-        },
-        tables={"cells": {"cell": cells.astype(np.uint64), "weight": times * (rows / points)}},
-    )
 
 
 def multiset_at(index: int, universe: int, size: int) -> IntArray:

@@ -55,8 +55,6 @@ def read_request(
     names = tuple(schema.columns) if columns is None else tuple(columns)
     if not names or len(set(names)) != len(names):
         raise PlanError("columns must list at least one column, and none twice.")
-    if bins is not None and bins < 1:
-        raise PlanError(f"bins must be at least 1, not {bins}.")
     rows = schema.size_or_nominal * schema.unit.max_rows
     if rows > MAX_ROWS:
         raise PlanError(
