@@ -61,8 +61,6 @@ class Interval:
 
     def describe(self) -> str:
         if self.least is not None and self.most is not None:
-            if self.most - self.least == 1:
-                return f"be {self.least} or {self.most}"
             return f"lie between {_written(self.least)} and {_written(self.most)}"
         ends = (("at least", self.least), ("above", self.above), ("at most", self.most))
         return "be " + " and ".join(

@@ -196,7 +196,7 @@ def test_no_hypothesis_left_is_a_clean_halt() -> None:
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"max_hard": 0}, "max_hard must be between 1"),
+        ({"max_hard": 0}, "max_hard must lie between 1"),
         ({"max_queries": 0}, "max_queries"),
         ({"accuracy": "0.001"}, "is the least"),
         ({"accuracy": 2}, "share of all rows"),

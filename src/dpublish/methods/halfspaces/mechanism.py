@@ -107,7 +107,7 @@ class Halfspaces(Mechanism):
     kind: ClassVar[str] = "halfspaces"
 
     columns: Sequence[str] | None = None
-    k: Annotated[int | None, Interval(2, 3)] = None
+    k: int | None = None
     projections: Annotated[int | None, Interval(1)] = None
     cells: int | None = None
     projection_seed: int = 0
@@ -218,6 +218,8 @@ class Halfspaces(Mechanism):
 
     def _sizes(self, columns: int) -> tuple[int, int, int]:
         k = self.k if self.k is not None else (2 if columns == 1 else 3)
+        if k not in (2, 3):
+            raise PlanError(f"k must be 2 or 3, not {k}.")
         lossless = columns + 1 <= k
         projections = self.projections if self.projections is not None else (1 if lossless else 9)
         if lossless and projections > 1:
