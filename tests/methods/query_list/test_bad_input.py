@@ -105,12 +105,12 @@ def test_releases(
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        (["columns=a", "max-hard=0"], "max_hard must be a whole number from 1"),
-        (["columns=a", "max-hard=100000000000"], "max_hard must be a whole number"),
+        (["columns=a", "max-hard=0"], "max_hard must lie between 1"),
+        (["columns=a", "max-hard=100000000000"], "max_hard must"),
         (["columns=open"], "'open' has no upper bound"),
         (["columns=a,c", "bins=100000"], "at most 16,384"),
         (["columns=a", "hypotheses=listed", "database-size=1000000000"], "too many databases"),
-        (["columns=a", "resolution=100000000000000000000"], "resolution must be"),
+        (["columns=a", "resolution=100000000000000000000"], "resolution must"),
     ],
 )
 def test_sessions(
