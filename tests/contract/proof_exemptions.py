@@ -12,6 +12,7 @@ EXEMPT = {
         "dpublish.methods.solvers.planning.solution_plan",
         "dpublish.methods.query_list.request.some_queries",
         "dpublish.methods.basic_itemsets.mechanism.item_deviation",
+        "dpublish.methods.set_partition.mechanism.forecast_of",
         "dpublish.methods.set_partition.mechanism._sentences",
         "dpublish.methods.set_partition.mechanism._warnings",
         "dpublish.methods.projected_histogram.plan.expectations",

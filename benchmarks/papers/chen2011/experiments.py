@@ -14,8 +14,7 @@ from dpublish.methods.basic_itemsets.mechanism import BasicItemsets
 from dpublish.methods.set_partition.mechanism import SetPartition
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost
-from dpublish.releases.itemsets.consistency import consistent_weights
-from dpublish.releases.itemsets.intervals import Cells, generations
+from dpublish.releases.itemsets.intervals import Cells, consistent_weights, generations
 from dpublish.releases.itemsets.metrics import SANITY_SHARE, supports, top_similarity
 from dpublish.releases.itemsets.mining import (
     WeightedSets,

@@ -1,4 +1,4 @@
-"""Transactions from rows: lists, texts with several items, or one item a row; coded, tidied and
+"""Transactions from rows: lists, texts with several items, or one item per row; coded, tidied and
 bounded per unit.
 
 Each row is read by itself and nothing about a row raises. An item outside the declared universe is
@@ -73,7 +73,7 @@ class ItemCoder:
             self._dense[list(numbers)] = list(numbers.values())
 
     def codes(self, values: pl.Series) -> Codes:
-        """One code a value. Nulls and blanks are no items at all, whatever the rule for unknown
+        """One code per value. Nulls and blanks are no items at all, whatever the rule for unknown
         items is."""
         kind = values.dtype
         if kind.is_integer() and self._dense is not None:

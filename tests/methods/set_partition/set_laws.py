@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpublish.declare.taxonomy import Taxonomy
-from dpublish.methods.set_partition.engine import QUANTA, Partitioning, Rules
+from dpublish.methods.set_partition.engine import QUANTA, Outcome, Partitioning, Rules
 from dpublish.methods.set_partition.transactions import Baskets
 from dpublish.noise.enumerator import Enumerator, tail_mass
 
@@ -48,20 +48,25 @@ def small_rules(
     )
 
 
+def outcome_of(work: Partitioning) -> Outcome:
+    while work.waiting:
+        work.split_next()
+    return work.count_itemsets()
+
+
 def result(noise: Any, records: Sequence[Iterable[int]], taxonomy: Taxonomy, rules: Rules) -> Any:
     """What a run publishes, in a form that does not depend on the order of work."""
-    return readable(Partitioning(noise, baskets(records), taxonomy, rules).run(), taxonomy)
+    return readable(outcome_of(Partitioning(noise, baskets(records), taxonomy, rules)), taxonomy)
 
 
-def readable(outcome: Any, taxonomy: Taxonomy) -> Any:
+def readable(found: Any, taxonomy: Taxonomy) -> Any:
     names = taxonomy.order
-    starts = np.cumsum([0, *outcome.itemsets["size"]])
+    starts = np.cumsum([0, *found.itemsets["size"]])
     members = [
-        frozenset(int(names[m]) for m in outcome.members[a:b])
-        for a, b in itertools.pairwise(starts)
+        frozenset(int(names[m]) for m in found.members[a:b]) for a, b in itertools.pairwise(starts)
     ]
-    sets = frozenset(zip(members, outcome.itemsets["count"].tolist(), strict=True))
-    parts, cuts = outcome.partitions, {0: ((0,), ())}
+    sets = frozenset(zip(members, found.itemsets["count"].tolist(), strict=True))
+    parts, cuts = found.partitions, {0: ((0,), ())}
     kept = []
     for row in range(1, parts["parent"].size):
         queue, items = cuts[int(parts["parent"][row])]

@@ -21,6 +21,7 @@ from methods.set_partition.set_laws import (
     all_records,
     baskets,
     naive_law,
+    outcome_of,
     readable,
     result,
     small_rules,
@@ -102,7 +103,7 @@ def test_long_records_never_run_out_of_budget() -> None:
     rules = small_rules(epsilon=Fraction(10**7), threshold=0, typical_items=2)
     tree = written([[[str(item)]] for item in range(24)], [str(item) for item in range(24)])
     rows = [list(range(24))] * 50 + [[3]] * 50
-    outcome = Partitioning(SeededNoise(1), baskets(rows), tree, rules).run()
+    outcome = outcome_of(Partitioning(SeededNoise(1), baskets(rows), tree, rules))
     assert readable(outcome, tree)[1] == {(frozenset([3]), 50)}
     report = audit.replay(
         lambda noise, data: result(noise, data, tree, rules), [(rows, rows[1:])], epsilon=10**7
@@ -214,8 +215,10 @@ def test_large_run_is_the_same_however_records_lie() -> None:
     """The order of the input is no part of the answer: same noise, same release."""
     rows = random_records(7, 3000, 40)
     tree, rules = context_free(40, 4), small_rules(epsilon=Fraction(20), threshold=6)
-    first = readable(Partitioning(SeededNoise(3), baskets(rows), tree, rules).run(), tree)
-    again = readable(Partitioning(SeededNoise(3), baskets(rows[::-1]), tree, rules).run(), tree)
+    first = readable(outcome_of(Partitioning(SeededNoise(3), baskets(rows), tree, rules)), tree)
+    again = readable(
+        outcome_of(Partitioning(SeededNoise(3), baskets(rows[::-1]), tree, rules)), tree
+    )
     assert first == again
     assert len(first[1]) > 30
 
@@ -223,7 +226,7 @@ def test_large_run_is_the_same_however_records_lie() -> None:
 def test_counts_are_exact_when_noise_is_negligible() -> None:
     rows = random_records(1, 2000, 12)
     tree, rules = context_free(12, 3), small_rules(epsilon=Fraction(4000), threshold=0)
-    _, sets = readable(Partitioning(SeededNoise(1), baskets(rows), tree, rules).run(), tree)
+    _, sets = readable(outcome_of(Partitioning(SeededNoise(1), baskets(rows), tree, rules)), tree)
     truth: dict[frozenset[int], int] = {}
     for row in rows:
         truth[frozenset(row)] = truth.get(frozenset(row), 0) + 1
@@ -233,7 +236,9 @@ def test_counts_are_exact_when_noise_is_negligible() -> None:
 def test_the_input_is_left_as_it_was() -> None:
     data = baskets(random_records(2, 500, 30))
     before = (data.offsets.copy(), data.items.copy())
-    Partitioning(SeededNoise(1), data, context_free(30, 3), small_rules(epsilon=Fraction(30))).run()
+    outcome_of(
+        Partitioning(SeededNoise(1), data, context_free(30, 3), small_rules(epsilon=Fraction(30)))
+    )
     assert np.array_equal(before[0], data.offsets)
     assert np.array_equal(before[1], data.items)
 
@@ -241,8 +246,8 @@ def test_the_input_is_left_as_it_was() -> None:
 def test_too_many_partitions_are_cut_off() -> None:
     rules = small_rules(epsilon=Fraction(4000), threshold=0)
     few = type(rules)(**{**rules.__dict__, "max_partitions": 3})
-    outcome = Partitioning(
-        SeededNoise(1), baskets(random_records(3, 500, 30)), context_free(30, 3), few
-    ).run()
+    outcome = outcome_of(
+        Partitioning(SeededNoise(1), baskets(random_records(3, 500, 30)), context_free(30, 3), few)
+    )
     assert outcome.truncated
     assert outcome.partitions["parent"].size <= 3

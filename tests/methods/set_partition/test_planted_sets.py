@@ -14,7 +14,7 @@ import pytest
 from dpublish import audit
 from dpublish.declare.taxonomy import context_free, written
 from dpublish.methods.set_partition.engine import QUANTA, Partitioning
-from methods.set_partition.set_laws import baskets, readable, small_rules
+from methods.set_partition.set_laws import baskets, outcome_of, readable, small_rules
 
 TREE = context_free(9, 3)
 CHAIN = written([["a", "b"]], ["a", "b"])
@@ -27,17 +27,18 @@ def run(
     engine: type[Partitioning], noise: Any, rows: Any, tree: Any = TREE, rules: Any = None
 ) -> Any:
     return readable(
-        engine(noise, baskets(rows), tree, rules or small_rules(epsilon=Fraction(4))).run(), tree
+        outcome_of(engine(noise, baskets(rows), tree, rules or small_rules(epsilon=Fraction(4)))),
+        tree,
     )
 
 
 class SkipsEmptyParts(Partitioning):
     """Only occupied cells are noised; an empty combination of children never appears."""
 
-    def _tap(
+    def _noisy(
         self, cells: Any, counts: Any, domain_size: int, quanta: int, threshold: int, label: str
     ) -> Any:
-        kept, values, law = super()._tap(cells, counts, domain_size, quanta, threshold, label)
+        kept, values, law = super()._noisy(cells, counts, domain_size, quanta, threshold, label)
         real = np.isin(kept, cells)
         return kept[real], values[real], law
 
@@ -55,10 +56,10 @@ class ReusesTheLeafBudget(Partitioning):
 class ThresholdByTrueCount(Partitioning):
     """A large partition gets a higher bar: the bar tells its true size."""
 
-    def _tap(
+    def _noisy(
         self, cells: Any, counts: Any, domain_size: int, quanta: int, threshold: int, label: str
     ) -> Any:
-        return super()._tap(
+        return super()._noisy(
             cells, counts, domain_size, quanta, threshold + int(counts.sum()), label
         )
 
@@ -82,9 +83,11 @@ def observed_taxonomy(noise: Any, rows: Any) -> Any:
     place = {item: number for number, item in enumerate(seen)}
     tree = context_free(max(1, len(seen)), 3)
     return readable(
-        Partitioning(
-            noise, baskets([[place[i] for i in row] for row in rows]), tree, small_rules()
-        ).run(),
+        outcome_of(
+            Partitioning(
+                noise, baskets([[place[i] for i in row] for row in rows]), tree, small_rules()
+            )
+        ),
         tree,
     )
 

@@ -15,7 +15,7 @@ import pytest
 import dpublish as dp
 from dpublish.errors import BundleError, QueryError
 from dpublish.releases.base import make_release
-from dpublish.releases.itemsets.consistency import clipped_weights
+from dpublish.releases.itemsets.intervals import clipped_weights
 from dpublish.releases.itemsets.metrics import relative_errors, support_of, top_similarity
 from dpublish.releases.itemsets.mining import WeightedSets, association_rules, top_itemsets
 

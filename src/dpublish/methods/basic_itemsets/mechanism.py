@@ -21,21 +21,78 @@ from dpublish.methods.set_partition.engine import in_order
 from dpublish.methods.set_partition.kernels import record_masks
 from dpublish.methods.set_partition.request import (
     DEFAULT_COUNT_SHARE,
-    Number,
-    base_facts,
+    ItemSettings,
+    Share,
     check_request,
     described_schema,
     noisy_total,
-    share_of,
     taxonomy_tables,
 )
 from dpublish.methods.set_partition.transactions import Baskets, Transactions, item_names
 from dpublish.methods.thresholds import laplace_deviation
 from dpublish.noise.base import Noise
-from dpublish.privacy.cost import Cost
+from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan
 
 MAX_ITEMS = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class BasicSettings(ItemSettings):
+    """`scale` is that of the noise on the count of an itemset."""
+
+    scale: Fraction
+
+
+def every_itemset(noise: Noise, numbers: Baskets, plan: Plan[BasicSettings]) -> Output:
+    """The mechanism. Measure the number of transactions, and the count of every non-empty itemset;
+    write them in order of size."""
+    settings, names = plan.settings, item_names(plan.schema)
+    total = noisy_total(noise, numbers, plan)
+    counts = np.bincount(
+        record_masks(numbers.items, numbers.offsets), minlength=1 << settings.items
+    )[1:].astype(np.int64)
+    noisy = noise.laplace(
+        counts,
+        sensitivity=settings.sensitivity,
+        epsilon=settings.partition_epsilon,
+        label="itemset",
+    )
+    masks = np.arange(1, 1 << settings.items, dtype=np.int32)
+    inside = (masks[:, None] >> np.arange(settings.items, dtype=np.int32)) & 1
+    sizes = inside.sum(axis=1, dtype=np.int32)
+    order, members = in_order(sizes, np.nonzero(inside)[1].astype(np.int32))
+    root = {"parent": -1, "mask": 0, "count": 0, "law": -1, "next": 0, "next_law": 0}
+    kinds = {"parent": np.int64, "count": np.int64}
+    return Output(
+        facts={
+            "items": settings.items,
+            "total": total,
+            "max_total": None,
+            "laws": [{"threshold": None, "scale": str(settings.scale)}],
+            "truncated": False,
+        },
+        tables={
+            **taxonomy_tables(context_free(settings.items, settings.items), names),
+            "partitions": {
+                name: np.array([value], dtype=kinds.get(name, np.int32))
+                for name, value in root.items()
+            },
+            "itemsets": {
+                "parent": np.zeros(masks.size, dtype=np.int64),
+                "mask": masks[order],
+                "size": sizes[order],
+                "count": noisy[order],
+                "law": np.zeros(masks.size, dtype=np.int32),
+            },
+            "members": {"item": members},
+        },
+    )
+
+
+def item_deviation(items: int, scale: Fraction) -> float:
+    """The standard deviation of the support of one item: a sum of 2^(items - 1) noisy counts."""
+    return laplace_deviation(scale) * math.sqrt(2.0 ** (items - 1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,9 +121,9 @@ class BasicItemsets(Mechanism):
     column: str = "items"
     basket: str | None = None
     separator: str | None = None
-    count_share: Number = DEFAULT_COUNT_SHARE
+    count_share: Share = DEFAULT_COUNT_SHARE
 
-    def plan(self, schema: Schema, cost: Cost) -> Plan:
+    def plan(self, schema: Schema, cost: Cost) -> Plan[BasicSettings]:
         check_request(schema, cost, "Noise on every itemset")
         schema = described_schema(schema, self.basket)
         items = len(item_names(schema))
@@ -75,14 +132,10 @@ class BasicItemsets(Mechanism):
                 f"Noise on every itemset suits 2 to {MAX_ITEMS} items; '{schema.name}' declares "
                 f"{items:,}. Use set-partition."
             )
-        share = share_of(self.count_share)
-        facts = base_facts(schema, cost, share, items)
-        scale = Fraction(facts["sensitivity"]) / Fraction(facts["partition_epsilon"])
-        facts.update(
-            scale=str(scale),
-            itemset_standard_deviation=laplace_deviation(scale),
-            item_standard_deviation=item_deviation(items, scale),
-        )
+        share = exact(self.count_share, "count_share")
+        epsilon, sensitivity = cost.epsilon * (1 - share), schema.relation.l1
+        scale = sensitivity / epsilon
+        deviation = item_deviation(items, scale)
         return Plan(
             method=self.method,
             kind=self.kind,
@@ -94,70 +147,29 @@ class BasicItemsets(Mechanism):
                 "separator": self.separator,
                 "count_share": str(share),
             },
-            facts=facts,
+            settings=BasicSettings(
+                items=items,
+                sensitivity=sensitivity,
+                count_epsilon=cost.epsilon * share,
+                partition_epsilon=epsilon,
+                scale=scale,
+            ),
+            forecast={
+                "itemset_standard_deviation": laplace_deviation(scale),
+                "item_standard_deviation": deviation,
+            },
             sentences=(
                 f"Noisy counts of all {(1 << items) - 1:,} itemsets of {items} items.",
                 f"Cost {cost.describe()}, protecting {schema.unit.describe()} "
                 f"({schema.neighbours}).",
                 f"Every itemset gets discrete Laplace noise of scale {float(scale):.4g}; the "
                 f"support of a single item adds up "
-                f"{1 << (items - 1):,} of them (standard deviation "
-                f"{facts['item_standard_deviation']:,.4g}).",
+                f"{1 << (items - 1):,} of them (standard deviation {deviation:,.4g}).",
             ),
         )
 
     def statistic(self, plan: Plan) -> Transactions:
         return Transactions(self.column, self.basket, self.separator)
 
-    def run(self, noise: Noise, numbers: Baskets, plan: Plan) -> Output:
+    def run(self, noise: Noise, numbers: Baskets, plan: Plan[BasicSettings]) -> Output:
         return every_itemset(noise, numbers, plan)
-
-
-def item_deviation(items: int, scale: Fraction) -> float:
-    """The standard deviation of the support of one item: a sum of 2^(items - 1) noisy counts."""
-    return laplace_deviation(scale) * math.sqrt(2.0 ** (items - 1))
-
-
-def every_itemset(noise: Noise, numbers: Baskets, plan: Plan) -> Output:
-    """The mechanism: a noisy number of transactions, then Laplace noise on the count of every
-    non-empty itemset."""
-    items = int(plan.facts["items"])
-    total = noisy_total(noise, numbers, plan)
-    counts = np.bincount(record_masks(numbers.items, numbers.offsets), minlength=1 << items)[
-        1:
-    ].astype(np.int64)
-    epsilon, sensitivity = (
-        Fraction(plan.facts["partition_epsilon"]),
-        Fraction(plan.facts["sensitivity"]),
-    )
-    noisy = noise.laplace(counts, sensitivity=sensitivity, epsilon=epsilon, label="itemset")
-    masks = np.arange(1, 1 << items, dtype=np.int32)
-    inside = (masks[:, None] >> np.arange(items, dtype=np.int32)) & 1
-    sizes = inside.sum(axis=1, dtype=np.int32)
-    order, members = in_order(sizes, np.nonzero(inside)[1].astype(np.int32))
-    root = {"parent": -1, "mask": 0, "count": 0, "law": -1, "next": 0, "next_law": 0}
-    kinds = {"parent": np.int64, "count": np.int64}
-    return Output(
-        facts={
-            "items": items,
-            "total": total,
-            "max_total": None,
-            "laws": [{"threshold": None, "scale": str(sensitivity / epsilon)}],
-            "truncated": False,
-        },
-        tables={
-            **taxonomy_tables(context_free(items, items), item_names(plan.schema)),
-            "partitions": {
-                name: np.array([value], dtype=kinds.get(name, np.int32))
-                for name, value in root.items()
-            },
-            "itemsets": {
-                "parent": np.zeros(masks.size, dtype=np.int64),
-                "mask": masks[order],
-                "size": sizes[order],
-                "count": noisy[order],
-                "law": np.zeros(masks.size, dtype=np.int32),
-            },
-            "members": {"item": members},
-        },
-    )

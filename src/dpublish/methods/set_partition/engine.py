@@ -2,9 +2,9 @@
 Laplace tap.
 
 The order of work is a function of public facts and noisy answers alone. Partitions wait in buckets
-by the budget of their next expansion; the smallest budget is served first, and one call of the tap
-answers all partitions of a bucket. A child's budget is never smaller than its parent's, so every
-bucket is served a few times at most.
+by the budget of their next expansion; the smallest budget is served first, and one draw answers all
+partitions of a bucket. A child's budget is never smaller than its parent's, so every bucket is
+served a few times at most.
 """
 
 from __future__ import annotations
@@ -70,6 +70,10 @@ class Rules:
 
     def epsilon_of(self, quanta: int) -> Fraction:
         return self.epsilon * quanta / (2 * QUANTA)
+
+    def scale_of(self, quanta: int) -> Fraction:
+        """The noise scale of a count that gets so many quanta."""
+        return self.sensitivity / self.epsilon_of(quanta)
 
 
 class SortedRecords:
@@ -238,22 +242,26 @@ class Partitioning:
         self._laws: dict[tuple[int, Fraction], int] = {}
         self._waiting: dict[int, list[NDArray[np.int64]]] = {}
         self._leaves: dict[int, list[NDArray[np.int64]]] = {}
-
-    def run(self) -> Outcome:
+        self._truncated = False
         self._enqueue(0, 1)
-        truncated = False
-        while self._waiting:
-            quanta = min(self._waiting)
-            ids = np.concatenate(self._waiting.pop(quanta))
-            for width, height, part in self._alike(ids):
-                kept, law = self._ask(
-                    part, quanta, width, height, self._rules.partition_threshold, "partition"
-                )
-                if self._store.size + kept.parents.size > self._rules.max_partitions:
-                    truncated = True  # decided by noisy answers alone
-                    continue
-                self._add(kept, quanta, law)
-        return self._finish(truncated)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a partition waits to be split."""
+        return bool(self._waiting)
+
+    def split_next(self) -> None:
+        """Split the waiting partitions of the least budget."""
+        quanta = min(self._waiting)
+        ids = np.concatenate(self._waiting.pop(quanta))
+        for width, height, part in self._alike(ids):
+            kept, law = self._ask(
+                part, quanta, width, height, self._rules.partition_threshold, "partition"
+            )
+            if self._store.size + kept.parents.size > self._rules.max_partitions:
+                self._truncated = True  # decided by noisy answers alone
+                continue
+            self._add(kept, quanta, law)
 
     def _alike(self, ids: NDArray[np.int64]) -> list[tuple[int, int, NDArray[np.int64]]]:
         """Partitions with the same number of children and height of the node to expand, which share
@@ -284,7 +292,7 @@ class Partitioning:
         part, mask, first = (values[:found] for values in self._found[:3])
         count = self._found[3][:found]
         cells = part.astype(np.uint64) * np.uint64(cells_each) + (mask - 1).astype(np.uint64)
-        kept, values, law = self._tap(
+        kept, values, law = self._noisy(
             cells, count, ids.size * cells_each, quanta, rule(quanta, width, height), label
         )
         self._store.column["next_law"][ids] = law
@@ -321,7 +329,7 @@ class Partitioning:
             )
         )
 
-    def _tap(
+    def _noisy(
         self,
         cells: CellArray,
         counts: IntArray,
@@ -340,7 +348,7 @@ class Partitioning:
             epsilon=epsilon,
             label=label,
         )
-        law = self._laws.setdefault((threshold, self._rules.sensitivity / epsilon), len(self._laws))
+        law = self._laws.setdefault((threshold, self._rules.scale_of(quanta)), len(self._laws))
         return kept, values, law
 
     def _add(self, kept: Kept, quanta: int, law: int) -> None:
@@ -416,7 +424,7 @@ class Partitioning:
             for one in np.unique(quanta):
                 buckets.setdefault(int(one), []).append(ids[chosen][quanta == one])
 
-    def _finish(self, truncated: bool) -> Outcome:
+    def count_itemsets(self) -> Outcome:
         """Count the itemsets: the combinations below a last expansion, and partitions that hold
         nothing but items already."""
         column, blocks = self._store.column, list[tuple[Kept, int]]()
@@ -462,7 +470,7 @@ class Partitioning:
             },
             members=members,
             laws=list(self._laws),
-            truncated=truncated,
+            truncated=self._truncated,
         )
 
     def _ask_leaves(self, ids: NDArray[np.int64], quanta: int) -> tuple[Kept, int]:
@@ -470,7 +478,7 @@ class Partitioning:
         column = self._store.column
         sizes = (column["last"][ids] - column["first"][ids]).astype(np.int64)
         held = np.flatnonzero(sizes)
-        kept, values, law = self._tap(
+        kept, values, law = self._noisy(
             held.astype(np.uint64),
             sizes[held],
             ids.size,

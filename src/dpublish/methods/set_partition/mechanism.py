@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from functools import lru_cache, partial
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -21,32 +22,69 @@ from dpublish.declare.taxonomy import Taxonomy, context_free, written
 from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output
 from dpublish.methods.basic_itemsets.mechanism import MAX_ITEMS, item_deviation
+from dpublish.methods.field_types import Interval
 from dpublish.methods.set_partition.engine import (
     QUANTA,
     Partitioning,
     Rules,
-    Threshold,
     likely_splits,
 )
 from dpublish.methods.set_partition.request import (
     DEFAULT_COUNT_SHARE,
+    ItemSettings,
     Number,
-    base_facts,
+    Share,
     check_request,
     described_schema,
     noisy_total,
-    share_of,
     taxonomy_tables,
 )
 from dpublish.methods.set_partition.transactions import Baskets, Transactions, item_names
 from dpublish.methods.thresholds import MAX_THRESHOLD, laplace_deviation, survival_probability
 from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost, exact
-from dpublish.privacy.plan import Plan
+from dpublish.privacy.plan import Plan, hidden
 
 STEP_BITS = 2
 LEAF_BITS = 5
 DEFAULT_MAX_PARTITIONS = 4_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionSettings(ItemSettings):
+    """What a partitioning works with: the public tree of items, and what governs a run."""
+
+    taxonomy: Taxonomy = hidden()
+    rules: Rules = hidden()
+
+
+def noisy_itemsets(noise: Noise, numbers: Baskets, plan: Plan[PartitionSettings]) -> Output:
+    """The mechanism. Measure the number of transactions; select partitions from the root of the
+    taxonomy down, by noisy counts above public thresholds; measure the itemsets of the last."""
+    taxonomy = plan.settings.taxonomy
+    total = noisy_total(noise, numbers, plan)
+    work = Partitioning(noise, numbers, taxonomy, plan.settings.rules)
+    while work.waiting:
+        work.split_next()
+    outcome = work.count_itemsets()
+    return Output(
+        facts={
+            "items": taxonomy.items,
+            "total": total,
+            "max_total": None,
+            "max_items": plan.parameters["max_items"],
+            "laws": [
+                {"threshold": threshold, "scale": str(scale)} for threshold, scale in outcome.laws
+            ],
+            "truncated": outcome.truncated,
+        },
+        tables={
+            **taxonomy_tables(taxonomy, item_names(plan.schema)),
+            "partitions": outcome.partitions,
+            "itemsets": outcome.itemsets,
+            "members": {"item": outcome.members},
+        },
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,10 +107,11 @@ class SetPartition(Mechanism):
     Parameters
     ----------
     column : the column that holds the items: a list, text with several items, or (with `basket`)
-        one item a row.
-    basket : the column that says which rows make up one transaction, when there is one item a row.
+        one item per row.
+    basket : the column that says which rows make up one transaction, when there is one item per
+        row.
     separator : what separates the items of a text; blanks when left out.
-    fanout : how many nodes the context-free taxonomy groups a level.
+    fanout : how many nodes the context-free taxonomy groups per level.
     taxonomy : your own taxonomy instead: nested groups of item names, as Python or JSON. Never made
         from the data.
     typical_items : budgets are shared out as if no transaction had more items than this (at least
@@ -99,28 +138,31 @@ class SetPartition(Mechanism):
     separator: str | None = None
     fanout: int = 10
     taxonomy: str | Mapping[str, object] | None = None
-    typical_items: int | None = 16
-    max_items: int | None = None
-    false_partitions: Number = Fraction(1, 10)
-    false_itemsets: Number = Fraction(1, 2)
-    c1: Number | None = None
-    c2: Number | None = None
-    count_share: Number = DEFAULT_COUNT_SHARE
-    max_partitions: int = DEFAULT_MAX_PARTITIONS
+    typical_items: Annotated[int | None, Interval(2)] = 16
+    max_items: Annotated[int | None, Interval(1)] = None
+    false_partitions: Annotated[Number, Interval(above=0)] = Fraction(1, 10)
+    false_itemsets: Annotated[Number, Interval(above=0)] = Fraction(1, 2)
+    c1: Annotated[Number | None, Interval(above=0)] = None
+    c2: Annotated[Number | None, Interval(above=0)] = None
+    count_share: Share = DEFAULT_COUNT_SHARE
+    max_partitions: Annotated[int, Interval(1)] = DEFAULT_MAX_PARTITIONS
 
-    def plan(self, schema: Schema, cost: Cost) -> Plan:
+    def plan(self, schema: Schema, cost: Cost) -> Plan[PartitionSettings]:
         check_request(schema, cost, "Set partitioning")
         schema = described_schema(schema, self.basket)
-        share = share_of(self.count_share)
-        if self.max_partitions < 1:
-            raise PlanError(f"max_partitions must be at least 1, not {self.max_partitions}.")
-        _check_whole(self.typical_items, "typical_items", 2)
-        _check_whole(self.max_items, "max_items", 1)
+        share = exact(self.count_share, "count_share")
         taxonomy = self._tree(schema)
-        facts = base_facts(schema, cost, share, taxonomy.items)
-        rules = self._rules(facts)
+        rules = self._rules(cost.epsilon * (1 - share), schema.relation.l1)
         self._check_thresholds(taxonomy, rules)
-        facts.update(self._expectations(taxonomy, rules))
+        settings = PartitionSettings(
+            items=taxonomy.items,
+            sensitivity=rules.sensitivity,
+            count_epsilon=cost.epsilon * share,
+            partition_epsilon=rules.epsilon,
+            taxonomy=taxonomy,
+            rules=rules,
+        )
+        forecast = forecast_of(taxonomy, rules)
         return Plan(
             method=self.method,
             kind=self.kind,
@@ -143,18 +185,17 @@ class SetPartition(Mechanism):
                 "count_share": str(share),
                 "max_partitions": self.max_partitions,
             },
-            facts=facts,
-            sentences=_sentences(facts, schema, cost, self.max_items),
-            warnings=_warnings(facts, schema, share, self.max_items),
+            settings=settings,
+            forecast=asdict(forecast),
+            sentences=_sentences(settings, forecast, schema, cost, self.max_items),
+            warnings=_warnings(settings, forecast, schema, self.max_items),
         )
 
     def statistic(self, plan: Plan) -> Transactions:
         return Transactions(self.column, self.basket, self.separator, self.max_items)
 
-    def run(self, noise: Noise, numbers: Baskets, plan: Plan) -> Output:
-        return noisy_itemsets(
-            noise, numbers, plan, taxonomy=self._tree(plan.schema), rules=self._rules(plan.facts)
-        )
+    def run(self, noise: Noise, numbers: Baskets, plan: Plan[PartitionSettings]) -> Output:
+        return noisy_itemsets(noise, numbers, plan)
 
     @property
     def _expected_items(self) -> int | None:
@@ -171,22 +212,25 @@ class SetPartition(Mechanism):
             else written(self.taxonomy, names)
         )
 
-    def _rules(self, facts: Mapping[str, Any]) -> Rules:
-        epsilon, sensitivity = Fraction(facts["partition_epsilon"]), Fraction(facts["sensitivity"])
-        unit = 2 * QUANTA * sensitivity / epsilon  # the noise scale of one quantum
-        shares = [_limit(value, name) for value, name in self._limits()]
-        if shares[0] >= 1:
+    def _rules(self, epsilon: Fraction, sensitivity: Fraction) -> Rules:
+        false_partitions = exact(self.false_partitions, "false_partitions")
+        if false_partitions >= 1:
             raise PlanError(
                 f"false_partitions must be below 1, or false partitions would multiply; given "
-                f"{float(shares[0]):g}."
+                f"{float(false_partitions):g}."
             )
+        unit = 2 * QUANTA * sensitivity / epsilon  # the noise scale of one quantum
         constants = [
-            None if value is None else _limit(value, name)
+            None if value is None else exact(value, name)
             for value, name in ((self.c2, "c2"), (self.c1, "c1"))
         ]
         rules = [
-            _threshold(unit, share, constant)
-            for share, constant in zip(shares, constants, strict=True)
+            partial(_threshold, unit, limit, constant)
+            for limit, constant in zip(
+                (false_partitions, exact(self.false_itemsets, "false_itemsets")),
+                constants,
+                strict=True,
+            )
         ]
         return Rules(
             epsilon=epsilon,
@@ -199,9 +243,6 @@ class SetPartition(Mechanism):
             typical_items=self._expected_items,
         )
 
-    def _limits(self) -> tuple[tuple[Number, str], tuple[Number, str]]:
-        return (self.false_partitions, "false_partitions"), (self.false_itemsets, "false_itemsets")
-
     def _check_thresholds(self, taxonomy: Taxonomy, rules: Rules) -> None:
         """With the paper's constants an expansion may beget more false partitions than it ends:
         refuse that."""
@@ -212,7 +253,7 @@ class SetPartition(Mechanism):
         for width, height in sorted(
             {(int(w), int(h)) for w, h in zip(widths, taxonomy.height, strict=True)}
         ):
-            scale = rules.sensitivity / rules.epsilon_of(first)
+            scale = rules.scale_of(first)
             false = ((1 << width) - 1) * survival_probability(
                 scale, rules.partition_threshold(first, width, height)
             )
@@ -225,82 +266,66 @@ class SetPartition(Mechanism):
                     f"{math.ceil(10 * least) / 10:g}, or a smaller fanout."
                 )
 
-    def _expectations(self, taxonomy: Taxonomy, rules: Rules) -> dict[str, Any]:
-        single = taxonomy.nodes == 1
-        first = 2 * QUANTA if single else QUANTA // likely_splits(taxonomy, rules.typical_items)
-        width, height = int(taxonomy.child_offset[1]), int(taxonomy.height[0])
-        scale = rules.sensitivity / rules.epsilon_of(first)
-        threshold = (rules.leaf_threshold if single else rules.partition_threshold)(
-            first, width, height
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """What to expect of a partitioning, for people. `first` is the split of all transactions."""
+
+    best_itemset_scale: Fraction
+    best_itemset_threshold: int
+    worst_itemset_scale: Fraction
+    worst_itemset_threshold: int
+    nodes: int
+    levels: int
+    first_scale: float
+    first_threshold: int
+    first_visible: int
+    itemset_standard_deviation: float
+
+
+def forecast_of(taxonomy: Taxonomy, rules: Rules) -> Forecast:
+    """Worked out from public facts; refuses a cost at which no count could be published."""
+    single = taxonomy.nodes == 1
+    first = 2 * QUANTA if single else QUANTA // likely_splits(taxonomy, rules.typical_items)
+    width, height = int(taxonomy.child_offset[1]), int(taxonomy.height[0])
+    rule = rules.leaf_threshold if single else rules.partition_threshold
+    threshold = rule(first, width, height)
+    best, worst = (rules.leaf_threshold(q, taxonomy.widest, 1) for q in (2 * QUANTA, QUANTA))
+    if threshold >= MAX_THRESHOLD or worst >= MAX_THRESHOLD:
+        raise PlanError(
+            f"epsilon = {float(rules.epsilon):g} is too small for {taxonomy.items:,} items: no "
+            f"count would pass."
         )
-        widest = taxonomy.widest
-        leaf: dict[str, Any] = {}
-        for name, quanta in (("best", 2 * QUANTA), ("worst", QUANTA)):
-            leaf[f"{name}_itemset_scale"] = str(rules.sensitivity / rules.epsilon_of(quanta))
-            leaf[f"{name}_itemset_threshold"] = rules.leaf_threshold(quanta, widest, 1)
-        if threshold >= MAX_THRESHOLD or leaf["worst_itemset_threshold"] >= MAX_THRESHOLD:
-            raise PlanError(
-                f"epsilon = {float(rules.epsilon):g} is too small for {taxonomy.items:,} items: "
-                f"no count would pass."
-            )
-        return {
-            **leaf,
-            "nodes": taxonomy.nodes,
-            "levels": int(taxonomy.height[0]),
-            "first_scale": float(scale),
-            "first_threshold": threshold,
-            "first_visible": threshold + 1 + math.ceil(float(scale) * math.log(10)),
-            "itemset_standard_deviation": laplace_deviation(Fraction(leaf["worst_itemset_scale"])),
-        }
-
-
-def noisy_itemsets(
-    noise: Noise, numbers: Baskets, plan: Plan, *, taxonomy: Taxonomy, rules: Rules
-) -> Output:
-    """The mechanism: a noisy number of transactions, then the partitioning."""
-    total = noisy_total(noise, numbers, plan)
-    outcome = Partitioning(noise, numbers, taxonomy, rules).run()
-    partitions, itemsets = outcome.partitions, outcome.itemsets
-    return Output(
-        facts={
-            "items": taxonomy.items,
-            "total": total,
-            "max_total": None,
-            "max_items": plan.parameters["max_items"],
-            "laws": [
-                {"threshold": threshold, "scale": str(scale)} for threshold, scale in outcome.laws
-            ],
-            "truncated": outcome.truncated,
-        },
-        tables={
-            **taxonomy_tables(taxonomy, item_names(plan.schema)),
-            "partitions": partitions,
-            "itemsets": itemsets,
-            "members": {"item": outcome.members},
-        },
+    scale, worst_scale = float(rules.scale_of(first)), rules.scale_of(QUANTA)
+    return Forecast(
+        best_itemset_scale=rules.scale_of(2 * QUANTA),
+        best_itemset_threshold=best,
+        worst_itemset_scale=worst_scale,
+        worst_itemset_threshold=worst,
+        nodes=taxonomy.nodes,
+        levels=height,
+        first_scale=scale,
+        first_threshold=threshold,
+        first_visible=threshold + 1 + math.ceil(scale * math.log(10)),
+        itemset_standard_deviation=laplace_deviation(worst_scale),
     )
 
 
-def _threshold(unit: Fraction, limit: Fraction, constant: Fraction | None) -> Threshold:
+@lru_cache(maxsize=1 << 16)
+def _threshold(
+    unit: Fraction,
+    limit: Fraction,
+    constant: Fraction | None,
+    quanta: int,
+    width: int,
+    height: int,
+) -> int:
     """The rule for one kind of count. Floats are fine: a threshold is a public integer."""
-
-    def threshold(quanta: int, width: int, height: int) -> int:
-        scale = unit / quanta
-        if constant is not None:
-            return max(
-                0, math.ceil(math.sqrt(2) * float(constant) * max(1, height) * float(scale)) - 1
-            )
-        return automatic_threshold(scale, (1 << width) - 1, float(limit))
-
-    known: dict[tuple[int, int, int], int] = {}
-
-    def remembered(quanta: int, width: int, height: int) -> int:
-        key = (quanta, width, height)
-        if key not in known:
-            known[key] = threshold(*key)
-        return known[key]
-
-    return remembered
+    scale = unit / quanta
+    if constant is not None:
+        deviations = math.sqrt(2) * float(constant) * max(1, height)
+        return max(0, math.ceil(deviations * float(scale)) - 1)
+    return automatic_threshold(scale, (1 << width) - 1, float(limit))
 
 
 def automatic_threshold(scale: Fraction, cells: int, limit: float) -> int:
@@ -312,93 +337,71 @@ def automatic_threshold(scale: Fraction, cells: int, limit: float) -> int:
     return max(0, math.ceil(float(scale) * math.log(cells * base / limit)) - 1)
 
 
-def _limit(value: Number, name: str) -> Fraction:
-    number = exact(value, name)
-    if number <= 0:
-        raise PlanError(f"{name} must be above 0, not {value}.")
-    return number
-
-
-def _check_whole(value: int | None, name: str, least: int) -> None:
-    if value is not None and (
-        isinstance(value, bool) or not isinstance(value, int) or value < least
-    ):
-        raise PlanError(
-            f"{name} must be a whole number of at least {least}, or left out; given {value}."
-        )
-
-
 def _sentences(
-    facts: Mapping[str, Any], schema: Schema, cost: Cost, max_items: int | None
+    settings: PartitionSettings,
+    forecast: Forecast,
+    schema: Schema,
+    cost: Cost,
+    max_items: int | None,
 ) -> tuple[str, ...]:
-    worst, best = (float(Fraction(facts[f"{which}_itemset_scale"])) for which in ("worst", "best"))
-    cut = (
-        ()
-        if max_items is None
-        else (
+    cut: tuple[str, ...] = ()
+    small: tuple[str, ...] = ()
+    if max_items is not None:
+        cut = (
             f"Every transaction is cut to its first {max_items:,} declared item(s); counts are of "
             f"cut transactions.",
         )
-    )
-    small = (
-        ()
-        if not 2 <= facts["items"] <= MAX_ITEMS
-        else (
+    if 2 <= settings.items <= MAX_ITEMS:
+        deviation = item_deviation(settings.items, forecast.best_itemset_scale)
+        small = (
             f"With so few items, basic-itemsets leaves nothing out: at this cost it would count "
-            f"any one item with a standard "
-            f"deviation of "
-            f"{item_deviation(facts['items'], Fraction(facts['best_itemset_scale'])):,.4g}. "
-            f"Compare.",
+            f"any one item with a standard deviation of {deviation:,.4g}. Compare.",
         )
-    )
     return (
-        f"Itemsets over {facts['items']:,} declared items, by a taxonomy of {facts['nodes']:,} "
-        f"groups "
-        f"in {facts['levels']} level(s).",
+        f"Itemsets over {settings.items:,} declared items, by a taxonomy of {forecast.nodes:,} "
+        f"groups in {forecast.levels} level(s).",
         f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
         *cut,
-        f"The first split needs about {facts['first_visible']:,} transactions on a side to see it "
-        f"(noise scale {facts['first_scale']:,.4g}); later splits need fewer.",
-        f"Published counts have noise of scale {best:,.4g} to {worst:,.4g}; only sets of items "
-        f"that more than "
-        f"{facts['best_itemset_threshold']:,} to {facts['worst_itemset_threshold']:,} "
-        f"transactions hold, and nothing besides, "
-        "are published.",
+        f"The first split needs about {forecast.first_visible:,} transactions on a side to see it "
+        f"(noise scale {forecast.first_scale:,.4g}); later splits need fewer.",
+        f"Published counts have noise of scale {float(forecast.best_itemset_scale):,.4g} to "
+        f"{float(forecast.worst_itemset_scale):,.4g}; only sets of items that more than "
+        f"{forecast.best_itemset_threshold:,} to {forecast.worst_itemset_threshold:,} transactions "
+        f"hold, and nothing besides, are published.",
         *small,
     )
 
 
 def _warnings(
-    facts: Mapping[str, Any], schema: Schema, share: Fraction, max_items: int | None
+    settings: PartitionSettings, forecast: Forecast, schema: Schema, max_items: int | None
 ) -> tuple[str, ...]:
     out = []
-    if share == 0:
+    if settings.count_epsilon == 0:
         out.append(
-            "No number of transactions is published, so intervals have no upper bound "
-            "(count_share = 0)."
+            "No number of transactions is published, so intervals have no upper bound (count_share "
+            "= 0)."
         )
     size = schema.size_or_nominal
     if size is None:
         return tuple(out)
     size *= schema.unit.max_rows
-    needed = facts["worst_itemset_threshold"] + 1
-    if facts["first_visible"] > size:
+    needed = forecast.worst_itemset_threshold + 1
+    if forecast.first_visible > size:
         out.append(
-            f"The first split needs about {facts['first_visible']:,} transactions and the schema "
+            f"The first split needs about {forecast.first_visible:,} transactions and the schema "
             f"speaks of {size:,}: expect an "
             "empty release. Raise epsilon, declare fewer items or take a larger fanout."
         )
-    elif size < needed * facts["items"]:
+    elif size < needed * settings.items:
         advice = (
             "declare fewer items"
             if max_items is not None
             else "declare fewer items, or set max_items (2 or 3)"
         )
         out.append(
-            f"There are {size / facts['items']:,.1f} transactions for each declared item, and an "
-            f"itemset needs about "
-            f"{needed:,} of its own: at most {size // needed:,} itemsets can be published, and "
-            f"far fewer if transactions "
-            f"seldom repeat. Expect most items to be missing: raise epsilon, {advice}."
+            f"There are {size / settings.items:,.1f} transactions for each declared item, and an "
+            f"itemset needs about {needed:,} of its own: at most {size // needed:,} itemsets can "
+            f"be published, and far fewer if transactions seldom repeat. Expect most items to be "
+            f"missing: raise epsilon, {advice}."
         )
     return tuple(out)

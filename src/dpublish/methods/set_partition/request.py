@@ -1,12 +1,12 @@
-"""What the set-valued methods share: reading a request, the noisy number of transactions, and the
-public tables."""
+"""What the methods for set-valued data share: reading a request, the noisy number of transactions,
+and the public tables of a taxonomy."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,32 +14,31 @@ from numpy.typing import NDArray
 from dpublish.declare.schema import Schema
 from dpublish.declare.taxonomy import Taxonomy
 from dpublish.errors import PlanError
+from dpublish.methods.field_types import Interval
 from dpublish.methods.set_partition.transactions import Baskets, transaction_unit
 from dpublish.noise.base import Noise
-from dpublish.privacy.cost import Cost, exact
-from dpublish.privacy.plan import Plan
+from dpublish.privacy.cost import Cost
+from dpublish.privacy.plan import Plan, Settings
 
 Number = Fraction | float | int | str
+Share = Annotated[Number, Interval(0, below=1)]
 DEFAULT_COUNT_SHARE = Fraction(1, 50)
 
 
 def check_request(schema: Schema, cost: Cost, what: str) -> None:
-    if schema.items is None:
-        raise PlanError(
-            f"{what} needs set-valued data: a schema with [items]. '{schema.name}' declares "
-            f"columns."
-        )
+    check_items(schema, what)
     if cost.kind != "pure" or cost.epsilon <= 0:
         raise PlanError(
             f"{what} costs a pure epsilon above 0: give epsilon = ... and leave delta and rho out."
         )
 
 
-def share_of(value: Number) -> Fraction:
-    share = exact(value, "count_share")
-    if not 0 <= share < 1:
-        raise PlanError(f"count_share must be at least 0 and below 1, not {value}.")
-    return share
+def check_items(schema: Schema, what: str) -> None:
+    if schema.items is None:
+        raise PlanError(
+            f"{what} needs set-valued data: a schema with [items]. '{schema.name}' declares "
+            f"columns."
+        )
 
 
 def described_schema(schema: Schema, basket: str | None) -> Schema:
@@ -47,20 +46,21 @@ def described_schema(schema: Schema, basket: str | None) -> Schema:
     return replace(schema, unit=transaction_unit(schema, basket))
 
 
-def base_facts(schema: Schema, cost: Cost, share: Fraction, items: int) -> dict[str, Any]:
-    count_epsilon = cost.epsilon * share
-    return {
-        "items": items,
-        "sensitivity": str(schema.relation.l1),
-        "count_epsilon": str(count_epsilon),
-        "partition_epsilon": str(cost.epsilon - count_epsilon),
-    }
+@dataclass(frozen=True, kw_only=True)
+class ItemSettings(Settings):
+    """How many items there are, how far one unit moves counts of records, and what is paid for the
+    number of transactions and for everything else."""
+
+    items: int
+    sensitivity: Fraction
+    count_epsilon: Fraction
+    partition_epsilon: Fraction
 
 
-def noisy_total(noise: Noise, numbers: Baskets, plan: Plan) -> dict[str, Any]:
+def noisy_total(noise: Noise, numbers: Baskets, plan: Plan[ItemSettings]) -> dict[str, Any]:
     """The number of non-empty transactions, which one unit moves by at most c under either
     relation."""
-    epsilon = Fraction(plan.facts["count_epsilon"])
+    epsilon = plan.settings.count_epsilon
     if epsilon == 0:
         return {"kind": "unknown", "value": None, "scale": None}
     per_unit = Fraction(plan.schema.unit.max_rows)

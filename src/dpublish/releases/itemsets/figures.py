@@ -1,4 +1,4 @@
-"""Pictures of set-valued releases, with matplotlib: frequent items and frequent itemsets, with
+"""Figures of set-valued releases, with matplotlib: frequent items and frequent itemsets, with
 error bars."""
 
 from __future__ import annotations

@@ -33,6 +33,8 @@ from dpublish.releases.itemsets.logic import Node, Truths, atoms_of, truth_of
 
 MAX_OPEN_BITS = 10
 MAX_KNOWN = 256
+MAX_GROWTH = 1.5
+"""By how much the parts of a split may grow, so that they add up to the whole."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,9 +100,7 @@ class Intervals:
         self._known: dict[int, Truths] = {}
 
     def consistent_weights(self) -> Floats:
-        """See `set_consistency`."""
-        from dpublish.releases.itemsets.consistency import consistent_weights
-
+        """See the function of that name."""
         total = float(self._total.value) if self._total.known else None
         return consistent_weights(self._partitions, self._itemsets, self._generations, total)
 
@@ -360,3 +360,53 @@ def generations(parent: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         depth[above >= 0] += 1
         above = np.where(above >= 0, parent[above], -1)
     return [np.flatnonzero(depth == level) for level in range(int(depth.max()) + 1)]
+
+
+def consistent_weights(
+    partitions: Cells, itemsets: Cells, generations: list[NDArray[np.int64]], total: float | None
+) -> Floats:
+    """Non-negative weights of the itemsets, at most `total` in all (when there is one).
+
+    A split loses the records of the parts that were suppressed, so published parts add up to less
+    than the whole. Handing every partition's count down to its published parts, in proportion to
+    theirs, makes parts add up to the whole: what was left out is taken to be like what was
+    published beside it. Where little was published that would be a bold guess, so that no split
+    makes its parts more than `MAX_GROWTH` times as large; what exceeds that is shared by all that
+    is published above it, under the same rule.
+    """
+    size = partitions.parent.size
+    leaves = np.maximum(itemsets.count, 0).astype(np.float64)
+    held = np.maximum(partitions.count, 0).astype(np.float64)
+    # of nothing, bincount makes whole numbers
+    below = np.bincount(itemsets.parent, weights=leaves, minlength=size).astype(np.float64)
+    held[0] = below.sum() if total is None else max(0.0, total)
+    for depth in range(len(generations) - 1, -1, -1):
+        rows = generations[depth]
+        if depth + 1 < len(generations):
+            parts = generations[depth + 1]
+            below += np.bincount(partitions.parent[parts], weights=held[parts], minlength=size)
+        held[rows] = np.minimum(held[rows], MAX_GROWTH * below[rows])
+    factor = np.where(below > 0, held / np.where(below > 0, below, 1.0), 0.0)
+    for rows in generations[1:]:
+        factor[rows] *= factor[partitions.parent[rows]]
+    return np.asarray(leaves * factor[itemsets.parent])
+
+
+def clipped_weights(counts: NDArray[np.int64], total: float | None) -> Floats:
+    """Non-negative weights for a release of all itemsets: the nearest to its counts that add up to
+    `total`.
+
+    Dropping negative counts would keep the positive noise of all absent itemsets, which adds up to
+    more than the data. The same amount is taken off every count instead, and what falls below zero
+    is dropped.
+    """
+    values = counts.astype(np.float64)
+    wanted = max(0.0, float(values.sum()) if total is None else total)
+    falling = np.sort(values)[::-1]
+    taken = (np.cumsum(falling) - wanted) / np.arange(1, values.size + 1)
+    kept = np.flatnonzero(falling > taken)
+    return (
+        np.maximum(values - taken[kept[-1]], 0.0)
+        if kept.size and wanted > 0
+        else np.zeros(values.size)
+    )

@@ -22,7 +22,7 @@ from dpublish.releases.base import Release
 from dpublish.releases.bundle.manifest import fraction, table, whole
 from dpublish.releases.frames import generator_of, rows_to_draw
 from dpublish.releases.histogram.intervals import Total
-from dpublish.releases.itemsets.intervals import Cells, Intervals, Tree
+from dpublish.releases.itemsets.intervals import Cells, Intervals, Tree, clipped_weights
 from dpublish.releases.itemsets.logic import Every, Item, Node, find_item, parse_items
 from dpublish.releases.itemsets.mining import (
     Itemset,
@@ -121,8 +121,6 @@ class ItemsetRelease(Release):
         of transactions in all: what was left out is taken to be like what was published beside
         it."""
         if self.complete:
-            from dpublish.releases.itemsets.consistency import clipped_weights
-
             weights = clipped_weights(
                 self.counts, float(self.transactions) if self.total.known else None
             )
@@ -312,7 +310,7 @@ class ItemsetRelease(Release):
         )
 
     def to_frame(self, *, consistent: bool = False) -> pl.DataFrame:
-        """One row a published itemset: its items and, as `weight`, its noisy count or its
+        """One row per published itemset: its items and, as `weight`, its noisy count or its
         consistent weight."""
         weights = self.consistent.weights if consistent else self.counts
         return pl.DataFrame({"items": self._lists(np.arange(self.counts.size)), "weight": weights})
