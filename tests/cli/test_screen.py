@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 from dpublish.cli import screen
+from dpublish.requests.analyst import Table
 
 
 def test_plain_values_survive_json() -> None:
@@ -76,4 +77,4 @@ def test_long_frames_say_that_they_go_on(capsys: pytest.CaptureFixture[str]) -> 
     shown = capsys.readouterr().out
     assert "... and 2 more rows" in shown
     assert "2,000,000.0" in shown
-    assert screen.frame_json(pl.DataFrame({"n": [1]})) == {"columns": ["n"], "rows": [[1]]}
+    assert Table(frame=pl.DataFrame({"n": [1]})).to_json() == {"columns": ["n"], "rows": [[1]]}

@@ -7,9 +7,9 @@ import pytest
 
 from dpublish.audit.trials import TIERS, TRIALS, trials_of
 from dpublish.catalogue import RELEASES, load, methods
-from dpublish.cli.solve import Problem
 from dpublish.local.survey import METHODS as SURVEY_METHODS
 from dpublish.releases.base import release_class
+from dpublish.requests.solve import Problem
 
 
 def test_every_method_has_a_trial() -> None:

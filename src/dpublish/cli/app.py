@@ -1,38 +1,69 @@
-"""The command line: `dpublish VERB ...`. One module a verb; their bodies import what they need, so
-that help stays fast."""
+"""The command line: `dpublish VERB ...`. Bodies of commands import what they need, so that help
+stays fast.
+
+How a failure looks: one line for people or one JSON object for machines, on stderr, and an exit
+code.
+
+    0   done                                        4   the ledger cannot be read, trusted or
+        written
+    1   a release or output could not be written    5   the release file is corrupt, altered or
+        newer
+    2   the request, schema or query is wrong       6   failed after private rows were read
+    3   the budget does not allow it                70  a bug in dpublish      130  interrupted
+
+A failure that dpublish did not foresee is shown without its text: that text could quote a row.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
+import secrets
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from dpublish.cli import (
-    audit,
-    demo,
-    export,
-    key,
-    ledger,
-    local,
-    methods,
-    online,
-    plan,
-    predict,
-    query,
-    release,
-    report,
-    schema,
-    show,
-    solve,
-    sql,
-    verify,
+from dpublish.cli import analyst, auditor, curator, demo, ledger, local, online, plan, schema
+from dpublish.errors import PublishError
+
+UNEXPECTED = 70
+INTERRUPTED = 130
+USAGE = 2
+
+# Commands that open private data. Their unforeseen failures are never explained, whatever was asked
+# for.
+READS_ROWS = frozenset({"local", "online", "release", "schema", "solve"})
+
+# typer carries its own copy of click in some versions and not in others; this is the root of its
+# usage errors in both
+UsageFailure: type[Exception] = next(
+    (base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"),
+    typer.BadParameter,
 )
-from dpublish.cli.conditions import Conditions
-from dpublish.cli.failure import INTERRUPTED, report_failure
-from dpublish.cli.sections import Sections
+
+
+class Sections(TyperGroup):
+    """Lists commands under the panel each was registered with, in the order of registration.
+
+    Plain text: typer's own panels load a Markdown parser, and help should be there at once.
+    """
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            command = self.get_command(ctx, name)
+            if command is not None and not command.hidden:
+                panel = getattr(command, "rich_help_panel", None)
+                # typer marks an unset panel with a placeholder that is not text
+                title = panel if isinstance(panel, str) else "Commands"
+                sections.setdefault(title, []).append((name, command.get_short_help_str(200)))
+        for title, rows in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
 
 app = typer.Typer(
     name="dpublish",
@@ -52,23 +83,23 @@ app = typer.Typer(
 CURATOR, ANALYST, AUDITOR = "For curators", "For analysts", "For auditors"
 
 app.command("demo", rich_help_panel="Start here")(demo.demo)
-app.command("methods", rich_help_panel=CURATOR)(methods.methods)
+app.command("methods", rich_help_panel=CURATOR)(plan.methods)
 app.command("plan", rich_help_panel=CURATOR)(plan.plan)
-app.command("release", rich_help_panel=CURATOR)(release.release)
-app.command("solve", rich_help_panel=CURATOR)(solve.solve)
-app.command("show", rich_help_panel=ANALYST)(show.show)
-app.command("query", cls=Conditions, rich_help_panel=ANALYST)(query.query)
-app.command("sql", rich_help_panel=ANALYST)(sql.sql)
-app.command("export", rich_help_panel=ANALYST)(export.export)
-app.command("predict", rich_help_panel=ANALYST)(predict.predict)
-app.command("report", rich_help_panel=ANALYST)(report.report)
+app.command("release", rich_help_panel=CURATOR)(curator.release)
+app.command("solve", rich_help_panel=CURATOR)(curator.solve)
+app.command("show", rich_help_panel=ANALYST)(analyst.show)
+app.command("query", cls=analyst.Conditions, rich_help_panel=ANALYST)(analyst.query)
+app.command("sql", rich_help_panel=ANALYST)(analyst.sql)
+app.command("export", rich_help_panel=ANALYST)(analyst.export)
+app.command("predict", rich_help_panel=ANALYST)(analyst.predict)
+app.command("report", rich_help_panel=ANALYST)(analyst.report)
 app.add_typer(schema.app, name="schema", rich_help_panel=CURATOR)
 app.add_typer(ledger.app, name="ledger", rich_help_panel=CURATOR)
-app.add_typer(key.app, name="key", rich_help_panel=CURATOR)
+app.add_typer(curator.key_app, name="key", rich_help_panel=CURATOR)
 app.add_typer(online.app, name="online", rich_help_panel=CURATOR)
 app.add_typer(local.app, name="local", rich_help_panel=CURATOR)
-app.command("verify", rich_help_panel=AUDITOR)(verify.verify)
-app.command("audit", rich_help_panel=AUDITOR)(audit.audit)
+app.command("verify", rich_help_panel=AUDITOR)(auditor.verify)
+app.command("audit", rich_help_panel=AUDITOR)(auditor.audit)
 
 
 def _version(wanted: bool) -> None:
@@ -118,3 +149,70 @@ def run(arguments: Sequence[str]) -> int:
 def main() -> None:
     """Entry point of the console script."""
     sys.exit(run(sys.argv[1:]))
+
+
+def wants_json(arguments: Sequence[str]) -> bool:
+    """Whether the caller is a machine. Read off the raw arguments, because parsing them may be what
+    failed."""
+    return "--json" in arguments
+
+
+def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
+    """Show a failure and return the exit code."""
+    if isinstance(error, PublishError):
+        return _show(type(error).__name__, str(error), error.exit_code, arguments)
+    if isinstance(error, UsageFailure):
+        return _usage(error, arguments)
+    if isinstance(error, KeyboardInterrupt | typer.Abort):
+        text = (
+            "Interrupted. If the ledger was already debited, the budget stays spent and "
+            "nothing was published."
+        )
+        return _show("Interrupted", text, INTERRUPTED, arguments)
+    verb = next((word for word in arguments if not word.startswith("-")), "")
+    if "--debug" in arguments and verb not in READS_ROWS and isinstance(error, Exception):
+        import traceback
+
+        traceback.print_exception(error, file=sys.stderr)
+    hint = (
+        "Details are never shown for a command that reads private rows."
+        if verb in READS_ROWS
+        else "'dpublish --debug ...' shows where."
+    )
+    text = f"dpublish failed in a way it did not foresee (incident {secrets.token_hex(4)}). {hint}"
+    return _show("UnexpectedError", text, UNEXPECTED, arguments)
+
+
+def _usage(error: Exception, arguments: Sequence[str]) -> int:
+    message = str(getattr(error, "format_message", lambda: str(error))())
+    if (
+        type(error).__name__ == "NoArgsIsHelpError"
+    ):  # a group without its verb: the message is the help page
+        print(message, file=sys.stderr)
+        return USAGE
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "dpublish"
+    stop = "" if message.endswith((".", "?", "!")) else "."
+    return _show("UsageError", f"{message}{stop} Try '{path} --help'.", USAGE, arguments)
+
+
+def _show(kind: str, message: str, code: int, arguments: Sequence[str]) -> int:
+    if wants_json(arguments):
+        print(
+            json.dumps({"error": {"type": kind, "message": message, "exit_code": code}}),
+            file=sys.stderr,
+        )
+        return code
+    from dpublish.cli.screen import visible
+
+    message = visible(message)  # it may quote a release, whose author is not trusted
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.text import Text
+
+        Console(stderr=True, highlight=False).print(
+            Text.assemble(("Error: ", "bold red"), message), soft_wrap=True
+        )
+    else:
+        print(f"Error: {message}", file=sys.stderr)
+    return code

@@ -260,8 +260,7 @@ class _Tour:
         from rich.text import Text
 
         from dpublish.cli import screen
-        from dpublish.cli.app import run
-        from dpublish.cli.failure import INTERRUPTED
+        from dpublish.cli.app import INTERRUPTED, run
         from dpublish.errors import PublishError
 
         line = " ".join(word if _plain(word) else f'"{word}"' for word in words)

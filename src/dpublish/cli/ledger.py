@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpublish.cli.options import Delta, Epsilon, Json, LedgerName, LedgerUrl, Rho, numbers_of
+from dpublish.cli.options import Delta, Epsilon, Json, LedgerName, LedgerUrl, Rho
 
 if TYPE_CHECKING:
     from dpublish.ledger.base import Entry, Status
 
-Witness = Annotated[
+WitnessPlace = Annotated[
     str | None,
     typer.Option(
         "--witness",
@@ -35,32 +35,22 @@ def open_(
     delta: Delta = None,
     rho: Rho = None,
     name: LedgerName = "default",
-    witness: Witness = None,
+    witness: WitnessPlace = None,
     json: Json = False,
 ) -> None:
     """Create a ledger with a budget. The budget is a cap for ever; opening it again with the same
     budget changes nothing."""
     from dpublish.cli import screen
-    from dpublish.errors import InputError
-    from dpublish.ledger import open_ledger
-    from dpublish.privacy.cost import Budget
+    from dpublish.requests.ledger import OpenLedger
 
-    if epsilon is None and rho is None:
-        raise InputError(
-            "A ledger needs its budget for life: give --epsilon NUMBER (and --delta), or --rho "
-            "NUMBER."
-        )
-    budget = Budget(**numbers_of(epsilon=epsilon, delta=delta, rho=rho))
-    with open_ledger(url, budget=budget, name=name, create=True, witness=witness) as ledger:
-        status = ledger.status()
+    asked = OpenLedger(url=url, name=name, epsilon=epsilon, delta=delta, rho=rho, witness=witness)
+    opened = asked.run()
     if json:
-        screen.write_json({**status.to_json(), "news": list(ledger.news)})
+        screen.write_json(opened.to_json())
         return
-    screen.say(
-        ledger.news[0] if ledger.news else f"Ledger {url} is open; it was there before.",
-        style="bold green",
-    )
-    _show(status)
+    there = f"Ledger {url} is open; it was there before."
+    screen.say(opened.news[0] if opened.news else there, style="bold green")
+    _show(opened.status)
 
 
 @app.command("status")
@@ -68,10 +58,9 @@ def status(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> 
     """Show the cap, what is spent and what is left, and the unit and relation that these speak
     of."""
     from dpublish.cli import screen
-    from dpublish.ledger import open_ledger
+    from dpublish.requests.ledger import LedgerStatus
 
-    with open_ledger(url, name=name) as ledger:
-        balance = ledger.status()
+    balance = LedgerStatus(url=url, name=name).run()
     if json:
         screen.write_json(balance.to_json())
     else:
@@ -82,18 +71,17 @@ def status(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> 
 def history(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> None:
     """List every entry: what was paid, when, for what, and its hash."""
     from dpublish.cli import screen
-    from dpublish.ledger import open_ledger
+    from dpublish.requests.ledger import History
 
-    with open_ledger(url, name=name) as ledger:
-        entries = ledger.history()
+    found = History(url=url, name=name).run()
     if json:
-        screen.write_json({"entries": [entry.to_json() for entry in entries]})
+        screen.write_json(found.to_json())
         return
     screen.grid(
         ["entry", "when", "kind", "key", "charged", "hash"],
         [
             (str(e.seq), e.created, e.kind, _short(e.key, 20), _charged(e), e.hash[:12])
-            for e in entries
+            for e in found.entries
         ],
         right=(0,),
     )
@@ -117,32 +105,24 @@ def verify(
     they do not agree.
 
     With --head a ledger that lacks the entry of that line is refused, and one that has it gets a
-    new anchor if its own is lost. Temporary files that killed runs left beside the ledger and its
-    anchor are removed.
+    new anchor if its own is lost.
+    Temporary files that killed runs left beside the ledger and its anchor are removed.
     """
     from dpublish.cli import screen
-    from dpublish.curator.gate import default_store, sweep_store
-    from dpublish.ledger import open_ledger
-    from dpublish.ledger.database import parse_target, readable_by_others
-    from dpublish.ledger.state import sweep_state
+    from dpublish.requests.ledger import VerifyLedger
 
-    with open_ledger(url, name=name, head=head, verify=False) as ledger:
-        balance = ledger.verify(head=head)
-    removed = [*sweep_store(default_store(url)), *sweep_state()]
-    exposed = readable_by_others(parse_target(url))
+    found = VerifyLedger(url=url, name=name, head=head).run()
     if json:
-        screen.write_json(
-            {"ok": True, **balance.to_json(), "removed": removed, "readable_by_others": exposed}
-        )
+        screen.write_json(found.to_json())
         return
+    entries = found.status.entries
     screen.say(
-        f"{url}: the chain of {balance.entries} entries is whole, and the sums agree.",
-        style="green",
+        f"{url}: the chain of {entries} entries is whole, and the sums agree.", style="green"
     )
-    _show(balance)
-    for path in removed:
+    _show(found.status)
+    for path in found.removed:
         screen.note(f"Removed '{path}', which a killed run had left.")
-    for path in exposed:
+    for path in found.readable_by_others:
         screen.note(f"Others can read '{path}'. If that is not your wish: chmod 600 '{path}'.")
 
 
@@ -161,19 +141,10 @@ def witness(
 ) -> None:
     """Keep a second anchor at a place of your choice. An older copy of the ledger is refused while
     one of them is left."""
-    from dpublish.cli import screen
-    from dpublish.ledger import open_ledger, remove_witness
+    from dpublish.requests.ledger import Witness
 
-    if remove:
-        balance = remove_witness(url, place, name=name)
-    else:
-        with open_ledger(url, name=name, witness=place) as ledger:
-            balance = ledger.status()
-    if json:
-        screen.write_json(balance.to_json())
-        return
-    screen.say(f"{url}: {place} is {'no longer a' if remove else 'a'} witness.", style="green")
-    _show(balance)
+    balance = Witness(url=url, name=name, place=place, remove=remove).run()
+    _changed(balance, f"{url}: {place} is {'no longer a' if remove else 'a'} witness.", json=json)
 
 
 @app.command("merge")
@@ -184,29 +155,29 @@ def merge(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> N
     The one with the smallest cap is kept and charged with what the others spent. No budget comes
     back.
     """
-    from dpublish.cli import screen
-    from dpublish.ledger import merge_ledgers
+    from dpublish.requests.ledger import Merge
 
-    balance = merge_ledgers(url, name=name)
-    if json:
-        screen.write_json(balance.to_json())
-        return
-    screen.say(f"{url}: '{balance.name}' is the only budget of this name.", style="green")
-    _show(balance)
+    balance = Merge(url=url, name=name).run()
+    _changed(balance, f"{url}: '{balance.name}' is the only budget of this name.", json=json)
 
 
 @app.command("recover")
 def recover(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> None:
     """Go on with another copy when the newest is lost. What this machine knows to be spent beyond
     it is written off."""
-    from dpublish.cli import screen
-    from dpublish.ledger import recover_ledger
+    from dpublish.requests.ledger import Recover
 
-    balance = recover_ledger(url, name=name)
+    balance = Recover(url=url, name=name).run()
+    _changed(balance, f"{url}: in use again. No budget came back.", json=json)
+
+
+def _changed(balance: Status, what: str, *, json: bool) -> None:
+    from dpublish.cli import screen
+
     if json:
         screen.write_json(balance.to_json())
         return
-    screen.say(f"{url}: in use again. No budget came back.", style="green")
+    screen.say(what, style="green")
     _show(balance)
 
 

@@ -32,47 +32,24 @@ def plan(
 ) -> None:
     """Show what a survey costs each person and how exact it would be. Needs no answers."""
     from dpublish.cli import screen
-    from dpublish.local.survey import Survey
     from dpublish.privacy.cost import show
-    from dpublish.privacy.statement import guess_of_answers
+    from dpublish.requests.local import PlanSurvey
 
-    read = Survey.read(survey)
-    meaning = guess_of_answers(read.cost)
-    asked = {name: question.randomizer for name, question in read.questions.items()}
-    rows = [(name, r, r.expected_error(people), r.error_of) for name, r in asked.items()]
+    found = PlanSurvey(survey=survey, people=people).run()
     if json:
-        questions = [
-            {
-                "question": name,
-                "method": r.method,
-                "epsilon": r.epsilon,
-                "standard_error": error,
-                "of": of,
-            }
-            for name, r, error, of in rows
-        ]
-        screen.write_json(
-            {
-                "survey": read.name,
-                "digest": read.digest,
-                "cost": read.cost,
-                "cap": read.epsilon,
-                "people": people,
-                "meaning": meaning,
-                "questions": questions,
-            }
-        )
+        screen.write_json(found.to_json())
         return
+    read = found.survey
     screen.say(
-        f"Survey '{read.name}' costs each person epsilon = {show(read.cost)} of the promised "
-        f"{show(read.epsilon)}."
+        f"Survey '{read.name}' costs each person epsilon = {show(read.cost)} "
+        f"of the promised {show(read.epsilon)}."
     )
-    screen.say(meaning)
+    screen.say(found.meaning)
     screen.grid(
         ["question", "method", "epsilon", f"standard error with {people:,} people"],
         [
-            (name, r.method, show(r.epsilon), f"{screen.cell_text(error)} (of {of})")
-            for name, r, error, of in rows
+            (name, r.method, show(r.epsilon), f"{screen.cell_text(error)} (of {r.error_of})")
+            for name, r, error in found.rows
         ],
     )
 
@@ -115,35 +92,13 @@ def randomize(
 ) -> None:
     """Turn answers into reports that may be given to anyone. Run it where the answers are."""
     from dpublish.cli import screen
-    from dpublish.errors import InputError, PrivateSideError, PublishError
-    from dpublish.local.collect import randomize_file
-    from dpublish.local.survey import Survey
-    from dpublish.local.wallet import Wallet
-    from dpublish.outputs import keep_apart
-    from dpublish.privacy.cost import positive
+    from dpublish.requests.local import Randomize
 
-    keep_apart(out, answers, survey, wallet)
-    read = Survey.read(survey)
-    if budget is not None and wallet is None:
-        raise InputError("--budget is the total of a wallet: give --wallet FILE too.")
-    held = (
-        None
-        if wallet is None
-        else Wallet(
-            wallet, epsilon=read.epsilon if budget is None else positive(budget, "--budget")
-        )
-    )
-    try:
-        randomize_file(read, answers, out, wallet=held, person=person)
-    except (PublishError, KeyboardInterrupt):
-        raise
-    except Exception:
-        # the text of an unforeseen failure could quote an answer
-        raise PrivateSideError() from None
+    made = Randomize(
+        answers=answers, survey=survey, out=out, wallet=wallet, budget=budget, person=person
+    ).run()
     if json:
-        screen.write_json(
-            {"out": out, "survey": read.name, "digest": read.digest, "cost": read.cost}
-        )
+        screen.write_json(made.to_json())
     else:
         screen.say(
             f"Wrote reports to {out}. They may be given away; the answers may not.", style="green"
@@ -167,47 +122,16 @@ def aggregate(
     json: Json = False,
 ) -> None:
     """Estimate, with error bars, what everybody answered. Free: it only reads reports."""
-    import json as text_json
-
     from dpublish.cli import screen
-    from dpublish.errors import InputError
-    from dpublish.local.collect import Collector, result_json
-    from dpublish.local.survey import Survey
-    from dpublish.outputs import keep_apart, same_file
+    from dpublish.requests.local import Aggregate
 
-    if out is not None:
-        keep_apart(out, survey, *reports)
-    for place, path in enumerate(reports):
-        if any(same_file(path, earlier) for earlier in reports[:place]):
-            raise InputError(
-                f"'{path}' is given twice, so its people would be counted twice. Name every file "
-                f"once."
-            )
-    read = Survey.read(survey)
-    collector = Collector(read)
-    for path in reports:
-        collector.read(path)
-    results = collector.results(level=level, most=most)
-    document = {
-        "survey": read.name,
-        "digest": read.digest,
-        "people": collector.people,
-        "cost": str(read.cost),
-        "level": level,
-        "questions": {name: result_json(result) for name, result in results.items()},
-    }
-    if out is not None:
-        try:
-            out.write_text(
-                text_json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
-            )
-        except OSError as error:
-            raise InputError(f"'{out}' cannot be written ({type(error).__name__}).") from None
+    found = Aggregate(reports=tuple(reports), survey=survey, level=level, most=most, out=out).run()
     if json:
-        screen.write_json(document)
+        screen.write_json(found.to_json())
         return
-    screen.say(f"Survey '{read.name}': {collector.people:,} people, {100 * level:.4g}% intervals.")
-    for name, result in results.items():
+    head = f"Survey '{found.survey.name}': {found.people:,} people"
+    screen.say(f"{head}, {100 * level:.4g}% intervals.")
+    for name, result in found.results.items():
         _show(name, result, most)
 
 

@@ -3,9 +3,8 @@ time."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,16 +18,11 @@ from dpublish.cli.options import (
     NewBudget,
     SchemaFile,
     Setting,
-    allowance_of,
     settings_of,
-    source_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dpublish.curator.sessions.session import OnlineSession
-    from dpublish.methods.online.base import OnlineMechanism
+    from dpublish.requests.online import SessionShown
 
 app = typer.Typer(
     help="Open a session that answers queries one at a time, and ask it.",
@@ -76,33 +70,23 @@ def open_(
 ) -> None:
     """Pay for a session, count the rows once, and make the folder that 'ask' reads. Nothing else is
     ever charged for it."""
-    import warnings
-
     from dpublish.cli import screen
-    from dpublish.curator.gate import Curator
-    from dpublish.declare.schema import Schema
-    from dpublish.ledger import open_ledger
-    from dpublish.methods.registry import method_from_settings
+    from dpublish.requests.online import OpenSession
 
-    mechanism: OnlineMechanism = method_from_settings(method, settings_of(setting), "online")
-    source = source_of(data, database)
-    allowance = allowance_of(budget)
-    with (
-        warnings.catch_warnings(),
-        screen.muted() as terminal,
-        screen.steps(quiet=json, terminal=terminal) as progress,
-    ):
-        # a library's warning may quote a cell
-        warnings.simplefilter("ignore")
-        facts = Schema.read(schema)
-        with open_ledger(
-            ledger, budget=allowance, name=name, create=allowance is not None
-        ) as account:
-            curator = Curator(source, facts, ledger=account, store=session.absolute().parent)
-            opened = curator.answer_online(
-                mechanism, epsilon=epsilon, key=key, folder=session, progress=progress
-            )
-    _show(opened, json=json, title=f"Session {session} is open", news=account.news)
+    opened = OpenSession(
+        data=data,
+        session=session,
+        schema=schema,
+        ledger=ledger,
+        epsilon=epsilon,
+        method=method,
+        settings=settings_of(setting),
+        database=database,
+        budget=budget,
+        key=key,
+        name=name,
+    ).run(screen.Terminal(quiet=json))
+    _show(opened, json=json, title=f"Session {session} is open")
 
 
 @app.command("ask")
@@ -131,13 +115,9 @@ def ask(
 ) -> None:
     """Answer one query. Easy ones are free; hard ones use up one of the session's hard answers."""
     from dpublish.cli import screen
-    from dpublish.curator.sessions.session import OnlineSession
-    from dpublish.errors import InputError
+    from dpublish.requests.online import Ask
 
-    if (query is None) == (weights is None):
-        raise InputError("Give a QUERY, or --weights FILE, and not both.")
-    asked: Any = query if weights is None else _read_weights(weights)
-    answer = OnlineSession(session).ask(asked, key=key)
+    answer = Ask(session=session, query=query, weights=weights, key=key).run()
     if json:
         screen.write_json(answer.to_json())
         return
@@ -159,76 +139,29 @@ def ask(
 @app.command("status")
 def status(session: SessionFolder, json: Json = False) -> None:
     """Show how many queries were asked, and how many hard answers are left."""
-    from dpublish.curator.sessions.session import OnlineSession
+    from dpublish.requests.online import SessionState
 
-    _show(OnlineSession(session), json=json)
+    _show(SessionState(session=session).run(), json=json)
 
 
 @app.command("close")
 def close(session: SessionFolder, json: Json = False) -> None:
     """End a session for good and delete its private part. Its answers stay readable."""
-    from dpublish.curator.sessions.session import OnlineSession
+    from dpublish.requests.online import CloseSession
 
-    opened = OnlineSession(session)
-    opened.close()
-    _show(opened, json=json, title=f"Session {session} is closed")
-
-
-def _read_weights(path: Path) -> list[float]:
-    import json
-
-    from dpublish.errors import InputError
-
-    try:
-        weights = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        raise InputError(f"'{path}' cannot be read as a JSON list of weights.") from None
-    if not isinstance(weights, list) or not all(isinstance(item, int | float) for item in weights):
-        raise InputError(f"'{path}' must hold one JSON list of numbers between 0 and 1.")
-    return [float(item) for item in weights]
+    closed = CloseSession(session=session).run()
+    _show(closed, json=json, title=f"Session {session} is closed")
 
 
-def _promise(sentences: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What the plan said about the answers of this session, and what it held beside that: other
-    ways, and theory."""
-    start = next(
-        (
-            place
-            for place, sentence in enumerate(sentences)
-            if sentence.startswith("An easy answer")
-        ),
-        0,
-    )
-    hard = [sentence for sentence in sentences[:start] if "hard answers" in sentence]
-    return [*sentences[start : start + 1], *hard], list(sentences[start + 1 :])
-
-
-def _show(
-    session: OnlineSession, *, json: bool, title: str | None = None, news: Sequence[str] = ()
-) -> None:
+def _show(session: SessionShown, *, json: bool, title: str | None = None) -> None:
     from dpublish.cli import screen
 
-    now = session.status()
-    header = session.header
-    promise, compared = _promise(header["sentences"])
     if json:
-        words = {
-            "promise": promise,
-            "compared_with": compared,
-            "plan": header["sentences"],
-            "statement": header["statement"],
-        }
-        screen.write_json(
-            {
-                "session": session.folder,
-                **now.to_json(),
-                "receipt": header["receipt"],
-                **words,
-                "news": list(news),
-            }
-        )
+        screen.write_json(session.to_json())
         return
-    for line in news:
+    now = session.status
+    promise, compared = session.promise
+    for line in session.news:
         screen.say(line, style="bold")
     if title:
         screen.say(title, style="bold green")
@@ -245,7 +178,7 @@ def _show(
         ]
     )
     screen.say("")
-    screen.say(header["statement"])
+    screen.say(session.header["statement"])
     if not now.publishable:
         screen.note(
             "This session was made with fixed noise, for tests. It protects nobody: do not show "

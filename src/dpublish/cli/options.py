@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from dpublish.errors import InputError
-
-if TYPE_CHECKING:
-    from dpublish.methods.base import Mechanism
-    from dpublish.privacy.cost import Budget
 
 Json = Annotated[
     bool, typer.Option("--json", help="Write one JSON document to stdout (errors: to stderr).")
@@ -103,33 +99,6 @@ ShownRows = Annotated[
 ]
 
 
-def allowance_of(budget: str | None, delta: str | None = None) -> Budget | None:
-    """What a ledger that does not exist yet is made with."""
-    from dpublish.privacy.cost import Budget
-
-    if budget is None:
-        if delta is not None:
-            raise InputError("--budget-delta goes with --budget, which makes the ledger.")
-        return None
-    return Budget(epsilon=budget, delta=delta or "0")
-
-
-def source_of(data: str, database: str | None) -> object:
-    """What the private side opens: a path, or a query with the database it runs in."""
-    if not data.startswith("sql:"):
-        if database is not None:
-            raise InputError(
-                "--database goes with DATA of the form 'sql:QUERY', for example 'sql:select * "
-                "from visits'."
-            )
-        return data
-    if database is None:
-        raise InputError("DATA is a query, so --database URL must say where to run it.")
-    from dpublish.sources.sources import SqlSource
-
-    return SqlSource(database, data.removeprefix("sql:"))
-
-
 def settings_of(pairs: list[str] | None) -> dict[str, str]:
     out: dict[str, str] = {}
     for pair in pairs or []:
@@ -142,15 +111,3 @@ def settings_of(pairs: list[str] | None) -> dict[str, str]:
             raise InputError(f"--set {key.strip()} is given twice.")
         out[key.strip()] = value
     return out
-
-
-def method_of(name: str, settings: list[str] | None) -> Mechanism:
-    from dpublish.methods.registry import method_from_settings
-
-    made: Mechanism = method_from_settings(name, settings_of(settings))
-    return made
-
-
-def numbers_of(**given: str | None) -> dict[str, Any]:
-    """The amounts that were given, under the names that the Python interface uses."""
-    return {name: text for name, text in given.items() if text is not None}

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
-import math
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from dpublish.errors import PublishError
+from dpublish.requests.base import PASSPHRASE, Caller, Progress, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rich.console import Console
 
 # Piped output is read by other programs and by people in log files: wide enough that tables are not
@@ -86,26 +82,6 @@ def write_json(document: Mapping[str, Any]) -> None:
     text = json.dumps(plain(document), indent=2, ensure_ascii=False).translate(_VISIBLE_IN_JSON)
     with output():
         print(text)
-
-
-def plain(value: Any) -> Any:
-    """A value as JSON can hold it: exact numbers as text, dates as ISO text, what is not finite as
-    null."""
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Fraction | Path):
-        return str(value)
-    if isinstance(value, dt.date | dt.datetime):
-        return value.isoformat()
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain(item) for item in value]
-    if hasattr(value, "item"):
-        return plain(value.item())
-    return str(value)
 
 
 def say(text: str, *, style: str | None = None) -> None:
@@ -209,12 +185,8 @@ def cell_text(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-def frame_json(frame: Any) -> dict[str, Any]:
-    return {"columns": list(frame.columns), "rows": [list(row) for row in frame.iter_rows()]}
-
-
 @contextmanager
-def steps(*, quiet: bool, terminal: TextIO | None = None) -> Iterator[Callable[[str], None]]:
+def steps(*, quiet: bool, terminal: TextIO | None = None) -> Iterator[Progress]:
     """A spinner on stderr with the name of the current step. It counts nothing: totals and rates
     would speak of the rows."""
     stream = terminal or sys.stderr
@@ -252,3 +224,33 @@ def muted() -> Iterator[TextIO]:
             os.close(copy)
         os.close(nowhere)
         terminal.close()
+
+
+class Terminal(Caller):
+    """The person at this terminal: sees the current step, and can be asked for a passphrase."""
+
+    def __init__(self, *, quiet: bool = False, progress: Progress | None = None) -> None:
+        self._quiet = quiet
+        self._progress = progress
+
+    def progress(self, step: str) -> None:
+        if self._progress is not None:
+            self._progress(step)
+
+    @contextmanager
+    def private(self) -> Iterator[Progress]:
+        with (
+            warnings.catch_warnings(),
+            muted() as terminal,
+            steps(quiet=self._quiet, terminal=terminal) as progress,
+        ):
+            warnings.simplefilter("ignore")  # a library's warning may quote a cell
+            yield progress
+
+    def passphrase(self, *, fresh: bool) -> str:
+        if os.environ.get(PASSPHRASE) or not sys.stdin.isatty():
+            return super().passphrase(fresh=fresh)
+        import typer
+
+        words = "Passphrase of the signing key"
+        return str(typer.prompt(words, hide_input=True, confirmation_prompt=fresh, err=True))

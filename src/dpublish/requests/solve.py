@@ -1,27 +1,23 @@
-"""`dpublish solve`: a private solution of an optimisation problem, through the same ledger as every
-release."""
+"""What can be asked of the solvers: a public structure and private rows in, a publishable solution
+out."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from dpublish.cli.options import (
-    Delta,
-    Json,
-    Ledger,
-    LedgerName,
-    NewBudget,
-    NewBudgetDelta,
-    Overwrite,
-    Setting,
-    SignWith,
+from dpublish.errors import PrivateSideError, PublishError
+from dpublish.requests.base import NOBODY, Caller, Request, requests_of
+from dpublish.requests.curator import (
+    Released,
     allowance_of,
+    not_signed,
     numbers_of,
-    settings_of,
+    store_of,
+    unlocked,
 )
 
 if TYPE_CHECKING:
@@ -38,172 +34,93 @@ class Problem(StrEnum):
     public_projects = "public-projects"
 
 
-def read_problem(text: str) -> Problem:
-    """A problem by its name; one that cannot be had is told why, and what to use instead."""
-    from dpublish.errors import did_you_mean
+@dataclass(frozen=True, kw_only=True)
+class Solved(Released):
+    """A solution that was published. `cutting` says where rows were cut into names, where that is
+    unusual."""
 
-    known = [problem.value for problem in Problem]
-    if text in known:
-        return Problem(text)
-    if text.replace("_", "-") == "facility-location":
-        from dpublish.optimize import NO_FACILITY_LOCATION
+    release: Any
+    cutting: tuple[tuple[str, str], ...] = ()
 
-        raise typer.BadParameter(NO_FACILITY_LOCATION)
-    raise typer.BadParameter(
-        f"'{text[:80]}' is no problem.{did_you_mean(text, known)} Problems: {', '.join(known)}."
-    )
-
-
-def solve(
-    problem: Annotated[
-        Problem,
-        typer.Argument(
-            metavar="PROBLEM",
-            help="min-cut, k-median, vertex-cover, set-cover or public-projects.",
-            parser=read_problem,
-        ),
-    ],
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA",
-            help="Private rows: edges (two columns), places, elements, or lists of resources. In "
-            "a text file a line is a row: "
-            "one whole name, or names separated by blanks, commas or semicolons that no public "
-            "name holds.",
-        ),
-    ],
-    public: Annotated[
-        str,
-        typer.Option(
-            "--public",
-            "-p",
-            metavar="FILE",
-            help="The public part: a number or a file of names (vertices, resources), a CSV of "
-            "sites (name,x,y or "
-            "name,latitude,longitude) or an OR-Library pmed file, a file of sets (a line NAME "
-            "ELEMENT ELEMENT ... each; the "
-            "first word is the name of the set) or an OR-Library scp file.",
-        ),
-    ],
-    ledger: Ledger,
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out", "-o", metavar="RELEASE", help="Where to write: NAME.dpr, or a folder NAME."
-        ),
-    ],
-    epsilon: Annotated[
-        str,
-        typer.Option(
-            "--epsilon", "-e", metavar="NUMBER", help="Cost, as 0.5 or 1/2. Read exactly."
-        ),
-    ],
-    delta: Delta = None,
-    k: Annotated[
-        int | None,
-        typer.Option("--k", "-k", metavar="K", help="How many sites or resources to choose."),
-    ] = None,
-    form: Annotated[
-        str,
-        typer.Option(
-            "--form",
-            metavar="FORM",
-            help="What the public file is: plain, haversine, euclidean, pmed or scp.",
-        ),
-    ] = "plain",
-    setting: Setting = None,
-    budget: NewBudget = None,
-    budget_delta: NewBudgetDelta = None,
-    key: Annotated[
-        str | None,
-        typer.Option("--key", metavar="KEY", help="The same key again gives the same bytes."),
-    ] = None,
-    name: LedgerName = "default",
-    title: Annotated[
-        str | None, typer.Option("--title", metavar="TEXT", help="Name of the data in the release.")
-    ] = None,
-    sign_with: SignWith = None,
-    overwrite: Overwrite = False,
-    json: Json = False,
-) -> None:
-    """Solve an optimisation problem whose structure is public and whose rows are private, and
-    publish the solution.
-
-    The release states the guarantee and what no private method could beat. 'dpublish verify' checks
-    the file.
-    """
-    import warnings
-
-    from dpublish.cli import screen
-    from dpublish.cli.key import not_signed, unlocked
-    from dpublish.cli.release import store_of
-    from dpublish.counting.graphs import open_structure
-    from dpublish.errors import PrivateSideError, PublishError
-    from dpublish.ledger import open_ledger
-    from dpublish.optimize import publish, row_names
-    from dpublish.outputs import keep_apart
-
-    keep_apart(out, data, public, ledger.removeprefix("sqlite:///"))
-    mechanism, shape = _mechanism(problem, public, form, k, settings_of(setting))
-    names = row_names(mechanism)
-    allowance = allowance_of(budget, budget_delta)
-    signing_key = unlocked(sign_with) if sign_with is not None else None
-    failure: PublishError | None = None
-    with (
-        warnings.catch_warnings(),
-        screen.muted() as terminal,
-        screen.steps(quiet=json, terminal=terminal) as progress,
-    ):
-        warnings.simplefilter("ignore")
-        try:
-            with open_ledger(
-                ledger, budget=allowance, name=name, create=allowance is not None
-            ) as account:
-                made = publish(
-                    mechanism,
-                    open_structure(data, shape, names),
-                    title or problem.value,
-                    ledger=account,
-                    out=out,
-                    key=key,
-                    store=store_of(ledger, account.name),
-                    overwrite=overwrite,
-                    signing_key=signing_key,
-                    progress=progress,
-                    **numbers_of(epsilon=epsilon, delta=delta),
-                )
-                left = account.status()
-        except PublishError:
-            raise
-        except Exception:  # what it says could quote a row
-            failure = PrivateSideError()
-    if failure is not None:
-        raise failure
-    unsigned = not_signed(made, signing_key, out)
-    if json:
-        signatures = [one.facts() for one in made.signatures]
-        said = {
-            "signatures": signatures,
-            "remaining": left.remaining.to_json(),
-            "news": [*account.news, *unsigned],
+    def to_json(self) -> Mapping[str, Any]:
+        return {
+            "out": self.out,
+            **self.release.to_json(),
+            "signatures": self.signatures,
+            "remaining": self.left.remaining.to_json(),
+            "news": [*self.account, *self.unsigned],
         }
-        screen.write_json({"out": out, **made.to_json(), **said})
-        return
-    for line in account.news:
-        screen.say(line, style="bold")
-    screen.say(f"Released {out}", style="bold green")
-    signed = [("signed by", one.describe()) for one in made.signatures]
-    screen.facts(
-        [
-            *made.summary().items(),
-            *_cutting(names, shape),
-            *signed,
-            ("budget left", left.remaining.describe()),
-        ]
-    )
-    for line in unsigned:
-        screen.note(line)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solve(Request):
+    """Solve a problem whose structure is public and whose rows are private, and publish the
+    solution."""
+
+    verb = "solve"
+    problem: Problem
+    data: str
+    public: str
+    ledger: str
+    out: Path
+    epsilon: str
+    delta: str | None = None
+    k: int | None = None
+    form: str = "plain"
+    settings: Mapping[str, str] = field(default_factory=dict)
+    budget: str | None = None
+    budget_delta: str | None = None
+    key: str | None = None
+    name: str = "default"
+    title: str | None = None
+    sign_with: Path | None = None
+    overwrite: bool = False
+
+    def run(self, caller: Caller = NOBODY) -> Solved:
+        from dpublish.counting.graphs import open_structure
+        from dpublish.ledger import open_ledger
+        from dpublish.optimize import publish, row_names
+        from dpublish.outputs import keep_apart
+
+        keep_apart(self.out, self.data, self.public, self.ledger.removeprefix("sqlite:///"))
+        mechanism, shape = mechanism_of(self.problem, self.public, self.form, self.k, self.settings)
+        names = row_names(mechanism)
+        allowance = allowance_of(self.budget, self.budget_delta)
+        signing_key = None if self.sign_with is None else unlocked(self.sign_with, caller)
+        failure: PublishError | None = None
+        with caller.private() as progress:
+            try:
+                with open_ledger(
+                    self.ledger, budget=allowance, name=self.name, create=allowance is not None
+                ) as account:
+                    made = publish(
+                        mechanism,
+                        open_structure(self.data, shape, names),
+                        self.title or self.problem.value,
+                        ledger=account,
+                        out=self.out,
+                        key=self.key,
+                        store=store_of(self.ledger, account.name),
+                        overwrite=self.overwrite,
+                        signing_key=signing_key,
+                        progress=progress,
+                        **numbers_of(epsilon=self.epsilon, delta=self.delta),
+                    )
+                    left = account.status()
+            except PublishError:
+                raise
+            except Exception:  # what it says could quote a row
+                failure = PrivateSideError()
+        if failure is not None:
+            raise failure
+        return Solved(
+            out=self.out,
+            release=made,
+            left=left,
+            account=tuple(account.news),
+            unsigned=tuple(not_signed(made, signing_key, self.out)),
+            cutting=tuple(_cutting(names, shape)),
+        )
 
 
 def _cutting(names: Labels, shape: Shape) -> list[tuple[str, str]]:
@@ -220,8 +137,8 @@ def _cutting(names: Labels, shape: Shape) -> list[tuple[str, str]]:
     ]
 
 
-def _mechanism(
-    problem: Problem, public: str, form: str, k: int | None, settings: dict[str, str]
+def mechanism_of(
+    problem: Problem, public: str, form: str, k: int | None, settings: Mapping[str, str]
 ) -> tuple[Mechanism, Shape]:
     from dpublish.counting.graphs import read_names
     from dpublish.errors import PlanError
@@ -311,7 +228,7 @@ def _sites(public: str, form: str, cap: str | None) -> dict[str, Any]:
     if form not in ("haversine", "euclidean"):
         raise PlanError(
             f"--form {form}: sites are read as haversine (latitude, longitude), euclidean (x, y) "
-            f"or pmed."
+            "or pmed."
         )
     existing_file(public)
     try:
@@ -363,3 +280,6 @@ def _amounts(path: str) -> list[str]:
     from dpublish.counting.graphs import read_lists
 
     return [" ".join(words) for words in read_lists(path)]
+
+
+REQUESTS = requests_of(__name__)

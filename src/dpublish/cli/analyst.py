@@ -1,0 +1,313 @@
+"""`dpublish show | query | sql | export | predict | report`: what an analyst asks of a release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from dpublish.cli.options import Json, ReleaseFile, ShownRows
+from dpublish.requests.analyst import Format
+
+if TYPE_CHECKING:
+    from dpublish.estimate import Estimate
+
+
+class Conditions(TyperCommand):
+    """A condition that starts with a minus (`-2 * age > 40`) is no option: the space that is put
+    before it keeps the parser
+    of options away, and that of conditions ignores it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [f" {word}" if _condition(word) else word for word in args])
+
+
+def _condition(word: str) -> bool:
+    return (
+        word.startswith("-") and not word.startswith("--") and any(sign in word for sign in "<>=")
+    )
+
+
+def show(release: ReleaseFile, json: Json = False) -> None:
+    """Show what a release holds, what it cost, what it promises and who signed it. With --json: the
+    manifest and signatures."""
+    from dpublish.cli import screen
+    from dpublish.requests.analyst import Show
+
+    shown = Show(release=release).run()
+    if json:
+        screen.write_json(shown.to_json())
+        return
+    opened = shown.release
+    manifest = opened.manifest
+    signed = [("signed by", one.describe()) for one in opened.signatures] or [
+        ("signed by", "nobody")
+    ]
+    screen.facts(
+        [*_facts(manifest), *signed], title=f"{manifest['method']} of '{manifest['dataset']}'"
+    )
+    screen.say("")
+    screen.say(opened.privacy, style=None if manifest["publishable"] else "bold red")
+    if manifest.get("domain"):
+        screen.grid(["column", "kind", "codes", "values"], _columns(manifest), right=(2,))
+    for sentence in manifest["plan"]["sentences"]:
+        screen.say(f"  {sentence}")
+
+
+def _facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+    from dpublish.privacy.cost import Cost
+
+    lines = [
+        ("kind", str(manifest["kind"])),
+        ("made", str(manifest["created"])),
+        ("cost", Cost.from_json(manifest["privacy"]["cost"]).describe()),
+        ("protects", f"{manifest['privacy']['unit']} ({manifest['privacy']['neighbours']})"),
+        (
+            "publishable",
+            "yes" if manifest["publishable"] else "NO: made with fixed noise, for tests",
+        ),
+    ]
+    lines += [
+        (f"table '{name}'", f"{facts['rows']:,} rows, {facts['bytes']:,} bytes")
+        for name, facts in manifest["files"].items()
+    ]
+    total = manifest["facts"].get("total")
+    if isinstance(total, dict) and total.get("value") is not None:
+        lines.append(("total", f"{total['value']:,} rows ({total['kind']})"))
+    receipt = manifest["receipt"]
+    return [*lines, ("paid by", f"ledger {receipt['ledger_id']}, entry {receipt['seq']}")]
+
+
+def _columns(manifest: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
+    from dpublish.declare.domain import Domain
+
+    rows: list[tuple[str, str, str, str]] = []
+    for axis in Domain.from_json(manifest["domain"]).axes:
+        labels = axis.labels
+        shown = ", ".join(labels[:4]) + (f", ... {labels[-1]}" if len(labels) > 4 else "")
+        rows.append((axis.name, axis.kind, f"{axis.cardinality:,}", shown))
+    return rows
+
+
+def query(
+    release: ReleaseFile,
+    predicate: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PREDICATE]...", help="A condition, for example \"age >= 40 and sex = 'F'\"."
+        ),
+    ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--by", metavar="COLUMN", help="Count by these columns instead. Repeatable, or a,b."
+        ),
+    ] = None,
+    level: Annotated[
+        float,
+        typer.Option(
+            "--level", metavar="SHARE", min=0.5, max=0.9999, help="Confidence of the intervals."
+        ),
+    ] = 0.95,
+    rows: ShownRows = 50,
+    json: Json = False,
+) -> None:
+    """Count rows that meet a condition, with a standard error and an interval. Free: a release can
+    be asked for ever.
+
+    Weighted public rows answer with the share of rows that meet a condition, or with the mean of an
+    expression such as age.
+    """
+    from dpublish.cli import screen
+    from dpublish.requests.analyst import Query, Table
+
+    columns = tuple(name.strip() for part in by or [] for name in part.split(",") if name.strip())
+    found = Query(release=release, conditions=tuple(predicate or ()), by=columns, level=level).run()
+    if json:
+        screen.write_json(found.to_json())
+        return
+    if isinstance(found, Table):
+        screen.frame_grid(found.frame, most=rows)
+        for line in (*found.notes, *found.warnings):
+            screen.say(line)
+        return
+    # weighted rows answer with shares and means, all other kinds with counts
+    heading = " or ".join(sorted({one.measure for _, one in found.answers}, reverse=True))
+    screen.grid(
+        [
+            "condition",
+            "estimate" if heading == "count" else heading,
+            "std. error",
+            f"{100 * level:.4g}% interval",
+        ],
+        [(text, _count(e.value), _count(e.standard_error), _ends(e)) for text, e in found.answers],
+        right=(1, 2, 3),
+    )
+    for text, estimate in found.answers:
+        for line in _remarks(estimate):
+            screen.say(f"{text}: {line}")
+
+
+def _ends(estimate: Estimate) -> str:
+    """An interval that is known to hold, or in brackets what an assumption gives."""
+    ends = f"{_count(estimate.low)} to {_count(estimate.high)}"
+    return f"(if alike: {ends})" if estimate.basis == "assumed" else ends
+
+
+def _remarks(estimate: Estimate) -> list[str]:
+    """What an interval rests on, and what it does not cover."""
+    # a warning repeats the note of what is only assumed
+    note = [estimate.note] if estimate.note and estimate.basis != "assumed" else []
+    return [*note, *estimate.warnings]
+
+
+def _count(value: float) -> str:
+    if value == float("inf"):
+        return "no bound"
+    if abs(value) < 1:  # a share or a mean, not a count
+        return f"{value:.4g}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.1f}"
+
+
+def sql(
+    release: ReleaseFile,
+    text: Annotated[str, typer.Argument(metavar="SELECT", help="SQL over the table 'release'.")],
+    level: Annotated[
+        float | None,
+        typer.Option(
+            "--level",
+            metavar="SHARE",
+            min=0.5,
+            max=0.9999,
+            help="Add limits to count(*), sure to this degree.",
+        ),
+    ] = None,
+    rows: ShownRows = 50,
+    json: Json = False,
+) -> None:
+    """Run SQL over the table 'release'. Counts, sums and averages are weighted; with --level,
+    counts have limits beside them.
+
+    Limits are for count(*), alone or by columns, and for releases whose 'query' gives counts.
+    """
+    from dpublish.cli import screen
+    from dpublish.requests.analyst import Sql
+
+    found = Sql(release=release, select=text, level=level).run()
+    if json:
+        screen.write_json(found.to_json())
+        return
+    screen.frame_grid(found.frame, most=rows)
+    if found.note is not None:
+        screen.note(found.note)
+
+
+def export(
+    release: ReleaseFile,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write the table.")
+    ],
+    to: Annotated[
+        Format | None,
+        typer.Option(
+            "--to", metavar="FORMAT", help="csv or parquet; from the name of --out when left out."
+        ),
+    ] = None,
+    synthetic: Annotated[
+        bool, typer.Option("--synthetic", help="Draw synthetic rows instead of weighted cells.")
+    ] = False,
+    number: Annotated[
+        int | None,
+        typer.Option(
+            "--number",
+            "-n",
+            metavar="N",
+            min=1,
+            help="How many synthetic rows; the estimated total when left out.",
+        ),
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            "--where",
+            metavar="CONDITION",
+            help="Only synthetic rows that satisfy it (joined histograms).",
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Write weighted rows, or synthetic rows, as CSV or Parquet. Free: it only post-processes the
+    release."""
+    from dpublish.cli import screen
+    from dpublish.requests.analyst import Export
+
+    made = Export(
+        release=release, out=out, to=to, synthetic=synthetic, number=number, where=where
+    ).run()
+    if json:
+        screen.write_json(made.to_json())
+        return
+    weighted = f"weighted rows (column '{made.weight}')" if made.weight is not None else "the table"
+    screen.say(f"Wrote {'synthetic rows' if synthetic else weighted} to {out}")
+
+
+def predict(
+    release: ReleaseFile,
+    rows: Annotated[
+        Path,
+        typer.Argument(
+            metavar="ROWS", help="Rows to predict: CSV, TSV (also .gz), Parquet or Arrow."
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="Where to write them, as .csv or .parquet."
+        ),
+    ],
+    json: Json = False,
+) -> None:
+    """Predict the target of rows of your own with a published classifier. Free: it only reads the
+    release.
+
+    The rows get a predicted class and the probability of every class. Where they have the target
+    too, accuracy is shown: a
+    figure about these rows, to be kept to yourself if they are private.
+    """
+    from dpublish.cli import screen
+    from dpublish.requests.analyst import Predict
+
+    found = Predict(release=release, rows=rows, out=out).run()
+    if json:
+        screen.write_json(found.to_json())
+        return
+    screen.say(f"Wrote {found.rows:,} rows with predictions to {out}")
+    if found.accuracy is not None:
+        area = "" if found.area is None else f", area under the curve {found.area:.3f}"
+        screen.say(
+            f"Of {found.labelled:,} rows with a known '{found.target}': accuracy "
+            f"{found.accuracy:.3f}{area}"
+        )
+
+
+def report(
+    release: ReleaseFile,
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="PAGE", help="Where to write the page, as NAME.html."),
+    ],
+    json: Json = False,
+) -> None:
+    """Write a self-contained HTML page: what was published, the guarantee in words, distributions
+    with error bars."""
+    from dpublish.cli import screen
+    from dpublish.requests.analyst import Report
+
+    made = Report(release=release, out=out).run()
+    if json:
+        screen.write_json(made.to_json())
+    else:
+        screen.say(f"Wrote {out}")

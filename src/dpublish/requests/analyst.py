@@ -1,0 +1,407 @@
+"""What an analyst can ask of a release. Free, for ever: everything here is post-processing.
+
+Nothing in this module reaches private rows, a ledger or noise: a test walks its imports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+
+from dpublish.errors import InputError, QueryError
+from dpublish.requests.base import NOBODY, Caller, Request, requests_of
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from dpublish.estimate import Estimate
+    from dpublish.releases.base import Release
+
+# What each request needs of a release, and how it is called in words.
+ABILITIES = {
+    "estimate": "conditions with error bars ('query')",
+    "marginal": "counts by column ('query --by')",
+    "sql": "SQL ('sql')",
+    "to_frame": "weighted rows ('export')",
+    "sample": "synthetic rows ('export --synthetic')",
+    "report": "a page ('report')",
+    "predict": "predictions ('predict')",
+}
+
+
+def open_for(path: Path, ability: str) -> Any:
+    """The release at `path`, which has a method of that name; otherwise a `QueryError` that lists
+    what it does have."""
+    from dpublish.releases.base import open_release
+
+    release = open_release(path)
+    if not hasattr(release, ability):
+        # every kind has a table to export, but models and solutions have no rows
+        table = {} if weight_column(release) is not None else {"to_frame": "its table ('export')"}
+        offered = [words for name, words in (ABILITIES | table).items() if hasattr(release, name)]
+        raise QueryError(
+            f"A release of kind '{release.kind}' does not offer {ABILITIES[ability]}. "
+            + (
+                f"It offers {', '.join(offered)}."
+                if offered
+                else "Open it in Python: dpublish.open_release(...)."
+            )
+        )
+    return release
+
+
+def verbs_for(release: Any) -> list[str]:
+    """The commands that have something to say about a release of this kind."""
+    verbs = {
+        "query": ("estimate", "marginal"),
+        "sql": ("sql",),
+        "predict": ("predict",),
+        "export": ("to_frame",),
+    }
+    asked = [
+        verb
+        for verb, abilities in verbs.items()
+        if any(hasattr(release, ability) for ability in abilities)
+    ]
+    return ["show", *asked, *(["report"] if hasattr(release, "report") else []), "verify"]
+
+
+def weight_column(release: Any) -> str | None:
+    """The column of a release's table that holds the weights of its rows: the last, with a name
+    that no other column has."""
+    last = release.to_frame().columns[-1:] if hasattr(release, "to_frame") else []
+    return last[0] if last and last[0].rstrip("_") == "weight" else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfRelease(Request):
+    """Asks one release. `answer` takes it already open, so that a server opens it once."""
+
+    release: Path
+    ability: ClassVar[str]
+
+    def run(self, caller: Caller = NOBODY) -> Any:
+        self.check()
+        return self.answer(open_for(self.release, self.needs))
+
+    @property
+    def needs(self) -> str:
+        return self.ability
+
+    def check(self) -> None:
+        """Refuse what cannot be meant, before the release is opened."""
+
+    def answer(self, opened: Any) -> Any:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    release: Release
+
+    def to_json(self) -> Mapping[str, Any]:
+        signatures = [one.facts() for one in self.release.signatures]
+        manifest = self.release.manifest
+        return {**manifest, "signatures": signatures} if signatures else manifest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Show(OfRelease):
+    """What a release holds, what it cost, what it promises and who signed it."""
+
+    verb = "show"
+    ability = "manifest"
+
+    def answer(self, opened: Any) -> Shown:
+        return Shown(release=opened)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Numbers by row, and what should be read beside them."""
+
+    frame: pl.DataFrame
+    level: float | None = None
+    note: str | None = None
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def to_json(self) -> Mapping[str, Any]:
+        given = {"level": self.level, "note": self.note}
+        words = {"notes": self.notes, "warnings": self.warnings}
+        return {
+            **{name: value for name, value in given.items() if value is not None},
+            "columns": list(self.frame.columns),
+            "rows": [list(row) for row in self.frame.iter_rows()],
+            **{name: lines for name, lines in words.items() if lines},
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """Conditions with their estimates."""
+
+    answers: tuple[tuple[str, Estimate], ...]
+
+    def to_json(self) -> Mapping[str, Any]:
+        said = [
+            {"predicate": text, "measure": one.measure, **one.numbers(), **one.words()}
+            for text, one in self.answers
+        ]
+        return {"estimates": said}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query(OfRelease):
+    """Rows that meet conditions, or counts by columns, with standard errors and intervals."""
+
+    verb = "query"
+    conditions: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
+    level: float = 0.95
+
+    @property
+    def needs(self) -> str:
+        return "marginal" if self.by else "estimate"
+
+    def check(self) -> None:
+        if bool(self.by) == bool(self.conditions):
+            raise QueryError(
+                'Give a condition such as "age >= 40", or --by COLUMN for counts by a column; one '
+                "of the two."
+            )
+
+    def answer(self, opened: Any) -> Table | Answers:
+        if self.by:
+            frame = opened.marginal(*self.by, level=self.level)
+            # what should make a reader careful with weights of public rows holds for every table
+            said = {"notes": opened.basis_notes(frame), "warnings": opened.warnings()}
+            return Table(frame=frame, level=self.level, **said)
+        asked = [text.strip() for text in self.conditions]
+        return Answers(
+            answers=tuple((text, opened.estimate(text, level=self.level)) for text in asked)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sql(OfRelease):
+    """A SELECT over the weighted rows of a release."""
+
+    verb = "sql"
+    ability = "sql"
+    select: str
+    level: float | None = None
+
+    def answer(self, opened: Any) -> Table:
+        frame = opened.sql(self.select, level=self.level)
+        return Table(frame=frame, level=self.level, note=opened.sql_note(self.select))
+
+
+class Format(StrEnum):
+    csv = "csv"
+    parquet = "parquet"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exported:
+    out: Path
+    form: str
+    synthetic: bool
+    weight: str | None
+
+    def to_json(self) -> Mapping[str, Any]:
+        facts = {
+            "synthetic": self.synthetic,
+            "weight": self.weight,
+            "bytes": self.out.stat().st_size,
+        }
+        return {"out": self.out, "format": self.form, **facts}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export(OfRelease):
+    """A release as an ordinary table: weighted rows, or synthetic ones."""
+
+    verb = "export"
+    out: Path
+    to: Format | None = None
+    synthetic: bool = False
+    number: int | None = None
+    where: str | None = None
+
+    @property
+    def needs(self) -> str:
+        return "sample" if self.synthetic else "to_frame"
+
+    @property
+    def form(self) -> str:
+        return self.out.suffix.removeprefix(".").lower() if self.to is None else self.to.value
+
+    def check(self) -> None:
+        from dpublish.outputs import keep_apart
+
+        if self.form not in Format.__members__:
+            raise InputError(
+                f"'{self.out}' does not say which format to write. Add --to csv or --to parquet."
+            )
+        if self.number is not None and not self.synthetic:
+            raise InputError(
+                "--number goes with --synthetic: weighted rows are as many as the release has "
+                "cells."
+            )
+        if self.where is not None and not self.synthetic:
+            raise InputError(
+                "--where goes with --synthetic. For counts under a condition ask 'dpublish query'."
+            )
+        keep_apart(self.out, self.release)
+
+    def answer(self, opened: Any) -> Exported:
+        from dpublish.present.export import export_release
+
+        form = cast(Literal["csv", "parquet"], self.form)
+        export_release(
+            opened,
+            self.out,
+            to=form,
+            synthetic=self.synthetic,
+            n=self.number,
+            where=self.where,
+        )
+        weight = None if self.synthetic else weight_column(opened)
+        return Exported(out=self.out, form=form, synthetic=self.synthetic, weight=weight)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predicted:
+    out: Path
+    form: str
+    target: str
+    rows: int
+    labelled: int
+    accuracy: float | None
+    area: float | None
+
+    def to_json(self) -> Mapping[str, Any]:
+        figures = {"labelled": self.labelled, "accuracy": self.accuracy, "area": self.area}
+        return {"out": self.out, "format": self.form, "rows": self.rows, **figures}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predict(OfRelease):
+    """A published classifier at work on rows of the analyst's own."""
+
+    verb = "predict"
+    ability = "predict"
+    rows: Path
+    out: Path
+
+    def check(self) -> None:
+        from dpublish.outputs import keep_apart
+        from dpublish.present.export import format_of
+
+        format_of(self.out)
+        keep_apart(self.out, self.rows, self.release)
+
+    def answer(self, opened: Any) -> Predicted:
+        from dpublish.analyse.predict import predict_rows
+        from dpublish.models.public_rows import read_public
+        from dpublish.present.export import format_of, write_table
+
+        form = format_of(self.out)
+        # cells go from CSV to CSV as they are: an id of 007 must still name its row; Parquet has
+        # columns with types
+        axes = (*opened.features.axes, opened.target)
+        labels = None if form == "csv" else [axis.name for axis in axes if not axis.numeric]
+        found = predict_rows(opened, read_public(self.rows, labels, what="rows to predict"))
+        write_table(found.frame, self.out, to=form)
+        return Predicted(
+            out=self.out,
+            form=form,
+            target=opened.target.name,
+            rows=found.frame.height,
+            labelled=found.labelled,
+            accuracy=found.accuracy,
+            area=found.area,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """A file that was made."""
+
+    out: Path
+
+    def to_json(self) -> Mapping[str, Any]:
+        return {"out": self.out, "bytes": self.out.stat().st_size}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report(OfRelease):
+    """One self-contained page about a release."""
+
+    verb = "report"
+    ability = "report"
+    out: Path
+
+    def check(self) -> None:
+        from dpublish.outputs import keep_apart
+
+        keep_apart(self.out, self.release)
+
+    def answer(self, opened: Any) -> Written:
+        opened.report(self.out)
+        return Written(out=self.out)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What was checked about a file. `paid` and `signed` are None where nobody asked, or after
+    another problem."""
+
+    release: Path
+    problems: tuple[str, ...]
+    facts: Mapping[str, Any]
+    signed: bool | None
+    paid: bool | None = None
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    def to_json(self) -> Mapping[str, Any]:
+        checked = {"paid": self.paid, "signed": self.signed}
+        return {
+            "release": self.release,
+            "ok": self.ok,
+            "problems": list(self.problems),
+            **checked,
+            "facts": self.facts,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verify(Request):
+    """Hashes, format, domain and signatures of a release."""
+
+    verb = "verify"
+    release: Path
+    signers: tuple[str, ...] = ()
+
+    def run(self, caller: Caller = NOBODY) -> Verdict:
+        from dpublish.releases.bundle.verify import verify_bundle
+
+        if not self.release.exists():  # a mistyped name says nothing about a release
+            raise InputError(f"There is no release at '{self.release}'.")
+        result = verify_bundle(self.release, signer=list(self.signers) or None)
+        return Verdict(
+            release=self.release,
+            problems=tuple(str(problem) for problem in result.problems),
+            facts=dict(result.facts),
+            signed=result.ok if self.signers else None,
+        )
+
+
+REQUESTS = requests_of(__name__)

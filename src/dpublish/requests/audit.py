@@ -1,0 +1,101 @@
+"""What an auditor can ask: attempts to refute the privacy claim of a method, on made-up rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from dpublish.errors import InputError
+from dpublish.requests.base import NOBODY, Caller, Request, requests_of
+
+if TYPE_CHECKING:
+    from dpublish.audit import Report
+    from dpublish.audit.trials import Declined, Tier, Trial
+
+SAMPLED_PAIRS = 2
+"""The first and a middle pair are enough for a first look; `make nightly` takes ten."""
+
+
+class TierName(StrEnum):
+    exact = "exact"
+    replay = "replay"
+    sampled = "sampled"
+    twin = "twin"
+    distributional = "distributional"
+
+
+class Relation(StrEnum):
+    replace_one = "replace-one"
+    add_remove_one = "add-remove-one"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audited:
+    """What was tried on a method, and what came of it. Survived is not verified."""
+
+    method: str
+    reports: Sequence[tuple[Trial, Report | Declined]]
+
+    @property
+    def survived(self) -> bool:
+        from dpublish.audit.trials import Declined
+
+        return all(isinstance(report, Declined) or report.passed for _, report in self.reports)
+
+    def to_json(self) -> Mapping[str, Any]:
+        documents = [
+            {
+                "neighbours": trial.neighbours,
+                "case": trial.case,
+                "claim": trial.claim.to_json(),
+                **report.to_json(),
+            }
+            for trial, report in self.reports
+        ]
+        return {"method": self.method, "survived": self.survived, "reports": documents}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit(Request):
+    """Try to refute a method's privacy claim on tiny made-up inputs; all tiers when none is
+    named."""
+
+    verb = "audit"
+    method: str
+    tiers: tuple[TierName, ...] = ()
+    neighbours: Relation | None = None
+    samples: int = 2000
+
+    def run(self, caller: Caller = NOBODY) -> Audited:
+        reports: list[tuple[Trial, Report | Declined]] = []
+        for trial in self._trials():
+            for tier in [one.value for one in self.tiers] or _tiers_of(trial):
+                caller.progress(f"{tier} audit, {trial.case}")
+                reports.append((trial, trial.run(tier, samples=self.samples, pairs=SAMPLED_PAIRS)))
+        return Audited(method=self.method, reports=reports)
+
+    def _trials(self) -> list[Trial]:
+        from dpublish.audit.trials import trials_of
+
+        found = trials_of(self.method)
+        chosen = [trial for trial in found if self.neighbours in (None, trial.neighbours)]
+        if not chosen:
+            known = " and ".join(sorted({trial.neighbours for trial in found}))
+            raise InputError(
+                f"'{self.method}' is not audited under {self.neighbours}; its neighbours are: "
+                f"{known}."
+            )
+        return chosen
+
+
+def _tiers_of(trial: Trial) -> Sequence[Tier]:
+    """All that every method is held to, and the one about samples where something is claimed about
+    them."""
+    from dpublish.audit.trials import TIERS
+
+    return [*TIERS] if isinstance(trial.distributional, str) else [*TIERS, "distributional"]
+
+
+REQUESTS = requests_of(__name__)

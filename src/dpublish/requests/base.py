@@ -1,0 +1,198 @@
+"""What a request is: a frozen record of what is asked, which runs and answers with a result; both
+can be written as JSON.
+
+Failures are the exceptions of `dpublish.errors`. Whatever a request needs of its surroundings while
+it runs (somewhere to name
+the current step, somebody to ask for a passphrase, a way to run private work so that nothing of it
+is overheard) it asks of
+its `Caller`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import enum
+import math
+import os
+import types
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+from typing import (
+    Any,
+    ClassVar,
+    Literal,
+    Protocol,
+    Self,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from dpublish.errors import InputError, did_you_mean
+
+Progress = Callable[[str], None]
+PASSPHRASE = "DPUBLISH_SIGNING_PASSPHRASE"
+
+
+class Result(Protocol):
+    """What a request answers with: typed for a program in Python, and as one JSON document."""
+
+    def to_json(self) -> Mapping[str, Any]: ...
+
+
+class Caller:
+    """What surrounds a request while it runs. This one shows nothing, and has nobody to ask."""
+
+    def progress(self, step: str) -> None:
+        """The name of the current step. Never a count: totals and rates would speak of the rows."""
+
+    @contextmanager
+    def private(self) -> Iterator[Progress]:
+        """Around work that reads private rows: a skin leads its own output elsewhere meanwhile."""
+        yield self.progress
+
+    def passphrase(self, *, fresh: bool) -> str:
+        """The passphrase of a signing key; `fresh` when one is chosen rather than remembered."""
+        given = os.environ.get(PASSPHRASE)
+        if given:
+            return given
+        raise InputError(
+            "A passphrase is needed and nobody can be asked for it here. "
+            f"Set {PASSPHRASE}. Nothing was spent."
+        )
+
+
+NOBODY = Caller()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Request:
+    """One thing to ask. Fields hold text, numbers, paths and lists of them, so that JSON can carry
+    every request.
+
+    Amounts that privacy rests on are text, which is read exactly.
+    """
+
+    verb: ClassVar[str]
+
+    def run(self, caller: Caller = NOBODY) -> Result:
+        raise NotImplementedError
+
+    def to_json(self) -> dict[str, Any]:
+        """The request as JSON; what is left at its default is left out."""
+        given = {one: getattr(self, one.name) for one in dataclasses.fields(self)}
+        kept = {one.name: plain(value) for one, value in given.items() if value != _default(one)}
+        return {"request": self.verb, **kept}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """The request that a document holds. Nothing in it is guessed: what does not fit a field is
+        refused."""
+        given = {key: value for key, value in document.items() if key != "request"}
+        if document.get("request", cls.verb) != cls.verb:
+            raise InputError(f"This is a request to '{document['request']}', not to '{cls.verb}'.")
+        fields = {one.name: one for one in dataclasses.fields(cls)}
+        for key in given:
+            if key not in fields:
+                known = ", ".join(fields)
+                raise InputError(
+                    f"'{cls.verb}' has no '{key}'.{did_you_mean(key, fields)} It takes: {known}."
+                )
+        required = [name for name, one in fields.items() if _default(one) is dataclasses.MISSING]
+        absent = [name for name in required if name not in given]
+        if absent:
+            raise InputError(f"'{cls.verb}' needs {', '.join(absent)}.")
+        hints = get_type_hints(cls)
+        return cls(
+            **{key: _read(value, hints[key], f"{cls.verb}: {key}") for key, value in given.items()}
+        )
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    made = field.default_factory
+    return field.default if made is dataclasses.MISSING else made()
+
+
+def requests_of(module: str) -> dict[str, type[Request]]:
+    """The requests that a module defines, by verb."""
+    found: dict[str, type[Request]] = {}
+    todo = [Request]
+    while todo:
+        for one in todo.pop().__subclasses__():
+            todo.append(one)
+            if one.__module__ == module and hasattr(one, "verb"):
+                found[one.verb] = one
+    return dict(sorted(found.items()))
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON can hold it: exact numbers as text, dates as ISO text, what is not finite as
+    null."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Fraction | Path):
+        return str(value)
+    if isinstance(value, dt.date | dt.datetime):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if hasattr(value, "item"):
+        return plain(value.item())
+    return str(value)
+
+
+def _read(value: Any, hint: Any, what: str) -> Any:
+    """A value of a document as the type of its field."""
+    choices = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    for choice in choices:
+        read = _read_as(value, choice, what)
+        if read is not _NOT:
+            return read
+    wanted = " or ".join(
+        _WORDS.get(get_origin(choice) or choice, str(choice)) for choice in choices
+    )
+    raise InputError(f"{what} must be {wanted}, not {str(value)[:80]!r}.")
+
+
+_NOT = object()
+_WORDS = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    Path: "a path",
+    tuple: "a list",
+    Mapping: "an object of texts",
+    type(None): "null",
+}
+
+
+def _read_as(value: Any, kind: Any, what: str) -> Any:
+    origin = get_origin(kind)
+    if origin is Literal or (isinstance(kind, type) and issubclass(kind, enum.Enum)):
+        known = [str(one) for one in (get_args(kind) or kind)]
+        if value in known:
+            return value if origin is Literal else kind(value)
+        raise InputError(
+            f"{what} = '{value}' is not known.{did_you_mean(str(value), known)} Use "
+            f"{', '.join(known)}."
+        )
+    if origin is tuple and isinstance(value, list | tuple):
+        return tuple(_read(item, get_args(kind)[0], what) for item in value)
+    if origin is Mapping and isinstance(value, Mapping):
+        return {str(key): _read(item, get_args(kind)[1], what) for key, item in value.items()}
+    if kind is Path and isinstance(value, str | Path):
+        return Path(value)
+    if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(kind, type) and type(value) is kind:
+        return value
+    return _NOT

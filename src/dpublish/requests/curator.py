@@ -1,0 +1,355 @@
+"""What a curator can ask: methods, plans, releases, and the key that vouches for them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpublish.errors import InputError, PlanError, did_you_mean
+from dpublish.requests.analyst import Verdict, Verify
+from dpublish.requests.base import NOBODY, Caller, Request, requests_of
+
+if TYPE_CHECKING:
+    from dpublish.catalogue import Door
+    from dpublish.ledger.base import Status
+    from dpublish.methods.docs import MethodHelp
+    from dpublish.privacy.cost import Budget
+    from dpublish.privacy.plan import Plan as Priced
+    from dpublish.releases.base import Release as Opened
+    from dpublish.releases.bundle.signatures import Signature
+    from dpublish.releases.bundle.signing_key import SigningKey
+
+DOORS: tuple[Door, ...] = ("release", "online", "solve")
+"""Where methods that read a curator's rows are called."""
+
+
+def allowance_of(budget: str | None, delta: str | None = None) -> Budget | None:
+    """What a ledger that does not exist yet is made with."""
+    from dpublish.privacy.cost import Budget
+
+    if budget is None:
+        if delta is not None:
+            raise InputError("--budget-delta goes with --budget, which makes the ledger.")
+        return None
+    return Budget(epsilon=budget, delta=delta or "0")
+
+
+def source_of(data: str, database: str | None) -> object:
+    """What the private side opens: a path, or a query with the database it runs in."""
+    if not data.startswith("sql:"):
+        if database is not None:
+            raise InputError(
+                "--database goes with DATA of the form 'sql:QUERY', for example 'sql:select * "
+                "from visits'."
+            )
+        return data
+    if database is None:
+        raise InputError("DATA is a query, so --database URL must say where to run it.")
+    from dpublish.sources.sources import SqlSource
+
+    return SqlSource(database, data.removeprefix("sql:"))
+
+
+def numbers_of(**given: str | None) -> dict[str, Any]:
+    """The amounts that were given, under the names that the Python interface uses."""
+    return {name: text for name, text in given.items() if text is not None}
+
+
+def store_of(ledger: str, name: str) -> Path:
+    """Keys are unique within a named ledger, so each name has a folder of its own."""
+    from dpublish.curator.gate import default_store
+
+    store = default_store(ledger)
+    return store if name == "default" else store / hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
+def unlocked(path: Path, caller: Caller) -> SigningKey:
+    """The key in a file, with its passphrase from the caller."""
+    from dpublish.releases.bundle.signing_key import SigningKey
+
+    return SigningKey.read(path, passphrase=lambda: caller.passphrase(fresh=False))
+
+
+def not_signed(made: Opened, key: SigningKey | None, out: Path) -> list[str]:
+    """What to say when a release was to be signed with a key and is not, since it was made
+    before."""
+    if key is None or any(one.public_key == key.public_key for one in made.signatures):
+        return []
+    return [
+        f"It is not signed with the key of {key.describe()}: it was made before, and one request "
+        "key gives the same "
+        f"bytes. 'dpublish key sign {out}' adds the signature."
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodList:
+    by_door: Mapping[Door, Sequence[MethodHelp]]
+
+    def to_json(self) -> Mapping[str, Any]:
+        return {
+            door: [method.to_json() for method in found] for door, found in self.by_door.items()
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Methods(Request):
+    """What there is to publish with, or one method with all its settings, in its own words."""
+
+    verb = "methods"
+    name: str | None = None
+
+    def run(self, caller: Caller = NOBODY) -> MethodList | MethodHelp:
+        from dpublish.catalogue import methods
+
+        if self.name is not None:
+            return _described(self.name)
+        return MethodList(
+            by_door={door: [_described(name) for name in methods(door)] for door in DOORS}
+        )
+
+
+def _described(name: str) -> MethodHelp:
+    from dpublish.catalogue import ALIASES, load, methods
+    from dpublish.methods.docs import describe
+
+    known = methods(*DOORS)
+    name = ALIASES.get(name, name)
+    if name not in known:
+        lists = " ".join(f"Methods of '{door}': {', '.join(methods(door))}." for door in DOORS)
+        raise PlanError(
+            f"There is no method '{name}'.{did_you_mean(name, known)} {lists} "
+            "'dpublish local' has randomisers of its own."
+        )
+    return describe(name, load(known[name].mechanism))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Request):
+    """The price of a release, from the schema alone. Nothing is read and nothing is spent."""
+
+    verb = "plan"
+    schema: Path
+    epsilon: str | None = None
+    delta: str | None = None
+    rho: str | None = None
+    method: str = "histogram"
+    settings: Mapping[str, str] = field(default_factory=dict)
+    size: int | None = None
+
+    def run(self, caller: Caller = NOBODY) -> Priced:
+        from dpublish.curator.gate import as_cost
+        from dpublish.declare.schema import Schema
+        from dpublish.methods.registry import method_from_settings
+
+        facts = Schema.read(self.schema)
+        if self.size is not None:
+            facts = facts.with_size(self.size)
+        method = method_from_settings(self.method, self.settings)
+        priced: Priced = method.plan(facts, as_cost(self.epsilon, self.delta, self.rho))
+        return priced
+
+
+@dataclass(frozen=True, kw_only=True)
+class Released:
+    """A release that was made, and what is left of the budget."""
+
+    out: Path
+    release: Opened
+    left: Status
+    account: tuple[str, ...]
+    """What the ledger had to say."""
+    unsigned: tuple[str, ...]
+
+    @property
+    def signatures(self) -> list[dict[str, str]]:
+        return [one.facts() for one in self.release.signatures]
+
+    def to_json(self) -> Mapping[str, Any]:
+        manifest = self.release.manifest
+        left = self.left
+        return {
+            "out": self.out,
+            "dataset": manifest["dataset"],
+            "method": manifest["method"],
+            "cost": manifest["privacy"]["cost"],
+            "publishable": manifest["publishable"],
+            "receipt": manifest["receipt"],
+            "signatures": self.signatures,
+            "budget": {
+                name: getattr(left, name).to_json() for name in ("cap", "spent", "remaining")
+            },
+            "news": [*self.account, *self.unsigned],
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release(Request):
+    """Check the request, debit the ledger, read the rows, add noise, write the release."""
+
+    verb = "release"
+    data: str
+    schema: Path
+    ledger: str
+    out: Path
+    epsilon: str | None = None
+    delta: str | None = None
+    rho: str | None = None
+    method: str = "histogram"
+    settings: Mapping[str, str] = field(default_factory=dict)
+    database: str | None = None
+    budget: str | None = None
+    budget_delta: str | None = None
+    key: str | None = None
+    name: str = "default"
+    store: Path | None = None
+    sign_with: Path | None = None
+    overwrite: bool = False
+
+    def run(self, caller: Caller = NOBODY) -> Released:
+        from dpublish.curator.gate import Curator
+        from dpublish.declare.schema import Schema
+        from dpublish.ledger import open_ledger
+        from dpublish.methods.registry import method_from_settings
+        from dpublish.outputs import keep_apart
+
+        file = self.data if self.database is None else None
+        keep_apart(self.out, self.schema, file, self.ledger.removeprefix("sqlite:///"))
+        mechanism = method_from_settings(self.method, self.settings)
+        source = source_of(self.data, self.database)
+        allowance = allowance_of(self.budget, self.budget_delta)
+        amounts = numbers_of(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
+        key = None if self.sign_with is None else unlocked(self.sign_with, caller)
+        with caller.private() as progress:
+            facts = Schema.read(self.schema)
+            with open_ledger(
+                self.ledger, budget=allowance, name=self.name, create=allowance is not None
+            ) as account:
+                store = self.store or store_of(self.ledger, account.name)
+                curator = Curator(source, facts, ledger=account, store=store, signing_key=key)
+                made = curator.publish(
+                    mechanism,
+                    **amounts,
+                    key=self.key,
+                    out=self.out,
+                    overwrite=self.overwrite,
+                    progress=progress,
+                )
+                left = account.status()
+        unsigned = tuple(not_signed(made, key, self.out))
+        return Released(
+            out=self.out, release=made, left=left, account=tuple(account.news), unsigned=unsigned
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyFacts:
+    """The public half of a signing key."""
+
+    name: str
+    fingerprint: str
+    public_key: str
+
+    @classmethod
+    def of(cls, key: SigningKey) -> KeyFacts:
+        return cls(name=key.name, fingerprint=key.fingerprint, public_key=key.public_line())
+
+    def to_json(self) -> Mapping[str, Any]:
+        return {"name": self.name, "fingerprint": self.fingerprint, "public_key": self.public_key}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewKey(Request):
+    """Make a key that only its owner can read; its public half goes beside it."""
+
+    verb = "key new"
+    path: Path
+    name: str
+    passphrase: bool = False
+
+    def run(self, caller: Caller = NOBODY) -> KeyFacts:
+        from dpublish.releases.bundle.signing_key import SigningKey
+
+        key = SigningKey.new(self.name)
+        key.save(self.path, passphrase=caller.passphrase(fresh=True) if self.passphrase else None)
+        return KeyFacts.of(key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowKey(Request):
+    """The public half of a key and its fingerprint."""
+
+    verb = "key show"
+    path: Path
+
+    def run(self, caller: Caller = NOBODY) -> KeyFacts:
+        return KeyFacts.of(unlocked(self.path, caller))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signed:
+    release: Path
+    signatures: Sequence[Signature]
+
+    def to_json(self) -> Mapping[str, Any]:
+        return {"release": self.release, "signatures": [one.facts() for one in self.signatures]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sign(Request):
+    """Sign a release that was published before. Its content, its manifest and its payment stay as
+    they are."""
+
+    verb = "key sign"
+    release: Path
+    sign_with: Path
+
+    def run(self, caller: Caller = NOBODY) -> Signed:
+        from dpublish.releases.bundle.bundle import add_signature
+
+        key = unlocked(self.sign_with, caller)
+        return Signed(release=self.release, signatures=add_signature(self.release, key.sign))
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyPaid(Verify):
+    """As an analyst's `verify`, and whether a ledger paid for the release."""
+
+    verb = "verify --ledger"
+    ledger: str
+    name: str = "default"
+
+    def run(self, caller: Caller = NOBODY) -> Verdict:
+        verdict = super().run(caller)
+        if verdict.problems:
+            return verdict
+        problems = self._unpaid()
+        return replace(verdict, problems=tuple(problems), paid=not problems)
+
+    def _unpaid(self) -> list[str]:
+        """Hold the release against the ledger's own, verified, history."""
+        from dpublish.ledger import open_ledger
+        from dpublish.ledger.payment import payment_problems, seal_problems
+        from dpublish.releases.bundle.bundle import read_bundle
+
+        bundle = read_bundle(self.release)
+        with open_ledger(self.ledger, name=self.name) as ledger:
+            problems = payment_problems(ledger, bundle.manifest)
+            if problems:
+                return problems
+            sealed = ledger.answer(bundle.manifest["receipt"]["key"])
+        problems = seal_problems(
+            sealed, bundle.manifest_sha256, lambda: bundle.archive_sha256(signed=False)
+        )
+        if not problems and bundle.padded:
+            return [
+                "The file holds more than the release that was paid for: bytes that belong to "
+                "none of its parts."
+            ]
+        return problems
+
+
+REQUESTS = requests_of(__name__)

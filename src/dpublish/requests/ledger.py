@@ -1,0 +1,167 @@
+"""What can be asked of a ledger: the account that every release is paid from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dpublish.errors import InputError
+from dpublish.requests.base import NOBODY, Caller, Request, requests_of
+from dpublish.requests.curator import numbers_of
+
+if TYPE_CHECKING:
+    from dpublish.ledger.base import Entry, Status
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfLedger(Request):
+    url: str
+    name: str = "default"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenedLedger:
+    status: Status
+    news: tuple[str, ...]
+
+    def to_json(self) -> Mapping[str, Any]:
+        return {**self.status.to_json(), "news": list(self.news)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenLedger(OfLedger):
+    """Create a ledger with a budget for life; opening it again with the same budget changes
+    nothing."""
+
+    verb = "ledger open"
+    epsilon: str | None = None
+    delta: str | None = None
+    rho: str | None = None
+    witness: str | None = None
+
+    def run(self, caller: Caller = NOBODY) -> OpenedLedger:
+        from dpublish.ledger import open_ledger
+        from dpublish.privacy.cost import Budget
+
+        if self.epsilon is None and self.rho is None:
+            raise InputError(
+                "A ledger needs its budget for life: give --epsilon NUMBER (and --delta), or "
+                "--rho NUMBER."
+            )
+        budget = Budget(**numbers_of(epsilon=self.epsilon, delta=self.delta, rho=self.rho))
+        with open_ledger(
+            self.url, budget=budget, name=self.name, create=True, witness=self.witness
+        ) as ledger:
+            return OpenedLedger(status=ledger.status(), news=tuple(ledger.news))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerStatus(OfLedger):
+    """The cap, what is spent and what is left, and the unit and relation that these speak of."""
+
+    verb = "ledger status"
+
+    def run(self, caller: Caller = NOBODY) -> Status:
+        from dpublish.ledger import open_ledger
+
+        with open_ledger(self.url, name=self.name) as ledger:
+            return ledger.status()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entries:
+    entries: Sequence[Entry]
+
+    def to_json(self) -> Mapping[str, Any]:
+        return {"entries": [entry.to_json() for entry in self.entries]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class History(OfLedger):
+    """Every entry: what was paid, when, for what, and its hash."""
+
+    verb = "ledger history"
+
+    def run(self, caller: Caller = NOBODY) -> Entries:
+        from dpublish.ledger import open_ledger
+
+        with open_ledger(self.url, name=self.name) as ledger:
+            return Entries(entries=ledger.history())
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifiedLedger:
+    status: Status
+    removed: Sequence[Any]
+    readable_by_others: Sequence[Any]
+
+    def to_json(self) -> Mapping[str, Any]:
+        files = {"removed": self.removed, "readable_by_others": self.readable_by_others}
+        return {"ok": True, **self.status.to_json(), **files}
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyLedger(OfLedger):
+    """Recompute the hash chain and the sums, and hold them against the anchor and a head line."""
+
+    verb = "ledger verify"
+    head: str | None = None
+
+    def run(self, caller: Caller = NOBODY) -> VerifiedLedger:
+        from dpublish.curator.gate import default_store, sweep_store
+        from dpublish.ledger import open_ledger
+        from dpublish.ledger.database import parse_target, readable_by_others
+        from dpublish.ledger.state import sweep_state
+
+        with open_ledger(self.url, name=self.name, head=self.head, verify=False) as ledger:
+            balance = ledger.verify(head=self.head)
+        removed = [*sweep_store(default_store(self.url)), *sweep_state()]
+        exposed = readable_by_others(parse_target(self.url))
+        return VerifiedLedger(status=balance, removed=removed, readable_by_others=exposed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Witness(OfLedger):
+    """Keep a second anchor at a place, or go on without it."""
+
+    verb = "ledger witness"
+    place: str
+    remove: bool = False
+
+    def run(self, caller: Caller = NOBODY) -> Status:
+        from dpublish.ledger import open_ledger, remove_witness
+
+        if self.remove:
+            return remove_witness(self.url, self.place, name=self.name)
+        with open_ledger(self.url, name=self.name, witness=self.place) as ledger:
+            return ledger.status()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Merge(OfLedger):
+    """Make one budget of several whose names differ in case and blanks only. No budget comes
+    back."""
+
+    verb = "ledger merge"
+
+    def run(self, caller: Caller = NOBODY) -> Status:
+        from dpublish.ledger import merge_ledgers
+
+        return merge_ledgers(self.url, name=self.name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recover(OfLedger):
+    """Go on with another copy when the newest is lost. What is known to be spent beyond it is
+    written off."""
+
+    verb = "ledger recover"
+
+    def run(self, caller: Caller = NOBODY) -> Status:
+        from dpublish.ledger import recover_ledger
+
+        return recover_ledger(self.url, name=self.name)
+
+
+REQUESTS = requests_of(__name__)

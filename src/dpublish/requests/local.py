@@ -1,0 +1,188 @@
+"""What can be asked of a survey in which nobody's answer leaves their device."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpublish.errors import InputError, PrivateSideError, PublishError
+from dpublish.requests.base import NOBODY, Caller, Request, requests_of
+
+if TYPE_CHECKING:
+    from dpublish.local.survey import Survey
+
+
+@dataclass(frozen=True, kw_only=True)
+class SurveyPlan:
+    """What a survey costs each person, and per question how exact it would be."""
+
+    survey: Survey
+    people: int
+
+    @property
+    def meaning(self) -> str:
+        from dpublish.privacy.statement import guess_of_answers
+
+        return guess_of_answers(self.survey.cost)
+
+    @property
+    def rows(self) -> Sequence[tuple[str, Any, float]]:
+        """Name, randomiser and standard error of each question."""
+        asked = {name: question.randomizer for name, question in self.survey.questions.items()}
+        return [(name, one, one.expected_error(self.people)) for name, one in asked.items()]
+
+    def to_json(self) -> Mapping[str, Any]:
+        survey = self.survey
+        return {
+            "survey": survey.name,
+            "digest": survey.digest,
+            "cost": survey.cost,
+            "cap": survey.epsilon,
+            "people": self.people,
+            "meaning": self.meaning,
+            "questions": [
+                {
+                    "question": name,
+                    "method": one.method,
+                    "epsilon": one.epsilon,
+                    "standard_error": error,
+                    "of": one.error_of,
+                }
+                for name, one, error in self.rows
+            ],
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanSurvey(Request):
+    """What a survey costs and how exact it would be. Needs no answers."""
+
+    verb = "local plan"
+    survey: Path
+    people: int = 10_000
+
+    def run(self, caller: Caller = NOBODY) -> SurveyPlan:
+        from dpublish.local.survey import Survey
+
+        return SurveyPlan(survey=Survey.read(self.survey), people=self.people)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Randomized:
+    out: Path
+    survey: Survey
+
+    def to_json(self) -> Mapping[str, Any]:
+        survey = self.survey
+        return {
+            "out": self.out,
+            "survey": survey.name,
+            "digest": survey.digest,
+            "cost": survey.cost,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Randomize(Request):
+    """Turn answers into reports that may be given to anyone. Runs where the answers are."""
+
+    verb = "local randomize"
+    answers: Path
+    survey: Path
+    out: Path
+    wallet: Path | None = None
+    budget: str | None = None
+    person: str | None = None
+
+    def run(self, caller: Caller = NOBODY) -> Randomized:
+        from dpublish.local.collect import randomize_file
+        from dpublish.local.survey import Survey
+        from dpublish.local.wallet import Wallet
+        from dpublish.outputs import keep_apart
+        from dpublish.privacy.cost import positive
+
+        keep_apart(self.out, self.answers, self.survey, self.wallet)
+        survey = Survey.read(self.survey)
+        if self.budget is not None and self.wallet is None:
+            raise InputError("--budget is the total of a wallet: give --wallet FILE too.")
+        epsilon = survey.epsilon if self.budget is None else positive(self.budget, "--budget")
+        held = None if self.wallet is None else Wallet(self.wallet, epsilon=epsilon)
+        try:
+            randomize_file(survey, self.answers, self.out, wallet=held, person=self.person)
+        except (PublishError, KeyboardInterrupt):
+            raise
+        except Exception:
+            # the text of an unforeseen failure could quote an answer
+            raise PrivateSideError() from None
+        return Randomized(out=self.out, survey=survey)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SurveyResults:
+    """Estimates of what everybody answered."""
+
+    survey: Survey
+    people: int
+    level: float
+    results: Mapping[str, Any]
+
+    def to_json(self) -> Mapping[str, Any]:
+        from dpublish.local.collect import result_json
+
+        return {
+            "survey": self.survey.name,
+            "digest": self.survey.digest,
+            "people": self.people,
+            "cost": str(self.survey.cost),
+            "level": self.level,
+            "questions": {name: result_json(result) for name, result in self.results.items()},
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aggregate(Request):
+    """Estimate, with error bars, what everybody answered. Free: it only reads reports."""
+
+    verb = "local aggregate"
+    reports: tuple[Path, ...]
+    survey: Path
+    level: float = 0.95
+    most: int = 20
+    out: Path | None = None
+
+    def run(self, caller: Caller = NOBODY) -> SurveyResults:
+        from dpublish.local.collect import Collector
+        from dpublish.local.survey import Survey
+        from dpublish.outputs import keep_apart, same_file
+
+        if self.out is not None:
+            keep_apart(self.out, self.survey, *self.reports)
+        for place, path in enumerate(self.reports):
+            if any(same_file(path, earlier) for earlier in self.reports[:place]):
+                raise InputError(
+                    f"'{path}' is given twice, so its people would be counted twice. Name every "
+                    "file once."
+                )
+        survey = Survey.read(self.survey)
+        collector = Collector(survey)
+        for path in self.reports:
+            collector.read(path)
+        results = collector.results(level=self.level, most=self.most)
+        found = SurveyResults(
+            survey=survey, people=collector.people, level=self.level, results=results
+        )
+        if self.out is not None:
+            try:
+                text = json.dumps(found.to_json(), indent=2, ensure_ascii=False)
+                self.out.write_text(text + "\n", encoding="utf-8")
+            except OSError as error:
+                raise InputError(
+                    f"'{self.out}' cannot be written ({type(error).__name__})."
+                ) from None
+        return found
+
+
+REQUESTS = requests_of(__name__)

@@ -1,0 +1,165 @@
+"""What can be asked of a query desk that answers one question at a time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpublish.errors import InputError
+from dpublish.requests.base import NOBODY, Caller, Request, requests_of
+from dpublish.requests.curator import allowance_of, source_of
+
+if TYPE_CHECKING:
+    from dpublish.curator.sessions.answers import OnlineAnswer, SessionStatus
+    from dpublish.curator.sessions.session import OnlineSession
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionShown:
+    """A session as it stands, what it promised, and what the ledger had to say when it was
+    opened."""
+
+    session: Path
+    status: SessionStatus
+    header: Mapping[str, Any]
+    news: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, session: OnlineSession, news: Sequence[str] = ()) -> SessionShown:
+        return cls(
+            session=session.folder, status=session.status(), header=session.header, news=tuple(news)
+        )
+
+    @property
+    def promise(self) -> tuple[list[str], list[str]]:
+        """What the plan said about the answers of this session, and what it held beside that: other
+        ways, and theory."""
+        sentences = self.header["sentences"]
+        easy = (
+            place
+            for place, sentence in enumerate(sentences)
+            if sentence.startswith("An easy answer")
+        )
+        start = next(easy, 0)
+        hard = [sentence for sentence in sentences[:start] if "hard answers" in sentence]
+        return [*sentences[start : start + 1], *hard], list(sentences[start + 1 :])
+
+    def to_json(self) -> Mapping[str, Any]:
+        promise, compared = self.promise
+        return {
+            "session": self.session,
+            **self.status.to_json(),
+            "receipt": self.header["receipt"],
+            "promise": promise,
+            "compared_with": compared,
+            "plan": self.header["sentences"],
+            "statement": self.header["statement"],
+            "news": list(self.news),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenSession(Request):
+    """Pay for a session, count the rows once, and make the folder that `Ask` reads."""
+
+    verb = "online open"
+    data: str
+    session: Path
+    schema: Path
+    ledger: str
+    epsilon: str | None = None
+    method: str = "median-mechanism"
+    settings: Mapping[str, str] = field(default_factory=dict)
+    database: str | None = None
+    budget: str | None = None
+    key: str | None = None
+    name: str = "default"
+
+    def run(self, caller: Caller = NOBODY) -> SessionShown:
+        from dpublish.curator.gate import Curator
+        from dpublish.declare.schema import Schema
+        from dpublish.ledger import open_ledger
+        from dpublish.methods.registry import method_from_settings
+
+        mechanism = method_from_settings(self.method, self.settings, "online")
+        source = source_of(self.data, self.database)
+        allowance = allowance_of(self.budget)
+        with caller.private() as progress:
+            facts = Schema.read(self.schema)
+            with open_ledger(
+                self.ledger, budget=allowance, name=self.name, create=allowance is not None
+            ) as account:
+                curator = Curator(
+                    source, facts, ledger=account, store=self.session.absolute().parent
+                )
+                opened = curator.answer_online(
+                    mechanism,
+                    epsilon=self.epsilon,
+                    key=self.key,
+                    folder=self.session,
+                    progress=progress,
+                )
+        return SessionShown.of(opened, account.news)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask(Request):
+    """One query: a condition, or a file with one weight per cell."""
+
+    verb = "online ask"
+    session: Path
+    query: str | None = None
+    weights: Path | None = None
+    key: str | None = None
+
+    def run(self, caller: Caller = NOBODY) -> OnlineAnswer:
+        from dpublish.curator.sessions.session import OnlineSession
+
+        if (self.query is None) == (self.weights is None):
+            raise InputError("Give a QUERY, or --weights FILE, and not both.")
+        asked: Any = self.query if self.weights is None else _read_weights(self.weights)
+        return OnlineSession(self.session).ask(asked, key=self.key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionState(Request):
+    """How many queries were asked, and how many hard answers are left."""
+
+    verb = "online status"
+    session: Path
+
+    def run(self, caller: Caller = NOBODY) -> SessionShown:
+        from dpublish.curator.sessions.session import OnlineSession
+
+        return SessionShown.of(OnlineSession(self.session))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CloseSession(Request):
+    """End a session for good and delete its private part. Its answers stay readable."""
+
+    verb = "online close"
+    session: Path
+
+    def run(self, caller: Caller = NOBODY) -> SessionShown:
+        from dpublish.curator.sessions.session import OnlineSession
+
+        opened = OnlineSession(self.session)
+        opened.close()
+        return SessionShown.of(opened)
+
+
+def _read_weights(path: Path) -> list[float]:
+    try:
+        weights = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        raise InputError(f"'{path}' cannot be read as a JSON list of weights.") from None
+    if not isinstance(weights, list) or not all(isinstance(item, int | float) for item in weights):
+        raise InputError(f"'{path}' must hold one JSON list of numbers between 0 and 1.")
+    return [float(item) for item in weights]
+
+
+REQUESTS = requests_of(__name__)

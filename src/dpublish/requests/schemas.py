@@ -1,0 +1,156 @@
+"""What can be asked about schemas: the public facts that a release rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpublish.errors import InputError, SchemaError
+from dpublish.requests.base import NOBODY, Caller, Request, requests_of
+from dpublish.requests.curator import source_of
+
+if TYPE_CHECKING:
+    from dpublish.declare.schema import Schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drafted:
+    """A schema guessed from rows: as private as they are. `toml` is its text where no file was
+    asked for."""
+
+    out: Path | None
+    toml: str | None
+
+    def to_json(self) -> Mapping[str, Any]:
+        return {"draft": True, "out": self.out, "toml": self.toml}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft(Request):
+    """Guess a schema from the rows, as a private starting point."""
+
+    verb = "schema draft"
+    data: str
+    name: str | None = None
+    database: str | None = None
+    out: Path | None = None
+    overwrite: bool = False
+
+    def run(self, caller: Caller = NOBODY) -> Drafted:
+        from dpublish.curator.draft import draft
+        from dpublish.outputs import keep_apart
+
+        if self.out is not None and not self.overwrite and self.out.exists():
+            # it may be a schema that a person has gone through, which a draft is not
+            raise InputError(
+                f"'{self.out}' exists already. Give another name, or ask for it with --overwrite."
+            )
+        if self.out is not None:
+            keep_apart(self.out, self.data if self.database is None else None)
+        source = source_of(self.data, self.database)
+        fallback = Path(self.data).name.split(".")[0] if self.database is None else "query"
+        with caller.private():
+            text = draft(source, name=self.name or fallback).to_toml()
+        if self.out is not None:
+            write_owned(self.out, text)
+        return Drafted(out=self.out, toml=None if self.out is not None else text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """All that is wrong with a schema; the schema itself when it could be read."""
+
+    schema: Schema | None
+    problems: tuple[str, ...]
+
+    def to_json(self) -> Mapping[str, Any]:
+        name = None if self.schema is None else self.schema.name
+        return {"schema": name, "ok": not self.problems, "problems": list(self.problems)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckSchema(Request):
+    """Whether a schema is complete: kinds, levels, bounds, unit, no draft stamp; and its columns
+    are in the data."""
+
+    verb = "schema check"
+    path: Path
+    data: str | None = None
+
+    def run(self, caller: Caller = NOBODY) -> Checked:
+        from dpublish.declare.schema import Schema
+
+        schema, problems = Schema.examine(self.path)
+        if schema is not None:
+            problems += _incomplete(schema)
+            problems += [] if self.data is None else _absent_columns(schema, self.data)
+        return Checked(schema=schema, problems=tuple(problems))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchemaShown:
+    schema: Schema
+
+    def to_json(self) -> Mapping[str, Any]:
+        return {**self.schema.to_dict(), "digest": self.schema.digest}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowSchema(Request):
+    """A schema as dpublish reads it, with every default filled in."""
+
+    verb = "schema show"
+    path: Path
+
+    def run(self, caller: Caller = NOBODY) -> SchemaShown:
+        from dpublish.declare.schema import Schema
+
+        return SchemaShown(schema=Schema.read(self.path))
+
+
+def _incomplete(schema: Schema) -> list[str]:
+    """Everything that would stop a release, not just the first."""
+    from dpublish.declare.domain import resolve_axis
+
+    problems = []
+    if schema.draft:
+        problems.append(
+            "The [draft] table is still there: levels and bounds were read off the rows."
+        )
+    for column in schema.columns.values():
+        try:
+            resolve_axis(column, schema_name=schema.name, default_bins=1)
+        except SchemaError as error:
+            problems.append(str(error))
+    return problems
+
+
+def _absent_columns(schema: Schema, data: str) -> list[str]:
+    from dpublish.sources.sources import open_source
+
+    source = open_source(data)
+    present = source.columns()
+    wanted = [*schema.columns, *([schema.unit.column] if schema.unit.column else [])]
+    # names of the data are not quoted, not even as a hint: in a file without a header line they are
+    # a person's row
+    absent = [
+        f"The data has no column named exactly '{name}'." for name in wanted if name not in present
+    ]
+    repeated = [name for name in wanted if source.repeats(name)]
+    return absent + [f"The data has more than one column named '{name}'." for name in repeated]
+
+
+def write_owned(path: Path, text: str) -> None:
+    """For its owner alone, whatever the umask: what was read off the rows is as private as they
+    are."""
+    from dpublish.owned import replace_owned
+
+    try:
+        replace_owned(path, text.encode())
+    except OSError as error:
+        raise InputError(f"Cannot write '{path}' ({error.strerror}).") from None
+
+
+REQUESTS = requests_of(__name__)

@@ -1,0 +1,99 @@
+"""Requests: what JSON carries is what was asked, and what does not fit a field is refused."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpublish.errors import InputError
+from dpublish.requests.analyst import Export, Format, Query
+from dpublish.requests.audit import Audit, TierName
+from dpublish.requests.base import Caller, Request, plain
+from dpublish.requests.curator import NewKey, Plan, Release
+from dpublish.requests.ledger import LedgerStatus, OpenLedger
+from dpublish.requests.solve import Problem, Solve
+
+MODULES = ("analyst", "curator", "schemas", "solve", "online", "ledger", "local", "audit")
+REQUESTS: dict[str, type[Request]] = {
+    verb: request
+    for module in MODULES
+    for verb, request in import_module(f"dpublish.requests.{module}").REQUESTS.items()
+}
+
+EXAMPLES: list[Request] = [
+    Query(release=Path("a.dpr"), conditions=("age >= 40",), level=0.9),
+    Export(release=Path("a.dpr"), out=Path("a.csv"), to=Format.csv, synthetic=True, number=10),
+    Plan(schema=Path("a.toml"), epsilon="1/3", settings={"columns": "age,income"}, size=100),
+    Release(data="a.csv", schema=Path("a.toml"), ledger="a.ledger", out=Path("a.dpr"), epsilon="1"),
+    Solve(
+        problem=Problem.k_median, data="d", public="p", ledger="l", out=Path("o"), epsilon="1", k=3
+    ),
+    Audit(method="histogram", tiers=(TierName.exact, TierName.replay), samples=200),
+]
+
+
+@pytest.mark.parametrize("request_", EXAMPLES, ids=lambda one: one.verb)
+def test_json_carries_a_request(request_: Request) -> None:
+    carried = json.loads(json.dumps(request_.to_json()))
+    assert type(request_).from_json(carried) == request_
+    assert REQUESTS[carried["request"]].from_json(carried) == request_
+
+
+def test_every_command_that_asks_something_is_a_request() -> None:
+    """The demo is a tour through the other commands, and has no request of its own."""
+    from typer.main import get_command
+
+    from dpublish.cli.app import app
+
+    verbs: set[str] = set()
+    tree: Any = get_command(app)
+    for name, command in tree.commands.items():
+        inner = getattr(command, "commands", None)
+        verbs |= {f"{name} {verb}" for verb in inner} if inner else {name}
+    assert verbs - {"demo"} <= set(REQUESTS)
+    assert set(REQUESTS) - verbs == {"verify --ledger"}
+
+
+@pytest.mark.parametrize(
+    ("request_", "document", "words"),
+    [
+        (Query, {"release": "a", "condition": ["x"]}, "Did you mean 'conditions'"),
+        (Query, {"conditions": ["x"]}, "needs release"),
+        (Query, {"release": "a", "conditions": "age > 4"}, "must be a list"),
+        (Query, {"release": "a", "level": "0.9"}, "must be a number"),
+        (Query, {"release": 4}, "must be a path"),
+        (Plan, {"schema": "a", "epsilon": 0.1}, "must be text or null"),
+        (Plan, {"schema": "a", "size": True}, "must be a whole number"),
+        (Plan, {"schema": "a", "settings": ["columns"]}, "an object of texts"),
+        (Export, {"release": "a", "out": "b", "to": "cvs"}, "Did you mean 'csv'"),
+        (Audit, {"method": "histogram", "tiers": ["exat"]}, "Did you mean 'exact'"),
+        (Query, {"request": "sql", "release": "a"}, "not to 'query'"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    request_: type[Request], document: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InputError) as refused:
+        request_.from_json(document)
+    assert words in str(refused.value)
+
+
+def test_a_request_runs_without_a_terminal(tmp_path: Path) -> None:
+    url = str(tmp_path / "a.ledger")
+    opened = OpenLedger(url=url, epsilon="2").run()
+    status = LedgerStatus.from_json({"url": url}).run()
+    assert json.dumps(plain(opened.to_json()))
+    assert status.remaining == opened.status.remaining
+
+
+def test_nobody_is_asked_for_a_passphrase_where_nobody_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DPUBLISH_SIGNING_PASSPHRASE", raising=False)
+    with pytest.raises(InputError, match="nobody can be asked"):
+        NewKey(path=tmp_path / "a.key", name="me", passphrase=True).run(Caller())
+    assert not (tmp_path / "a.key").exists()
