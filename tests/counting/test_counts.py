@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from dpublish.counting import cells as counting
-from dpublish.counting.bound import keep_rows
-from dpublish.counting.cells import coded_rows, compute, count_cells
+from dpublish.counting.bound import codes_said, keep_rows
+from dpublish.counting.cells import coded_rows, compute, count_cells, count_in_tables
 from dpublish.declare.columns import Column
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import PrivacyUnit, Schema
@@ -90,73 +90,51 @@ def test_counts_equal_a_plain_counter(shape: list[int], rows: int) -> None:
 
 
 @pytest.mark.parametrize("shape", [[74, 9], [100, 42, 300, 1000]], ids=str)
-def test_small_pieces_blocks_and_threads_change_nothing(
-    shape: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    schema, domain = make(shape)
-    frame = table(shape, 20_000, seed=9)
-    expected = by_hand(frame, domain)
-    monkeypatch.setattr(counting, "_ROWS_A_THREAD", 100)
-    monkeypatch.setattr(counting, "_WORKERS", 3)
-    monkeypatch.setattr(counting, "_BLOCK", 64)
-    monkeypatch.setattr("dpublish.sources.sources._BATCH_ROWS", 1_234)
-    for piece in (100, 1_000, 3_000, 1 << 20):
-        monkeypatch.setattr(counting, "PIECE_ROWS", piece)
-        for direct in (0, 1 << 20):
-            monkeypatch.setattr(counting, "DIRECT_CELLS", direct)
-            assert_same(count_cells(open_source(frame), schema, domain, key=KEY), expected)
-            assert_same(count_cells(open_source(frame.lazy()), schema, domain, key=KEY), expected)
-
-
-def test_many_rows_in_one_cell_do_not_overflow_a_narrow_counter() -> None:
-    """Counters are 64 bits wide: start them just below 2^31 and 2^32 and they pass over."""
-    _, domain = make([4])
-    counter = counting._DirectCounter(domain, counting._CellBuilder(domain), counting._Threads())
-    counter._counts = [np.array([2**31 - 2, 2**32 - 2, 2**40, 0], dtype=np.int64)]
-    counter.add([np.array([0] * 5 + [1] * 5 + [2] * 5 + [3], dtype=np.uint8)], None)
-    assert counter.finish().counts.tolist() == [2**31 + 3, 2**32 + 3, 2**40 + 5, 1]
-    half = SparseCounts(np.array([7], dtype=np.uint64), np.array([2**31 - 1], dtype=np.int64))
-    assert counting._merged(half, half).counts.tolist() == [2**32 - 2]
-
-
-def test_cell_numbers_near_two_to_the_63_are_exact() -> None:
-    shape = [2**21, 2**21, 2**21]
-    schema, domain = make(shape)
-    assert domain.size == 1 << 63
-    frame = pl.DataFrame({f"c{i}": [2**21 - 1, 0, 2**21 - 1] for i in range(3)})
-    assert count_cells(open_source(frame), schema, domain, key=KEY).cells.tolist() == [0, 2**63 - 1]
-
-
-def test_a_domain_beyond_two_to_the_63_is_refused() -> None:
-    schema, domain = make([2**21, 2**21, 2**21, 2])
-    with pytest.raises(SchemaError, match="2\\^63"):
-        count_cells(
-            open_source(pl.DataFrame({n: [0] for n in domain.names})), schema, domain, key=KEY
-        )
-    with pytest.raises(SchemaError, match="at least one column"):
-        count_cells(open_source(pl.DataFrame({"x": [0]})), schema, Domain(()), key=KEY)
-
-
-@pytest.mark.parametrize("shape", [[74, 9], [100, 42, 300, 1000]], ids=str)
-def test_units_are_bounded_before_rows_are_dropped(
+def test_units_are_bounded_after_rows_are_dropped(
     shape: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dpublish.sources.sources._BATCH_ROWS", 777)
     schema, domain = make(shape, unit=PrivacyUnit(column="who", max_rows=2))
     frame = table(shape, 5_000, seed=4)
-    kept = frame.filter(pl.Series(keep_rows(frame["who"], 2, KEY)))
-    assert kept.height < frame.height
-    assert_same(count_cells(open_source(frame), schema, domain, key=KEY), by_hand(kept, domain))
-    rows = coded_rows(open_source(frame), schema, domain, key=KEY)
-    inside = kept.filter(
+    inside = frame.filter(
         pl.all_horizontal(
             pl.col(n) < size for n, size in zip(domain.names, domain.shape, strict=True)
         )
     )
+    said = codes_said([inside[name].to_numpy() for name in domain.names], domain.shape)
+    kept = inside.filter(pl.Series(keep_rows(inside["who"], said, 2, KEY)))
+    assert kept.height < inside.height < frame.height
+    assert_same(count_cells(open_source(frame), schema, domain, key=KEY), by_hand(kept, domain))
+    rows = coded_rows(open_source(frame), schema, domain, key=KEY)
     assert all(
-        np.array_equal(codes, inside[name].to_numpy())
+        np.array_equal(codes, kept[name].to_numpy())
         for name, codes in zip(domain.names, rows, strict=True)
     )
+    everything = tuple(range(len(shape)))
+    (counts,) = count_in_tables(open_source(frame), schema, domain, [everything[:2]], key=KEY)
+    assert counts.sum() == kept.height
+
+
+@pytest.mark.parametrize("unit", [None, "who"])
+def test_many_tables_in_one_pass_are_the_tables_one_by_one(
+    unit: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counting, "_BLOCK", 97)
+    monkeypatch.setattr(counting, "_ROWS_A_THREAD", 100)
+    shape = [7, 300, 2, 70_000]
+    schema, domain = make(shape, unit=PrivacyUnit(column=unit, max_rows=3 if unit else 1))
+    frame = table(shape, 3_000, seed=6)
+    tables = [(0,), (0, 1), (1, 2), (2, 0, 1), (0, 1, 2), (1,), (3, 2)]
+    found = count_in_tables(open_source(frame), schema, domain, tables, key=KEY)
+    rows = coded_rows(open_source(frame), schema, domain, key=KEY)
+    for columns, counts in zip(tables, found, strict=True):
+        expected = np.zeros([shape[column] for column in columns], dtype=np.int64)
+        np.add.at(expected, tuple(rows[column] for column in columns), 1)
+        assert np.array_equal(counts, expected)
+    empty = count_in_tables(open_source(frame.clear()), schema, domain, tables, key=KEY)
+    assert all(not counts.any() for counts in empty)
+    with pytest.raises(SchemaError, match="cells together"):
+        count_in_tables(open_source(frame), schema, domain, [(1, 3), (3, 1, 0)], key=KEY)
 
 
 def test_a_unit_column_can_also_be_counted() -> None:

@@ -17,7 +17,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from dpublish.counting.bound import keep_rows
+from dpublish.counting.bound import keep_rows, numbers_said
 from dpublish.counting.graphs import _plain_rows, compute, open_structure
 from dpublish.counting.transactions import compute as baskets
 from dpublish.declare.encode import Encoder
@@ -222,7 +222,8 @@ def test_units_stay_who_they_are(ids: Any, newcomer: Any) -> None:
     def kept(cells: Any) -> list[bool]:
         frame = pd.DataFrame({"id": pd.Series(cells)})
         units = [batch.get_column("id") for batch in open_source(frame).batches(["id"])]
-        return [bool(keep) for keep in keep_rows(join_units(units), 1, bytes(16))]
+        said = numbers_said(np.arange(len(frame), dtype=np.uint64))
+        return [bool(keep) for keep in keep_rows(join_units(units), said, 1, bytes(16))]
 
     cells = list(pd.Series(ids)) * 3
     alone = kept(pd.Series(cells))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import abc
 import itertools
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,10 +20,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dpublish.counting.bound import keep_rows
+from dpublish.counting.bound import Columns, bounded_rows, codes_said, numbers_said
 from dpublish.counting.kernels import (
     DIGIT_BITS,
     DIGITS,
+    count_tables,
     count_union,
     digit_counts,
     extend_cells,
@@ -37,31 +39,43 @@ from dpublish.counting.kernels import (
     tally,
 )
 from dpublish.declare.domain import MAX_CELLS, Domain
-from dpublish.declare.encode import CodeArray, EncodedBatch, Encoder
+from dpublish.declare.encode import CodeArray, Encoder
 from dpublish.declare.schema import Schema
-from dpublish.declare.statistic import CellArray, CellCounts, CodedRows, IntArray, SparseCounts
+from dpublish.declare.statistic import (
+    CellArray,
+    CellCounts,
+    CodedRows,
+    ContingencyTables,
+    IntArray,
+    SparseCounts,
+)
 from dpublish.errors import SchemaError
 from dpublish.sources.sources import Source
-from dpublish.sources.units import join_units
 
 Progress = Callable[[int], None]
 
 DIRECT_CELLS = 1 << 20
 PIECE_ROWS = 1 << 25
+MAX_TABLE_CELLS = 1 << 27
+"""Cells of all tables that are counted in one pass."""
 _BLOCK = 1 << 14
 _ROWS_A_THREAD = 1 << 17
 _WORKERS = min(4, os.cpu_count() or 1)
 
 
 def compute(
-    statistic: CellCounts | CodedRows,
+    statistic: CellCounts | CodedRows | ContingencyTables,
     source: Source,
     schema: Schema,
     *,
     key: bytes,
     progress: Progress | None = None,
-) -> SparseCounts | list[CodeArray]:
+) -> SparseCounts | list[CodeArray] | list[IntArray]:
     """The exact private numbers that a mechanism asked for."""
+    if isinstance(statistic, ContingencyTables):
+        return count_in_tables(
+            source, schema, statistic.domain, statistic.tables, key=key, progress=progress
+        )
     answer = count_cells if isinstance(statistic, CellCounts) else coded_rows
     return answer(source, schema, statistic.domain, key=key, progress=progress)
 
@@ -77,38 +91,149 @@ def count_cells(
     """
     builder = _CellBuilder(domain)
     with _Threads() as threads:
-        if schema.unit.column is None:
+        column = schema.unit.column
+        if column is None:
             counter = _new_counter(domain, builder, threads, source.rows_hint())
-            for batch, _ in _encoded(source, domain, None, progress):
+            for batch, _ in source.coded(Encoder(domain)):
+                _alive(progress)
                 counter.add(batch.codes, batch.keep)
             return counter.finish()
-        cells: list[CellArray] = []
-        keeps: list[NDArray[np.bool_] | None] = []
-        units: list[pl.Series] = []
-        for batch, unit in _encoded(source, domain, schema.unit.column, progress):
-            cells.append(builder.cells(batch.codes, threads))
-            keeps.append(batch.keep)
-            units.append(unit)
-        keep = _bounded(units, keeps, schema.unit.max_rows, key)
-        every = _joined(cells, np.uint64)
-        return _sorted_counts(every[: squeeze(every, keep)], domain, threads)
+
+        def read() -> Iterator[tuple[Columns, pl.Series]]:
+            for codes, units in _kept(source, domain, column, progress):
+                yield [builder.cells(codes, threads)], units
+
+        total = SparseCounts.none()
+        for (cells,) in bounded_rows(
+            read, lambda held: numbers_said(held[0]), schema.unit.max_rows, key
+        ):
+            total = merged(total, _sorted_counts(cells, domain, threads))
+        return total
 
 
 def coded_rows(
     source: Source, schema: Schema, domain: Domain, *, key: bytes, progress: Progress | None = None
 ) -> list[CodeArray]:
     """The kept rows as codes, one array a column of the domain."""
-    column = schema.unit.column
-    table = _CodeColumns(Encoder(domain).dtypes, source.rows_hint())
-    keeps: list[NDArray[np.bool_] | None] = []
-    units: list[pl.Series] = []
-    for batch, unit in _encoded(source, domain, column, progress):
-        table.add(batch.codes if column is not None else batch.kept())
-        if column is not None:
-            keeps.append(batch.keep)
-            units.append(unit)
-    keep = None if column is None else _bounded(units, keeps, schema.unit.max_rows, key)
-    return list(table.finish(keep))
+    unbounded = schema.unit.column is None
+    table = _CodeColumns(Encoder(domain).dtypes, source.rows_hint() if unbounded else None)
+    for codes in _kept_codes(source, schema, domain, key, progress, at_once=True):
+        table.add(codes)
+    return list(table.finish())
+
+
+def count_in_tables(
+    source: Source,
+    schema: Schema,
+    domain: Domain,
+    tables: Sequence[Sequence[int]],
+    *,
+    key: bytes,
+    progress: Progress | None = None,
+) -> list[IntArray]:
+    """How many kept rows fall into each cell of each table: one pass, whatever their number."""
+    with _Threads() as threads:
+        counter = TableCounter(domain.shape, tables, threads)
+        for codes in _kept_codes(source, schema, domain, key, progress):
+            counter.add(codes)
+        return counter.finish()
+
+
+def _kept_codes(
+    source: Source,
+    schema: Schema,
+    domain: Domain,
+    key: bytes,
+    progress: Progress | None,
+    *,
+    at_once: bool = False,
+) -> Iterator[Sequence[CodeArray]]:
+    """The codes of the kept rows, a batch at a time."""
+    column, shape = schema.unit.column, domain.shape
+    if column is None:
+        for batch, _ in source.coded(Encoder(domain)):
+            _alive(progress)
+            yield batch.kept()
+        return
+    yield from bounded_rows(
+        lambda: _kept(source, domain, column, progress),
+        lambda held: codes_said(held, shape),
+        schema.unit.max_rows,
+        key,
+        at_once=at_once,
+    )
+
+
+def _kept(
+    source: Source, domain: Domain, column: str, progress: Progress | None
+) -> Iterator[tuple[Columns, pl.Series]]:
+    """The codes of the rows that no column drops, and their units."""
+    for batch, units in source.coded(Encoder(domain), column):
+        _alive(progress)
+        assert units is not None
+        yield batch.kept(), units if batch.keep is None else units.filter(pl.Series(batch.keep))
+
+
+def _alive(progress: Progress | None) -> None:
+    if progress is not None:
+        progress(0)
+
+
+class TableCounter:
+    """Counts of many tables at once, from codes. The columns of a table after the first are folded
+    into one number per row, which tables share; then every table is one of pairs."""
+
+    def __init__(
+        self, shape: Sequence[int], tables: Sequence[Sequence[int]], threads: _Threads
+    ) -> None:
+        self._shape, self._threads = shape, threads
+        self._shapes = [tuple(shape[column] for column in table) for table in tables]
+        sizes = [math.prod(levels) for levels in self._shapes]
+        if sum(sizes) > MAX_TABLE_CELLS:
+            raise SchemaError(
+                f"The tables have more than {MAX_TABLE_CELLS:,} cells together. Use fewer columns "
+                "or bins."
+            )
+        self._folds = sorted({tuple(table[1:]) for table in tables})
+        places = {fold: place for place, fold in enumerate(self._folds)}
+        self._tables = np.array(
+            [
+                (table[0], places[tuple(table[1:])], math.prod(levels[1:]))
+                for table, levels in zip(tables, self._shapes, strict=True)
+            ],
+            dtype=np.int64,
+        ).reshape(-1, 3)
+        self._starts = np.append(np.int64(0), np.cumsum(np.array(sizes, dtype=np.int64)))
+        self._counts = np.zeros(int(self._starts[-1]), dtype=np.int64)
+        self._kind = np.uint16 if max(shape, default=1) <= 1 << 16 else np.uint32
+
+    def add(self, codes: Sequence[CodeArray]) -> None:
+        rows = codes[0].size
+        edges = [len(self._tables) * i // _WORKERS for i in range(_WORKERS + 1)]
+        shares = [slice(*ends) for ends in itertools.pairwise(edges) if ends[0] < ends[1]]
+        for low in range(0, rows, _BLOCK):
+            block = np.empty((len(codes), min(rows, low + _BLOCK) - low), dtype=self._kind)
+            for place, some in enumerate(codes):
+                block[place] = some[low : low + _BLOCK]
+            folded = np.zeros((len(self._folds), block.shape[1]), dtype=np.uint32)
+            for place, fold in enumerate(self._folds):
+                for column in fold:
+                    extend_group(folded[place], block[column], np.uint32(self._shape[column]))
+            self._threads.run(
+                count_tables,
+                [
+                    (block, folded, self._tables[share], self._starts[share], self._counts)
+                    for share in shares
+                ],
+            )
+
+    def finish(self) -> list[IntArray]:
+        return [
+            self._counts[start:stop].reshape(shape)
+            for (start, stop), shape in zip(
+                itertools.pairwise(self._starts), self._shapes, strict=True
+            )
+        ]
 
 
 class _CodeColumns:
@@ -134,7 +259,7 @@ class _CodeColumns:
             for part, more in zip(self._parts, codes, strict=True):
                 part.append(more)
 
-    def finish(self, keep: NDArray[np.bool_] | None) -> Iterator[CodeArray]:
+    def finish(self) -> Iterator[CodeArray]:
         """One column at a time, so that no second copy of the table exists."""
         for place, kind in enumerate(self._dtypes):
             parts = self._parts[place]
@@ -142,32 +267,7 @@ class _CodeColumns:
                 parts.insert(0, self._whole[place][: self._used])
             whole = parts[0] if len(parts) == 1 else _joined(parts, kind)
             parts.clear()
-            yield whole if keep is None else whole[keep]
-
-
-def _encoded(
-    source: Source, domain: Domain, unit_column: str | None, progress: Progress | None
-) -> Iterator[tuple[EncodedBatch, pl.Series]]:
-    none = pl.Series([], dtype=pl.Null)
-    for batch, unit in source.coded(Encoder(domain), unit_column):
-        if progress is not None:
-            progress(0)
-        yield batch, none if unit is None else unit
-
-
-def _bounded(
-    units: list[pl.Series], keeps: list[NDArray[np.bool_] | None], most: int, key: bytes
-) -> NDArray[np.bool_]:
-    """Bounding comes first and sees all rows of a unit; rows that encoding drops are dropped from
-    what it keeps."""
-    lengths = [len(unit) for unit in units]
-    keep = keep_rows(join_units(units), most, key)
-    start = 0
-    for length, encoded in zip(lengths, keeps, strict=True):
-        if encoded is not None:
-            keep[start : start + length] &= encoded
-        start += length
-    return keep
+            yield whole
 
 
 def _joined(parts: Sequence[NDArray[Any]], dtype: Any) -> NDArray[Any]:
@@ -313,7 +413,7 @@ class _DirectCounter(_Counter):
 
     def finish(self) -> SparseCounts:
         if not self._counts:
-            return SparseCounts(np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64))
+            return SparseCounts.none()
         total = self._counts[0]
         for more in self._counts[1:]:
             total += more
@@ -370,7 +470,7 @@ class _SortingCounter(_Counter):
 
     def _merge_last(self) -> None:
         right, left = self._done.pop(), self._done.pop()
-        self._done.append(_merged(left, right))
+        self._done.append(merged(left, right))
 
     def finish(self) -> SparseCounts:
         if not self._done:
@@ -383,7 +483,7 @@ class _SortingCounter(_Counter):
         return self._done[0]
 
 
-def _merged(left: SparseCounts, right: SparseCounts) -> SparseCounts:
+def merged(left: SparseCounts, right: SparseCounts) -> SparseCounts:
     distinct = count_union(left.cells, right.cells)
     cells, counts = np.empty(distinct, dtype=np.uint64), np.empty(distinct, dtype=np.int64)
     merge_counts(left.cells, left.counts, right.cells, right.counts, cells, counts)

@@ -26,6 +26,7 @@ ANSWERS = {
     "Transactions": "dpublish.counting.transactions:compute",
     "CellCounts": "dpublish.counting.cells:compute",
     "CodedRows": "dpublish.counting.cells:compute",
+    "ContingencyTables": "dpublish.counting.cells:compute",
 }
 
 

@@ -172,79 +172,170 @@ def occupied(
 
 
 @njit(cache=True, nogil=True)
-def _mix(word: np.uint64) -> np.uint64:
-    """A bijection of 64-bit words that spreads every bit (the finaliser of SplitMix64)."""
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return word ^ (word >> np.uint64(31))
+def _sip_round(
+    a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64
+) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+    a += b
+    b = ((b << np.uint64(13)) | (b >> np.uint64(51))) ^ a
+    a = (a << np.uint64(32)) | (a >> np.uint64(32))
+    c += d
+    d = ((d << np.uint64(16)) | (d >> np.uint64(48))) ^ c
+    a += d
+    d = ((d << np.uint64(21)) | (d >> np.uint64(43))) ^ a
+    c += b
+    b = ((b << np.uint64(17)) | (b >> np.uint64(47))) ^ c
+    c = (c << np.uint64(32)) | (c >> np.uint64(32))
+    return a, b, c, d
+
+
+@njit(cache=True, nogil=True)
+def sip_words(words: NDArray[np.uint64], last: np.uint64, low: np.uint64, high: np.uint64) -> Any:
+    """SipHash-2-4 under the key (low, high) of whole words, and a last one with the length in it
+    (Aumasson and Bernstein 2012)."""
+    a, b = low ^ np.uint64(0x736F6D6570736575), high ^ np.uint64(0x646F72616E646F6D)
+    c, d = low ^ np.uint64(0x6C7967656E657261), high ^ np.uint64(0x7465646279746573)
+    for i in range(words.size + 1):
+        word = words[i] if i < words.size else last
+        d ^= word
+        a, b, c, d = _sip_round(a, b, c, d)
+        a, b, c, d = _sip_round(a, b, c, d)
+        a ^= word
+    c ^= np.uint64(0xFF)
+    for _ in range(4):
+        a, b, c, d = _sip_round(a, b, c, d)
+    return a ^ b ^ c ^ d
+
+
+@njit(cache=True, nogil=True)
+def hash_texts(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], low: np.uint64, high: np.uint64
+) -> NDArray[np.uint64]:
+    """SipHash-2-4 of each of several texts, which lie end to end in `data`."""
+    out = np.empty(offsets.size - 1, np.uint64)
+    for text in range(out.size):
+        start, size = offsets[text], offsets[text + 1] - offsets[text]
+        words = np.zeros(size // 8, np.uint64)
+        last = np.uint64(size & 255) << np.uint64(56)
+        for i in range(size):
+            bits = np.uint64(data[start + i]) << np.uint64(8 * (i % 8))
+            if i // 8 < words.size:
+                words[i // 8] |= bits
+            else:
+                last |= bits
+        out[text] = sip_words(words, last, low, high)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _after(left: NDArray[np.uint64], right: NDArray[np.uint64]) -> bool:
+    """Whether `left` comes after `right`: by words, then by length."""
+    for i in range(min(left.size, right.size)):
+        if left[i] != right[i]:
+            return bool(left[i] > right[i])
+    return left.size > right.size
 
 
 @njit(cache=True, nogil=True)
 def choose_rows(
-    labels: NDArray[np.int64],
+    starts: NDArray[np.int64],
     identity: NDArray[np.uint64],
-    present: NDArray[np.bool_],
+    words: NDArray[np.uint64],
+    offsets: NDArray[np.int64],
     most: int,
-    key_low: np.uint64,
-    key_high: np.uint64,
+    low: np.uint64,
+    high: np.uint64,
 ) -> NDArray[np.bool_]:
-    """Keep the `most` rows of each unit with the smallest hash of (key, unit, index within the
-    unit).
+    """Keep the `most` rows of each unit with the smallest hash of (key, unit, content, j), where j
+    numbers equal rows of a unit.
 
-    `labels` gives each row the row number of some fixed row of its unit; `identity` depends on the
-    unit's value only.
+    Unit u owns rows starts[u] to starts[u + 1], and `identity[u]` is the hash of its name. Row i
+    says words[offsets[i]:offsets[i + 1]]. Equal hashes are told apart by content.
     """
-    rows = labels.size
-    sizes = np.zeros(rows, np.int64)
-    for i in range(rows):
-        if present[i]:
-            sizes[labels[i]] += 1
-    # rows of units that are too large are laid out unit by unit, in row order
-    starts = np.empty(rows, np.int64)
-    total = 0
-    for label in range(rows):
-        if sizes[label] > most:
-            starts[label] = total
-            total += sizes[label]
-    keep = np.zeros(rows, np.bool_)
-    members = np.empty(total, np.int64)
-    filled = np.zeros(rows, np.int64)
-    for i in range(rows):
-        if present[i]:
-            label = labels[i]
-            if sizes[label] <= most:
-                keep[i] = True
-            else:
-                members[starts[label] + filled[label]] = i
-                filled[label] += 1
-    for label in range(rows):
-        size = sizes[label]
-        if size <= most:
-            continue
-        unit = members[starts[label] : starts[label] + size]
-        salt = _mix(_mix(identity[label] ^ key_low) + key_high)
+    keep = np.zeros(offsets.size - 1, np.bool_)
+    two = np.empty(2, np.uint64)
+    for unit in range(starts.size - 1):
+        start, size = starts[unit], starts[unit + 1] - starts[unit]
         hashes = np.empty(size, np.uint64)
-        for index in range(size):
-            # a bijection of the index, so hashes within a unit never tie
-            hashes[index] = _mix(salt + np.uint64(index) * np.uint64(0x9E3779B97F4A7C15))
-        limit = np.sort(hashes)[most - 1]
-        for index in range(size):
-            if hashes[index] <= limit:
-                keep[unit[index]] = True
+        for i in range(size):
+            row = words[offsets[start + i] : offsets[start + i + 1]]
+            message = np.empty(row.size + 1, np.uint64)
+            message[0] = identity[unit]
+            message[1:] = row
+            length = np.uint64((8 * message.size) & 255) << np.uint64(56)
+            hashes[i] = sip_words(message, length, low, high)
+        order = np.argsort(hashes, kind="mergesort")
+        # rows of one hash are put in the order of their content: equal rows stand side by side
+        for i in range(1, size):
+            k = i
+            while k > 0 and hashes[order[k - 1]] == hashes[order[k]]:
+                left, right = start + order[k - 1], start + order[k]
+                if not _after(
+                    words[offsets[left] : offsets[left + 1]],
+                    words[offsets[right] : offsets[right + 1]],
+                ):
+                    break
+                order[k - 1], order[k] = order[k], order[k - 1]
+                k -= 1
+        drawn = np.empty(size, np.uint64)
+        copy = 0
+        for i in range(size):
+            here = start + order[i]
+            copy = copy + 1
+            if i == 0 or hashes[order[i]] != hashes[order[i - 1]]:
+                copy = 0
+            else:
+                before = start + order[i - 1]
+                if _after(
+                    words[offsets[here] : offsets[here + 1]],
+                    words[offsets[before] : offsets[before + 1]],
+                ):
+                    copy = 0
+            two[0], two[1] = hashes[order[i]], np.uint64(copy)
+            drawn[i] = sip_words(two, np.uint64(16) << np.uint64(56), low, high)
+        chosen = np.argsort(drawn, kind="mergesort")
+        for i in range(most):
+            keep[start + order[chosen[i]]] = True
     return keep
+
+
+@njit(cache=True, nogil=True)
+def unit_sizes(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many rows carry each label."""
+    sizes = np.zeros(labels.size, np.int64)
+    for i in range(labels.size):
+        sizes[labels[i]] += 1
+    return sizes
+
+
+@njit(cache=True, nogil=True)
+def count_tables(
+    codes: NDArray[Any],
+    folded: NDArray[np.uint32],
+    tables: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    out: NDArray[np.int64],
+) -> None:
+    """Add every row to several tables: table t has a cell for each pair of column tables[t, 0] of
+    `codes` and column tables[t, 1] of `folded`, whose numbers are below tables[t, 2]; its cells
+    begin at starts[t]."""
+    for t in range(tables.shape[0]):
+        first, second = codes[tables[t, 0]], folded[tables[t, 1]]
+        width, start = tables[t, 2], starts[t]
+        for i in range(first.size):
+            out[start + np.int64(first[i]) * width + np.int64(second[i])] += 1
 
 
 @njit(cache=True, nogil=True)
 def tidy_records(
     codes: NDArray,
     lengths: NDArray[np.int64],
-    keep: NDArray[np.bool_],
     most: int,
     items: NDArray,
     offsets: NDArray[np.int64],
+    filled: NDArray[np.bool_],
 ) -> int:
-    """Write each kept record's codes (negative ones are no items) ascending and once each; returns
-    how many records have any.
+    """Write each record's codes (negative ones are no items) ascending and once each; returns how
+    many records have any, and says in `filled` which.
 
     A record keeps its `most` least codes: it is cut by a rule that looks at nothing else. Long
     records are sorted through a copy, so that one record with every item does not take a quadratic
@@ -253,32 +344,32 @@ def tidy_records(
     record, used, at = 0, 0, 0
     for row in range(lengths.size):
         stop = at + lengths[row]
-        if keep[row]:
-            begin = used
-            if stop - at <= 64:
-                for k in range(at, stop):
-                    x = codes[k]
-                    if x < 0:
-                        continue
-                    j = used - 1
-                    while j >= begin and items[j] > x:
-                        j -= 1
-                    if j >= begin and items[j] == x:
-                        continue
-                    for i in range(used - 1, j, -1):
-                        items[i + 1] = items[i]
-                    items[j + 1] = x
+        begin = used
+        if stop - at <= 64:
+            for k in range(at, stop):
+                x = codes[k]
+                if x < 0:
+                    continue
+                j = used - 1
+                while j >= begin and items[j] > x:
+                    j -= 1
+                if j >= begin and items[j] == x:
+                    continue
+                for i in range(used - 1, j, -1):
+                    items[i + 1] = items[i]
+                items[j + 1] = x
+                used += 1
+        else:
+            ordered = np.sort(codes[at:stop])
+            for k in range(ordered.size):
+                x = ordered[k]
+                if x >= 0 and (used == begin or items[used - 1] != x):
+                    items[used] = x
                     used += 1
-            else:
-                ordered = np.sort(codes[at:stop])
-                for k in range(ordered.size):
-                    x = ordered[k]
-                    if x >= 0 and (used == begin or items[used - 1] != x):
-                        items[used] = x
-                        used += 1
-            used = min(used, begin + most)
-            if used > begin:
-                record += 1
-                offsets[record] = used
+        used = min(used, begin + most)
+        filled[row] = used > begin
+        if filled[row]:
+            record += 1
+            offsets[record] = used
         at = stop
     return record

@@ -6,26 +6,25 @@ A value is read as `declare/encode.py` reads it. A value beyond a bound goes to 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dpublish.counting.bound import keep_rows
+from dpublish.counting.bound import Columns, Flags, Said, bounded_rows, codes_said, numbers_said
+from dpublish.counting.cells import PIECE_ROWS, merged
 from dpublish.declare.encode import as_text, floats, ordinals, whole_numbers
-from dpublish.declare.grid import Grid, TreeShape
+from dpublish.declare.grid import Grid
 from dpublish.declare.schema import Schema
-from dpublish.declare.statistic import SparseCounts
+from dpublish.declare.statistic import CellArray, SparseCounts
 from dpublish.methods.interval_tree.points import GridPoints
 from dpublish.sources.sources import Source
-from dpublish.sources.units import join_units
 
 if TYPE_CHECKING:
     from dpublish.methods.halfspaces.mechanism import SectorCounts
 
-Flags = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
 
@@ -39,40 +38,64 @@ def compute(
 ) -> SparseCounts:
     """How many kept rows have each code of the grid."""
     shape = statistic.shape
-    names = [grid.name for grid in shape.grids]
-    unit = schema.unit.column
-    codes: list[NDArray[np.uint64]] = []
-    keeps: list[Flags] = []
-    units: list[pl.Series] = []
+    total = SparseCounts.none()
+    small: list[CellArray] = []
+    rows = 0
+
+    def read() -> Iterator[tuple[Columns, pl.Series | None]]:
+        for positions, units in _positions(source, shape.grids, schema.unit.column, progress):
+            yield [shape.codes(positions)], units
+
+    for (codes,) in _bounded(read, lambda held: numbers_said(held[0]), schema, key):
+        small.append(codes)
+        rows += codes.size
+        if rows > PIECE_ROWS:
+            total = merged(total, count_codes(np.concatenate(small)))
+            small, rows = [], 0
+    return merged(total, count_codes(np.concatenate(small))) if small else total
+
+
+def _bounded(
+    read: Callable[[], Iterator[tuple[Columns, pl.Series | None]]],
+    said_of: Callable[[Columns], Said],
+    schema: Schema,
+    key: bytes,
+) -> Iterator[Columns]:
+    if schema.unit.column is None:
+        return (columns for columns, _ in read())
+    bounded = cast("Callable[[], Iterator[tuple[Columns, pl.Series]]]", read)
+    return bounded_rows(bounded, said_of, schema.unit.max_rows, key)
+
+
+def _positions(
+    source: Source,
+    grids: Sequence[Grid],
+    unit: str | None,
+    progress: Callable[[int], None] | None,
+) -> Iterator[tuple[list[Ints], pl.Series | None]]:
+    """The positions of the rows that have one in every grid, and their units."""
+    names = [grid.name for grid in grids]
     for frame in source.batches(names + ([unit] if unit is not None and unit not in names else [])):
         if progress is not None:
             progress(0)
-        found, kept = point_codes(frame, shape)
-        if unit is None:
-            codes.append(found if kept is None else found[kept])
-        else:
-            codes.append(found)
-            keeps.append(np.ones(found.size, dtype=np.bool_) if kept is None else kept)
-            units.append(frame.get_column(unit))
-    points = np.concatenate(codes) if codes else np.empty(0, dtype=np.uint64)
-    if unit is not None and points.size:
-        # bounding sees all rows of a unit; rows that the grid drops are dropped from what it keeps
-        points = points[
-            keep_rows(join_units(units), schema.unit.max_rows, key) & np.concatenate(keeps)
-        ]
-    return count_codes(points)
+        positions, keep = place_rows(frame, grids)
+        units = None if unit is None else frame.get_column(unit)
+        if keep is not None:
+            positions = [found[keep] for found in positions]
+            units = None if units is None else units.filter(pl.Series(keep))
+        yield positions, units
 
 
-def point_codes(frame: pl.DataFrame, shape: TreeShape) -> tuple[NDArray[np.uint64], Flags | None]:
-    """The code of every row, and which rows are kept (None: all)."""
+def place_rows(frame: pl.DataFrame, grids: Sequence[Grid]) -> tuple[list[Ints], Flags | None]:
+    """The position of every row in every grid, and which rows are kept (None: all)."""
     positions: list[Ints] = []
     keep: Flags | None = None
-    for grid in shape.grids:
+    for grid in grids:
         found, kept = positions_of(frame.get_column(grid.name), grid)
         positions.append(found)
         if kept is not None:
             keep = kept if keep is None else keep & kept
-    return shape.codes(positions), keep
+    return positions, keep
 
 
 def positions_of(series: pl.Series, grid: Grid) -> tuple[Ints, Flags | None]:
@@ -122,7 +145,7 @@ def _real_positions(
 def count_codes(points: NDArray[np.uint64]) -> SparseCounts:
     """Sorted distinct codes and how often each occurs."""
     if not points.size:
-        return SparseCounts(np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64))
+        return SparseCounts.none()
     # half the width is sorted in half the time
     narrow = points.astype(np.uint32) if int(points.max()) < 1 << 32 else points
     ordered = np.sort(narrow)
@@ -143,31 +166,14 @@ def count_sectors(
     progress: Callable[[int], None] | None = None,
 ) -> Ints:
     """How many kept rows fall into each cell of each projection."""
-    sectors, unit = statistic.sectors, schema.unit.column
-    names = [grid.name for grid in sectors.grids]
+    sectors = statistic.sectors
+    shape = [grid.positions for grid in sectors.grids]
     total = np.zeros((sectors.projections, sectors.cells), dtype=np.int64)
-    held: list[tuple[list[Ints], Flags]] = []
-    units: list[pl.Series] = []
-    for frame in source.batches(names + ([unit] if unit is not None and unit not in names else [])):
-        if progress is not None:
-            progress(0)
-        keep = np.ones(frame.height, dtype=np.bool_)
-        positions: list[Ints] = []
-        for grid in sectors.grids:
-            found, kept = positions_of(frame.get_column(grid.name), grid)
-            positions.append(found)
-            if kept is not None:
-                keep &= kept
-        if unit is None:
-            total += sectors.counts([place[keep] for place in positions])
-        else:
-            held.append((positions, keep))
-            units.append(frame.get_column(unit))
-    if unit is not None and held:
-        chosen = keep_rows(join_units(units), schema.unit.max_rows, key)
-        start = 0
-        for positions, keep in held:
-            both = keep & chosen[start : start + keep.size]
-            start += keep.size
-            total += sectors.counts([place[both] for place in positions])
+    for positions in _bounded(
+        lambda: _positions(source, sectors.grids, schema.unit.column, progress),
+        lambda held: codes_said(held, shape),
+        schema,
+        key,
+    ):
+        total += sectors.counts(positions)
     return total

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dpublish.counting.bound import keep_rows
+from dpublish.counting.bound import Flags, keep_rows, lists_said, take_lists
 from dpublish.counting.kernels import tidy_records
 from dpublish.declare.encode import as_text
 from dpublish.declare.schema import Schema
@@ -136,11 +136,12 @@ def _whole_rows(
         lengths.append(sizes)
         if unit is not None:
             units.append(frame.get_column(unit))
-    length = _joined(lengths, np.int64)
-    keep = np.ones(length.size, dtype=np.bool_)
-    if unit is not None:
-        keep = keep_rows(join_units(units), schema.unit.max_rows, key)
-    return _tidy(_joined(codes, np.int32), length, keep, coder.size, statistic.max_items)
+    found, filled = tidy(
+        _joined(codes, np.int32), _joined(lengths, np.int64), coder.size, statistic.max_items
+    )
+    if unit is None:
+        return found
+    return _bounded(found, join_units(units).filter(pl.Series(filled)), schema.unit.max_rows, key)
 
 
 def _items_of(column: pl.Series, separator: str | None) -> tuple[pl.Series, NDArray[np.int64]]:
@@ -197,33 +198,35 @@ def _long_rows(
             "code": _joined(codes, np.int32),
         }
     ).drop_nulls(["unit", "basket"])
-    # in order of appearance, so that a transaction's place within its unit depends on the unit's
-    # own rows alone
     grouped = rows.group_by(["unit", "basket"], maintain_order=True).agg(pl.col("code"))
-    keep = keep_rows(grouped.get_column("unit"), schema.unit.max_rows, key)
     lists = grouped.get_column("code")
-    return _tidy(
+    found, filled = tidy(
         lists.explode().to_numpy(),
         lists.list.len().to_numpy().astype(np.int64),
-        keep,
         coder.size,
         statistic.max_items,
     )
+    units = grouped.get_column("unit").filter(pl.Series(filled))
+    return _bounded(found, units, schema.unit.max_rows, key)
 
 
-def _tidy(
-    codes: Codes,
-    lengths: NDArray[np.int64],
-    keep: NDArray[np.bool_],
-    universe: int,
-    max_items: int | None,
-) -> Baskets:
+def tidy(
+    codes: Codes, lengths: NDArray[np.int64], universe: int, max_items: int | None
+) -> tuple[Baskets, Flags]:
+    """The transactions that have an item, and which those are."""
     items = np.empty(codes.size, dtype=np.uint16 if universe <= _SHORT_CODES else np.int32)
     offsets = np.zeros(lengths.size + 1, dtype=np.int64)
-    records = tidy_records(
-        codes, lengths, keep, universe if max_items is None else max_items, items, offsets
-    )
-    return Baskets(offsets[: records + 1], items[: offsets[records]])
+    filled = np.empty(lengths.size, dtype=np.bool_)
+    most = universe if max_items is None else max_items
+    records = tidy_records(codes, lengths, most, items, offsets, filled)
+    return Baskets(offsets[: records + 1], items[: offsets[records]]), filled
+
+
+def _bounded(found: Baskets, units: pl.Series, most: int, key: bytes) -> Baskets:
+    """At most so many transactions per unit."""
+    keep = keep_rows(units, lists_said(found.items, found.offsets), most, key)
+    items, offsets = take_lists(found.items, found.offsets, np.flatnonzero(keep))
+    return Baskets(offsets, items)
 
 
 def _joined(parts: Sequence[NDArray[Any]], kind: type[np.signedinteger[Any]]) -> NDArray[Any]:

@@ -39,6 +39,16 @@ class CodedRows(Statistic):
 
 
 @dataclass(frozen=True)
+class ContingencyTables(Statistic):
+    """A statistic: how many kept rows fall into each cell of several tables, each over some columns
+    of `domain`, given by their places. Answered by one array of counts per table, shaped by the
+    levels of its columns."""
+
+    domain: Domain
+    tables: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
 class SparseCounts:
     """Exact counts of the occupied cells, sorted by cell. Private."""
 
@@ -47,6 +57,10 @@ class SparseCounts:
 
     def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
         return "SparseCounts(private)"
+
+    @classmethod
+    def none(cls) -> SparseCounts:
+        return cls(np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64))
 
     @property
     def total(self) -> int:
