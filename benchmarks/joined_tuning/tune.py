@@ -15,7 +15,6 @@ import importlib
 import itertools
 import json
 import time
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +44,6 @@ def publish(
 ) -> tuple[Codes, dict[str, Any]]:
     """The mechanism and the reader, without files."""
     import dpublish as dp
-    from dpublish.methods.joined_histograms.mechanism import budget_law
     from dpublish.models.junction_tree.fit import fit_model
     from dpublish.models.junction_tree.measured import read_measured
     from dpublish.noise.source import SeededNoise
@@ -55,24 +53,19 @@ def publish(
     method = dp.JoinedHistograms(**settings)
     cost = Cost.pure(epsilon) if pure else Cost.approximate(epsilon, "1e-9")
     plan = method.plan(dp.Schema.from_toml(schema_of(table)), cost)
-    assert plan.domain is not None
+    settings_used = plan.settings
     start = time.process_time()
     content = method.run(
         SeededNoise(seed), [table.codes[:, i] for i in range(len(table.levels))], plan
     )
-    measured = read_measured(plan.domain, content.facts, content.tables)
+    measured = read_measured(settings_used.domain, content.facts, content.tables)
     model = fit_model(
         measured.columns, measured.tables, target=measured.target, total=measured.total
     )
     codes = np.stack(model.sample_codes(len(table.codes), np.random.default_rng(seed)), axis=1)
-    deviation = BudgetSplit(
-        budget_law(plan.facts), Fraction(plan.facts["amount"]), plan.schema.relation
-    ).deviation(Fraction(plan.facts["pair_share"]) / max(1, len(table.levels) - 2))
-    room = (
-        len(table.codes)
-        / (float(Fraction(plan.parameters["cell_deviations"])) * deviation)
-        / table.levels[-1]
-    )
+    budget = BudgetSplit(settings_used.noise, settings_used.amount, plan.schema.relation)
+    deviation = budget.deviation(settings_used.pair_share / max(1, len(table.levels) - 2))
+    room = len(table.codes) / (float(settings_used.cell_deviations) * deviation) / table.levels[-1]
     return codes, {
         "cpu": round(time.process_time() - start, 2),
         "room": round(room),

@@ -20,10 +20,10 @@ from dpublish.errors import PlanError, SchemaError
 from dpublish.methods.base import Output
 from dpublish.methods.joined_histograms import mechanism as module
 from dpublish.methods.joined_histograms.kernels import largest_box
-from dpublish.methods.joined_histograms.model_error import largest_misfit
+from dpublish.methods.joined_histograms.mechanism import largest_model_error
 from dpublish.methods.joined_histograms.rounds import choose_tables
 from dpublish.methods.joined_histograms.structure import LabelledRows, choose_forest, table_parts
-from dpublish.methods.joined_histograms.workload import MAX_THREES, declared_threes, table_weights
+from dpublish.methods.joined_histograms.workload import MAX_TRIPLES, declared_triples, table_weights
 from dpublish.models.junction_tree.consistency import onto_simplex
 from dpublish.models.junction_tree.fit import join_tables
 from dpublish.models.junction_tree.grouping import group_levels
@@ -62,8 +62,8 @@ def tiny(
 
 
 def tiny_method(**settings: Any) -> dp.JoinedHistograms:
-    """Half for columns, a quarter each for choices and pairs; groups as fine as can be; no rounds
-    and no misfit."""
+    """Half for columns, a quarter each for choices and pairs; groups as fine as can be; no rounds,
+    and no model error."""
     usual = {
         "column_share": "1/2",
         "choice_share": "1/4",
@@ -141,7 +141,7 @@ def test_the_better_noise_is_recommended() -> None:
         ({"misfit_share": 1}, Cost.pure(1), "misfit_share"),
         ({"misfit_share": "1/2"}, Cost.pure(1), "leave something"),
         ({"misfit_share": "1e-15"}, Cost.pure(1), "0, or at least 1/1000"),
-        ({"column_share": "1e-15"}, Cost.pure(1), "at least 1/1000"),
+        ({"column_share": "1e-15"}, Cost.pure(1), "at least 0.001"),
         ({"rounds": 9}, Cost.pure(1), "rounds must be"),
         ({"rounds": True}, Cost.pure(1), "rounds must be"),
         ({}, Cost.zcdp("1e-30"), "so small"),
@@ -250,6 +250,8 @@ class Broken(Subject):
     """The mechanism with one function of its module put in the place of another."""
 
     def run_with(self, monkeypatch: pytest.MonkeyPatch, name: str, function: Any) -> Any:
+        assert hasattr(module, name)  # a run that fails would pass for a bug that was found
+
         def mechanism(noise: Any, rows: Any) -> Output:
             with monkeypatch.context() as patch:
                 patch.setattr(module, name, function)
@@ -292,7 +294,7 @@ def test_replayed_rounds_and_misfit_add_up_to_the_claim(
 @pytest.mark.parametrize(
     "workload", [["a*b*c"], ["a*b*c", "a:2", "b:2", "c:2"]], ids=["plain", "weighted columns"]
 )
-def test_replayed_threes_add_up_to_the_claim(
+def test_replayed_triples_add_up_to_the_claim(
     neighbours: str, extra: str, workload: list[str]
 ) -> None:
     tested = subject(
@@ -304,14 +306,14 @@ def test_replayed_threes_add_up_to_the_claim(
     assert report.passed, report.summary()
 
 
-def test_a_three_that_outweighs_what_was_declared_is_caught_by_replay(
+def test_a_triple_that_outweighs_what_was_declared_is_caught_by_replay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Columns that weigh 2 each: a three weighs 8, a pair 4. The largest of the pairs is not enough
     for a choice among all."""
 
-    def of_pairs(plan: Any, columns: Any) -> Any:
-        weights, _ = table_weights(plan, columns)
+    def of_pairs(settings: Any) -> Any:
+        weights, _ = table_weights(settings)
         return weights, max(weight for table, weight in weights.items() if len(table) == 2)
 
     tested = broken(
@@ -338,15 +340,15 @@ def test_the_misfit_moves_by_at_most_one_row() -> None:
     model = join_tables(labels, [*singles, np.diag(labels)], states, [], target=2)
     cells = list(itertools.product(range(3), range(2), range(2)))
 
-    def misfit(*rows: tuple[int, ...]) -> int:
+    def model_error(*rows: tuple[int, ...]) -> int:
         codes = [np.array([row[column] for row in rows], dtype=np.int64) for column in range(3)]
-        return largest_misfit(LabelledRows(codes, [3, 2, 2], 2), model, [0, 1], set(), 64)
+        return largest_model_error(LabelledRows(codes, [3, 2, 2], 2), model, [0, 1], set(), 64)
 
     widest = 0
     for first, second in itertools.combinations_with_replacement(cells, 2):
-        whole = misfit(first, second)
-        moves = [abs(whole - misfit(first))]
-        moves += [abs(whole - misfit(first, other)) for other in cells]
+        whole = model_error(first, second)
+        moves = [abs(whole - model_error(first))]
+        moves += [abs(whole - model_error(first, other)) for other in cells]
         widest = max(widest, *moves)
     assert UNIT / 2 < widest <= UNIT
 
@@ -360,12 +362,12 @@ def test_the_misfit_of_a_model_of_any_size_stays_in_64_bits() -> None:
         labels, [np.full((64, 16), 2.0**54)] * 2 + [np.diag(labels)], states, [], target=2
     )
 
-    def misfit(rows: list[tuple[int, ...]]) -> int:
+    def model_error(rows: list[tuple[int, ...]]) -> int:
         codes = [np.array([row[column] for row in rows], dtype=np.int64) for column in range(3)]
-        return largest_misfit(LabelledRows(codes, [64, 64, 16], 2), model, [0, 1], set(), 64)
+        return largest_model_error(LabelledRows(codes, [64, 64, 16], 2), model, [0, 1], set(), 64)
 
-    assert abs(misfit([]) - misfit([(0, 0, 0)])) <= UNIT
-    assert misfit([]) > 2**61
+    assert abs(model_error([]) - model_error([(0, 0, 0)])) <= UNIT
+    assert model_error([]) > 2**61
 
 
 def broken(method: dp.JoinedHistograms, schema: Schema, cost: Cost) -> Broken:
@@ -432,11 +434,9 @@ def test_rare_levels_merged_by_true_counts_are_caught_by_replay(
         true_counts[column] = count_column(self, column)
         return true_counts[column]
 
-    def by_true_counts(
-        known: Any, chosen: Any, budget: Any, plan: Any, labels: int, *, part: Fraction
-    ) -> Any:
+    def by_true_counts(job: Any, known: Any, chosen: Any, part: Fraction) -> Any:
         def groups(column: int) -> Any:
-            mass = true_counts[column].reshape(-1, labels).sum(axis=1).astype(np.float64)
+            mass = true_counts[column].reshape(-1, job.rows.labels).sum(axis=1).astype(np.float64)
             return group_levels(mass, np.arange(len(mass)), 3)
 
         return [(groups(first), groups(second)) for first, second in chosen]
@@ -499,18 +499,18 @@ def test_a_round_that_stops_by_the_true_error_is_caught_by_replay(
 def test_a_misfit_with_too_little_noise_is_caught_by_replay(
     monkeypatch: pytest.MonkeyPatch, bug: str
 ) -> None:
-    def bare(noise: Any, budget: Any, misfit: int, share: Fraction) -> Any:
+    def bare(noise: Any, budget: Any, model_error: int, share: Fraction) -> Any:
         if bug == "no noise":
-            return misfit, Fraction(1)
+            return model_error, Fraction(1)
         value = noise.laplace(
-            np.array([misfit]), sensitivity=1, epsilon=budget.amount * share, label="misfit"
+            np.array([model_error]), sensitivity=1, epsilon=budget.amount * share, label="misfit"
         )
         return int(value[0]), 1 / (budget.amount * share)
 
     tested = broken(tiny_method(**ROUNDS), tiny(columns="abc"), Cost.pure(2))
     pairs = list(tested.pairs(rows=2, cells=4))[:16]
     report = audit.replay(
-        tested.run_with(monkeypatch, "publish_misfit", bare), pairs, runs=1, epsilon=2
+        tested.run_with(monkeypatch, "publish_model_error", bare), pairs, runs=1, epsilon=2
     )
     assert not report.passed, report.summary()
 
@@ -541,7 +541,7 @@ def test_a_workload_comes_first() -> None:
         SeededNoise(1), dependent_rows(20_000), plan
     )
     assert content.facts["joined"][0] == ["c", "d"]
-    weights, heaviest = module.pair_weights(plan, [0, 1, 2, 3, 4])
+    weights, heaviest = module.pair_weights(plan.settings)
     assert heaviest == 400
     assert sorted(weights.values()) == [100] * 9 + [400]
 
@@ -549,7 +549,7 @@ def test_a_workload_comes_first() -> None:
 def test_weights_of_columns_and_marginals_multiply() -> None:
     for workload in (["a*b*c:3", "a:2", "e:1/4"], {"a*b*c": 3, "a": 2, "e": 0.25}):
         plan = dp.JoinedHistograms(workload=workload).plan(tiny(columns="abcde"), Cost.pure(1))
-        weights, heaviest = module.pair_weights(plan, [0, 1, 2, 3, 4])
+        weights, heaviest = module.pair_weights(plan.settings)
         assert (weights[0, 1], weights[1, 2], weights[0, 3], weights[0, 4], weights[3, 4]) == (
             600,
             300,
@@ -560,11 +560,11 @@ def test_weights_of_columns_and_marginals_multiply() -> None:
         assert heaviest == 600
 
 
-def test_threes_of_a_workload_are_looked_at() -> None:
+def test_triples_of_a_workload_are_looked_at() -> None:
     plan = dp.JoinedHistograms(workload=["a*b*c:3", "a:2", "b*c*d*e", "a*b"]).plan(
         tiny(columns="abcde"), Cost.pure(1)
     )
-    weights, heaviest = module.table_weights(plan, [0, 1, 2, 3, 4])
+    weights, heaviest = module.table_weights(plan.settings)
     assert [table for table in weights if len(table) == 3] == [
         (0, 1, 2),
         (1, 2, 3),
@@ -584,19 +584,19 @@ def test_threes_of_a_workload_are_looked_at() -> None:
     )
 
 
-def test_the_target_is_in_every_table_and_so_in_no_three() -> None:
+def test_the_target_is_in_every_table_and_so_in_no_triple() -> None:
     method = dp.JoinedHistograms(workload=["a*b*c*d"], target="d")
-    weights, _ = module.table_weights(method.plan(tiny(columns="abcd"), Cost.pure(1)), [0, 1, 2])
+    weights, _ = module.table_weights(method.plan(tiny(columns="abcd"), Cost.pure(1)).settings)
     assert [table for table in weights if len(table) == 3] == [(0, 1, 2)]
 
 
-def test_a_marginal_of_everything_offers_only_so_many_threes() -> None:
-    names = [f"c{place}" for place in range(300)]  # 4,455,100 threes
+def test_a_marginal_of_everything_offers_only_so_many_triples() -> None:
+    names = [f"c{place}" for place in range(300)]  # 4,455,100 triples
     columns = "".join(f'[columns.{name}]\nkind = "boolean"\n' for name in names)
     schema = Schema.from_toml(f'[dataset]\nname = "wide"\nneighbours = "add-remove-one"\n{columns}')
     plan = dp.JoinedHistograms(workload=["*".join(names)]).plan(schema, Cost.pure(1))
     assert plan.domain is not None
-    assert len(declared_threes(plan.domain, None, plan.facts["workload"])) == MAX_THREES
+    assert len(declared_triples(plan.settings)) == MAX_TRIPLES
 
 
 def test_counts_are_those_of_the_rows() -> None:
@@ -615,9 +615,9 @@ def test_counts_are_those_of_the_rows() -> None:
     np.add.at(joint, (groups[first], second, labels), 1)
     coded = [rows.grouped(0, groups), rows.grouped(1, np.arange(4)), rows.grouped(2, np.arange(3))]
     assert np.array_equal(rows.count_together(coded[:2], (3, 4)), joint.ravel())
-    three = np.zeros((3, 4, 3, 3), dtype=np.int64)
-    np.add.at(three, (groups[first], second, labels, labels), 1)
-    assert np.array_equal(rows.count_together(coded, (3, 4, 3)), three.ravel())
+    triple = np.zeros((3, 4, 3, 3), dtype=np.int64)
+    np.add.at(triple, (groups[first], second, labels, labels), 1)
+    assert np.array_equal(rows.count_together(coded, (3, 4, 3)), triple.ravel())
 
 
 @pytest.mark.parametrize("rows", [0, 1, 5])

@@ -22,6 +22,7 @@ from dpublish import audit
 from dpublish.audit.subject import Subject, subject
 from dpublish.declare.schema import Schema
 from dpublish.methods.joined_histograms import mechanism as module
+from dpublish.methods.joined_histograms import plan as planning
 from dpublish.methods.joined_histograms.rounds import choose_tables
 from dpublish.methods.joined_histograms.workload import table_weights
 from dpublish.noise.base import IntArray, Noise
@@ -94,7 +95,7 @@ def of_one_row(tested: Subject) -> list[Any]:
 @pytest.fixture(autouse=True)
 def one_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """A round of a single table: two tables of eight cells are too many to tell apart."""
-    monkeypatch.setattr(module, "STEPS_PER_COLUMN", {"laplace": 0.3})
+    monkeypatch.setattr(planning, "STEPS_PER_COLUMN", {"laplace": 0.3})
 
 
 @BOTH_RELATIONS
@@ -126,7 +127,7 @@ WEIGHTED = ["a*b*c", "a:2", "b:2", "c:2"]
 times."""
 
 
-def law_of_a_three(
+def law_of_a_triple(
     workload: Sequence[str], pairs: int | None, neighbours: str = "add-remove-one", extra: str = ""
 ) -> Any:
     tested = a_round(neighbours, extra, workload)
@@ -135,7 +136,7 @@ def law_of_a_three(
 
 
 def test_exact_privacy_of_a_round_with_a_three() -> None:
-    report = law_of_a_three(WEIGHTED, 1)
+    report = law_of_a_triple(WEIGHTED, 1)
     assert report.passed, report.summary()
     assert report.loss > 1.5
 
@@ -143,22 +144,22 @@ def test_exact_privacy_of_a_round_with_a_three() -> None:
 @pytest.mark.nightly
 @BOTH_RELATIONS
 @pytest.mark.parametrize("workload", [["a*b*c"], WEIGHTED], ids=["plain", "weighted columns"])
-def test_exact_privacy_of_a_round_with_a_three_on_all_pairs(
+def test_exact_privacy_of_a_round_with_a_triple_on_all_pairs(
     neighbours: str, extra: str, workload: list[str]
 ) -> None:
-    report = law_of_a_three(workload, None, neighbours, extra)
+    report = law_of_a_triple(workload, None, neighbours, extra)
     assert report.passed, report.summary()
 
 
-def test_a_three_that_outweighs_what_was_declared_is_caught(
+def test_a_triple_that_outweighs_what_was_declared_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The weight of the heaviest pair is not enough for a choice among threes too."""
+    """The weight of the heaviest pair is not enough for a choice among triples too."""
 
-    def of_pairs(plan: Any, columns: Any) -> Any:
-        weights, _ = table_weights(plan, columns)
+    def of_pairs(settings: Any) -> Any:
+        weights, _ = table_weights(settings)
         return weights, max(weight for table, weight in weights.items() if len(table) == 2)
 
     monkeypatch.setattr(module, "table_weights", of_pairs)
-    report = law_of_a_three(WEIGHTED, 1)
+    report = law_of_a_triple(WEIGHTED, 1)
     assert not report.passed, report.summary()

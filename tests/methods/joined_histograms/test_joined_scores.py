@@ -1,5 +1,5 @@
-"""Scores of rounds: every rung of every column against plain counting, and which of them is worth
-its noise."""
+"""Scores of rounds: every resolution of every column against plain counting, and which of them is
+worth its noise."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import itertools
 
 import numpy as np
 
-from dpublish.methods.joined_histograms.rounds import Rounds, ladder
+from dpublish.methods.joined_histograms.rounds import Rounds, coarsening
 from dpublish.methods.joined_histograms.structure import NOISE_COST, LabelledRows
 from dpublish.models.junction_tree.fit import MeasuredColumn, MeasuredTable, fit_model, grow_model
 from dpublish.models.junction_tree.model import JunctionModel
@@ -52,11 +52,11 @@ def counted(
 
 def looked_at(rows: LabelledRows) -> tuple[JunctionModel, Rounds]:
     model = fit_model(columns_of(rows), [], target=TARGET, total=None)
-    ladders = {c: ladder(model, c, ordered=c < 2, most=32) for c in range(3)}
-    return model, Rounds(rows, ladders, [(0, 1, 2)])
+    coarsenings = {c: coarsening(model, c, ordered=c < 2, most=32) for c in range(3)}
+    return model, Rounds(rows, coarsenings, [(0, 1, 2)])
 
 
-def test_every_rung_of_every_column_is_scored() -> None:
+def test_every_resolution_of_every_column_is_scored() -> None:
     rows = rows_of(1)
     model, rounds = looked_at(rows)
     tables = [*itertools.combinations(range(3), 2), (0, 1, 2)]
@@ -79,13 +79,13 @@ def test_every_rung_of_every_column_is_scored() -> None:
         assert score == (wrong - round(NOISE_COST * 7.0 * counts.size)) * weights[option.columns], (
             option
         )
-        seen.add((option.columns, option.rungs))
-    depth = [len(rounds.ladders[column].rungs) for column in range(3)]
+        seen.add((option.columns, option.resolutions))
+    depth = [len(rounds.coarsenings[column].resolutions) for column in range(3)]
     wanted = {
-        (columns, rungs)
+        (columns, resolutions)
         for columns in tables
         if columns != (1, 2)
-        for rungs in itertools.product(*(range(depth[column]) for column in columns))
+        for resolutions in itertools.product(*(range(depth[column]) for column in columns))
     }
     assert seen == wanted
 
@@ -99,7 +99,7 @@ def test_one_column_may_stay_fine_where_the_other_is_coarse() -> None:
     scores = rounds.scores(model, weights, {(0, 1, 2)}, deviation=12.0)
     best = max(scores, key=lambda option: scores[option])
     assert best.columns == (0, 1)
-    assert best.rungs[0] == 0 < best.rungs[1]
+    assert best.resolutions[0] == 0 < best.resolutions[1]
 
 
 def test_a_grown_model_is_near_one_fitted_anew() -> None:

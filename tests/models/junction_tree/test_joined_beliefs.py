@@ -28,10 +28,10 @@ def whole(beliefs: Beliefs) -> np.ndarray:
     names = "abcdefg"
     out = np.ones((*STATES.values(), LABELS))
     for one, before in beliefs.order:
-        tie, new = beliefs.sides(one, before)
-        chances = beliefs.chances(one, before, new)
-        word = "z" + "".join(names[column] for column in (*tie, *new))
-        out = np.einsum(f"{names[:5]}z,{word}->{names[:5]}z", out, chances)
+        separator, new = beliefs.sides(one, before)
+        conditional = beliefs.conditional(one, before, new)
+        word = "z" + "".join(names[column] for column in (*separator, *new))
+        out = np.einsum(f"{names[:5]}z,{word}->{names[:5]}z", out, conditional)
     labels: np.ndarray = beliefs.over(0, [])
     return out * labels
 
@@ -90,8 +90,8 @@ def test_the_fit_is_that_of_the_whole_table() -> None:
     wanted = targets(truth)
     beliefs = start(truth, wanted)
     plain = whole(beliefs)
-    walks = beliefs.fit(wanted, walks=400)
-    assert walks < 400
+    sweeps = beliefs.fit(wanted, sweeps=400)
+    assert sweeps < 400
     for _ in range(400):
         for target in wanted:
             now = np.zeros_like(target.table)
@@ -116,13 +116,13 @@ def test_a_fit_goes_on_from_an_earlier_one() -> None:
     truth = a_table(1)
     wanted = targets(truth)
     some = start(truth, wanted[:3])
-    some.fit(wanted[:3], walks=100)
+    some.fit(wanted[:3], sweeps=100)
     wider = start(truth, wanted)
-    wider.fit(wanted[:3], walks=0, known=some.factors)  # a wider tree, the same model
+    wider.fit(wanted[:3], sweeps=0, known=some.factors)  # a wider tree, the same model
     assert np.allclose(whole(wider), whole(some))
     on, anew = start(truth, wanted), start(truth, wanted)
-    on.fit(wanted, walks=400, known=some.factors)
-    anew.fit(wanted, walks=400)
+    on.fit(wanted, sweeps=400, known=some.factors)
+    anew.fit(wanted, sweeps=400)
     assert np.abs(whole(on) - whole(anew)).sum() < 1e-3 * truth.sum()
 
 
@@ -134,7 +134,7 @@ def test_walks_end_when_they_help_no_more() -> None:
         Target(one.columns, one.groups, one.table * rng.uniform(0.7, 1.3, one.table.shape))
         for one in targets(truth)
     ]
-    assert 3 <= start(truth, noisy).fit(noisy, walks=400) < 20
+    assert 3 <= start(truth, noisy).fit(noisy, sweeps=400) < 20
 
 
 def test_nothing_comes_of_empty_cells() -> None:
@@ -142,7 +142,7 @@ def test_nothing_comes_of_empty_cells() -> None:
     truth[1], truth[..., 1] = 0.0, 0.0
     wanted = targets(truth)
     beliefs = start(truth, wanted)
-    beliefs.fit(wanted, walks=30)
+    beliefs.fit(wanted, sweeps=30)
     table = whole(beliefs)
     assert np.isfinite(table).all()
     assert table[1].sum() == 0.0

@@ -15,17 +15,17 @@ def check(tree: CliqueTree, pairs: list[tuple[int, int]], columns: int) -> None:
     """A forest, in which the cliques of every column are connected, and every pair has a home."""
     order = tree.walk()
     assert sorted(one for one, _ in order) == list(range(len(tree.cliques)))
-    ties = sum(len(near) for near in tree.near) // 2
+    separators = sum(len(adjacent) for adjacent in tree.adjacent) // 2
     roots = sum(before is None for _, before in order)
-    assert ties == len(tree.cliques) - roots
+    assert separators == len(tree.cliques) - roots
     for column in range(columns):
         holds = [i for i, clique in enumerate(tree.cliques) if column in clique]
-        inside = sum(len(tree.near[i] & set(holds)) for i in holds) // 2
+        inside = sum(len(tree.adjacent[i] & set(holds)) for i in holds) // 2
         assert inside == len(holds) - 1
     for pair in pairs:
-        assert tree.home(pair) is not None
-    for one, near in enumerate(tree.near):
-        assert not any(tree.cliques[one] <= tree.cliques[other] for other in near)
+        assert tree.clique_of(pair) is not None
+    for one, adjacent in enumerate(tree.adjacent):
+        assert not any(tree.cliques[one] <= tree.cliques[other] for other in adjacent)
 
 
 @pytest.mark.parametrize("seed", range(30))

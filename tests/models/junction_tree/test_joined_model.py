@@ -70,10 +70,13 @@ def whole_table(model: JunctionModel) -> np.ndarray:
         for label in [0] if model.target is None else [cell[model.target]]:
             value = model.labels[label]
             for one, before in beliefs.order:
-                tie, new = beliefs.sides(one, before)
-                given = beliefs.chances(one, before, new)
+                separator, new = beliefs.sides(one, before)
+                given = beliefs.conditional(one, before, new)
                 value *= given[
-                    (label, *(model.state_of[column][cell[column]] for column in (*tie, *new)))
+                    (
+                        label,
+                        *(model.state_of[column][cell[column]] for column in (*separator, *new)),
+                    )
                 ]
             for column in model.columns:
                 value *= model.within_state(column)[cell[column], label]
@@ -95,7 +98,7 @@ def test_sums_of_any_columns_are_those_of_the_whole_table(target: int | None, lo
             assert np.allclose(model.joint(columns), wanted, atol=1e-6), columns
     singly = {column: model.spread(column, np.arange(SHAPE[column])) for column in model.columns}
     for first in model.columns:
-        for second, found in model.around(first, singly).items():
+        for second, found in model.pairwise_marginals(first, singly).items():
             assert np.allclose(found.sum(axis=2), model.joint([first, second]), atol=1e-6)
 
 

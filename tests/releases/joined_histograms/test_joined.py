@@ -127,10 +127,11 @@ def test_intervals_say_what_they_cover() -> None:
 def test_a_misfit_of_another_model_is_set_aside(release: JoinedRelease) -> None:
     """The number speaks of the model that was fitted when it was measured."""
     facts = dict(release.manifest["facts"])
-    assert release.measured.misfit is not None
+    assert release.measured.model_error is not None
     facts["misfit"] = {**facts["misfit"], "model": 0}
     assert (
-        JoinedRelease({**release.manifest, "facts": facts}, release.tables).measured.misfit is None
+        JoinedRelease({**release.manifest, "facts": facts}, release.tables).measured.model_error
+        is None
     )
 
 
@@ -165,7 +166,7 @@ def test_the_misfit_bounds_every_box_of_every_pair(cost: Cost) -> None:
                         for layer in (apart[:, :, 0], apart[:, :, 1], apart.sum(axis=2))
                     ),
                 )
-                found = one.intervals.misfit_bound(first, second, 0.05)
+                found = one.intervals.model_error_bound(first, second, 0.05)
                 assert found is not None
                 bound = min(bound, found)
         good += worst <= bound
@@ -188,13 +189,13 @@ def test_marginals_have_labels_and_sum_up(release: JoinedRelease) -> None:
     assert frame.columns == ["region", "ill", "count", "standard_error", "low", "high"]
     assert frame.height == 8
     assert np.isclose(frame["count"].sum(), release.model.total)
-    three = release.marginal("ill", "city", "region")
+    triple = release.marginal("ill", "city", "region")
     assert np.allclose(
-        three.group_by("region").agg(pl.col("count").sum()).sort("region")["count"],
+        triple.group_by("region").agg(pl.col("count").sum()).sort("region")["count"],
         release.marginal("region").sort("region")["count"],
         rtol=1e-3,
     )
-    assert (three["low"] <= three["high"]).all()
+    assert (triple["low"] <= triple["high"]).all()
     with pytest.raises(QueryError, match="named twice"):
         release.marginal("ill", "ill")
     with pytest.raises(QueryError, match="No column"):

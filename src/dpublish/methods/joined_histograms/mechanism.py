@@ -2,8 +2,8 @@
 model of the whole table.
 
 In: rows coded over all columns (private). Out: a noisy histogram of every column with the target, a
-private choice of pairs of columns (and of threes within a declared marginal), and a noisy histogram
-of every chosen one with the target over groups of levels.
+private choice of pairs of columns (and of triples within a declared marginal), and a noisy
+histogram of every chosen one with the target over groups of levels.
 """
 
 from __future__ import annotations
@@ -11,27 +11,35 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from dpublish.declare.schema import Schema
 from dpublish.methods.base import CodedRows, Mechanism, Output
 from dpublish.methods.draws import noisy_counts
-from dpublish.methods.joined_histograms.model_error import (
-    block_limit,
-    largest_misfit,
-    publish_misfit,
+from dpublish.methods.field_types import Interval
+from dpublish.methods.joined_histograms.plan import (
+    LEAST_SHARE,
+    MAX_ROUND_COLUMNS,
+    ROUND_PART,
+    ROUNDS_BY_ROOM,
+    JoinedSettings,
+    plan_joined,
+    round_steps,
 )
-from dpublish.methods.joined_histograms.rounds import FINEST as FINEST_GROUPS
+from dpublish.methods.joined_histograms.rounds import (
+    FINEST as FINEST_GROUPS,
+)
 from dpublish.methods.joined_histograms.rounds import (
     MAX_LOOKED_AT,
     Columns,
+    Option,
     Rounds,
     choose_tables,
-    ladder,
+    coarsening,
 )
 from dpublish.methods.joined_histograms.structure import (
     Edge,
@@ -41,8 +49,12 @@ from dpublish.methods.joined_histograms.structure import (
     pair_scores,
     table_parts,
 )
-from dpublish.methods.joined_histograms.workload import pair_weights, table_weights
-from dpublish.models.junction_tree.consistency import Ints
+from dpublish.methods.joined_histograms.workload import (
+    declared_triples,
+    pair_weights,
+    table_weights,
+)
+from dpublish.models.junction_tree.consistency import Floats, Ints
 from dpublish.models.junction_tree.fit import (
     MeasuredColumn,
     MeasuredTable,
@@ -52,33 +64,55 @@ from dpublish.models.junction_tree.fit import (
     grow_model,
 )
 from dpublish.models.junction_tree.grouping import group_limits
-from dpublish.models.junction_tree.measured import ordered_widths
+from dpublish.models.junction_tree.measured import MAX_ROUNDS, ordered_widths
 from dpublish.models.junction_tree.model import JunctionModel
-from dpublish.models.junction_tree.model_error import MODEL_VERSION, UNIT
+from dpublish.models.junction_tree.model_error import MODEL_VERSION, UNIT, level_blocks
 from dpublish.models.one_thread import on_one_thread
 from dpublish.noise.base import IntArray, Noise
-from dpublish.privacy.budget_split import BudgetSplit, Law
+from dpublish.privacy.budget_split import BudgetSplit
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
 
+Share = Fraction | float | int | str
+
 FINEST = 3
 """How many times as many cells the pair chosen first may have as the last one."""
+MAX_BLOCKS = 64
+_WORK = 10**9
+_LARGEST_CELL = 1 << 46
+"""No cell of the model counts for more, in units: sums over the 64 x 64 blocks of a pair and 16
+labels must stay in 64 bits."""
 
-ROUND_PART = Fraction(1, 2)
-"""What rounds get of the budget for choosing and counting pairs, when there are rounds."""
-STEPS_PER_COLUMN: Mapping[Law, float] = {"laplace": 0.5, "gaussian": 0.75}
-"""Pairs that one round may choose, for each column. More tables cost Laplace noise more."""
-MAX_STEPS = 20
-MAX_ROUND_COLUMNS = 64
-"""Up to so many columns there are rounds unasked: the time of a round goes with the square of their
-number."""
-ROUNDS_BY_ROOM: Mapping[Law, Sequence[tuple[float, int]]] = {
-    "laplace": ((900.0, 3), (300.0, 2)),
-    "gaussian": ((100.0, 2), (30.0, 1)),
-}
-"""From how many cells a table, for each label, there are how many rounds. With Gaussian noise a
-third one wins hardly anything, for a third more time. Tuned on made-up tables
-(benchmarks/joined_tuning)."""
+
+@on_one_thread
+def joined_histograms(noise: Noise, codes: Any, plan: Plan[JoinedSettings]) -> Output:
+    """The mechanism: measure every column, select and measure a forest of pairs, then, in rounds,
+    select and measure what the model of all that gets wrong; last, measure how wrong it still is.
+    """
+    job = Job.of(noise, codes, plan)
+    columns = measure_columns(job)
+    known = publish_columns(job, columns)
+    rounds = round_count(job, known)
+    tables = Tables()
+    if len(job.columns) > 1:
+        part = 1 - ROUND_PART if rounds else Fraction(1)
+        pairs = select_pairs(job, known, part)
+        groups = pair_groups(job, known, pairs, part)
+        tables.measure(job, pairs, groups, part, name="counts of pair")
+    if rounds:
+        model = job.model(columns, tables)
+        candidates = candidate_tables(job, model)
+        for number in range(1, rounds + 1):
+            chosen = select_tables(job, candidates, model, tables, number, rounds)
+            fresh = tables.measure(
+                job,
+                [option.columns for option in chosen],
+                [candidates.groups(option) for option in chosen],
+                ROUND_PART / rounds,
+                name=f"round {number}, counts of table",
+            )
+            model = grow_model(model, fresh) if fresh and number < rounds else model
+    return publish(job, columns, tables, measure_model_error(job, columns, tables))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +122,7 @@ class JoinedHistograms(Mechanism):
 
     Input: rows coded over the columns. Neighbours: replace-one or add-remove-one, of a unit with at
     most c rows.
-    Output: which pairs or threes of columns were joined; noisy counts of every column and every
+    Output: which pairs or triples of columns were joined; noisy counts of every column and every
     such table, with the target.
     Privacy: epsilon-DP with discrete Laplace noise, rho-zCDP or (epsilon, delta)-DP with discrete
     Gaussian noise (theorems 1 and 2 of joined_histograms.proof.md); all steps share one budget by
@@ -129,82 +163,363 @@ class JoinedHistograms(Mechanism):
 
     columns: Sequence[str] | None = None
     target: str | None = None
-    bins: int = 32
+    bins: Annotated[int, Interval(1)] = 32
     noise: Literal["auto", "laplace", "gaussian"] = "auto"
-    column_share: Fraction | float | int | str = Fraction(2, 5)
-    choice_share: Fraction | float | int | str = Fraction(1, 10)
-    cell_deviations: Fraction | float | int | str = Fraction(3, 2)
-    misfit_share: Fraction | float | int | str = Fraction(1, 100)
-    rounds: int | None = None
-    workload: Sequence[str] | Mapping[str, Fraction | float | int | str] | None = None
+    column_share: Annotated[Share, Interval(LEAST_SHARE, below=1)] = Fraction(2, 5)
+    choice_share: Annotated[Share, Interval(LEAST_SHARE, below=1)] = Fraction(1, 10)
+    cell_deviations: Annotated[Share, Interval(above=0)] = Fraction(3, 2)
+    misfit_share: Share = Fraction(1, 100)
+    rounds: Annotated[int | None, Interval(0, MAX_ROUNDS)] = None
+    workload: Sequence[str] | Mapping[str, Share] | None = None
 
-    def plan(self, schema: Schema, cost: Cost) -> Plan:
-        from dpublish.methods.joined_histograms.plan import plan_joined
-
+    def plan(self, schema: Schema, cost: Cost) -> Plan[JoinedSettings]:
         return plan_joined(self, schema, cost)
 
-    def statistic(self, plan: Plan) -> CodedRows:
-        assert plan.domain is not None
-        return CodedRows(plan.domain)
+    def statistic(self, plan: Plan[JoinedSettings]) -> CodedRows:
+        return CodedRows(plan.settings.domain)
 
-    def run(self, noise: Noise, numbers: Any, plan: Plan) -> Output:
+    def run(self, noise: Noise, numbers: Any, plan: Plan[JoinedSettings]) -> Output:
         return joined_histograms(noise, numbers, plan)
 
 
-@on_one_thread
-def joined_histograms(noise: Noise, codes: Any, plan: Plan) -> Output:
-    """The mechanism: measure every column, choose and measure a forest of pairs, then rounds of
-    what the model gets wrong."""
-    assert plan.domain is not None
-    facts, domain = plan.facts, plan.domain
-    target = None if facts["target"] is None else domain.names.index(facts["target"])
-    budget = BudgetSplit(budget_law(facts), Fraction(facts["amount"]), plan.schema.relation)
-    rows = LabelledRows(codes, domain.shape, target)
-    columns = [column for column in range(len(domain.axes)) if column != target]
+@dataclass(frozen=True)
+class Job:
+    """What all steps share: the noise, the rows (private), the budget, and the plan's settings."""
 
-    shares = column_shares(budget, plan, columns, rows.labels)
-    singles = {
+    noise: Noise
+    rows: LabelledRows
+    budget: BudgetSplit
+    settings: JoinedSettings
+    columns: tuple[int, ...]
+
+    @classmethod
+    def of(cls, noise: Noise, codes: Any, plan: Plan[JoinedSettings]) -> Job:
+        settings = plan.settings
+        budget = BudgetSplit(settings.noise, settings.amount, plan.schema.relation)
+        rows = LabelledRows(codes, settings.domain.shape, settings.target_index)
+        return cls(noise, rows, budget, settings, settings.features)
+
+    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
+        return "Job(private)"
+
+    def cells(self, known: Published, deviation: float) -> float:
+        """How many cells a table with noise of this deviation may have: from published numbers."""
+        return float(known.labels.sum()) / (float(self.settings.cell_deviations) * deviation)
+
+    def model(self, columns: MeasuredColumns, tables: Tables) -> JunctionModel:
+        """The model that a reader fits to what was published so far."""
+        return fit_model(
+            columns.published(self),
+            tables.measured,
+            target=self.settings.target_index,
+            total=self.settings.public_rows,
+        )
+
+
+@dataclass(frozen=True)
+class MeasuredColumns:
+    """The noisy counts of every column by label, and what part of the budget each had."""
+
+    counts: Mapping[int, IntArray]
+    shares: Mapping[int, Fraction]
+
+    def published(self, job: Job) -> list[MeasuredColumn | None]:
+        """The noisy columns as a reader gets them, one per column of the domain; None for the
+        target."""
+        axes = job.settings.domain.axes
+        out: list[MeasuredColumn | None] = [None] * len(axes)
+        for column, counts in self.counts.items():
+            out[column] = MeasuredColumn(
+                counts.reshape(-1, job.rows.labels).astype(np.float64),
+                job.budget.variance(self.shares[column]),
+                ordered_widths(axes[column]),
+            )
+        return out
+
+
+@dataclass
+class Tables:
+    """The joint tables published so far, what part of the budget each had, and how many each round
+    had."""
+
+    measured: list[MeasuredTable] = field(default_factory=list)
+    parts: list[Fraction] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+
+    def measure(
+        self,
+        job: Job,
+        chosen: Sequence[Columns],
+        groups: Sequence[tuple[Ints, ...]],
+        part: Fraction,
+        *,
+        name: str,
+    ) -> list[MeasuredTable]:
+        """Count pairs or triples over groups, with noise, for `part` of the share of the pairs
+        together."""
+        shapes = [tuple(int(side.max()) + 1 for side in sides) for sides in groups]
+        cells = [math.prod(shape) * job.rows.labels for shape in shapes]
+        parts = table_parts(job.budget.law, cells) if chosen else []
+        parts = [part * job.settings.pair_share * one for one in parts]
+        fresh = []
+        for place, (columns, sides, shape, share) in enumerate(
+            zip(chosen, groups, shapes, parts, strict=True)
+        ):
+            coded = [
+                job.rows.grouped(column, side) for column, side in zip(columns, sides, strict=True)
+            ]
+            counted = job.rows.count_together(coded, shape)
+            noisy = noisy_counts(
+                job.noise, job.budget, counted, share=share, label=f"{name} {place + 1}"
+            )
+            counts = noisy.reshape(*shape, job.rows.labels).astype(np.float64)
+            variance = job.budget.variance(share)
+            fresh.append(MeasuredTable(columns, sides, counts, variance, len(self.sizes)))
+        self.measured += fresh
+        self.parts += parts
+        self.sizes.append(len(chosen))
+        return fresh
+
+    def pairs(self) -> set[Edge]:
+        """The pairs of columns that some table holds."""
+        return {
+            pair
+            for table in self.measured
+            for pair in itertools.combinations(sorted(table.columns), 2)
+        }
+
+
+def measure_columns(job: Job) -> MeasuredColumns:
+    """Noisy counts of every column by label."""
+    shares = column_shares(job)
+    counts = {
         column: noisy_counts(
-            noise,
-            budget,
-            rows.count_column(column),
+            job.noise,
+            job.budget,
+            job.rows.count_column(column),
             share=shares[column],
             label=f"column {column + 1}",
         )
-        for column in columns
+        for column in job.columns
     }
-    known = publish_columns(singles, shares, budget, plan, rows.labels)
-    job = Job(noise, rows, budget, plan, columns, known)
-    rounds = round_count(job)
-    first_part = 1 - ROUND_PART if rounds else Fraction(1)
-    tables = Tables([], [], [])
-    if len(columns) > 1:
-        edges = choose_edges(job, first_part)
-        groups = pair_groups(known, edges, budget, plan, rows.labels, part=first_part)
-        tables.extend(
-            job, edges, groups, first_part * Fraction(facts["pair_share"]), name="counts of pair"
-        )
-    published = measured_columns(singles, shares, budget, plan, rows.labels)
-    if rounds:
-        run_rounds(job, tables, published, rounds)
+    return MeasuredColumns(counts, shares)
+
+
+def column_shares(job: Job) -> dict[int, Fraction]:
+    """The part of the whole budget that each column's histogram gets; depends on public sizes
+    only."""
+    sizes = [job.settings.domain.shape[column] * job.rows.labels for column in job.columns]
+    parts = table_parts(job.budget.law, sizes)
+    return {
+        column: job.settings.column_share * part
+        for column, part in zip(job.columns, parts, strict=True)
+    }
+
+
+def publish_columns(job: Job, columns: MeasuredColumns) -> Published:
+    """What a reader of the noisy columns would make of them: the mechanism itself looks at nothing
+    else from here on."""
+    measured = {column: one for column, one in enumerate(columns.published(job)) if one is not None}
+    totals = fit_labels(list(measured.values()), [], job.settings.public_rows)
+    fitted = {column: fit_column(one, [], totals) for column, one in measured.items()}
+    return Published(
+        labels=totals,
+        singles={column: table for column, (table, _) in fitted.items()},
+        deviations={
+            column: job.budget.deviation(columns.shares[column]) * math.sqrt(left)
+            for column, (_, left) in fitted.items()
+        },
+        ordered=[axis.ordered for axis in job.settings.domain.axes],
+    )
+
+
+def round_count(job: Job, known: Published) -> int:
+    """How many rounds there will be: from public settings and published numbers alone."""
+    if len(job.columns) < 3:
+        return 0
+    if job.settings.rounds is not None:
+        return job.settings.rounds
+    if len(job.columns) > MAX_ROUND_COLUMNS:
+        return 0
+    deviation = job.budget.deviation(job.settings.pair_share / (len(job.columns) - 1))
+    room = job.cells(known, deviation) / job.rows.labels
+    return next((rounds for least, rounds in ROUNDS_BY_ROOM[job.budget.law] if room >= least), 0)
+
+
+def select_pairs(job: Job, known: Published, part: Fraction) -> list[Edge]:
+    """The first forest, for `part` of what choices may cost."""
+    deviation = job.budget.deviation(part * job.settings.pair_share / (len(job.columns) - 1))
+    weights, heaviest = pair_weights(job.settings)
+    scores = pair_scores(
+        job.rows,
+        known,
+        job.columns,
+        weights,
+        cells=job.cells(known, deviation),
+        deviation=deviation,
+    )
+    share = part * job.settings.choice_share
+    return choose_forest(job.noise, scores, job.columns, job.budget, weight=heaviest, share=share)
+
+
+def pair_groups(
+    job: Job, known: Published, chosen: Sequence[Edge], part: Fraction
+) -> list[tuple[Ints, Ints]]:
+    """The groups of levels that each chosen pair is counted over, from public numbers.
+
+    The pairs chosen first depend most. Their rows crowd in few cells, which stand out of the noise
+    over finer groups too.
+    """
+    if not chosen:
+        return []
+    deviation = job.budget.deviation(part * job.settings.pair_share / len(chosen))
+    cells = job.cells(known, deviation)
+    out = []
+    for place, (first, second) in enumerate(chosen):
+        finer = FINEST - (FINEST - 1) * place / len(chosen)
+        levels = [
+            int(np.count_nonzero(known.singles[column].sum(axis=1))) or 1
+            for column in (first, second)
+        ]
+        limits = group_limits(levels[0], levels[1], job.rows.labels, finer * cells)
+        out.append((known.groups(first, limits[0]), known.groups(second, limits[1])))
+    return out
+
+
+def candidate_tables(job: Job, model: JunctionModel) -> Rounds:
+    """What rounds may choose among: every pair, and declared triples, at every resolution."""
+    side = int(math.sqrt(MAX_LOOKED_AT / job.rows.labels) / len(job.columns))
+    most = min(FINEST_GROUPS, max(4, side))
+    axes = job.settings.domain.axes
+    coarsenings = {c: coarsening(model, c, ordered=axes[c].ordered, most=most) for c in job.columns}
+    return Rounds(job.rows, coarsenings, declared_triples(job.settings))
+
+
+def select_tables(
+    job: Job, candidates: Rounds, model: JunctionModel, tables: Tables, number: int, rounds: int
+) -> list[Option]:
+    """The tables of one round: what the model so far gets wrong, less what their noise costs."""
+    part = ROUND_PART / rounds
+    steps = round_steps(job.budget.law, len(job.columns))
+    deviation = job.budget.deviation(part * job.settings.pair_share / steps)
+    weights, heaviest = table_weights(job.settings)
+    done = {tuple(sorted(table.columns)) for table in tables.measured}
+    return choose_tables(
+        job.noise,
+        candidates.scores(model, weights, done, deviation=deviation),
+        model.beliefs.tree,
+        candidates.states(model),
+        job.budget,
+        labels=job.rows.labels,
+        steps=steps,
+        weight=heaviest,
+        share=part * job.settings.choice_share,
+        name=f"round {number}",
+    )
+
+
+def measure_model_error(
+    job: Job, columns: MeasuredColumns, tables: Tables
+) -> dict[str, Any] | None:
+    """How wrong the finished model is over pairs that were not counted: one noisy number, and how
+    to read it."""
+    share = job.settings.misfit_share
+    if not share:
+        return None
+    limit = block_limit(len(job.columns), job.rows.labels)
+    model = job.model(columns, tables)
+    worst = largest_model_error(job.rows, model, job.columns, tables.pairs(), limit)
+    value, scale = publish_model_error(job.noise, job.budget, worst, share)
+    return {
+        "value": value,
+        "scale": str(scale),
+        "unit": UNIT,
+        "blocks": limit,
+        "model": MODEL_VERSION,
+    }
+
+
+def block_limit(columns: int, labels: int) -> int:
+    """Into how many blocks the levels of a column are put at most: from public sizes, so that the
+    search stays short."""
+    pairs = max(1, columns * (columns - 1) // 2)
+    return int(np.clip((2 * _WORK / (pairs * (labels + 1))) ** (1 / 3), 8, MAX_BLOCKS))
+
+
+def largest_model_error(
+    rows: LabelledRows, model: JunctionModel, columns: Sequence[int], counted: set[Edge], limit: int
+) -> int:
+    """The largest error over boxes, in units of 1/256 row. Moves by at most one row's units per row
+    that comes or goes."""
+    from dpublish.methods.joined_histograms.kernels import largest_box
+
+    blocks = {column: level_blocks(rows.levels[column], limit) for column in columns}
+    coded = {column: rows.grouped(column, blocks[column]) for column in columns}
+    spreads = {column: model.spread(column, blocks[column]) for column in columns}
+    largest = 0
+    for first, second, expected in model.pairs(spreads, skip=counted):
+        shape = (_count(blocks[first]), _count(blocks[second]))
+        counts = rows.count_pair(coded[first], coded[second], shape).reshape(*shape, rows.labels)
+        apart = UNIT * counts - integer_units(expected)
+        layers = [apart[:, :, label] for label in range(rows.labels)] if rows.labels > 1 else []
+        for layer in (apart.sum(axis=2), *layers):
+            largest = max(largest, int(largest_box(np.ascontiguousarray(layer))))
+    return largest
+
+
+def integer_units(expected: Floats) -> Ints:
+    """A published table in whole units."""
+    limited = np.clip(np.nan_to_num(np.rint(UNIT * expected), nan=0.0), 0, _LARGEST_CELL)
+    whole: Ints = limited.astype(np.int64)
+    return whole
+
+
+def publish_model_error(
+    noise: Noise, budget: BudgetSplit, model_error: int, share: Fraction
+) -> tuple[int, Fraction]:
+    """The noisy number, in units, and the scale of its noise."""
+    # a box gains at most the rows that come and loses at most the rows that go: c, under either
+    # relation
+    sensitivity = Fraction(UNIT * budget.relation.max_rows)
+    value = np.array([model_error], dtype=np.int64)
+    if budget.law == "laplace":
+        epsilon = budget.amount * share
+        noisy = noise.laplace(value, sensitivity=sensitivity, epsilon=epsilon, label="misfit")
+        return int(noisy[0]), sensitivity / epsilon
+    rho = budget.amount * share
+    noisy = noise.gaussian(value, sensitivity=sensitivity, rho=rho, label="misfit")
+    return int(noisy[0]), sensitivity**2 / (2 * rho)
+
+
+def _count(group_of: Ints) -> int:
+    return int(group_of.max()) + 1
+
+
+def publish(
+    job: Job, columns: MeasuredColumns, tables: Tables, model_error: dict[str, Any] | None
+) -> Output:
+    """All that was measured, in the words of the format."""
+    names, rows = job.settings.domain.names, job.settings.public_rows
     return Output(
         facts={
-            "noise": budget.law,
-            "target": facts["target"],
-            "labels": rows.labels,
-            "joined": [
-                [domain.names[column] for column in table.columns] for table in tables.measured
-            ],
+            "noise": job.budget.law,
+            "target": job.settings.target,
+            "labels": job.rows.labels,
+            "joined": [[names[column] for column in table.columns] for table in tables.measured],
             "rounds": tables.sizes,
-            "column_scales": [str(budget.scale(shares[column])) for column in columns],
-            "joined_scales": [str(budget.scale(part)) for part in tables.parts],
-            "misfit": measure_misfit(job, tables, published),
-            "total": {"kind": "public", "value": facts["public_rows"], "scale": None}
-            if facts["public_rows"] is not None
-            else {"kind": "unknown", "value": None, "scale": None},
+            "column_scales": [
+                str(job.budget.scale(columns.shares[column])) for column in job.columns
+            ],
+            "joined_scales": [str(job.budget.scale(part)) for part in tables.parts],
+            "misfit": model_error,
+            "total": {
+                "kind": "unknown" if rows is None else "public",
+                "value": rows,
+                "scale": None,
+            },
         },
         tables={
-            "columns": _stacked("column", columns, [singles[column] for column in columns]),
+            "columns": _stacked("column", job.columns, [columns.counts[c] for c in job.columns]),
             "joined": _stacked(
                 "table",
                 range(len(tables.measured)),
@@ -218,279 +533,6 @@ def joined_histograms(noise: Noise, codes: Any, plan: Plan) -> Output:
             ),
         },
     )
-
-
-@dataclass(frozen=True)
-class Job:
-    """What all steps share: the noise, the rows (private), the budget, and what was published of
-    the columns."""
-
-    noise: Noise
-    rows: LabelledRows
-    budget: BudgetSplit
-    plan: Plan
-    columns: Sequence[int]
-    known: Published
-
-    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
-        return "Job(private)"
-
-    def cells(self, deviation: float) -> float:
-        """How many cells a table with noise of this deviation may have: from published numbers."""
-        return float(self.known.labels.sum()) / (
-            float(Fraction(self.plan.parameters["cell_deviations"])) * deviation
-        )
-
-    def model(self, tables: Tables, columns: Sequence[MeasuredColumn | None]) -> JunctionModel:
-        """The model that a reader fits to what was published so far."""
-        facts, domain = self.plan.facts, self.plan.domain
-        assert domain is not None
-        target = None if facts["target"] is None else domain.names.index(facts["target"])
-        return fit_model(columns, tables.measured, target=target, total=facts["public_rows"])
-
-
-@dataclass
-class Tables:
-    """The joint tables published so far, what part of the budget each had, and how many each round
-    had."""
-
-    measured: list[MeasuredTable]
-    parts: list[Fraction]
-    sizes: list[int]
-
-    def extend(
-        self,
-        job: Job,
-        chosen: Sequence[Columns],
-        groups: Sequence[tuple[Ints, ...]],
-        share: Fraction,
-        *,
-        name: str,
-    ) -> None:
-        """Count pairs or threes over groups, with noise, for `share` of the budget together."""
-        shapes = [tuple(int(side.max()) + 1 for side in sides) for sides in groups]
-        parts = (
-            [
-                share * part
-                for part in table_parts(
-                    job.budget.law, [math.prod(s) * job.rows.labels for s in shapes]
-                )
-            ]
-            if chosen
-            else []
-        )
-        for place, (columns, sides, shape, part) in enumerate(
-            zip(chosen, groups, shapes, parts, strict=True)
-        ):
-            coded = [
-                job.rows.grouped(column, side) for column, side in zip(columns, sides, strict=True)
-            ]
-            counted = job.rows.count_together(coded, shape)
-            noisy = noisy_counts(
-                job.noise, job.budget, counted, share=part, label=f"{name} {place + 1}"
-            )
-            counts = noisy.reshape(*shape, job.rows.labels).astype(np.float64)
-            self.measured.append(
-                MeasuredTable(columns, sides, counts, job.budget.variance(part), len(self.sizes))
-            )
-        self.parts += parts
-        self.sizes.append(len(chosen))
-
-    def pairs(self) -> set[Edge]:
-        """The pairs of columns that some table holds."""
-        return {
-            pair
-            for table in self.measured
-            for pair in itertools.combinations(sorted(table.columns), 2)
-        }
-
-
-def round_count(job: Job) -> int:
-    """How many rounds there will be: from public settings and published numbers alone."""
-    facts = job.plan.facts
-    if len(job.columns) < 3:
-        return 0
-    if facts["rounds"] is not None:
-        return int(facts["rounds"])
-    if len(job.columns) > MAX_ROUND_COLUMNS:
-        return 0
-    deviation = job.budget.deviation(Fraction(facts["pair_share"]) / (len(job.columns) - 1))
-    room = job.cells(deviation) / job.rows.labels
-    return next((rounds for least, rounds in ROUNDS_BY_ROOM[job.budget.law] if room >= least), 0)
-
-
-def round_steps(noise: Law, columns: int) -> int:
-    """How many tables a round may choose at most."""
-    return min(MAX_STEPS, max(1, round(STEPS_PER_COLUMN[noise] * columns)))
-
-
-def choose_edges(job: Job, part: Fraction) -> list[Edge]:
-    """The first forest, for `part` of what choices may cost."""
-    facts = job.plan.facts
-    deviation = job.budget.deviation(part * Fraction(facts["pair_share"]) / (len(job.columns) - 1))
-    weights, heaviest = pair_weights(job.plan, job.columns)
-    scores = pair_scores(
-        job.rows, job.known, job.columns, weights, cells=job.cells(deviation), deviation=deviation
-    )
-    share = part * Fraction(facts["choice_share"])
-    return choose_forest(job.noise, scores, job.columns, job.budget, weight=heaviest, share=share)
-
-
-def measure_misfit(
-    job: Job, tables: Tables, columns: Sequence[MeasuredColumn | None]
-) -> dict[str, Any] | None:
-    """How wrong the finished model is over pairs that were not counted: one noisy number, and how
-    to read it."""
-    share = Fraction(job.plan.facts["misfit_share"])
-    if not share:
-        return None
-    limit = block_limit(len(job.columns), job.rows.labels)
-    worst = largest_misfit(job.rows, job.model(tables, columns), job.columns, tables.pairs(), limit)
-    value, scale = publish_misfit(job.noise, job.budget, worst, share)
-    return {
-        "value": value,
-        "scale": str(scale),
-        "unit": UNIT,
-        "blocks": limit,
-        "model": MODEL_VERSION,
-    }
-
-
-def run_rounds(
-    job: Job, tables: Tables, columns: Sequence[MeasuredColumn | None], rounds: int
-) -> None:
-    """Each round: choose tables that the model so far gets wrong, count them, and put them into the
-    model."""
-    facts, domain = job.plan.facts, job.plan.domain
-    assert domain is not None
-    weights, heaviest = table_weights(job.plan, job.columns)
-    part = ROUND_PART / rounds
-    steps = round_steps(job.budget.law, len(job.columns))
-    model = job.model(tables, columns)
-    most = min(
-        FINEST_GROUPS, max(4, int(math.sqrt(MAX_LOOKED_AT / job.rows.labels) / len(job.columns)))
-    )
-    ladders = {c: ladder(model, c, ordered=domain.axes[c].ordered, most=most) for c in job.columns}
-    held = Rounds(job.rows, ladders, [columns for columns in weights if len(columns) > 2])
-    for number in range(rounds):
-        deviation = job.budget.deviation(part * Fraction(facts["pair_share"]) / steps)
-        done = {tuple(sorted(table.columns)) for table in tables.measured}
-        picked = choose_tables(
-            job.noise,
-            held.scores(model, weights, done, deviation=deviation),
-            model.beliefs.tree,
-            held.states(model),
-            job.budget,
-            labels=job.rows.labels,
-            steps=steps,
-            weight=heaviest,
-            share=part * Fraction(facts["choice_share"]),
-            name=f"round {number + 1}",
-        )
-        known = len(tables.measured)
-        tables.extend(
-            job,
-            [option.columns for option in picked],
-            [held.groups(option) for option in picked],
-            part * Fraction(facts["pair_share"]),
-            name=f"round {number + 1}, counts of table",
-        )
-        if picked and number + 1 < rounds:
-            model = grow_model(model, tables.measured[known:])
-
-
-def budget_law(facts: Any) -> Law:
-    return "laplace" if facts["noise"] == "laplace" else "gaussian"
-
-
-def column_shares(
-    budget: BudgetSplit, plan: Plan, columns: Sequence[int], labels: int
-) -> dict[int, Fraction]:
-    """The part of the whole budget that each column's histogram gets; depends on public sizes
-    only."""
-    assert plan.domain is not None
-    share = Fraction(plan.facts["column_share"])
-    parts = table_parts(budget.law, [plan.domain.shape[column] * labels for column in columns])
-    return {column: share * part for column, part in zip(columns, parts, strict=True)}
-
-
-def measured_columns(
-    singles: dict[int, IntArray],
-    shares: dict[int, Fraction],
-    budget: BudgetSplit,
-    plan: Plan,
-    labels: int,
-) -> list[MeasuredColumn | None]:
-    """The noisy columns as a reader gets them, one a column of the domain; None for the target."""
-    assert plan.domain is not None
-    out: list[MeasuredColumn | None] = [None] * len(plan.domain.axes)
-    for column, counts in singles.items():
-        noisy = counts.reshape(-1, labels).astype(np.float64)
-        out[column] = MeasuredColumn(
-            noisy, budget.variance(shares[column]), ordered_widths(plan.domain.axes[column])
-        )
-    return out
-
-
-def publish_columns(
-    singles: dict[int, IntArray],
-    shares: dict[int, Fraction],
-    budget: BudgetSplit,
-    plan: Plan,
-    labels: int,
-) -> Published:
-    """What a reader of the noisy columns would make of them: the mechanism itself looks at nothing
-    else from here on."""
-    assert plan.domain is not None
-    measured = {
-        column: one
-        for column, one in enumerate(measured_columns(singles, shares, budget, plan, labels))
-        if one is not None
-    }
-    totals = fit_labels(list(measured.values()), [], plan.facts["public_rows"])
-    fitted = {column: fit_column(one, [], totals) for column, one in measured.items()}
-    return Published(
-        labels=totals,
-        singles={column: table for column, (table, _) in fitted.items()},
-        deviations={
-            column: budget.deviation(shares[column]) * math.sqrt(left)
-            for column, (_, left) in fitted.items()
-        },
-        ordered=[axis.ordered for axis in plan.domain.axes],
-    )
-
-
-def pair_groups(
-    known: Published,
-    chosen: Sequence[Edge],
-    budget: BudgetSplit,
-    plan: Plan,
-    labels: int,
-    *,
-    part: Fraction,
-) -> list[tuple[Ints, Ints]]:
-    """The groups of levels that each chosen pair is counted over, from public numbers.
-
-    The pairs chosen first depend most. Their rows crowd in few cells, which stand out of the noise
-    over finer groups too.
-    """
-    if not chosen:
-        return []
-    assert plan.domain is not None
-    deviation = budget.deviation(part * Fraction(plan.facts["pair_share"]) / len(chosen))
-    cells = float(known.labels.sum()) / (
-        float(Fraction(plan.parameters["cell_deviations"])) * deviation
-    )
-    out = []
-    for place, (first, second) in enumerate(chosen):
-        finer = FINEST - (FINEST - 1) * place / len(chosen)
-        levels = [
-            int(np.count_nonzero(known.singles[column].sum(axis=1))) or 1
-            for column in (first, second)
-        ]
-        limits = group_limits(levels[0], levels[1], labels, finer * cells)
-        out.append((known.groups(first, limits[0]), known.groups(second, limits[1])))
-    return out
 
 
 def _stacked(

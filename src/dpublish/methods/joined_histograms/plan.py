@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError, did_you_mean
 from dpublish.methods.histogram.mechanism import keeps_every_row
 from dpublish.methods.joined_histograms.structure import table_parts
-from dpublish.methods.joined_histograms.workload import declared_threes
+from dpublish.methods.joined_histograms.workload import Workload, declared_triples
 from dpublish.models.junction_tree.measured import MAX_ROUNDS
 from dpublish.privacy.budget_split import BudgetSplit, Law
 from dpublish.privacy.cost import Cost, exact, largest_rho
-from dpublish.privacy.plan import Plan
+from dpublish.privacy.plan import Plan, Settings, as_json, hidden
 
 if TYPE_CHECKING:
     from dpublish.methods.joined_histograms.mechanism import JoinedHistograms
@@ -29,16 +30,59 @@ tables with far less of it."""
 USUAL_WEIGHT = 4
 """Of what a workload names without a weight."""
 
+ROUND_PART = Fraction(1, 2)
+"""What rounds get of the budget for choosing and counting pairs, when there are rounds."""
+STEPS_PER_COLUMN: Mapping[Law, float] = {"laplace": 0.5, "gaussian": 0.75}
+"""Pairs that one round may choose, for each column. More tables cost Laplace noise more."""
+MAX_STEPS = 20
+MAX_ROUND_COLUMNS = 64
+"""Up to so many columns there are rounds unasked: the time of a round goes with the square of their
+number."""
+ROUNDS_BY_ROOM: Mapping[Law, Sequence[tuple[float, int]]] = {
+    "laplace": ((900.0, 3), (300.0, 2)),
+    "gaussian": ((100.0, 2), (30.0, 1)),
+}
+"""From how many cells per table, for each label, there are how many rounds. With Gaussian noise a
+third one wins hardly anything, for a third more time. Tuned on synthetic tables
+(benchmarks/joined_tuning)."""
 
-def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan:
+
+@dataclass(frozen=True, kw_only=True)
+class JoinedSettings(Settings):
+    """What the mechanism works with: which noise from how much, shares of it, and the domain."""
+
+    domain: Domain
+    noise: Law
+    amount: Fraction
+    sensitivity: Fraction
+    target: str | None
+    labels: int
+    column_share: Fraction
+    choice_share: Fraction
+    pair_share: Fraction
+    misfit_share: Fraction
+    rounds: int | None
+    workload: Workload
+    public_rows: int | None
+    cell_deviations: Fraction = hidden()
+
+    @property
+    def target_index(self) -> int | None:
+        return None if self.target is None else self.domain.names.index(self.target)
+
+    @property
+    def features(self) -> tuple[int, ...]:
+        """All columns but the target."""
+        return tuple(c for c, name in enumerate(self.domain.names) if name != self.target)
+
+
+def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[JoinedSettings]:
     """Price the release from public facts."""
     if schema.items is not None:
         raise PlanError(
             "Joined histograms need [columns]; this schema declares set-valued data ([items])."
         )
     names = _column_names(method, schema)
-    if method.bins < 1:
-        raise PlanError(f"bins must be at least 1, not {method.bins}.")
     domain = schema.domain(names, bins=method.bins)
     warnings: list[str] = []
     target = _target(method, schema, domain, warnings)
@@ -51,10 +95,8 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan:
                 f"cells; at most {MAX_COLUMN_CELLS:,} are measured for a column. Give it fewer "
                 f"bins, or leave it out."
             )
-    column_share, choice_share = (
-        _share(method.column_share, "column_share"),
-        _share(method.choice_share, "choice_share"),
-    )
+    column_share = exact(method.column_share, "column_share")
+    choice_share = exact(method.choice_share, "choice_share")
     misfit_share = exact(method.misfit_share, "misfit_share")
     if misfit_share and not LEAST_SHARE <= misfit_share < 1:
         raise PlanError(
@@ -67,14 +109,6 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan:
             "together they must be at most "
             f"{1 - LEAST_SHARE}."
         )
-    rounds = method.rounds
-    if rounds is not None and (
-        isinstance(rounds, bool) or not isinstance(rounds, int) or not 0 <= rounds <= MAX_ROUNDS
-    ):
-        raise PlanError(f"rounds must be a whole number from 0 to {MAX_ROUNDS}, not {rounds!r}.")
-    deviations = exact(method.cell_deviations, "cell_deviations")
-    if deviations <= 0:
-        raise PlanError(f"cell_deviations must be above 0, not {method.cell_deviations}.")
     count = len(names) - (target is not None)
     if count == 1:
         column_share, choice_share, misfit_share = Fraction(1), Fraction(0), Fraction(0)
@@ -98,23 +132,22 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan:
         and keeps_every_row(domain)
     ):
         public_rows = schema.size
-    facts: dict[str, Any] = {
-        "noise": budget.law,
-        "amount": str(budget.amount),
-        "sensitivity": str(budget.sensitivity),
-        "target": target,
-        "labels": labels,
-        "column_share": str(column_share),
-        "choice_share": str(choice_share),
-        "pair_share": str(pair_share),
-        "misfit_share": str(misfit_share),
-        "rounds": method.rounds,
-        "workload": _workload(method, domain),
-        "public_rows": public_rows,
-        "column_deviation_low": min(column_deviation),
-        "column_deviation_high": max(column_deviation),
-        "pair_deviation": pair_deviation,
-    }
+    settings = JoinedSettings(
+        domain=domain,
+        noise=budget.law,
+        amount=budget.amount,
+        sensitivity=budget.sensitivity,
+        target=target,
+        labels=labels,
+        column_share=column_share,
+        choice_share=choice_share,
+        pair_share=pair_share,
+        misfit_share=misfit_share,
+        rounds=method.rounds,
+        workload=_workload(method, domain),
+        public_rows=public_rows,
+        cell_deviations=exact(method.cell_deviations, "cell_deviations"),
+    )
     sentences = [
         f"All of {len(names)} columns"
         + (f", each with the target '{target}'." if target else ", without a target."),
@@ -135,13 +168,13 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan:
             + f"; a cell of a pair has noise of standard deviation about {pair_deviation:.3g}"
             + (f", or {with_rounds:.3g} with rounds" if with_rounds else "")
             + ", more in small tables and less in large ones"
-            + f"; levels are grouped so that a cell holds about {float(deviations):g} times as "
-            f"many rows."
+            + "; levels are grouped so that a cell holds about "
+            f"{float(settings.cell_deviations):g} times as many rows."
         )
-    threes = len(declared_threes(domain, target, facts["workload"]))
-    if threes and rounds != 0:
+    triples = len(declared_triples(settings))
+    if triples and method.rounds != 0:
         sentences.append(
-            f"If there are rounds, {threes} {'set' if threes == 1 else 'sets'} of three columns "
+            f"If there are rounds, {triples} {'set' if triples == 1 else 'sets'} of three columns "
             f"within the workload may be "
             "counted together, where that is worth its noise."
         )
@@ -167,12 +200,16 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan:
             "column_share": str(method.column_share),
             "choice_share": str(method.choice_share),
             "misfit_share": str(misfit_share),
-            "cell_deviations": str(deviations),
+            "cell_deviations": str(settings.cell_deviations),
             "rounds": method.rounds,
-            "workload": [["*".join(names), weight] for names, weight in _workload(method, domain)],
+            "workload": [["*".join(some), as_json(weight)] for some, weight in settings.workload],
         },
-        domain=domain,
-        facts=facts,
+        settings=settings,
+        forecast={
+            "column_deviation_low": min(column_deviation),
+            "column_deviation_high": max(column_deviation),
+            "pair_deviation": pair_deviation,
+        },
         sentences=tuple(sentences),
         warnings=tuple(warnings),
     )
@@ -226,18 +263,16 @@ def _budget(
     )
 
 
+def round_steps(noise: Law, columns: int) -> int:
+    """How many tables a round may choose at most."""
+    return min(MAX_STEPS, max(1, round(STEPS_PER_COLUMN[noise] * columns)))
+
+
 def _deviation_with_rounds(
     method: JoinedHistograms, budget: BudgetSplit, pair_share: Fraction, columns: int
 ) -> float | None:
     """The noise of a cell in a table of usual size if there are rounds, which leave less for the
     first pairs; None where there will be none."""
-    from dpublish.methods.joined_histograms.mechanism import (
-        MAX_ROUND_COLUMNS,
-        ROUND_PART,
-        ROUNDS_BY_ROOM,
-        round_steps,
-    )
-
     unasked = (
         max(number for _, number in ROUNDS_BY_ROOM[budget.law])
         if columns <= MAX_ROUND_COLUMNS
@@ -292,7 +327,7 @@ def _target(
     return name
 
 
-def _workload(method: JoinedHistograms, domain: Domain) -> list[tuple[list[str], str]]:
+def _workload(method: JoinedHistograms, domain: Domain) -> Workload:
     """What matters more: names of columns, and a weight."""
     given = method.workload or ()
     if isinstance(given, str):
@@ -302,7 +337,7 @@ def _workload(method: JoinedHistograms, domain: Domain) -> list[tuple[list[str],
         if isinstance(given, Mapping)
         else [_weighted(item, domain) for item in given]
     )
-    out: list[tuple[list[str], str]] = []
+    out = []
     for item, weight in items:
         names = [part.strip() for part in item.split("*")] if item not in domain.names else [item]
         for name in names:
@@ -316,8 +351,8 @@ def _workload(method: JoinedHistograms, domain: Domain) -> list[tuple[list[str],
             raise PlanError(
                 f"The weight of '{item}' in workload must lie between 1/100 and 100, not {weight}."
             )
-        out.append((names, str(amount)))
-    return out
+        out.append((tuple(names), amount))
+    return tuple(out)
 
 
 def _weighted(item: str, domain: Domain) -> tuple[str, object]:
@@ -326,10 +361,3 @@ def _weighted(item: str, domain: Domain) -> tuple[str, object]:
     return (
         (item, USUAL_WEIGHT) if not colon or item in domain.names else (head.strip(), tail.strip())
     )
-
-
-def _share(value: object, what: str) -> Fraction:
-    share = exact(value, what)
-    if not LEAST_SHARE <= share < 1:
-        raise PlanError(f"{what} must be at least {LEAST_SHARE} and below 1, not {value}.")
-    return share

@@ -2,7 +2,7 @@
 the noise of counting costs.
 
 In: coded rows (private), and the model that a reader would fit to the tables published so far. Out:
-pairs of columns, and threes within a declared marginal, each with groups of levels. Whether there
+pairs of columns, and triples within a declared marginal, each with groups of levels. Whether there
 are rounds, and how many, follows from published numbers.
 """
 
@@ -38,16 +38,16 @@ FINEST = 16
 their noise, and make the junction tree so large that fewer tables fit."""
 MAX_LOOKED_AT = 1 << 24
 """Cells of all tables that a round looks at: the tables of all pairs are held at once, and beside
-them those of all threes."""
+them those of all triples."""
 COARSEST = 3
 
 
 @dataclass(frozen=True)
-class Ladder:
-    """Groups of the levels of a column, from fine to coarse. `steps[i]` takes the groups of rung i
-    to those of rung i + 1."""
+class Coarsening:
+    """Groups of the levels of a column, from fine to coarse. `steps[i]` takes the groups of
+    resolution i to those of resolution i + 1."""
 
-    rungs: tuple[Ints, ...]
+    resolutions: tuple[Ints, ...]
     steps: tuple[Ints, ...]
 
     @cached_property
@@ -58,23 +58,23 @@ class Ladder:
             for step in self.steps
         ]
 
-    def fold(self, tables: Floats, axis: int, rung: int) -> Floats:
-        """One axis of some tables from the groups of a rung to those of the next: a product, exact
-        for whole numbers."""
-        onto, shape = self.onto[rung], tables.shape
+    def fold(self, tables: Floats, axis: int, resolution: int) -> Floats:
+        """One axis of some tables from the groups of a resolution to those of the next: a product,
+        exact for whole numbers."""
+        onto, shape = self.onto[resolution], tables.shape
         folded: Floats = onto @ tables.reshape(math.prod(shape[:axis]), shape[axis], -1)
         return folded.reshape(*shape[:axis], len(onto), *shape[axis + 1 :])
 
 
 @dataclass(frozen=True)
 class Option:
-    """Two or three columns at certain rungs of their ladders."""
+    """Two or three columns at certain resolutions of their coarsenings."""
 
     columns: Columns
-    rungs: tuple[int, ...]
+    resolutions: tuple[int, ...]
 
 
-def ladder(model: JunctionModel, column: int, *, ordered: bool, most: int) -> Ladder:
+def coarsening(model: JunctionModel, column: int, *, ordered: bool, most: int) -> Coarsening:
     """From published numbers: groups of whole states where the column is joined already, and of
     levels where it is not."""
     single, state_of = model.singles[column], model.state_of[column]
@@ -86,9 +86,9 @@ def ladder(model: JunctionModel, column: int, *, ordered: bool, most: int) -> La
     if ordered:
         _, first = np.unique(state_of, return_index=True)
         order = np.argsort(first, kind="stable").astype(np.int64)
-    rungs, steps = [], []
+    resolutions, steps = [], []
     groups = group_levels(table.sum(axis=1), order, most)
-    rungs.append(groups[state_of])
+    resolutions.append(groups[state_of])
     while int(groups.max()) + 1 > COARSEST:
         count = int(groups.max()) + 1
         table = sum_groups(table, groups, count)
@@ -98,47 +98,56 @@ def ladder(model: JunctionModel, column: int, *, ordered: bool, most: int) -> La
         if int(groups.max()) + 1 >= count:
             break
         steps.append(groups)
-        rungs.append(groups[rungs[-1]])
-    return Ladder(tuple(rungs), tuple(steps))
+        resolutions.append(groups[resolutions[-1]])
+    return Coarsening(tuple(resolutions), tuple(steps))
 
 
 class Rounds:
-    """The tables of all pairs, and of some threes, over the finest groups, counted once.
+    """The tables of all pairs, and of some triples, over the finest groups, counted once.
     Private."""
 
     def __init__(
-        self, rows: LabelledRows, ladders: Mapping[int, Ladder], threes: Sequence[Columns] = ()
+        self,
+        rows: LabelledRows,
+        coarsenings: Mapping[int, Coarsening],
+        triples: Sequence[Columns] = (),
     ) -> None:
-        self.ladders, self.columns, self.labels = ladders, sorted(ladders), rows.labels
-        self.threes = tuple(threes)
-        coded = {column: rows.grouped(column, ladders[column].rungs[0]) for column in self.columns}
+        self.coarsenings, self.columns, self.labels = coarsenings, sorted(coarsenings), rows.labels
+        self.triples = tuple(triples)
+        coded = {
+            column: rows.grouped(column, coarsenings[column].resolutions[0])
+            for column in self.columns
+        }
         self._counts: dict[Edge, IntArray] = {}
         for pair in itertools.combinations(self.columns, 2):
             shape = self._shape(pair, (0, 0))
             self._counts[pair] = rows.count_pair(
                 coded[pair[0]], coded[pair[1]], (shape[0], shape[1])
             ).reshape(*shape, -1)
-        self._start = {three: self._finest(three) for three in self.threes}
-        self._threes: dict[Columns, IntArray] = {}
-        for three, rungs in self._start.items():
+        self._start = {triple: self._finest(triple) for triple in self.triples}
+        self._triples: dict[Columns, IntArray] = {}
+        for triple, resolutions in self._start.items():
             some = [
                 rows.grouped(column, groups)
-                for column, groups in zip(three, self._groups(three, rungs), strict=True)
+                for column, groups in zip(triple, self._groups(triple, resolutions), strict=True)
             ]
-            shape = self._shape(three, rungs)
-            self._threes[three] = rows.count_together(some, shape).reshape(*shape, -1)
+            shape = self._shape(triple, resolutions)
+            self._triples[triple] = rows.count_together(some, shape).reshape(*shape, -1)
 
     def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
         return "Rounds(private)"
 
     def groups(self, option: Option) -> tuple[Ints, ...]:
         """The groups of levels that an option is counted over: public."""
-        return self._groups(option.columns, option.rungs)
+        return self._groups(option.columns, option.resolutions)
 
     def states(self, model: JunctionModel) -> dict[int, int]:
         """How many states each column may come to: groups are made of states, except for a column
         that is not joined yet."""
-        finest = {column: int(self.ladders[column].rungs[0].max()) + 1 for column in self.columns}
+        finest = {
+            column: int(self.coarsenings[column].resolutions[0].max()) + 1
+            for column in self.columns
+        }
         return {
             column: max(count, finest[column]) for column, count in model.beliefs.states.items()
         }
@@ -152,25 +161,28 @@ class Rounds:
         deviation: float,
     ) -> dict[Option, int]:
         """The score of every table not yet counted that the junction tree has room for, at every
-        rung: moves by at most its weight a changed row."""
-        every = {*itertools.combinations(self.columns, 2), *self.threes}
+        resolution: moves by at most its weight per changed row."""
+        every = {*itertools.combinations(self.columns, 2), *self.triples}
         room = _room(model.beliefs.tree, self.states(model), self.labels, every - done)
         spreads = {
-            column: model.spread(column, self.ladders[column].rungs[0]) for column in self.columns
+            column: model.spread(column, self.coarsenings[column].resolutions[0])
+            for column in self.columns
         }
         out: dict[Option, int] = {}
         for first, second, expected in model.pairs(spreads, skip=every - room):
-            out |= self._by_rung(
+            out |= self._by_resolution(
                 (first, second), (0, 0), (self._counts[first, second], expected), weights, deviation
             )
-        for three in self.threes:
-            if three in room:
-                rungs = self._start[three]
-                guess = grouped_table(model, three, self._groups(three, rungs))
-                out |= self._by_rung(three, rungs, (self._threes[three], guess), weights, deviation)
+        for triple in self.triples:
+            if triple in room:
+                resolutions = self._start[triple]
+                guess = grouped_table(model, triple, self._groups(triple, resolutions))
+                out |= self._by_resolution(
+                    triple, resolutions, (self._triples[triple], guess), weights, deviation
+                )
         return out
 
-    def _by_rung(
+    def _by_resolution(
         self,
         columns: Columns,
         start: tuple[int, ...],
@@ -178,8 +190,8 @@ class Rounds:
         weights: Mapping[Columns, int],
         deviation: float,
     ) -> dict[Option, int]:
-        """The scores of some columns, from the rungs that `tables` (counted, expected) have to the
-        coarsest, side by side."""
+        """The scores of some columns, from the resolutions that `tables` (counted, expected) have
+        to the coarsest, side by side."""
         out: dict[Option, int] = {}
         both = np.stack(
             [tables[0].astype(np.float64), tables[1]]
@@ -190,44 +202,50 @@ class Rounds:
     def _score(
         self,
         columns: Columns,
-        rungs: tuple[int, ...],
+        resolutions: tuple[int, ...],
         axis: int,
         both: Floats,
         price: float,
         weight: int,
         out: dict[Option, int],
     ) -> None:
-        """Every rung of the columns from `axis` on, with those before it as they are."""
+        """Every resolution of the columns from `axis` on, with those before it as they are."""
         while True:
             if axis + 1 < len(columns):
-                self._score(columns, rungs, axis + 1, both, price, weight, out)
+                self._score(columns, resolutions, axis + 1, both, price, weight, out)
             else:
-                out[Option(columns, rungs)] = (
+                out[Option(columns, resolutions)] = (
                     rows_apart(both[0], both[1]) - round(price * both[0].size)
                 ) * weight
-            ladder = self.ladders[columns[axis]]
-            if rungs[axis] == len(ladder.steps):
+            coarsening = self.coarsenings[columns[axis]]
+            if resolutions[axis] == len(coarsening.steps):
                 return
-            both = ladder.fold(both, axis + 1, rungs[axis])
-            rungs = (*rungs[:axis], rungs[axis] + 1, *rungs[axis + 1 :])
+            both = coarsening.fold(both, axis + 1, resolutions[axis])
+            resolutions = (*resolutions[:axis], resolutions[axis] + 1, *resolutions[axis + 1 :])
 
-    def _finest(self, three: Columns) -> tuple[int, ...]:
-        """The rungs from which a three is looked at: those where all threes together keep within
-        the limit."""
-        room = MAX_LOOKED_AT // (len(self.threes) * self.labels)
-        last = [len(self.ladders[column].rungs) - 1 for column in three]
-        every = [tuple(min(rung, end) for end in last) for rung in range(max(last) + 1)]
+    def _finest(self, triple: Columns) -> tuple[int, ...]:
+        """The resolutions from which a triple is looked at: those where all triples together keep
+        within the limit."""
+        room = MAX_LOOKED_AT // (len(self.triples) * self.labels)
+        last = [len(self.coarsenings[column].resolutions) - 1 for column in triple]
+        every = [tuple(min(resolution, end) for end in last) for resolution in range(max(last) + 1)]
         return next(
-            (rungs for rungs in every if math.prod(self._shape(three, rungs)) <= room), every[-1]
+            (
+                resolutions
+                for resolutions in every
+                if math.prod(self._shape(triple, resolutions)) <= room
+            ),
+            every[-1],
         )
 
-    def _groups(self, columns: Columns, rungs: Sequence[int]) -> tuple[Ints, ...]:
+    def _groups(self, columns: Columns, resolutions: Sequence[int]) -> tuple[Ints, ...]:
         return tuple(
-            self.ladders[column].rungs[rung] for column, rung in zip(columns, rungs, strict=True)
+            self.coarsenings[column].resolutions[resolution]
+            for column, resolution in zip(columns, resolutions, strict=True)
         )
 
-    def _shape(self, columns: Columns, rungs: Sequence[int]) -> tuple[int, ...]:
-        return tuple(int(groups.max()) + 1 for groups in self._groups(columns, rungs))
+    def _shape(self, columns: Columns, resolutions: Sequence[int]) -> tuple[int, ...]:
+        return tuple(int(groups.max()) + 1 for groups in self._groups(columns, resolutions))
 
 
 def choose_tables(

@@ -132,7 +132,7 @@ pair must stay in 64 bits."""
 
 def rows_apart(counts: NDArray[Any], expected: Floats) -> int:
     """How many rows are in another cell than a published model says, which counts in whole rows:
-    moves by one a changed row."""
+    moves by one per changed row."""
     from dpublish.methods.joined_histograms import kernels as joined
 
     whole, model = (

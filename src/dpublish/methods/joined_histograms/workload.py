@@ -1,5 +1,5 @@
 """What a declared workload says to the choices of joined histograms: weights of tables, and which
-threes of columns to look at.
+triples of columns to look at.
 
 From public facts of the plan alone.
 """
@@ -8,61 +8,61 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from dpublish.declare.domain import Domain
 from dpublish.methods.joined_histograms.rounds import Columns
 from dpublish.methods.joined_histograms.structure import Edge
-from dpublish.privacy.plan import Plan
 
-Workload = Sequence[tuple[Sequence[str], str]]
+if TYPE_CHECKING:
+    from dpublish.methods.joined_histograms.plan import JoinedSettings
+
+Workload = tuple[tuple[tuple[str, ...], Fraction], ...]
 """Names of columns, and the weight of their marginal."""
-MAX_THREES = 64
-"""Threes of columns that rounds look at."""
+MAX_TRIPLES = 64
+"""Triples of columns that rounds look at."""
 
 
-def pair_weights(plan: Plan, columns: Sequence[int]) -> tuple[dict[Edge, int], int]:
+def pair_weights(settings: JoinedSettings) -> tuple[dict[Edge, int], int]:
     """How much each pair matters, in hundredths, and the largest of these weights."""
-    pairs = list(itertools.combinations(columns, 2))
-    weights = dict(zip(pairs, _weights(plan, pairs), strict=True))
+    pairs = list(itertools.combinations(settings.features, 2))
+    weights = dict(zip(pairs, _weights(settings, pairs), strict=True))
     return weights, max(weights.values())
 
 
-def table_weights(plan: Plan, columns: Sequence[int]) -> tuple[dict[Columns, int], int]:
-    """The same of all that rounds may count: every pair, and the threes that lie within a declared
+def table_weights(settings: JoinedSettings) -> tuple[dict[Columns, int], int]:
+    """The same of all that rounds may count: every pair, and the triples that lie within a declared
     marginal."""
-    assert plan.domain is not None
-    threes = declared_threes(plan.domain, plan.facts["target"], plan.facts["workload"])
-    tables = [*itertools.combinations(columns, 2), *threes]
-    weights = dict(zip(tables, _weights(plan, tables), strict=True))
+    pairs = itertools.combinations(settings.features, 2)
+    tables = [*pairs, *declared_triples(settings)]
+    weights = dict(zip(tables, _weights(settings, tables), strict=True))
     return weights, max(weights.values())
 
 
-def declared_threes(domain: Domain, target: str | None, workload: Workload) -> list[Columns]:
-    """All threes of columns within a marginal, the target aside; the first `MAX_THREES` of them."""
+def declared_triples(settings: JoinedSettings) -> list[Columns]:
+    """All triples of columns within a marginal, the target aside; the first `MAX_TRIPLES` of
+    them."""
     listed = (
-        sorted({domain.names.index(name) for name in item if name != target})
-        for item, _ in workload
+        sorted({settings.domain.names.index(name) for name in item if name != settings.target})
+        for item, _ in settings.workload
     )
-    threes: dict[Columns, None] = {}
-    for three in (
-        three for item in listed for three in itertools.combinations(item, 3)
+    triples: dict[Columns, None] = {}
+    for triple in (
+        triple for item in listed for triple in itertools.combinations(item, 3)
     ):  # one by one: there may be millions
-        if len(threes) == MAX_THREES:
+        if len(triples) == MAX_TRIPLES:
             break
-        threes[three] = None
-    return list(threes)
+        triples[triple] = None
+    return list(triples)
 
 
-def _weights(plan: Plan, tables: Iterable[Columns]) -> list[int]:
+def _weights(settings: JoinedSettings, tables: Iterable[Columns]) -> list[int]:
     """The weights of the columns of a table times the largest of a marginal that holds them all, in
     hundredths."""
-    assert plan.domain is not None
-    place = {name: column for column, name in enumerate(plan.domain.names)}
+    place = {name: column for column, name in enumerate(settings.domain.names)}
     listed = [
-        (frozenset(place[name] for name in item), Fraction(weight))
-        for item, weight in plan.facts["workload"]
+        (frozenset(place[name] for name in item), weight) for item, weight in settings.workload
     ]
     alone = {next(iter(item)): weight for item, weight in listed if len(item) == 1}
     out = []

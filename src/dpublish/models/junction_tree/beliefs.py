@@ -18,9 +18,9 @@ from dpublish.models.junction_tree.cliques import CliqueTree
 from dpublish.models.junction_tree.consistency import Floats, Ints
 
 CLOSE = 1e-4
-"""Walks end when no table is off by more than this share of the rows."""
+"""Sweeps end when no table is off by more than this share of the rows."""
 HELPS = 0.7
-"""They also end, from the third on, when a walk leaves more than this part of what the one before
+"""They also end, from the third on, when a sweep leaves more than this part of what the one before
 was off: noisy tables in a circle contradict each other a little and never settle."""
 
 
@@ -66,7 +66,7 @@ class _Task:
 
 
 class Beliefs:
-    """One flat table a clique: the label, then its columns, those with most states last."""
+    """One flat table per clique: the label, then its columns, those with most states last."""
 
     def __init__(self, tree: CliqueTree, states: Mapping[int, int], labels: int) -> None:
         self.tree, self.states, self.labels = tree, dict(states), labels
@@ -76,7 +76,7 @@ class Beliefs:
         self.order = tree.walk()
         self.factors: list[Floats] = []
         self._tour = _round_trip(tree)
-        self._ties: dict[tuple[int, int], Spots] = {}
+        self._separators: dict[tuple[int, int], Spots] = {}
         self._shared: dict[tuple[int, int], Floats] = {}
         self._due: list[tuple[Spots, Floats] | None] = [None] * len(self.axes)
 
@@ -98,28 +98,30 @@ class Beliefs:
             if before is not None:
                 self._shared[_pair(before, one)] = product(self.sides(one, before)[0])
 
-    def fit(self, targets: Sequence[Target], *, walks: int, known: Sequence[Floats] = ()) -> int:
-        """Scale to all targets, over and over. Returns the number of walks.
+    def fit(self, targets: Sequence[Target], *, sweeps: int, known: Sequence[Floats] = ()) -> int:
+        """Scale to all targets, over and over. Returns the number of sweeps.
 
-        `known` are the `factors` of the first targets from an earlier fit: the walks begin there.
+        `known` are the `factors` of the first targets from an earlier fit: the sweeps begin there.
         """
         tasks: list[list[_Task]] = [[] for _ in self.axes]
         every: list[_Task] = []
         for place, target in enumerate(targets):
-            home = self.tree.home(target.columns)
-            assert home is not None
+            clique = self.tree.clique_of(target.columns)
+            assert clique is not None
             every.append(
                 self._task(
-                    home, target, known[place] if place < len(known) else np.ones_like(target.table)
+                    clique,
+                    target,
+                    known[place] if place < len(known) else np.ones_like(target.table),
                 )
             )
-            tasks[home].append(every[-1])
+            tasks[clique].append(every[-1])
         if known:
-            self._walk(lambda one: self._recall(one, tasks[one]))
+            self._sweep(lambda one: self._recall(one, tasks[one]))
         total = max(1.0, float(self.tables[0].sum()))
         done, off, before = 0, np.inf, np.inf
-        while done < walks and off >= CLOSE * total and (done < 3 or off < HELPS * before):
-            off, before = self._walk(lambda one: self._scale_all(one, tasks[one])), off
+        while done < sweeps and off >= CLOSE * total and (done < 3 or off < HELPS * before):
+            off, before = self._sweep(lambda one: self._scale_all(one, tasks[one])), off
             done += 1
         for one, above in self.order:
             if above is not None:
@@ -139,27 +141,27 @@ class Beliefs:
             Target((column,), (np.arange(len(factor), dtype=np.int64),), np.ones_like(factor))
             for column, factor in evidence.items()
         ]
-        out.fit(news, walks=0, known=list(evidence.values()))
+        out.fit(news, sweeps=0, known=list(evidence.values()))
         return out
 
-    def over(self, home: int, columns: Sequence[int]) -> Floats:
+    def over(self, clique: int, columns: Sequence[int]) -> Floats:
         """The table of some columns of one clique: the label, then axes in the order given."""
         kept = self._sorted(columns)
-        summed = self._sum(home, self._whole(home, kept)).reshape(
+        summed = self._sum(clique, self._whole(clique, kept)).reshape(
             self.labels, *(self.states[column] for column in kept)
         )
         return np.transpose(summed, [0, *(kept.index(column) + 1 for column in columns)])
 
-    def chances(self, one: int, before: int | None, columns: Sequence[int]) -> Floats:
-        """P(some new columns | tie with the clique before, label): the label, the tie's columns,
-        the new ones as given."""
-        tie, new = self.sides(one, before)
+    def conditional(self, one: int, before: int | None, columns: Sequence[int]) -> Floats:
+        """P(some new columns | separator with the clique before, label): the label, the separator's
+        columns, the new ones as given."""
+        separator, new = self.sides(one, before)
         table = (
-            self.over(one, [*tie, *columns])
+            self.over(one, [*separator, *columns])
             if len(columns) < len(new)
-            else self._turned(one, [*tie, *columns])
+            else self._turned(one, [*separator, *columns])
         )
-        over = tuple(range(1 + len(tie), table.ndim))
+        over = tuple(range(1 + len(separator), table.ndim))
         sums = table.sum(axis=over, keepdims=True)
         even = 1.0 / max(1, int(np.prod([self.states[column] for column in columns])))
         shares: Floats = (
@@ -171,12 +173,12 @@ class Beliefs:
 
     def sides(self, one: int, before: int | None) -> tuple[list[int], list[int]]:
         """The columns that a clique shares with the one before it, and those that are new."""
-        tie = [
+        separator = [
             column
             for column in self.axes[one]
             if before is not None and column in self.axes[before]
         ]
-        return tie, [column for column in self.axes[one] if column not in tie]
+        return separator, [column for column in self.axes[one] if column not in separator]
 
     def _sorted(self, columns: Iterable[int]) -> tuple[int, ...]:
         """One order for all tables; long runs of the last column make the loops fast."""
@@ -186,7 +188,7 @@ class Beliefs:
         table = self.tables[one].reshape(self.shapes[one])
         return np.transpose(table, [0, *(self.axes[one].index(column) + 1 for column in columns)])
 
-    def _walk(self, visit: Callable[[int], float]) -> float:
+    def _sweep(self, visit: Callable[[int], float]) -> float:
         """Once around the tree, with a visit to every clique; the largest of what the visits
         return."""
         off = 0.0
@@ -220,10 +222,10 @@ class Beliefs:
         """Tell `sink` how the shared columns changed at `source` since the two last spoke."""
         from dpublish.models.junction_tree.kernels.cliques import factors
 
-        told = self._sum(source, self._tie(source, sink))
+        told = self._sum(source, self._separator(source, sink))
         factor = np.empty_like(told)
         factors(told, self._shared[_pair(source, sink)], factor)
-        self._scale(sink, self._tie(sink, source), factor)
+        self._scale(sink, self._separator(sink, source), factor)
         self._shared[_pair(source, sink)] = told
 
     def _sum(self, one: int, spots: Spots) -> Floats:
@@ -264,15 +266,15 @@ class Beliefs:
             self._due[one] = None
             scale_cells(self.tables[one], due[0].base, due[0].inner, due[0].kind, due[1])
 
-    def _tie(self, one: int, other: int) -> Spots:
+    def _separator(self, one: int, other: int) -> Spots:
         """For the cells of `one`, their places in the table of the columns that it shares with
         `other`."""
-        found = self._ties.get((one, other))
+        found = self._separators.get((one, other))
         if found is None:
             found = self._whole(
                 one, [column for column in self.axes[one] if column in self.axes[other]]
             )
-            self._ties[one, other] = found
+            self._separators[one, other] = found
         return found
 
     def _whole(self, one: int, columns: Sequence[int]) -> Spots:
@@ -284,12 +286,12 @@ class Beliefs:
             [np.arange(self.states[column]) for column in columns],
         )
 
-    def _task(self, home: int, target: Target, factor: Floats) -> _Task:
+    def _task(self, clique: int, target: Target, factor: Floats) -> _Task:
         columns = self._sorted(target.columns)
         places = [target.columns.index(column) for column in columns]
         spots = _spots(
-            self.axes[home],
-            self.shapes[home][1:],
+            self.axes[clique],
+            self.shapes[clique][1:],
             columns,
             [target.groups[place] for place in places],
         )
@@ -308,8 +310,8 @@ def _pair(one: int, other: int) -> tuple[int, int]:
 
 
 def _round_trip(tree: CliqueTree) -> list[tuple[int | None, int, bool]]:
-    """A walk that crosses every tie both ways: where from, where to, and whether for the first
-    time.
+    """A walk that crosses every separator both ways: where from, where to, and whether for the
+    first time.
 
     Only neighbours follow each other, so that the clique at hand always knows of all changes so
     far.

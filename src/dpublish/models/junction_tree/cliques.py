@@ -18,10 +18,10 @@ Clique = frozenset[int]
 
 @dataclass(frozen=True)
 class CliqueTree:
-    """Cliques, and for every clique the ones it is tied to. Ties form a forest."""
+    """Cliques, and for every clique the ones it is tied to. Separators form a forest."""
 
     cliques: tuple[Clique, ...]
-    near: tuple[frozenset[int], ...]
+    adjacent: tuple[frozenset[int], ...]
 
     @classmethod
     def apart(cls, columns: Iterable[int]) -> CliqueTree:
@@ -60,7 +60,7 @@ class CliqueTree:
         """Cells of the largest clique, for each label."""
         return max(clique_cells(clique, states) for clique in self.cliques)
 
-    def home(self, columns: Iterable[int]) -> int | None:
+    def clique_of(self, columns: Iterable[int]) -> int | None:
         """The first clique that holds all the columns."""
         wanted = frozenset(columns)
         return next((i for i, clique in enumerate(self.cliques) if wanted <= clique), None)
@@ -78,7 +78,7 @@ class CliqueTree:
             while stack:
                 one, before = stack.pop()
                 out.append((one, before))
-                for other in sorted(self.near[one], reverse=True):
+                for other in sorted(self.adjacent[one], reverse=True):
                     if other not in seen:
                         seen.add(other)
                         stack.append((other, one))
@@ -97,7 +97,7 @@ class CliqueTree:
                     back.append(at)
                     at = came[at]
                 return back[::-1]
-            for other in sorted(self.near[one]):
+            for other in sorted(self.adjacent[one]):
                 if other not in came:
                     came[other] = one
                     queue.append(other)
@@ -108,16 +108,16 @@ class CliqueTree:
     ) -> dict[int, dict[int, tuple[int, int]]]:
         """For each of some columns, and every other column of its tree: cells that carrying the one
         to the other would add, and the largest new clique."""
-        ties = {
+        separators = {
             (a, b): self.cliques[a] & self.cliques[b]
-            for a, near in enumerate(self.near)
-            for b in near
+            for a, adjacent in enumerate(self.adjacent)
+            for b in adjacent
         }
-        width = {edge: clique_cells(tie, states) for edge, tie in ties.items()}
+        width = {edge: clique_cells(separator, states) for edge, separator in separators.items()}
         span = {
-            (a, b, c): clique_cells(ties[a, b] | ties[b, c], states)
-            for a, b in ties
-            for c in self.near[b]
+            (a, b, c): clique_cells(separators[a, b] | separators[b, c], states)
+            for a, b in separators
+            for c in self.adjacent[b]
             if c != a
         }
         return {column: self._reach(column, states, width, span) for column in columns}
@@ -129,7 +129,8 @@ class CliqueTree:
         width: Mapping[tuple[int, int], int],
         span: Mapping[tuple[int, int, int], int],
     ) -> dict[int, tuple[int, int]]:
-        """`width` has the cells of every tie, `span` those of two ties of one clique together."""
+        """`width` has the cells of every separator, `span` those of two separators of one clique
+        together."""
         out: dict[int, tuple[int, int]] = {}
         todo: list[tuple[int, int | None, int, int]] = []
         for one, clique in enumerate(self.cliques):
@@ -146,7 +147,7 @@ class CliqueTree:
                             added + thin * states[column],
                             max(largest, thin * states[column]),
                         )
-            for other in self.near[one]:
+            for other in self.adjacent[one]:
                 if other not in seen:
                     seen.add(other)
                     fresh = span[before, one, other] * states[first] if before is not None else 0
@@ -158,36 +159,36 @@ class CliqueTree:
         """Carry `first` to a clique that holds `second`: one thin clique for every step of the
         path."""
         path = self.path(first, second)
-        cliques, near = list(self.cliques), [set(one) for one in self.near]
+        cliques, adjacent = list(self.cliques), [set(one) for one in self.adjacent]
         if path is None:
-            ends = [self.home([first]), self.home([second])]
+            ends = [self.clique_of([first]), self.clique_of([second])]
             cliques.append(frozenset((first, second)))
-            near.append({end for end in ends if end is not None})
-            for end in near[-1]:
-                near[end].add(len(cliques) - 1)
-            return _tidy(cliques, near)
+            adjacent.append({end for end in ends if end is not None})
+            for end in adjacent[-1]:
+                adjacent[end].add(len(cliques) - 1)
+            return _tidy(cliques, adjacent)
         if len(path) == 1:
             return self
-        ties = [cliques[a] & cliques[b] for a, b in itertools.pairwise(path)]
+        separators = [cliques[a] & cliques[b] for a, b in itertools.pairwise(path)]
         previous = path[0]
         for step, at in enumerate(path[1:]):
-            onward = ties[step + 1] if step + 1 < len(ties) else frozenset((second,))
-            cliques.append(ties[step] | onward | {first})
+            onward = separators[step + 1] if step + 1 < len(separators) else frozenset((second,))
+            cliques.append(separators[step] | onward | {first})
             new = len(cliques) - 1
-            near.append({previous, at})
-            near[path[step]].discard(at)
-            near[at].discard(path[step])
-            near[previous].add(new)
-            near[at].add(new)
+            adjacent.append({previous, at})
+            adjacent[path[step]].discard(at)
+            adjacent[at].discard(path[step])
+            adjacent[previous].add(new)
+            adjacent[at].add(new)
             previous = new
-        return _tidy(cliques, near)
+        return _tidy(cliques, adjacent)
 
 
 def clique_cells(clique: Iterable[int], states: Mapping[int, int]) -> int:
     return math.prod(states[column] for column in clique)
 
 
-def _tidy(cliques: list[Clique], near: list[set[int]]) -> CliqueTree:
+def _tidy(cliques: list[Clique], adjacent: list[set[int]]) -> CliqueTree:
     """Cliques inside a neighbour are merged with it."""
     gone: set[int] = set()
     again = True
@@ -197,20 +198,20 @@ def _tidy(cliques: list[Clique], near: list[set[int]]) -> CliqueTree:
             if one in gone:
                 continue
             host = next(
-                (other for other in sorted(near[one]) if cliques[one] <= cliques[other]), None
+                (other for other in sorted(adjacent[one]) if cliques[one] <= cliques[other]), None
             )
             if host is None:
                 continue
-            for other in near[one]:
-                near[other].discard(one)
+            for other in adjacent[one]:
+                adjacent[other].discard(one)
                 if other != host:
-                    near[other].add(host)
-                    near[host].add(other)
-            near[one] = set()
+                    adjacent[other].add(host)
+                    adjacent[host].add(other)
+            adjacent[one] = set()
             gone.add(one)
             again = True
     place = {old: new for new, old in enumerate(i for i in range(len(cliques)) if i not in gone)}
     return CliqueTree(
         tuple(cliques[old] for old in place),
-        tuple(frozenset(place[other] for other in near[old]) for old in place),
+        tuple(frozenset(place[other] for other in adjacent[old]) for old in place),
     )

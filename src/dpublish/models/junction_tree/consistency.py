@@ -1,8 +1,8 @@
 """Noisy tables into tables that could be counts: combined by weighted least squares, non-negative,
 with agreed totals.
 
-Tables are levels x labels: one row a level of a column, one column a label of the target (one label
-when there is no target).
+Tables are levels x labels: one row per level of a column, one column per label of the target (one
+label when there is no target).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def solve_precision(right: Floats, variance: float, more: Sequence[GroupSums]) -
             out = out + sum_groups(x, one.group_of, one.sums.shape[0])[one.group_of] / one.variance
         return out
 
-    # conjugate gradients, one system a column; P has few distinct eigenvalues, so a handful of
+    # conjugate gradients, one system per column; P has few distinct eigenvalues, so a handful of
     # steps is enough
     x = right * variance
     residual = right - precision(x)

@@ -8,10 +8,10 @@ import numpy as np
 from dpublish.models.junction_tree.consistency import Floats, Ints
 
 
-def draw(keys: Ints, chances: Floats, generator: np.random.Generator) -> Ints:
-    """One value a row, from the distribution in the row of `chances` that its key names, by
+def draw(keys: Ints, conditional: Floats, generator: np.random.Generator) -> Ints:
+    """One value per row, from the distribution in the row of `conditional` that its key names, by
     systematic sampling."""
-    rows, values = chances.shape
+    rows, values = conditional.shape
     if values == 1 or not len(keys):
         return np.zeros(len(keys), dtype=np.int64)
     mixed = generator.permutation(len(keys))
@@ -22,7 +22,7 @@ def draw(keys: Ints, chances: Floats, generator: np.random.Generator) -> Ints:
     ranks = np.arange(len(keys)) - starts[sorted_keys]
     offsets: Floats = np.asarray(generator.random(rows))
     spots = (ranks + offsets[sorted_keys]) / sizes[sorted_keys]
-    ends = np.cumsum(chances, axis=1)
+    ends = np.cumsum(conditional, axis=1)
     ends /= ends[:, -1:]
     found = np.searchsorted(
         (ends + np.arange(rows)[:, None]).ravel(), sorted_keys + spots, side="right"
@@ -45,8 +45,8 @@ def draw_levels(
         return alone
     starts = np.cumsum(sizes) - sizes
     place = np.arange(len(group_of)) - starts[group_of[by_group]]
-    chances = np.zeros((len(sizes), within.shape[1], widest))
-    chances[group_of[by_group], :, place] = within[by_group]
-    picked = draw(group * within.shape[1] + label, chances.reshape(-1, widest), generator)
+    conditional = np.zeros((len(sizes), within.shape[1], widest))
+    conditional[group_of[by_group], :, place] = within[by_group]
+    picked = draw(group * within.shape[1] + label, conditional.reshape(-1, widest), generator)
     levels: Ints = by_group[starts[group] + np.minimum(picked, sizes[group] - 1)]
     return levels

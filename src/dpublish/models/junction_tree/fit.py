@@ -29,12 +29,12 @@ from dpublish.models.junction_tree.shrink import shrink
 from dpublish.models.junction_tree.smooth import MAX_LEVELS, smooth_column
 from dpublish.models.one_thread import on_one_thread
 
-WALKS = 12
+SWEEPS = 12
 """Times that proportional fitting goes around the junction tree, at most. A forest of pairs needs
 one; noisy tables in a circle end it after three or four."""
-SHORT_WALKS = 1
+SHORT_SWEEPS = 1
 """The same for models of earlier rounds, which are only what later tables are shrunk towards, and
-where later walks begin."""
+where later sweeps begin."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,9 @@ def fit_model(
         fresh = [
             fit_table(table, model, singles, labels) for table in tables if table.round == number
         ]
-        model = add_tables(model, fresh, state_of, walks=WALKS if number == last else SHORT_WALKS)
+        model = add_tables(
+            model, fresh, state_of, sweeps=SWEEPS if number == last else SHORT_SWEEPS
+        )
     return model
 
 
@@ -108,7 +110,7 @@ def grow_model(model: JunctionModel, tables: Sequence[MeasuredTable]) -> Junctio
         c: common_states(len(state), c, tables, state) for c, state in model.state_of.items()
     }
     fresh = [fit_table(table, model, model.singles, model.labels) for table in tables]
-    return add_tables(model, fresh, state_of, walks=SHORT_WALKS)
+    return add_tables(model, fresh, state_of, sweeps=SHORT_SWEEPS)
 
 
 def common_states(
@@ -126,7 +128,7 @@ def common_states(
 
 
 def add_tables(
-    model: JunctionModel, fresh: Sequence[Fitted], state_of: Mapping[int, Ints], *, walks: int
+    model: JunctionModel, fresh: Sequence[Fitted], state_of: Mapping[int, Ints], *, sweeps: int
 ) -> JunctionModel:
     """The model of largest entropy with a model's tables and a few more; it begins with that one's
     tree and factors."""
@@ -137,7 +139,7 @@ def add_tables(
         state_of,
         joined,
         target=model.target,
-        walks=walks,
+        sweeps=sweeps,
         before=model.beliefs,
     )
 
@@ -149,7 +151,7 @@ def join_tables(
     tables: Sequence[Fitted],
     *,
     target: int | None,
-    walks: int = WALKS,
+    sweeps: int = SWEEPS,
     before: Beliefs | None = None,
 ) -> JunctionModel:
     """The model of largest entropy with the given tables. `before` is that of the first of these
@@ -171,7 +173,7 @@ def join_tables(
             group[state_of[column]] = group_of
             of_states.append(group)
         targets.append(Target(table.columns, tuple(of_states), table.table))
-    beliefs.fit(targets, walks=walks, known=known)
+    beliefs.fit(targets, sweeps=sweeps, known=known)
     return JunctionModel(labels, singles, state_of, beliefs, tables, target=target)
 
 
@@ -242,7 +244,7 @@ def grouped_table(model: JunctionModel, columns: Sequence[int], groups: Sequence
             column: model.spread(column, group_of)
             for column, group_of in zip(columns, groups, strict=True)
         }
-        return model.around(first, spreads)[second]
+        return model.pairwise_marginals(first, spreads)[second]
     try:
         table = model.joint_states(columns)
     except (

@@ -19,7 +19,7 @@ from dpublish.models.junction_tree.cliques import CliqueTree
 from dpublish.models.junction_tree.consistency import Ints
 from dpublish.models.junction_tree.fit import MeasuredColumn, MeasuredTable, common_states
 from dpublish.models.junction_tree.grouping import MAX_GROUPS
-from dpublish.models.junction_tree.model_error import Misfit, read_misfit
+from dpublish.models.junction_tree.model_error import ModelError, read_model_error
 from dpublish.models.within_limits import believable
 from dpublish.privacy.budget_split import laplace_variance
 from dpublish.releases.bundle.manifest import text, whole
@@ -45,7 +45,7 @@ class Measured:
     columns: tuple[MeasuredColumn | None, ...]
     tables: tuple[MeasuredTable, ...]
     total: int | None
-    misfit: Misfit | None = None
+    model_error: ModelError | None = None
 
     @property
     def labels(self) -> int:
@@ -82,7 +82,7 @@ def read_measured(domain: Domain, facts: Mapping[str, Any], tables: Arrays) -> M
         columns=tuple(columns),
         tables=_read_joined(domain, facts, tables, target, labels, noise),
         total=_total(facts),
-        misfit=read_misfit(facts, noise),
+        model_error=read_model_error(facts, noise),
     )
 
 

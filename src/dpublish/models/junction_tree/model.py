@@ -8,7 +8,8 @@ column's own table:
                     * prod over columns P(level | state, label)
 
 All factors agree on what they share, so that sums over the model are exact: `joint` gives the table
-of any few columns, `around` the tables of one column with every other, `sample_codes` draws rows.
+of any few columns, `pairwise_marginals` the tables of one column with every other, `sample_codes`
+draws rows.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ MAX_JOINT = 1 << 23
 MAX_WORK = 1 << 28
 """Multiplications that one step of a sum over the model may take."""
 MAX_KEPT = 1 << 22
-"""Cells of a model up to which the chances that its walks use are kept: once from each side of
-every tie."""
+"""Cells of a model up to which the conditional probabilities that its sweeps use are kept: once
+from each side of every separator."""
 
 
 class TableTooLarge(QueryError):
@@ -67,7 +68,7 @@ class JunctionModel:
         self.state_of, self.beliefs, self.tables = dict(state_of), beliefs, list(tables)
         self.columns = [column for column in range(len(self.singles)) if column != target]
         small = sum(table.size for table in beliefs.tables) <= MAX_KEPT
-        self.chances = cache(beliefs.chances) if small else beliefs.chances
+        self.conditional = cache(beliefs.conditional) if small else beliefs.conditional
         self.step = cache(partial(step_to, self)) if small else partial(step_to, self)
         self.beyond = cache(self._beyond)
 
@@ -121,8 +122,8 @@ class JunctionModel:
         table, axes = self.labels, list[int]()
         left = list(columns)
         while left:
-            home = self.home(left)
-            part, kept = self._below(home, None, frozenset(left))
+            clique = self.clique_of(left)
+            part, kept = self._below(clique, None, frozenset(left))
             left = [column for column in left if column not in kept]
             _check_size(part.size * table.size // part.shape[-1])
             table = part.reshape(*part.shape[:-1], *(1,) * (table.ndim - 1), part.shape[-1]) * table
@@ -137,7 +138,7 @@ class JunctionModel:
             table = table[..., None, :] * (self.joint_states([column]) * shares)
         return table
 
-    def around(self, first: int, spreads: Mapping[int, Floats]) -> dict[int, Floats]:
+    def pairwise_marginals(self, first: int, spreads: Mapping[int, Floats]) -> dict[int, Floats]:
         """Tables of one column with each of the others that have a spread (see `spread`): groups x
         groups x labels."""
         return pair_tables(self, first, spreads)
@@ -160,7 +161,7 @@ class JunctionModel:
             ]
             if not others:
                 continue
-            for second, table in self.around(
+            for second, table in self.pairwise_marginals(
                 first, {column: spreads[column] for column in (first, *others)}
             ).items():
                 if first < second:
@@ -169,7 +170,7 @@ class JunctionModel:
                     yield second, first, table.transpose(1, 0, 2)
 
     def sample_codes(self, number: int, generator: np.random.Generator) -> list[Ints]:
-        """Rows drawn from the model, one code array a column.
+        """Rows drawn from the model, one code array per column.
 
         Draws are systematic: within every group of rows each value occurs as often as expected,
         give or take one, so that the rows show the model and little sampling error of their own.
@@ -178,14 +179,14 @@ class JunctionModel:
         states: dict[int, Ints] = {}
         label = draw(np.zeros(number, dtype=np.int64), self.label_shares[None, :], generator)
         for one, before in self.beliefs.order:
-            tie, new = self.beliefs.sides(one, before)
+            separator, new = self.beliefs.sides(one, before)
             if not new:
                 continue
-            given = self.chances(one, before, tuple(new))
+            given = self.conditional(one, before, tuple(new))
             keys = label
-            for column, count in zip(tie, given.shape[1:], strict=False):
+            for column, count in zip(separator, given.shape[1:], strict=False):
                 keys = keys * count + states[column]
-            shape = given.shape[1 + len(tie) :]
+            shape = given.shape[1 + len(separator) :]
             drawn = draw(keys, given.reshape(-1, math.prod(shape)), generator)
             for column, state in zip(new, np.unravel_index(drawn, shape), strict=True):
                 states[column] = state.astype(np.int64)
@@ -202,16 +203,16 @@ class JunctionModel:
 
     def component(self, column: int) -> list[int]:
         """The columns that are joined with one, directly or through others; itself first."""
-        found, seen = [self.home([column])], {self.home([column])}
+        found, seen = [self.clique_of([column])], {self.clique_of([column])}
         for one in found:
-            for other in sorted(self.beliefs.tree.near[one]):
+            for other in sorted(self.beliefs.tree.adjacent[one]):
                 if other not in seen:
                     seen.add(other)
                     found.append(other)
         columns = {other for one in found for other in self.beliefs.axes[one]}
         return [column, *sorted(columns - {column})]
 
-    def home(self, columns: Sequence[int]) -> int:
+    def clique_of(self, columns: Sequence[int]) -> int:
         """A clique with the first of the columns, and of those one that holds most of the
         others."""
         holds = [i for i, axes in enumerate(self.beliefs.axes) if columns[0] in axes]
@@ -220,36 +221,36 @@ class JunctionModel:
     def _below(
         self, one: int, before: int | None, wanted: frozenset[int]
     ) -> tuple[Floats, list[int]]:
-        """P(kept columns at and beyond a clique | tie, label): axes are the tie, the kept columns,
-        the label."""
-        tie, new = self.beliefs.sides(one, before)
-        table = np.moveaxis(self.chances(one, before, tuple(new)), 0, -1)
-        axes = [*tie, *new]
+        """P(kept columns at and beyond a clique | separator, label): axes are the separator, the
+        kept columns, the label."""
+        separator, new = self.beliefs.sides(one, before)
+        table = np.moveaxis(self.conditional(one, before, tuple(new)), 0, -1)
+        axes = [*separator, *new]
         branches = []
-        for child in sorted(self.beliefs.tree.near[one]):
+        for child in sorted(self.beliefs.tree.adjacent[one]):
             if child != before and wanted & self.beyond(child, one):
                 branches.append(
                     (
                         self._below(child, one, wanted),
-                        [c for c in self.beliefs.axes[child] if c in tie + new],
+                        [c for c in self.beliefs.axes[child] if c in separator + new],
                     )
                 )
         for i, ((part, below), shared) in enumerate(branches):
             later = {column for _, some in branches[i + 1 :] for column in some}
-            kept = [c for c in axes if c in tie or c in wanted or c in later]
+            kept = [c for c in axes if c in separator or c in wanted or c in later]
             table = _product(table, axes, part, [*shared, *below], [*kept, *below])
             axes = [*kept, *below]
-        kept = [c for c in axes if c in tie or c in wanted]
+        kept = [c for c in axes if c in separator or c in wanted]
         gone = tuple(place for place, c in enumerate(axes) if c not in kept)
-        order = [*tie, *(c for c in kept if c not in tie)]
+        order = [*separator, *(c for c in kept if c not in separator)]
         table = np.transpose(table.sum(axis=gone), [*(kept.index(c) for c in order), len(kept)])
-        return table, order[len(tie) :]
+        return table, order[len(separator) :]
 
     def _beyond(self, one: int, before: int) -> set[int]:
-        """The columns on the far side of the tie before - one that are not in `before`."""
+        """The columns on the far side of the separator before - one that are not in `before`."""
         found, came = [one], {one: before}
         for at in found:
-            for other in self.beliefs.tree.near[at]:
+            for other in self.beliefs.tree.adjacent[at]:
                 if other != came[at]:
                     came[other] = at
                     found.append(other)

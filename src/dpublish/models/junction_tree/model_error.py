@@ -1,4 +1,5 @@
-"""The published misfit of a model: how far any box of two columns may be from what the model says.
+"""The published model error of a model: how far any box of two columns may be from what the model
+says.
 
 A box is a run of levels of one column, a run of levels of another, and one label or all labels. One
 noisy number bounds the error of all boxes of all pairs of columns at once, except for the chance
@@ -21,17 +22,18 @@ from dpublish.models.junction_tree.consistency import Ints
 from dpublish.releases.bundle.manifest import whole
 
 UNIT = 256
-"""The misfit is counted in parts of a row, so that the model's cells can be rounded without
+"""The model error is counted in parts of a row, so that the model's cells can be rounded without
 harm."""
 MODEL_VERSION = 5
-"""Raised whenever the fit changes: a misfit speaks of the model of its own time, and is set aside
-by later ones."""
-_BELIEVABLE = 1 << 62
+"""Raised whenever the fit changes: a model error speaks of the model of its own time, and is set
+aside by later ones."""
+_LARGEST_VALUE = 1 << 62
 
 
 @dataclass(frozen=True)
-class Misfit:
-    """The noisy misfit in units, its noise, and the number of blocks that boxes are made of."""
+class ModelError:
+    """The noisy model error in units, its noise, and the number of blocks that boxes are made
+    of."""
 
     value: int
     noise: str
@@ -50,7 +52,7 @@ class Misfit:
         return max(0.0, (self.value + above + cells / 2) / UNIT)
 
 
-def read_misfit(facts: Mapping[str, Any], noise: str) -> Misfit | None:
+def read_model_error(facts: Mapping[str, Any], noise: str) -> ModelError | None:
     """Read and check; None when nothing was published, or for a model that this version does not
     fit."""
     found = facts.get("misfit")
@@ -59,7 +61,7 @@ def read_misfit(facts: Mapping[str, Any], noise: str) -> Misfit | None:
     if not isinstance(found, Mapping):
         raise BundleError("facts: 'misfit' must be an object.")
     value, scale = found.get("value"), found.get("scale")
-    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _BELIEVABLE:
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _LARGEST_VALUE:
         raise BundleError("facts: the value of 'misfit' must be a whole number.")
     try:
         size = float(Fraction(scale)) if isinstance(scale, str) and len(scale) <= 400 else -1.0
@@ -70,7 +72,7 @@ def read_misfit(facts: Mapping[str, Any], noise: str) -> Misfit | None:
     blocks = whole(found, "blocks", "misfit", limit=255, lowest=1)
     if found.get("model") != MODEL_VERSION or found.get("unit") != UNIT:
         return None
-    return Misfit(value, noise, size, blocks)
+    return ModelError(value, noise, size, blocks)
 
 
 def level_blocks(levels: int, limit: int) -> Ints:

@@ -1,9 +1,9 @@
 """Tables of pairs of columns, however far apart in the junction tree: one column carried along it
 to all the others.
 
-What the walks of different columns share is kept by the model: the chances of a clique's columns
+What the sweeps of different columns share is kept by the model: the chances of a clique's columns
 given those of the one before. Tables have the label first, so that every step is a product of
-matrices, one a label.
+matrices, one per label.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def pair_tables(
             for second, table in pair_tables(model, first, alone).items()
         }
     wanted = set(spreads) - {first}
-    todo: list[tuple[int, int | None, Floats | None]] = [(model.home([first]), None, None)]
+    todo: list[tuple[int, int | None, Floats | None]] = [(model.clique_of([first]), None, None)]
     for one, before, front in todo:
         axes = beliefs.axes[one]
         children = [
             other
-            for other in beliefs.tree.near[one]
+            for other in beliefs.tree.adjacent[one]
             if other != before and wanted & model.beyond(other, one)
         ]
         if front is None:  # a clique that holds the column itself
@@ -65,9 +65,10 @@ def pair_tables(
         assert before is not None
         for second in beliefs.sides(one, before)[1]:
             if second in wanted:
-                chances = model.chances(one, before, (second,))
+                conditional = model.conditional(one, before, (second,))
                 out[second] = _spread(
-                    front @ chances.reshape(len(chances), front.shape[2], -1), spreads[second]
+                    front @ conditional.reshape(len(conditional), front.shape[2], -1),
+                    spreads[second],
                 )
         for child in children:
             todo.append((child, one, _carry(model, front, one, before, child)))
@@ -86,7 +87,8 @@ def _spread(table: Floats, spread: Floats) -> Floats:
 
 
 def _carry(model: JunctionModel, front: Floats, one: int, before: int, child: int) -> Floats:
-    """From counts of (label, group, tie) to counts of (label, group, tie with the child).
+    """From counts of (label, group, separator) to counts of (label, group, separator with the
+    child).
 
     Products of matrices, one for every label and combination of the columns that stay: far faster
     than a sum over products.
@@ -94,28 +96,30 @@ def _carry(model: JunctionModel, front: Floats, one: int, before: int, child: in
     step = model.step(one, before, child)
     labels, groups = front.shape[:2]
     left = (
-        front.reshape(labels, groups, *step.tie)
+        front.reshape(labels, groups, *step.separator)
         .transpose(step.turn)
         .reshape(labels, step.held, groups, -1)
     )
-    carried = left @ step.chances if step.chances is not None else left.sum(axis=3, keepdims=True)
+    carried = (
+        left @ step.conditional if step.conditional is not None else left.sum(axis=3, keepdims=True)
+    )
     shaped = carried.reshape(labels, *step.stay, groups, *step.fresh).transpose(step.back)
     return np.ascontiguousarray(shaped).reshape(labels, groups, -1)
 
 
 @dataclass(frozen=True)
 class Step:
-    """From the tie of a clique with the one before it to its tie with a child: what does not depend
-    on the column carried.
+    """From the separator of a clique with the one before it to its separator with a child: what
+    does not depend on the column carried.
 
-    Columns of the tie stay in the next one or go, and others are fresh. `chances` are labels x stay
-    x gone x fresh.
+    Columns of the separator stay in the next one or go, and others are fresh. `conditional` are
+    labels x stay x gone x fresh.
     """
 
-    tie: list[int]
+    separator: list[int]
     turn: list[int]
     held: int
-    chances: Floats | None
+    conditional: Floats | None
     stay: list[int]
     fresh: list[int]
     back: list[int]
@@ -123,20 +127,20 @@ class Step:
 
 def step_to(model: JunctionModel, one: int, before: int, child: int) -> Step:
     beliefs = model.beliefs
-    tie, new = beliefs.sides(one, before)
+    separator, new = beliefs.sides(one, before)
     onward = [column for column in beliefs.axes[one] if column in beliefs.axes[child]]
-    stay = [column for column in tie if column in onward]
-    gone = [column for column in tie if column not in onward]
+    stay = [column for column in separator if column in onward]
+    gone = [column for column in separator if column not in onward]
     fresh = [column for column in new if column in onward]
-    sizes = [[beliefs.states[column] for column in some] for some in (tie, stay, gone, fresh)]
+    sizes = [[beliefs.states[column] for column in some] for some in (separator, stay, gone, fresh)]
     held, lost, found = (math.prod(some) for some in sizes[1:])
-    place = {column: i for i, column in enumerate([*tie, *fresh])}
-    chances = None
+    place = {column: i for i, column in enumerate([*separator, *fresh])}
+    conditional = None
     if fresh:
-        right = beliefs.chances(one, before, fresh).transpose(
+        right = beliefs.conditional(one, before, fresh).transpose(
             [0, *(place[c] + 1 for c in (*stay, *gone, *fresh))]
         )
-        chances = np.ascontiguousarray(right).reshape(-1, held, lost, found)
+        conditional = np.ascontiguousarray(right).reshape(-1, held, lost, found)
     axis = {column: i + 1 for i, column in enumerate(stay)} | {
         c: len(stay) + 2 + i for i, c in enumerate(fresh)
     }
@@ -145,7 +149,7 @@ def step_to(model: JunctionModel, one: int, before: int, child: int) -> Step:
         sizes[0],
         turn,
         held,
-        chances,
+        conditional,
         sizes[1],
         sizes[3],
         [0, len(stay) + 1, *(axis[c] for c in onward)],

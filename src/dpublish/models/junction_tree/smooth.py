@@ -66,9 +66,12 @@ def _priors(levels: int, ordered: int) -> tuple[Floats, Floats]:
     logarithms of their determinants."""
     out = []
     for order, precisions in ((2, BENDS), (1, STEPS)):
-        ties = np.zeros((ordered - order, levels))
-        ties[:, :ordered] = np.diff(np.eye(ordered), n=order, axis=0)
-        out += [precision * ties.T @ ties + LOOSE * np.eye(levels) for precision in precisions]
+        differences = np.zeros((ordered - order, levels))
+        differences[:, :ordered] = np.diff(np.eye(ordered), n=order, axis=0)
+        out += [
+            precision * differences.T @ differences + LOOSE * np.eye(levels)
+            for precision in precisions
+        ]
     priors = np.stack(out)
     return priors, np.linalg.slogdet(priors)[1]
 

@@ -238,9 +238,9 @@ def _draw_pieces(level: Ints, kept: Floats, codes: Ints, generator: np.random.Ge
     """A piece of the level of each row."""
     sizes = np.bincount(level)
     starts = np.cumsum(sizes) - sizes  # pieces of a level stand side by side
-    chances = np.zeros((len(sizes), int(sizes.max())))
-    chances[level, np.arange(len(level)) - starts[level]] = kept
-    empty = chances.sum(axis=1) <= 0.0
-    chances[empty, 0] = 1.0  # no row is of such a level
-    pieces: Ints = starts[codes] + draw(codes, chances, generator)
+    conditional = np.zeros((len(sizes), int(sizes.max())))
+    conditional[level, np.arange(len(level)) - starts[level]] = kept
+    empty = conditional.sum(axis=1) <= 0.0
+    conditional[empty, 0] = 1.0  # no row is of such a level
+    pieces: Ints = starts[codes] + draw(codes, conditional, generator)
     return pieces

@@ -2,9 +2,9 @@
 
 A count over one column, over the target, or over a measured table has an unbiased estimate and a
 known variance. A count over two columns that were not counted together has the model's answer, give
-or take the published misfit. Every other count is bounded by such counts: a conjunction by its
+or take the published model error. Every other count is bounded by such counts: a conjunction by its
 parts (Frechet's bounds), and so on. These bounds hold for any table that has the measured margins,
-so that they contain the misfit of the model; the errors of the parts share the level.
+so that they contain the error of the model; the errors of the parts share the level.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CUT = (
     "counted in bins or groups of levels that the condition cuts: the interval covers the "
     "noise, and all or none of what is cut"
 )
-MISFIT = (
+MODEL_ERROR = (
     "not counted as such: the interval covers the noise and the largest error that the model was "
     "measured to have over runs "
     "of levels of any two columns"
@@ -68,8 +68,8 @@ class Intervals:
     """Answers `range_of(predicate)` from what was measured."""
 
     def __init__(self, measured: Measured, domain: Domain, model: JunctionModel | None) -> None:
-        # the model is asked where a misfit was published, and nowhere else
-        assert model is not None or measured.misfit is None
+        # the model is asked where a model error was published, and nowhere else
+        assert model is not None or measured.model_error is None
         self._measured, self._domain, self._model = measured, domain, model
         self._target, self._labels = measured.target, measured.labels
         self._combined = cache(self._combine)
@@ -171,7 +171,7 @@ class Intervals:
             return self._one_table(node, table, alpha)
         if (
             len(features) == 2
-            and self._measured.misfit is not None
+            and self._measured.model_error is not None
             and self._cells(features) <= MAX_CELLS
         ):
             return _narrower(
@@ -196,43 +196,46 @@ class Intervals:
             low = max(one.low for one in [*ranges, *more])
             high = min(total.high, sum(one.high for one in ranges))
         low = min(low, high)
-        note = MISFIT if any(one.note == MISFIT for one in more) else BOUNDS
+        note = MODEL_ERROR if any(one.note == MODEL_ERROR for one in more) else BOUNDS
         return Range(low, high, (high - low) / (2 * quantile(alpha / 2, "gaussian")), note)
 
-    def misfit_bound(self, first: int, second: int, alpha: float) -> float | None:
+    def model_error_bound(self, first: int, second: int, alpha: float) -> float | None:
         """Rows by which a box of two columns may be off the model, but for alpha; None when that
         was not published."""
-        misfit = self._measured.misfit
-        if misfit is None:
+        model_error = self._measured.model_error
+        if model_error is None:
             return None
         sizes = [
-            min(self._domain.axes[column].cardinality, misfit.blocks) for column in (first, second)
+            min(self._domain.axes[column].cardinality, model_error.blocks)
+            for column in (first, second)
         ]
-        return misfit.bound(alpha, sizes[0] * sizes[1] * self._labels)
+        return model_error.bound(alpha, sizes[0] * sizes[1] * self._labels)
 
     def lone_levels(self, column: int) -> bool:
         """Whether every level of a column is a block of its own, so that single levels are
         boxes."""
-        misfit = self._measured.misfit
-        return misfit is not None and self._domain.axes[column].cardinality <= misfit.blocks
+        model_error = self._measured.model_error
+        return (
+            model_error is not None and self._domain.axes[column].cardinality <= model_error.blocks
+        )
 
     def _one_box(self, node: Node, features: list[int], alpha: float) -> Range:
-        """The model's answer, give or take the misfit of every box that the predicate is made
+        """The model's answer, give or take the model error of every box that the predicate is made
         of."""
-        misfit = self._measured.misfit
-        assert misfit is not None
+        model_error = self._measured.model_error
+        assert model_error is not None
         assert self._model is not None
-        each = self.misfit_bound(features[0], features[1], alpha)
+        each = self.model_error_bound(features[0], features[1], alpha)
         assert each is not None
         blocks = (
-            level_blocks(self._domain.axes[features[0]].cardinality, misfit.blocks),
-            level_blocks(self._domain.axes[features[1]].cardinality, misfit.blocks),
+            level_blocks(self._domain.axes[features[0]].cardinality, model_error.blocks),
+            level_blocks(self._domain.axes[features[1]].cardinality, model_error.blocks),
         )
         spreads = {
             column: self._model.spread(column, block_of)
             for column, block_of in zip(features, blocks, strict=True)
         }
-        expected = self._model.around(features[0], spreads)[features[1]]
+        expected = self._model.pairwise_marginals(features[0], spreads)[features[1]]
         ends = []
         for mask, wholly, sign in zip(
             self._masks(node, features), (True, False), (-1, 1), strict=True
@@ -240,7 +243,10 @@ class Intervals:
             chosen = block_mask(mask, blocks, wholly=wholly)
             ends.append(float(expected[chosen].sum()) + sign * each * count_boxes(chosen))
         return Range(
-            ends[0], max(ends), (max(ends) - ends[0]) / (2 * quantile(alpha, "gaussian")), MISFIT
+            ends[0],
+            max(ends),
+            (max(ends) - ends[0]) / (2 * quantile(alpha, "gaussian")),
+            MODEL_ERROR,
         )
 
     def _joined_parts(self, parts: Sequence[Node]) -> list[list[Node]]:
@@ -256,7 +262,7 @@ class Intervals:
                 > 1
             ):
                 out.append(some)
-        if self._measured.misfit is not None and len(parts) <= MAX_PARTS:
+        if self._measured.model_error is not None and len(parts) <= MAX_PARTS:
             for i, first in enumerate(parts):
                 out += [
                     [first, other]

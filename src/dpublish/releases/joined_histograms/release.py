@@ -113,9 +113,9 @@ class JoinedRelease(Release):
 
         The value is the model's. For a predicate within one column, or one counted table, with or
         without the target, the interval covers the noise. For two columns that were not counted
-        together it is the model's answer, give or take the published misfit. For any other it holds
-        whatever the true dependence is, and is wide where the release cannot tell. The `note` of
-        the estimate says which.
+        together it is the model's answer, give or take the published model error. For any other it
+        holds whatever the true dependence is, and is wide where the release cannot tell. The `note`
+        of the estimate says which.
         """
         from dpublish.query.predicate import parse_predicate
 
@@ -337,7 +337,7 @@ class JoinedRelease(Release):
                 np.minimum(high, apart[1].sum(axis=-1)),
             )
         elif len(features) == 2 and all(self.intervals.lone_levels(column) for column in features):
-            bound = self.intervals.misfit_bound(features[0], features[1], 1 - part)
+            bound = self.intervals.model_error_bound(features[0], features[1], 1 - part)
             assert bound is not None
             expected = self._counts(indexes)
             low, high = np.maximum(low, expected - bound), np.minimum(high, expected + bound)

@@ -70,7 +70,7 @@ def test_what_no_pair_shows_is_found_when_it_is_asked_for() -> None:
     )
 
 
-def test_a_three_is_drawn_and_listed(tmp_path: Path) -> None:
+def test_a_triple_is_drawn_and_listed(tmp_path: Path) -> None:
     release = publish(1, locks(20_000))
     assert "first - second - third" in release.summary()["joined"]
     assert "first, second, third" in release.report(tmp_path / "page.html").read_text()
@@ -80,7 +80,7 @@ def test_a_three_is_drawn_and_listed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cost", [Cost.pure(1), Cost.zcdp("1/20")], ids=["laplace", "gaussian"])
-def test_intervals_of_threes_hold_the_truth(cost: Cost) -> None:
+def test_intervals_of_triples_hold_the_truth(cost: Cost) -> None:
     """100 simulated releases of 4,000 rows, one question, nominal 95%.
 
     A true coverage of 95% gives fewer than 88 of 100 with probability 0.15%; a coverage of 75%
