@@ -18,8 +18,7 @@ from dpublish.counting.cells import PIECE_ROWS, merged
 from dpublish.declare.encode import as_text, floats, ordinals, whole_numbers
 from dpublish.declare.grid import Grid
 from dpublish.declare.schema import Schema
-from dpublish.declare.statistic import CellArray, SparseCounts
-from dpublish.methods.interval_tree.points import GridPoints
+from dpublish.declare.statistic import CellArray, GridPoints, SparseCounts
 from dpublish.sources.sources import Source
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.declare.domain import Domain
+from dpublish.declare.grid import TreeShape
 
 IntArray = NDArray[np.int64]
 CellArray = NDArray[np.uint64]
@@ -65,3 +66,11 @@ class SparseCounts:
     @property
     def total(self) -> int:
         return int(self.counts.sum())
+
+
+@dataclass(frozen=True)
+class GridPoints(Statistic):
+    """A statistic: the codes of the kept rows in a grid, counted. Answered by `SparseCounts` over
+    codes."""
+
+    shape: TreeShape

@@ -33,7 +33,7 @@ CHUNK = 1 << 22
 
 
 @dataclass(frozen=True)
-class Misfit:
+class BoxBias:
     """The public side of a look: questions with whole ends, the boxes that count, and how many
     questions cut one of them."""
 
@@ -46,7 +46,7 @@ class Misfit:
     level_sensitivity: Fraction
 
     @classmethod
-    def of(cls, shape: TreeShape, boxes: Boxes, level_sensitivity: Fraction) -> Misfit:
+    def of(cls, shape: TreeShape, boxes: Boxes, level_sensitivity: Fraction) -> BoxBias:
         columns = len(shape.grids)
         points = np.sort(
             spread_points(QUESTIONS, 2 * columns).reshape(QUESTIONS, columns, 2), axis=2
@@ -112,25 +112,25 @@ class Misfit:
 def cells_fit_better(
     noise: Noise,
     points: SparseCounts,
-    misfit: Misfit,
+    bias: BoxBias,
     epsilon: Fraction,
     *,
     spreads: tuple[float, float],
     scale: Fraction,
 ) -> bool:
-    """Measure the misfit and decide.
+    """Measure the bias and decide.
 
     `spreads` are what questions cost in the tree's boxes and in single cells, for noise of variance
     1; `scale` is the noise.
     """
-    bias = 0.0
-    if misfit.cuts:
-        total = np.array([misfit.total(points)], dtype=np.int64)
+    lost = 0.0
+    if bias.cuts:
+        total = np.array([bias.total(points)], dtype=np.int64)
         told = noise.laplace(
-            total, sensitivity=misfit.sensitivity, epsilon=epsilon, label="look: misfit"
+            total, sensitivity=bias.sensitivity, epsilon=epsilon, label="look: misfit"
         )
-        bias = max(0.0, int(told[0]) / (UNIT * QUESTIONS))
+        lost = max(0.0, int(told[0]) / (UNIT * QUESTIONS))
     tree, cells = (
         MEAN_OF_NORMAL * spread * math.sqrt(laplace_cumulants(scale)[0]) for spread in spreads
     )
-    return CLEAR_GAIN * cells < max(tree, bias) + SMALLER_PART * min(tree, bias)
+    return CLEAR_GAIN * cells < max(tree, lost) + SMALLER_PART * min(tree, lost)

@@ -8,20 +8,22 @@ PrivTree (Zhang et al. 2016) in place of the binary search.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
+from dpublish.declare.domain import Domain
 from dpublish.declare.grid import Boxes, TreeShape, grid_of
 from dpublish.declare.schema import Schema
+from dpublish.declare.statistic import GridPoints
 from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output, SparseCounts
-from dpublish.methods.interval_tree.box_bias import Misfit, cells_fit_better
-from dpublish.methods.interval_tree.pilot import Look, cells_serve_better
-from dpublish.methods.interval_tree.points import GridPoints
+from dpublish.methods.field_types import Interval
+from dpublish.methods.interval_tree.box_bias import BoxBias, cells_fit_better
+from dpublish.methods.interval_tree.pilot import Pilot, cells_serve_better
 from dpublish.methods.interval_tree.trees import (
     BoxCounts,
     Calibration,
@@ -38,10 +40,11 @@ from dpublish.models.hierarchical_counts import (
 from dpublish.models.thresholded_counts import laplace_cumulants
 from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost, exact
-from dpublish.privacy.plan import Plan
+from dpublish.privacy.plan import Plan, Settings, hidden
 from dpublish.workloads import theory
 
 Tree = Literal["privtree", "dyadic", "binary-search"]
+Number = Fraction | float | int | str
 MAX_COLUMNS = 6
 MAX_CELLS = 1 << 22
 SAMPLE_BOXES = 48
@@ -50,6 +53,89 @@ CROWDED, CROWDED_BOXES = Fraction(4), Fraction(1, 2)
 """A look is paid for from so many rows times epsilon a position on; below, PrivTree is the better
 tree in any case. Boxes of several columns are cut by far more ranges than intervals are, so
 unevenness shows earlier."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeSettings(Settings):
+    """What every tree works with; `total` is the number of rows where it is public."""
+
+    domain: Domain
+    shape: TreeShape = hidden()
+    tree: Tree
+    positions: int
+    bits: int
+    sensitivity: Fraction
+    rows: int | None
+    total: int | None
+
+    def facts(self) -> dict[str, Any]:
+        return {"grid": self.shape.to_json(), **super().facts()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EqualCells(TreeSettings):
+    """The grid cut `depth` times into cells of one size."""
+
+    depth: int
+    count_epsilon: Fraction
+    boxes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveBoxes(TreeSettings):
+    """PrivTree, with a look at what every position would do (`look_epsilon` = 0: none)."""
+
+    look_epsilon: Fraction
+    structure_epsilon: Fraction
+    count_epsilon: Fraction
+    split_scale: Fraction
+    decay: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchedBoxes(TreeSettings):
+    """The thesis's binary search: at most so many counts, each with so much noise."""
+
+    queries: int
+    query_scale: Fraction
+    split_above: int
+    structure_epsilon: Fraction
+    count_epsilon: Fraction
+
+
+AnyTree = EqualCells | AdaptiveBoxes | SearchedBoxes
+
+
+def noisy_tree(noise: Noise, numbers: SparseCounts, plan: Plan[AnyTree]) -> Output:
+    """The mechanism: cut the grid, then count what was cut."""
+    settings, shape, total = plan.settings, plan.settings.shape, plan.settings.total
+    counts = BoxCounts(shape, numbers)
+    tree, epsilon = settings.tree, settings.count_epsilon
+    if isinstance(settings, SearchedBoxes):
+        boxes = binary_search(
+            noise,
+            counts,
+            shape,
+            queries=settings.queries,
+            split_above=settings.split_above,
+            scale=settings.query_scale,
+            sensitivity=settings.sensitivity,
+        )
+    elif isinstance(settings, EqualCells):
+        boxes = equal_cells(shape, settings.depth)
+    else:
+        tree, boxes, epsilon = _chosen_tree(noise, numbers, counts, settings, plan.schema)
+    # the boxes are public from here on, so the choice of groups is a function of public facts
+    hierarchy, _ = best_hierarchy(shape, boxes, fixed=total is not None)
+    listed = counts.of(boxes)
+    if total is not None:
+        # what lies in no box is counted as if it were one: then the sum of the list is public
+        listed = np.append(listed, total - listed.sum())
+    every = settings.sensitivity * hierarchy.height
+    measured = noise.laplace(
+        hierarchy.sums(listed), sensitivity=every, epsilon=epsilon, label="counts"
+    )
+    return _content(settings, tree, boxes, measured, hierarchy, every / epsilon)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,12 +171,12 @@ class IntervalTree(Mechanism):
 
     columns: Sequence[str] | None = None
     tree: Tree = "privtree"
-    structure_share: Fraction | float | int | str = Fraction(1, 8)
-    look_share: Fraction | float | int | str | None = None
-    max_cells: int = 1 << 16
-    accuracy: Fraction | float | int | str = Fraction(1, 10)
+    structure_share: Annotated[Number, Interval(above=0, below=1)] = Fraction(1, 8)
+    look_share: Annotated[Number | None, Interval(0, below=1)] = None
+    max_cells: Annotated[int, Interval(2, MAX_CELLS)] = 1 << 16
+    accuracy: Annotated[Number, Interval(above=0, below=1)] = Fraction(1, 10)
 
-    def plan(self, schema: Schema, cost: Cost) -> Plan:
+    def plan(self, schema: Schema, cost: Cost) -> Plan[AnyTree]:
         self._check(schema, cost)
         names = self._names(schema)
         shape = TreeShape.over(
@@ -101,33 +187,37 @@ class IntervalTree(Mechanism):
                 f"Column '{names[0]}' has one position only, so there is nothing to cut."
             )
         share = exact(self.structure_share, "structure_share")
-        if not 0 < share < 1:
-            raise PlanError(
-                f"structure_share must lie between 0 and 1, not {self.structure_share}."
-            )
         look_share = exact(
             _LOOK_SHARES[len(names) > 1] if self.look_share is None else self.look_share,
             "look_share",
         )
-        if not 0 <= look_share < 1:
-            raise PlanError(f"look_share must be at least 0 and below 1, not {self.look_share}.")
         size = schema.size_or_nominal
         rows = None if size is None else size * schema.unit.max_rows
-        facts: dict[str, Any] = {
-            "grid": shape.to_json(),
+        common: dict[str, Any] = {
+            "domain": shape.domain(),
+            "shape": shape,
             "tree": self.tree,
             "positions": math.prod(grid.positions for grid in shape.grids),
             "bits": shape.total_bits,
-            "sensitivity": str(schema.relation.l1),
+            "sensitivity": schema.relation.l1,
             "rows": rows,
             "total": rows if schema.neighbours == "replace-one" else None,
         }
         sentences = [
-            f"Ranges of {' x '.join(names)}: {facts['positions']:,} positions, cut by {self.tree}.",
+            f"Ranges of {' x '.join(names)}: {common['positions']:,} positions, cut by "
+            f"{self.tree}.",
             f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
         ]
-        looks = look_share if self._looks(shape, rows, cost.epsilon) else Fraction(0)
-        sentences += self._tree_facts(facts, shape, schema, cost.epsilon, share, looks)
+        planned: tuple[AnyTree, dict[str, Any], list[str]]
+        if self.tree == "binary-search":
+            planned = self._plan_search(common, schema, cost.epsilon, share)
+        elif self.tree == "dyadic":
+            planned = self._plan_cells(common, cost.epsilon)
+        else:
+            looks = look_share if self._looks(shape, rows, cost.epsilon) else Fraction(0)
+            planned = self._plan_adaptive(common, schema, cost.epsilon, share, looks)
+        settings, forecast, lines = planned
+        sentences += lines
         if rows is not None:
             sentences += theory.interval_sentences(
                 rows=rows,
@@ -154,16 +244,16 @@ class IntervalTree(Mechanism):
                 "max_cells": self.max_cells,
                 "accuracy": str(exact(self.accuracy, "accuracy")),
             },
-            domain=shape.domain(),
-            facts=facts,
+            settings=settings,
+            forecast=forecast,
             sentences=tuple(sentences),
             warnings=tuple(warnings),
         )
 
-    def statistic(self, plan: Plan) -> GridPoints:
-        return GridPoints(TreeShape.from_json(plan.facts["grid"]))
+    def statistic(self, plan: Plan[AnyTree]) -> GridPoints:
+        return GridPoints(plan.settings.shape)
 
-    def run(self, noise: Noise, numbers: SparseCounts, plan: Plan) -> Output:
+    def run(self, noise: Noise, numbers: SparseCounts, plan: Plan[AnyTree]) -> Output:
         return noisy_tree(noise, numbers, plan)
 
     def _check(self, schema: Schema, cost: Cost) -> None:
@@ -178,14 +268,6 @@ class IntervalTree(Mechanism):
             )
         if self.tree not in get_args(Tree):
             raise PlanError(f"tree = '{self.tree}' is not known. Use {', '.join(get_args(Tree))}.")
-        if not 2 <= self.max_cells <= MAX_CELLS:
-            raise PlanError(
-                f"max_cells must be a whole number from 2 to {MAX_CELLS:,}, not {self.max_cells}."
-            )
-        if not 0 < exact(self.accuracy, "accuracy") < 1:
-            raise PlanError(
-                f"accuracy is a share of the rows: above 0 and below 1, not {self.accuracy}."
-            )
 
     def _names(self, schema: Schema) -> tuple[str, ...]:
         if self.columns is None:
@@ -210,41 +292,44 @@ class IntervalTree(Mechanism):
         )
         return (1 << shape.total_bits) <= self.max_cells and crowded
 
-    def _tree_facts(
+    def _plan_cells(
+        self, common: dict[str, Any], epsilon: Fraction
+    ) -> tuple[EqualCells, dict[str, Any], list[str]]:
+        depth = cell_depth(common["shape"], self.max_cells)
+        boxes = equal_cells(common["shape"], depth)
+        settings = EqualCells(**common, depth=depth, count_epsilon=epsilon, boxes=len(boxes))
+        fixed = settings.total is not None
+        hierarchy, spread = best_hierarchy(settings.shape, boxes, fixed=fixed)
+        error = spread * math.sqrt(laplace_cumulants(settings.sensitivity / epsilon)[0])
+        lines = [
+            f"{len(boxes):,} equal cells, counted in {hierarchy.height} level(s) of groups of "
+            f"{hierarchy.fanout}.",
+            f"A range that ends between cells has a standard error of about {error:,.3g} rows.",
+        ]
+        return settings, {"expected_error": error}, lines
+
+    def _plan_adaptive(
         self,
-        facts: dict[str, Any],
-        shape: TreeShape,
+        common: dict[str, Any],
         schema: Schema,
         epsilon: Fraction,
         share: Fraction,
         looks: Fraction,
-    ) -> list[str]:
-        sensitivity, rows = schema.relation.l1, facts["rows"]
-        if facts["tree"] == "binary-search":
-            return self._search_facts(facts, shape, schema, epsilon, share, rows)
-        if facts["tree"] == "dyadic":
-            depth = cell_depth(shape, self.max_cells)
-            boxes = equal_cells(shape, depth)
-            hierarchy, spread = best_hierarchy(shape, boxes, fixed=facts["total"] is not None)
-            facts.update(depth=depth, count_epsilon=str(epsilon), boxes=len(boxes))
-            error = spread * math.sqrt(laplace_cumulants(sensitivity / epsilon)[0])
-            facts["expected_error"] = error
-            return [
-                f"{len(boxes):,} equal cells, counted in {hierarchy.height} level(s) of groups of "
-                f"{hierarchy.fanout}.",
-                f"A range that ends between cells has a standard error of about {error:,.3g} rows.",
-            ]
+    ) -> tuple[AdaptiveBoxes, dict[str, Any], list[str]]:
+        shape, rows = common["shape"], common["rows"]
         looking = epsilon * looks
         structure = (epsilon - looking) * share
         calibration = calibration_of(schema, shape, structure)
         counts = epsilon - looking - structure
-        facts.update(
-            look_epsilon=str(looking),
-            structure_epsilon=str(structure),
-            count_epsilon=str(counts),
-            split_scale=str(calibration.scale),
+        settings = AdaptiveBoxes(
+            **common,
+            look_epsilon=looking,
+            structure_epsilon=structure,
+            count_epsilon=counts,
+            split_scale=calibration.scale,
             decay=calibration.decay,
         )
+        forecast: dict[str, Any] = {}
         lines = [
             f"A box is split while it holds more than about {calibration.decay} points a level "
             f"(noise of scale {float(calibration.scale):.4g} on each decision).",
@@ -257,7 +342,7 @@ class IntervalTree(Mechanism):
             )
             lines.append(
                 f"Epsilon {float(looking):.4g} is spent on a look whether all "
-                f"{facts['positions']:,} positions are better "
+                f"{settings.positions:,} positions are better "
                 f"counted one by one; if so, {rest}."
             )
         if rows is not None:
@@ -266,30 +351,25 @@ class IntervalTree(Mechanism):
                 max(
                     1,
                     min(
-                        facts["positions"],
+                        settings.positions,
                         2 * rows / (calibration.decay * shape.depth / 2),
                         MAX_CELLS,
                     ),
                 )
             )
-            spread = typical_spread(shape, boxes_guess, fixed=facts["total"] is not None)
-            error = spread * math.sqrt(laplace_cumulants(sensitivity / counts)[0])
-            facts.update(expected_boxes=boxes_guess, expected_error=error)
+            spread = typical_spread(shape, boxes_guess, fixed=settings.total is not None)
+            error = spread * math.sqrt(laplace_cumulants(settings.sensitivity / counts)[0])
+            forecast = {"expected_boxes": boxes_guess, "expected_error": error}
             lines.append(
                 f"With at most about {boxes_guess:,} boxes, a range has a standard error of about "
                 f"{error:,.3g} rows."
             )
-        return lines
+        return settings, forecast, lines
 
-    def _search_facts(
-        self,
-        facts: dict[str, Any],
-        shape: TreeShape,
-        schema: Schema,
-        epsilon: Fraction,
-        share: Fraction,
-        rows: int | None,
-    ) -> list[str]:
+    def _plan_search(
+        self, common: dict[str, Any], schema: Schema, epsilon: Fraction, share: Fraction
+    ) -> tuple[SearchedBoxes, dict[str, Any], list[str]]:
+        shape, rows = common["shape"], common["rows"]
         if rows is None:
             raise PlanError(
                 f"binary-search cuts by shares of the rows, and schema '{schema.name}' declares "
@@ -304,12 +384,13 @@ class IntervalTree(Mechanism):
         queries = shape.fanout * shape.depth * splits
         structure = epsilon * share
         scale = Fraction(queries * schema.unit.max_rows) / structure
-        facts.update(
+        settings = SearchedBoxes(
+            **common,
             queries=queries,
-            query_scale=str(scale),
+            query_scale=scale,
             split_above=math.floor(3 * accuracy * rows / 10),
-            structure_epsilon=str(structure),
-            count_epsilon=str(epsilon - structure),
+            structure_epsilon=structure,
+            count_epsilon=epsilon - structure,
         )
         needed = theory.search_sample_size(
             float(accuracy),
@@ -319,11 +400,10 @@ class IntervalTree(Mechanism):
             rows_per_unit=schema.unit.max_rows,
         )
         boxes_guess = min(
-            facts["positions"], 1 + (shape.fanout - 1) * shape.depth * splits, MAX_CELLS
+            settings.positions, 1 + (shape.fanout - 1) * shape.depth * splits, MAX_CELLS
         )
-        spread = typical_spread(shape, boxes_guess, fixed=facts["total"] is not None)
+        spread = typical_spread(shape, boxes_guess, fixed=settings.total is not None)
         error = spread * math.sqrt(laplace_cumulants(schema.relation.l1 / (epsilon - structure))[0])
-        facts.update(needed_rows=needed, expected_boxes=boxes_guess, expected_error=error)
         crowded = 3 * float(accuracy) / 8
         lines = [
             f"At most {queries:,} counts decide where to cut, each with noise of scale "
@@ -343,57 +423,33 @@ class IntervalTree(Mechanism):
                 "A range of several columns may cut many boxes: nothing is promised for what it "
                 "loses to them."
             )
-        return lines
-
-
-def noisy_tree(noise: Noise, numbers: SparseCounts, plan: Plan) -> Output:
-    """The mechanism: cut the grid, then count what was cut."""
-    facts = plan.facts
-    shape = TreeShape.from_json(facts["grid"])
-    counts = BoxCounts(shape, numbers)
-    sensitivity = Fraction(facts["sensitivity"])
-    tree, epsilon, total = facts["tree"], Fraction(facts["count_epsilon"]), facts["total"]
-    if tree == "binary-search":
-        boxes = binary_search(
-            noise,
-            counts,
-            shape,
-            queries=facts["queries"],
-            split_above=facts["split_above"],
-            scale=Fraction(facts["query_scale"]),
-            sensitivity=sensitivity,
-        )
-    elif tree == "dyadic":
-        boxes = equal_cells(shape, facts["depth"])
-    else:
-        tree, boxes, epsilon = _chosen_tree(noise, numbers, counts, shape, plan)
-    # the boxes are public from here on, so the choice of groups is a function of public facts
-    hierarchy, _ = best_hierarchy(shape, boxes, fixed=total is not None)
-    listed = counts.of(boxes)
-    if total is not None:
-        # what lies in no box is counted as if it were one: then the sum of the list is public
-        listed = np.append(listed, total - listed.sum())
-    every = sensitivity * hierarchy.height
-    measured = noise.laplace(
-        hierarchy.sums(listed), sensitivity=every, epsilon=epsilon, label="counts"
-    )
-    return _content(facts, tree, boxes, measured, hierarchy, every / epsilon)
+        forecast = {
+            "needed_rows": needed,
+            "expected_boxes": boxes_guess,
+            "expected_error": error,
+        }
+        return settings, forecast, lines
 
 
 def _chosen_tree(
-    noise: Noise, numbers: SparseCounts, counts: BoxCounts, shape: TreeShape, plan: Plan
-) -> tuple[str, Boxes, Fraction]:
+    noise: Noise,
+    numbers: SparseCounts,
+    counts: BoxCounts,
+    settings: AdaptiveBoxes,
+    schema: Schema,
+) -> tuple[Tree, Boxes, Fraction]:
     """PrivTree's boxes, or all positions where a look says so; and the epsilon that is left for
     counts."""
-    facts = plan.facts
+    shape, sensitivity, fixed = settings.shape, settings.sensitivity, settings.total is not None
     epsilon, looking, structure = (
-        Fraction(facts[f"{part}_epsilon"]) for part in ("count", "look", "structure")
+        settings.count_epsilon,
+        settings.look_epsilon,
+        settings.structure_epsilon,
     )
-    sensitivity, fixed = Fraction(facts["sensitivity"]), facts["total"] is not None
-    calibration = calibration_of(plan.schema, shape, structure)
+    calibration = calibration_of(schema, shape, structure)
     single = len(shape.grids) == 1
     if looking and single:
-        look = Look(
+        pilot = Pilot(
             shape.depth,
             shape.grids[0].positions,
             calibration,
@@ -401,7 +457,7 @@ def _chosen_tree(
             cell_scale=sensitivity / (epsilon + structure),
             fixed=fixed,
         )
-        if cells_serve_better(noise, numbers, look, looking):
+        if cells_serve_better(noise, numbers, pilot, looking):
             # nothing was spent on where to cut, so that share goes to the counts
             return "dyadic", equal_cells(shape, shape.depth), epsilon + structure
     boxes = priv_tree(noise, counts, shape, calibration)
@@ -411,16 +467,16 @@ def _chosen_tree(
             best_hierarchy(shape, boxes, fixed=fixed)[1],
             best_hierarchy(shape, cells, fixed=fixed)[1],
         )
-        misfit = Misfit.of(shape, boxes, sensitivity)
+        bias = BoxBias.of(shape, boxes, sensitivity)
         if cells_fit_better(
-            noise, numbers, misfit, looking, spreads=spreads, scale=sensitivity / epsilon
+            noise, numbers, bias, looking, spreads=spreads, scale=sensitivity / epsilon
         ):
             return "dyadic", cells, epsilon
     return "privtree", boxes, epsilon
 
 
 def _content(
-    public: Mapping[str, Any],
+    settings: TreeSettings,
     tree: str,
     boxes: Boxes,
     measured: Any,
@@ -429,8 +485,8 @@ def _content(
 ) -> Output:
     return Output(
         facts={
-            "grid": public["grid"],
-            "total": public["total"],
+            "grid": settings.shape.to_json(),
+            "total": settings.total,
             "tree": tree,
             "fanout": hierarchy.fanout,
             "height": hierarchy.height,

@@ -39,7 +39,7 @@ MEAN_OF_NORMAL = math.sqrt(2 / math.pi)
 
 
 @dataclass(frozen=True)
-class Look:
+class Pilot:
     """The public facts of a look: levels of the grid, PrivTree's calibration, and what the counts
     would get."""
 
@@ -85,9 +85,9 @@ def _noise(boxes: int, scale: Fraction, fixed: bool) -> float:
     return MEAN_OF_NORMAL * spread * math.sqrt(laplace_cumulants(scale)[0])
 
 
-def cells_serve_better(noise: Noise, points: SparseCounts, look: Look, epsilon: Fraction) -> bool:
+def cells_serve_better(noise: Noise, points: SparseCounts, pilot: Pilot, epsilon: Fraction) -> bool:
     """Measure both numbers, each with half of `epsilon`, and decide."""
-    splits, uneven = tree_sums(points, look)
+    splits, uneven = tree_sums(points, pilot)
     seen = [
         noise.laplace(
             np.array([value], dtype=np.int64),
@@ -96,30 +96,30 @@ def cells_serve_better(noise: Noise, points: SparseCounts, look: Look, epsilon: 
             label=label,
         )
         for value, sensitivity, label in (
-            (splits, look.splits_sensitivity, "look: splits"),
-            (uneven, look.uneven_sensitivity, "look: unevenness"),
+            (splits, pilot.splits_sensitivity, "look: splits"),
+            (uneven, pilot.uneven_sensitivity, "look: unevenness"),
         )
     ]
-    return look.favours_cells(int(seen[0][0]), int(seen[1][0]))
+    return pilot.favours_cells(int(seen[0][0]), int(seen[1][0]))
 
 
-def tree_sums(points: SparseCounts, look: Look) -> tuple[int, int]:
+def tree_sums(points: SparseCounts, pilot: Pilot) -> tuple[int, int]:
     """Sums over all boxes of soft splits (times 2 `width`), and of the unevenness of boxes that may
     stay whole.
 
     A box of level k counts 2^(levels - 1 - k) times in the second sum: as often as it has pairs of
     positions.
     """
-    counts: IntArray = np.zeros(1 << look.levels, dtype=np.int64)
+    counts: IntArray = np.zeros(1 << pilot.levels, dtype=np.int64)
     counts[points.cells.astype(np.int64)] = points.counts
     splits = uneven = 0
-    width, decay = look.width, look.calibration.decay
-    for level in range(look.levels - 1, -1, -1):
+    width, decay = pilot.width, pilot.calibration.decay
+    for level in range(pilot.levels - 1, -1, -1):
         left, right = counts[::2], counts[1::2]
         counts = left + right
         above = counts - level * decay
         splits += int(np.clip(above + width, 0, 2 * width).sum())
-        if level >= look.first:
+        if level >= pilot.first:
             whole = np.minimum(np.abs(left - right), np.maximum(REACH * width - above, 0))
-            uneven += int(whole.sum()) << (look.levels - 1 - level)
+            uneven += int(whole.sum()) << (pilot.levels - 1 - level)
     return splits, uneven

@@ -14,7 +14,7 @@ from dpublish.audit import neighbours
 from dpublish.declare.grid import Boxes, Grid, TreeShape
 from dpublish.declare.schema import Schema
 from dpublish.methods.base import SparseCounts
-from dpublish.methods.interval_tree.box_bias import MOST_CUTS, QUESTIONS, UNIT, Misfit
+from dpublish.methods.interval_tree.box_bias import MOST_CUTS, QUESTIONS, UNIT, BoxBias
 from dpublish.methods.interval_tree.mechanism import IntervalTree
 from dpublish.methods.interval_tree.trees import equal_cells, in_order
 from dpublish.noise.source import SeededNoise
@@ -63,16 +63,16 @@ def quarters(shape: TreeShape, depth: int) -> Boxes:
 def test_totals_are_those_of_the_definition(sizes: tuple[int, ...]) -> None:
     shape = shape_of(*sizes)
     table = np.random.default_rng(1).poisson(2.0, sizes)
-    misfit = Misfit.of(shape, quarters(shape, shape.depth - 1), TWO)
-    starts, ends = shape.corners(misfit.boxes)
+    bias = BoxBias.of(shape, quarters(shape, shape.depth - 1), TWO)
+    starts, ends = shape.corners(bias.boxes)
     total = 0
-    for low, high in zip(misfit.low, misfit.high, strict=True):
-        share = np.ones(len(misfit.boxes))
+    for low, high in zip(bias.low, bias.high, strict=True):
+        share = np.ones(len(bias.boxes))
         for axis in range(len(sizes)):
             cover = np.minimum(ends[axis], high[axis]) - np.maximum(starts[axis], low[axis])
             share *= np.clip(cover, 0, None) / (ends[axis] - starts[axis])
         found = 0
-        for box in np.flatnonzero(misfit.counted):
+        for box in np.flatnonzero(bias.counted):
             inside = tuple(slice(s[box], e[box]) for s, e in zip(starts, ends, strict=True))
             asked = tuple(
                 slice(max(s[box], a), max(min(e[box], b), max(s[box], a)))
@@ -82,8 +82,8 @@ def test_totals_are_those_of_the_definition(sizes: tuple[int, ...]) -> None:
             whole = parts if parts in (0, UNIT) else min(max(round(parts), 1), UNIT - 1)
             found += int(whole) * int(table[inside].sum()) - UNIT * int(table[asked].sum())
         total += abs(found)
-    assert misfit.total(points_of(shape, table)) == total
-    assert 0 < misfit.cuts <= MOST_CUTS
+    assert bias.total(points_of(shape, table)) == total
+    assert 0 < bias.cuts <= MOST_CUTS
 
 
 @pytest.mark.parametrize("replaced", [True, False])
@@ -91,7 +91,7 @@ def test_one_row_moves_the_total_by_at_most_the_declared_amount(replaced: bool) 
     """Cells at random, alone and among others. A bound of an eighth of the size would not cover
     what is seen."""
     shape = shape_of(16, 16)
-    misfit = Misfit.of(shape, quarters(shape, 3), TWO if replaced else Fraction(1))
+    bias = BoxBias.of(shape, quarters(shape, 3), TWO if replaced else Fraction(1))
     rng = np.random.default_rng(2)
     most = 0
     for turn in range(200):
@@ -101,34 +101,34 @@ def test_one_row_moves_the_total_by_at_most_the_declared_amount(replaced: bool) 
         if replaced:
             other[tuple(rng.integers(0, 16, 2))] += 1
         most = max(
-            most, abs(misfit.total(points_of(shape, table)) - misfit.total(points_of(shape, other)))
+            most, abs(bias.total(points_of(shape, table)) - bias.total(points_of(shape, other)))
         )
-    assert misfit.sensitivity / 8 < most <= misfit.sensitivity
+    assert bias.sensitivity / 8 < most <= bias.sensitivity
 
 
 def test_every_cell_is_a_box_of_its_own() -> None:
     """Nothing is cut, so nothing is measured and nothing can be wrong."""
     shape = shape_of(8, 8)
-    misfit = Misfit.of(shape, equal_cells(shape, shape.depth), TWO)
-    assert misfit.cuts == 0
-    assert misfit.total(points_of(shape, np.arange(64).reshape(8, 8))) == 0
+    bias = BoxBias.of(shape, equal_cells(shape, shape.depth), TWO)
+    assert bias.cuts == 0
+    assert bias.total(points_of(shape, np.arange(64).reshape(8, 8))) == 0
 
 
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove-one"])
 def test_exact_privacy_of_a_look(relation: str) -> None:
-    """The noisy misfit is shown, in coarser parts than it has, which is more than a release shows
+    """The noisy bias is shown, in coarser parts than it has, which is more than a release shows
     of it."""
     shape = shape_of(4, 4)
     replaced = relation == "replace-one"
-    misfit = Misfit.of(shape, equal_cells(shape, 1), TWO if replaced else Fraction(1))
-    misfit = replace(misfit, counted=np.ones(4, dtype=np.int64), cuts=QUESTIONS)
+    bias = BoxBias.of(shape, equal_cells(shape, 1), TWO if replaced else Fraction(1))
+    bias = replace(bias, counted=np.ones(4, dtype=np.int64), cuts=QUESTIONS)
     step = UNIT * QUESTIONS // 8
 
     def seen(noise: Any, rows: Any) -> Any:
         cells, counts = np.unique(np.array(rows, dtype=np.uint64), return_counts=True)
-        total = misfit.total(SparseCounts(cells, counts.astype(np.int64))) // step
+        total = bias.total(SparseCounts(cells, counts.astype(np.int64))) // step
         # dividing and rounding down adds at most 1 to how far the number moves
-        moved = misfit.sensitivity / step + 1
+        moved = bias.sensitivity / step + 1
         return int(
             noise.laplace(
                 np.array([total], dtype=np.int64), sensitivity=moved, epsilon=Fraction(1)
@@ -167,7 +167,7 @@ def test_a_look_with_too_little_noise_is_caught(monkeypatch: pytest.MonkeyPatch)
 
     pairs = list(neighbours.replace_one((0, 21, 63), rows=1))
     monkeypatch.setattr(
-        Misfit, "sensitivity", property(lambda self: Fraction(UNIT * self.cuts, 50))
+        BoxBias, "sensitivity", property(lambda self: Fraction(UNIT * self.cuts, 50))
     )
     assert not audit.replay(among_many(mechanism, plan), pairs, runs=5).passed
 
@@ -180,7 +180,7 @@ def test_a_look_that_is_not_paid_for_is_caught() -> None:
         pairs = list(neighbours.replace_one((0, 63), rows=1))
         return audit.replay(among_many(mechanism, plan), pairs, epsilon=1, runs=5).passed
 
-    assert not passed(replace(plan, facts={**plan.facts, "count_epsilon": "1"}))
+    assert not passed(replace(plan, settings=replace(plan.settings, count_epsilon=Fraction(1))))
 
 
 def among_many(mechanism: IntervalTree, plan: Plan) -> Any:
@@ -219,6 +219,6 @@ def test_what_it_decides() -> None:
 def test_questions_are_public() -> None:
     """The same list whatever the data: it depends on the grid alone."""
     shape = shape_of(16, 16)
-    one, other = (Misfit.of(shape, equal_cells(shape, depth), TWO) for depth in (1, 2))
+    one, other = (BoxBias.of(shape, equal_cells(shape, depth), TWO) for depth in (1, 2))
     assert (one.low == other.low).all()
     assert one.low.shape == (QUESTIONS, 2)

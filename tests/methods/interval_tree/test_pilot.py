@@ -1,4 +1,4 @@
-"""The look before cutting: exact sums, their sensitivities, the privacy of the whole run, and what
+"""The pilot before cutting: exact sums, their sensitivities, the privacy of the whole run, and what
 it decides."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dpublish.methods.interval_tree.mechanism import IntervalTree
 from dpublish.methods.interval_tree.pilot import (
     FIRST_LEVEL,
     REACH,
-    Look,
+    Pilot,
     cells_serve_better,
     tree_sums,
 )
@@ -36,9 +36,9 @@ def points(rows: Any) -> SparseCounts:
     return SparseCounts(cells, counts.astype(np.int64))
 
 
-def look_of(levels: int, *, epsilon: Fraction = Fraction(4), replaced: bool = True) -> Look:
+def look_of(levels: int, *, epsilon: Fraction = Fraction(4), replaced: bool = True) -> Pilot:
     calibration = Calibration.of(epsilon, fanout=2, rows=1, replace=replaced)
-    return Look(levels, 1 << levels, calibration, Fraction(2), Fraction(2))
+    return Pilot(levels, 1 << levels, calibration, Fraction(2), Fraction(2))
 
 
 def schema_of(relation: str, positions: int, size: int | None) -> Schema:
@@ -50,19 +50,19 @@ def schema_of(relation: str, positions: int, size: int | None) -> Schema:
     )
 
 
-def slow_sums(rows: list[int], look: Look) -> tuple[int, int]:
+def slow_sums(rows: list[int], pilot: Pilot) -> tuple[int, int]:
     """Box by box, from the definition."""
     splits = uneven = 0
-    for level in range(look.levels):
-        size = 1 << (look.levels - level)
+    for level in range(pilot.levels):
+        size = 1 << (pilot.levels - level)
         for box in range(1 << level):
             left = sum(box * size <= row < box * size + size // 2 for row in rows)
             right = sum(box * size + size // 2 <= row < (box + 1) * size for row in rows)
-            above = left + right - level * look.calibration.decay
-            splits += min(max(above + look.width, 0), 2 * look.width)
-            if level >= look.first:
-                uneven += min(abs(left - right), max(REACH * look.width - above, 0)) * 2 ** (
-                    look.levels - 1 - level
+            above = left + right - level * pilot.calibration.decay
+            splits += min(max(above + pilot.width, 0), 2 * pilot.width)
+            if level >= pilot.first:
+                uneven += min(abs(left - right), max(REACH * pilot.width - above, 0)) * 2 ** (
+                    pilot.levels - 1 - level
                 )
     return splits, uneven
 
@@ -81,15 +81,15 @@ def test_one_row_moves_the_sums_by_at_most_the_declared_amounts(replaced: bool) 
     bound is nearly reached."""
     rng = np.random.default_rng(1)
     most = [0, 0]
-    look = look_of(6, replaced=replaced)
+    pilot = look_of(6, replaced=replaced)
     for _ in range(400):
         rows = rng.choice(rng.integers(0, 64, 3), rng.integers(1, 40)).tolist()
         other = [*rows[1:], int(rng.integers(0, 64))] if replaced else rows[1:]
-        before, after = tree_sums(points(rows), look), tree_sums(points(other), look)
+        before, after = tree_sums(points(rows), pilot), tree_sums(points(other), pilot)
         most = [max(m, abs(a - b)) for m, a, b in zip(most, before, after, strict=True)]
-    assert most[0] <= look.splits_sensitivity
-    assert most[1] <= look.uneven_sensitivity
-    assert most[1] >= look.uneven_sensitivity / 2
+    assert most[0] <= pilot.splits_sensitivity
+    assert most[1] <= pilot.uneven_sensitivity
+    assert most[1] >= pilot.uneven_sensitivity / 2
 
 
 def whole_run(mechanism: IntervalTree, plan: Plan) -> Any:
@@ -107,7 +107,7 @@ def tiny_pairs(relation: str) -> list[Any]:
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove-one"])
 def test_exact_privacy_of_a_look(relation: str) -> None:
     """Both noisy numbers are shown, which is more than a release shows of them."""
-    look = look_of(1, replaced=relation == "replace-one")
+    pilot = look_of(1, replaced=relation == "replace-one")
 
     def seen(noise: Any, rows: Any) -> Any:
         recorded = []
@@ -118,7 +118,7 @@ def test_exact_privacy_of_a_look(relation: str) -> None:
                 recorded.append(noise.laplace(*given, **settings))
                 return recorded[-1]
 
-        choice = cells_serve_better(cast(Noise, Shown), points(rows), look, Fraction(1))
+        choice = cells_serve_better(cast(Noise, Shown), points(rows), pilot, Fraction(1))
         return choice, [answer.tolist() for answer in recorded]
 
     report = audit.exact(seen, tiny_pairs(relation), epsilon=1, window=(-2, 4), root=2)
@@ -141,7 +141,7 @@ def test_exact_privacy_of_a_run_with_a_look(relation: str) -> None:
 
 
 def test_a_look_that_is_not_paid_for_is_caught() -> None:
-    """The planted bug: the whole epsilon goes to counts, and the look comes on top of it."""
+    """The planted bug: the whole epsilon goes to counts, and the pilot comes on top of it."""
     mechanism = IntervalTree(look_share="1/2")
     plan = mechanism.plan(schema_of("replace-one", 2, 400), ONE)
 
@@ -151,7 +151,7 @@ def test_a_look_that_is_not_paid_for_is_caught() -> None:
         ).passed
 
     assert spent(plan)
-    assert not spent(replace(plan, facts={**plan.facts, "count_epsilon": "1"}))
+    assert not spent(replace(plan, settings=replace(plan.settings, count_epsilon=Fraction(1))))
 
 
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove-one"])
@@ -181,7 +181,7 @@ def test_what_it_decides() -> None:
     or smooth.
 
     Each case is far from the border: a wrong decision needs noise of several scales, in one of 20
-    fixed runs. It would catch a look that ignores either number, or has them the wrong way round.
+    fixed runs. It would catch a pilot that ignores either number, or has them the wrong way round.
     """
     place = np.arange(1024)
     rough = np.exp(np.random.default_rng(1).normal(0, 2, 1024))
