@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from dpublish.methods.projected_histogram.forecast import Forecast
+from dpublish.methods.projected_histogram.partition import Forecast
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from dpublish.methods.projected_histogram.choose_k import deal_rows, split_rows
 from dpublish.methods.projected_histogram.coded_table import CodedTable
-from dpublish.methods.projected_histogram.row_split import deal_rows, split_rows
 
 KEYS = [bytes(16), bytes(range(16)), bytes(range(200, 216))]
 

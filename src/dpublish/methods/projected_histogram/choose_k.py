@@ -19,7 +19,7 @@ from dpublish.declare.domain import Domain
 from dpublish.errors import PlanError, did_you_mean
 from dpublish.methods.projected_histogram.coded_table import CodedTable
 from dpublish.methods.projected_histogram.discernibility import mda, private_kd, undiscerned
-from dpublish.methods.projected_histogram.row_split import split_rows
+from dpublish.methods.projected_histogram.partition import equal_rows
 from dpublish.methods.projected_histogram.scores import GRID, PairsPerRow, Purity
 from dpublish.noise.base import ChoiceRule, Noise
 
@@ -207,3 +207,26 @@ def purity_utility(table: CodedTable, chosen: Sequence[int], score: Purity) -> F
     for column in chosen:
         partition.refine(column)
     return Fraction(partition.value(), GRID)
+
+
+def deal_rows(table: CodedTable, parts: int, key: bytes) -> NDArray[np.uint32]:
+    """The part (0 to parts - 1) of each row. Stable for every key; the key only keeps the parts
+    balanced."""
+    from dpublish.methods.projected_histogram.kernels import deal_copies, mix_codes
+
+    first, second = (int.from_bytes(key[i : i + 8], "little") for i in (0, 8))
+    hashes = np.full(table.rows, first, dtype=np.uint64)
+    for position, codes in enumerate((*table.columns, table.labels_of)):
+        mix_codes(
+            hashes, codes, np.uint64((second + 0x9E3779B97F4A7C15 * position) & 0xFFFFFFFFFFFFFFFF)
+        )
+    group, classes = equal_rows(table)
+    out = np.empty(table.rows, dtype=np.uint32)
+    deal_copies(group, classes, hashes, parts, out)
+    return out
+
+
+def split_rows(table: CodedTable, parts: int, key: bytes) -> list[CodedTable]:
+    """The table in `parts` disjoint parts."""
+    dealt = deal_rows(table, parts, key)
+    return [table.take(dealt == part) for part in range(parts)]

@@ -114,7 +114,7 @@ def group_columns(cells: int, levels: Sequence[int], *, most: int) -> list[list[
 
 
 def _joint(base: Codes, cells: int, columns: Sequence[Digit]) -> Table:
-    from dpublish.methods.projected_histogram.contingency_kernels import count_joint
+    from dpublish.methods.projected_histogram.kernels import count_joint
 
     table = np.zeros((cells, *(levels for _, levels in columns)), dtype=np.uint32)
     given: list[tuple[Codes | None, int]] = [
@@ -130,7 +130,7 @@ def _joint(base: Codes, cells: int, columns: Sequence[Digit]) -> Table:
 
 
 def _apart(base: Codes, cells: int, columns: Sequence[Digit]) -> list[Table]:
-    from dpublish.methods.projected_histogram.contingency_kernels import count_two
+    from dpublish.methods.projected_histogram.kernels import count_two
 
     if len(columns) == 1:
         return [_joint(base, cells, columns)]
@@ -162,7 +162,7 @@ def join_digits(digits: Sequence[Digit], cells: int) -> Codes:
 
 def renumber(digits: Sequence[Digit], number: NDArray[np.uint32], cells: int) -> Codes:
     """number[mixed-radix number] of each row; there are `cells` different ones."""
-    from dpublish.methods.projected_histogram.contingency_kernels import relabel
+    from dpublish.methods.projected_histogram.kernels import relabel
 
     out = np.empty(digits[0][0].size, dtype=cell_dtype(cells))
 
@@ -179,7 +179,7 @@ def _numbers(
 ) -> Iterator[tuple[int, NDArray[np.uint32]]]:
     """The mixed-radix numbers of rows start..stop, a block that stays in cache at a time, and where
     it begins."""
-    from dpublish.methods.projected_histogram.contingency_kernels import add_small_digit
+    from dpublish.methods.projected_histogram.kernels import add_small_digit
 
     scratch = np.empty(min(_CELL_ROWS, stop - start), dtype=np.uint32)
     for low in range(start, stop, _CELL_ROWS):
@@ -191,7 +191,7 @@ def _numbers(
 
 def count_product(columns: Sequence[Digit], size: int) -> SparseCounts:
     """Counts of the occupied cells of a product of columns, `size` cells in all, in mixed radix."""
-    from dpublish.methods.projected_histogram.contingency_kernels import count_into
+    from dpublish.methods.projected_histogram.kernels import count_into
 
     def half(start: int, stop: int) -> NDArray[np.uint32]:
         counts = np.zeros(size, dtype=np.uint32)
