@@ -144,7 +144,7 @@ class TestRefusals:
                 "too small for huber loss",
             ),
             ({"huber_width": -1, "loss": "huber"}, "huber_width must be above 0"),
-            ({"release_share": 1}, "release_share must lie"),
+            ({"release_share": 1}, "release_share must be"),
             ({"resolution": 1}, "resolution must be"),
             ({"loss": "square"}, "loss = 'square' is not known"),
             ({"perturbation": "input"}, "perturbation = 'input' is not known"),
@@ -254,19 +254,18 @@ class Halved(PrivateClassifier):
 
     def plan(self, schema: Schema, cost: Cost) -> Plan:
         plan = super().plan(schema, cost)
-        return dataclasses.replace(
-            plan, facts={**plan.facts, "sensitivity": str(Fraction(plan.facts["sensitivity"]) / 2)}
-        )
+        calibration = plan.settings.calibration
+        halved = dataclasses.replace(calibration, sensitivity=calibration.sensitivity / 2)
+        settings = dataclasses.replace(plan.settings, calibration=halved)
+        return dataclasses.replace(plan, settings=settings)
 
 
 class TrueSize(PrivateClassifier):
     """Planted: the mean is over the true number of rows, which is private under add-remove-one."""
 
     def run(self, noise: Any, numbers: Any, plan: Plan) -> Output:
-        plan = dataclasses.replace(
-            plan, facts={**plan.facts, "normaliser": max(1, len(numbers[0]))}
-        )
-        return super().run(noise, numbers, plan)
+        settings = dataclasses.replace(plan.settings, normaliser=max(1, len(numbers[0])))
+        return super().run(noise, numbers, dataclasses.replace(plan, settings=settings))
 
 
 class TestAudits:

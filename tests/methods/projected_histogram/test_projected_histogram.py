@@ -28,8 +28,8 @@ from dpublish.methods.projected_histogram.coded_table import CodedTable
 from dpublish.methods.projected_histogram.discernibility import mda
 from dpublish.methods.projected_histogram.mechanism import (
     ProjectedHistogram,
+    ProjectedSettings,
     count_projection,
-    score_for,
 )
 from dpublish.methods.projected_histogram.scores import PairCount, PairsPerRow, Purity
 from dpublish.methods.thresholds import log_threshold, survival_probability
@@ -194,7 +194,7 @@ def test_warnings() -> None:
 def test_scores_follow_the_relation() -> None:
     def score(dataset: str, **settings: Any) -> object:
         plan = ProjectedHistogram(k=1, **settings).plan(bits(dataset), ONE)
-        found = score_for(plan, 2)
+        found = plan.settings.score
         assert plan.facts["selection_sensitivity"] == str(found.sensitivity)
         return found
 
@@ -228,7 +228,7 @@ NO_SIZE = 'neighbours = "add-remove-one"\ntarget = "ill"'
         ({"target": "height"}, "size = 100", "has no column 'height'"),
         ({"target": "one"}, "size = 100", "one level only"),
         ({"k": 7}, 'size = 100\ntarget = "ill"', "only 5 columns to choose from"),
-        ({"k": 0}, 'size = 100\ntarget = "ill"', "k must be a whole number"),
+        ({"k": 0}, 'size = 100\ntarget = "ill"', "k must be at least 1"),
         ({"k": True}, 'size = 100\ntarget = "ill"', "k must be a whole number"),
         ({"gamma": 0}, 'size = 100\ntarget = "ill"', "gamma must be above 0"),
         ({"gamma": 1.5}, 'size = 100\ntarget = "ill"', "gamma must be above 0 and at most 1"),
@@ -249,10 +249,14 @@ NO_SIZE = 'neighbours = "add-remove-one"\ntarget = "ill"'
             'size = 100\ntarget = "ill"',
             "leaves nothing for choosing k",
         ),
-        ({"bins": 1}, 'size = 100\ntarget = "ill"', "bins must be a whole number of at least 2"),
+        ({"bins": 1}, 'size = 100\ntarget = "ill"', "bins must be at least 2"),
         ({"sigma": 1}, 'size = 100\ntarget = "ill"', "sigma must be"),
         ({"threshold": -1}, 'size = 100\ntarget = "ill"', "threshold must be"),
-        ({"threshold": 1 << 61}, 'size = 100\ntarget = "ill"', "too large"),
+        (
+            {"threshold": 1 << 61},
+            'size = 100\ntarget = "ill"',
+            "threshold must be at least 0 and below",
+        ),
         ({"threshold_factor": -1}, 'size = 100\ntarget = "ill"', "threshold_factor must be"),
         ({"cell_charge": 0}, 'size = 100\ntarget = "ill"', "cell_charge must be"),
         ({"count_share": 1}, 'size = 100\ntarget = "ill"', "count_share must be"),
@@ -494,59 +498,52 @@ class Broken:
 
     def __call__(self, noise: Noise, rows: tuple[int, ...]) -> Output:
         plan = self.subject.plan
-        assert plan.domain is not None
-        table = CodedTable.from_codes(self.subject.numbers(rows), plan.domain)
+        table = CodedTable.from_codes(self.subject.numbers(rows), plan.settings.domain)
         return self.run(noise, table, plan)
 
-    def run(self, noise: Noise, table: CodedTable, plan: Plan) -> Output:
+    def run(self, noise: Noise, table: CodedTable, plan: Plan[ProjectedSettings]) -> Output:
         raise AssertionError
 
 
 class SelectionNotCharged(Broken):
     """All of epsilon goes to counting, and the columns are chosen on top."""
 
-    def run(self, noise: Noise, table: CodedTable, plan: Plan) -> Output:
-        facts = {**plan.facts, "cell_epsilon": "1", "scale": "2"}
+    def run(self, noise: Noise, table: CodedTable, plan: Plan[ProjectedSettings]) -> Output:
+        settings = plan.settings
         index = noise.choose(
-            score_for(plan, 2).of(score_for(plan, 2).start(table), [0, 1]),
-            sensitivity=score_for(plan, 2).sensitivity,
-            epsilon=Fraction(plan.facts["selection_epsilon"]),
+            settings.score.of(settings.score.start(table), [0, 1]),
+            sensitivity=settings.score.sensitivity,
+            epsilon=settings.selection_epsilon,
         )
-        return count_projection(
-            noise, table, (index,), dataclasses.replace(plan, facts=facts), max_support=100
-        )
+        uncharged = dataclasses.replace(settings, cell_epsilon=Fraction(1), scale=Fraction(2))
+        return count_projection(noise, table, (index,), uncharged, plan.schema)
 
 
 class SensitivityOne(Broken):
     """Under replace-one a row leaves a cell and enters another; this noise is for one of the
     two."""
 
-    def run(self, noise: Noise, table: CodedTable, plan: Plan) -> Output:
-        facts = {**plan.facts, "sensitivity": "1"}
-        return count_projection(
-            noise, table, (0,), dataclasses.replace(plan, facts=facts), max_support=100
-        )
+    def run(self, noise: Noise, table: CodedTable, plan: Plan[ProjectedSettings]) -> Output:
+        half = dataclasses.replace(plan.settings, sensitivity=Fraction(1))
+        return count_projection(noise, table, (0,), half, plan.schema)
 
 
 class KFromRows(Broken):
     """k chosen on the private rows, for nothing."""
 
-    def run(self, noise: Noise, table: CodedTable, plan: Plan) -> Output:
+    def run(self, noise: Noise, table: CodedTable, plan: Plan[ProjectedSettings]) -> Output:
         chosen = (0, 1)[: max(1, len(mda(table)))]
-        return count_projection(noise, table, chosen, plan, max_support=100)
+        return count_projection(noise, table, chosen, plan.settings, plan.schema)
 
 
 class PrivateSizeInThreshold(Broken):
     """n is private under add-remove-one, and the threshold is computed from it."""
 
-    def run(self, noise: Noise, table: CodedTable, plan: Plan) -> Output:
-        threshold = log_threshold(
-            Fraction(1, 2), max(1, table.rows), Fraction(plan.facts["cell_epsilon"])
-        )
-        facts = {**plan.facts, "threshold": threshold}
-        return count_projection(
-            noise, table, (0,), dataclasses.replace(plan, facts=facts), max_support=100
-        )
+    def run(self, noise: Noise, table: CodedTable, plan: Plan[ProjectedSettings]) -> Output:
+        settings = plan.settings
+        private = log_threshold(Fraction(1, 2), max(1, table.rows), settings.cell_epsilon)
+        leaking = dataclasses.replace(settings, threshold=private)
+        return count_projection(noise, table, (0,), leaking, plan.schema)
 
 
 @pytest.mark.parametrize(

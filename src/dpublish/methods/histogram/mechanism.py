@@ -8,17 +8,19 @@ threshold, with those noisy counts, over a domain of up to 2^63 cells that is ne
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from dpublish.declare.columns import Column
 from dpublish.declare.domain import MAX_CELLS, Domain
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import CellCounts, Mechanism, Output, SparseCounts
+from dpublish.methods.field_types import Interval
 from dpublish.methods.thresholds import (
     MAX_THRESHOLD,
     laplace_deviation,
@@ -28,10 +30,71 @@ from dpublish.methods.thresholds import (
 )
 from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost, exact
-from dpublish.privacy.plan import Plan
+from dpublish.privacy.plan import Plan, Settings, hidden
 
 DEFAULT_MAX_SUPPORT = 50_000_000
 DEFAULT_COUNT_SHARE = Fraction(1, 20)
+Amount = Fraction | float | int | str
+
+
+def noisy_histogram(
+    noise: Noise, numbers: SparseCounts, settings: CountSettings, schema: Schema
+) -> Output:
+    """The mechanism: a noisy total where one is paid for, then noise on every cell of the domain,
+    and the cells above a public threshold."""
+    total = noisy_total(noise, numbers.total, settings.count_epsilon, schema)
+    threshold = settings.threshold_given(total["value"])
+    cells, values = noise.sparse_laplace(
+        numbers.cells,
+        numbers.counts,
+        domain_size=settings.domain.size,
+        threshold=threshold,
+        sensitivity=settings.sensitivity,
+        epsilon=settings.cell_epsilon,
+        label="cells",
+    )
+    if total["kind"] == "unknown" and total_is_public(schema, settings.domain):
+        total = {"kind": "public", "value": public_rows(schema), "scale": None}
+    return Output(
+        facts={
+            "threshold": threshold,
+            "scale": str(settings.scale),
+            "domain_size": settings.domain.size,
+            "total": total,
+            "max_total": public_rows(schema),
+        },
+        tables={"cells": {"cell": cells, "count": values}},
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountSettings(Settings):
+    """How the cells of a domain are counted. `threshold` is None where it follows from the noisy
+    total; `rows` is the public number that stands for the number of rows."""
+
+    domain: Domain
+    sensitivity: Fraction
+    scale: Fraction
+    cell_epsilon: Fraction
+    count_epsilon: Fraction
+    threshold: int | None
+    rows: int | None
+    threshold_factor: Fraction = hidden()
+    max_support: int = hidden()
+
+    def facts(self) -> dict[str, Any]:
+        return {"domain_size": self.domain.size, **super().facts()}
+
+    def threshold_given(self, total: int | None) -> int:
+        """The threshold; without a public size the noisy total stands in for n, and never more than
+        `max_support` false cells are expected to pass."""
+        if self.threshold is not None:
+            return self.threshold
+        assert total is not None, "a plan without a public size pays for a total"
+        return max(
+            log_threshold(self.threshold_factor, max(1, total), self.cell_epsilon),
+            smallest_threshold(self.scale, self.domain.size, self.max_support),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,13 +130,13 @@ class Histogram(Mechanism):
     kind: ClassVar[str] = "histogram"
 
     columns: Sequence[str] | None = None
-    bins: int | None = None
-    threshold_factor: Fraction | float | int | str = Fraction(1, 2)
-    threshold: int | None = None
-    count_share: Fraction | float | int | str | None = None
-    max_support: int = DEFAULT_MAX_SUPPORT
+    bins: Annotated[int | None, Interval(1)] = None
+    threshold_factor: Annotated[Amount, Interval(0)] = Fraction(1, 2)
+    threshold: Annotated[int | None, Interval(0, below=MAX_THRESHOLD)] = None
+    count_share: Annotated[Amount | None, Interval(0, below=1)] = None
+    max_support: Annotated[int, Interval(1)] = DEFAULT_MAX_SUPPORT
 
-    def plan(self, schema: Schema, cost: Cost) -> Plan:
+    def plan(self, schema: Schema, cost: Cost) -> Plan[CountSettings]:
         if schema.items is not None:
             raise PlanError(
                 "A histogram needs [columns]; this schema declares set-valued data ([items])."
@@ -83,10 +146,8 @@ class Histogram(Mechanism):
                 "A histogram costs a pure epsilon above 0: give epsilon = ... and leave delta and "
                 "rho out."
             )
-        if self.max_support < 1:
-            raise PlanError(f"max_support must be at least 1, not {self.max_support}.")
         names = self._column_names(schema)
-        factor = self._factor()
+        factor = checked_factor(self.threshold_factor, self.threshold)
         size = schema.size_or_nominal
         rows = None if size is None else size * schema.unit.max_rows
         self._check_size_is_known(schema, rows)
@@ -100,51 +161,20 @@ class Histogram(Mechanism):
         if domain.size > MAX_CELLS:
             raise PlanError(
                 f"The {len(names)} columns span {domain.size:.3g} cells; at most 2^63 can be "
-                f"published. "
-                "Choose fewer columns, or give numeric columns fewer bins."
+                "published. Choose fewer columns, or give numeric columns fewer bins."
             )
-        share = self._share(total_is_public(schema, domain))
-        count_epsilon = cost.epsilon * share
-        cell_epsilon = cost.epsilon - count_epsilon
-        sensitivity = schema.relation.l1
-        scale = sensitivity / cell_epsilon
-        threshold = None
-        if self.threshold is not None:
-            threshold = self.threshold
-        elif rows is not None:
-            threshold = log_threshold(factor, rows, cell_epsilon)
-        facts: dict[str, Any] = {
-            "domain_size": domain.size,
-            "sensitivity": str(sensitivity),
-            "scale": str(scale),
-            "cell_epsilon": str(cell_epsilon),
-            "count_epsilon": str(count_epsilon),
-            "threshold": threshold,
-            "rows": rows,
-            "cell_standard_deviation": laplace_deviation(scale),
-        }
-        sentences, warnings = (
-            [
-                f"Counts over {' x '.join(names)}: {domain.size:,} cells.",
-                f"Cost {cost.describe()}, protecting {schema.unit.describe()} "
-                f"({schema.neighbours}).",
-                f"Every cell gets discrete Laplace noise of scale {float(scale):.4g} "
-                f"(standard deviation {facts['cell_standard_deviation']:.4g}).",
-            ],
-            [],
+        share = share_for_total(self.count_share, schema, domain)
+        settings = count_settings(
+            domain,
+            schema,
+            cell_epsilon=cost.epsilon - cost.epsilon * share,
+            count_epsilon=cost.epsilon * share,
+            threshold=self.threshold,
+            factor=factor,
+            rows=rows,
+            max_support=self.max_support,
         )
-        if threshold is not None:
-            sentences += self._expectations(facts, domain, scale, threshold, rows, factor, schema)
-        else:
-            sentences.append(
-                "The threshold follows from the noisy total, since the schema declares no "
-                "nominal_size."
-            )
-        if share == 0 and not total_is_public(schema, domain):
-            warnings.append(
-                "No total is published (count_share = 0), so estimates cannot tell what the "
-                "threshold hides."
-            )
+        expected = self._expectations(settings)
         return Plan(
             method=self.method,
             kind=self.kind,
@@ -158,18 +188,23 @@ class Histogram(Mechanism):
                 "count_share": str(share),
                 "max_support": self.max_support,
             },
-            domain=domain,
-            facts=facts,
-            sentences=tuple(sentences),
-            warnings=tuple(warnings),
+            settings=settings,
+            forecast={"cell_standard_deviation": laplace_deviation(settings.scale), **expected},
+            sentences=(
+                f"Counts over {' x '.join(names)}: {domain.size:,} cells.",
+                f"Cost {cost.describe()}, protecting {schema.unit.describe()} "
+                f"({schema.neighbours}).",
+                noise_sentence(settings),
+                *self._sentences(settings, expected),
+            ),
+            warnings=total_warnings(share, schema, domain),
         )
 
-    def statistic(self, plan: Plan) -> CellCounts:
-        assert plan.domain is not None
-        return CellCounts(plan.domain)
+    def statistic(self, plan: Plan[CountSettings]) -> CellCounts:
+        return CellCounts(plan.settings.domain)
 
-    def run(self, noise: Noise, numbers: SparseCounts, plan: Plan) -> Output:
-        return noisy_histogram(noise, numbers, plan, max_support=self.max_support)
+    def run(self, noise: Noise, numbers: SparseCounts, plan: Plan[CountSettings]) -> Output:
+        return noisy_histogram(noise, numbers, plan.settings, plan.schema)
 
     def _column_names(self, schema: Schema) -> tuple[str, ...]:
         names = tuple(self.columns) if self.columns is not None else tuple(schema.columns)
@@ -181,162 +216,177 @@ class Histogram(Mechanism):
                 raise PlanError(f"Column '{name}' is listed twice.")
         return names
 
-    def _factor(self) -> Fraction:
-        factor = exact(self.threshold_factor, "threshold_factor")
-        if factor < 0:
-            raise PlanError(f"threshold_factor must be at least 0, not {self.threshold_factor}.")
-        if self.threshold is not None and factor != type(self).threshold_factor:
-            raise PlanError(
-                "threshold is given, and threshold_factor works one out. Give one of the two."
-            )
-        if self.threshold is not None and not 0 <= self.threshold < MAX_THRESHOLD:
-            raise PlanError(
-                f"threshold must be a whole number of at least 0, not {self.threshold}."
-            )
-        if self.bins is not None and self.bins < 1:
-            raise PlanError(f"bins must be at least 1, not {self.bins}.")
-        return factor
-
-    def _share(self, public_total: bool) -> Fraction:
-        if self.count_share is None:
-            return Fraction(0) if public_total else DEFAULT_COUNT_SHARE
-        share = exact(self.count_share, "count_share")
-        if not 0 <= share < 1:
-            raise PlanError(f"count_share must be at least 0 and below 1, not {self.count_share}.")
-        return share
-
     def _check_size_is_known(self, schema: Schema, rows: int | None) -> None:
         if rows is not None or self.threshold is not None:
             return
         if schema.neighbours == "replace-one":
             raise PlanError(
                 f"Schema '{schema.name}' declares no size, and the threshold depends on it. The "
-                f"number of units is public "
-                "under replace-one: add size = ... to [dataset], or give threshold = ..."
+                "number of units is public under replace-one: add size = ... to [dataset], or give "
+                "threshold = ..."
             )
-        if self._share(public_total=False) == 0:
-            raise PlanError(
-                f"Schema '{schema.name}' declares no nominal_size, and count_share = 0 buys no "
-                f"noisy total. "
-                "Add nominal_size = ... (a public guess) to [dataset], or give threshold = ... or "
-                "a count_share."
-            )
+        check_total_is_paid(schema, self.count_share)
 
     @staticmethod
     def _declared_domain(schema: Schema, names: Sequence[str]) -> Domain:
         for name in names:
             column = schema.column(name)
-            if (
-                column.kind == "real"
-                and column.bins is None
-                and column.edges is None
-                and column.precision is None
-            ):
-                raise PlanError(
-                    f"Column '{name}' declares no bins, and the schema no size to choose them by. "
-                    "Add bins = ... to the column or nominal_size = ... to [dataset]."
-                )
+            if column.kind == "real":
+                require_bins(column)
         return schema.domain(names)
 
-    def _expectations(
-        self,
-        facts: dict[str, Any],
-        domain: Domain,
-        scale: Fraction,
-        threshold: int,
-        rows: int | None,
-        factor: Fraction,
-        schema: Schema,
-    ) -> list[str]:
+    def _expectations(self, settings: CountSettings) -> dict[str, Any]:
+        scale, threshold, rows = settings.scale, settings.threshold, settings.rows
+        if threshold is None:
+            return {}
+        cells = settings.domain.size
         survive = survival_probability(scale, threshold)
-        false_cells = domain.size * survive
-        if false_cells > self.max_support:
-            needed = smallest_threshold(scale, domain.size, self.max_support)
+        if cells * survive > self.max_support:
+            needed = smallest_threshold(scale, cells, self.max_support)
             remedy = f"threshold = {needed}"
             if rows is not None and rows > 1:
                 # the factor that gives at least that threshold, rounded up to two digits
-                enough = needed * float(Fraction(facts["cell_epsilon"])) / math.log(rows)
+                enough = needed * float(settings.cell_epsilon) / math.log(rows)
                 remedy = f"threshold_factor = {math.ceil(100 * enough) / 100:g}"
             raise PlanError(
-                f"The domain has {domain.size:,} cells, of which about {false_cells:,.0f} empty "
-                f"ones would pass the threshold "
-                f"{threshold} by noise alone; at most {self.max_support:,} fit (max_support). "
-                f"Choose fewer columns, "
-                f"fewer bins, or a higher threshold ({remedy} would do)."
+                f"The domain has {cells:,} cells, of which about {cells * survive:,.0f} empty ones "
+                f"would pass the threshold {threshold} by noise alone; at most "
+                f"{self.max_support:,} fit (max_support). Choose fewer columns, fewer bins, or a "
+                f"higher threshold ({remedy} would do)."
             )
-        occupied = min(domain.size, rows) if rows is not None else None
-        visible = threshold + 1 + math.ceil(float(scale) * math.log(10))
-        facts.update(
-            survival_probability=survive,
-            expected_false_cells=false_cells,
-            expected_support_low=false_cells,
-            expected_support_high=None
+        occupied = None if rows is None else min(cells, rows)
+        return {
+            "survival_probability": survive,
+            "expected_false_cells": cells * survive,
+            "expected_support_low": cells * survive,
+            "expected_support_high": None
             if occupied is None
-            else occupied + (domain.size - occupied) * survive,
-            visible_count=visible,
-        )
-        from_factor = "" if self.threshold is not None else f" ({float(factor):g} ln n / epsilon)"
+            else occupied + (cells - occupied) * survive,
+            "visible_count": visible_count(scale, threshold),
+        }
+
+    def _sentences(self, settings: CountSettings, expected: Mapping[str, Any]) -> list[str]:
+        if settings.threshold is None:
+            return [THRESHOLD_FOLLOWS]
+        factor = float(settings.threshold_factor)
+        from_factor = "" if self.threshold is not None else f" ({factor:g} ln n / epsilon)"
         return [
-            f"Cells with a noisy count of {threshold} or less are left out{from_factor}.",
-            f"Expect about {false_cells:,.1f} empty cells to appear by noise; a cell needs a true "
-            f"count of about {visible} "
-            "to appear with 95% probability.",
+            f"Cells with a noisy count of {settings.threshold} or less are left out{from_factor}.",
+            f"Expect about {expected['expected_false_cells']:,.1f} empty cells to appear by noise; "
+            f"a cell needs a true count of about {expected['visible_count']} to appear with 95% "
+            "probability.",
         ]
 
 
-def noisy_histogram(noise: Noise, numbers: SparseCounts, plan: Plan, *, max_support: int) -> Output:
-    """The mechanism: an optional noisy total, then noise on every cell of the domain and the public
-    threshold."""
-    assert plan.domain is not None
-    schema, facts = plan.schema, plan.facts
-    count_epsilon, cell_epsilon = Fraction(facts["count_epsilon"]), Fraction(facts["cell_epsilon"])
-    total: dict[str, Any] = {"kind": "unknown", "value": None, "scale": None}
-    if count_epsilon > 0:
-        # one unit adds, removes or changes at most c of the counted rows, under either relation
-        per_unit = Fraction(schema.unit.max_rows)
-        answer = noise.laplace(
-            np.array([numbers.total], dtype=np.int64),
-            sensitivity=per_unit,
-            epsilon=count_epsilon,
-            label="total",
-        )
-        total = {"kind": "noisy", "value": int(answer[0]), "scale": str(per_unit / count_epsilon)}
-    threshold = facts["threshold"]
-    if threshold is None:
-        # no public size: the noisy total stands in for n, and the threshold never lets more than
-        # max_support false cells pass
-        factor = Fraction(plan.parameters["threshold_factor"])
-        scale = Fraction(facts["scale"])
-        threshold = max(
-            log_threshold(factor, max(1, total["value"]), cell_epsilon),
-            smallest_threshold(scale, plan.domain.size, max_support),
-        )
-    cells, values = noise.sparse_laplace(
-        numbers.cells,
-        numbers.counts,
-        domain_size=plan.domain.size,
+THRESHOLD_FOLLOWS = (
+    "The threshold follows from the noisy total, since the schema declares no nominal_size."
+)
+
+
+def noisy_total(noise: Noise, rows: int, epsilon: Fraction, schema: Schema) -> dict[str, Any]:
+    """The number of counted rows with noise, if epsilon is above 0."""
+    if epsilon == 0:
+        return {"kind": "unknown", "value": None, "scale": None}
+    # one unit adds, removes or changes at most c of the counted rows, under either relation
+    per_unit = Fraction(schema.unit.max_rows)
+    answer = noise.laplace(
+        np.array([rows], dtype=np.int64), sensitivity=per_unit, epsilon=epsilon, label="total"
+    )
+    return {"kind": "noisy", "value": int(answer[0]), "scale": str(per_unit / epsilon)}
+
+
+def count_settings(
+    domain: Domain,
+    schema: Schema,
+    *,
+    cell_epsilon: Fraction,
+    count_epsilon: Fraction,
+    threshold: int | None,
+    factor: Fraction,
+    rows: int | None,
+    max_support: int,
+) -> CountSettings:
+    """What counting over `domain` works with; a threshold that is not given follows from `rows`."""
+    sensitivity = schema.relation.l1
+    if threshold is None and rows is not None:
+        threshold = log_threshold(factor, rows, cell_epsilon)
+    return CountSettings(
+        domain=domain,
+        sensitivity=sensitivity,
+        scale=sensitivity / cell_epsilon,
+        cell_epsilon=cell_epsilon,
+        count_epsilon=count_epsilon,
         threshold=threshold,
-        sensitivity=Fraction(facts["sensitivity"]),
-        epsilon=cell_epsilon,
-        label="cells",
+        rows=rows,
+        threshold_factor=factor,
+        max_support=max_support,
     )
-    public_rows = (
-        schema.size * schema.unit.max_rows
-        if schema.neighbours == "replace-one" and schema.size
-        else None
+
+
+def checked_factor(given: Amount, threshold: int | None) -> Fraction:
+    """A of the threshold, which works one out where none is given."""
+    factor = exact(given, "threshold_factor")
+    if threshold is not None and factor != Histogram.threshold_factor:
+        raise PlanError(
+            "threshold is given, and threshold_factor works one out. Give one of the two."
+        )
+    return factor
+
+
+def share_for_total(given: Amount | None, schema: Schema, domain: Domain) -> Fraction:
+    """The share of epsilon for a noisy total: as given, or 1/20 where the number of counted rows is
+    private."""
+    if given is None:
+        return Fraction(0) if total_is_public(schema, domain) else DEFAULT_COUNT_SHARE
+    return exact(given, "count_share")
+
+
+def check_total_is_paid(schema: Schema, count_share: Amount | None) -> None:
+    """Without a public size and a threshold, a noisy total must stand in for n."""
+    if count_share is not None and exact(count_share, "count_share") == 0:
+        raise PlanError(
+            f"Schema '{schema.name}' declares no nominal_size, and count_share = 0 buys no noisy "
+            "total. Add nominal_size = ... (a public guess) to [dataset], or give threshold = ... "
+            "or a count_share."
+        )
+
+
+def require_bins(column: Column) -> None:
+    """A numeric column must say its own bins where no public size says them."""
+    if column.bins is None and column.edges is None and column.precision is None:
+        raise PlanError(
+            f"Column '{column.name}' declares no bins, and the schema no size to choose them by. "
+            "Add bins = ... to the column or nominal_size = ... to [dataset]."
+        )
+
+
+def visible_count(scale: Fraction, threshold: int) -> int:
+    """The true count that appears with a probability of about 95%."""
+    return threshold + 1 + math.ceil(float(scale) * math.log(10))
+
+
+def noise_sentence(settings: CountSettings) -> str:
+    scale = settings.scale
+    return (
+        f"Every cell gets discrete Laplace noise of scale {float(scale):.4g} "
+        f"(standard deviation {laplace_deviation(scale):.4g})."
     )
-    if total["kind"] == "unknown" and total_is_public(schema, plan.domain):
-        total = {"kind": "public", "value": public_rows, "scale": None}
-    return Output(
-        facts={
-            "threshold": threshold,
-            "scale": facts["scale"],
-            "domain_size": plan.domain.size,
-            "total": total,
-            "max_total": public_rows,
-        },
-        tables={"cells": {"cell": cells, "count": values}},
+
+
+def total_warnings(share: Fraction, schema: Schema, domain: Domain) -> tuple[str, ...]:
+    if share > 0 or total_is_public(schema, domain):
+        return ()
+    return (
+        "No total is published (count_share = 0), so estimates cannot tell what the "
+        "threshold hides.",
     )
+
+
+def public_rows(schema: Schema) -> int | None:
+    """The most rows there can be, where the number of units is public."""
+    if schema.neighbours == "replace-one" and schema.size:
+        return schema.size * schema.unit.max_rows
+    return None
 
 
 def total_is_public(schema: Schema, domain: Domain) -> bool:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,6 @@ from dpublish.methods.base import CodedRows, Mechanism, Output
 from dpublish.methods.erm.calibration import (
     Calibration,
     Setting,
-    Tilt,
     double_above,
     draw_tilt,
     for_objective,
@@ -34,10 +33,11 @@ from dpublish.methods.erm.calibration import (
 from dpublish.methods.erm.design import Design
 from dpublish.methods.erm.losses import HuberLoss, LogisticLoss, Loss
 from dpublish.methods.erm.solver import Problem, minimise, nearest_doubles
+from dpublish.methods.field_types import Interval
 from dpublish.models.linear_features import FloatArray, LinearFeatures
 from dpublish.noise.base import IntArray, Noise, saturated
 from dpublish.privacy.cost import Cost, exact
-from dpublish.privacy.plan import Plan
+from dpublish.privacy.plan import Plan, Settings, as_json, hidden
 
 Amount = Fraction | float | int | str
 MAX_DIMENSION = 4096
@@ -45,6 +45,55 @@ SMALLEST_RIDGE = 1 << 32
 """Regularization is at least the loss's curvature divided by this: below it the solver may need
 very long."""
 CODING = "reference-levels"
+
+
+def private_model(
+    noise: Noise,
+    design: Design,
+    signs: FloatArray,
+    *,
+    loss: Loss,
+    normaliser: int,
+    calibration: Calibration,
+    label: str,
+) -> IntArray:
+    """One binary model: multiples of the grid."""
+    tilt = draw_tilt(noise, design.dimension, calibration.tilt, f"{label}, objective")
+    problem = Problem(
+        design,
+        signs,
+        loss,
+        normaliser,
+        float(calibration.ridge),
+        nearest_doubles(tilt),
+        exact_tilt=tilt,
+    )
+    blurred = noise.gamma_norm(
+        minimise(problem, calibration.tolerance),
+        grid=calibration.grid,
+        sensitivity=calibration.sensitivity,
+        epsilon=calibration.epsilon,
+        label=f"{label}, coefficients",
+    )
+    return saturated(blurred)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierSettings(Settings):
+    """What a classifier works with: the domain of features, the target last, and the calibration of
+    each of its `models`, over a mean of `normaliser` rows."""
+
+    domain: Domain
+    models: int
+    dimension: int
+    normaliser: int
+    model_epsilon: Fraction
+    regularization: Fraction
+    calibration: Calibration = hidden()
+    fitted_loss: Loss = hidden()
+
+    def facts(self) -> dict[str, Any]:
+        return {**super().facts(), **as_json(dataclasses.asdict(self.calibration))}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,10 +134,10 @@ class PrivateClassifier(Mechanism):
     perturbation: Literal["output", "objective"] = "objective"
     regularization: Amount | None = None
     huber_width: Amount = Fraction(1, 2)
-    resolution: int = 256
-    release_share: Amount = Fraction(1, 50)
+    resolution: Annotated[int, Interval(2, 1 << 16)] = 256
+    release_share: Annotated[Amount, Interval(above=0, below=1)] = Fraction(1, 50)
 
-    def plan(self, schema: Schema, cost: Cost) -> Plan:
+    def plan(self, schema: Schema, cost: Cost) -> Plan[ClassifierSettings]:
         if schema.items is not None:
             raise PlanError(
                 "A classifier needs [columns]; this schema declares set-valued data ([items])."
@@ -97,11 +146,7 @@ class PrivateClassifier(Mechanism):
             raise PlanError(
                 "A private classifier costs a pure epsilon above 0: leave delta and rho out."
             )
-        share = self._checked_share()
-        if self.resolution < 2 or self.resolution > 1 << 16:
-            raise PlanError(
-                f"resolution must be a whole number from 2 to 65536, not {self.resolution}."
-            )
+        share = exact(self.release_share, "release_share")
         target = self._target_axis(schema)
         names = self._feature_names(schema, target.name)
         coding = LinearFeatures(tuple(self._feature_axis(schema, name) for name in names))
@@ -155,28 +200,29 @@ class PrivateClassifier(Mechanism):
                 "resolution": self.resolution,
                 "release_share": str(share),
             },
-            domain=Domain((*coding.axes, target)),
-            facts={
-                "models": models,
-                "dimension": coding.dimension,
-                "normaliser": rows,
-                "model_epsilon": str(setting.epsilon),
-                "regularization": str(setting.regularization),
-                **_calibration_facts(calibration),
-                "expected_noise_length": length,
-            },
+            settings=ClassifierSettings(
+                domain=Domain((*coding.axes, target)),
+                models=models,
+                dimension=coding.dimension,
+                normaliser=rows,
+                model_epsilon=setting.epsilon,
+                regularization=setting.regularization,
+                calibration=calibration,
+                fitted_loss=setting.loss,
+            ),
+            forecast={"expected_noise_length": length},
             sentences=self._sentences(schema, cost, target, names, setting, calibration, length),
             warnings=self._warnings(setting, length),
         )
 
-    def statistic(self, plan: Plan) -> CodedRows:
-        assert plan.domain is not None
-        return CodedRows(plan.domain)
+    def statistic(self, plan: Plan[ClassifierSettings]) -> CodedRows:
+        return CodedRows(plan.settings.domain)
 
-    def run(self, noise: Noise, numbers: Sequence[NDArray[Any]], plan: Plan) -> Output:
-        assert plan.domain is not None
-        coding, target = LinearFeatures(plan.domain.axes[:-1]), plan.domain.axes[-1]
-        calibration = _read_calibration(plan)
+    def run(
+        self, noise: Noise, numbers: Sequence[NDArray[Any]], plan: Plan[ClassifierSettings]
+    ) -> Output:
+        settings = plan.settings
+        coding, target = LinearFeatures(settings.domain.axes[:-1]), settings.domain.axes[-1]
         design = Design(coding, numbers[:-1])
         labels = np.asarray(numbers[-1])
         positives = [1] if target.base == 2 else list(range(target.base))
@@ -185,25 +231,25 @@ class PrivateClassifier(Mechanism):
                 noise,
                 design,
                 np.where(labels == positive, 1.0, -1.0),
-                loss=self._loss(),
-                normaliser=plan.facts["normaliser"],
-                calibration=calibration,
+                loss=settings.fitted_loss,
+                normaliser=settings.normaliser,
+                calibration=settings.calibration,
                 label=f"class {model}",
             )
             for model, positive in enumerate(positives)
         ]
-        models = len(positives)
+        models = settings.models
         return Output(
             facts={
                 "loss": self.loss,
                 "perturbation": self.perturbation,
                 "coding": CODING,
                 "encoding": [axis.to_json() for axis in coding.axes],
-                "grid": str(calibration.grid),
-                "regularization": str(calibration.ridge),
+                "grid": str(settings.calibration.grid),
+                "regularization": str(settings.calibration.ridge),
                 "models": models,
                 "dimension": coding.dimension,
-                "expected_noise_length": plan.facts["expected_noise_length"],
+                "expected_noise_length": plan.forecast["expected_noise_length"],
             },
             tables={
                 "coefficients": {
@@ -232,12 +278,6 @@ class PrivateClassifier(Mechanism):
         if self.loss == "huber":
             return HuberLoss(_as_double(self.huber_width, "huber_width"))
         raise PlanError(f"loss = '{self.loss}' is not known. Use logistic or huber.")
-
-    def _checked_share(self) -> Fraction:
-        share = exact(self.release_share, "release_share")
-        if not 0 < share < 1:
-            raise PlanError(f"release_share must lie between 0 and 1, not {self.release_share}.")
-        return share
 
     def _target_axis(self, schema: Schema) -> Axis:
         name = self.target if self.target is not None else schema.target
@@ -346,37 +386,6 @@ class PrivateClassifier(Mechanism):
         )
 
 
-def private_model(
-    noise: Noise,
-    design: Design,
-    signs: FloatArray,
-    *,
-    loss: Loss,
-    normaliser: int,
-    calibration: Calibration,
-    label: str,
-) -> IntArray:
-    """One binary model: multiples of the grid."""
-    tilt = draw_tilt(noise, design.dimension, calibration.tilt, f"{label}, objective")
-    problem = Problem(
-        design,
-        signs,
-        loss,
-        normaliser,
-        float(calibration.ridge),
-        nearest_doubles(tilt),
-        exact_tilt=tilt,
-    )
-    blurred = noise.gamma_norm(
-        minimise(problem, calibration.tolerance),
-        grid=calibration.grid,
-        sensitivity=calibration.sensitivity,
-        epsilon=calibration.epsilon,
-        label=f"{label}, coefficients",
-    )
-    return saturated(blurred)
-
-
 def _as_double(value: Amount, what: str) -> Fraction:
     """A positive setting, rounded to a double, so that the solver and the proof speak of the same
     number."""
@@ -384,29 +393,3 @@ def _as_double(value: Amount, what: str) -> Fraction:
     if number <= 0 or not math.isfinite(near := float(number)) or not 2.0**-100 < near < 2.0**100:
         raise PlanError(f"{what} must be above 0 and of moderate size, not {value}.")
     return Fraction(near)
-
-
-def _calibration_facts(calibration: Calibration) -> dict[str, Any]:
-    facts: dict[str, Any] = {
-        field.name: str(getattr(calibration, field.name))
-        for field in dataclasses.fields(Calibration)
-        if field.name != "tilt"
-    }
-    tilt = calibration.tilt
-    facts["tilt"] = (
-        None
-        if tilt is None
-        else {key: str(value) for key, value in dataclasses.asdict(tilt).items()}
-    )
-    return facts
-
-
-def _read_calibration(plan: Plan) -> Calibration:
-    names = [field.name for field in dataclasses.fields(Calibration) if field.name != "tilt"]
-    tilt = plan.facts["tilt"]
-    return Calibration(
-        **{name: Fraction(plan.facts[name]) for name in names},
-        tilt=None
-        if tilt is None
-        else Tilt(**{key: Fraction(value) for key, value in tilt.items()}),
-    )

@@ -11,13 +11,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.methods.base import CodedRows, Mechanism, Output
+from dpublish.methods.field_types import Interval
 from dpublish.methods.histogram.mechanism import (
     DEFAULT_MAX_SUPPORT,
+    Amount,
+    CountSettings,
     noisy_histogram,
     total_is_public,
 )
@@ -25,13 +28,62 @@ from dpublish.methods.projected_histogram.choose_k import split_kd
 from dpublish.methods.projected_histogram.coded_table import CodedTable
 from dpublish.methods.projected_histogram.discernibility import DEFAULT_SIGMA, private_kd
 from dpublish.methods.projected_histogram.scores import PairCount, PairsPerRow, Purity
+from dpublish.methods.thresholds import MAX_THRESHOLD
 from dpublish.noise.base import ChoiceRule, Noise
 from dpublish.privacy.cost import Cost
-from dpublish.privacy.plan import Plan
+from dpublish.privacy.plan import Plan, hidden
 
 ScoreName = Literal["discernibility", "prediction"]
 WayToChooseK = Literal["simulate", "public", "split"]
 BinRule = Literal["published", "all-columns"]
+_FACTS = (
+    *("target", "k", "k_options", "gamma", "sensitivity", "scale", "selection_epsilon"),
+    *("cell_epsilon", "count_epsilon", "selection_score", "cell_charge", "threshold", "rows"),
+)
+"""The facts that a manifest quotes, in the order of the format. The size of the domain is not among
+them: it follows from the columns chosen."""
+
+
+def projected_histogram(
+    noise: Noise, table: CodedTable, settings: ProjectedSettings, schema: Schema
+) -> Output:
+    """The mechanism: choose columns, then count over them and the target."""
+    chosen = choose_columns(noise, table, settings)
+    content = count_projection(noise, table, chosen, settings, schema)
+    names = settings.domain.names
+    return replace(
+        content,
+        facts={
+            **content.facts,
+            "target": names[-1],
+            "chosen": [names[i] for i in chosen],
+            "k": len(chosen),
+            "gamma": str(settings.gamma),
+            "selection_epsilon": str(settings.selection_epsilon),
+            "selection_score": settings.selection_score,
+        },
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectedSettings(CountSettings):
+    """What a projected histogram works with. `domain` has all candidates, the target last; `k` is
+    None where it is one of `k_options`, by data splitting."""
+
+    target: str
+    k: int | None
+    k_options: tuple[int, ...]
+    gamma: Fraction
+    selection_epsilon: Fraction
+    selection_score: ScoreName
+    cell_charge: int | None
+    score: PairCount | PairsPerRow | Purity = hidden()
+    sigma: Fraction = hidden()
+    rule: ChoiceRule = hidden()
+
+    def facts(self) -> dict[str, Any]:
+        found = super().facts()
+        return {name: found[name] for name in _FACTS}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,114 +137,70 @@ class ProjectedHistogram(Mechanism):
 
     target: str | None = None
     candidates: Sequence[str] | None = None
-    k: int | None = None
+    k: Annotated[int | None, Interval(1)] = None
     choose_k: WayToChooseK = "simulate"
     public_data: object = field(default=None, repr=False, compare=False)
     k_options: Sequence[int] | None = None
-    sigma: Fraction | float | int | str = DEFAULT_SIGMA
-    gamma: Fraction | float | int | str | None = None
+    sigma: Annotated[Amount, Interval(0, below=1)] = DEFAULT_SIGMA
+    gamma: Annotated[Amount | None, Interval(above=0, most=1)] = None
     score: ScoreName = "discernibility"
-    cell_charge: int | None = None
-    bins: int | None = None
+    cell_charge: Annotated[int | None, Interval(1)] = None
+    bins: Annotated[int | None, Interval(2)] = None
     bin_rule: BinRule = "published"
-    threshold_factor: Fraction | float | int | str = Fraction(1, 2)
-    threshold: int | None = None
-    count_share: Fraction | float | int | str | None = None
-    max_support: int = DEFAULT_MAX_SUPPORT
+    threshold_factor: Annotated[Amount, Interval(0)] = Fraction(1, 2)
+    threshold: Annotated[int | None, Interval(0, below=MAX_THRESHOLD)] = None
+    count_share: Annotated[Amount | None, Interval(0, below=1)] = None
+    max_support: Annotated[int, Interval(1)] = DEFAULT_MAX_SUPPORT
     rule: ChoiceRule = "permute-and-flip"
 
-    def plan(self, schema: Schema, cost: Cost) -> Plan:
+    def plan(self, schema: Schema, cost: Cost) -> Plan[ProjectedSettings]:
         from dpublish.methods.projected_histogram.plan import plan_projected
 
         return plan_projected(self, schema, cost)
 
-    def statistic(self, plan: Plan) -> CodedRows:
-        assert plan.domain is not None
-        return CodedRows(plan.domain)
+    def statistic(self, plan: Plan[ProjectedSettings]) -> CodedRows:
+        return CodedRows(plan.settings.domain)
 
-    def run(self, noise: Noise, numbers: Any, plan: Plan) -> Output:
-        assert plan.domain is not None
-        table = CodedTable.from_codes(numbers, plan.domain)
-        chosen = choose_columns(noise, table, plan, self.rule)
-        content = count_projection(noise, table, chosen, plan, max_support=self.max_support)
-        names = plan.domain.names
-        return replace(
-            content,
-            facts={
-                **content.facts,
-                "target": names[-1],
-                "chosen": [names[i] for i in chosen],
-                "k": len(chosen),
-                "gamma": plan.facts["gamma"],
-                "selection_epsilon": plan.facts["selection_epsilon"],
-                "selection_score": plan.facts["selection_score"],
-            },
-        )
+    def run(self, noise: Noise, numbers: Any, plan: Plan[ProjectedSettings]) -> Output:
+        table = CodedTable.from_codes(numbers, plan.settings.domain)
+        return projected_histogram(noise, table, plan.settings, plan.schema)
 
 
-def choose_columns(
-    noise: Noise, table: CodedTable, plan: Plan, rule: ChoiceRule
-) -> tuple[int, ...]:
+def choose_columns(noise: Noise, table: CodedTable, settings: ProjectedSettings) -> tuple[int, ...]:
     """The first mechanism: k columns, in the order in which they were chosen; costs
     `selection_epsilon`."""
-    facts = plan.facts
-    epsilon = Fraction(facts["selection_epsilon"])
-    if facts["k"] is not None:
-        return private_kd(
-            noise,
-            table,
-            facts["k"],
-            epsilon=epsilon,
-            score=score_for(plan, table.labels),
-            rule=rule,
-        )
+    epsilon, score, rule = settings.selection_epsilon, settings.score, settings.rule
+    if settings.k is not None:
+        return private_kd(noise, table, settings.k, epsilon=epsilon, score=score, rule=rule)
+    assert settings.rows is not None, "data splitting is planned for a public size only"
+    assert not isinstance(score, PairCount), "the number of rows of a part is never public"
     return split_kd(
         noise,
         table,
-        facts["k_options"],
+        settings.k_options,
         epsilon=epsilon,
-        score=part_score_for(plan, table.labels),
-        sigma=Fraction(plan.parameters["sigma"]),
-        rows=facts["rows"],
+        score=score,
+        sigma=settings.sigma,
+        rows=settings.rows,
         rule=rule,
     )
 
 
-def score_for(plan: Plan, labels: int) -> PairCount | PairsPerRow | Purity:
-    """The score that the columns are chosen by, over all rows."""
-    schema = plan.schema
-    if plan.parameters["score"] == "prediction":
-        return Purity(plan.facts["cell_charge"], schema.relation.rows)
-    if schema.neighbours == "replace-one":
-        assert schema.size is not None
-        return PairCount(schema.size, schema.unit.max_rows)
-    return PairsPerRow(labels, schema.relation.rows)
-
-
-def part_score_for(plan: Plan, labels: int) -> PairsPerRow | Purity:
-    """The score within a part of the rows: the number of rows in a part is never public, and a cell
-    there holds fewer rows."""
-    changes = plan.schema.relation.rows
-    if plan.parameters["score"] == "prediction":
-        return Purity(
-            max(1, plan.facts["cell_charge"] // (len(plan.facts["k_options"]) + 1)), changes
-        )
-    return PairsPerRow(labels, changes)
-
-
 def count_projection(
-    noise: Noise, table: CodedTable, chosen: Sequence[int], plan: Plan, *, max_support: int
+    noise: Noise,
+    table: CodedTable,
+    chosen: Sequence[int],
+    settings: ProjectedSettings,
+    schema: Schema,
 ) -> Output:
     """The second mechanism: the sparse histogram over the chosen columns, in declared order, and
     the target."""
-    assert plan.domain is not None
-    kept = sorted(chosen)
-    projected = Domain((*(plan.domain.axes[i] for i in kept), plan.domain.axes[-1]))
-    content = noisy_histogram(
-        noise, table.count_cells(kept), replace(plan, domain=projected), max_support=max_support
-    )
+    kept, axes = sorted(chosen), settings.domain.axes
+    projected = Domain((*(axes[i] for i in kept), axes[-1]))
+    counts = table.count_cells(kept)
+    content = noisy_histogram(noise, counts, replace(settings, domain=projected), schema)
     facts = dict(content.facts)
-    if facts["total"]["kind"] == "public" and not total_is_public(plan.schema, plan.domain):
+    if facts["total"]["kind"] == "public" and not total_is_public(schema, settings.domain):
         # a column that was not chosen may still have dropped rows
         facts["total"] = {"kind": "unknown", "value": None, "scale": None}
     return replace(content, facts=facts, domain=projected)

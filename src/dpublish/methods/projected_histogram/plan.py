@@ -3,43 +3,54 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, get_args
 
 from dpublish.declare.domain import MAX_CELLS, Domain, lei_bins
 from dpublish.declare.schema import Schema
-from dpublish.errors import PlanError
-from dpublish.methods.histogram.mechanism import total_is_public
+from dpublish.errors import PlanError, did_you_mean
+from dpublish.methods.histogram.mechanism import (
+    THRESHOLD_FOLLOWS,
+    check_total_is_paid,
+    checked_factor,
+    count_settings,
+    noise_sentence,
+    require_bins,
+    share_for_total,
+    total_warnings,
+    visible_count,
+)
 from dpublish.methods.projected_histogram.choose_k import (
     choose_gamma,
     k_from_public,
     k_from_simulation,
 )
+from dpublish.methods.projected_histogram.coded_table import MAX_ROWS
 from dpublish.methods.projected_histogram.mechanism import (
+    BinRule,
     ProjectedHistogram,
-    part_score_for,
-    score_for,
+    ProjectedSettings,
+    ScoreName,
+    WayToChooseK,
 )
-from dpublish.methods.projected_histogram.scores import pair_rate_change
-from dpublish.methods.projected_histogram.settings import (
-    candidates_of,
-    check_settings,
-    options_of,
-    public_rows,
-    share_of,
-    target_of,
+from dpublish.methods.projected_histogram.scores import (
+    PairCount,
+    PairsPerRow,
+    Purity,
+    pair_rate_change,
 )
 from dpublish.methods.thresholds import (
     laplace_deviation,
-    log_threshold,
     smallest_threshold,
     survival_probability,
 )
+from dpublish.noise.base import ChoiceRule
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan
 
+DEFAULT_OPTIONS = (1, 2, 3, 4, 5, 6)
 DEFAULT_GAMMA = Fraction(1, 2)
 
 
@@ -64,7 +75,9 @@ class ColumnCount:
         return sorted(self.options)[len(self.options) // 2]
 
 
-def plan_projected(method: ProjectedHistogram, schema: Schema, cost: Cost) -> Plan:
+def plan_projected(
+    method: ProjectedHistogram, schema: Schema, cost: Cost
+) -> Plan[ProjectedSettings]:
     """The plan of `ProjectedHistogram`; raises `PlanError` or `SchemaError` for what cannot be
     published."""
     if schema.items is not None:
@@ -76,54 +89,44 @@ def plan_projected(method: ProjectedHistogram, schema: Schema, cost: Cost) -> Pl
             "A projected histogram costs a pure epsilon above 0: give epsilon = ... and leave "
             "delta and rho out."
         )
-    check_settings(method)
+    check_words(method)
+    factor, sigma = checked_factor(method.threshold_factor, method.threshold), exact(method.sigma)
     target = target_of(method, schema)
     candidates = candidates_of(method, schema, target)
     rows = public_rows(method, schema)
     count = count_columns(method, schema, target, candidates, rows)
     domain, bins = published_domain(method, schema, target, candidates, rows, count.most)
     labels = domain.shape[-1]
-    share = share_of(method, schema, domain)
-    factor, sensitivity = exact(method.threshold_factor, "threshold_factor"), schema.relation.l1
+    share = share_for_total(method.count_share, schema, domain)
     gamma, why_gamma = gamma_of(method, schema, count, len(candidates), rows, labels, bins, factor)
-
-    count_epsilon = cost.epsilon * share
-    cell_epsilon = gamma * (cost.epsilon - count_epsilon)
-    selection_epsilon = cost.epsilon - count_epsilon - cell_epsilon
-    scale = sensitivity / cell_epsilon
-    threshold = method.threshold
-    if threshold is None and rows is not None:
-        threshold = log_threshold(factor, rows, cell_epsilon)
-    charge = method.cell_charge if method.cell_charge is not None else max(1, threshold or 1)
-    facts: dict[str, Any] = {
-        "target": target,
-        "k": count.k,
-        "k_options": list(count.options),
-        "gamma": str(gamma),
-        "sensitivity": str(sensitivity),
-        "scale": str(scale),
-        "selection_epsilon": str(selection_epsilon),
-        "cell_epsilon": str(cell_epsilon),
-        "count_epsilon": str(count_epsilon),
-        "selection_score": method.score,
-        "cell_charge": charge if method.score == "prediction" else None,
-        "threshold": threshold,
-        "rows": rows,
-        "cell_standard_deviation": laplace_deviation(scale),
-    }
-    sentences = [
-        f"Chooses {_columns(count)} of {len(candidates)} for the target '{target}' "
-        f"({_aim(method.score)}), then counts over "
-        "them and the target.",
-        count.reason,
-        why_gamma,
-        f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}): "
-        f"{_parts(selection_epsilon, cell_epsilon, count_epsilon)}.",
-        f"Every cell gets discrete Laplace noise of scale {float(scale):.4g} "
-        f"(standard deviation {facts['cell_standard_deviation']:.4g}).",
-        *expectations(method, facts, domain, count, scale, threshold, rows),
-    ]
-    plan = Plan(
+    paid = cost.epsilon - cost.epsilon * share
+    counting = count_settings(
+        domain,
+        schema,
+        cell_epsilon=gamma * paid,
+        count_epsilon=cost.epsilon * share,
+        threshold=method.threshold,
+        factor=factor,
+        rows=rows,
+        max_support=method.max_support,
+    )
+    charge = method.cell_charge or max(1, counting.threshold or 1)
+    score = score_of(method.score, schema, labels, charge, count)
+    settings = ProjectedSettings(
+        **vars(counting),
+        target=target,
+        k=count.k,
+        k_options=count.options,
+        gamma=gamma,
+        selection_epsilon=paid - counting.cell_epsilon,
+        selection_score=method.score,
+        cell_charge=charge if method.score == "prediction" else None,
+        score=score,
+        sigma=sigma,
+        rule=method.rule,
+    )
+    expected = expectations(settings, count)
+    return Plan(
         method=method.method,
         kind=method.kind,
         schema=schema,
@@ -134,7 +137,7 @@ def plan_projected(method: ProjectedHistogram, schema: Schema, cost: Cost) -> Pl
             "k": count.k,
             "k_options": None if count.k is not None else list(count.options),
             "choose_k": method.choose_k,
-            "sigma": str(exact(method.sigma, "sigma")),
+            "sigma": str(sigma),
             "gamma": str(gamma),
             "score": method.score,
             "cell_charge": method.cell_charge,
@@ -146,14 +149,124 @@ def plan_projected(method: ProjectedHistogram, schema: Schema, cost: Cost) -> Pl
             "max_support": method.max_support,
             "rule": method.rule,
         },
-        domain=domain,
-        facts=facts,
-        sentences=tuple(sentences),
-        warnings=tuple(warnings_for(method, schema, share, selection_epsilon, count, domain)),
+        settings=settings,
+        forecast={
+            "cell_standard_deviation": laplace_deviation(settings.scale),
+            **expected,
+            "selection_sensitivity": score.sensitivity,
+        },
+        sentences=(
+            f"Chooses {_columns(count)} of {len(candidates)} for the target '{target}' "
+            f"({_aim(method.score)}), then counts over them and the target.",
+            count.reason,
+            why_gamma,
+            f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}): "
+            f"{_parts(settings)}.",
+            noise_sentence(settings),
+            *expected_sentences(method, settings, expected),
+        ),
+        warnings=(
+            *warnings_for(settings, count),
+            *total_warnings(share, schema, domain),
+            *level_warnings(method, count, domain),
+        ),
     )
-    score = score_for(plan, labels) if count.k is not None else part_score_for(plan, labels)
-    facts["selection_sensitivity"] = str(score.sensitivity)
-    return plan
+
+
+def check_words(method: ProjectedHistogram) -> None:
+    """Words that the settings may be, and settings that exclude each other."""
+    for name, given, known in (
+        ("score", method.score, get_args(ScoreName)),
+        ("choose_k", method.choose_k, get_args(WayToChooseK)),
+        ("rule", method.rule, get_args(ChoiceRule)),
+        ("bin_rule", method.bin_rule, get_args(BinRule)),
+    ):
+        if given not in known:
+            raise PlanError(
+                f"{name} = '{given}' is not known.{did_you_mean(str(given), known)} Use one of: "
+                f"{', '.join(known)}."
+            )
+    if method.public_data is not None and method.choose_k != "public":
+        raise PlanError(
+            f'public_data is read for choose_k = "public" only, not for "{method.choose_k}".'
+        )
+
+
+def score_of(
+    name: ScoreName, schema: Schema, labels: int, charge: int, count: ColumnCount
+) -> PairCount | PairsPerRow | Purity:
+    """The score that the columns are chosen by: over all rows, or within a part of them. The number
+    of rows in a part is never public, and a cell there holds fewer rows."""
+    changes = schema.relation.rows
+    if name == "prediction":
+        parts = 1 if count.k is not None else len(count.options) + 1
+        return Purity(max(1, charge // parts), changes)
+    if count.k is not None and schema.neighbours == "replace-one":
+        assert schema.size is not None, "public_rows refuses replace-one without a size"
+        return PairCount(schema.size, schema.unit.max_rows)
+    return PairsPerRow(labels, changes)
+
+
+def target_of(method: ProjectedHistogram, schema: Schema) -> str:
+    target = method.target if method.target is not None else schema.target
+    if target is None:
+        raise PlanError(
+            f"A projected histogram needs a target column, and schema '{schema.name}' names none. "
+            f"Give target = ..., or add "
+            "target = ... to [dataset]."
+        )
+    column = schema.column(target)
+    if not column.numeric and len(column.levels) < 2:
+        raise PlanError(
+            f"Target '{target}' has one level only, so there is nothing to tell apart. Choose "
+            f"another target."
+        )
+    return target
+
+
+def candidates_of(method: ProjectedHistogram, schema: Schema, target: str) -> tuple[str, ...]:
+    if method.candidates is None:
+        names = tuple(name for name in schema.columns if name not in (target, schema.unit.column))
+    else:
+        names = tuple(method.candidates)
+    if not names:
+        raise PlanError(f"There is no column to choose besides the target '{target}'.")
+    for i, name in enumerate(names):
+        schema.column(name)
+        if name == target:
+            raise PlanError(f"The target '{target}' cannot be a candidate too.")
+        if name == schema.unit.column:
+            raise PlanError(f"Column '{name}' says whom a row belongs to and cannot be published.")
+        if name in names[:i]:
+            raise PlanError(f"Candidate '{name}' is listed twice.")
+    if method.k is not None and method.k > len(names):
+        raise PlanError(
+            f"k = {method.k}, but there are only {len(names)} columns to choose from "
+            f"({', '.join(names)})."
+        )
+    return names
+
+
+def public_rows(method: ProjectedHistogram, schema: Schema) -> int | None:
+    """The public number that stands for the number of rows; None where a noisy total or a given
+    threshold does without."""
+    size = schema.size_or_nominal
+    if size is None:
+        if schema.neighbours == "replace-one":
+            raise PlanError(
+                f"Schema '{schema.name}' declares no size, and choosing columns depends on it. "
+                f"The number of units is public "
+                "under replace-one: add size = ... to [dataset]."
+            )
+        if method.threshold is None:
+            check_total_is_paid(schema, method.count_share)
+        return None
+    rows = size * schema.unit.max_rows
+    if rows > MAX_ROWS:
+        raise PlanError(
+            f"A projected histogram takes at most {MAX_ROWS:,} rows; the schema allows {rows:,}."
+        )
+    return rows
 
 
 def count_columns(
@@ -210,6 +323,25 @@ def count_columns(
     return ColumnCount(k, (k,), reason)
 
 
+def options_of(method: ProjectedHistogram, most: int) -> tuple[int, ...]:
+    """The values of k that data splitting tries, in the order given. Text is read as numbers, for
+    the command line."""
+    if method.k_options is None:
+        options = tuple(k for k in DEFAULT_OPTIONS if k <= most)
+    else:
+        texts = [str(option).strip() for option in method.k_options]
+        for text in texts:
+            if not text.isdecimal() or not 1 <= int(text) <= most:
+                raise PlanError(
+                    f"k_options: '{text}' is not a whole number from 1 to {most}, the number of "
+                    f"candidates."
+                )
+        options = tuple(int(text) for text in texts)
+    if len(options) < 2 or len(set(options)) < len(options):
+        raise PlanError("k_options must list at least two different values; to fix k, give k = ...")
+    return options
+
+
 def published_domain(
     method: ProjectedHistogram,
     schema: Schema,
@@ -228,16 +360,8 @@ def published_domain(
     else:
         for name in names:
             column = schema.column(name)
-            if (
-                column.numeric
-                and column.bins is None
-                and column.edges is None
-                and column.precision is None
-            ):
-                raise PlanError(
-                    f"Column '{name}' declares no bins, and the schema no size to choose them by. "
-                    "Add bins = ... to the column or nominal_size = ... to [dataset]."
-                )
+            if column.numeric:
+                require_bins(column)
         bins = 2
     domain = schema.domain(names, bins=bins)
     if domain.axes[-1].base < 2:
@@ -309,99 +433,82 @@ def gamma_of(
     )
 
 
-def expectations(
-    method: ProjectedHistogram,
-    facts: dict[str, Any],
-    domain: Domain,
-    count: ColumnCount,
-    scale: Fraction,
-    threshold: int | None,
-    rows: int | None,
-) -> list[str]:
+def expectations(settings: ProjectedSettings, count: ColumnCount) -> dict[str, Any]:
     """Expected support, for the smallest and largest domain that may be chosen (the paper's
     equations 6 and 7)."""
-    *levels, labels = domain.shape
+    *levels, labels = settings.domain.shape
     levels.sort()
     smallest = math.prod(levels[: count.least]) * labels
     largest = math.prod(levels[len(levels) - count.most :]) * labels
-    facts.update(domain_size_low=smallest, domain_size_high=largest)
     if largest > MAX_CELLS:
         raise PlanError(
             f"{count.most} columns may span {largest:.3g} cells; at most 2^63 can be published. "
-            f"Choose a smaller k, leave out "
-            "the candidates with most levels, or give numeric columns fewer bins."
+            "Choose a smaller k, leave out the candidates with most levels, or give numeric "
+            "columns fewer bins."
         )
+    sizes = {"domain_size_low": smallest, "domain_size_high": largest}
+    scale, threshold, rows = settings.scale, settings.threshold, settings.rows
     if threshold is None:
-        return [
-            "The threshold follows from the noisy total, since the schema declares no nominal_size."
-        ]
+        return sizes
     survive = survival_probability(scale, threshold)
-    if largest * survive > method.max_support:
-        needed = smallest_threshold(scale, largest, method.max_support)
+    if largest * survive > settings.max_support:
+        needed = smallest_threshold(scale, largest, settings.max_support)
         raise PlanError(
             f"The {count.most} widest columns span {largest:,} cells, of which about "
-            f"{largest * survive:,.0f} empty ones would "
-            f"pass the threshold {threshold} by noise alone; at most {method.max_support:,} fit "
-            f"(max_support). Choose a "
-            f"smaller k, fewer bins, or a higher threshold (a larger threshold_factor, or "
-            f"threshold = {needed})."
+            f"{largest * survive:,.0f} empty ones would pass the threshold {threshold} by noise "
+            f"alone; at most {settings.max_support:,} fit (max_support). Choose a smaller k, fewer "
+            f"bins, or a higher threshold (a larger threshold_factor, or threshold = {needed})."
         )
     occupied = None if rows is None else min(largest, rows)
-    visible = threshold + 1 + math.ceil(float(scale) * math.log(10))
-    facts.update(
-        survival_probability=survive,
-        expected_false_cells_low=smallest * survive,
-        expected_false_cells_high=largest * survive,
-        expected_support_low=smallest * survive,
-        expected_support_high=None
+    return {
+        **sizes,
+        "survival_probability": survive,
+        "expected_false_cells_low": smallest * survive,
+        "expected_false_cells_high": largest * survive,
+        "expected_support_low": smallest * survive,
+        "expected_support_high": None
         if occupied is None
         else occupied + (largest - occupied) * survive,
-        visible_count=visible,
-    )
-    by_factor = (
-        ""
-        if method.threshold is not None
-        else f" ({float(exact(method.threshold_factor)):g} ln n / epsilon)"
-    )
+        "visible_count": visible_count(scale, threshold),
+    }
+
+
+def expected_sentences(
+    method: ProjectedHistogram, settings: ProjectedSettings, expected: Mapping[str, Any]
+) -> list[str]:
+    if settings.threshold is None:
+        return [THRESHOLD_FOLLOWS]
+    factor = float(settings.threshold_factor)
+    by_factor = "" if method.threshold is not None else f" ({factor:g} ln n / epsilon)"
     return [
-        f"The chosen columns and the target span {smallest:,} to {largest:,} cells. Those with a "
-        f"noisy count of {threshold} or "
-        f"less are left out{by_factor}.",
-        f"Expect {smallest * survive:,.1f} to {largest * survive:,.1f} empty cells to appear by "
-        f"noise; a cell needs a true "
-        f"count of about {visible} to appear with 95% probability.",
+        f"The chosen columns and the target span {expected['domain_size_low']:,} to "
+        f"{expected['domain_size_high']:,} cells. Those with a noisy count of "
+        f"{settings.threshold} or less are left out{by_factor}.",
+        f"Expect {expected['expected_false_cells_low']:,.1f} to "
+        f"{expected['expected_false_cells_high']:,.1f} empty cells to appear by noise; a cell "
+        f"needs a true count of about {expected['visible_count']} to appear with 95% probability.",
     ]
 
 
-def warnings_for(
-    method: ProjectedHistogram,
-    schema: Schema,
-    share: Fraction,
-    selection_epsilon: Fraction,
-    count: ColumnCount,
-    domain: Domain,
-) -> list[str]:
-    found = []
-    if selection_epsilon == 0 and count.least < len(domain.axes) - 1:
-        found.append("gamma = 1 leaves nothing for choosing: the columns are drawn at random.")
-    if share == 0 and not total_is_public(schema, domain):
-        found.append(
-            "No total is published (count_share = 0), so estimates cannot tell what the threshold "
-            "hides."
-        )
+def warnings_for(settings: ProjectedSettings, count: ColumnCount) -> list[str]:
+    if settings.selection_epsilon > 0 or count.least >= len(settings.domain.axes) - 1:
+        return []
+    return ["gamma = 1 leaves nothing for choosing: the columns are drawn at random."]
+
+
+def level_warnings(method: ProjectedHistogram, count: ColumnCount, domain: Domain) -> list[str]:
     widest = max(domain.axes[:-1], key=lambda axis: axis.cardinality)
     if (
-        method.score == "discernibility"
-        and widest.cardinality >= 50
-        and count.least < len(domain.axes) - 1
+        method.score != "discernibility"
+        or widest.cardinality < 50
+        or count.least >= len(domain.axes) - 1
     ):
-        found.append(
-            f"score = 'discernibility' favours columns with many levels, such as '{widest.name}' "
-            f"({widest.cardinality}). "
-            "For prediction, consider score = 'prediction', or leave such columns out of the "
-            "candidates."
-        )
-    return found
+        return []
+    return [
+        f"score = 'discernibility' favours columns with many levels, such as '{widest.name}' "
+        f"({widest.cardinality}). For prediction, consider score = 'prediction', or leave such "
+        "columns out of the candidates."
+    ]
 
 
 def _columns(count: ColumnCount) -> str:
@@ -418,6 +525,10 @@ def _aim(score: str) -> str:
     )
 
 
-def _parts(selection: Fraction, cells: Fraction, total: Fraction) -> str:
-    text = f"epsilon {float(selection):.4g} to choose columns, {float(cells):.4g} to count"
+def _parts(settings: ProjectedSettings) -> str:
+    text = (
+        f"epsilon {float(settings.selection_epsilon):.4g} to choose columns, "
+        f"{float(settings.cell_epsilon):.4g} to count"
+    )
+    total = settings.count_epsilon
     return text + (f", {float(total):.4g} for a noisy total" if total else "")
