@@ -145,7 +145,7 @@ class TestRefusals:
             ),
             ({"huber_width": -1, "loss": "huber"}, "huber_width must be above 0"),
             ({"release_share": 1}, "release_share must be"),
-            ({"resolution": 1}, "resolution must be"),
+            ({"resolution": 1}, "resolution must lie between"),
             ({"loss": "square"}, "loss = 'square' is not known"),
             ({"perturbation": "input"}, "perturbation = 'input' is not known"),
         ],
