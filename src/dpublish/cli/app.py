@@ -35,7 +35,7 @@ USAGE = 2
 
 # Commands that open private data. Their unforeseen failures are never explained, whatever was asked
 # for.
-READS_ROWS = frozenset({"local", "online", "release", "schema", "solve"})
+READS_ROWS = frozenset({"check", "local", "online", "release", "schema", "solve"})
 
 # typer carries its own copy of click in some versions and not in others; this is the root of its
 # usage errors in both
@@ -84,6 +84,7 @@ CURATOR, ANALYST, AUDITOR = "For curators", "For analysts", "For auditors"
 
 app.command("demo", rich_help_panel="Start here")(demo.demo)
 app.command("methods", rich_help_panel=CURATOR)(plan.methods)
+app.command("check", rich_help_panel=CURATOR)(schema.check_data)
 app.command("plan", rich_help_panel=CURATOR)(plan.plan)
 app.command("release", rich_help_panel=CURATOR)(curator.release)
 app.command("solve", rich_help_panel=CURATOR)(curator.solve)

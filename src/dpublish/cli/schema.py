@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpublish.cli.options import Data, Database, Json, Overwrite
+from dpublish.cli.options import Data, Database, Json, Overwrite, SchemaFile
 
 if TYPE_CHECKING:
+    from dpublish.curator.check import DataCheck
     from dpublish.declare.columns import Column
     from dpublish.declare.schema import Schema
 
@@ -95,6 +96,106 @@ def check(
         screen.say(f"{path}: complete. {len(found.schema.columns)} columns, {unit}.", style="green")
     if found.problems:
         raise typer.Exit(2)
+
+
+def check_data(
+    data: Data,
+    schema: SchemaFile,
+    database: Database = None,
+    at_least: Annotated[
+        float,
+        typer.Option(
+            "--at-least",
+            metavar="SHARE",
+            help="Part of the filled cells of a column that must be read as declared values.",
+        ),
+    ] = 0.9,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Also write it as JSON, for you alone."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Look at all rows, and say what a release would read of them. For the curator's eyes alone.
+
+    Per column: how many cells are read, missing, outside, dropped or clipped, with examples; rows
+    dropped in all; units; encoding and delimiter. Nothing is spent, and what it prints is as
+    private
+    as the rows. Exit code 2 when something would not be read. A release never reads its result.
+    """
+    from dpublish.cli import screen
+    from dpublish.requests.schemas import CheckData
+
+    asked = CheckData(data=data, schema=schema, database=database, at_least=at_least, out=out)
+    found = asked.run(screen.Terminal(quiet=json))
+    if json:
+        screen.write_json(found.to_json())
+    else:
+        _show_check(found)
+    screen.note("This was read off private rows: it is as private as they are, and no release.")
+    if not found.ok:
+        raise typer.Exit(2)
+
+
+def _show_check(found: DataCheck) -> None:
+    from dpublish.cli import screen
+
+    screen.grid(
+        [
+            "column",
+            "kind",
+            "read",
+            "blank",
+            "unreadable",
+            "outside",
+            "dropped",
+            "clipped",
+            "others",
+        ],
+        [
+            (
+                one.name,
+                one.kind,
+                *(
+                    f"{count:,}"
+                    for count in (
+                        one.read,
+                        one.blank,
+                        one.unreadable,
+                        one.outside,
+                        one.dropped,
+                        one.clipped,
+                    )
+                ),
+                ", ".join(one.examples[:3]),
+            )
+            for one in found.columns
+        ],
+        right=(2, 3, 4, 5, 6, 7),
+    )
+    lines = [("rows", f"{found.rows:,}"), ("rows dropped", f"{found.dropped_rows:,}")]
+    if found.format is not None:
+        from dpublish.curator.formats import delimiter_name
+
+        form = f"{found.format.encoding}, cut at {delimiter_name(found.format.delimiter)}s"
+        lines.append(("file as found", form))
+    if found.unit is not None:
+        unit = found.unit
+        lines += [
+            (
+                "units",
+                f"{unit.units:,} in column '{unit.column}', at most {unit.largest:,} rows each",
+            ),
+            ("units with too many rows", f"{unit.crowded:,} ({unit.unused_rows:,} rows not used)"),
+            ("rows without a unit", f"{unit.nameless_rows:,}"),
+        ]
+    screen.facts(lines)
+    for line in found.notes:
+        screen.say(f"  Note: {line}", style="yellow")
+    for line in found.problems:
+        screen.say(f"  PROBLEM: {line}", style="bold red")
+    if found.ok:
+        screen.say("Every column is read as declared.", style="green")
 
 
 @app.command("show")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpublish.errors import InputError, SchemaError
-from dpublish.requests.base import NOBODY, Caller, Request, requests_of
+from dpublish.requests.base import NOBODY, Caller, Request, plain, requests_of
 from dpublish.requests.curator import source_of
 
 if TYPE_CHECKING:
+    from dpublish.curator.check import DataCheck
     from dpublish.declare.schema import Schema
 
 
@@ -87,6 +89,35 @@ class CheckSchema(Request):
             problems += _incomplete(schema)
             problems += [] if self.data is None else _absent_columns(schema, self.data)
         return Checked(schema=schema, problems=tuple(problems))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckData(Request):
+    """What a release would read of the rows, for the curator's eyes alone."""
+
+    verb = "check"
+    data: str
+    schema: Path
+    database: str | None = None
+    at_least: float = 0.9
+    out: Path | None = None
+
+    def run(self, caller: Caller = NOBODY) -> DataCheck:
+        from dpublish.curator.check import check_data
+        from dpublish.declare.schema import Schema
+        from dpublish.outputs import keep_apart
+
+        if self.out is not None:
+            keep_apart(self.out, self.schema, self.data if self.database is None else None)
+        schema = Schema.read(self.schema)
+        source = source_of(self.data, self.database)
+        with caller.private() as progress:
+            progress("looking at the rows")
+            found = check_data(source, schema, at_least=self.at_least)
+        if self.out is not None:
+            text = json.dumps(plain(found.to_json()), indent=2, ensure_ascii=False)
+            write_owned(self.out, text + "\n")
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,476 @@
+"""Does the data say what the schema says? A look at all rows, for the curator's eyes alone.
+
+Every cell goes through the coding that a release uses, into axes on which nothing is dropped or
+clipped, so that what would become of it can be counted. What comes out is as private as the rows:
+it is part of no release, and no release reads it. A schema that was changed after looking is a
+schema that looked; docs/schema.md says what that means for the guarantee.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from dpublish.curator.formats import TextFormat, delimiter_name, hints, text_format
+from dpublish.declare.columns import Column
+from dpublish.declare.domain import Axis, Domain, resolve_axis
+from dpublish.declare.encode import Encoder
+from dpublish.declare.schema import Schema
+from dpublish.declare.spelling import BLANKS
+from dpublish.errors import InputError, did_you_mean
+from dpublish.quiet import no_logs
+from dpublish.sources.sources import LINE_COLUMN, Source, open_source
+from dpublish.sources.units import unit_values
+
+AT_LEAST = 0.9
+"""Part of the filled cells of a column that has to be read as declared values."""
+
+_LOOK_ROWS = 1 << 20
+"""Rows in which examples are looked for, and blank cells told from unreadable ones."""
+
+_EXAMPLES = 5
+_LONGEST = 60
+_TEXT_FILES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+_UNIT_WORDS = ("id", "patient", "person", "customer", "user", "household", "subject", "member")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnCheck:
+    """What became of the cells of one column. `read`: as declared values; `blank` and `unreadable`
+    cells are missing, `outside` ones are none of the declared values."""
+
+    name: str
+    kind: str
+    read: int
+    missing: int
+    blank: int
+    outside: int
+    dropped: int
+    clipped: int
+    examples: tuple[str, ...]
+    hints: tuple[str, ...]
+
+    @property
+    def unreadable(self) -> int:
+        return self.missing - self.blank
+
+    @property
+    def part(self) -> float:
+        """Of the filled cells, how many were read as declared values."""
+        filled = self.read + self.outside + self.unreadable
+        return self.read / filled if filled else 1.0
+
+    def to_json(self) -> dict[str, Any]:
+        counts = ("read", "missing", "blank", "unreadable", "outside", "dropped", "clipped", "part")
+        return {
+            "column": self.name,
+            "kind": self.kind,
+            **{name: getattr(self, name) for name in counts},
+            "examples": list(self.examples),
+            "hints": list(self.hints),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitCheck:
+    """The units that the guarantee protects, as the rows have them."""
+
+    column: str
+    units: int
+    nameless_rows: int
+    largest: int
+    crowded: int
+    """Units with more rows than `max_rows_per_unit`."""
+    unused_rows: int
+
+    def to_json(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataCheck:
+    """All that was found. As private as the rows."""
+
+    schema: str
+    rows: int
+    dropped_rows: int
+    columns: tuple[ColumnCheck, ...]
+    unit: UnitCheck | None
+    format: TextFormat | None
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+    at_least: float
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "private": "as private as the rows",
+            "schema": self.schema,
+            "ok": self.ok,
+            "problems": list(self.problems),
+            "notes": list(self.notes),
+            "rows": self.rows,
+            "dropped_rows": self.dropped_rows,
+            "at_least": self.at_least,
+            "columns": [column.to_json() for column in self.columns],
+            "unit": None if self.unit is None else self.unit.to_json(),
+            "format": None if self.format is None else self.format.to_json(),
+        }
+
+
+def check_data(data: object, schema: Schema, *, at_least: float = AT_LEAST) -> DataCheck:
+    """Look at all rows of `data`, and say what a release under `schema` would read of them."""
+    if not 0 < at_least <= 1:
+        raise InputError(f"--at-least must be a share above 0 and at most 1, not {at_least}.")
+    with no_logs():
+        return _Look(data, schema, at_least).run()
+
+
+class _Look:
+    def __init__(self, data: object, schema: Schema, at_least: float) -> None:
+        self.data, self.schema, self.at_least = data, schema, at_least
+        self.problems: list[str] = []
+        self.notes: list[str] = []
+
+    def run(self) -> DataCheck:
+        form = self._format()
+        try:
+            source = open_source(self.data)
+            present = source.columns()
+        except InputError as error:
+            self.problems.append(str(error))
+            return self._found(form, 0, 0, (), None)
+        if self.schema.items is not None:
+            return self._items(source, form)
+        unit = self.schema.unit.column
+        absent = [name for name in self.schema.columns if name not in present]
+        for name in [*absent, *([unit] if unit and unit not in present else [])]:
+            self.problems.append(
+                f"The data has no column '{name}'.{did_you_mean(name, present)} It has: "
+                f"{', '.join(present[:12])}{', ...' if len(present) > 12 else ''}."
+            )
+        self.problems += [
+            f"The data has more than one column named '{name}'."
+            for name in self.schema.columns
+            if source.repeats(name)
+        ]
+        declared = [self.schema.columns[n] for n in self.schema.columns if n in present]
+        if not declared:
+            return self._found(form, 0, 0, (), None)
+        unit = unit if unit in present else None
+        rows, dropped, counts, units = self._count(source, declared, unit)
+        columns = self._columns(source, declared, counts, rows)
+        if rows == 0:
+            self.problems.append("The data has no rows.")
+        elif dropped > (1 - self.at_least) * rows:
+            self.problems.append(f"{dropped:,} of {rows:,} rows would be dropped.")
+        if unit is None and self.schema.unit.column is None:
+            self._looks_like_a_unit(source, rows)
+        self._size(rows, units)
+        return self._found(form, rows, dropped, columns, units)
+
+    def _found(
+        self,
+        form: TextFormat | None,
+        rows: int,
+        dropped: int,
+        columns: tuple[ColumnCheck, ...],
+        unit: UnitCheck | None,
+    ) -> DataCheck:
+        return DataCheck(
+            schema=self.schema.name,
+            rows=rows,
+            dropped_rows=dropped,
+            columns=columns,
+            unit=unit,
+            format=form,
+            problems=tuple(self.problems),
+            notes=tuple(self.notes),
+            at_least=self.at_least,
+        )
+
+    def _format(self) -> TextFormat | None:
+        """How a text file is written, against how it would be read."""
+        if not isinstance(self.data, str | Path) or not str(self.data).endswith(_TEXT_FILES):
+            return None
+        path = Path(self.data)
+        try:
+            found = text_format(path)
+        except (OSError, EOFError):
+            return None  # opening it as a source says why
+        expected = "\t" if path.name.removesuffix(".gz").endswith(".tsv") else ","
+        if found.encoding != "utf-8":
+            self.problems.append(
+                f"The file is {found.encoding.upper()}, and would be read as UTF-8."
+            )
+        if found.delimiter not in (expected, None):
+            self.problems.append(
+                f"The first line is separated by {delimiter_name(found.delimiter)}s, and would be "
+                f"cut at {delimiter_name(expected)}s."
+            )
+        return found
+
+    def _count(
+        self, source: Source, declared: Sequence[Column], unit: str | None
+    ) -> tuple[int, int, list[NDArray[np.int64]], UnitCheck | None]:
+        """Cells per column: declared values, outside, missing; and rows that would be dropped."""
+        axes = [_open_axis(column, self.schema.name) for column in declared]
+        keeps = [_keeps(column) for column in declared]
+        tables = [_slots(axis) for axis in axes]
+        counts = [np.zeros(3, dtype=np.int64) for _ in axes]
+        rows = dropped = 0
+        units: list[pl.Series] = []
+        for batch, ids in source.coded(Encoder(Domain(tuple(axes))), unit):
+            codes = batch.codes
+            keep: NDArray[np.bool_] | None = None
+            for place, (column, table) in enumerate(zip(codes, tables, strict=True)):
+                per_code = np.bincount(column, minlength=table.size)
+                counts[place] += np.bincount(table, weights=per_code, minlength=3).astype(np.int64)
+                if not keeps[place].all() and per_code[~keeps[place][table]].any():
+                    kept = keeps[place][table][column]
+                    keep = kept if keep is None else keep & kept
+            rows += codes[0].size
+            dropped += 0 if keep is None else int(keep.size - keep.sum())
+            if ids is not None:
+                named = unit_values(ids)
+                units.append(named.hash().set(named.is_null(), None))
+        return rows, dropped, counts, self._units(units)
+
+    def _units(self, parts: Sequence[pl.Series]) -> UnitCheck | None:
+        """Units by a hash of their names, which is enough to count them."""
+        name = self.schema.unit.column
+        if name is None or not parts:
+            return None
+        hashes = pl.concat([part.alias("unit") for part in parts])
+        nameless = hashes.null_count()
+        sizes = hashes.drop_nulls().to_frame().group_by("unit").len().get_column("len")
+        most = self.schema.unit.max_rows
+        found = UnitCheck(
+            column=name,
+            units=len(sizes),
+            nameless_rows=nameless,
+            largest=int(sizes.max() or 0),  # type: ignore[arg-type]
+            crowded=int((sizes > most).sum()),
+            unused_rows=int((sizes.cast(pl.Int64) - most).clip(0).sum()),
+        )
+        rows = int(sizes.sum()) + nameless
+        if found.nameless_rows > (1 - self.at_least) * rows:
+            self.problems.append(
+                f"{nameless:,} of {rows:,} rows name no unit in column '{name}', and are left out."
+            )
+        if found.unused_rows > (1 - self.at_least) * rows:
+            self.problems.append(
+                f"{found.crowded:,} of {found.units:,} units have more than {most} rows: "
+                f"{found.unused_rows:,} of {rows:,} rows would not be used. Is '{name}' the unit?"
+            )
+        if most > 1 and found.largest == 1:
+            self.problems.append(
+                f"Every row has a unit of its own in column '{name}', although up to {most} rows "
+                "per unit are declared. Is it the unit?"
+            )
+        return found
+
+    def _size(self, rows: int, units: UnitCheck | None) -> None:
+        number = rows if units is None else units.units
+        public = self.schema.size_or_nominal
+        if public is None or (self.schema.unit.column is not None and units is None):
+            return
+        if self.schema.neighbours == "replace-one" and public != number:
+            self.problems.append(f"size = {public:,} is declared, and there are {number:,} units.")
+        elif not 0.5 <= public / max(number, 1) <= 2:
+            self.notes.append(f"nominal_size = {public:,}, and there are {number:,} units.")
+
+    def _looks_like_a_unit(self, source: Source, rows: int) -> None:
+        """A column with the name of an id, whose values come several times: one person, several
+        rows."""
+        named = [
+            name
+            for name in source.columns()
+            if name not in self.schema.columns and _named_as_unit(name)
+        ]
+        for name in named[:3]:
+            different = source.count_units(name)
+            if different and 0.001 * rows < different < 0.95 * rows:
+                self.problems.append(
+                    f"Column '{name}' has {different:,} values in {rows:,} rows, so one of them "
+                    "has "
+                    f'several rows, and each row is protected by itself. Is unit = "{name}" '
+                    "meant?"
+                )
+
+    def _columns(
+        self,
+        source: Source,
+        declared: Sequence[Column],
+        counts: Sequence[NDArray[np.int64]],
+        rows: int,
+    ) -> tuple[ColumnCheck, ...]:
+        odd = [c for c, (_, outside, missing) in zip(declared, counts, strict=True)
+               if outside or missing]  # fmt: skip
+        seen = _examples(source, odd, self.schema.name)
+        found = []
+        for column, (read, outside, missing) in zip(declared, counts, strict=True):
+            blank_share, examples = seen.get(column.name, (1.0, []))
+            keeps = _keeps(column)
+            checked = ColumnCheck(
+                name=column.name,
+                kind=column.kind,
+                read=int(read),
+                missing=int(missing),
+                blank=round(blank_share * int(missing)),
+                outside=int(outside),
+                dropped=int((0 if keeps[1] else outside) + (0 if keeps[2] else missing)),
+                clipped=int(outside) if column.numeric and column.outside == "clip" else 0,
+                examples=tuple(examples),
+                hints=tuple(hints(examples, column.kind)),
+            )
+            found.append(checked)
+            self._judge(column, checked, rows)
+        return tuple(found)
+
+    def _judge(self, column: Column, found: ColumnCheck, rows: int) -> None:
+        shown = ", ".join(f"'{text}'" for text in found.examples[:3])
+        because = "; ".join(found.hints)
+        if rows and found.read == 0 and found.outside == 0 and found.unreadable == 0:
+            self.problems.append(f"Column '{column.name}' is blank in every row.")
+        elif found.part < self.at_least:
+            part = f"{100 * found.part:.3g}%"
+            self.problems.append(
+                f"Column '{column.name}' ({column.kind}): {part} of the filled cells are read as "
+                f"declared values. Others, for example: {shown}."
+                + (f" It seems that {because}." if because else "")
+            )
+        elif found.hints:
+            self.notes.append(f"Column '{column.name}': {because}.")
+        if found.dropped > (1 - self.at_least) * rows and found.part >= self.at_least:
+            self.problems.append(
+                f"Column '{column.name}' drops {found.dropped:,} of {rows:,} rows, whose cells are "
+                "missing: add missing = true to keep them."
+            )
+
+    def _items(self, source: Source, form: TextFormat | None) -> DataCheck:
+        """Set-valued data: how many of the listed items the universe knows."""
+        universe = self.schema.items
+        assert universe is not None
+        name = LINE_COLUMN if LINE_COLUMN in source.columns() else source.columns()[0]
+        known = pl.Series(universe.items, dtype=pl.String)
+        rows = listed = inside = blank = 0
+        others: list[str] = []
+        for frame in source.batches([name]):
+            rows += frame.height
+            cells = frame.get_column(name)
+            lists = cells if cells.dtype == pl.List else cells.cast(pl.String).str.split(" ")
+            items = lists.explode().cast(pl.String).str.strip_chars(BLANKS)
+            items = items.filter(items.str.len_bytes() > 0)
+            blank += frame.height - int((lists.list.len() > 0).sum())
+            member = items.is_in(known.implode())
+            listed, inside = listed + len(items), inside + int(member.sum())
+            if len(others) < _EXAMPLES:
+                others += (
+                    items.filter(~member).unique(maintain_order=True).head(_EXAMPLES).to_list()
+                )
+        found = ColumnCheck(
+            name=name,
+            kind="items",
+            read=inside,
+            missing=blank,
+            blank=blank,
+            outside=listed - inside,
+            dropped=listed - inside if universe.outside == "drop" else 0,
+            clipped=0,
+            examples=tuple(others[:_EXAMPLES]),
+            hints=(),
+        )
+        if found.part < self.at_least:
+            shown = ", ".join(f"'{text[:_LONGEST]}'" for text in found.examples[:3])
+            self.problems.append(
+                f"{100 * found.part:.3g}% of the listed items are in the universe. Others, for "
+                f"example: {shown}."
+            )
+        if rows == 0:
+            self.problems.append("The data has no rows.")
+        self._size(rows, None)
+        return self._found(form, rows, 0, (found,), None)
+
+
+def _named_as_unit(name: str) -> bool:
+    words = name.lower().replace("-", "_").split("_")
+    return any(word in _UNIT_WORDS for word in words) or name.endswith(("Id", "ID"))
+
+
+def _open_axis(column: Column, schema_name: str) -> Axis:
+    """The column on an axis that shows what is outside and what is missing."""
+    shown = replace(column, missing=True, outside="other")
+    bins = None if column.edges is not None or not column.numeric else 1
+    return resolve_axis(
+        replace(shown, bins=bins, precision=None), schema_name=schema_name, default_bins=1
+    )
+
+
+def _slots(axis: Axis) -> NDArray[np.int64]:
+    """Per code: 0 for a declared value, 1 for one outside, 2 for a missing one."""
+    return np.array([*([0] * axis.base), 1, 2], dtype=np.int64)
+
+
+def _keeps(column: Column) -> NDArray[np.bool_]:
+    """Whether a row stays whose cell is declared, outside or missing."""
+    outside = column.outside != "drop"
+    missing = column.missing or column.outside == "other"
+    return np.array([True, outside, missing])
+
+
+def _examples(
+    source: Source, odd: Sequence[Column], schema_name: str
+) -> Mapping[str, tuple[float, list[str]]]:
+    """Per column: which part of the missing cells is blank, and the commonest texts that are no
+    declared value; in the first million rows."""
+    if not odd:
+        return {}
+    encoder = Encoder(Domain(tuple(_open_axis(column, schema_name) for column in odd)))
+    missing, blank = ({column.name: 0 for column in odd} for _ in range(2))
+    texts: dict[str, list[pl.DataFrame]] = {column.name: [] for column in odd}
+    rows = 0
+    for frame in source.batches([column.name for column in odd]):
+        rows += frame.height
+        for place, column in enumerate(odd):
+            cells = frame.get_column(column.name)
+            codes, _ = encoder.encode_column(place, cells)
+            base = encoder.domain.axes[place].base
+            strange = np.flatnonzero(codes >= base)
+            if not strange.size:
+                continue
+            shown = _as_text(cells.gather(strange))
+            filled = shown.str.len_bytes() > 0
+            missing[column.name] += int((codes == base + 1).sum())
+            blank[column.name] += len(shown) - int(filled.sum())
+            texts[column.name].append(shown.filter(filled).alias("text").value_counts(name="n"))
+        if rows >= _LOOK_ROWS:
+            break
+    found = {}
+    for name, parts in texts.items():
+        counted = pl.concat(parts) if parts else pl.DataFrame({"text": [], "n": []})
+        common = (
+            counted.group_by("text")
+            .agg(pl.col("n").sum())
+            .sort("n", "text", descending=[True, False])
+        )
+        share = blank[name] / missing[name] if missing[name] else 1.0
+        found[name] = (share, [str(t)[:_LONGEST] for t in common["text"].head(_EXAMPLES)])
+    return found
+
+
+def _as_text(cells: pl.Series) -> pl.Series:
+    kind = cells.dtype
+    if kind.is_nested() or kind in (pl.Binary, pl.Object, pl.Unknown, pl.Null):
+        return pl.Series(["" if cell is None else str(kind) for cell in cells], dtype=pl.String)
+    plain = cells.fill_nan(None) if kind.is_float() else cells
+    return plain.cast(pl.String, strict=False).fill_null("").str.strip_chars(BLANKS)

@@ -1,0 +1,150 @@
+"""What a file and its cells look like: encodings, delimiters, numbers and dates of other countries,
+marks for missing values.
+
+For the curator's eyes alone, in `dpublish check` and `schema draft`. A release never looks: how it
+reads a file is declared.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from dpublish.sources.files import open_plain
+
+_MARKS = (
+    "? . - -- * NA N/A n/a #N/A na NaN nan null NULL Null None none nil missing Missing MISSING "
+    "unknown Unknown UNKNOWN N n.a. (missing) -9 -99 -999 -9999 99999"
+)
+MARKS: Final = tuple(_MARKS.split())
+"""Texts by which people say that a value is not there, the commonest first."""
+
+DATES: Final = {
+    "%d.%m.%Y": r"^[0-3]?[0-9]\.[01]?[0-9]\.[0-9]{4}$",
+    "%d/%m/%Y": r"^[0-3]?[0-9]/[01]?[0-9]/[0-9]{4}$",
+    "%m/%d/%Y": r"^[01]?[0-9]/[0-3]?[0-9]/[0-9]{4}$",
+    "%d-%m-%Y": r"^[0-3]?[0-9]-[01]?[0-9]-[0-9]{4}$",
+    "%Y/%m/%d": r"^[0-9]{4}/[01]?[0-9]/[0-3]?[0-9]$",
+    "%Y.%m.%d": r"^[0-9]{4}\.[01]?[0-9]\.[0-3]?[0-9]$",
+    "%Y%m%d": r"^(?:1[89]|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])$",
+    "%d %b %Y": r"^[0-3]?[0-9] [A-Z][a-z]{2} [0-9]{4}$",
+    "%d-%b-%Y": r"^[0-3]?[0-9]-[A-Z][a-z]{2}-[0-9]{4}$",
+    "%B %d, %Y": r"^[A-Z][a-z]+ [0-3]?[0-9], [0-9]{4}$",
+}
+"""Ways to write a day, with what their texts look like."""
+
+DECIMAL_COMMA: Final = r"^[+-]?(?:[0-9]{1,3}(?:[. ][0-9]{3})+|[0-9]+),[0-9]+$"
+THOUSANDS: Final = r"^[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?$"
+NUMBER: Final = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
+
+_DELIMITERS: Final = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+_HEAD: Final = 1 << 16
+_CHUNK: Final = 1 << 24
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextFormat:
+    """How a text file is written, as far as its bytes show it."""
+
+    encoding: str
+    delimiter: str | None
+    header: tuple[str, ...]
+
+    def to_json(self) -> dict[str, object]:
+        return {"encoding": self.encoding, "delimiter": self.delimiter}
+
+
+def text_format(path: Path) -> TextFormat:
+    """Looks at the first line for the delimiter, and at every byte for the encoding."""
+    with open_plain(path) as file:
+        head = file.read(_HEAD)
+        encoding = _marked(head)
+        if encoding is None:
+            encoding = "utf-8"
+            decoder = codecs.getincrementaldecoder("utf-8")()
+            try:
+                chunk = head
+                while chunk:
+                    decoder.decode(chunk)
+                    chunk = file.read(_CHUNK)
+                decoder.decode(b"", final=True)
+            except UnicodeDecodeError:
+                encoding = "latin-1"
+    first = head.decode(encoding, "replace").lstrip("\ufeff").splitlines()[:1]
+    line = re.sub(r'"[^"]*"', lambda quoted: quoted[0].translate(_PLAIN), first[0]) if first else ""
+    counts = {mark: line.count(mark) for mark in _DELIMITERS}
+    most = max(counts, key=lambda mark: counts[mark])
+    delimiter = most if counts[most] else None
+    names = line.split(delimiter) if delimiter else [line]
+    return TextFormat(
+        encoding=encoding,
+        delimiter=delimiter,
+        header=tuple(name.strip().strip('"') for name in names),
+    )
+
+
+_PLAIN = str.maketrans(dict.fromkeys(",;\t|", "_"))
+
+
+def _marked(head: bytes) -> str | None:
+    """UTF-16 by its mark, or because every other byte of plain letters is zero."""
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    for encoding, start in (("utf-16-le", 1), ("utf-16-be", 0)):
+        every_other = head[start:2000:2]
+        if every_other and every_other.count(0) > 0.7 * len(every_other):
+            return encoding
+    return None
+
+
+def delimiter_name(mark: str | None) -> str:
+    return "none" if mark is None else _DELIMITERS.get(mark, repr(mark))
+
+
+def date_format(texts: Sequence[str]) -> str | None:
+    """The one way to write days that all these texts follow."""
+    values = pl.Series(list(texts), dtype=pl.String)
+    for form, pattern in DATES.items():
+        if len(values) and values.str.contains(pattern).all():
+            read = values.str.to_date(form, strict=False)
+            if read.null_count() == 0:
+                return form
+    return None
+
+
+def hints(texts: Sequence[str], kind: str) -> list[str]:
+    """What texts that could not be read as `kind` seem to be."""
+    said = []
+    marks = [text for text in texts if text in MARKS]
+    rest = [text for text in texts if text not in MARKS]
+    if marks:
+        shown = ", ".join(f"'{mark}'" for mark in marks)
+        said.append(f"{shown} looks like a mark for missing values")
+    if not rest:
+        return said
+    if kind in ("integer", "real"):
+        if all(re.match(DECIMAL_COMMA, text) for text in rest):
+            said.append("numbers have a decimal comma")
+        elif all(re.match(THOUSANDS, text) for text in rest):
+            said.append("numbers have commas between thousands")
+    if kind == "date":
+        form = date_format(rest)
+        if form is not None:
+            said.append(f"dates are written as {in_words(form)}")
+    if any("\ufffd" in text for text in rest):
+        said.append("letters could not be decoded: the file is not UTF-8")
+    return said
+
+
+def in_words(form: str) -> str:
+    """A date format as people write it: dd.mm.yyyy."""
+    words = {"%d": "dd", "%m": "mm", "%Y": "yyyy", "%b": "Mon", "%B": "Month"}
+    for mark, word in words.items():
+        form = form.replace(mark, word)
+    return form
