@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             items=[item for item in items if item.get_closest_marker("nightly")]
         )
         items[:] = [item for item in items if item.get_closest_marker("nightly") is None]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _state_folder_of_the_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What a file of tests makes once is remembered apart too: no test file knows the ledgers of
+    another, or the curator's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DPUBLISH_STATE", str(tmp_path_factory.mktemp("state")))
+        yield
 
 
 @pytest.fixture(autouse=True)

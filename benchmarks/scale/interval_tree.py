@@ -41,6 +41,7 @@ def timed(rows: int, queries: int, tree: str) -> dict[str, Any]:
             frame,
             dp.Schema.from_toml(SCHEMA),
             ledger=Path(folder) / "ledger.db",
+            second_budget=True,
             budget=dp.Budget(epsilon=1000),
         )
         steps: list[tuple[str, float]] = []

@@ -109,7 +109,13 @@ def main() -> None:
         os.environ["DPUBLISH_STATE"] = str(Path(folder) / "state")
         frame = pl.DataFrame({"v": np.repeat(np.arange(CELLS - 1), 200)})
         schema = dp.Schema.from_toml(SCHEMA.replace(f"size = {ROWS}\n", ""))
-        curator = dp.Curator(frame, schema, ledger=Path(folder) / "l", budget=dp.Budget(epsilon=1))
+        curator = dp.Curator(
+            frame,
+            schema,
+            ledger=Path(folder) / "l",
+            budget=dp.Budget(epsilon=1),
+            second_budget=True,
+        )
         session = curator.answer_online(dp.MedianMechanism(max_hard=HARD), epsilon=1)
         edges = iter(rng.integers(1, CELLS - 1, 1000).tolist())
         session.ask("v < 100")

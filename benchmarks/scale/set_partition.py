@@ -80,7 +80,7 @@ folder = Path(sys.argv[1])
 schema = dp.Schema.read(folder / "s.toml")
 marks = []
 for number in range(2):
-    curator = dp.Curator(folder / "data.parquet", schema, ledger=folder / f"{number}.db", budget=dp.Budget(epsilon=1))
+    curator = dp.Curator(folder / "data.parquet", schema, ledger=folder / f"{number}.db", budget=dp.Budget(epsilon=1), second_budget=True)
     start = time.perf_counter(), time.process_time()
     curator.publish(dp.SetPartition(), epsilon=1, out=folder / f"{number}.dpr")
     marks.append((time.perf_counter() - start[0], time.process_time() - start[1]))

@@ -91,7 +91,9 @@ class Payment(TypedDict, total=False):
     delta: Number | None
     ledger: str | Path | Ledger
     budget: Budget | None
+    second_budget: bool
     name: str
+    population: str | None
     key: str | None
     out: str | Path | None
     overwrite: bool
@@ -239,9 +241,12 @@ def publish(
         )
     curator = Curator(
         source,
-        _schema(str(given.pop("name", None) or default_name)),
+        _schema(
+            str(given.pop("name", None) or default_name), cast(Any, given.pop("population", None))
+        ),
         ledger=cast(Any, given.pop("ledger")),
         budget=cast(Any, given.pop("budget", None)),
+        second_budget=bool(given.pop("second_budget", False)),
         store=cast(Any, given.pop("store", None)),
         signing_key=cast(Any, given.pop("signing_key", None)),
     )
@@ -250,10 +255,10 @@ def publish(
     return release
 
 
-def _schema(name: str) -> Schema:
+def _schema(name: str, population: str | None = None) -> Schema:
     """Public facts of a problem are the solver's own parameters; the schema only names the data and
     the relation."""
-    return Schema(name=name, neighbours="add-remove-one")
+    return Schema(name=name, neighbours="add-remove-one", population=population)
 
 
 def _vertices(vertices: int | Iterable[object] | None) -> int | Sequence[object]:

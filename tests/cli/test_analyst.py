@@ -317,6 +317,7 @@ def test_verify_a_folder_and_a_replaced_file(released: Path, dpublish: Command) 
         "twin.ledger",
         "--budget",
         "2",
+        "--second-budget",
     )
     assert dpublish(*words, "--epsilon", "1", "--key", "first", "--out", "twin.dpr").code == 0
     assert dpublish("verify", "twin.dpr", "--ledger", "shop.ledger").code == 5

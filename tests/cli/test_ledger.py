@@ -20,9 +20,14 @@ def test_open_status_history_verify(released: Path, dpublish: Command) -> None:
     ) == ("2", "1", "1")
     assert "epsilon = 1" in dpublish("ledger", "status", "shop.ledger").out
     entries = dpublish("ledger", "history", "shop.ledger", "--json").document["entries"]
-    assert [entry["kind"] for entry in entries] == ["open", "debit", "seal"]
-    assert entries[1]["key"] == "first"
-    assert entries[2]["previous"] == entries[1]["hash"]
+    assert [entry["kind"] for entry in entries] == [
+        "open",
+        "population",
+        "debit",
+        "seal",
+    ]
+    assert entries[2]["key"] == "first"
+    assert entries[3]["previous"] == entries[2]["hash"]
     assert "debit" in dpublish("ledger", "history", "shop.ledger").out
     assert dpublish("ledger", "verify", "shop.ledger", "--json").document["ok"] is True
     assert "whole" in dpublish("ledger", "verify", "shop.ledger").out
@@ -164,6 +169,7 @@ def test_a_ledger_that_a_release_makes_is_said(shop: Path, dpublish: Command) ->
         "2",
         "--name",
         "More",
+        "--second-budget",
         "--epsilon",
         "1",
         "--out",

@@ -297,6 +297,7 @@ def test_named_budgets_keep_their_answers_apart(shop: Path, dpublish: Command) -
             name,
             "--out",
             f"{name}.dpr",
+            "--second-budget",
         )
         assert dpublish(*RELEASE, *words).code == 0
     assert (shop / "north.dpr").read_bytes() != (shop / "default.dpr").read_bytes()

@@ -22,8 +22,8 @@ from dpublish.methods.online.kernels import reweight
 from dpublish.noise.source import SeededNoise
 
 SCHEMA = (
-    '[dataset]\nname = "t"\n[columns.a]\nkind = "integer"\nlower = 0\nupper = 14\nbins = '
-    "15\nmissing = true\n"
+    '[dataset]\nname = "t"\npopulation = "{name}"\n'
+    '[columns.a]\nkind = "integer"\nlower = 0\nupper = 14\nbins = 15\nmissing = true\n'
 )
 QUERIES = ("a < 3", "a < 8", "a >= 12", "a = 5 or a = 6")
 
@@ -44,7 +44,7 @@ def session(folder: Path, name: str, point: str, passes: int) -> None:
     with crashpoints.armed(hook):
         curator = dp.Curator(
             rows,
-            dp.Schema.from_toml(SCHEMA),
+            dp.Schema.from_toml(SCHEMA.format(name=name)),
             ledger=folder / f"{name}.ledger",
             budget=dp.Budget(epsilon=9),
         )
@@ -63,7 +63,7 @@ def session(folder: Path, name: str, point: str, passes: int) -> None:
 def warm_up(folder: Path) -> None:
     """Load what every session loads; no frame is touched, because its thread pool would not survive
     a fork."""
-    domain = dp.Schema.from_toml(SCHEMA).domain(["a"])
+    domain = dp.Schema.from_toml(SCHEMA.format(name="warm")).domain(["a"])
     online_queries.predicate_flags(QUERIES[0], domain)
     reweight(np.full(2, 0.5), np.ones((1, 2)), np.ones(1), 1)
     noise = SeededNoise(1)

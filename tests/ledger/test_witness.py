@@ -270,12 +270,97 @@ def test_a_witness_that_cannot_be_used_is_found_before_the_debit(
         with pytest.raises(LedgerUnavailable, match="witness"):
             watched.debit("b", TENTH, {})
         place.unlink()
-    with open_ledger(
-        url
-    ) as watched:  # the anchor of this machine vouches, and the witness is made again
+    with pytest.raises(LedgerUnavailable, match="not mounted"):
+        open_ledger(url)
+    remove_witness(url, place)
+    with open_ledger(url, witness=place) as watched:
         assert watched.status().spent == TENTH
         watched.debit("b", TENTH, {})
     assert list(place.glob("*.json"))
+
+
+@pytest.mark.parametrize("kind", ["folder", "sqlite"])
+def test_no_mark_is_made_at_an_empty_mount_point(
+    url: str, ledger: Ledger, kind: str, folder: Path
+) -> None:
+    """The disk of a witness is not mounted: its place is there, or not, and is empty."""
+    ledger.close()
+    places = {"folder": folder / "elsewhere" / "marks", "sqlite": folder / "witness.db"}
+    witness = str(places[kind]) if kind == "folder" else f"sqlite:///{places[kind]}"
+    open_ledger(url, witness=witness).close()
+    marks = folder / "elsewhere" / "marks"
+    files = {path: path.read_bytes() for path in (*marks.glob("*"), *folder.glob("witness.db*"))}
+    for path in files:
+        path.unlink()
+    for options in ({}, {"verify": False}, {"witness": witness}):
+        with pytest.raises(LedgerUnavailable, match="not mounted"):
+            open_ledger(url, **options)  # type: ignore[arg-type]
+    assert not list(marks.glob("*.json")), "nothing is written where the disk should be"
+    for path, content in files.items():
+        path.write_bytes(content)
+    with open_ledger(url) as mounted:
+        mounted.debit("a", TENTH, {})
+
+
+def test_recovery_makes_no_mark_of_a_witness_that_is_away(copies: Copies, folder: Path) -> None:
+    place = folder / "disk"
+    copies.open(witness=place).close()
+    copies.keep()
+    copies.spend("b")
+    copies.put_back()
+    (mark,) = place.glob("*.json")
+    seen = mark.read_bytes()
+    mark.unlink()
+    assert recover_ledger(copies.path).spent == TENTH.scaled(2)
+    assert not mark.exists()
+    with pytest.raises(LedgerUnavailable, match="not mounted"):
+        copies.open()
+    mark.write_bytes(seen)
+    with pytest.raises(LedgerUnavailable, match="older copy"):
+        copies.open()
+    assert recover_ledger(copies.path).spent.epsilon >= TENTH.scaled(2).epsilon
+
+
+def test_a_head_line_is_a_way_out_when_anchor_and_witness_are_lost(
+    copies: Copies, folder: Path
+) -> None:
+    place = folder / "disk"
+    copies.open(witness=place).close()
+    copies.keep()
+    line = copies.spend("b")
+    shutil.copy(copies.path, folder / "newest")
+    shutil.rmtree(folder / "state" / "anchors")
+    shutil.rmtree(place)
+    with pytest.raises(LedgerUnavailable, match="No anchor vouches"):
+        remove_witness(copies.path, place)
+    with pytest.raises(LedgerUnavailable, match="--remove --head"):
+        copies.open(head=line)
+    copies.put_back()
+    with pytest.raises(LedgerUnavailable, match="older copy"):
+        remove_witness(copies.path, place, head=line)
+    shutil.copy(folder / "newest", copies.path)
+    assert remove_witness(copies.path, place, head=line).witnesses == ()
+    copies.spend("c")
+    with copies.open() as ledger:
+        assert ledger.verify(head=line).spent == TENTH.scaled(3)
+
+
+def test_a_repeated_key_makes_no_anchor_that_is_gone(
+    ledger: Ledger, lose: Callable[[], None], folder: Path
+) -> None:
+    """An old copy is put back under an open handle, and the anchor deleted: a key that the copy
+    knows must not vouch for it."""
+    ledger.debit("a", TENTH, {})
+    ledger.seal("a", sha256="0" * 64, size=1, location="a.dpr")
+    lose()
+    for ask in (
+        lambda: ledger.debit("a", TENTH, {}),
+        lambda: ledger.answer("a"),
+        lambda: ledger.seal("a", sha256="0" * 64, size=1, location="a.dpr"),
+    ):
+        with pytest.raises(LedgerUnavailable, match="disappeared"):
+            ask()
+    assert not list((folder / "state" / "anchors").glob("*.json"))
 
 
 def test_a_lost_witness_can_be_removed(url: str, ledger: Ledger, folder: Path) -> None:

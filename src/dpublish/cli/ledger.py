@@ -7,7 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+<<<<<<< HEAD
 from dpublish.cli.options import Delta, Epsilon, Json, LedgerName, LedgerUrl, Rho
+=======
+from dpublish.cli.options import (
+    Delta,
+    Epsilon,
+    Json,
+    LedgerName,
+    LedgerUrl,
+    Rho,
+    SecondBudget,
+    numbers_of,
+)
+>>>>>>> 44fc685 (A ledger knows for whom it pays: a second budget for the same people is asked for, recorded in both and shown; marks that are gone are not made again in passing)
 
 if TYPE_CHECKING:
     from dpublish.ledger.base import Entry, Status
@@ -18,6 +31,15 @@ WitnessPlace = Annotated[
         "--witness",
         metavar="PLACE",
         help="A folder or database that keeps a second anchor from now on.",
+    ),
+]
+
+HeadLine = Annotated[
+    str | None,
+    typer.Option(
+        "--head",
+        metavar="LINE",
+        help="A head line of an earlier 'ledger status'; an older copy lacks its entry.",
     ),
 ]
 
@@ -35,7 +57,12 @@ def open_(
     delta: Delta = None,
     rho: Rho = None,
     name: LedgerName = "default",
+<<<<<<< HEAD
     witness: WitnessPlace = None,
+=======
+    witness: Witness = None,
+    second_budget: SecondBudget = False,
+>>>>>>> 44fc685 (A ledger knows for whom it pays: a second budget for the same people is asked for, recorded in both and shown; marks that are gone are not made again in passing)
     json: Json = False,
 ) -> None:
     """Create a ledger with a budget. The budget is a cap for ever; opening it again with the same
@@ -43,8 +70,26 @@ def open_(
     from dpublish.cli import screen
     from dpublish.requests.ledger import OpenLedger
 
+<<<<<<< HEAD
     asked = OpenLedger(url=url, name=name, epsilon=epsilon, delta=delta, rho=rho, witness=witness)
     opened = asked.run()
+=======
+    if epsilon is None and rho is None:
+        raise InputError(
+            "A ledger needs its budget for life: give --epsilon NUMBER (and --delta), or --rho "
+            "NUMBER."
+        )
+    budget = Budget(**numbers_of(epsilon=epsilon, delta=delta, rho=rho))
+    with open_ledger(
+        url,
+        budget=budget,
+        name=name,
+        create=True,
+        witness=witness,
+        second_budget=second_budget,
+    ) as ledger:
+        status = ledger.status()
+>>>>>>> 44fc685 (A ledger knows for whom it pays: a second budget for the same people is asked for, recorded in both and shown; marks that are gone are not made again in passing)
     if json:
         screen.write_json(opened.to_json())
         return
@@ -91,14 +136,7 @@ def history(url: LedgerUrl, name: LedgerName = "default", json: Json = False) ->
 def verify(
     url: LedgerUrl,
     name: LedgerName = "default",
-    head: Annotated[
-        str | None,
-        typer.Option(
-            "--head",
-            metavar="LINE",
-            help="A head line of an earlier 'ledger status'; an older copy lacks its entry.",
-        ),
-    ] = None,
+    head: HeadLine = None,
     json: Json = False,
 ) -> None:
     """Recompute the hash chain and the sums, and hold them against the anchor. Exit code 4 when
@@ -136,15 +174,37 @@ def witness(
     remove: Annotated[
         bool, typer.Option("--remove", help="Go on without it, also when it is lost.")
     ] = False,
+    head: HeadLine = None,
     name: LedgerName = "default",
     json: Json = False,
 ) -> None:
     """Keep a second anchor at a place of your choice. An older copy of the ledger is refused while
+<<<<<<< HEAD
     one of them is left."""
     from dpublish.requests.ledger import Witness
 
     balance = Witness(url=url, name=name, place=place, remove=remove).run()
     _changed(balance, f"{url}: {place} is {'no longer a' if remove else 'a'} witness.", json=json)
+=======
+    one of them is left.
+
+    Where the anchor and its witness are both lost, --remove with --head goes on with a ledger that
+    has the entry of that line.
+    """
+    from dpublish.cli import screen
+    from dpublish.ledger import open_ledger, remove_witness
+
+    if remove:
+        balance = remove_witness(url, place, name=name, head=head)
+    else:
+        with open_ledger(url, name=name, witness=place, head=head) as ledger:
+            balance = ledger.status()
+    if json:
+        screen.write_json(balance.to_json())
+        return
+    screen.say(f"{url}: {place} is {'no longer a' if remove else 'a'} witness.", style="green")
+    _show(balance)
+>>>>>>> 44fc685 (A ledger knows for whom it pays: a second budget for the same people is asked for, recorded in both and shown; marks that are gone are not made again in passing)
 
 
 @app.command("merge")
@@ -202,6 +262,8 @@ def _show(status: Status) -> None:
                 if status.protects
                 else "not said yet: the first release decides",
             ),
+            *[("pays for", people) for people in status.populations],
+            *[("second budget", other.describe()) for other in status.other_budgets],
             ("releases paid", f"{status.debits:,}"),
             *[("witness", place) for place in status.witnesses],
             ("head line", status.head_line),

@@ -78,6 +78,13 @@ NewBudgetDelta = Annotated[
         help="Delta of a ledger that --budget creates; 0 when left out.",
     ),
 ]
+SecondBudget = Annotated[
+    bool,
+    typer.Option(
+        "--second-budget",
+        help="Let this ledger pay for people that another ledger pays for. Recorded for life.",
+    ),
+]
 LedgerUrl = Annotated[
     str, typer.Argument(metavar="LEDGER", help="A path, sqlite:///FILE or postgresql://...")
 ]

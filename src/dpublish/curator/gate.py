@@ -76,6 +76,7 @@ class Curator:
     ledger : URL or path of the ledger that is debited, or an open `Ledger`.
     budget : makes the ledger with this cap when there is none (`news` says so); an existing one
         must agree with it.
+    second_budget : lets the ledger pay for people that another ledger pays for; recorded for life.
     store : folder that keeps every sealed release, so that the same key gives the same bytes again.
     signing_key : a `SigningKey`, or the path of one without a passphrase. What is made is signed
         with it; what a key bought before is handed out as it is, signed or not: see
@@ -89,6 +90,7 @@ class Curator:
         *,
         ledger: str | Path | Ledger,
         budget: Budget | None = None,
+        second_budget: bool = False,
         store: str | Path | None = None,
         signing_key: SigningKey | str | os.PathLike[str] | None = None,
     ) -> None:
@@ -98,10 +100,14 @@ class Curator:
         self.schema = schema if isinstance(schema, Schema) else Schema.read(schema)
         if isinstance(ledger, Ledger):
             self.ledger = ledger
+            if second_budget:
+                ledger.allow_second_budget()
         else:
             from dpublish.ledger import open_ledger
 
-            self.ledger = open_ledger(ledger, budget=budget, create=budget is not None)
+            self.ledger = open_ledger(
+                ledger, budget=budget, create=budget is not None, second_budget=second_budget
+            )
         self.news = self.ledger.news
         self._store = Path(store) if store is not None else default_store(ledger)
 
@@ -369,6 +375,7 @@ def build_manifest(
 
     schema = plan.schema
     domain = content.domain or plan.domain
+    others = [other.public_facts() for other in receipt.other_budgets]
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -387,7 +394,13 @@ def build_manifest(
             # public under replace-one, where the schema's digest need not hold it
             "size": schema.size,
             "sensitivity": plan.facts.get("sensitivity"),
-            "statement": privacy_statement(plan, publishable=publishable),
+            "statement": privacy_statement(
+                plan,
+                publishable=publishable,
+                other_budgets=[other.describe() for other in receipt.other_budgets],
+            ),
+            **({"population": schema.population} if schema.population is not None else {}),
+            **({"other_budgets": others} if others else {}),
         },
         **({"domain": domain.to_json()} if domain is not None else {}),
         "target": content.facts.get("target", schema.target),
@@ -430,6 +443,7 @@ def request_of(plan: Plan, seed: int | None) -> Mapping[str, object]:
         "unit_column": plan.schema.unit.column,
         "parameters": dict(plan.parameters),
         "seeded": seed is not None,
+        **({"population": plan.schema.population} if plan.schema.population is not None else {}),
     }
 
 

@@ -10,6 +10,8 @@ nominal_size = 45000            # add-remove-one: a public guess that stands in 
 unit = "row"                    # or a column name, with max_rows_per_unit
 max_rows_per_unit = 1
 target = "income"
+population = "residents"        # whose data this is; without it the name stands for them
+period = "2024"                 # new data of the same people under the same schema
 
 [columns.age]
 kind = "integer"
@@ -55,6 +57,8 @@ _DATASET_KEYS = {
     "target",
     "size",
     "nominal_size",
+    "population",
+    "period",
 }
 _TABLES = {"dataset", "columns", "items", "draft"}
 _ITEM_KEYS = {"universe", "universe_file", "outside"}
@@ -100,6 +104,8 @@ class Schema:
     size: int | None = None
     nominal_size: int | None = None
     draft: bool = False
+    population: str | None = None
+    period: str | None = None
     size_added: bool = field(default=False, compare=False, repr=False)
     """Whether the number of units was not declared but counted, or given beside the schema."""
 
@@ -208,7 +214,7 @@ class Schema:
         }
         if self.unit.column is not None:
             dataset["max_rows_per_unit"] = self.unit.max_rows
-        for key in ("target", "size", "nominal_size"):
+        for key in ("target", "size", "nominal_size", "population", "period"):
             if getattr(self, key) is not None:
                 dataset[key] = getattr(self, key)
         out: dict[str, Any] = {"dataset": dataset}
@@ -339,6 +345,11 @@ def _examined(data: Mapping[str, Any], folder: Path) -> tuple[Schema | None, lis
         problems.append(
             f"target = '{target}' is not a declared column.{did_you_mean(str(target), tables)}"
         )
+    for key in ("population", "period"):
+        if key in dataset and not (
+            isinstance(text := dataset[key], str) and text.strip() and text.isprintable()
+        ):
+            problems.append(f"[dataset]: {key} must be a line of text, not {text!r:.60}.")
     unit = PrivacyUnit()
     with _noting(problems):
         unit = _read_unit(dataset)
@@ -354,6 +365,8 @@ def _examined(data: Mapping[str, Any], folder: Path) -> tuple[Schema | None, lis
         size=sizes["size"],
         nominal_size=sizes["nominal_size"],
         draft="draft" in data,
+        population=dataset.get("population"),
+        period=dataset.get("period"),
     )
     return schema, []
 

@@ -33,6 +33,7 @@ def open_ledger(
     verify: bool = True,
     witness: str | Path | None = None,
     head: str | None = None,
+    second_budget: bool = False,
 ) -> Ledger:
     """Open the ledger `name` at `url`, or make it.
 
@@ -59,6 +60,9 @@ def open_ledger(
     head
         A head line (`Status.head_line`). The ledger must contain its entry; then it also stands in
         for an anchor that is lost.
+    second_budget
+        Let this ledger pay for people that another ledger pays for. Without it the first debit for
+        such people is refused. Recorded in the ledger for life.
     """
     from dpublish.ledger.opening import open_database_ledger
 
@@ -76,6 +80,7 @@ def open_ledger(
         verify=verify,
         witness=witness,
         head=head,
+        second_budget=second_budget,
     )
 
 
@@ -93,13 +98,22 @@ def recover_ledger(url: str | Path, *, name: str = "default", patience: float = 
 
 
 def remove_witness(
-    url: str | Path, place: str | Path, *, name: str = "default", patience: float = 30.0
+    url: str | Path,
+    place: str | Path,
+    *,
+    name: str = "default",
+    patience: float = 30.0,
+    head: str | None = None,
 ) -> Status:
     """Go on without a witness that is no longer wanted, or is lost. All that can be heard must
-    agree with the ledger."""
+    agree with the ledger.
+
+    Where the anchor of this machine is lost too, a `head` line that the ledger contains stands in
+    for it.
+    """
     from dpublish.ledger.opening import remove_witness as remove
 
-    return remove(url, place, name=name, patience=patience)
+    return remove(url, place, name=name, patience=patience, head=head)
 
 
 def merge_ledgers(url: str | Path, *, name: str = "default", patience: float = 30.0) -> Status:

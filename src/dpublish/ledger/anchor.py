@@ -101,17 +101,21 @@ class Anchor:
         *,
         trail_after: Callable[[int], Iterable[Mark]] | None = None,
         protects: Protects | None = None,
+        first: bool = True,
     ) -> None:
         """Move the mark forward, never back. `hash_at` gives the hash of a committed entry of the
         ledger at hand.
 
         The current mark must be an entry of this ledger even when it is already further on: two
         diverged copies in use at the same time would otherwise take turns. `trail_after` gives
-        entries between a number and the mark; without it no trail is kept.
+        entries between a number and the mark; without it no trail is kept. Unless this may be the
+        `first` mark, one must be there: what is gone is not made again in passing.
         """
 
         def further(value: Value | None) -> Value | None:
             current, pinned = self._parsed(value), protects
+            if current is None and not first:
+                raise disappeared(self.shown)
             if current is not None:
                 if current.mark == mark:
                     return None
@@ -194,6 +198,14 @@ def _read_mark(seq: Any, hash: Any, spent: Any) -> Mark:
     if not isinstance(seq, int) or not isinstance(hash, str):
         raise ValueError
     return Mark(seq=seq, hash=hash, spent=Quanta(*spent))
+
+
+def disappeared(where: str) -> LedgerUnavailable:
+    return LedgerUnavailable(
+        f"The anchor {where} disappeared while the ledger was open. Nothing was answered. Put it "
+        "back, or open the ledger again, which says what else can be done; then ask again with the "
+        "same key."
+    )
 
 
 def rolled_back(where: str, head: int, marked: int) -> LedgerUnavailable:

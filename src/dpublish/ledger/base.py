@@ -24,7 +24,7 @@ from typing import Any, Final, Literal, Self
 from dpublish.errors import PlanError
 from dpublish.privacy.cost import Budget, Cost
 
-EntryKind = Literal["open", "debit", "seal", "write-off", "note"]
+EntryKind = Literal["open", "debit", "seal", "write-off", "note", "population"]
 
 CARRIED: Final = "protects"
 """Where an entry's detail holds the pin, or null while there is none. Entries of format 1 have no
@@ -92,6 +92,47 @@ def words_of(request: Mapping[str, Any]) -> Protects | None:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OtherBudget:
+    """Another ledger that pays for the same people: what it spends adds up with what this one
+    does."""
+
+    ledger_id: str
+    name: str
+    budget: Budget
+    population: str
+    column: str | None
+
+    def describe(self) -> str:
+        unit = Protects(neighbours="", column=self.column).unit
+        return (
+            f"ledger {self.ledger_id} also pays for '{self.population}' ({unit}), with "
+            f"{self.budget.describe()} for life"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, **self.public_facts()}
+
+    def public_facts(self) -> dict[str, Any]:
+        """What a release says of it: not how its curator calls it."""
+        return {
+            "ledger_id": self.ledger_id,
+            "budget": self.budget.to_json(),
+            "population": self.population,
+            "unit_column": self.column,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> OtherBudget:
+        return cls(
+            ledger_id=str(value["ledger_id"]),
+            name=str(value["name"]),
+            budget=Budget.from_json(value["budget"]),
+            population=str(value["population"]),
+            column=value["unit_column"],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Receipt:
     """Proof of a debit. `cost` is the mechanism's own claim, `charged` what the ledger took, in its
     budget's currency."""
@@ -105,9 +146,11 @@ class Receipt:
     head_hash: str
     created: str
     fresh: bool
+    other_budgets: tuple[OtherBudget, ...] = ()
+    """Other ledgers that were known to pay for the same people when this was paid."""
 
     def to_json(self) -> dict[str, Any]:
-        """Everything but `fresh`, which speaks of a call and not of the debit."""
+        """The debit in short: neither `fresh`, which speaks of a call, nor the other budgets."""
         return {
             "ledger_id": self.ledger_id,
             "name": self.name,
@@ -204,6 +247,10 @@ class Status:
     protects: Protects | None = None
     overspent: Cost = field(default_factory=Cost)
     witnesses: tuple[str, ...] = ()
+    populations: tuple[str, ...] = ()
+    """For whom it has paid, as far as this was recorded."""
+    other_budgets: tuple[OtherBudget, ...] = ()
+    """Other ledgers that pay for some of them."""
 
     @property
     def head_line(self) -> str:
@@ -229,6 +276,8 @@ class Status:
             "head_hash": self.head_hash,
             "head_line": self.head_line,
             "witnesses": list(self.witnesses),
+            "populations": list(self.populations),
+            "other_budgets": [other.to_json() for other in self.other_budgets],
             "created": self.created,
         }
 
@@ -250,8 +299,14 @@ class Ledger(abc.ABC):
 
         The first `what` that says "neighbours" and "unit" (or "unit_column") pins both for the
         ledger's life; a later one that says something else is a `BudgetError`. One that does not
-        say pins nothing and is not checked.
+        say pins nothing and is not checked. A ledger's first debit for a "population" (or, without
+        one, a "dataset") that another ledger pays for is a `BudgetError` too, unless this one may
+        be a second budget.
         """
+
+    @abc.abstractmethod
+    def allow_second_budget(self) -> None:
+        """Let this ledger pay for people that another one pays for. It is recorded for life."""
 
     @abc.abstractmethod
     def seal(

@@ -6,17 +6,17 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import Connection, insert, select
 
-from dpublish.errors import BudgetError, LedgerUnavailable, PlanError, PublishError, did_you_mean
+from dpublish.errors import BudgetError, LedgerUnavailable, PlanError, did_you_mean
 from dpublish.ledger import chain, tables
 from dpublish.ledger.anchor import Anchor
 from dpublish.ledger.base import Ledger, Protects, Status
 from dpublish.ledger.chain import Quanta, Record
 from dpublish.ledger.database import Database, Target, parse_target
-from dpublish.ledger.snapshot import Snapshot, altered, notes_of
+from dpublish.ledger.snapshot import MERGED, Snapshot, budget_of, notes_of
 from dpublish.ledger.sql import SqlLedger, insert_record
 from dpublish.ledger.state import Place, checked_name, folded, places_of, spelled_alike
 from dpublish.ledger.tables import entries, ledgers
@@ -24,9 +24,6 @@ from dpublish.ledger.witness import in_force, place_of, witness_at
 from dpublish.privacy.cost import Budget
 
 _log = logging.getLogger("dpublish.ledger")
-
-MERGED: Final = "merged"
-"""The key of the write-off that uses up a ledger which was merged into another."""
 
 
 def open_database_ledger(
@@ -39,6 +36,7 @@ def open_database_ledger(
     verify: bool,
     witness: str | Path | None,
     head: str | None,
+    second_budget: bool,
 ) -> Ledger:
     """See `dpublish.ledger.open_ledger`."""
     name = checked_name(name)
@@ -75,6 +73,9 @@ def open_database_ledger(
             place.remember(found.ledger_id)
         if witness is not None:
             ledger.add_witness(witness)
+        ledger.take_note_of_others()
+        if second_budget:
+            ledger.allow_second_budget()
         if found.made:
             shown = target.shown if target.path is None else url
             ledger.news = (
@@ -102,7 +103,9 @@ def recover(url: str | Path, *, name: str, patience: float) -> Status:
         database.close()
 
 
-def remove_witness(url: str | Path, place: str | Path, *, name: str, patience: float) -> Status:
+def remove_witness(
+    url: str | Path, place: str | Path, *, name: str, patience: float, head: str | None
+) -> Status:
     """See `dpublish.ledger.remove_witness`."""
     target = parse_target(url)
     database = _connect(target, name, patience=patience, create=False)
@@ -116,9 +119,11 @@ def remove_witness(url: str | Path, place: str | Path, *, name: str, patience: f
                 f" It has: {', '.join(ledger.witnesses)}." if ledger.witnesses else " It has none."
             )
             raise PlanError(f"Ledger '{found.name}' has no witness at {recorded}.{known}")
+        if head is not None:
+            ledger.require(head)
         ledger.leave_out(lost)
         heard = ledger.heard()
-        if recorded in lost and all(mark is None for _, mark in heard):
+        if head is None and recorded in lost and all(mark is None for _, mark in heard):
             # what the lost one has seen nobody knows: something else must have seen the ledger
             raise _unvouched(
                 ledger.name,
@@ -126,7 +131,7 @@ def remove_witness(url: str | Path, place: str | Path, *, name: str, patience: f
                 [recorded, *(anchor.shown for anchor, _ in heard)],
                 places_of(ledger.ledger_id),
             )
-        _require_vouched(ledger, target, None)
+        _require_vouched(ledger, target, head)
         # also by the witness that goes, if it can be heard: an old copy is not rid of it
         ledger.verify()
         ledger.drop_witness(recorded)
@@ -178,19 +183,34 @@ def _opened(database: Database, target: Target, found: Found) -> SqlLedger:
 
 
 def _require_vouched(ledger: SqlLedger, target: Target, head: str | None) -> None:
-    """Make the marks that are missing, if something vouches for the ledger at hand: a mark, a head
-    line, or a first use."""
+    """Make this machine's mark if it is missing and something vouches for the ledger at hand: a
+    witness, a head line, or a first use. A witness's mark is never made again: it was there when
+    the witness was named, so its place is lost, or is not what it was."""
     heard = ledger.heard()
-    missing = [anchor for anchor, mark in heard if mark is None]
+    missing = [anchor.shown for anchor, mark in heard if mark is None]
     if not missing:
         return
     if len(missing) == len(heard):
         named = places_of(ledger.ledger_id)
         if head is None and (named or len(heard) > 1):  # a head line was compared before
-            raise _unvouched(ledger.name, target, [anchor.shown for anchor in missing], named)
+            raise _unvouched(ledger.name, target, missing, named)
     else:
         ledger.status()  # first by the marks that are left
+    gone = ledger.missing_witnesses()
+    if gone:
+        raise _empty_witness(ledger.name, target, gone[0], head)
     ledger.adopt()
+
+
+def _empty_witness(name: str, target: Target, place: str, head: str | None) -> LedgerUnavailable:
+    line = " --head LINE" if head is not None else ""
+    return LedgerUnavailable(
+        f"Ledger '{name}' at {target.shown} has a witness at {place}, and it holds no mark of this "
+        "ledger. If that is a disk or a share, it is probably not mounted: nothing is written to "
+        "the place where it should be. Mount it, then ask again. If it is lost, "
+        f"'dpublish ledger witness LEDGER {place} --remove{line}' goes on without it; name it "
+        "again afterwards to begin anew there."
+    )
 
 
 def _unvouched(
@@ -344,21 +364,13 @@ def _lookup(
 
 
 def _read_budget(connection: Connection, target: Target, name: str, ledger_id: str) -> Found:
-    first = connection.execute(
-        select(entries.c.record, entries.c.hash).where(
-            entries.c.ledger_id == ledger_id, entries.c.seq == 0
-        )
-    ).one_or_none()
-    if first is None:
+    budget = budget_of(connection, ledger_id)
+    if budget is None:
         raise LedgerUnavailable(
             f"Ledger '{name}' at {target.shown} has lost its first entry: it was altered or "
             f"damaged."
         )
-    detail = Record.read(first.record, first.hash).detail
-    try:
-        return Found(ledger_id=ledger_id, name=name, budget=Budget.from_json(detail["budget"]))
-    except (PublishError, KeyError, TypeError, ValueError, ArithmeticError):
-        raise altered() from None
+    return Found(ledger_id=ledger_id, name=name, budget=budget)
 
 
 def _insert(connection: Connection, name: str, budget: Budget) -> str:

@@ -12,10 +12,10 @@ from typing import Any
 
 from dpublish.errors import PublishError
 from dpublish.ledger import chain
-from dpublish.ledger.base import Entry, Ledger, Sealed
+from dpublish.ledger.base import Entry, Ledger, OtherBudget, Sealed
 from dpublish.privacy.cost import Cost
 
-_WORDS = ("method", "dataset", "neighbours", "unit")
+_WORDS = ("method", "dataset", "neighbours", "unit", "population")
 
 
 def payment_problems(ledger: Ledger, manifest: Mapping[str, Any]) -> list[str]:
@@ -79,10 +79,13 @@ def _differences(
         cost = _cost(stated)
         if cost != paid:
             found.append(("no cost" if cost is None else cost.describe(), paid.describe()))
+    others = [OtherBudget.from_json(one) for one in entry.detail.get("shared_with", ())]
+    if privacy.get("other_budgets", []) != [one.public_facts() for one in others]:
+        found.append(("other budgets for the same people", "what the ledger names"))
     what = entry.detail["what"]
     stated_words = {
         **{name: manifest[name] for name in ("method", "dataset")},
-        **{n: privacy[n] for n in ("neighbours", "unit")},
+        **{n: privacy.get(n) for n in ("neighbours", "unit", "population")},
     }
     found += [
         (f"{name} = '{str(stated_words[name])[:80]}'", f"'{what[name]}'")

@@ -4,15 +4,16 @@ chain."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Final, cast
 
-from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy import Connection, bindparam, false, func, or_, select
 
-from dpublish.errors import LedgerUnavailable
+from dpublish.errors import LedgerUnavailable, PublishError
 from dpublish.ledger import chain
 from dpublish.ledger.anchor import Mark, rolled_back
-from dpublish.ledger.base import CARRIED, Entry, EntryKind, Protects, Status, words_of
+from dpublish.ledger.base import CARRIED, Entry, EntryKind, OtherBudget, Protects, Status, words_of
 from dpublish.ledger.chain import Quanta, Record
+from dpublish.ledger.populations import POPULATION, SECOND, Population, own, recorded
 from dpublish.ledger.tables import entries, ledgers
 from dpublish.ledger.witness import in_force
 from dpublish.privacy.cost import Budget, Cost
@@ -29,6 +30,9 @@ _BY_SEQ = select(entries.c.record, entries.c.hash).where(
 _NEWEST_NOTE = select(func.max(entries.c.seq)).where(
     entries.c.ledger_id == bindparam("id"), entries.c.kind == "note"
 )
+
+MERGED: Final = "merged"
+"""The key of the write-off that uses up a ledger which was merged into another."""
 
 _LONGEST_TRAIL = 1000  # entries read at once for an anchor that has not followed the ledger
 
@@ -140,6 +144,59 @@ class Snapshot:
         """What was noted beside the payments, oldest first."""
         return notes_of(self.connection, self.ledger_id)
 
+    def populations(self) -> list[Record]:
+        """For whom this ledger pays, in entries of its own chain, oldest first."""
+        return _records_of(self.connection, self.ledger_id, POPULATION)
+
+    def may_be_second(self) -> bool:
+        """Whether somebody said that this ledger may pay for people that another one pays for."""
+        return any(SECOND in note.detail for note in self.notes())
+
+    def other_budgets(self) -> list[OtherBudget]:
+        """The other ledgers that this one names, for the people that both pay for."""
+        return recorded([*self.populations(), *self.notes()])
+
+    def paid_for(self) -> list[Population]:
+        """Everybody this ledger has paid for. One of an earlier format has not registered them."""
+        records = self.populations() or _records_of(self.connection, self.ledger_id, "debit")
+        found = (Population.of_record(record) for record in records)
+        return list({people.key: people for people in found if people is not None}.values())
+
+    def payers(self, people: Population, *, unregistered: bool) -> list[OtherBudget]:
+        """The other ledgers of this database that pay for the same people; on request also those
+        that have registered nobody, which have to be read from end to end."""
+        kinds = entries.c.kind == POPULATION
+        registered = select(entries.c.ledger_id).where(kinds, entries.c.key == people.key)
+        some = select(entries.c.ledger_id).where(kinds)
+        candidate = or_(
+            ledgers.c.ledger_id.in_(registered),
+            ledgers.c.ledger_id.not_in(some) if unregistered else false(),
+        )
+        merged = (entries.c.kind == "write-off") & (entries.c.key == MERGED)
+        gone = select(entries.c.ledger_id).where(merged)
+        rows = self.connection.execute(
+            select(ledgers.c.ledger_id, ledgers.c.name).where(
+                candidate, ledgers.c.ledger_id != self.ledger_id, ledgers.c.ledger_id.not_in(gone)
+            )
+        ).all()
+        found = []
+        for row in rows:
+            budget = budget_of(self.connection, row.ledger_id)
+            if budget is not None:  # else it says so itself when it is opened
+                other = Snapshot(self.connection, row.ledger_id, name=row.name, budget=budget)
+                found += [
+                    own(row.ledger_id, row.name, budget, theirs)
+                    for theirs in other.paid_for()
+                    if theirs.key == people.key
+                ]
+        return found
+
+    def one_at_a_time(self, key: str) -> None:
+        """Alone in this database with what the hexadecimal `key` stands for, until the transaction
+        ends. SQLite has one writer in any case."""
+        if self.connection.dialect.name == "postgresql":
+            self.connection.execute(select(func.pg_advisory_xact_lock(int(key[:15], 16))))
+
     def newest_note(self) -> int:
         """The number of the newest note, or -1."""
         found = self.connection.execute(_NEWEST_NOTE, {"id": self.ledger_id}).scalar_one_or_none()
@@ -223,6 +280,12 @@ class Snapshot:
             witnesses=tuple(in_force(note.detail for note in self.notes()))
             if counts.get("note")
             else (),
+            populations=tuple(
+                people.describe()
+                for people in map(Population.of_record, self.populations())
+                if people
+            ),
+            other_budgets=tuple(self.other_budgets()),
         )
 
     def _overspent(self) -> Cost:
@@ -240,12 +303,29 @@ class Snapshot:
 
 
 def notes_of(connection: Connection, ledger_id: str) -> list[Record]:
+    return _records_of(connection, ledger_id, "note")
+
+
+def _records_of(connection: Connection, ledger_id: str, kind: str) -> list[Record]:
     rows = connection.execute(
         select(entries.c.record, entries.c.hash)
-        .where(entries.c.ledger_id == ledger_id, entries.c.kind == "note")
+        .where(entries.c.ledger_id == ledger_id, entries.c.kind == kind)
         .order_by(entries.c.seq)
     )
     return [Record.read(row.record, row.hash) for row in rows]
+
+
+def budget_of(connection: Connection, ledger_id: str) -> Budget | None:
+    """The budget in a ledger's first entry; None where that entry is lost."""
+    first = connection.execute(_BY_SEQ, {"id": ledger_id, "seq": 0}).one_or_none()
+    if first is None:
+        return None
+    try:
+        return Budget.from_json(Record.read(first.record, first.hash).detail["budget"])
+    except LedgerUnavailable:
+        raise
+    except (PublishError, KeyError, TypeError, ValueError, ArithmeticError):
+        raise altered() from None
 
 
 def _stored(epsilon: object, delta: object, rho: object) -> Quanta:

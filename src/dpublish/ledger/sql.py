@@ -18,13 +18,14 @@ from sqlalchemy import BigInteger, Connection, bindparam, insert, update
 
 from dpublish.errors import BudgetError, BudgetExceeded, LedgerUnavailable, PlanError
 from dpublish.ledger import chain, crashpoints
-from dpublish.ledger.anchor import Anchor, Mark, Seen, rolled_back, thinned
+from dpublish.ledger.anchor import Anchor, Mark, Seen, disappeared, rolled_back, thinned
 from dpublish.ledger.base import (
     CARRIED,
     COLUMN,
     Entry,
     EntryKind,
     Ledger,
+    OtherBudget,
     Protects,
     Receipt,
     Sealed,
@@ -33,6 +34,16 @@ from dpublish.ledger.base import (
 )
 from dpublish.ledger.chain import Quanta, Record
 from dpublish.ledger.database import Database
+from dpublish.ledger.populations import (
+    SECOND,
+    SHARED,
+    Population,
+    listed,
+    name_others,
+    registered,
+    registrations,
+    unnamed,
+)
 from dpublish.ledger.snapshot import Snapshot, altered
 from dpublish.ledger.tables import entries, ledgers
 from dpublish.ledger.witness import REMOVED, WITNESS, in_force, place_of, read_head, witness_at
@@ -116,6 +127,8 @@ class SqlLedger(Ledger):
             "attempt": attempt,
         }
 
+        people, protects = Population.of_request(recorded), words_of(recorded)
+
         def once() -> Record:
             with self._reading() as snapshot:
                 self._take_up(snapshot)
@@ -123,9 +136,18 @@ class SqlLedger(Ledger):
             if found is None:
                 try:
                     with self._writing() as snapshot:
+                        others = registered(self, snapshot, people, protects) if people else []
+                        shared = {SHARED: [one.to_json() for one in others]} if others else {}
                         found = self.append(
-                            snapshot, "debit", key, charged, detail, protects=words_of(recorded)
+                            snapshot,
+                            "debit",
+                            key,
+                            charged,
+                            {**detail, **shared},
+                            protects=protects,
                         )
+                        if people:  # last: a debit that is refused registers nobody
+                            listed(self, people, others)
                 except _AlreadyThere as taken:
                     found = taken.record
             return found
@@ -149,7 +171,16 @@ class SqlLedger(Ledger):
             head_hash=chain.digest(record.text()),
             created=record.created,
             fresh=record.detail["attempt"] == attempt,
+            other_budgets=tuple(map(OtherBudget.from_json, record.detail.get(SHARED, ()))),
         )
+
+    def allow_second_budget(self) -> None:
+        def once() -> bool:
+            with self._reading() as snapshot:
+                return snapshot.may_be_second()
+
+        if not self._database.attempt(once):
+            self.vouch(self._note({SECOND: True}))
 
     def seal(
         self, key: str, *, sha256: str, size: int, location: str, manifest: str | None = None
@@ -235,9 +266,8 @@ class SqlLedger(Ledger):
         self.status()  # what this handle vouches with must stand
         place, anchor, head = self.compare(place)
         if place not in self._witnesses:
-            self._cover(
-                [anchor], head
-            )  # first: a place that cannot be written must not be one that every debit waits for
+            # first: a place that cannot be written must not be one that every debit waits for
+            self._cover([anchor], head, first=True)
             record = self._note({WITNESS: place})
             self._witnesses = {**self._witnesses, place: anchor}
             self.vouch(record)
@@ -251,6 +281,11 @@ class SqlLedger(Ledger):
 
     def close(self) -> None:
         self._database.close()
+
+    @property
+    def location(self) -> str:
+        """Where it is, without a password; for the curator's eyes."""
+        return self._database.target.shown
 
     # -- used by opening and recovery
     # ------------------------------------------------------------------------------------
@@ -292,6 +327,10 @@ class SqlLedger(Ledger):
         """What every anchor has seen: this machine's first, then the witnesses."""
         return [(anchor, anchor.read()) for anchor in self._anchors]
 
+    def missing_witnesses(self) -> list[str]:
+        """The places of witnesses that have no mark. They had one when they were named."""
+        return [place for place, anchor in self._witnesses.items() if anchor.read() is None]
+
     @property
     def witnesses(self) -> tuple[str, ...]:
         """The places of the witnesses that are heard."""
@@ -316,8 +355,7 @@ class SqlLedger(Ledger):
         }
 
     def adopt(self) -> None:
-        """First use where some anchor has no mark: verify everything, then trust the head from now
-        on."""
+        """First use on this machine: verify everything, then trust the head from now on."""
 
         def once() -> Record:
             with self._reading() as snapshot:
@@ -325,7 +363,9 @@ class SqlLedger(Ledger):
                 snapshot.walk(head)
                 return head
 
-        self.vouch(self._database.attempt(once))
+        head = self._database.attempt(once)
+        self._cover([self._anchor], head, first=True)
+        self.vouch(head)
 
     def write_off(self) -> None:
         """Charge what the anchor has seen beyond this copy, then anchor this copy. See
@@ -354,7 +394,8 @@ class SqlLedger(Ledger):
             record = self._write_off(seen)
         following = self._database.attempt(lambda: self._anchored(record))
         for anchor, old in held:
-            anchor.replace(following, instead_of=old.mark if old else None)
+            if old is not None or anchor is self._anchor:  # a witness that is gone is not made anew
+                anchor.replace(following, instead_of=old.mark if old else None)
 
     def _intact(self) -> Record:
         with self._reading() as snapshot:
@@ -446,6 +487,21 @@ class SqlLedger(Ledger):
 
         return self._database.attempt(once)
 
+    def take_note_of_others(self) -> None:
+        """Record the ledgers that began to pay for the same people since this one was last used."""
+
+        def once() -> Record | None:
+            with self._reading() as snapshot:
+                if not any(unnamed(self, snapshot, people) for people in registrations(snapshot)):
+                    return None
+            with self._writing() as snapshot:
+                records = [name_others(self, snapshot, one) for one in registrations(snapshot)]
+            return next((record for record in reversed(records) if record is not None), None)
+
+        record = self._database.attempt(once)
+        if record is not None:
+            self.vouch(record)
+
     # -- inside a transaction
     # ------------------------------------------------------------------------------------------
 
@@ -514,6 +570,10 @@ class SqlLedger(Ledger):
         insert_record(snapshot.connection, record)
         crashpoints.reach(f"{kind}.inserted")
         return record
+
+    def require_unit(self, snapshot: Snapshot, protects: Protects | None) -> None:
+        """Refuse what speaks of another unit or relation than the ledger does."""
+        self._pinned(snapshot.protects(snapshot.head()), protects, "debit")
 
     def _pinned(
         self, pinned: Protects | None, said: Protects | None, kind: EntryKind
@@ -587,19 +647,15 @@ class SqlLedger(Ledger):
         marks = []
         for anchor, mark in self.heard():
             if mark is None:
-                raise LedgerUnavailable(
-                    f"The anchor {anchor.shown} disappeared while the ledger was open. Nothing "
-                    f"was spent. Put it back, or open "
-                    "the ledger again, which says what else can be done."
-                )
+                raise disappeared(anchor.shown)
             marks.append((anchor, mark))
         return marks
 
     def vouch(self, record: Record) -> None:
         """Nothing about an entry leaves this process before the anchor covers it."""
-        self._cover(self._anchors, record)
+        self._cover(self._anchors, record, first=False)
 
-    def _cover(self, anchors: Collection[Anchor], record: Record) -> None:
+    def _cover(self, anchors: Collection[Anchor], record: Record, *, first: bool) -> None:
         def hash_at(seq: int) -> str | None:
             if seq == record.seq - 1:
                 return record.previous
@@ -625,7 +681,9 @@ class SqlLedger(Ledger):
 
         protects = Protects.from_json(record.detail.get(CARRIED))
         for anchor in anchors:
-            anchor.advance(_mark(record), hash_at, trail_after=trail_after, protects=protects)
+            anchor.advance(
+                _mark(record), hash_at, trail_after=trail_after, protects=protects, first=first
+            )
 
 
 def insert_record(connection: Connection, record: Record) -> None:

@@ -16,6 +16,8 @@ from dpublish.privacy.cost import Cost, exp_above, show
 from dpublish.privacy.gains import best_guess, best_guess_in_two_steps, best_power, two_steps
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dpublish.privacy.plan import Plan
 
 EXAMPLE_DELTA = Fraction(1, 10**9)
@@ -44,7 +46,11 @@ _SIZE = {
 
 
 def privacy_statement(
-    plan: Plan, *, publishable: bool, what: Literal["release", "session"] = "release"
+    plan: Plan,
+    *,
+    publishable: bool,
+    what: Literal["release", "session"] = "release",
+    other_budgets: Sequence[str] = (),
 ) -> str:
     """What the guarantee says and what it does not say, for the manifest and the report."""
     schema = plan.schema
@@ -57,6 +63,11 @@ def privacy_statement(
         "however long they keep it.",
         f"It speaks of this {what} alone; releases about the same units add up, which is what the "
         f"ledger's budget bounds.",
+        *(
+            f"There is a second budget for the same people: {other}. What both ledgers "
+            "pay for is bounded by the two budgets together, not by one of them."
+            for other in other_budgets
+        ),
         "It assumes that the schema (columns, levels, bounds, sizes, unit) was written without "
         "looking at the private rows.",
     ]

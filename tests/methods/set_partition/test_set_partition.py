@@ -363,6 +363,7 @@ def test_command_line(
         ledger = [
             "--ledger",
             f"{number}.ledger",
+            "--second-budget",
         ]  # a row and a value of id are different units: they cannot share one
         assert cli(["release", *words, *common, *ledger, "--out", f"{number}.dpr"]) == 0, (
             capsys.readouterr().err

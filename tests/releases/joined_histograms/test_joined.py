@@ -411,6 +411,7 @@ def test_from_rows_to_answers_through_the_curator_and_the_command_line(
     ]
     words += ["--method", "joined-histograms", "--set", "workload=age*ill", "--budget", "2"]
     words += ["--ledger", str(tmp_path / "b.ledger"), "--out", str(tmp_path / "r.dpr")]
+    words += ["--second-budget"]
     assert run(words) == 0, capsys.readouterr().err
     file = str(tmp_path / "r.dpr")
     for command in (

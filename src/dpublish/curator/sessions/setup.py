@@ -66,7 +66,12 @@ def set_up(
             "cost": plan.cost.to_json(),
             "cost_text": plan.cost.describe(),
             "sentences": list(plan.sentences),
-            "statement": privacy_statement(plan, publishable=noise.publishable, what="session"),
+            "statement": privacy_statement(
+                plan,
+                publishable=noise.publishable,
+                what="session",
+                other_budgets=[other.describe() for other in receipt.other_budgets],
+            ),
             "publishable": noise.publishable,
             "seed": seed,
             "created": receipt.created,
