@@ -1,4 +1,4 @@
-"""Measures settings of joined histograms on made-up tables (made_up.py).
+"""Measures settings of joined histograms on synthetic tables (synthetic_inputs.py).
 
     python benchmarks/joined_tuning/tune.py --epsilon 1 --epsilon 3 --set rounds=0 --set rounds=2
     --out tuning.jsonl
@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from made_up import Codes, MadeUp, all_tables
+from synthetic_inputs import Codes, Synthetic, all_tables, tables_to_learn_from
 
 
-def schema_of(table: MadeUp) -> str:
+def schema_of(table: Synthetic) -> str:
     lines = [
         "[dataset]",
         f'name = "{table.name}"',
@@ -40,7 +40,7 @@ def schema_of(table: MadeUp) -> str:
 
 
 def publish(
-    table: MadeUp, epsilon: str, seed: int, settings: dict[str, Any], *, pure: bool
+    table: Synthetic, epsilon: str, seed: int, settings: dict[str, Any], *, pure: bool
 ) -> tuple[Codes, dict[str, Any]]:
     """The mechanism and the reader, without files."""
     import dpublish as dp
@@ -73,7 +73,7 @@ def publish(
     }
 
 
-def variation(table: MadeUp, codes: Codes, columns: tuple[int, ...]) -> float:
+def variation(table: Synthetic, codes: Codes, columns: tuple[int, ...]) -> float:
     shape = [table.levels[i] for i in columns]
     counts = [
         np.bincount(np.ravel_multi_index(part[:, columns].T, shape), minlength=int(np.prod(shape)))
@@ -82,7 +82,7 @@ def variation(table: MadeUp, codes: Codes, columns: tuple[int, ...]) -> float:
     return float(np.abs(counts[0] / len(table.codes) - counts[1] / max(1, len(codes))).sum() / 2)
 
 
-def measure(table: MadeUp, codes: Codes) -> dict[str, float]:
+def measure(table: Synthetic, codes: Codes) -> dict[str, float]:
     columns = range(len(table.levels))
     pairs = [variation(table, codes, pair) for pair in itertools.combinations(columns, 2)]
     every = list(itertools.combinations(columns, 3))
@@ -92,6 +92,29 @@ def measure(table: MadeUp, codes: Codes) -> dict[str, float]:
         "tv2": float(np.mean(pairs)),
         "tv2_worst": float(np.max(pairs)),
         "tv3": float(np.mean(triples)),
+    }
+
+
+def learnt(table: Synthetic, codes: Codes) -> dict[str, float]:
+    """The area under the curve on held-out rows, of classifiers trained on released ones."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import roc_auc_score
+    from sklearn.preprocessing import OneHotEncoder
+
+    if not len(table.held_out) or len(np.unique(codes[:, -1])) < 2:
+        return {"auc": 0.5, "auc_boosting": 0.5}
+    encoder = OneHotEncoder(categories=[np.arange(count) for count in table.levels[:-1]])
+    encoder.fit(codes[:1, :-1])
+    truth = table.held_out[:, -1]
+    linear = LogisticRegression(max_iter=100).fit(encoder.transform(codes[:, :-1]), codes[:, -1])
+    linear_score = linear.decision_function(encoder.transform(table.held_out[:, :-1]))
+    boosting = HistGradientBoostingClassifier(max_iter=40, early_stopping=False)
+    boosting.fit(codes[:, :-1], codes[:, -1])
+    boosted = boosting.decision_function(table.held_out[:, :-1])
+    return {
+        "auc": float(roc_auc_score(truth, linear_score)),
+        "auc_boosting": float(roc_auc_score(truth, boosted)),
     }
 
 
@@ -111,11 +134,14 @@ def main() -> None:
     parser.add_argument("--epsilon", action="append")
     parser.add_argument("--set", action="append", dest="settings")
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--tables", type=int, default=0, help="seed of the made-up tables")
+    parser.add_argument("--tables", type=int, default=0, help="seed of the synthetic tables")
     parser.add_argument(
         "--approximate",
         action="store_true",
         help="epsilon with delta = 1e-9 instead of pure epsilon",
+    )
+    parser.add_argument(
+        "--learn", action="store_true", help="tables with held-out rows, and what is learnt"
     )
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
@@ -128,7 +154,8 @@ def main() -> None:
                 before[name] = getattr(module, name.rpartition(".")[2])
                 setattr(module, name.rpartition(".")[2], type(before[name])(value))
             lines = []
-            for table in all_tables(given.tables):
+            tables = tables_to_learn_from if given.learn else all_tables
+            for table in tables(given.tables):
                 for seed in range(given.seeds):
                     codes, facts = publish(
                         table, epsilon, seed, settings, pure=not given.approximate
@@ -140,6 +167,7 @@ def main() -> None:
                         "seed": seed,
                         **facts,
                         **measure(table, codes),
+                        **learnt(table, codes),
                     }
                     lines.append(line)
                     if given.out:
@@ -153,7 +181,7 @@ def main() -> None:
                 )
             means = {
                 key: round(float(np.mean([line[key] for line in lines])), 4)
-                for key in ("tv2", "tv3", "tv2_worst", "cpu")
+                for key in ("tv2", "tv3", "tv2_worst", "auc", "auc_boosting", "cpu")
             }
             print(
                 epsilon,

@@ -142,7 +142,7 @@ def test_the_better_noise_is_recommended() -> None:
         ({"misfit_share": "1/2"}, Cost.pure(1), "leave something"),
         ({"misfit_share": "1e-15"}, Cost.pure(1), "0, or at least 1/1000"),
         ({"column_share": "1e-15"}, Cost.pure(1), "at least 0.001"),
-        ({"rounds": 9}, Cost.pure(1), "rounds must be"),
+        ({"rounds": 9}, Cost.pure(1), "rounds must"),
         ({"rounds": True}, Cost.pure(1), "rounds must be"),
         ({}, Cost.zcdp("1e-30"), "so small"),
     ],

@@ -24,6 +24,7 @@ from dpublish.models.junction_tree.consistency import (
     onto_simplex,
     sum_groups,
 )
+from dpublish.models.junction_tree.label_splits import split_labels
 from dpublish.models.junction_tree.model import Fitted, JunctionModel, TableTooLarge
 from dpublish.models.junction_tree.shrink import shrink
 from dpublish.models.junction_tree.smooth import MAX_LEVELS, smooth_column
@@ -215,7 +216,21 @@ def fit_column(
         smoothed = smooth_column(best, column.variance, more, labels, column.widths)
         if smoothed is not None:
             return smoothed
-    return onto_simplex(best, labels), 1.0
+    return split_labels(best, level_variances(column, more), labels), 1.0
+
+
+def level_variances(column: MeasuredColumn, more: Sequence[GroupSums]) -> Floats:
+    """The noise of the least-squares estimate of each level; of long columns, at most that."""
+    levels = len(column.counts)
+    if not more or levels > MAX_LEVELS:
+        return np.full(levels, column.variance)
+    # in units of the column's own noise, so that no level is lost beside tables with far less
+    precision = np.eye(levels)
+    for one in more:
+        same = one.group_of[:, None] == one.group_of[None, :]
+        precision += same * (column.variance / one.variance)
+    variances: Floats = column.variance * np.diag(np.linalg.inv(precision))
+    return variances
 
 
 def fit_table(

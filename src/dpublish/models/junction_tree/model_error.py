@@ -24,7 +24,7 @@ from dpublish.releases.bundle.manifest import whole
 UNIT = 256
 """The model error is counted in parts of a row, so that the model's cells can be rounded without
 harm."""
-MODEL_VERSION = 5
+MODEL_VERSION = 6
 """Raised whenever the fit changes: a model error speaks of the model of its own time, and is set
 aside by later ones."""
 _LARGEST_VALUE = 1 << 62

@@ -1,36 +1,42 @@
 """Tables with known structure for tuning joined histograms, so that figures on real tables stay
 honest.
 
-Random Bayesian networks (two or three parents a column), chains through hidden classes (mixtures),
-and grids of numbers with smooth dependence; columns of 2 to 40 levels, some skewed, some ordered,
-and a target of two labels.
+Random Bayesian networks (two or three parents per column), chains through hidden classes
+(mixtures), and grids of numbers with smooth dependence; columns of 2 to 40 levels, some skewed,
+some ordered, and a target of two labels.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 Codes = NDArray[np.int64]
+HELD_OUT = 8000
 
 
 @dataclass(frozen=True)
-class MadeUp:
+class Synthetic:
     """A table of codes, its levels, which columns are ordered; the target is the last column."""
 
     name: str
     levels: tuple[int, ...]
     ordered: tuple[bool, ...]
     codes: Codes
+    held_out: Codes = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
+
+    def split(self) -> Synthetic:
+        """The same with the last `HELD_OUT` rows kept for testing what was learnt."""
+        return replace(self, codes=self.codes[:-HELD_OUT], held_out=self.codes[-HELD_OUT:])
 
     @property
     def columns(self) -> tuple[str, ...]:
         return tuple(f"c{i}" for i in range(len(self.levels)))
 
 
-def network(seed: int, *, rows: int, columns: int, parents: int) -> MadeUp:
+def network(seed: int, *, rows: int, columns: int, parents: int) -> Synthetic:
     """Every column is a noisy function of up to `parents` earlier ones; how strongly differs from
     column to column."""
     rng = np.random.default_rng([1, seed])
@@ -58,10 +64,10 @@ def network(seed: int, *, rows: int, columns: int, parents: int) -> MadeUp:
             ordered[column],
         )
         places[:, column] = codes[:, column] / max(1, levels[column] - 1)
-    return MadeUp(f"network-{parents}-{seed}", tuple(levels), tuple(ordered), codes)
+    return Synthetic(f"network-{parents}-{seed}", tuple(levels), tuple(ordered), codes)
 
 
-def mixture(seed: int, *, rows: int, columns: int, classes: int) -> MadeUp:
+def mixture(seed: int, *, rows: int, columns: int, classes: int) -> Synthetic:
     """Hidden classes; each column has its own law in every class."""
     rng = np.random.default_rng([2, seed])
     levels, ordered = _kinds(rng, columns)
@@ -72,10 +78,41 @@ def mixture(seed: int, *, rows: int, columns: int, classes: int) -> MadeUp:
         codes[:, column] = _codes_of(
             rng, centre[hidden] + rng.normal(size=rows), levels[column], ordered[column]
         )
-    return MadeUp(f"mixture-{classes}-{seed}", tuple(levels), tuple(ordered), codes)
+    return Synthetic(f"mixture-{classes}-{seed}", tuple(levels), tuple(ordered), codes)
 
 
-def all_tables(seed: int) -> list[MadeUp]:
+def survey(seed: int, *, rows: int, columns: int) -> Synthetic:
+    """Unordered columns only, most of them weakly related to a rare target, as in a survey."""
+    rng = np.random.default_rng([3, seed])
+    levels = [int(rng.choice([2, 3, 4, 6, 10, 16, 30])) for _ in range(columns - 1)] + [2]
+    hidden = rng.normal(size=(rows, 3))
+    codes = np.zeros((rows, columns), dtype=np.int64)
+    score = 0.2 * hidden[:, 0]
+    for column, count in enumerate(levels[:-1]):
+        drift = hidden @ rng.normal(size=3) * rng.uniform(0, 1)
+        codes[:, column] = _codes_of(rng, drift + rng.normal(size=rows), count, False)
+        effect = rng.normal(size=count) * rng.choice([0, 0.15, 0.4])
+        score += effect[codes[:, column]]
+    odds = np.exp(score - np.quantile(score, 0.85))
+    codes[:, -1] = rng.random(rows) < odds / (1 + odds)
+    return Synthetic(f"survey-{seed}", tuple(levels), (False,) * columns, codes)
+
+
+def tables_to_learn_from(seed: int) -> list[Synthetic]:
+    """Six tables of 6,000 to 40,000 rows beside those held out."""
+    more = HELD_OUT
+    made = [
+        network(seed, rows=40_000 + more, columns=14, parents=2),
+        network(seed + 50, rows=20_000 + more, columns=20, parents=3),
+        network(seed + 100, rows=6_000 + more, columns=18, parents=2),
+        mixture(seed + 50, rows=12_000 + more, columns=25, classes=4),
+        survey(seed, rows=9_000 + more, columns=17),
+        survey(seed + 1, rows=30_000 + more, columns=12),
+    ]
+    return [table.split() for table in made]
+
+
+def all_tables(seed: int) -> list[Synthetic]:
     """Six tables of 6,000 to 40,000 rows and 10 to 25 columns."""
     return [
         network(seed, rows=40_000, columns=14, parents=2),
