@@ -22,6 +22,7 @@ from dpublish.cli.options import (
     ReleaseFile,
     Rho,
     SchemaFile,
+    SecondBudget,
     Setting,
     SignWith,
     settings_of,
@@ -51,6 +52,7 @@ def release(
     database: Database = None,
     budget: NewBudget = None,
     budget_delta: NewBudgetDelta = None,
+    second_budget: SecondBudget = False,
     key: Annotated[
         str | None,
         typer.Option(
@@ -96,6 +98,7 @@ def release(
         database=database,
         budget=budget,
         budget_delta=budget_delta,
+        second_budget=second_budget,
         key=key,
         name=name,
         store=store,
@@ -218,11 +221,16 @@ def solve(
     setting: Setting = None,
     budget: NewBudget = None,
     budget_delta: NewBudgetDelta = None,
+    second_budget: SecondBudget = False,
     key: Annotated[
         str | None,
         typer.Option("--key", metavar="KEY", help="The same key again gives the same bytes."),
     ] = None,
     name: LedgerName = "default",
+    population: Annotated[
+        str | None,
+        typer.Option("--population", metavar="TEXT", help="Whose rows these are."),
+    ] = None,
     title: Annotated[
         str | None, typer.Option("--title", metavar="TEXT", help="Name of the data in the release.")
     ] = None,
@@ -252,9 +260,11 @@ def solve(
         settings=settings_of(setting),
         budget=budget,
         budget_delta=budget_delta,
+        second_budget=second_budget,
         key=key,
         name=name,
         title=title,
+        population=population,
         sign_with=sign_with,
         overwrite=overwrite,
     ).run(screen.Terminal(quiet=json))

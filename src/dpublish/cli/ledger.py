@@ -7,20 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-<<<<<<< HEAD
-from dpublish.cli.options import Delta, Epsilon, Json, LedgerName, LedgerUrl, Rho
-=======
-from dpublish.cli.options import (
-    Delta,
-    Epsilon,
-    Json,
-    LedgerName,
-    LedgerUrl,
-    Rho,
-    SecondBudget,
-    numbers_of,
-)
->>>>>>> 44fc685 (A ledger knows for whom it pays: a second budget for the same people is asked for, recorded in both and shown; marks that are gone are not made again in passing)
+from dpublish.cli.options import Delta, Epsilon, Json, LedgerName, LedgerUrl, Rho, SecondBudget
 
 if TYPE_CHECKING:
     from dpublish.ledger.base import Entry, Status
@@ -57,12 +44,8 @@ def open_(
     delta: Delta = None,
     rho: Rho = None,
     name: LedgerName = "default",
-<<<<<<< HEAD
     witness: WitnessPlace = None,
-=======
-    witness: Witness = None,
     second_budget: SecondBudget = False,
->>>>>>> 44fc685 (A ledger knows for whom it pays: a second budget for the same people is asked for, recorded in both and shown; marks that are gone are not made again in passing)
     json: Json = False,
 ) -> None:
     """Create a ledger with a budget. The budget is a cap for ever; opening it again with the same
@@ -70,26 +53,16 @@ def open_(
     from dpublish.cli import screen
     from dpublish.requests.ledger import OpenLedger
 
-<<<<<<< HEAD
-    asked = OpenLedger(url=url, name=name, epsilon=epsilon, delta=delta, rho=rho, witness=witness)
-    opened = asked.run()
-=======
-    if epsilon is None and rho is None:
-        raise InputError(
-            "A ledger needs its budget for life: give --epsilon NUMBER (and --delta), or --rho "
-            "NUMBER."
-        )
-    budget = Budget(**numbers_of(epsilon=epsilon, delta=delta, rho=rho))
-    with open_ledger(
-        url,
-        budget=budget,
+    asked = OpenLedger(
+        url=url,
         name=name,
-        create=True,
+        epsilon=epsilon,
+        delta=delta,
+        rho=rho,
         witness=witness,
         second_budget=second_budget,
-    ) as ledger:
-        status = ledger.status()
->>>>>>> 44fc685 (A ledger knows for whom it pays: a second budget for the same people is asked for, recorded in both and shown; marks that are gone are not made again in passing)
+    )
+    opened = asked.run()
     if json:
         screen.write_json(opened.to_json())
         return
@@ -179,32 +152,15 @@ def witness(
     json: Json = False,
 ) -> None:
     """Keep a second anchor at a place of your choice. An older copy of the ledger is refused while
-<<<<<<< HEAD
-    one of them is left."""
-    from dpublish.requests.ledger import Witness
-
-    balance = Witness(url=url, name=name, place=place, remove=remove).run()
-    _changed(balance, f"{url}: {place} is {'no longer a' if remove else 'a'} witness.", json=json)
-=======
     one of them is left.
 
     Where the anchor and its witness are both lost, --remove with --head goes on with a ledger that
     has the entry of that line.
     """
-    from dpublish.cli import screen
-    from dpublish.ledger import open_ledger, remove_witness
+    from dpublish.requests.ledger import Witness
 
-    if remove:
-        balance = remove_witness(url, place, name=name, head=head)
-    else:
-        with open_ledger(url, name=name, witness=place, head=head) as ledger:
-            balance = ledger.status()
-    if json:
-        screen.write_json(balance.to_json())
-        return
-    screen.say(f"{url}: {place} is {'no longer a' if remove else 'a'} witness.", style="green")
-    _show(balance)
->>>>>>> 44fc685 (A ledger knows for whom it pays: a second budget for the same people is asked for, recorded in both and shown; marks that are gone are not made again in passing)
+    balance = Witness(url=url, name=name, place=place, remove=remove, head=head).run()
+    _changed(balance, f"{url}: {place} is {'no longer a' if remove else 'a'} witness.", json=json)
 
 
 @app.command("merge")

@@ -75,7 +75,6 @@ def open_(
     from dpublish.cli import screen
     from dpublish.requests.online import OpenSession
 
-<<<<<<< HEAD
     opened = OpenSession(
         data=data,
         session=session,
@@ -86,35 +85,11 @@ def open_(
         settings=settings_of(setting),
         database=database,
         budget=budget,
+        second_budget=second_budget,
         key=key,
         name=name,
     ).run(screen.Terminal(quiet=json))
     _show(opened, json=json, title=f"Session {session} is open")
-=======
-    mechanism: OnlineMechanism = method_from_settings(method, settings_of(setting), "online")
-    source = source_of(data, database)
-    allowance = allowance_of(budget)
-    with (
-        warnings.catch_warnings(),
-        screen.muted() as terminal,
-        screen.steps(quiet=json, terminal=terminal) as progress,
-    ):
-        # a library's warning may quote a cell
-        warnings.simplefilter("ignore")
-        facts = Schema.read(schema)
-        with open_ledger(
-            ledger,
-            budget=allowance,
-            name=name,
-            create=allowance is not None,
-            second_budget=second_budget,
-        ) as account:
-            curator = Curator(source, facts, ledger=account, store=session.absolute().parent)
-            opened = curator.answer_online(
-                mechanism, epsilon=epsilon, key=key, folder=session, progress=progress
-            )
-    _show(opened, json=json, title=f"Session {session} is open", news=account.news)
->>>>>>> 44fc685 (A ledger knows for whom it pays: a second budget for the same people is asked for, recorded in both and shown; marks that are gone are not made again in passing)
 
 
 @app.command("ask")

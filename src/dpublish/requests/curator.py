@@ -203,6 +203,7 @@ class Release(Request):
     database: str | None = None
     budget: str | None = None
     budget_delta: str | None = None
+    second_budget: bool = False
     key: str | None = None
     name: str = "default"
     store: Path | None = None
@@ -226,7 +227,11 @@ class Release(Request):
         with caller.private() as progress:
             facts = Schema.read(self.schema)
             with open_ledger(
-                self.ledger, budget=allowance, name=self.name, create=allowance is not None
+                self.ledger,
+                budget=allowance,
+                name=self.name,
+                create=allowance is not None,
+                second_budget=self.second_budget,
             ) as account:
                 store = self.store or store_of(self.ledger, account.name)
                 curator = Curator(source, facts, ledger=account, store=store, signing_key=key)

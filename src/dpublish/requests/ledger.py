@@ -39,6 +39,7 @@ class OpenLedger(OfLedger):
     delta: str | None = None
     rho: str | None = None
     witness: str | None = None
+    second_budget: bool = False
 
     def run(self, caller: Caller = NOBODY) -> OpenedLedger:
         from dpublish.ledger import open_ledger
@@ -51,7 +52,12 @@ class OpenLedger(OfLedger):
             )
         budget = Budget(**numbers_of(epsilon=self.epsilon, delta=self.delta, rho=self.rho))
         with open_ledger(
-            self.url, budget=budget, name=self.name, create=True, witness=self.witness
+            self.url,
+            budget=budget,
+            name=self.name,
+            create=True,
+            witness=self.witness,
+            second_budget=self.second_budget,
         ) as ledger:
             return OpenedLedger(status=ledger.status(), news=tuple(ledger.news))
 
@@ -128,13 +134,14 @@ class Witness(OfLedger):
     verb = "ledger witness"
     place: str
     remove: bool = False
+    head: str | None = None
 
     def run(self, caller: Caller = NOBODY) -> Status:
         from dpublish.ledger import open_ledger, remove_witness
 
         if self.remove:
-            return remove_witness(self.url, self.place, name=self.name)
-        with open_ledger(self.url, name=self.name, witness=self.place) as ledger:
+            return remove_witness(self.url, self.place, name=self.name, head=self.head)
+        with open_ledger(self.url, name=self.name, witness=self.place, head=self.head) as ledger:
             return ledger.status()
 
 

@@ -75,6 +75,7 @@ class OpenSession(Request):
     settings: Mapping[str, str] = field(default_factory=dict)
     database: str | None = None
     budget: str | None = None
+    second_budget: bool = False
     key: str | None = None
     name: str = "default"
 
@@ -90,7 +91,11 @@ class OpenSession(Request):
         with caller.private() as progress:
             facts = Schema.read(self.schema)
             with open_ledger(
-                self.ledger, budget=allowance, name=self.name, create=allowance is not None
+                self.ledger,
+                budget=allowance,
+                name=self.name,
+                create=allowance is not None,
+                second_budget=self.second_budget,
             ) as account:
                 curator = Curator(
                     source, facts, ledger=account, store=self.session.absolute().parent

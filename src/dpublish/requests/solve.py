@@ -9,26 +9,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-<<<<<<< HEAD:src/dpublish/requests/solve.py
 from dpublish.errors import PrivateSideError, PublishError
 from dpublish.requests.base import NOBODY, Caller, Request, requests_of
 from dpublish.requests.curator import (
     Released,
-=======
-import typer
-
-from dpublish.cli.options import (
-    Delta,
-    Json,
-    Ledger,
-    LedgerName,
-    NewBudget,
-    NewBudgetDelta,
-    Overwrite,
-    SecondBudget,
-    Setting,
-    SignWith,
->>>>>>> 44fc685 (A ledger knows for whom it pays: a second budget for the same people is asked for, recorded in both and shown; marks that are gone are not made again in passing):src/dpublish/cli/solve.py
     allowance_of,
     not_signed,
     numbers_of,
@@ -58,7 +42,6 @@ class Solved(Released):
     release: Any
     cutting: tuple[tuple[str, str], ...] = ()
 
-<<<<<<< HEAD:src/dpublish/requests/solve.py
     def to_json(self) -> Mapping[str, Any]:
         return {
             "out": self.out,
@@ -66,159 +49,6 @@ class Solved(Released):
             "signatures": self.signatures,
             "remaining": self.left.remaining.to_json(),
             "news": [*self.account, *self.unsigned],
-=======
-        raise typer.BadParameter(NO_FACILITY_LOCATION)
-    raise typer.BadParameter(
-        f"'{text[:80]}' is no problem.{did_you_mean(text, known)} Problems: {', '.join(known)}."
-    )
-
-
-def solve(
-    problem: Annotated[
-        Problem,
-        typer.Argument(
-            metavar="PROBLEM",
-            help="min-cut, k-median, vertex-cover, set-cover or public-projects.",
-            parser=read_problem,
-        ),
-    ],
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA",
-            help="Private rows: edges (two columns), places, elements, or lists of resources. In "
-            "a text file a line is a row: "
-            "one whole name, or names separated by blanks, commas or semicolons that no public "
-            "name holds.",
-        ),
-    ],
-    public: Annotated[
-        str,
-        typer.Option(
-            "--public",
-            "-p",
-            metavar="FILE",
-            help="The public part: a number or a file of names (vertices, resources), a CSV of "
-            "sites (name,x,y or "
-            "name,latitude,longitude) or an OR-Library pmed file, a file of sets (a line NAME "
-            "ELEMENT ELEMENT ... each; the "
-            "first word is the name of the set) or an OR-Library scp file.",
-        ),
-    ],
-    ledger: Ledger,
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out", "-o", metavar="RELEASE", help="Where to write: NAME.dpr, or a folder NAME."
-        ),
-    ],
-    epsilon: Annotated[
-        str,
-        typer.Option(
-            "--epsilon", "-e", metavar="NUMBER", help="Cost, as 0.5 or 1/2. Read exactly."
-        ),
-    ],
-    delta: Delta = None,
-    k: Annotated[
-        int | None,
-        typer.Option("--k", "-k", metavar="K", help="How many sites or resources to choose."),
-    ] = None,
-    form: Annotated[
-        str,
-        typer.Option(
-            "--form",
-            metavar="FORM",
-            help="What the public file is: plain, haversine, euclidean, pmed or scp.",
-        ),
-    ] = "plain",
-    setting: Setting = None,
-    budget: NewBudget = None,
-    second_budget: SecondBudget = False,
-    budget_delta: NewBudgetDelta = None,
-    key: Annotated[
-        str | None,
-        typer.Option("--key", metavar="KEY", help="The same key again gives the same bytes."),
-    ] = None,
-    name: LedgerName = "default",
-    population: Annotated[
-        str | None,
-        typer.Option(
-            "--population", metavar="TEXT", help="Whose rows these are, if not the title's."
-        ),
-    ] = None,
-    title: Annotated[
-        str | None, typer.Option("--title", metavar="TEXT", help="Name of the data in the release.")
-    ] = None,
-    sign_with: SignWith = None,
-    overwrite: Overwrite = False,
-    json: Json = False,
-) -> None:
-    """Solve an optimisation problem whose structure is public and whose rows are private, and
-    publish the solution.
-
-    The release states the guarantee and what no private method could beat. 'dpublish verify' checks
-    the file.
-    """
-    import warnings
-
-    from dpublish.cli import screen
-    from dpublish.cli.key import not_signed, unlocked
-    from dpublish.cli.release import store_of
-    from dpublish.counting.graphs import open_structure
-    from dpublish.errors import PrivateSideError, PublishError
-    from dpublish.ledger import open_ledger
-    from dpublish.optimize import publish, row_names
-    from dpublish.outputs import keep_apart
-
-    keep_apart(out, data, public, ledger.removeprefix("sqlite:///"))
-    mechanism, shape = _mechanism(problem, public, form, k, settings_of(setting))
-    names = row_names(mechanism)
-    allowance = allowance_of(budget, budget_delta)
-    signing_key = unlocked(sign_with) if sign_with is not None else None
-    failure: PublishError | None = None
-    with (
-        warnings.catch_warnings(),
-        screen.muted() as terminal,
-        screen.steps(quiet=json, terminal=terminal) as progress,
-    ):
-        warnings.simplefilter("ignore")
-        try:
-            with open_ledger(
-                ledger,
-                budget=allowance,
-                name=name,
-                create=allowance is not None,
-                second_budget=second_budget,
-            ) as account:
-                made = publish(
-                    mechanism,
-                    open_structure(data, shape, names),
-                    title or problem.value,
-                    population=population,
-                    ledger=account,
-                    out=out,
-                    key=key,
-                    store=store_of(ledger, account.name),
-                    overwrite=overwrite,
-                    signing_key=signing_key,
-                    progress=progress,
-                    **numbers_of(epsilon=epsilon, delta=delta),
-                )
-                left = account.status()
-        except PublishError:
-            raise
-        except Exception:  # what it says could quote a row
-            failure = PrivateSideError()
-    if failure is not None:
-        raise failure
-    unsigned = not_signed(made, signing_key, out)
-    if json:
-        signatures = [one.facts() for one in made.signatures]
-        said = {
-            "signatures": signatures,
-            "remaining": left.remaining.to_json(),
-            "news": [*account.news, *unsigned],
->>>>>>> 44fc685 (A ledger knows for whom it pays: a second budget for the same people is asked for, recorded in both and shown; marks that are gone are not made again in passing):src/dpublish/cli/solve.py
         }
 
 
@@ -240,9 +70,11 @@ class Solve(Request):
     settings: Mapping[str, str] = field(default_factory=dict)
     budget: str | None = None
     budget_delta: str | None = None
+    second_budget: bool = False
     key: str | None = None
     name: str = "default"
     title: str | None = None
+    population: str | None = None
     sign_with: Path | None = None
     overwrite: bool = False
 
@@ -261,12 +93,17 @@ class Solve(Request):
         with caller.private() as progress:
             try:
                 with open_ledger(
-                    self.ledger, budget=allowance, name=self.name, create=allowance is not None
+                    self.ledger,
+                    budget=allowance,
+                    name=self.name,
+                    create=allowance is not None,
+                    second_budget=self.second_budget,
                 ) as account:
                     made = publish(
                         mechanism,
                         open_structure(self.data, shape, names),
                         self.title or self.problem.value,
+                        population=self.population,
                         ledger=account,
                         out=self.out,
                         key=self.key,
