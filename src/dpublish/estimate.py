@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dpublish.errors import QueryError
 
-Measure = Literal["count", "share", "mean"]
+Measure = Literal["count", "share", "mean", "sum", "ratio", "quantile", "difference"]
 Basis = Literal["", "counted", "bounds", "assumed"]
 
 

@@ -117,7 +117,9 @@ def test_spelling_order_and_names(release: Any) -> None:
         "count(*) > 1 LIMIT 5"
     )
     found = release.sql(query, level=0.95)
-    assert found.columns == ["w", "count(*)", "count(*)_low", "count(*)_high", "avg(weight)"]
+    counted = ["w", "count(*)", "count(*)_low", "count(*)_high"]
+    assert found.columns[:5] == [*counted, "avg(weight)"]
+    assert found.columns[5:] == ["avg(weight)_low", "avg(weight)_high", "avg(weight)_note"]
     taken = release.sql(
         "select ward as n_low, count(*) as n from release group by ward", level=0.95
     )
@@ -127,7 +129,6 @@ def test_spelling_order_and_names(release: Any) -> None:
 @pytest.mark.parametrize(
     ("query", "text"),
     [
-        ("select avg(weight) from release", "count"),
         ("select ward from release", "count"),
         ("select count(*) as n from (select ward from release) as p", "straight from release"),
         (
@@ -135,11 +136,6 @@ def test_spelling_order_and_names(release: Any) -> None:
             "straight from release",
         ),
         ("select count(*) as n from release group by ward", "select 'ward' too"),
-        ("select age > 3 as old, count(*) as n from release group by age > 3", "'age > 3' is none"),
-        (
-            "select count(*) as n from release where lower(ward) = 'b'",
-            "computes something from a column",
-        ),
     ],
 )
 def test_what_has_no_limits_is_refused_with_a_reason(release: Any, query: str, text: str) -> None:

@@ -24,9 +24,15 @@ if TYPE_CHECKING:
 
     from dpublish.present.report import Report
 
-CALLS = ("estimate", "marginal", "sql", "to_frame", "sample", "fit", "predict", "plot", "report")
+CALLS = (
+    *("estimate", "mean", "marginal", "sql", "to_frame"),
+    *("sample", "fit", "predict", "plot", "report"),
+)
 """What an analyst may ask of a release. Every kind has some of them; docs/python-api.md says
 which."""
+
+AGGREGATES = ("sum", "share", "ratio", "median", "quantile", "difference")
+"""What goes with a mean."""
 
 _CLASSES: dict[str, type[Release]] = {}
 
@@ -106,7 +112,7 @@ class Release(abc.ABC):
     if not TYPE_CHECKING:  # a type checker should go on finding misspelt names
 
         def __getattr__(self, name: str) -> Any:
-            if name not in CALLS:
+            if name not in (*CALLS, *AGGREGATES):
                 raise AttributeError(
                     f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self
                 )

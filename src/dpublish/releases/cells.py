@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from dpublish.declare.domain import Domain
-from dpublish.releases.base import Release
+from dpublish.releases.aggregates import AggregatesRelease
 from dpublish.releases.frames import Codes, Weights
 from dpublish.releases.naming import named_target
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class CellsRelease(Release):
+class CellsRelease(AggregatesRelease):
     """Cells of `domain` with counts or weights."""
 
     domain: Domain

@@ -17,6 +17,7 @@ from dpublish.estimate import Estimate, check_level
 from dpublish.models.integer_limits import whole_rows
 from dpublish.models.thresholded_counts import laplace_cumulants, spread_quantile
 from dpublish.models.within_limits import believable
+from dpublish.releases.aggregates import PartSums
 from dpublish.releases.bundle.manifest import fraction, read_domain, table
 from dpublish.releases.cells import CellsRelease
 from dpublish.releases.frames import (
@@ -119,6 +120,29 @@ class GeneralizedRelease(CellsRelease):
         met = np.zeros(sizes.size, dtype=np.int64)
         return self._answers(met, every, share, inside, touched, 1, level).one()
 
+    def met(self, node: Node, level: float) -> Estimate:
+        return self.estimate(node, level=level)
+
+    def cell_counts(self, places: tuple[int, ...]) -> NDArray[np.float64]:
+        shape = tuple(self.domain.axes[place].cardinality for place in places)
+        rows, sizes, codes = self._points(places)
+        group = np.ravel_multi_index(tuple(codes[place] for place in places), shape)
+        counted = np.bincount(
+            group, weights=self.counts[rows] / sizes[rows], minlength=math.prod(shape)
+        )
+        return counted.reshape(shape).astype(np.float64)
+
+    def cell_sums(self, places: tuple[int, ...]) -> PartSums:
+        rows, _, codes = self._points(places)
+
+        def low_of(weights: NDArray[np.float64], alpha: float) -> float:
+            k2, k4 = weights**2 @ self._k2, weights**4 @ self._k4
+            spread = spread_quantile(alpha, np.array([k2]), np.zeros(1), np.array([k4]))
+            return float(weights @ self.counts) - float(spread[0])
+
+        where = tuple(codes[place] for place in places)
+        return PartSums(rows, where, self.counts.size, self.cell_counts(places), low_of)
+
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
         """Counts of every combination of codes of the named columns: labels, count, standard_error,
         low, high."""
@@ -213,11 +237,7 @@ class GeneralizedRelease(CellsRelease):
         result = run_sql(
             query, pl.DataFrame([*columns, weight]), self.domain.names, self.domain.axes
         )
-        return (
-            result
-            if level is None
-            else with_limits(self.estimate, self.domain, query, result, level)
-        )
+        return result if level is None else with_limits(self, query, result, level)
 
     def _named(self, query: str) -> list[int]:
         """The columns that a query names, all for a bare star. Only those are spread out: all at

@@ -19,6 +19,7 @@ from dpublish.releases.bundle.manifest import fraction, read_domain, table, text
 from dpublish.releases.cells import CellsRelease
 from dpublish.releases.frames import cell_frame, decode_cells, sample_rows, sql_frame
 from dpublish.releases.histogram.intervals import Answers, CellSums, Question, Total, answer
+from dpublish.releases.histogram.sums import SuppressedSums
 from dpublish.releases.naming import marginal_frame, marginal_shape, named_columns
 
 if TYPE_CHECKING:
@@ -96,6 +97,19 @@ class HistogramRelease(CellsRelease):
             question = Question(inside, touched, self._share_sums(found.share, selection.share))
         return answer(self.law, self._everything, self.total, question, level).one()
 
+    def met(self, node: Node, level: float) -> Estimate:
+        return self.estimate(node, level=level)
+
+    def cell_counts(self, places: tuple[int, ...]) -> NDArray[np.float64]:
+        shape = [self.domain.axes[place].cardinality for place in places]
+        return self._group_answers(places, shape, 0.95).value.reshape(shape)
+
+    def cell_sums(self, places: tuple[int, ...]) -> SuppressedSums:
+        shape = [self.domain.axes[place].cardinality for place in places]
+        return SuppressedSums(
+            self._group_sums(places, shape), self.cell_counts(places), self.law, self.total
+        )
+
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
         """Counts of every combination of codes of the named columns: labels, count, standard_error,
         low, high."""
@@ -121,11 +135,7 @@ class HistogramRelease(CellsRelease):
             self.domain.names,
             self.domain.axes,
         )
-        return (
-            result
-            if level is None
-            else with_limits(self.estimate, self.domain, query, result, level)
-        )
+        return result if level is None else with_limits(self, query, result, level)
 
     def to_frame(self, *, intervals: bool = False) -> pl.DataFrame:
         """One row a released cell and its noisy count as `weight`. Bins show as midpoints;
@@ -189,9 +199,17 @@ class HistogramRelease(CellsRelease):
         return CellSums(*(np.array([one]) for one in (counts, released, suppressed, k2, k3, k4)))
 
     def _group_answers(self, indexes: Sequence[int], shape: Sequence[int], level: float) -> Answers:
+        part = self._group_sums(indexes, shape)
+        return answer(self.law, self._everything, self.total, Question(part, part, part), level)
+
+    def _group_sums(self, indexes: Sequence[int], shape: Sequence[int]) -> CellSums:
         groups = math.prod(shape)
         codes = [decode_cells(self.cells, self.domain, index) for index in indexes]
-        place = np.ravel_multi_index(tuple(codes), tuple(shape))
+        place = (
+            np.ravel_multi_index(tuple(codes), tuple(shape))
+            if codes
+            else np.zeros(len(self.cells), dtype=np.int64)
+        )
         released = np.bincount(place, minlength=groups)
         each = self.domain.size // groups
 
@@ -200,8 +218,7 @@ class HistogramRelease(CellsRelease):
 
         suppressed = (np.uint64(each) - released.astype(np.uint64)).astype(np.float64)
         counts, k2, k3, k4 = (total(row) for row in self._figures)
-        part = CellSums(counts, released.astype(np.float64), suppressed, k2, k3, k4)
-        return answer(self.law, self._everything, self.total, Question(part, part, part), level)
+        return CellSums(counts, released.astype(np.float64), suppressed, k2, k3, k4)
 
 
 def _read_total(facts: Mapping[str, Any]) -> Total:

@@ -13,11 +13,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
+from dpublish.declare.domain import Domain
 from dpublish.declare.grid import NEAR, Floats, Grid, Ints
 from dpublish.errors import QueryError
 from dpublish.estimate import Estimate, check_level
+from dpublish.models.integer_limits import half_width
 from dpublish.models.thresholded_counts import laplace_cumulants
-from dpublish.releases.base import Release
+from dpublish.releases.aggregates import AggregatesRelease, PartSums
 from dpublish.releases.frames import generator_of, rows_to_draw
 from dpublish.releases.interval_tree.box_cells import BoxCells
 from dpublish.releases.interval_tree.check import read_tree
@@ -35,7 +37,7 @@ MAX_PAIRS = 1 << 28
 CHUNK = 1 << 22
 
 
-class IntervalTreeRelease(Release):
+class IntervalTreeRelease(AggregatesRelease):
     """Noisy counts of boxes that partition the grid of one or a few numeric columns."""
 
     kind: ClassVar[str] = "interval-tree"
@@ -166,6 +168,33 @@ class IntervalTreeRelease(Release):
         )
         return self._from_weights(some, whole, any_part, check_level(level)).one()
 
+    @cached_property
+    def domain(self) -> Domain:  # type: ignore[override]
+        """Bins that end wherever a box does."""
+        return self._cells.domain
+
+    def met(self, node: Node, level: float) -> Estimate:
+        return self._met(node, level=level)
+
+    def cell_counts(self, places: tuple[int, ...]) -> Floats:
+        cells = self._cells
+        shape = tuple(cells.domain.axes[place].cardinality for place in places)
+        group = np.ravel_multi_index(tuple(cells.codes[place] for place in places), shape)
+        weights = self.counts[cells.owner] * cells.share
+        counted = np.bincount(group, weights=weights, minlength=math.prod(shape))
+        return counted.reshape(shape).astype(np.float64)
+
+    def cell_sums(self, places: tuple[int, ...]) -> PartSums:
+        cells = self._cells
+
+        def low_of(weights: Floats, alpha: float) -> float:
+            variance = self.noise_variance * self.hierarchy.variance(weights[None, :])
+            width = half_width(variance, alpha, "laplace")[0]
+            return float(weights @ self.measured) - float(width)
+
+        where = tuple(cells.codes[place] for place in places)
+        return PartSums(cells.owner, where, len(self.boxes), self.cell_counts(places), low_of)
+
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
         """Counts of every combination of bins of the named columns: labels, count, standard_error,
         low, high.
@@ -196,7 +225,7 @@ class IntervalTreeRelease(Release):
         result = run_sql(
             query, self._cells.weighted(self.counts).sql_frame(), domain.names, domain.axes
         )
-        return result if level is None else with_limits(self._met, domain, query, result, level)
+        return result if level is None else with_limits(self, query, result, level)
 
     def fit(
         self, estimator: Any, *, target: str | None = None, features: Sequence[str] | None = None
@@ -234,20 +263,30 @@ class IntervalTreeRelease(Release):
         low, high = quantile_places(self, self._prefix[0], share, level)
         return self._place_value(grid, low), self._place_value(grid, high)
 
-    def quantile(self, share: float) -> Any:
-        """The value below which about this share of the rows lies (one column only)."""
+    def quantile(
+        self,
+        of: str | float,
+        share: float | None = None,
+        *,
+        where: str | None = None,
+        level: float = 0.95,
+    ) -> Any:
+        """The value of a column that a share of the rows is not above, as an estimate. With a share
+        alone (one column only): the value below which about this share of the rows lies."""
+        if isinstance(of, str):
+            return super().quantile(of, 0.5 if share is None else share, where=where, level=level)
+        share = of
         grid = self._only()
         _check_share(share)
         ends, heights = self._curve
         # on a flat stretch every place is a quantile; the first is taken
-        where = int(np.searchsorted(heights, share))
-        if where == 0:
+        spot = int(np.searchsorted(heights, share))
+        if spot == 0:
             place = float(ends[0])
         else:
-            rise = heights[where] - heights[where - 1]
+            rise = heights[spot] - heights[spot - 1]
             place = float(
-                ends[where - 1]
-                + (ends[where] - ends[where - 1]) * (share - heights[where - 1]) / rise
+                ends[spot - 1] + (ends[spot] - ends[spot - 1]) * (share - heights[spot - 1]) / rise
             )
         return self._place_value(grid, place)
 

@@ -74,6 +74,30 @@ class Intervals:
         self._target, self._labels = measured.target, measured.labels
         self._combined = cache(self._combine)
 
+    @property
+    def target(self) -> int | None:
+        return self._target
+
+    @property
+    def labels(self) -> int:
+        return self._labels
+
+    @property
+    def noise(self) -> str:
+        return self._measured.noise
+
+    def label_counts(self) -> tuple[Floats, float]:
+        """The unbiased count of every label, and the variance of each."""
+        return self._label_estimate()
+
+    def combined(self, column: int) -> tuple[Floats, list[GroupSums], MeasuredColumn]:
+        """The unbiased counts of a column by label, and what their covariance follows from."""
+        return self._combined(column)
+
+    def table_of(self, features: Sequence[int]) -> MeasuredTable | None:
+        """What was counted of some columns together, axes in the order given."""
+        return self._table_of(features)
+
     def range_of(self, node: Node, level: float) -> Range:
         check_level(level)
         found = self._range(node, 1 - level)

@@ -18,7 +18,7 @@ from dpublish.models.junction_tree.consistency import Floats, Ints
 from dpublish.models.junction_tree.fit import fit_model
 from dpublish.models.junction_tree.measured import TABLES, Measured, read_measured
 from dpublish.models.junction_tree.model import JunctionModel, TableTooLarge
-from dpublish.releases.base import Release
+from dpublish.releases.aggregates import AggregatesRelease
 from dpublish.releases.bundle.manifest import read_domain, table
 from dpublish.releases.frames import (
     drawn_values,
@@ -38,12 +38,13 @@ if TYPE_CHECKING:
 
     from dpublish.present.report import Report
     from dpublish.query.predicate import Node
+    from dpublish.releases.joined_histograms.sums import TableSums
 
 DRAWN = 200_000
 """Rows drawn from the model where its exact table is too large."""
 
 
-class JoinedRelease(Release):
+class JoinedRelease(AggregatesRelease):
     """Noisy histograms of every column and of chosen pairs of columns, joined into one model of the
     whole table."""
 
@@ -125,6 +126,17 @@ class JoinedRelease(Release):
         high = min(max(found.high, value), self.most_rows)
         return Estimate(value, found.error, min(found.low, value), high, level, note=found.note)
 
+    def met(self, node: Node, level: float) -> Estimate:
+        return self.estimate(node, level=level)
+
+    def cell_counts(self, places: tuple[int, ...]) -> Floats:
+        return self._counts(list(places))
+
+    def cell_sums(self, places: tuple[int, ...]) -> TableSums | None:
+        from dpublish.releases.joined_histograms.sums import table_sums
+
+        return table_sums(self.intervals, places, self.cell_counts(places))
+
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
         """Counts of every combination of codes of the named columns: labels, count, standard_error,
         low, high."""
@@ -155,23 +167,19 @@ class JoinedRelease(Release):
             self.domain.names,
             self.domain.axes,
         )
-        return (
-            result
-            if level is None
-            else with_limits(self.estimate, self.domain, query, result, level)
-        )
+        return result if level is None else with_limits(self, query, result, level)
 
     def sql_note(self, query: str) -> str | None:
-        """What to know of the answer of `sql` to a query; None when it comes from the model itself,
-        without drawn rows."""
-        if self._exact(self._columns_in(query)) is not None:
-            return None
-        return (
-            f"From {DRAWN:,} rows drawn from the model, each standing for "
-            f"{self.model.total / DRAWN:.3g}: the columns that the "
-            "query names have too many combinations for one table. A count of few drawn rows is "
-            "rough; ask for it by itself."
-        )
+        """What to know of the answer of `sql` to a query; None when there is nothing."""
+        notes = [super().sql_note(query)]
+        if self._exact(self._columns_in(query)) is None:
+            notes.append(
+                f"From {DRAWN:,} rows drawn from the model, each standing for "
+                f"{self.model.total / DRAWN:.3g}: the columns that the query names have too many "
+                "combinations for one table. A count of few drawn rows is rough; ask for it by "
+                "itself."
+            )
+        return " ".join(note for note in notes if note) or None
 
     def to_frame(self, n: int | None = None, *, seed: int | None = 0) -> pl.DataFrame:
         """Synthetic rows with the original types; as many as the release speaks of, unless `n` is

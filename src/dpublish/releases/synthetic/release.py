@@ -25,6 +25,8 @@ from dpublish.workloads.query_classes import QueryClass, query_class
 if TYPE_CHECKING:
     from dpublish.present.report import Report
     from dpublish.query.predicate import Node
+    from dpublish.query.sql_limits import Where
+    from dpublish.releases.aggregates import Asked
 
 MAX_ROWS = 1 << 52
 MAX_UNIVERSE = 1 << 20
@@ -148,6 +150,24 @@ class SyntheticRelease(CellsRelease):
             value, min(self._bound if near else reach, high - low) / 2, low, high, level, note=note
         )
 
+    def met(self, node: Node, level: float) -> Estimate:
+        # the stated bound holds for all queries at once, so that asking several costs no confidence
+        return self.estimate(node, level=0.95)
+
+    def cell_counts(self, places: tuple[int, ...]) -> NDArray[np.float64]:
+        shape = tuple(self.domain.axes[place].cardinality for place in places)
+        codes = tuple(decode_cells(self.cells, self.domain, place) for place in places)
+        group = np.ravel_multi_index(codes, shape)
+        counted = np.bincount(group, weights=self.weights, minlength=math.prod(shape))
+        return counted.reshape(shape).astype(np.float64)
+
+    def cell_sums(self, places: tuple[int, ...]) -> None:
+        """Limits follow from those of counts, which hold all at once."""
+
+    def aggregate(self, kind: str, asked: Asked, where: Where, level: float) -> Estimate:
+        self._check_level(level)
+        return super().aggregate(kind, asked, where, level)
+
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
         """Counts of every combination of codes of the named columns: labels, count, standard_error,
         low, high.
@@ -228,11 +248,7 @@ class SyntheticRelease(CellsRelease):
             self.domain.names,
             self.domain.axes,
         )
-        return (
-            result
-            if level is None
-            else with_limits(self.estimate, self.domain, query, result, level)
-        )
+        return result if level is None else with_limits(self, query, result, level)
 
     def to_frame(self) -> pl.DataFrame:
         """One row a cell and its weight as `weight`. Bins show as midpoints."""

@@ -172,6 +172,45 @@ class WeightedRowsRelease(Release):
             present = present & chosen
         return self._mean(values, present, level, question, share=measure == "share")
 
+    def mean(self, of: str, *, where: str | None = None, level: float = 0.95) -> Estimate:
+        """The mean of a column or an expression over the private rows that meet `where`."""
+        found = self.estimate(of, where=where, level=level)
+        if found.measure == "share":
+            raise QueryError(f"'{of}' is a condition. Its share is release.share({of!r}).")
+        return found
+
+    def share(self, of: str, *, where: str | None = None, level: float = 0.95) -> Estimate:
+        """Of the private rows that meet `where`, the share that meets a condition."""
+        found = self.estimate(of, where=where, level=level)
+        if found.measure != "share":
+            raise QueryError(f"'{of}' is not a condition. Its mean is release.mean({of!r}).")
+        return found
+
+    def difference(self, of: str, first: str, second: str, *, level: float = 0.95) -> Estimate:
+        """The mean (of a condition: the share) among the rows that meet `first`, less that among
+        the rows that meet `second`. Both limits hold at once."""
+        inner = 1 - (1 - check_level(level)) / 2
+        one, other = (self.estimate(of, where=where, level=inner) for where in (first, second))
+        low, high = one.low - other.high, one.high - other.low
+        worst = max(one, other, key=lambda found: list(NOTES).index(found.basis))
+        return replace(
+            one,
+            value=one.value - other.value,
+            standard_error=math.hypot(one.standard_error, other.standard_error),
+            low=low,
+            high=high,
+            level=float(level),
+            measure="difference",
+            basis=worst.basis,
+            note=worst.note,
+            warnings=tuple(dict.fromkeys((*one.warnings, *other.warnings))),
+            details={},
+        )
+
+    def sql_note(self, query: str) -> str | None:
+        """What to know of the answer of `sql` to a query."""
+        return "No limits: SQL adds up the weights. Use estimate(...) or means(...) for limits."
+
     def measure_of(self, expression: str) -> Measure:
         """What `estimate` gives for an expression: the share of rows that meet a condition, or the
         mean of a number."""

@@ -1,0 +1,360 @@
+"""Means, sums, shares, ratios, quantiles and differences between groups: calls that all releases of
+tables share.
+
+A kind says how its cells were counted (`cell_counts`, `cell_sums`); `query.aggregates` does the
+rest. Every answer has limits, and a note that says what they rest on and what would make them
+narrower.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from dpublish.declare.domain import Domain
+from dpublish.errors import QueryError
+from dpublish.estimate import Estimate, Measure, check_level
+from dpublish.models.integer_limits import whole_rows
+from dpublish.query.aggregates import (
+    MAX_TABLE,
+    CellSums,
+    Chosen,
+    Floats,
+    Found,
+    Numbers,
+    Places,
+    Table,
+    both,
+    chosen_by,
+    column_numbers,
+    difference,
+    indicator,
+    mean_from_counts,
+    quantile,
+    quantile_from_counts,
+    ratio_from_counts,
+    share_from_counts,
+)
+from dpublish.query.constants import Tree, bare, shown
+from dpublish.query.expressions import expression_numbers, places_in
+from dpublish.query.predicate import Constant, Node, columns_of, parse_predicate, parse_sql
+from dpublish.query.sql_limits import Where
+from dpublish.releases.base import Release
+
+COUNTED = "counted: the interval covers the noise"
+BINS = (
+    "counted in bins: the interval covers the noise and wherever in its bin a number lies. Most of "
+    "its width comes from the bins of {column}{widest}; a release with finer bins would narrow it"
+)
+CUT = (
+    "the condition cuts bins or groups of values that were counted as one: the interval covers the "
+    "noise, and all or none of what is cut"
+)
+APART = (
+    "{columns} were not counted together: the interval holds whatever their dependence is, within "
+    "what was counted, and is wide. A release that counts them together would narrow it"
+)
+CLIPPED = "values of {column} beyond its declared bounds were moved to the nearest bound"
+
+
+@dataclass(frozen=True)
+class PartSums:
+    """Sums over cells that were counted in parts: cell `codes` i is in part `owner` i. A part takes
+    the least amount of its cells, whatever of it lies where; `low_of` knows the noise of parts."""
+
+    owner: NDArray[np.int64]
+    codes: tuple[NDArray[np.int64], ...]
+    parts: int
+    estimates: Floats
+    low_of: Callable[[Floats, float], float]
+    independent: bool = False
+
+    def value(self, amounts: Floats) -> float:
+        return float((amounts * self.estimates).sum())
+
+    def low(self, amounts: Floats, alpha: float) -> float:
+        least = np.full(self.parts, np.inf)
+        np.minimum.at(least, self.owner, amounts[self.codes])
+        # noise is drawn in whole numbers
+        return self.low_of(least, alpha) - 0.5 * float(np.abs(least).max(initial=0.0))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is averaged: a number per cell, or where `node` is given the share that meets it."""
+
+    text: str
+    numbers: Numbers
+    node: Node | None = None
+    place: int | None = None
+
+    @property
+    def measure(self) -> Measure:
+        return "mean" if self.node is None else "share"
+
+
+class AggregatesRelease(Release):
+    """A release that counts the cells of a domain."""
+
+    domain: Domain
+
+    @abc.abstractmethod
+    def cell_counts(self, places: Places) -> Floats:
+        """The estimated rows of every combination of codes of some columns."""
+
+    @abc.abstractmethod
+    def cell_sums(self, places: Places) -> CellSums | None:
+        """Sums over the same cells with their errors; None where they were not counted
+        together."""
+
+    @abc.abstractmethod
+    def met(self, node: Node, level: float) -> Estimate:
+        """How many rows meet a condition that was read already."""
+
+    def mean(self, of: str, *, where: str | None = None, level: float = 0.95) -> Estimate:
+        """The mean of a column, or of an expression such as "hours * 52", over the rows that meet
+        `where`. Rows without the number do not count."""
+        asked = self._asked(of)
+        if asked.node is not None:
+            raise QueryError(f"'{of}' is a condition. Its share is release.share({of!r}).")
+        return self.aggregate("mean", asked, self._where(where), level)
+
+    def sum(self, of: str, *, where: str | None = None, level: float = 0.95) -> Estimate:
+        """The sum of a column, or of an expression, over the rows that meet `where`."""
+        asked = self._asked(of)
+        return self.aggregate("sum", asked, self._where(where), level)
+
+    def share(self, of: str, *, where: str | None = None, level: float = 0.95) -> Estimate:
+        """Of the rows that meet `where`, the share that meets a condition."""
+        asked = self._asked(of)
+        if asked.node is None:
+            raise QueryError(f"'{of}' is not a condition. Its mean is release.mean({of!r}).")
+        return self.aggregate("mean", asked, self._where(where), level)
+
+    def ratio(self, of: str, to: str, *, level: float = 0.95) -> Estimate:
+        """How many rows meet one condition for each row that meets another."""
+        first, second = (parse_predicate(text, self.domain) for text in (of, to))
+        found = ratio_from_counts(self, first, second, 1 - check_level(level))
+        note = "" if math.isfinite(found.high) else "there may be no row to compare with"
+        return found.estimate(level, "ratio", note)
+
+    def median(self, of: str, *, where: str | None = None, level: float = 0.95) -> Estimate:
+        """The value that half of the rows are not above."""
+        return self.quantile(of, 0.5, where=where, level=level)
+
+    def quantile(
+        self, of: str, share: float = 0.5, *, where: str | None = None, level: float = 0.95
+    ) -> Estimate:
+        """The value of a numeric column that this share of the rows that meet `where` is not
+        above."""
+        alpha = 1 - check_level(level)
+        if of not in self.domain.names or not self.domain.axis(of).numeric:
+            raise QueryError(f"A quantile is that of a column of numbers, and '{of}' is none.")
+        asked, node = self._asked_column(of), self._where(where)
+        assert asked.place is not None
+        if isinstance(share, bool) or not 0 < share < 1:
+            raise QueryError(f"share must lie between 0 and 1, not {share!r}. The median is 0.5.")
+        table = self._table(asked, node)
+        if isinstance(table, Table) and table.sums is not None:
+            found = quantile(table, asked.place, self.domain, share, alpha)
+            note = self._note(asked, node, found, table)
+        else:
+            found = quantile_from_counts(self, self.domain, node, asked.place, share, alpha)
+            note = self._apart(asked, node)
+        return found.estimate(level, "quantile", note)
+
+    def difference(self, of: str, first: str, second: str, *, level: float = 0.95) -> Estimate:
+        """The mean of a number (of a condition: its share) among the rows that meet `first`, less
+        that among the rows that meet `second`."""
+        alpha = 1 - check_level(level)
+        asked = self._asked(of)
+        nodes = [self._where(one) for one in (first, second)]
+        tables = [self._table(asked, node) for node in nodes]
+        together = (
+            isinstance(tables[0], Table)
+            and isinstance(tables[1], Table)
+            and tables[0].places == tables[1].places
+            and tables[0].sums is not None
+            and tables[0].sums.independent
+            and not (tables[0].touched & tables[1].touched).any()
+        )
+        part = alpha if together else alpha / 2
+        found = [self._mean(asked, node, part)[0] for node in nodes]
+        both = difference(found[0], found[1], independent=together)
+        note = self._note(asked, nodes[0], found[0], tables[0])
+        if note == COUNTED:
+            note = self._note(asked, nodes[1], found[1], tables[1])
+        return both.estimate(level, "difference", note)
+
+    # -- what SQL and the calls above share
+
+    def count_of(self, where: Where, level: float) -> Estimate:
+        """How many rows a condition, or cells that were chosen, have."""
+        if not isinstance(where, Chosen):
+            return self.met(where, level)
+        ones = np.ones(())
+        asked = Asked("rows", Numbers((), ones, ones, ones))
+        one = self.aggregate("sum", asked, where, level)
+        low, high = (float(end) for end in whole_rows(one.low, one.high))
+        return replace(one, measure="count", low=max(0.0, low), high=max(0.0, high))
+
+    def aggregate_of(self, kind: str, tree: Tree, where: Where, level: float) -> Estimate:
+        """A mean or a sum of an expression of SQL."""
+        return self.aggregate(kind, self._asked_tree(tree), where, level)
+
+    def sql_note(self, query: str) -> str | None:
+        """What to know of sums and means in the answer of `sql` to a query, which are shown without
+        limits unless a level is given; None when there is nothing."""
+        from dpublish.query.sql_limits import aggregates_of
+
+        found = aggregates_of(query, self.domain)
+        if not found:
+            return None
+        names = sorted({self._names_apart(places) for _, places in found.values()} - {""})
+        said = [APART.format(columns=one) for one in names]
+        binned = sorted(
+            {
+                f"'{axis.name}'"
+                for tree, _ in found.values()
+                for axis in (self.domain.axes[place] for place in places_in(tree, self.domain))
+                if axis.numeric and not axis.exact_values
+            }
+        )
+        if binned:
+            said.append(f"a bin of {' and '.join(binned)} counts as its middle")
+        said.append("sums and means are shown without limits: give a level for them")
+        text = "; ".join(said)
+        return f"{', '.join(found)}: {text}."
+
+    def _names_apart(self, places: Collection[int]) -> str:
+        """The names of columns that were not counted together; empty where they were."""
+        some = tuple(sorted(places))
+        size = math.prod(self.domain.axes[place].cardinality for place in some)
+        if len(some) < 2 or (size <= MAX_TABLE and self.cell_sums(some) is not None):
+            return ""
+        return " and ".join(f"'{self.domain.axes[place].name}'" for place in some)
+
+    def aggregate(self, kind: str, asked: Asked, where: Where, level: float) -> Estimate:
+        """A mean or a sum of what was read already."""
+        found, table = self._mean(asked, where, 1 - check_level(level), total=kind == "sum")
+        measure: Measure = "sum" if kind == "sum" else asked.measure
+        return found.estimate(level, measure, self._note(asked, where, found, table))
+
+    def _mean(
+        self, asked: Asked, where: Where, alpha: float, *, total: bool = False
+    ) -> tuple[Found, Table | None]:
+        table = self._table(asked, where)
+        if table is not None and not table.touched.any():
+            raise QueryError("No row can meet the condition, so there is nothing to average.")
+        if table is not None and table.sums is not None:
+            return (table.sum(alpha) if total else table.mean(alpha)), table
+        if isinstance(where, Chosen):
+            raise QueryError(f"{self._apart(asked, where)}.")
+        if asked.node is not None and not total:
+            return share_from_counts(self, asked.node, where, alpha), None
+        if asked.node is not None:
+            one = self.met(both(asked.node, where), 1 - alpha)
+            return Found(one.value, one.low, one.high, counted=False), None
+        if asked.place is None:
+            raise QueryError(
+                f"{self._apart(asked, where)}. Ask for columns one by one instead of "
+                f"'{asked.text}'."
+            )
+        mean, added = mean_from_counts(self, self.domain, where, asked.place, alpha)
+        return (added if total else mean), None
+
+    def _table(self, asked: Asked, where: Where) -> Table | None:
+        """All cells of the columns in question; None where they are too many."""
+        places = {*asked.numbers.places, *_places(where)}
+        if math.prod(self.domain.axes[place].cardinality for place in places) > MAX_TABLE:
+            return None
+        chosen = where if isinstance(where, Chosen) else chosen_by(where, self.domain)
+        return Table(self, self.domain, chosen, asked.numbers)
+
+    def _asked(self, text: str) -> Asked:
+        """What a text asks for: a column, an expression, or a condition."""
+        if not isinstance(text, str):
+            raise QueryError(f"Name a column or write an expression as text, not {text!r}.")
+        if text in self.domain.names and self.domain.axis(text).numeric:
+            return self._asked_column(text)
+        return self._asked_tree(parse_sql(text, example="age"))
+
+    def _asked_column(self, name: str) -> Asked:
+        place = self.domain.names.index(name)
+        return Asked(name, column_numbers(place, self.domain.axes[place]), place=place)
+
+    def _asked_tree(self, tree: Tree) -> Asked:
+        tree = bare(tree)
+        if isinstance(tree, exp.Column):
+            lower = {name.lower(): name for name in self.domain.names}
+            name = tree.name if tree.name in self.domain.names else lower.get(tree.name.lower())
+            if name is not None and self.domain.axis(name).kind in ("integer", "real"):
+                return self._asked_column(name)
+        text = shown(tree)
+        condition = _condition_of(tree)
+        if condition is None:
+            numbers = expression_numbers(tree, self.domain)
+            if numbers is not None:
+                return Asked(text, numbers)
+            condition = tree
+        node = parse_predicate(condition.sql(dialect="postgres"), self.domain)
+        return Asked(text, indicator(chosen_by(node, self.domain)), node)
+
+    def _where(self, where: str | None) -> Node:
+        return Constant(True) if where is None else parse_predicate(where, self.domain)
+
+    def _note(self, asked: Asked, where: Where, found: Found, table: Table | None) -> str:
+        """What an interval rests on, and what would help."""
+        if not found.counted or table is None:
+            return self._apart(asked, where)
+        width, open_width = found.high - found.low, found.sure_high - found.sure_low
+        note = COUNTED
+        if math.isfinite(open_width) and open_width > 0.5 * width:
+            note = self._bins_note(asked, table) if asked.node is None else CUT
+        axis = None if asked.place is None else self.domain.axes[asked.place]
+        if axis is not None and axis.outside == "clip":
+            note += "; " + CLIPPED.format(column=f"'{axis.name}'")
+        return note
+
+    def _bins_note(self, asked: Asked, table: Table) -> str:
+        names = ", ".join(f"'{self.domain.axes[place].name}'" for place in asked.numbers.places)
+        if asked.place is None:
+            return BINS.format(column=names, widest="")
+        axis = self.domain.axes[asked.place]
+        at = table.places.index(asked.place)
+        rest = tuple(place for place in range(len(table.places)) if place != at)
+        rows = table.weights.sum(axis=rest)[: axis.base]
+        spans = rows * np.diff(np.array(axis.edges, dtype=np.float64))
+        widest, part = (
+            int(np.argmax(spans)),
+            0.0 if rows.sum() <= 0 else float(rows[np.argmax(spans)] / rows.sum()),
+        )
+        said = f" (about {part:.0%} of the rows are in {axis.label(widest)})" if part > 0 else ""
+        return BINS.format(column=names, widest=said)
+
+    def _apart(self, asked: Asked, where: Where) -> str:
+        places = sorted({*asked.numbers.places, *_places(where)})
+        names = " and ".join(f"'{self.domain.axes[place].name}'" for place in places)
+        return APART.format(columns=names) if len(places) > 1 else COUNTED
+
+
+def _places(where: Where) -> Collection[int]:
+    return where.places if isinstance(where, Chosen) else columns_of(where)
+
+
+def _condition_of(tree: Tree) -> Tree | None:
+    """The condition of a CASE that is 1 where it holds and 0 elsewhere."""
+    branches: list[Tree] = list(tree.args.get("ifs") or ()) if isinstance(tree, exp.Case) else []
+    if len(branches) != 1 or tree.this is not None:
+        return None
+    ends = [branches[0].args.get("true"), tree.args.get("default")]
+    numbers = [isinstance(end, exp.Literal) and not end.is_string for end in ends]
+    if not all(numbers) or [float(end.this) for end in ends if end is not None] != [1.0, 0.0]:
+        return None
+    return branches[0].this

@@ -1,0 +1,106 @@
+"""Sums over the cells of one column, or of columns that were counted together, with a lower limit:
+linear in counts that have no bias and a known noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpublish.models.integer_limits import half_width
+from dpublish.models.junction_tree.consistency import Floats, solve_precision
+from dpublish.releases.joined_histograms.intervals import Intervals
+
+
+@dataclass(frozen=True)
+class TableSums:
+    """`counts` by group of levels and label; `gathered` brings amounts of single levels to them, as
+    the least of each group; `variance` is that of a sum of amounts times noise."""
+
+    counts: Floats
+    gathered: Callable[[Floats], Floats]
+    variance: Callable[[Floats], float]
+    estimates: Floats
+    noise: str
+    independent: bool
+
+    def value(self, amounts: Floats) -> float:
+        return float((amounts * self.estimates).sum())
+
+    def low(self, amounts: Floats, alpha: float) -> float:
+        each = self.gathered(amounts)
+        width = float(half_width(self.variance(each), alpha, self.noise))
+        # noise is drawn in whole numbers
+        return float((each * self.counts).sum()) - width - 0.5 * float(np.abs(each).max(initial=0))
+
+
+def table_sums(
+    intervals: Intervals, places: tuple[int, ...], estimates: Floats
+) -> TableSums | None:
+    """Sums over the cells of some columns, in the order of the domain; None where they were not
+    counted together."""
+    target, labels, noise = intervals.target, intervals.labels, intervals.noise
+    features = [place for place in places if place != target]
+
+    def arranged(amounts: Floats) -> Floats:
+        """Labels last, also where the question does not name them."""
+        if target in places:
+            return np.moveaxis(amounts, places.index(target), -1)
+        return np.broadcast_to(amounts[..., None], (*amounts.shape, labels))
+
+    if not features:
+        value, each = intervals.label_counts()
+        counts = value if target in places else value.sum()
+
+        def plain(amounts: Floats) -> Floats:
+            return np.asarray(amounts)
+
+        size = 1 if target in places else len(value)
+        return TableSums(
+            np.asarray(counts),
+            plain,
+            lambda one: each * size * float((one**2).sum()),
+            estimates,
+            noise,
+            True,
+        )
+    if len(features) == 1:
+        value, groups, measured = intervals.combined(features[0])
+        return TableSums(
+            value,
+            arranged,
+            lambda one: max(
+                0.0, float((one * solve_precision(one, measured.variance, groups)).sum())
+            ),
+            estimates,
+            noise,
+            not groups,
+        )
+    table = intervals.table_of(features)
+    if table is None:
+        return None
+
+    def least(amounts: Floats) -> Floats:
+        found = arranged(amounts)
+        for axis, group_of in enumerate(table.groups):
+            size = table.counts.shape[axis]
+            shape = (*found.shape[:axis], size, *found.shape[axis + 1 :])
+            some = np.full(shape, np.inf)
+            where: Any = (slice(None),) * axis + (group_of,)
+            np.minimum.at(some, where, found)
+            found = some
+        return found
+
+    single = all(
+        len(group) == size for group, size in zip(table.groups, table.counts.shape, strict=False)
+    )
+    return TableSums(
+        table.counts,
+        least,
+        lambda one: table.variance * float((one**2).sum()),
+        estimates,
+        noise,
+        single,
+    )
