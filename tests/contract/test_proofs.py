@@ -73,7 +73,7 @@ EDITS = {
     "dpublish.curator.gate.run_private": ("return guarded(run)", "return run()"),
     "dpublish.curator.guard.guarded": ("else PrivateSideError()", "else known"),
     "dpublish.curator.guard.stopped": ("else 1)", "else stop.code)"),
-    "dpublish.quiet.no_warnings": ("filters.insert(0, _OURS)", "filters.append(_OURS)"),
+    "dpublish.quiet._put_first": ("filters.insert(0, _OURS)", "filters.append(_OURS)"),
     "dpublish.quiet._OURS": ('("ignore", ', '("default", '),
     "dpublish.ledger.sql.SqlLedger": ("head.spent != spent.minus(charged)", "head.spent == spent"),
     "dpublish.ledger.sql._RESERVE": ("ledgers.c.seq + 1", "ledgers.c.seq"),

@@ -12,7 +12,7 @@ import pytest
 
 from dpublish.curator.guard import guarded
 from dpublish.errors import BudgetExceeded, InputError, PrivateSideError, PublishError
-from dpublish.quiet import no_warnings
+from dpublish.quiet import no_logs
 
 CANARY = "canary-9d1e"
 
@@ -117,14 +117,14 @@ def test_filters_of_a_host_that_comes_and_goes_meanwhile_are_its_own() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         before = list(warnings.filters)
-        ours, host = no_warnings(), warnings.catch_warnings()
+        ours, host = no_logs(), warnings.catch_warnings()
         ours.__enter__()  # ours first, the host leaves last
         host.__enter__()
         warnings.warn(CANARY, stacklevel=1)
         ours.__exit__(None, None, None)
         host.__exit__(None, None, None)
         assert warnings.filters == before
-        ours, host = no_warnings(), warnings.catch_warnings()
+        ours, host = no_logs(), warnings.catch_warnings()
         host.__enter__()  # the host first, ours leaves last
         warnings.simplefilter("ignore")
         ours.__enter__()

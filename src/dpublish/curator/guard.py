@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from dpublish.errors import PrivateSideError, PublishError
-from dpublish.quiet import no_logs, no_warnings, quiet_native_code
+from dpublish.quiet import no_logs, quiet_native_code
 
 T = TypeVar("T")
 EXIT_CODES: Final = frozenset({0, 1, *(128 + number for number in signal.valid_signals())})
@@ -25,7 +25,7 @@ def guarded(action: Callable[[], T], *, foreseen: tuple[type[PublishError], ...]
     """
     failure: BaseException
     try:
-        with no_warnings(), quiet_native_code(), no_logs():
+        with quiet_native_code(), no_logs():
             return action()
     except (KeyboardInterrupt, SystemExit, GeneratorExit) as stop:
         failure = stopped(stop)
