@@ -61,6 +61,7 @@ def _facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
     from dpublish.privacy.cost import Cost
 
     lines = [
+        *manifest.get("about", {}).items(),
         ("kind", str(manifest["kind"])),
         ("made", str(manifest["created"])),
         ("cost", Cost.from_json(manifest["privacy"]["cost"]).describe()),
@@ -86,9 +87,11 @@ def _columns(manifest: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
 
     rows: list[tuple[str, str, str, str]] = []
     for axis in Domain.from_json(manifest["domain"]).axes:
-        labels = axis.labels
+        labels = [axis.wording.labels.get(one, one) for one in axis.labels]
         shown = ", ".join(labels[:4]) + (f", ... {labels[-1]}" if len(labels) > 4 else "")
-        rows.append((axis.name, axis.kind, f"{axis.cardinality:,}", shown))
+        title = axis.wording.title
+        name = f"{axis.name} ({title})" if title else axis.name
+        rows.append((name, axis.kind, f"{axis.cardinality:,}", shown))
     return rows
 
 

@@ -405,6 +405,7 @@ def build_manifest(
         **({"domain": domain.to_json()} if domain is not None else {}),
         "target": content.facts.get("target", schema.target),
         "schema_digest": schema.digest,
+        **({"about": dict(schema.about)} if schema.about else {}),
         "facts": dict(content.facts),
         "plan": {
             "facts": dict(plan.facts),

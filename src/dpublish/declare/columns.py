@@ -10,7 +10,7 @@ import datetime as dt
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal, cast, get_args
 
@@ -36,8 +36,35 @@ _KEYS = {
     "real": {"kind", "lower", "upper", "bins", "edges", "precision", "missing", "outside"},
     "date": {"kind", "lower", "upper", "bins", "edges", "missing", "outside"},
 }
+_WORDING = ("title", "description", "units", "source")
+_KEYS = {
+    kind: keys | {*_WORDING} | ({"labels"} if "levels" in keys or kind == "boolean" else set())
+    for kind, keys in _KEYS.items()
+}
+WORDING = (*_WORDING, "labels")
+"""Keys of a column that are for people alone."""
+
 _MAX_LEVELS = 1 << 24
 _MAX_BINS = 1 << 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wording:
+    """What people are told about a column. Nothing is computed from it, and it is not part of a
+    schema's digest, so that it may be mended. `source` says where bounds or levels come from."""
+
+    title: str = ""
+    description: str = ""
+    units: str = ""
+    source: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Levels in words, such as {"1": "Female"}."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """What is said, by key; nothing for what is not."""
+        said = {key: getattr(self, key) for key in _WORDING}
+        labels = {"labels": dict(self.labels)} if self.labels else {}
+        return {key: text for key, text in said.items() if text} | labels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +88,7 @@ class Column:
     precision: Fraction | None = None
     missing: bool = False
     outside: Outside = "clip"
+    wording: Wording = field(default_factory=Wording)
 
     @property
     def numeric(self) -> bool:
@@ -142,16 +170,44 @@ def read_column(name: str, table: Mapping[str, Any]) -> Column:
     if not isinstance(missing, bool):
         raise SchemaError(f"{where}: missing must be true or false, not {missing!r}.")
     common: dict[str, Any] = {"name": name, "kind": kind, "missing": missing, "outside": outside}
+    taken = _taken(missing=missing, other=outside == "other")
+    levels: tuple[str, ...] = ()
     if kind == "boolean":
-        return Column(**common, levels=BOOLEAN_LEVELS)
-    if kind in ("categorical", "ordinal"):
-        return Column(
-            **common,
-            levels=_read_levels(
-                where, table, taken=_taken(missing=missing, other=outside == "other")
-            ),
-        )
+        levels = BOOLEAN_LEVELS
+    elif kind in ("categorical", "ordinal"):
+        levels = _read_levels(where, table, taken)
+    common["wording"] = _read_wording(where, table, levels)
+    if levels:
+        return Column(**common, levels=levels)
     return Column(**common, **_read_numeric(where, kind, table))
+
+
+def line_of_text(what: str, value: Any) -> str:
+    """Words for people: shown on pages and terminals, so nothing in them may act on either."""
+    if not isinstance(value, str) or not value.replace("\n", " ").isprintable():
+        raise SchemaError(f"{what} must be text, not {value!r:.60}.")
+    return value.strip()
+
+
+def _read_wording(where: str, table: Mapping[str, Any], levels: tuple[str, ...]) -> Wording:
+    said = {key: line_of_text(f"{where}: {key}", table[key]) for key in _WORDING if key in table}
+    given = table.get("labels", {})
+    if not isinstance(given, Mapping):
+        raise SchemaError(f'{where}: labels must be a table such as {{ "1" = "Female" }}.')
+    plain = {level.strip(BLANKS): level for level in levels}
+    for level in given:
+        if level not in plain:
+            raise SchemaError(
+                f"{where}: labels names '{level}', which is no level.{did_you_mean(level, plain)}"
+            )
+    labels = {
+        plain[level]: line_of_text(f"{where}: labels", label) for level, label in given.items()
+    }
+    twice = [label for i, label in enumerate(labels.values()) if label in [*labels.values()][:i]]
+    clash = [label for level, label in labels.items() if label in plain and label != level]
+    for label in [*twice, *clash]:
+        raise SchemaError(f"{where}: the label '{label}' would stand for two levels.")
+    return Wording(**said, labels=labels)
 
 
 def _taken(*, missing: bool, other: bool) -> dict[str, str]:

@@ -11,12 +11,12 @@ import datetime as dt
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, cast
 
-from dpublish.declare.columns import MISSING, OTHER, Bound, Column, Kind
+from dpublish.declare.columns import MISSING, OTHER, WORDING, Bound, Column, Kind, Wording
 from dpublish.errors import SchemaError, did_you_mean
 
 MAX_CELLS = 1 << 63
@@ -48,6 +48,7 @@ class Axis:
     other: bool = False
     missing: bool = False
     outside: str = "clip"
+    wording: Wording = field(default_factory=Wording, compare=False, repr=False)
 
     @property
     def numeric(self) -> bool:
@@ -119,7 +120,7 @@ class Axis:
         else:
             out["levels"] = list(self.levels)
         out.update(other=self.other, missing=self.missing)
-        return out
+        return out | self.wording.to_dict()
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Axis:
@@ -131,6 +132,7 @@ class Axis:
             other=bool(data["other"]),
             missing=bool(data["missing"]),
             outside=str(data["outside"]),
+            wording=Wording(**{key: data[key] for key in WORDING if key in data}),
         )
 
 
@@ -190,6 +192,7 @@ def resolve_axis(column: Column, *, schema_name: str, default_bins: int | None) 
             other=other,
             missing=column.missing,
             outside=column.outside,
+            wording=column.wording,
         )
     return Axis(
         name=column.name,
@@ -198,6 +201,7 @@ def resolve_axis(column: Column, *, schema_name: str, default_bins: int | None) 
         other=other,
         missing=column.missing,
         outside=column.outside,
+        wording=column.wording,
     )
 
 

@@ -33,7 +33,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
-from dpublish.declare.columns import Column, read_column
+from dpublish.declare.columns import Column, line_of_text, read_column
 from dpublish.declare.domain import Domain, lei_bins, resolve_axis
 from dpublish.declare.relation import Neighbours, Relation
 from dpublish.declare.spelling import BLANKS
@@ -49,6 +49,9 @@ DRAFT_STAMP = """\
 # ------------------------------------------------------------------------------------------
 """
 
+ABOUT = ("title", "description", "publisher", "contact", "purpose", "licence")
+"""What people are told about a data set. Like the wording of columns it is not in the digest."""
+
 _DATASET_KEYS = {
     "name",
     "neighbours",
@@ -59,6 +62,7 @@ _DATASET_KEYS = {
     "nominal_size",
     "population",
     "period",
+    *ABOUT,
 }
 _TABLES = {"dataset", "columns", "items", "draft"}
 _ITEM_KEYS = {"universe", "universe_file", "outside"}
@@ -106,6 +110,7 @@ class Schema:
     draft: bool = False
     population: str | None = None
     period: str | None = None
+    about: Mapping[str, str] = field(default_factory=dict)
     size_added: bool = field(default=False, compare=False, repr=False)
     """Whether the number of units was not declared but counted, or given beside the schema."""
 
@@ -206,7 +211,9 @@ class Schema:
             )
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, *, wording: bool = False) -> dict[str, Any]:
+        """The schema as data: what its digest covers, or with `wording` also what is said to
+        people."""
         dataset: dict[str, Any] = {
             "name": self.name,
             "neighbours": self.neighbours,
@@ -217,9 +224,12 @@ class Schema:
         for key in ("target", "size", "nominal_size", "population", "period"):
             if getattr(self, key) is not None:
                 dataset[key] = getattr(self, key)
-        out: dict[str, Any] = {"dataset": dataset}
+        out: dict[str, Any] = {"dataset": dataset | (dict(self.about) if wording else {})}
         if self.columns:
-            out["columns"] = {name: column.to_toml_table() for name, column in self.columns.items()}
+            out["columns"] = {
+                name: column.to_toml_table() | (column.wording.to_dict() if wording else {})
+                for name, column in self.columns.items()
+            }
         if self.items is not None:
             out["items"] = {"universe": list(self.items.items), "outside": self.items.outside}
         if self.draft:
@@ -227,7 +237,7 @@ class Schema:
         return out
 
     def to_toml(self) -> str:
-        data = self.to_dict()
+        data = self.to_dict(wording=True)
         blocks = [DRAFT_STAMP + "[draft]\nderived_from_rows = true"] if self.draft else []
         blocks.append(_toml_table("dataset", data["dataset"]))
         blocks += [
@@ -350,6 +360,11 @@ def _examined(data: Mapping[str, Any], folder: Path) -> tuple[Schema | None, lis
             isinstance(text := dataset[key], str) and text.strip() and text.isprintable()
         ):
             problems.append(f"[dataset]: {key} must be a line of text, not {text!r:.60}.")
+    about: dict[str, str] = {}
+    for key in ABOUT:
+        if key in dataset:
+            with _noting(problems):
+                about[key] = line_of_text(f"[dataset]: {key}", dataset[key])
     unit = PrivacyUnit()
     with _noting(problems):
         unit = _read_unit(dataset)
@@ -367,6 +382,7 @@ def _examined(data: Mapping[str, Any], folder: Path) -> tuple[Schema | None, lis
         draft="draft" in data,
         population=dataset.get("population"),
         period=dataset.get("period"),
+        about=about,
     )
     return schema, []
 
@@ -466,6 +482,9 @@ def _toml_value(value: Any) -> str:
     if isinstance(value, str):
         # JSON escapes are TOML escapes, except that JSON may leave DEL unescaped
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, Mapping):
+        pairs = [f"{_toml_key(key)} = {_toml_value(item)}" for key, item in value.items()]
+        return "{ " + ", ".join(pairs) + " }"
     if isinstance(value, list):
         return "[" + ", ".join(_toml_value(item) for item in value) + "]"
     if isinstance(value, float):

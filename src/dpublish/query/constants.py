@@ -139,6 +139,8 @@ def level_code(axis: Axis, constant: Any) -> int:
         )
     else:
         texts = [str(constant)] + ([str(int(constant))] if float(constant).is_integer() else [])
+    for level, label in axis.wording.labels.items():
+        codes.setdefault(label, codes[level])
     for text in texts:
         if text in codes:
             return codes[text]

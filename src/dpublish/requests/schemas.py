@@ -125,7 +125,7 @@ class SchemaShown:
     schema: Schema
 
     def to_json(self) -> Mapping[str, Any]:
-        return {**self.schema.to_dict(), "digest": self.schema.digest}
+        return {**self.schema.to_dict(wording=True), "digest": self.schema.digest}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from dpublish.declare.columns import KINDS, NUMERIC_KINDS, OUTSIDE
+from dpublish.declare.columns import KINDS, NUMERIC_KINDS, OUTSIDE, WORDING
 from dpublish.declare.domain import MAX_CELLS, Domain
 from dpublish.errors import BundleError, PublishError, SchemaError
 from dpublish.privacy.cost import Cost
@@ -30,7 +30,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _FRACTION = re.compile(r"[0-9]{1,60}(/[0-9]{1,60})?", re.ASCII)
 _TEXTS = ("kind", "method", "dataset", "created")
 _OBJECTS = ("parameters", "privacy", "facts", "plan", "receipt", "versions")
-_AXIS_KEYS = {"name", "kind", "outside", "edges", "levels", "other", "missing"}
+_AXIS_KEYS = {"name", "kind", "outside", "edges", "levels", "other", "missing", *WORDING}
 _LAST_DAY = dt.date.max.toordinal() + 1
 
 
@@ -70,6 +70,9 @@ def check_manifest(manifest: Mapping[str, Any], *, sealed: bool) -> None:
         )
     for key in ("sentences", "warnings"):
         texts(manifest["plan"], key, "plan")
+    about = manifest.get("about", {})
+    if not isinstance(about, Mapping) or not all(isinstance(one, str) for one in about.values()):
+        raise BundleError("about must be an object of texts.")
     if sealed or "files" in manifest:
         check_files(table(manifest, "files", "manifest"))
 
@@ -117,6 +120,15 @@ def read_domain(value: Any, *, limit: int | None = MAX_CELLS) -> Domain:
     return domain
 
 
+def _check_wording(item: Mapping[str, Any], where: str) -> None:
+    labels = item.get("labels", {})
+    if not isinstance(labels, Mapping) or not set(labels) <= set(item.get("levels", ())):
+        raise BundleError(f"{where}: labels must name levels.")
+    said = [*(item[key] for key in WORDING if key in item and key != "labels"), *labels.values()]
+    if not all(isinstance(one, str) for one in said):
+        raise BundleError(f"{where}: words for people must be texts.")
+
+
 def _check_axis(item: Any) -> None:
     if not isinstance(item, Mapping):
         raise BundleError("domain: every column must be an object.")
@@ -134,6 +146,7 @@ def _check_axis(item: Any) -> None:
         flag(item, key, where)
     if text(item, "outside", where) not in OUTSIDE:
         raise BundleError(f"{where}: outside must be one of {', '.join(OUTSIDE)}.")
+    _check_wording(item, where)
     if kind in NUMERIC_KINDS:
         if "levels" in item:
             raise BundleError(f"{where}: a column of kind {kind} has edges, not levels.")
