@@ -11,7 +11,7 @@ STAMP  := $(VENV)/.installed
 BENCH  := build/bench
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint nightly bench proofs docs pictures clean
+.PHONY: help setup system demo test lint nightly bench proofs docs pictures clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -33,10 +33,13 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: lint
+system: $(STAMP)
+	@$(BIN)/python tools/system_packages.py
+
+test: lint system
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not nightly"
 
-nightly: $(STAMP)
+nightly: $(STAMP) system
 	$(BIN)/python tools/nightly.py
 
 bench: $(STAMP)

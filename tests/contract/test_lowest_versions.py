@@ -16,7 +16,7 @@ PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text
     "project"
 ]
 FLOORS = dict(
-    re.fullmatch(r"([a-z-]+)>=([0-9.]+)", line).groups() for line in PROJECT["dependencies"]
+    re.fullmatch(r"([a-z0-9-]+)>=([0-9.]+)", line).groups() for line in PROJECT["dependencies"]
 )  # type: ignore[union-attr]
 
 

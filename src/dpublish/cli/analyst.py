@@ -1,4 +1,4 @@
-"""`dpublish show | query | sql | export | predict | report`: what an analyst asks of a release."""
+"""`dpublish show | query | sql | export | predict | report | page`: what an analyst asks."""
 
 from __future__ import annotations
 
@@ -310,6 +310,37 @@ def report(
     from dpublish.requests.analyst import Report
 
     made = Report(release=release, out=out).run()
+    if json:
+        screen.write_json(made.to_json())
+    else:
+        screen.say(f"Wrote {out}")
+
+
+def page(
+    release: ReleaseFile,
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="PAGE", help="Where to write the page, as NAME.html."),
+    ],
+    by: Annotated[
+        str | None,
+        typer.Option(
+            "--by",
+            metavar="COLUMNS",
+            help="Three columns or more that get a table of their own, as age,ward,sex.",
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Write the release as one HTML file that anyone can open and ask: no server, no network.
+
+    Example: dpublish page adult.dpr --out adult.html
+    """
+    from dpublish.cli import screen
+    from dpublish.requests.analyst import Page
+
+    columns = tuple(name.strip() for name in by.split(",")) if by else ()
+    made = Page(release=release, out=out, by=columns).run()
     if json:
         screen.write_json(made.to_json())
     else:

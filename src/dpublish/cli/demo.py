@@ -31,6 +31,7 @@ MADE = (
     "hospital.dpr",
     "months.dpr",
     "report.html",
+    "hospital.html",
     "wards.png",
     "age-ward.png",
     "synthetic.csv",
@@ -120,6 +121,7 @@ class _Tour:
         self._title("Look")
         self._plots()
         self._command("report", "hospital.dpr", "--out", "report.html")
+        self._command("page", "hospital.dpr", "--out", "hospital.html")
         self._command(
             "export", "hospital.dpr", "--to", "csv", "--synthetic", "--out", "synthetic.csv"
         )
@@ -248,7 +250,8 @@ class _Tour:
             "hospital.ledger": "the budget: what was paid, for what",
             "hospital.dpr": "the release: publish this one",
             "months.dpr": "the second release",
-            "report.html": "a page about the release, for people",
+            "report.html": "a report about the release, for people",
+            "hospital.html": "the release as a page: open it in a browser and ask",
             "wards.png": "visits by ward, with error bars",
             "age-ward.png": "visits by age and ward",
             "synthetic.csv": "synthetic rows drawn from the release",

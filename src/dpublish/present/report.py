@@ -148,14 +148,9 @@ def report_html(release: Release) -> str:
     """The whole page."""
     own = release.sections()
     name = str(release.manifest["dataset"])
-    sections = (
-        guarantee(release),
-        *own.sections,
-        verification(release),
-        _limitations(release, own.limits),
-    )
+    sections = report_sections(release)
     style = resources.files("dpublish.present").joinpath("report.css").read_text(encoding="utf-8")
-    body = "\n".join([_header(release, own), *(_section(one) for one in sections)])
+    body = "\n".join([_header(release, own), *(section_html(one) for one in sections)])
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -167,6 +162,13 @@ def report_html(release: Release) -> str:
         '<footer class="soft">This page was made from the release file alone. It reveals nothing '
         "that the file does not.</footer>\n</main></body></html>\n"
     )
+
+
+def report_sections(release: Release) -> tuple[Section, ...]:
+    """All that is said about a release, in order: the report and the page show the same."""
+    own = release.sections()
+    checked = (verification(release), _limitations(release, own.limits))
+    return (guarantee(release), *own.sections, *checked)
 
 
 # -- the sections that every release has
@@ -349,7 +351,8 @@ def _header(release: Release, own: Report) -> str:
     )
 
 
-def _section(section: Section) -> str:
+def section_html(section: Section) -> str:
+    """One section; every text in it is escaped."""
     return f"<h2>{safe_text(section.title)}</h2>" + "".join(map(_block, section.blocks))
 
 
@@ -361,7 +364,7 @@ def _block(block: Block) -> str:
             return f"<h3>{safe_text(text)}</h3>"
         case Listing(items, ordered, columns):
             tag = "ol" if ordered else "ul"
-            style = f" style='columns:{columns}'" if columns > 1 else ""
+            style = f' class="columns-{min(columns, 4)}"' if columns > 1 else ""
             lines = "".join(f"<li>{_text(item)}</li>" for item in items)
             return f"<{tag}{style}>{lines}</{tag}>"
         case Table():

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 CALLS = (
     *("estimate", "mean", "marginal", "sql", "to_frame"),
-    *("sample", "fit", "predict", "plot", "report"),
+    *("sample", "fit", "predict", "plot", "report", "page"),
 )
 """What an analyst may ask of a release. Every kind has some of them; docs/python-api.md says
 which."""
@@ -193,6 +193,15 @@ class Release(abc.ABC):
         from dpublish.present.report import write_report
 
         return write_report(self, path)
+
+    def page(self, path: str | Path, *, by: Sequence[str] = ()) -> Path:
+        """Write one self-contained HTML page that anyone can open and ask, without a server.
+
+        `by` names three columns or more that are to have a table of their own.
+        """
+        from dpublish.present.page.page import write_page
+
+        return write_page(self, path, by=by)
 
     def warnings(self) -> tuple[str, ...]:
         """What should make a reader careful with all that this release says."""

@@ -27,7 +27,8 @@ ABILITIES = {
     "sql": "SQL ('sql')",
     "to_frame": "weighted rows ('export')",
     "sample": "synthetic rows ('export --synthetic')",
-    "report": "a page ('report')",
+    "report": "a report ('report')",
+    "page": "a page to ask ('page')",
     "predict": "predictions ('predict')",
 }
 
@@ -66,7 +67,8 @@ def verbs_for(release: Any) -> list[str]:
         for verb, abilities in verbs.items()
         if any(hasattr(release, ability) for ability in abilities)
     ]
-    return ["show", *asked, *(["report"] if hasattr(release, "report") else []), "verify"]
+    written = [verb for verb in ("report", "page") if hasattr(release, verb)]
+    return ["show", *asked, *written, "verify"]
 
 
 def weight_column(release: Any) -> str | None:
@@ -353,6 +355,25 @@ class Report(OfRelease):
 
     def answer(self, opened: Any) -> Written:
         opened.report(self.out)
+        return Written(out=self.out)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page(OfRelease):
+    """The release as one HTML file that anyone can open and ask."""
+
+    verb = "page"
+    ability = "page"
+    out: Path
+    by: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        from dpublish.outputs import keep_apart
+
+        keep_apart(self.out, self.release)
+
+    def answer(self, opened: Any) -> Written:
+        opened.page(self.out, by=self.by)
         return Written(out=self.out)
 
 

@@ -1,0 +1,462 @@
+"""What a page can answer: tables of numbers that the release itself worked out.
+
+The page only looks numbers up; no statistics are done in a browser. Counts are stored as whole
+numbers, rounded as Python prints them, so that what a reader sees is what the release says.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpublish.declare.domain import Axis, Domain
+from dpublish.errors import PublishError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from dpublish.estimate import Estimate
+
+LEVEL = 0.95
+MAX_LABELS = 12
+"""Rows and columns of a cross-table; longer columns are grouped."""
+MAX_LISTED = 400
+"""Values of a single column that are listed, the largest first."""
+MAX_STEPS = 12
+"""Parts that the ranges of an ordered column begin and end at."""
+MAX_CELLS = 1 << 17
+"""Cells of a table that is worked out in order to be grouped."""
+MAX_ITEMSETS, MAX_RULES = 300, 100
+MAX_ADDED = 6
+"""Cells whose limits are added up; a larger group is bounded by what its columns say of it."""
+Floats = NDArray[np.float64]
+Groups = list[tuple[str, list[int]]]
+"""A label and the codes that it stands for."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """One table: labels by column, and for each combination the number and its limits."""
+
+    columns: tuple[str, ...]
+    labels: tuple[tuple[str, ...], ...]
+    value: Sequence[int | None]
+    low: Sequence[int | None]
+    high: Sequence[int | None]
+    counted: bool = True
+    note: str = ""
+    where: Sequence[str] = ()
+    """The condition that asks for each row, where one can be written."""
+
+    @classmethod
+    def of(
+        cls,
+        columns: tuple[str, ...],
+        labels: Sequence[Sequence[str]],
+        numbers: Sequence[Floats],
+        **rest: Any,
+    ) -> Cells:
+        """A table of the arrays value, low and high."""
+        value, low, high = (printed(one.ravel()) for one in numbers)
+        return cls(columns, tuple(tuple(one) for one in labels), value, low, high, **rest)
+
+    def to_json(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {
+            "columns": self.columns,
+            "labels": self.labels,
+            "v": self.value,
+            "l": self.low,
+            "h": self.high,
+        }
+        if not self.counted:
+            facts["uncounted"] = True
+        if self.note:
+            facts["note"] = self.note
+        if self.where:
+            facts["where"] = self.where
+        return facts
+
+
+@dataclass(frozen=True)
+class Lookups:
+    """All tables of a page. `ranges` are by column: for every pair of steps one number."""
+
+    columns: Sequence[Mapping[str, Any]] = ()
+    singles: Sequence[Cells] = ()
+    ranges: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    crossed: Sequence[Cells] = ()
+    lists: Sequence[Cells] = ()
+    missing: Sequence[str] = ()
+    """Tables that the page does not have, and why."""
+
+
+def lookups(release: Any, by: Sequence[str] = ()) -> Lookups:
+    """Everything that the page can look up about a release, whatever its kind."""
+    domain = getattr(release, "domain", None)
+    if hasattr(release, "top_itemsets"):
+        return Lookups(lists=_baskets(release))
+    if hasattr(release, "shape") and hasattr(release, "ranges"):
+        return _tree_lookups(release)
+    if isinstance(domain, Domain) and domain.axes and hasattr(release, "marginal"):
+        return _table_lookups(release, domain, by)
+    return Lookups()
+
+
+# -- tables of a domain
+
+
+def _table_lookups(release: Any, domain: Domain, by: Sequence[str]) -> Lookups:
+    singles = [one for axis in domain.axes if (one := _single(release, axis)) is not None]
+    shown = [domain.axis(one.columns[0]) for one in singles]
+    ranges = {axis.name: found for axis in shown if (found := _ranges(release, axis)) is not None}
+    crossed, missing = [], []
+    for first, second in itertools.combinations(shown, 2):
+        try:
+            crossed.append(_cross(release, (first, second)))
+        except PublishError as error:
+            missing.append(f"{first.name} by {second.name}: {error}")
+    if by:
+        crossed.append(_cross(release, tuple(domain.axis(name) for name in by)))
+    columns = [{"name": axis.name, "kind": axis.kind, "ordered": axis.ordered} for axis in shown]
+    return Lookups(columns, singles, ranges, crossed, missing=missing)
+
+
+def _single(release: Any, axis: Axis) -> Cells | None:
+    if axis.cardinality > MAX_CELLS:
+        return None
+    frame = release.marginal(axis.name, level=LEVEL)
+    value, low, high = _numbers(frame)
+    kept = np.arange(value.size)
+    note = ""
+    if value.size > MAX_LISTED:
+        kept = np.sort(np.argsort(-value, kind="stable")[:MAX_LISTED])
+        note = f"The {MAX_LISTED} largest of {value.size:,} values."
+    words = " ".join((note, *release.basis_notes(frame))).strip()
+    conditions = [condition(axis, int(code), int(code)) for code in kept]
+    return Cells.of(
+        (axis.name,),
+        [[axis.labels[int(code)] for code in kept]],
+        [one[kept] for one in (value, low, high)],
+        note=words,
+        where=conditions,
+    )
+
+
+def _ranges(release: Any, axis: Axis) -> dict[str, Any] | None:
+    """Every range of an ordered column between at most `MAX_STEPS` parts."""
+    if not axis.ordered or axis.base < 2 or not hasattr(release, "estimate"):
+        return None
+    parts = [codes for _, codes in contiguous(axis, MAX_STEPS) if codes[-1] < axis.base]
+    found: dict[str, list[Any]] = {"v": [], "l": [], "h": [], "where": []}
+    for first, last in itertools.combinations_with_replacement(range(len(parts)), 2):
+        text = condition(axis, parts[first][0], parts[last][-1])
+        if not text:
+            return None
+        answer: Estimate = release.estimate(text, level=LEVEL)
+        for key, number in (("v", answer.value), ("l", answer.low), ("h", answer.high)):
+            found[key].append(whole(number))
+        found["where"].append(text)
+    starts = [axis.label(part[0]) for part in parts]
+    ends = [axis.label(part[-1]) for part in parts]
+    return {"from": starts, "to": ends, **found}
+
+
+def _cross(release: Any, axes: tuple[Axis, ...]) -> Cells:
+    """A table of two columns or more, grouped to at most `MAX_LABELS` values each.
+
+    A group adds up cells. The limits of a few cells are added up too, each at so much of the level
+    that all of them hold together at the level that is stated. Of a larger group no more is said
+    than that it has at most as many rows as each of its parts has alone.
+    """
+    cells = math.prod(axis.cardinality for axis in axes)
+    names = tuple(axis.name for axis in axes)
+    if cells > MAX_CELLS:
+        raise PublishError(f"{cells:,} combinations are too many for a page.")
+    groups = [grouped(release, axis) for axis in axes]
+    sizes = np.array([[len(codes) for _, codes in groups[0]]]).T
+    for one in groups[1:]:
+        sizes = sizes[..., None] * np.array([len(codes) for _, codes in one])
+    sizes = sizes.reshape([len(one) for one in groups])
+    most = int(sizes[sizes <= MAX_ADDED].max(initial=1))
+    frame = release.marginal(*names, level=1 - (1 - LEVEL) / most)
+    value, low, high = (
+        _summed(one.reshape([axis.cardinality for axis in axes]), groups) for one in _numbers(frame)
+    )
+    large = sizes > MAX_ADDED
+    if large.any():
+        low[large] = 0.0
+        for place, (axis, one) in enumerate(zip(axes, groups, strict=True)):
+            alone = 1 - (1 - LEVEL) / len(axes)
+            tops = np.array([_top(release, axis, codes, alone) for _, codes in one])
+            shape = [-1 if at == place else 1 for at in range(len(axes))]
+            bound = np.broadcast_to(tops.reshape(shape), high.shape)
+            high[large] = np.minimum(high if place else np.inf, bound)[large]
+    high = np.minimum(high, release.most_rows)
+    counted = counted_together(release, names)
+    notes = [] if counted else [UNCOUNTED]
+    if most > 1:
+        notes.append("Limits of groups are sums of those of finer cells, and so wider than usual.")
+    if large.any():
+        notes.append("Of groups of many values only an upper limit is known.")
+    return Cells.of(
+        names,
+        [[label for label, _ in one] for one in groups],
+        (value, low, high),
+        counted=counted,
+        note=" ".join((*notes, *release.basis_notes(frame))),
+    )
+
+
+def _top(release: Any, axis: Axis, codes: Sequence[int], level: float) -> float:
+    """The most rows that a group of values has, by its column alone; no limit if it cannot be
+    asked for."""
+    text = group_condition(axis, codes)
+    return float(release.estimate(text, level=level).high) if text else math.inf
+
+
+UNCOUNTED = (
+    "These columns were not counted together: the numbers come from a model that knows each of "
+    "them, and the limits hold whatever their true relation is, or give or take the model's "
+    "published error."
+)
+
+
+def counted_together(release: Any, names: Sequence[str]) -> bool:
+    """Whether one counted table holds all these columns; a model knows the others."""
+    tables = getattr(release, "joined", None)
+    if tables is None:
+        return True
+    features = set(names) - {getattr(release, "target", None)}
+    return len(features) <= 1 or any(features <= set(table) for table in tables)
+
+
+def grouped(release: Any, axis: Axis) -> Groups:
+    """At most `MAX_LABELS` groups of values: neighbours where values have an order, otherwise the
+    largest ones and all others."""
+    if axis.cardinality <= MAX_LABELS:
+        return [(label, [code]) for code, label in enumerate(axis.labels)]
+    if axis.ordered:
+        return contiguous(axis, MAX_LABELS)
+    value = _numbers(release.marginal(axis.name, level=LEVEL))[0][: axis.base]
+    apart = range(axis.base, axis.cardinality)
+    largest = sorted(np.argsort(-value, kind="stable")[: MAX_LABELS - 1 - len(apart)].tolist())
+    rest = [code for code in range(axis.base) if code not in largest]
+    return [
+        *((axis.labels[code], [code]) for code in largest),
+        (f"all {len(rest)} others", rest),
+        *((axis.labels[code], [code]) for code in apart),
+    ]
+
+
+def contiguous(axis: Axis, most: int) -> Groups:
+    """Neighbouring values in parts of about the same length; other and missing values by
+    themselves."""
+    apart = axis.cardinality - axis.base
+    parts = np.array_split(np.arange(axis.base), max(1, min(most - apart, axis.base)))
+    joined: Groups = []
+    for part in parts:
+        first, last = axis.label(int(part[0])), axis.label(int(part[-1]))
+        label = first if len(part) == 1 else _span(axis, int(part[0]), int(part[-1]), first, last)
+        joined.append((label, part.tolist()))
+    return joined + [(axis.labels[code], [code]) for code in range(axis.base, axis.cardinality)]
+
+
+def _span(axis: Axis, start: int, stop: int, first: str, last: str) -> str:
+    if not axis.numeric:
+        return f"{first} to {last}"
+    if axis.kind == "real":
+        closing = "]" if stop == axis.base - 1 else ")"
+        return f"[{axis.edges[start]:g}, {axis.edges[stop + 1]:g}{closing}"
+    return f"{first.split('..')[0]}..{last.split('..')[-1]}"
+
+
+def condition(axis: Axis, first: int, last: int) -> str:
+    """A condition for the codes from `first` to `last`; empty where there are no words for it."""
+    name = _quoted(axis.name)
+    if first == axis.missing_code:
+        return f"{name} is null"
+    if last >= axis.base or '"' in axis.name:
+        return ""
+    if not axis.numeric:
+        levels = [_text(level) for level in axis.levels[first : last + 1]]
+        return f"{name} = {levels[0]}" if len(levels) == 1 else f"{name} in ({', '.join(levels)})"
+    if axis.kind == "date":
+        start = axis.label(first).split("..")[0]
+        return f"{name} >= '{start}' and {name} <= '{axis.label(last).split('..')[-1]}'"
+    if axis.kind == "integer":
+        return f"{name} >= {axis.edges[first]} and {name} < {axis.edges[last + 1]}"
+    closing = "<=" if last == axis.base - 1 else "<"
+    low, high = (repr(float(edge)) for edge in (axis.edges[first], axis.edges[last + 1]))
+    return f"{name} >= {low} and {name} {closing} {high}"
+
+
+def group_condition(axis: Axis, codes: Sequence[int]) -> str:
+    """A condition for any set of codes: neighbours, or a list of levels."""
+    if codes[-1] - codes[0] == len(codes) - 1:
+        return condition(axis, codes[0], codes[-1])
+    if axis.numeric or codes[-1] >= axis.base or '"' in axis.name:
+        return ""
+    return f"{_quoted(axis.name)} in ({', '.join(_text(axis.levels[code]) for code in codes)})"
+
+
+def _text(level: str) -> str:
+    doubled = level.replace("'", "''")
+    return f"'{doubled}'"
+
+
+# -- trees over numbers, and baskets
+
+
+def _tree_lookups(release: Any) -> Lookups:
+    """Ranges of each column of an interval tree, and boxes of each two."""
+    grids = release.shape.grids
+    steps = {grid.name: _grid_steps(grid) for grid in grids}
+    columns, singles, ranges, crossed = [], [], {}, []
+    everything = [(float(grid.lower), _last(grid, grid.positions)) for grid in grids]
+    for place, grid in enumerate(grids):
+        edges = steps[grid.name]
+        parts = [(_first(grid, a), _last(grid, b)) for a, b in itertools.pairwise(edges)]
+        spans = list(itertools.combinations_with_replacement(range(len(parts)), 2))
+        boxes = [_box(everything, {place: (parts[i][0], parts[j][1])}) for i, j in spans]
+        value, low, high = _numbers(_asked(release, boxes))
+        labels = tuple(_written(grid, a, b) for a, b in parts)
+        alone = [at for at, (i, j) in enumerate(spans) if i == j]
+        singles.append(Cells.of((grid.name,), [labels], [one[alone] for one in (value, low, high)]))
+        ranges[grid.name] = {
+            "from": [_value(grid, a) for a, _ in parts],
+            "to": [_value(grid, b) for _, b in parts],
+            **{key: printed(one) for key, one in (("v", value), ("l", low), ("h", high))},
+            "where": [
+                f"{_quoted(grid.name)} between {_constant(grid, parts[i][0])} and "
+                f"{_constant(grid, parts[j][1])}"
+                for i, j in spans
+            ],
+        }
+        columns.append({"name": grid.name, "kind": grid.kind, "ordered": True})
+    for (at, first), (to, second) in itertools.combinations(enumerate(grids), 2):
+        sides = [
+            [(_first(grid, a), _last(grid, b)) for a, b in itertools.pairwise(steps[grid.name])]
+            for grid in (first, second)
+        ]
+        boxes = [_box(everything, {at: one, to: two}) for one in sides[0] for two in sides[1]]
+        value, low, high = _numbers(_asked(release, boxes))
+        both = [
+            [_written(grid, a, b) for a, b in side]
+            for grid, side in zip((first, second), sides, strict=True)
+        ]
+        crossed.append(Cells.of((first.name, second.name), both, (value, low, high)))
+    return Lookups(columns, singles, ranges, crossed)
+
+
+def _asked(release: Any, boxes: Sequence[Sequence[tuple[float, float]]]) -> pl.DataFrame:
+    corners = np.array(boxes, dtype=np.float64)
+    frame: pl.DataFrame = release.ranges(corners[:, :, 0], corners[:, :, 1], level=LEVEL)
+    return frame
+
+
+def _box(
+    everything: Sequence[tuple[float, float]], sides: Mapping[int, tuple[float, float]]
+) -> list[tuple[float, float]]:
+    return [sides.get(place, whole_side) for place, whole_side in enumerate(everything)]
+
+
+def _grid_steps(grid: Any) -> list[int]:
+    """Positions at which at most `MAX_STEPS` parts begin, and the end."""
+    parts = min(MAX_STEPS, grid.positions)
+    return [round(at * grid.positions / parts) for at in range(parts + 1)]
+
+
+def _first(grid: Any, position: int) -> float:
+    return float(grid.lower + position * grid.step)
+
+
+def _last(grid: Any, position: int) -> float:
+    """The last value before a position: whole numbers end one before it."""
+    end = grid.lower + position * grid.step
+    return float(end - 1) if grid.whole else float(min(end, grid.upper))
+
+
+def _value(grid: Any, number: float) -> str:
+    if grid.kind == "date":
+        import datetime as dt
+
+        return dt.date.fromordinal(int(number)).isoformat()
+    return f"{int(number)}" if grid.whole else f"{number:g}"
+
+
+def _constant(grid: Any, number: float) -> str:
+    if grid.kind == "date":
+        return f"'{_value(grid, number)}'"
+    return f"{int(number)}" if grid.whole else repr(number)
+
+
+def _written(grid: Any, low: float, high: float) -> str:
+    return _value(grid, low) if low == high else f"{_value(grid, low)} to {_value(grid, high)}"
+
+
+def _quoted(name: str) -> str:
+    return name if name.isidentifier() else f'"{name}"'
+
+
+def _baskets(release: Any) -> list[Cells]:
+    """Itemsets and rules to search."""
+    found = []
+    frame = release.top_itemsets(MAX_ITEMSETS, level=LEVEL)
+    names = tuple(" + ".join(items) for items in frame["items"].to_list())
+    if names:
+        numbers = [frame[name].to_numpy() for name in ("estimate", "low", "high")]
+        found.append(Cells.of(("Items bought together",), [names], numbers))
+    rules = release.rules(MAX_ITEMSETS).head(MAX_RULES)
+    if rules.height:
+        labels = tuple(
+            f"{' + '.join(given)} → {' + '.join(then)} "
+            f"({100 * confidence:.0f}% of those, {lift:.2g} times the usual)"
+            for given, then, confidence, lift in rules.select(
+                "given", "then", "confidence", "lift"
+            ).iter_rows()
+        )
+        answers = [
+            release.support({*given, *then}, level=LEVEL)
+            for given, then in rules.select("given", "then").iter_rows()
+        ]
+        numbers = [
+            np.array([getattr(answer, name) for answer in answers], dtype=np.float64)
+            for name in ("value", "low", "high")
+        ]
+        note = (
+            "Limits are those of the number of baskets that hold all items of a rule. Percentages "
+            "are estimates without limits of their own."
+        )
+        found.append(Cells.of(("Rules",), [labels], numbers, note=note))
+    return found
+
+
+# -- numbers as they are printed
+
+
+def whole(number: float) -> int | None:
+    """A count as Python prints it; None for no limit."""
+    return int(f"{number:.0f}") if math.isfinite(number) else None
+
+
+def printed(numbers: Floats) -> list[int | None]:
+    return [whole(number) for number in np.asarray(numbers, dtype=np.float64).tolist()]
+
+
+def _numbers(frame: pl.DataFrame) -> tuple[Floats, Floats, Floats]:
+    """Count, low and high of a frame whose last columns are count, standard error, low, high."""
+    value, low, high = (frame.to_series(at).to_numpy() for at in (-4, -2, -1))
+    return value.astype(np.float64), low.astype(np.float64), high.astype(np.float64)
+
+
+def _summed(table: Floats, groups: Sequence[Groups]) -> Floats:
+    for place, one in enumerate(groups):
+        parts = [table.take(codes, axis=place).sum(axis=place) for _, codes in one]
+        table = np.stack(parts, axis=place)
+    return table

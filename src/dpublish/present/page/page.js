@@ -1,0 +1,279 @@
+// Looks numbers up and shows them. No statistics: every number was worked out by the release itself.
+// Strings of the release reach the page as text nodes and attribute values only.
+const data = JSON.parse(document.getElementById("data").textContent);
+const byId = (id) => document.getElementById(id);
+const SVG = "http://www.w3.org/2000/svg";
+
+// Whole numbers as Python prints them: 1234567 -> 1,234,567; null is no limit.
+export function written(number) {
+  if (number === null) return "no limit";
+  const digits = String(Math.abs(number)).replace(/\B(?=(\d{3})+$)/g, ",");
+  return number < 0 ? `-${digits}` : digits;
+}
+
+function element(tag, attributes = {}, ...children) {
+  const made = tag === "svg" || element.inSvg ? document.createElementNS(SVG, tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+function drawn(tag, attributes, ...children) {
+  element.inSvg = true;
+  try { return element(tag, attributes, ...children); } finally { element.inSvg = false; }
+}
+
+const tables = data.singles.length ? data.singles : data.lists;
+const names = tables.map((table) => table.columns[0]);
+const crossed = new Map(data.crossed.map((table) => [table.columns.join("\u0000"), table]));
+
+function option(value, text) { return element("option", { value }, text ?? value); }
+
+// -- the state of the view, which is its address
+
+function readState() {
+  const asked = new URLSearchParams(location.hash.slice(1));
+  const column = names.includes(asked.get("column")) ? asked.get("column") : names[0];
+  const wanted = asked.get("by");
+  return {
+    column,
+    by: crossTable(column, wanted) ? wanted : "",
+    sort: ["up", "down"].includes(asked.get("sort")) ? asked.get("sort") : "",
+    filter: asked.get("filter") ?? "",
+    from: asked.get("from"),
+    to: asked.get("to"),
+  };
+}
+function address(state) {
+  const asked = new URLSearchParams();
+  for (const [name, value] of Object.entries(state)) if (value !== "" && value !== null) asked.set(name, value);
+  return `#${asked}`;
+}
+
+// -- tables
+
+function crossTable(first, second) {
+  if (!second) return null;
+  for (const [key, table] of crossed) {
+    const columns = key.split("\u0000");
+    if (columns.length > 2 ? key === second && columns[0] === first : false) return table;
+    if (columns.length === 2 && columns[0] === first && columns[1] === second) return table;
+    if (columns.length === 2 && columns[0] === second && columns[1] === first) return turned(table);
+  }
+  return null;
+}
+function turned(table) {
+  const [rows, columns] = table.labels.map((labels) => labels.length);
+  const turn = (list) => {
+    const out = [];
+    for (let c = 0; c < columns; c++) for (let r = 0; r < rows; r++) out.push(list[r * columns + c]);
+    return out;
+  };
+  return { ...table, columns: [...table.columns].reverse(), labels: [...table.labels].reverse(),
+           v: turn(table.v), l: turn(table.l), h: turn(table.h) };
+}
+// Rows of a table: a label and one number for every combination of the other columns.
+export function rowsOf(table) {
+  const width = table.labels.slice(1).reduce((product, labels) => product * labels.length, 1);
+  return table.labels[0].map((label, row) => ({
+    label,
+    where: table.where ? table.where[row] : "",
+    cells: Array.from({ length: width }, (_, column) => {
+      const at = row * width + column;
+      return { value: table.v[at], low: table.l[at], high: table.h[at] };
+    }),
+  }));
+}
+function headings(table) {
+  return table.labels.slice(1).reduce(
+    (made, labels) => made.flatMap((start) => labels.map((label) => (start ? `${start}, ${label}` : label))), [""]);
+}
+
+function chosen(state) {
+  const table = crossTable(state.column, state.by) ?? tables[names.indexOf(state.column)];
+  let rows = rowsOf(table);
+  const wanted = state.filter.trim().toLowerCase();
+  if (wanted) rows = rows.filter((row) => row.label.toLowerCase().includes(wanted));
+  if (state.sort) {
+    const sign = state.sort === "down" ? -1 : 1;
+    const size = (row) => row.cells.reduce((sum, cell) => sum + (cell.value ?? 0), 0);
+    rows = [...rows].sort((a, b) => sign * (size(a) - size(b)));
+  }
+  return { table, rows };
+}
+
+const SURE = "In at least 95 of 100 such releases the true number lies between the limits.";
+
+function showTable(state, { table, rows }) {
+  const crossing = table.columns.length > 1;
+  const head = crossing ? headings(table) : ["rows", "95% limits"];
+  const top = element("tr", {}, element("th", { scope: "col" }, crossing ? `${table.columns[0]} \\ ${table.columns.slice(1).join(", ")}` : table.columns[0]),
+    ...head.map((text) => element("th", { scope: "col", class: "number" }, text)), ...(crossing ? [] : [element("th", { scope: "col" }, "how sure is this?")]));
+  const body = rows.map((row) => {
+    const line = element("tr", {}, element("th", { scope: "row" }, row.label));
+    for (const cell of row.cells) {
+      const limits = `${written(cell.low)} to ${written(cell.high)}`;
+      if (crossing) {
+        line.append(element("td", { class: table.uncounted ? "number uncounted" : "number" }, written(cell.value),
+          element("span", { class: "limits" }, limits)));
+        continue;
+      }
+      line.append(element("td", { class: "number" }, written(cell.value)), element("td", { class: "number" }, limits),
+        element("td", {}, element("details", {}, element("summary", {}, "how sure?"),
+          element("p", {}, `${SURE} ${table.note ?? ""}`), row.where ? element("p", {}, "Condition: ", element("code", {}, row.where)) : "")));
+    }
+    return line;
+  });
+  byId("table").replaceChildren(element("table", {}, element("caption", { class: "soft" }, caption(table, rows)), element("thead", {}, top), element("tbody", {}, ...body)));
+}
+function caption(table, rows) {
+  const all = table.labels[0].length;
+  return `${table.columns.join(" by ")}: ${rows.length === all ? "" : `${rows.length} of ${all} rows, `}numbers of rows with 95% limits${table.uncounted ? "; not counted together (hatched)" : ""}`;
+}
+
+// -- the chart: bars with error bars, hatched where columns were not counted together
+
+function showChart({ table, rows }) {
+  const head = headings(table);
+  const bars = rows.flatMap((row) => row.cells.map((cell, at) => ({ ...cell, label: head[at] ? `${row.label} · ${head[at]}` : row.label })));
+  if (!bars.length || bars.length > 160) {
+    byId("chart").replaceChildren(element("p", { class: "soft" }, bars.length ? "Too many bars to draw: filter the rows, or read the table." : "No row has this in its name."));
+    return;
+  }
+  const longest = Math.min(36, Math.max(...bars.map((bar) => bar.label.length)));
+  const line = 22, left = 24 + 7 * longest, right = 110, width = 860, height = 8 + line * bars.length + 26;
+  const most = Math.max(1, ...bars.flatMap((bar) => [bar.value, bar.high ?? bar.value]));
+  const scale = (width - left - right) / most;
+  const step = 10 ** Math.floor(Math.log10(most)) / (most / 10 ** Math.floor(Math.log10(most)) < 2 ? 4 : 1);
+  const parts = [drawn("pattern", { id: "hatched", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+    drawn("line", { class: "hatch", x1: 0, y1: 0, x2: 0, y2: 6 }))];
+  for (let mark = 0; mark <= most * 1.0001; mark += step) {
+    const x = left + mark * scale;
+    parts.push(drawn("line", { class: "grid", x1: x, x2: x, y1: 4, y2: height - 22 }));
+    parts.push(drawn("text", { class: "soft-text", x, y: height - 6, "text-anchor": "middle" }, written(Math.round(mark))));
+  }
+  bars.forEach((bar, at) => {
+    const y = 8 + at * line, middle = y + line / 2 - 2;
+    const label = bar.label.length > 36 ? `${bar.label.slice(0, 35)}…` : bar.label;
+    const end = left + Math.min(bar.high ?? most, most) * scale;
+    parts.push(drawn("text", { x: left - 8, y: middle + 4, "text-anchor": "end" }, label),
+      drawn("rect", { class: "bar", x: left, y: y + 1, height: line - 7, width: Math.max(0, bar.value * scale) }),
+      drawn("line", { class: "error", x1: left + bar.low * scale, x2: end, y1: middle, y2: middle }),
+      drawn("line", { class: "error", x1: left + bar.low * scale, x2: left + bar.low * scale, y1: middle - 4, y2: middle + 4 }));
+    if (bar.high !== null) parts.push(drawn("line", { class: "error", x1: end, x2: end, y1: middle - 4, y2: middle + 4 }));
+    else parts.push(drawn("text", { x: end + 2, y: middle + 4 }, "→"));
+    parts.push(drawn("text", { x: end + 14, y: middle + 4 }, written(bar.value)));
+  });
+  const picture = drawn("svg", { class: table.uncounted ? "plot uncounted" : "plot", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Bars with 95% limits; the same numbers are in the table: ${caption(table, rows)}` }, ...parts);
+  for (const bar of table.uncounted ? picture.querySelectorAll("rect.bar") : []) bar.setAttribute("class", "hatched-bar");
+  byId("chart").replaceChildren(picture);
+}
+
+// -- ranges of an ordered column
+
+export function rangeAt(ranges, first, last) {
+  const count = ranges.from.length;
+  let at = 0;
+  for (let row = 0; row < first; row++) at += count - row;
+  at += last - first;
+  return { value: ranges.v[at], low: ranges.l[at], high: ranges.h[at], where: ranges.where[at] };
+}
+function showRange(state) {
+  const form = byId("range-form");
+  if (!form) return null;
+  const ranges = data.ranges[state.column];
+  form.hidden = !ranges || Boolean(state.by);
+  if (form.hidden) return null;
+  const first = Math.max(0, ranges.from.indexOf(state.from ?? ranges.from[0]));
+  const last = Math.max(first, ranges.to.indexOf(state.to ?? ranges.to.at(-1)));
+  byId("from").replaceChildren(...ranges.from.map((text) => option(text)));
+  byId("to").replaceChildren(...ranges.to.map((text) => option(text)));
+  byId("from").value = ranges.from[first];
+  byId("to").value = ranges.to[last];
+  const found = rangeAt(ranges, first, last);
+  byId("range-answer").textContent = `${written(found.value)} rows (95% limits ${written(found.low)} to ${written(found.high)})`;
+  return found;
+}
+
+// -- commands, files, links
+
+function commands(state, found) {
+  const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+  const column = (name) => (/^[A-Za-z_][A-Za-z0-9_]*$/.test(name) ? name : `"${name}"`);
+  const asked = [state.column, ...(state.by ? state.by.split("\u0000").filter((name) => name !== state.column) : [])];
+  const lines = [];
+  if (data.calls.includes("marginal") && data.singles.length) {
+    lines.push(`dpublish query ${quoted(data.file)} ${asked.map((name) => `--by ${quoted(name)}`).join(" ")}`,
+      `python:  dp.open_release(${JSON.stringify(data.file)}).marginal(${asked.map((name) => JSON.stringify(name)).join(", ")})`);
+  }
+  if (data.calls.includes("sql") && data.singles.length) {
+    const list = asked.map(column).join(", ");
+    lines.push(`dpublish sql ${quoted(data.file)} ${quoted(`select ${list}, count(*) from release group by ${list}`)}`);
+  }
+  if (found) lines.push(`dpublish query ${quoted(data.file)} ${quoted(found.where)}`);
+  if (data.lists.length) lines.push(`dpublish query ${quoted(data.file)} ${quoted("bread and milk")}`, `python:  dp.open_release(${JSON.stringify(data.file)}).top_itemsets(50, level=0.95)`);
+  return lines.join("\n");
+}
+// A cell that a spreadsheet would take for a formula is written as text.
+export function csvCell(text) {
+  const cell = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\n\r]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell;
+}
+function asCsv({ table, rows }) {
+  const head = headings(table);
+  const lines = [[...table.columns.slice(0, 1), table.columns.slice(1).join(", ") || "", "rows", "low", "high"]];
+  for (const row of rows) row.cells.forEach((cell, at) => lines.push([row.label, head[at] ?? "", ...[cell.value, cell.low, cell.high].map((number) => (number === null ? "" : String(number)))]));
+  return lines.map((line) => line.map((cell, at) => (at < 2 ? csvCell(cell) : cell)).join(",")).join("\r\n");
+}
+function save(name, content, type) {
+  const link = element("a", { download: name, href: URL.createObjectURL(new Blob([content], { type })) });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+function show() {
+  const state = readState();
+  const view = chosen(state);
+  byId("column").value = state.column;
+  const by = byId("by");
+  if (by) {
+    const others = names.filter((name) => name !== state.column && crossTable(state.column, name));
+    const wider = [...crossed.keys()].filter((key) => key.split("\u0000").length > 2 && key.split("\u0000")[0] === state.column);
+    by.replaceChildren(option("", "nothing else"), ...others.map((name) => option(name)), ...wider.map((key) => option(key, key.split("\u0000").slice(1).join(" and "))));
+    by.value = state.by;
+  }
+  byId("sort").value = state.sort;
+  if (document.activeElement !== byId("filter")) byId("filter").value = state.filter;
+  byId("note").textContent = view.table.note ?? "";
+  const found = showRange(state);
+  showChart(view);
+  showTable(state, view);
+  byId("commands").textContent = commands(state, found);
+}
+
+function change(part) {
+  const state = { ...readState(), ...part };
+  if ("column" in part) Object.assign(state, { from: null, to: null, filter: "", by: crossTable(part.column, state.by) ? state.by : "" });
+  history.replaceState(null, "", address(state));
+  show();
+}
+
+if (names.length) {
+  byId("column").replaceChildren(...names.map((name) => option(name)));
+  for (const id of ["column", "by", "sort", "from", "to"]) byId(id)?.addEventListener("change", (event) => change({ [id]: event.target.value }));
+  byId("filter").addEventListener("input", (event) => change({ filter: event.target.value }));
+  byId("csv").addEventListener("click", () => { const state = readState(); save(`${state.column}${state.by ? `-by-${state.by}` : ""}.csv`.replaceAll("\u0000", "-"), asCsv(chosen(state)), "text/csv"); });
+  byId("print").addEventListener("click", () => window.print());
+  byId("link").addEventListener("click", async () => {
+    history.replaceState(null, "", address(readState()));
+    try { await navigator.clipboard.writeText(location.href); byId("said").textContent = "Copied."; }
+    catch { byId("said").textContent = `Copy the address of this page: ${location.hash}`; }
+  });
+  for (const form of document.querySelectorAll("form")) form.addEventListener("submit", (event) => event.preventDefault());
+  window.addEventListener("hashchange", () => { if (location.hash.includes("=")) show(); });
+  show();
+}
+byId("download")?.addEventListener("click", () => {
+  const kept = byId("release"), bytes = Uint8Array.from(atob(kept.textContent.trim()), (letter) => letter.charCodeAt(0));
+  save(kept.dataset.name, bytes, "application/octet-stream");
+});
+window.lookedUp = { rowsOf, rangeAt, written, csvCell, crossTable, data };

@@ -1,0 +1,202 @@
+"""`dpublish page`: a release as one HTML file that is opened from disk, without server or network.
+
+What it can answer was worked out by the release (`lookup.py`); what it says about itself are the
+sections of the report. Every string of a bundle is data: templates escape it, the script puts it
+into text nodes only, and the policy of the page lets nothing run or load but its own two blocks.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpublish.errors import QueryError
+from dpublish.outputs import as_path
+from dpublish.present.page.lookup import LEVEL, Lookups, lookups
+from dpublish.present.report import Section, report_sections, section_html
+from dpublish.privacy.statement import guesses
+from dpublish.releases.bundle.manifest import read_cost
+
+if TYPE_CHECKING:
+    from dpublish.releases.base import Release
+
+MAX_EMBEDDED = 512 * 1024
+"""Bytes of a release file that goes into its page."""
+SAMPLED = 20
+_SUFFIXES = ("", ".html", ".htm")
+
+
+def write_page(release: Release, path: str | Path, *, by: Sequence[str] = ()) -> Path:
+    """Write the page; `by` names three columns or more that get a table of their own."""
+    path = as_path(path)
+    if path.suffix.lower() not in _SUFFIXES:
+        raise QueryError(f"A page is HTML: name it '{path.stem}.html', not '{path.name}'.")
+    try:
+        path.write_text(page_html(release, by=by), encoding="utf-8")
+    except OSError as error:
+        raise QueryError(
+            f"'{path}' cannot be written: {error.strerror or type(error).__name__}."
+        ) from None
+    return path
+
+
+def page_html(release: Release, *, by: Sequence[str] = ()) -> str:
+    """The whole page."""
+    from jinja2 import Environment
+
+    found = lookups(release, by)
+    style, script = f"{_read('report.css', '')}{_read('page.css')}", _read("page.js")
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    own = release.sections()
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(_read("page.html")).render(
+        title=str(release.manifest["dataset"]),
+        manifest=release.manifest,
+        policy=policy,
+        style=_trusted(style),
+        script=_trusted(script),
+        opening=opening(release),
+        warnings=_warnings(release, own.warnings),
+        data=_trusted(_embedded(page_data(release, found))),
+        explorable=bool(found.singles),
+        ordered=bool(found.ranges),
+        searchable=bool(found.lists),
+        unknown=unknown(release, found),
+        columns=[one["name"] for one in found.columns],
+        sample=_sample(release),
+        sections=[_trusted(section_html(one)) for one in _shown(report_sections(release))],
+        file=_file(release),
+        citation=citation(release),
+        signers=[one.describe() for one in release.signatures],
+    )
+
+
+def opening(release: Release) -> list[str]:
+    """What this is and whom it protects, in three sentences."""
+    manifest = release.manifest
+    privacy = manifest["privacy"]
+    cost, neighbours = read_cost(privacy), str(privacy["neighbours"])
+    rows = getattr(release, "rows", None)
+    about = f" ({float(rows):,.0f} rows)" if isinstance(rows, int | float) else ""
+    return [
+        f"These are numbers about '{manifest['dataset']}'{about}, published once with noise that "
+        "protects the people in it; anyone may use them for ever.",
+        guesses(cost, neighbours)[0],
+        f"Every number has limits: the true one lies between them in at least "
+        f"{100 * LEVEL:.0f} of 100 such releases.",
+    ]
+
+
+def unknown(release: Release, found: Lookups) -> list[str]:
+    """What the release does not know."""
+    lines = []
+    apart = [table for table in found.crossed if not table.counted]
+    if apart:
+        lines.append(
+            f"{len(apart)} of {len(found.crossed)} pairs of columns were not counted together; "
+            "they are hatched, and their limits are wide."
+        )
+    counts = [table for table in found.crossed if len(table.columns) == 2]
+    if counts:
+        lines.append(
+            "Three or more columns at once are in no table of this page unless it was made with "
+            "--by; the command beside a table shows how to ask for them."
+        )
+    lines += [f"Not in this page: {line}" for line in found.missing]
+    lines.append(
+        "Nothing about any single person: a number that rests on a few rows is mostly noise."
+    )
+    return lines
+
+
+def citation(release: Release) -> str:
+    manifest = release.manifest
+    publisher = manifest.get("publisher") or "the data owner"
+    year = str(manifest["created"])[:4]
+    return (
+        f"{publisher} ({year}). {manifest['dataset']}: differentially private release "
+        f"({manifest['method']}, {read_cost(manifest['privacy']).describe().split(' (')[0]}). "
+        f"Schema {str(manifest['schema_digest'])[:12]}."
+    )
+
+
+def page_data(release: Release, found: Lookups) -> dict[str, Any]:
+    """What the script reads."""
+    name = release.path.name if release.path is not None else "release.dpr"
+    return {
+        "file": name,
+        "columns": found.columns,
+        "singles": [one.to_json() for one in found.singles],
+        "ranges": found.ranges,
+        "crossed": [one.to_json() for one in found.crossed],
+        "lists": [one.to_json() for one in found.lists],
+        "calls": [call for call in ("marginal", "sql", "estimate") if hasattr(release, call)],
+    }
+
+
+def _embedded(data: dict[str, Any]) -> str:
+    """JSON that cannot end the block it stands in."""
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    escapes = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028"}
+    escapes["\u2029"] = "\\u2029"
+    # lone surrogates have no UTF-8; they are written as JSON escapes
+    safe = re.sub(r"[<>&\u2028\u2029]", lambda match: escapes[match.group()], text)
+    return re.sub(r"[\ud800-\udfff]", lambda match: f"\\u{ord(match.group()):04x}", safe)
+
+
+def _warnings(release: Release, own: Sequence[str]) -> list[str]:
+    seeded = (
+        "Made with a fixed seed, for tests. This release gives no protection and must not be "
+        "given out."
+    )
+    return [*([] if release.publishable else [seeded]), *map(str, own)]
+
+
+def _shown(sections: Sequence[Section]) -> list[Section]:
+    """The page shows columns itself, with a table each."""
+    return [one for one in sections if one.title != "What it shows"]
+
+
+def _sample(release: Any) -> dict[str, Any] | None:
+    """A few synthetic rows as text, where the kind has them."""
+    if "sample" not in release.offers():
+        return None
+    frame = release.sample(SAMPLED, seed=0)
+    rows = [["" if cell is None else str(cell) for cell in row] for row in frame.iter_rows()]
+    return {"columns": frame.columns, "rows": rows}
+
+
+def _file(release: Release) -> dict[str, str] | None:
+    """The release itself, if it is a file that is small enough, and its hash."""
+    if release.path is None or not release.path.is_file():
+        return None
+    content = release.path.read_bytes()
+    found = {"name": release.path.name, "sha256": hashlib.sha256(content).hexdigest()}
+    if len(content) <= MAX_EMBEDDED:
+        found["base64"] = base64.b64encode(content).decode("ascii")
+    return found
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _read(name: str, folder: str = "page") -> str:
+    home = resources.files("dpublish.present")
+    return (home.joinpath(folder) if folder else home).joinpath(name).read_text(encoding="utf-8")
+
+
+def _trusted(text: str) -> Any:
+    """Text of the product's own, or escaped already: a template takes it as it is."""
+    from markupsafe import Markup
+
+    return Markup(text)

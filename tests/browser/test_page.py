@@ -1,0 +1,317 @@
+"""The page in a real browser: its numbers are Python's, every flow works by mouse and by keyboard,
+nothing is loaded or sent, and no string of a release comes alive."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from tests.every_kind import NAMES, every_kind
+
+import dpublish as dp
+from dpublish.present.page.lookup import condition, lookups
+from dpublish.releases.base import make_release
+
+SCHEMA = """
+[dataset]
+name = "wards"
+neighbours = "replace-one"
+size = 900
+[columns.age]
+kind = "integer"
+lower = 0
+upper = 99
+bins = 20
+[columns.ward]
+kind = "categorical"
+levels = ["north", "east", "south", "west"]
+[columns.country]
+kind = "categorical"
+levels = [{countries}]
+[columns.ill]
+kind = "boolean"
+"""
+COUNTRIES = ", ".join(f'"c{number}"' for number in range(40))
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("page")
+    draw = random.Random(5)
+    ages = [draw.randrange(100) for _ in range(900)]
+    frame = pl.DataFrame(
+        {
+            "age": ages,
+            "ward": [draw.choice(["north", "east", "south", "west"]) for _ in ages],
+            "country": [f"c{min(draw.randrange(40), draw.randrange(40))}" for _ in ages],
+            "ill": [draw.random() < age / 150 for age in ages],
+        }
+    )
+    curator = dp.Curator(
+        frame,
+        dp.Schema.from_toml(SCHEMA.format(countries=COUNTRIES)),
+        ledger=folder / "l.db",
+        budget=dp.Budget(epsilon=5),
+    )
+    return curator.publish(dp.JoinedHistograms(), epsilon=2, out=folder / "wards.dpr", seed=4)
+
+
+@pytest.fixture(scope="module")
+def page(release: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return release.page(tmp_path_factory.mktemp("out") / "wards.html", by=["ward", "ill", "age"])
+
+
+def opened(watched: Any, page: Path, view: str = "", **settings: Any) -> Any:
+    seen = watched(**settings)
+    seen.page.goto(f"{page.as_uri()}{view}")
+    return seen
+
+
+def test_ten_thousand_look_ups_are_the_numbers_of_python(
+    watched: Any, page: Path, release: Any
+) -> None:
+    seen = opened(watched, page)
+    found = seen.page.evaluate(
+        """() => {
+          const { data, rowsOf, rangeAt, written } = window.lookedUp;
+          const table = (one) => rowsOf(one).flatMap((row) => row.cells.flatMap((cell) =>
+            [cell.value, cell.low, cell.high].map(written)));
+          const ranges = Object.fromEntries(Object.entries(data.ranges).map(([name, one]) => {
+            const out = [];
+            for (let a = 0; a < one.from.length; a++) for (let b = a; b < one.from.length; b++) {
+              const at = rangeAt(one, a, b);
+              out.push([at.where, ...[at.value, at.low, at.high].map(written)]);
+            }
+            return [name, out];
+          }));
+          return { singles: data.singles.map(table), crossed: data.crossed.map(table), ranges };
+        }"""
+    )
+    kept = lookups(release, ["ward", "ill", "age"])
+    looked = 0
+    for shown, tables in ((found["singles"], kept.singles), (found["crossed"], kept.crossed)):
+        for texts, table in zip(shown, tables, strict=True):
+            numbers = [
+                written(number)
+                for three in zip(table.value, table.low, table.high, strict=True)
+                for number in three
+            ]
+            assert texts == numbers
+            looked += len(numbers)
+    for lines in found["ranges"].values():
+        for where, *texts in lines:
+            answer = release.estimate(where)
+            assert texts == [f"{one:,.0f}" for one in (answer.value, answer.low, answer.high)]
+            looked += 3
+    # the tables of single columns are those that the release prints
+    for table, texts in zip(kept.singles, found["singles"], strict=True):
+        frame = release.marginal(table.columns[0])
+        columns = [frame.to_series(at).to_list() for at in (1, 3, 4)]
+        assert texts == [f"{number:,.0f}" for row in zip(*columns, strict=True) for number in row]
+    assert looked > 1_500
+    while looked < 10_000:  # the same look-ups as a reader makes them, through the view itself
+        texts = seen.page.evaluate(VIEWED)
+        looked += sum(map(len, texts))
+    assert not seen.problems
+
+
+VIEWED = """() => {
+  const out = [], names = [...document.getElementById("column").options].map((one) => one.value);
+  for (const name of names) {
+    location.hash = `column=${encodeURIComponent(name)}`;
+    window.dispatchEvent(new HashChangeEvent("hashchange"));
+    out.push([...document.querySelectorAll("#table td.number")].map((cell) => cell.textContent));
+  }
+  return out;
+}"""
+
+
+def written(number: int | None) -> str:
+    return "no limit" if number is None else f"{number:,}"
+
+
+def test_conditions_ask_for_what_they_stand_beside(release: Any) -> None:
+    for axis in release.domain.axes:
+        frame = release.marginal(axis.name)
+        for code in range(axis.base):
+            text = condition(axis, code, code)
+            assert f"{release.estimate(text).value:,.0f}" == f"{frame['count'][code]:,.0f}"
+
+
+def test_a_column_a_second_one_a_range_and_a_filter_by_mouse(watched: Any, page: Path) -> None:
+    view = opened(watched, page).page
+    view.select_option("#column", "age")
+    view.select_option("#from", index=2)
+    view.select_option("#to", index=4)
+    answer = view.text_content("#range-answer")
+    assert "rows (95% limits" in answer
+    assert "from=" in view.url
+    view.select_option("#by", "ward")
+    assert view.locator("#range-form").is_hidden()
+    assert view.locator("#table thead th").count() >= 5
+    view.select_option("#column", "country")
+    view.select_option("#by", "")
+    view.fill("#filter", "c1")
+    assert 0 < view.locator("#table tbody tr").count() < 40
+    view.select_option("#sort", "down")
+    counts = [
+        int(text.replace(",", ""))
+        for text in view.locator("#table tbody tr td:nth-child(2)").all_text_contents()
+    ]
+    assert counts == sorted(counts, reverse=True)
+    with view.expect_download() as saved:
+        view.click("#csv")
+    text = Path(saved.value.path()).read_text()
+    assert text.startswith("country,,rows,low,high")
+    with view.expect_download() as saved:
+        view.click("#download")
+    assert Path(saved.value.path()).read_bytes()[:2] == b"PK"
+
+
+def test_a_view_has_an_address(watched: Any, page: Path) -> None:
+    view = opened(watched, page, "#column=ward&by=ill&sort=down").page
+    assert view.input_value("#column") == "ward"
+    assert view.input_value("#by") == "ill"
+    assert "ward by ill" in view.text_content("#table caption")
+    assert "--by 'ward' --by 'ill'" in view.text_content("#commands")
+
+
+def test_everything_can_be_reached_by_keyboard(watched: Any, page: Path) -> None:
+    view = opened(watched, page).page
+    reached = set()
+    for _ in range(60):
+        view.keyboard.press("Tab")
+        reached.add(view.evaluate("document.activeElement.id || document.activeElement.tagName"))
+    assert {"column", "by", "sort", "filter", "table", "csv", "link", "print"} <= reached
+    view.focus("#column")
+    view.keyboard.press("ArrowDown")
+    assert view.input_value("#column") == "ward"
+    summary = view.locator("#table summary").first
+    summary.focus()
+    view.keyboard.press("Enter")
+    assert "In at least 95 of 100" in view.locator("#table details[open] p").first.text_content()
+
+
+def test_pairs_that_were_not_counted_are_hatched(watched: Any, page: Path, release: Any) -> None:
+    apart = [one for one in lookups(release).crossed if not one.counted]
+    view = opened(watched, page).page
+    for table in apart[:2]:
+        first, second = table.columns
+        view.goto(f"{page.as_uri()}#column={first}&by={second}")
+        view.reload()
+        assert view.locator("#table td.uncounted").count() > 0
+        assert "not counted together" in view.text_content("#note")
+
+
+def test_three_columns_that_were_asked_for_have_a_table(watched: Any, page: Path) -> None:
+    view = opened(watched, page, "#column=ward").page
+    view.select_option("#by", label="ill and age")
+    assert "ward by ill by age" in view.text_content("#table caption")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(watched: Any, page: Path, scheme: str) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    for view in ("#column=age", "#column=ward&by=ill"):
+        seen = opened(watched, page, view, color_scheme=scheme, bypass_csp=True)
+        found = Axe().run(seen.page).response["violations"]
+        serious = [one["id"] for one in found if one["impact"] in ("serious", "critical")]
+        assert not serious, found
+
+
+def test_a_phone_shows_all_of_it(watched: Any, page: Path) -> None:
+    view = opened(watched, page, "#column=ward&by=ill", viewport={"width": 360, "height": 740}).page
+    assert view.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_kind_has_a_page_that_loads_nothing(watched: Any, name: str, tmp_path: Path) -> None:
+    made = every_kind()[name].page(tmp_path / "page.html")
+    seen = opened(watched, made)
+    assert seen.page.locator("h1").text_content()
+    assert not seen.problems
+    assert not seen.requests
+
+
+HOSTILE = (
+    "<script>window.alive = 1</script>",
+    "</script><script>window.alive = 1</script>",
+    '"><img src=x onerror="window.alive=1">',
+    "'; window.alive = 1; //",
+    "{{ 7 * 7 }}{% raw %}",
+    "javascript:window.alive=1",
+    "=cmd|' /C calc'!A0",
+    "<svg onload=window.alive=1>",
+    "<!--",
+    "]]>",
+    "\u2028\u2029\u202e",
+    "${alive}`",
+    "a\x00b",
+    "&lt;b&gt;",
+    "<a href=//evil.example>x</a>",
+    "<style>@import '//evil.example'</style>",
+)
+
+
+def altered(release: Any, draw: random.Random) -> Any:
+    """The release with hostile words wherever words may stand."""
+    manifest = json.loads(json.dumps(release.manifest))
+    word = lambda: "".join(draw.choice(HOSTILE) for _ in range(draw.randrange(1, 3)))  # noqa: E731
+    manifest["dataset"] = word()
+    manifest["plan"]["sentences"] = [word() for _ in range(4)]
+    manifest["plan"]["warnings"] = [word()]
+    for number, axis in enumerate(manifest["domain"]):
+        axis["name"] = f"{word()}{number}"
+        if "levels" in axis:
+            axis["levels"] = [f"{word()}{place}" for place in range(len(axis["levels"]))]
+    return make_release(manifest, release.tables)
+
+
+def attack(watched: Any, runs: int, folder: Path, seed: int) -> None:
+    draw = random.Random(seed)
+    kept = every_kind()["histogram"]
+    seen = watched()
+    for number in range(runs):
+        made = altered(kept, draw).page(folder / f"{number}.html")
+        seen.page.goto(made.as_uri())
+        names = seen.page.locator("#column option").count()
+        seen.page.select_option("#column", index=number % names)
+        seen.page.select_option(
+            "#by", index=1 if seen.page.locator("#by option").count() > 1 else 0
+        )
+        assert seen.page.evaluate("window.alive") is None
+        assert seen.page.locator("#table img, #table script, #table a, #about img").count() == 0
+        assert not seen.requests
+        assert not seen.problems
+        made.unlink()
+
+
+def test_no_string_of_a_release_comes_alive(watched: Any, tmp_path: Path) -> None:
+    attack(watched, 12, tmp_path, 1)
+
+
+@pytest.mark.nightly
+def test_no_string_of_a_thousand_releases_comes_alive(watched: Any, tmp_path: Path) -> None:
+    attack(watched, 1_000, tmp_path, 2)
+
+
+def test_a_script_in_the_page_would_be_refused(watched: Any, page: Path, tmp_path: Path) -> None:
+    """The planted bug: a page whose data were not escaped. The policy stops what escaping should
+    have stopped."""
+    text = page.read_text().replace("</header>", "</header><script>window.alive = 1</script>", 1)
+    (tmp_path / "planted.html").write_text(text)
+    seen = opened(watched, tmp_path / "planted.html")
+    assert seen.page.evaluate("window.alive") is None
+    assert any("Content Security Policy" in line for line in seen.problems)
+
+
+def test_formulas_are_written_as_text(watched: Any, page: Path) -> None:
+    view = opened(watched, page).page
+    cells = ["=1+1", "+1", "-1", "@x", "plain", 'a"b', "a,b"]
+    found = view.evaluate("(cells) => cells.map(window.lookedUp.csvCell)", cells)
+    assert found == ["'=1+1", "'+1", "'-1", "'@x", "plain", '"a""b"', '"a,b"']
