@@ -11,7 +11,8 @@ import pytest
 
 from dpublish.counting import cells as counting
 from dpublish.counting.bound import codes_said, keep_rows
-from dpublish.counting.cells import coded_rows, compute, count_cells, count_in_tables
+from dpublish.counting.cells import coded_rows, count_cells, count_in_tables
+from dpublish.counting.compute import compute
 from dpublish.declare.columns import Column
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import PrivacyUnit, Schema

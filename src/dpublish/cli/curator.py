@@ -25,6 +25,7 @@ from dpublish.cli.options import (
     SecondBudget,
     Setting,
     SignWith,
+    Spark,
     settings_of,
 )
 from dpublish.requests.base import PASSPHRASE
@@ -50,6 +51,7 @@ def release(
     delta: Delta = None,
     rho: Rho = None,
     database: Database = None,
+    spark: Spark = None,
     budget: NewBudget = None,
     budget_delta: NewBudgetDelta = None,
     second_budget: SecondBudget = False,
@@ -96,6 +98,7 @@ def release(
         method=method,
         settings=settings_of(setting),
         database=database,
+        spark=spark,
         budget=budget,
         budget_delta=budget_delta,
         second_budget=second_budget,

@@ -101,6 +101,15 @@ Data = Annotated[
 Database = Annotated[
     str | None, typer.Option("--database", metavar="URL", help="Where to run a 'sql:QUERY'.")
 ]
+Spark = Annotated[
+    str | None,
+    typer.Option(
+        "--spark",
+        metavar="URL",
+        help="The cluster that reads a 'spark:TABLE' or 'spark:PATH': spark://host:7077, "
+        "sc://host:15002, local[2].",
+    ),
+]
 ShownRows = Annotated[
     int, typer.Option("--rows", metavar="N", min=1, help="At most this many rows on the screen.")
 ]

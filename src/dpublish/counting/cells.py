@@ -41,14 +41,7 @@ from dpublish.counting.kernels import (
 from dpublish.declare.domain import MAX_CELLS, Domain
 from dpublish.declare.encode import CodeArray, Encoder
 from dpublish.declare.schema import Schema
-from dpublish.declare.statistic import (
-    CellArray,
-    CellCounts,
-    CodedRows,
-    ContingencyTables,
-    IntArray,
-    SparseCounts,
-)
+from dpublish.declare.statistic import CellArray, IntArray, SparseCounts
 from dpublish.errors import SchemaError
 from dpublish.sources.sources import Source
 
@@ -63,23 +56,6 @@ _ROWS_A_THREAD = 1 << 17
 _WORKERS = min(4, os.cpu_count() or 1)
 
 
-def compute(
-    statistic: CellCounts | CodedRows | ContingencyTables,
-    source: Source,
-    schema: Schema,
-    *,
-    key: bytes,
-    progress: Progress | None = None,
-) -> SparseCounts | list[CodeArray] | list[IntArray]:
-    """The exact private numbers that a mechanism asked for."""
-    if isinstance(statistic, ContingencyTables):
-        return count_in_tables(
-            source, schema, statistic.domain, statistic.tables, key=key, progress=progress
-        )
-    answer = count_cells if isinstance(statistic, CellCounts) else coded_rows
-    return answer(source, schema, statistic.domain, key=key, progress=progress)
-
-
 def count_cells(
     source: Source, schema: Schema, domain: Domain, *, key: bytes, progress: Progress | None = None
 ) -> SparseCounts:
@@ -90,7 +66,7 @@ def count_cells(
     left.
     """
     builder = _CellBuilder(domain)
-    with _Threads() as threads:
+    with Threads() as threads:
         column = schema.unit.column
         if column is None:
             counter = _new_counter(domain, builder, threads, source.rows_hint())
@@ -132,7 +108,7 @@ def count_in_tables(
     progress: Progress | None = None,
 ) -> list[IntArray]:
     """How many kept rows fall into each cell of each table: one pass, whatever their number."""
-    with _Threads() as threads:
+    with Threads() as threads:
         counter = TableCounter(domain.shape, tables, threads)
         for codes in _kept_codes(source, schema, domain, key, progress):
             counter.add(codes)
@@ -184,7 +160,7 @@ class TableCounter:
     into one number per row, which tables share; then every table is one of pairs."""
 
     def __init__(
-        self, shape: Sequence[int], tables: Sequence[Sequence[int]], threads: _Threads
+        self, shape: Sequence[int], tables: Sequence[Sequence[int]], threads: Threads
     ) -> None:
         self._shape, self._threads = shape, threads
         self._shapes = [tuple(shape[column] for column in table) for table in tables]
@@ -274,13 +250,13 @@ def _joined(parts: Sequence[NDArray[Any]], dtype: Any) -> NDArray[Any]:
     return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
 
 
-class _Threads:
+class Threads:
     """Runs one function over consecutive stretches of rows, on several threads when there are many
     rows."""
 
     _pool: ThreadPoolExecutor | None = None
 
-    def __enter__(self) -> _Threads:
+    def __enter__(self) -> Threads:
         self._pool = ThreadPoolExecutor(_WORKERS) if _WORKERS > 1 else None
         return self
 
@@ -357,7 +333,7 @@ class _CellBuilder:
             self._fold(self._groups[0], codes, low, high, group)
             tally(counts, group if keep is None else group[: squeeze(group, keep[low:high])])
 
-    def cells(self, codes: Sequence[CodeArray], threads: _Threads) -> CellArray:
+    def cells(self, codes: Sequence[CodeArray], threads: Threads) -> CellArray:
         out = np.empty(codes[0].size, dtype=np.uint64)
         threads.run(
             self.fill, [(codes, start, stop, out) for start, stop in threads.stretches(out.size)]
@@ -387,7 +363,7 @@ class _Counter(abc.ABC):
 
 
 def _new_counter(
-    domain: Domain, builder: _CellBuilder, threads: _Threads, rows: int | None
+    domain: Domain, builder: _CellBuilder, threads: Threads, rows: int | None
 ) -> _Counter:
     if domain.size <= DIRECT_CELLS:
         return _DirectCounter(domain, builder, threads)
@@ -397,7 +373,7 @@ def _new_counter(
 class _DirectCounter(_Counter):
     """One counter a cell and thread."""
 
-    def __init__(self, domain: Domain, builder: _CellBuilder, threads: _Threads) -> None:
+    def __init__(self, domain: Domain, builder: _CellBuilder, threads: Threads) -> None:
         self._domain, self._builder, self._threads = domain, builder, threads
         self._counts: list[IntArray] = []
 
@@ -427,7 +403,7 @@ class _SortingCounter(_Counter):
     """Collects cells into a piece of bounded size; full pieces are sorted, counted and merged."""
 
     def __init__(
-        self, domain: Domain, builder: _CellBuilder, threads: _Threads, rows: int | None
+        self, domain: Domain, builder: _CellBuilder, threads: Threads, rows: int | None
     ) -> None:
         self._domain, self._builder, self._threads = domain, builder, threads
         self._piece = np.empty(
@@ -490,7 +466,7 @@ def merged(left: SparseCounts, right: SparseCounts) -> SparseCounts:
     return SparseCounts(cells, counts)
 
 
-def _sorted_counts(cells: CellArray, domain: Domain, threads: _Threads) -> SparseCounts:
+def _sorted_counts(cells: CellArray, domain: Domain, threads: Threads) -> SparseCounts:
     """Counts of unsorted cells, which are overwritten; the answer lives in their memory."""
     spare = np.empty(cells.size, dtype=np.uint64)
     stretches = threads.stretches(cells.size)

@@ -1,7 +1,6 @@
-"""Which function computes which statistic: the one table that joins mechanisms to the private side.
+"""The one place that joins mechanisms to the private side.
 
-A mechanism names the exact numbers it wants (`Statistic`); here stands who reads rows for them.
-Modules are loaded when needed.
+A mechanism names the exact numbers it wants (`Statistic`); the engine of the source counts them.
 """
 
 from __future__ import annotations
@@ -12,22 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from dpublish.declare.schema import Schema
 from dpublish.declare.statistic import Statistic
+from dpublish.errors import PlanError
 
 if TYPE_CHECKING:
+    from dpublish.counting.engines.base import Engine
     from dpublish.sources.sources import Source
-
-ANSWERS = {
-    "SectorCounts": "dpublish.counting.points:count_sectors",
-    "GridPoints": "dpublish.counting.points:compute",
-    "AgentLists": "dpublish.counting.graphs:compute",
-    "AgentRows": "dpublish.counting.graphs:compute",
-    "GraphEdges": "dpublish.counting.graphs:compute",
-    "PresentItems": "dpublish.counting.graphs:compute",
-    "Transactions": "dpublish.counting.transactions:compute",
-    "CellCounts": "dpublish.counting.cells:compute",
-    "CodedRows": "dpublish.counting.cells:compute",
-    "ContingencyTables": "dpublish.counting.cells:compute",
-}
 
 
 def compute(
@@ -39,7 +27,21 @@ def compute(
     progress: Callable[[int], None] | None = None,
 ) -> Any:
     """The exact private numbers that a mechanism asked for."""
-    module, name = ANSWERS[type(statistic).__name__].split(":")
-    return getattr(import_module(module), name)(
-        statistic, source, schema, key=key, progress=progress
-    )
+    return engine_of(source)(source, schema, key, progress).answer(statistic)
+
+
+def engine_of(source: Source) -> type[Engine]:
+    """Which engine counts the rows of a source."""
+    module = import_module(f"dpublish.counting.engines.{source.engine}")
+    found: type[Engine] = getattr(module, source.engine.capitalize())
+    return found
+
+
+def require_countable(statistic: Statistic, source: Source) -> None:
+    """Refuse, before anything is spent, what the engine of this source does not count."""
+    reason = engine_of(source).refusal(statistic)
+    if reason is not None:
+        raise PlanError(
+            f"This method cannot count on the workers of {source.engine.capitalize()}: {reason}. "
+            "Give the rows as a file, a frame or a query. Nothing was spent."
+        )

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from dpublish.counting.bound import Columns, Flags, Said, bounded_rows, codes_said, numbers_said
 from dpublish.counting.cells import PIECE_ROWS, merged
 from dpublish.declare.encode import as_text, floats, ordinals, whole_numbers
-from dpublish.declare.grid import Grid
+from dpublish.declare.grid import Grid, TreeShape
 from dpublish.declare.schema import Schema
-from dpublish.declare.statistic import CellArray, GridPoints, SparseCounts
+from dpublish.declare.statistic import CellArray, SparseCounts
 from dpublish.sources.sources import Source
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 
 
-def compute(
-    statistic: GridPoints,
+def count_points(
+    shape: TreeShape,
     source: Source,
     schema: Schema,
     *,
@@ -36,7 +36,6 @@ def compute(
     progress: Callable[[int], None] | None = None,
 ) -> SparseCounts:
     """How many kept rows have each code of the grid."""
-    shape = statistic.shape
     total = SparseCounts.none()
     small: list[CellArray] = []
     rows = 0

@@ -9,7 +9,7 @@ item is no transaction. Text is stripped of blanks.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -121,27 +121,32 @@ def _whole_rows(
     progress: Callable[[int], None] | None,
 ) -> Baskets:
     """A row is a transaction."""
-    unit = schema.unit.column
-    names = [statistic.column, *([unit] if unit is not None and unit != statistic.column else [])]
     codes: list[Codes] = []
     lengths: list[NDArray[np.int64]] = []
     units: list[pl.Series] = []
-    for frame in source.cutting(
-        statistic.column, lambda text: _cut(text, statistic.separator)
-    ).batches(names):
+    for values, sizes, unit in whole_rows(statistic, source, schema.unit.column, coder):
         if progress is not None:
             progress(0)
-        values, sizes = _items_of(frame.get_column(statistic.column), statistic.separator)
-        codes.append(coder.codes(values))
+        codes.append(values)
         lengths.append(sizes)
-        if unit is not None:
-            units.append(frame.get_column(unit))
+        units += [] if unit is None else [unit]
     found, filled = tidy(
         _joined(codes, np.int32), _joined(lengths, np.int64), coder.size, statistic.max_items
     )
-    if unit is None:
+    if schema.unit.column is None:
         return found
     return _bounded(found, join_units(units).filter(pl.Series(filled)), schema.unit.max_rows, key)
+
+
+def whole_rows(
+    statistic: Transactions, source: Source, unit: str | None, coder: ItemCoder
+) -> Iterator[tuple[Codes, NDArray[np.int64], pl.Series | None]]:
+    """The item codes of all rows of a batch, how many each row has, and whose rows they are."""
+    names = [statistic.column, *([unit] if unit is not None and unit != statistic.column else [])]
+    cut = source.cutting(statistic.column, lambda text: _cut(text, statistic.separator))
+    for frame in cut.batches(names):
+        values, sizes = _items_of(frame.get_column(statistic.column), statistic.separator)
+        yield coder.codes(values), sizes, None if unit is None else frame.get_column(unit)
 
 
 def _items_of(column: pl.Series, separator: str | None) -> tuple[pl.Series, NDArray[np.int64]]:
@@ -198,16 +203,19 @@ def _long_rows(
             "code": _joined(codes, np.int32),
         }
     ).drop_nulls(["unit", "basket"])
+    found, units = basket_rows(rows, coder.size, statistic.max_items)
+    return _bounded(found, units, schema.unit.max_rows, key)
+
+
+def basket_rows(
+    rows: pl.DataFrame, universe: int, max_items: int | None
+) -> tuple[Baskets, pl.Series]:
+    """The transactions of rows with a unit, a basket and one item code each, and their units."""
     grouped = rows.group_by(["unit", "basket"], maintain_order=True).agg(pl.col("code"))
     lists = grouped.get_column("code")
-    found, filled = tidy(
-        lists.explode().to_numpy(),
-        lists.list.len().to_numpy().astype(np.int64),
-        coder.size,
-        statistic.max_items,
-    )
-    units = grouped.get_column("unit").filter(pl.Series(filled))
-    return _bounded(found, units, schema.unit.max_rows, key)
+    codes = lists.explode().cast(pl.Int32).to_numpy()
+    found, filled = tidy(codes, lists.list.len().to_numpy().astype(np.int64), universe, max_items)
+    return found, grouped.get_column("unit").filter(pl.Series(filled))
 
 
 def tidy(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from dpublish.counting.compute import require_countable
 from dpublish.counting.graphs import COMMENT, PlainFile
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
@@ -22,6 +23,7 @@ from dpublish.sources.sources import Source
 
 def require_expressible(statistic: Statistic, source: Source, schema: Schema) -> None:
     """Looks at the names, at the kind of data and at how it is to be read; at no row."""
+    require_countable(statistic, source)
     if isinstance(source, PlainFile):
         lost = next(
             (name for name in getattr(statistic, "labels", None) or () if COMMENT.search(name)),

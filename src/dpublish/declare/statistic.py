@@ -34,9 +34,10 @@ class CellCounts(Statistic):
 @dataclass(frozen=True)
 class CodedRows(Statistic):
     """A statistic: the kept rows themselves as codes of `domain`, one array a column. Answered by a
-    list of code arrays."""
+    list of code arrays. `ordered`: the last bits of what is made of them follow their order."""
 
     domain: Domain
+    ordered: bool = False
 
 
 @dataclass(frozen=True)

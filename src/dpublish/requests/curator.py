@@ -37,8 +37,15 @@ def allowance_of(budget: str | None, delta: str | None = None) -> Budget | None:
     return Budget(epsilon=budget, delta=delta or "0")
 
 
-def source_of(data: str, database: str | None) -> object:
-    """What the private side opens: a path, or a query with the database it runs in."""
+def source_of(data: str, database: str | None, spark: str | None = None) -> object:
+    """What the private side opens: a path, a query with the database it runs in, or a table of a
+    cluster."""
+    if data.startswith("spark:"):
+        from dpublish.sources.spark import SparkSource
+
+        return SparkSource(data.removeprefix("spark:"), spark or "local[*]")
+    if spark is not None:
+        raise InputError("--spark goes with DATA of the form 'spark:TABLE' or 'spark:PATH'.")
     if not data.startswith("sql:"):
         if database is not None:
             raise InputError(
@@ -201,6 +208,7 @@ class Release(Request):
     method: str = "histogram"
     settings: Mapping[str, str] = field(default_factory=dict)
     database: str | None = None
+    spark: str | None = None
     budget: str | None = None
     budget_delta: str | None = None
     second_budget: bool = False
@@ -217,10 +225,11 @@ class Release(Request):
         from dpublish.methods.registry import method_from_settings
         from dpublish.outputs import keep_apart
 
-        file = self.data if self.database is None else None
+        elsewhere = self.database is not None or self.data.startswith("spark:")
+        file = None if elsewhere else self.data
         keep_apart(self.out, self.schema, file, self.ledger.removeprefix("sqlite:///"))
         mechanism = method_from_settings(self.method, self.settings)
-        source = source_of(self.data, self.database)
+        source = source_of(self.data, self.database, self.spark)
         allowance = allowance_of(self.budget, self.budget_delta)
         amounts = numbers_of(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
         key = None if self.sign_with is None else unlocked(self.sign_with, caller)

@@ -57,6 +57,9 @@ class Source(abc.ABC):
     texts_only = False
     """Whether every cell is a text, so that a list can only be written as a text that is cut."""
 
+    engine = "local"
+    """Which engine of `counting/engines` counts the rows."""
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(private)"
 
@@ -148,6 +151,15 @@ def open_source(data: object) -> Source:
         return data
     if isinstance(data, SqlSource):
         return _Database(data)
+    if type(data).__module__.startswith("pyspark.sql") and type(data).__name__ == "DataFrame":
+        from dpublish.sources.spark import SparkTable
+
+        return SparkTable(data)
+    if type(data).__name__ == "SparkSource":
+        from dpublish.sources.spark import SparkSource, open_spark
+
+        if isinstance(data, SparkSource):
+            return open_spark(data)
     if isinstance(data, str | Path):
         return _open_file(Path(data))
     if isinstance(data, pl.DataFrame):
@@ -164,7 +176,7 @@ def open_source(data: object) -> Source:
     raise InputError(
         f"Rows cannot be read from a {library}.{kind}. Give the path of a CSV, TSV, Parquet or "
         f"Arrow file, a polars or pandas "
-        "DataFrame, a pyarrow Table, or SqlSource(url, query)."
+        "DataFrame, a pyarrow Table, a Spark DataFrame, or SqlSource(url, query)."
     )
 
 

@@ -105,7 +105,7 @@ class ImportanceWeights(Mechanism):
 
     def statistic(self, plan: Plan) -> CodedRows:
         assert plan.domain is not None
-        return CodedRows(plan.domain)
+        return CodedRows(plan.domain, ordered=self.variant != "moments")
 
     def run(self, noise: Noise, numbers: Sequence[NDArray[Any]], plan: Plan) -> Output:
         loaded = self.loaded(plan.schema)

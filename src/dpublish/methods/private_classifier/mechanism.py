@@ -216,7 +216,7 @@ class PrivateClassifier(Mechanism):
         )
 
     def statistic(self, plan: Plan[ClassifierSettings]) -> CodedRows:
-        return CodedRows(plan.settings.domain)
+        return CodedRows(plan.settings.domain, ordered=True)
 
     def run(
         self, noise: Noise, numbers: Sequence[NDArray[Any]], plan: Plan[ClassifierSettings]

@@ -1,0 +1,77 @@
+"""What a mechanism may ask of rows, and nothing else.
+
+Exact integer counts are sums: a statistic of the whole is the sum of the statistics of its parts.
+So an engine counts parts wherever they lie, with the one encoder and the one set of kernels that
+there is, and adds up. A cell means the same in every engine because the same code reads it.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from dpublish.declare.domain import Domain
+from dpublish.declare.encode import CodeArray
+from dpublish.declare.grid import TreeShape
+from dpublish.declare.schema import Schema
+from dpublish.declare.statistic import IntArray, SparseCounts, Statistic
+
+if TYPE_CHECKING:
+    from dpublish.methods.set_partition.transactions import Baskets, Transactions
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Engine(abc.ABC):
+    """Counts the rows of one source. `key` chooses the rows of units that have too many; `progress`
+    is a sign of life that tells nothing about how much is left."""
+
+    answers: ClassVar[Mapping[str, Callable[[Any, Any], Any]]] = {
+        "CellCounts": lambda engine, asked: engine.cells(asked.domain),
+        "ContingencyTables": lambda engine, asked: engine.tables(asked.domain, asked.tables),
+        "CodedRows": lambda engine, asked: engine.rows(asked.domain),
+        "Transactions": lambda engine, asked: engine.transactions(asked),
+        "GridPoints": lambda engine, asked: engine.points(asked.shape),
+    }
+
+    source: Any
+    schema: Schema
+    key: bytes
+    progress: Progress | None = None
+
+    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
+        return f"{type(self).__name__}(private)"
+
+    def answer(self, statistic: Statistic) -> Any:
+        """The exact private numbers that a mechanism asked for."""
+        return self.answers[type(statistic).__name__](self, statistic)
+
+    @classmethod
+    def refusal(cls, statistic: Statistic) -> str | None:
+        """Why this engine does not compute a statistic, from public facts; None if it does."""
+        if type(statistic).__name__ in cls.answers:
+            return None
+        return "it asks for something that cannot be counted in parts"
+
+    @abc.abstractmethod
+    def cells(self, domain: Domain) -> SparseCounts:
+        """How many kept rows fall into each occupied cell."""
+
+    @abc.abstractmethod
+    def tables(self, domain: Domain, tables: Sequence[Sequence[int]]) -> list[IntArray]:
+        """Many contingency tables in one pass."""
+
+    @abc.abstractmethod
+    def rows(self, domain: Domain) -> list[CodeArray]:
+        """The kept rows as codes."""
+
+    @abc.abstractmethod
+    def transactions(self, asked: Transactions) -> Baskets:
+        """The kept transactions."""
+
+    @abc.abstractmethod
+    def points(self, shape: TreeShape) -> SparseCounts:
+        """How many kept rows have each code of a grid."""

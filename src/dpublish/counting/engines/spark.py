@@ -1,0 +1,358 @@
+"""Counting on the workers of a Spark cluster, with the encoder and the kernels of this machine.
+
+Every worker runs the local engine on its partition and hands over sums, which Spark adds up; a task
+that is retried or run twice replaces what it made and counts once. Where a unit owns several rows,
+workers first say what each row says beside its unit, then all rows of a unit meet in one partition,
+where the same rule as everywhere keeps some of them. This module runs on workers: it imports
+neither the ledger nor noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpublish.counting.bound import keep_rows, pack_codes, take_lists, unpack_codes
+from dpublish.counting.cells import TableCounter, Threads
+from dpublish.counting.engines.base import Engine
+from dpublish.counting.engines.local import Local
+from dpublish.counting.points import count_codes, place_rows
+from dpublish.counting.transactions import ItemCoder, basket_rows, tidy, whole_rows
+from dpublish.declare.domain import Domain
+from dpublish.declare.encode import CodeArray, Encoder, code_dtype
+from dpublish.declare.grid import TreeShape
+from dpublish.declare.schema import PrivacyUnit, Schema
+from dpublish.declare.statistic import (
+    CellArray,
+    CellCounts,
+    CodedRows,
+    ContingencyTables,
+    GridPoints,
+    IntArray,
+    SparseCounts,
+    Statistic,
+)
+from dpublish.methods.set_partition.transactions import Baskets, Transactions
+from dpublish.sources.spark import (
+    ArrowStream,
+    Batches,
+    SparkTable,
+    arrow_batches,
+    canonical_units,
+    run_on_workers,
+)
+
+SUMS = "place int, cell long, n long"
+SAID = "said binary, n long"
+OWNED = "unit binary, said binary, n long"
+ITEMS = "unit binary, basket binary, code long"
+_UNIT = "\0unit"  # no column has this name
+_HELD_ROWS = 1 << 20
+"""Rows that a worker holds at once, unless one unit has more."""
+
+
+class Spark(Engine):
+    """Asks the workers for sums."""
+
+    source: SparkTable
+
+    @classmethod
+    def refusal(cls, statistic: Statistic) -> str | None:
+        if isinstance(statistic, CodedRows) and statistic.ordered:
+            return "it adds up rows one by one, and rows of a cluster have no order"
+        return super().refusal(statistic)
+
+    def cells(self, domain: Domain) -> SparseCounts:
+        (found,) = self._sums(CellCounts(domain), domain.names)
+        return found
+
+    def tables(self, domain: Domain, tables: Sequence[Sequence[int]]) -> list[IntArray]:
+        asked = ContingencyTables(domain, tuple(tuple(table) for table in tables))
+        out = []
+        for sums, table in zip(self._sums(asked, domain.names), asked.tables, strict=True):
+            counts = np.zeros([domain.shape[column] for column in table], dtype=np.int64)
+            counts.ravel()[sums.cells] = sums.counts
+            out.append(counts)
+        return out
+
+    def points(self, shape: TreeShape) -> SparseCounts:
+        (found,) = self._sums(GridPoints(shape), [grid.name for grid in shape.grids])
+        return found
+
+    def rows(self, domain: Domain) -> list[CodeArray]:
+        """Each distinct row of codes comes to this machine once, in the order of its codes."""
+        words, offsets = self._said(CodedRows(domain), domain.names)
+        width = words.size // max(1, offsets.size - 1)
+        rows = words.reshape(-1, width) if width else np.empty((0, 1), dtype=np.uint64)
+        codes = unpack_codes(rows, domain.shape)
+        narrow = [
+            column.astype(code_dtype(size))
+            for column, size in zip(codes, domain.shape, strict=True)
+        ]
+        return cast("list[CodeArray]", narrow)
+
+    def transactions(self, asked: Transactions) -> Baskets:
+        items, offsets = self._said(asked, [asked.column])
+        universe = ItemCoder(self.schema).size
+        return tidy(items.astype(np.int32), np.diff(offsets), universe, None)[0]
+
+    def _job(self, asked: Statistic, names: Sequence[str]) -> _Job:
+        return _Job(asked, self.schema, tuple(names), self.key)
+
+    def _kept(self, asked: Statistic, names: Sequence[str], schema: str) -> Any:
+        """The frame of what workers make of the rows that are kept."""
+        unit = self.schema.unit.column
+        job = self._job(asked, names)
+        if unit is None:
+            return run_on_workers(self.source.chosen(names), partial(_count, job), schema)
+        if isinstance(asked, Transactions) and asked.basket is not None:
+            rows = self.source.chosen([asked.column, unit, asked.basket])
+            said = run_on_workers(rows, partial(_say_items, job), ITEMS)
+        else:
+            said = run_on_workers(self.source.chosen([*names, unit]), partial(_say, job), OWNED)
+        # all rows of a unit in one partition, side by side
+        together = said.repartition("unit").sortWithinPartitions("unit")
+        return run_on_workers(together, partial(_choose, job), schema)
+
+    def _sums(self, asked: Statistic, names: Sequence[str]) -> list[SparseCounts]:
+        from pyspark.sql import functions as f
+
+        frame = self._kept(asked, names, SUMS).groupBy("place", "cell").agg(f.sum("n").alias("n"))
+        found = frame.toArrow()
+        place, cell, n = (found.column(i).to_numpy() for i in range(3))
+        _check_sums(n)
+        places = len(asked.tables) if isinstance(asked, ContingencyTables) else 1
+        out = []
+        for number in range(places):
+            mine = np.flatnonzero(place == number)
+            mine = mine[np.argsort(cell[mine], kind="stable")]
+            counts = n[mine].astype(np.int64)
+            out.append(SparseCounts(cell[mine].astype(np.int64).view(np.uint64), counts))
+        return out
+
+    def _said(self, asked: Statistic, names: Sequence[str]) -> tuple[CellArray, NDArray[np.int64]]:
+        """What all kept rows say, those that say the same side by side."""
+        from pyspark.sql import functions as f
+
+        frame = self._kept(asked, names, SAID).groupBy("said").agg(f.sum("n").alias("n"))
+        found = frame.toArrow()
+        said = pl.Series(pl.from_arrow(found.column("said"))).cast(pl.Binary)
+        n = found.column("n").to_numpy().astype(np.int64)
+        _check_sums(n)
+        words, offsets = words_of(said)
+        rows = said.arg_sort().cast(pl.Int64).to_numpy()
+        return take_lists(words, offsets, np.repeat(rows, n[rows]))
+
+
+def _check_sums(n: NDArray[Any]) -> None:
+    if n.size and int(n.min()) < 1:
+        raise OverflowError("more rows than 64 bits count")
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What workers are told: nothing but public facts, and the key that chooses rows."""
+
+    asked: Statistic
+    schema: Schema
+    names: tuple[str, ...]
+    key: bytes
+
+
+def _count(job: _Job, batches: Batches) -> Batches:
+    """Sums of one partition whose rows are units: the local engine's answer."""
+    source = ArrowStream(job.names, batches)
+    if source.empty:
+        return
+    asked = job.asked
+    if isinstance(asked, CodedRows | Transactions):
+        yield from _said_batches(_rows_said(job, source, None))
+        return
+    schema = replace(job.schema, unit=PrivacyUnit())
+    found = Local(source, schema, job.key).answer(asked)
+    yield from _sum_batches(found if isinstance(found, list) else [found])
+
+
+def _say(job: _Job, batches: Batches) -> Batches:
+    """What each row says, beside its unit; rows of a partition that say the same are one."""
+    source = ArrowStream([*job.names, _UNIT], batches)
+    if source.empty:
+        return
+    for units, said in _rows_said(job, source, _UNIT):
+        frame = pl.DataFrame({"unit": units, "said": said}).drop_nulls("unit")
+        yield from arrow_batches(frame.group_by("unit", "said").agg(n=pl.len().cast(pl.Int64)))
+
+
+def _say_items(job: _Job, batches: Batches) -> Batches:
+    """One item of a basket per row, beside its unit and basket."""
+    assert isinstance(job.asked, Transactions)
+    names = ["item", "unit", "basket"]
+    source = ArrowStream(names, batches)
+    if source.empty:
+        return
+    coder = ItemCoder(job.schema)
+    for frame in source.batches(names):
+        units, baskets = (canonical_units(frame.get_column(name)) for name in names[1:])
+        codes = pl.Series(coder.codes(frame.get_column("item"))).cast(pl.Int64)
+        rows = pl.DataFrame({"unit": units, "basket": baskets, "code": codes})
+        yield from arrow_batches(rows.drop_nulls(["unit", "basket"]).unique())
+
+
+def _rows_said(
+    job: _Job, source: ArrowStream, unit: str | None
+) -> Iterator[tuple[pl.Series, pl.Series]]:
+    """The units of the rows that no column drops, and what those rows say; units are null where
+    none are asked for."""
+    asked = job.asked
+    if isinstance(asked, Transactions):
+        coder = ItemCoder(job.schema)
+        for codes, lengths, units in whole_rows(asked, source, unit, coder):
+            found, filled = tidy(codes, lengths, coder.size, asked.max_items)
+            yield _owners(units, filled), bytes_of(found.items.astype(np.uint64), found.offsets)
+    elif isinstance(asked, GridPoints):
+        grids = asked.shape.grids
+        for frame in source.batches([*job.names, *([] if unit is None else [unit])]):
+            positions, keep = place_rows(frame, grids)
+            every = np.ones(frame.height, dtype=np.bool_) if keep is None else keep
+            points = asked.shape.codes([found[every] for found in positions])
+            owner = None if unit is None else frame.get_column(unit)
+            yield _owners(owner, every), _fixed_bytes(points.reshape(-1, 1))
+    else:
+        assert isinstance(asked, CellCounts | CodedRows | ContingencyTables)
+        for batch, units in source.coded(Encoder(asked.domain), unit):
+            rows = batch.codes[0].size
+            every = np.ones(rows, dtype=np.bool_) if batch.keep is None else batch.keep
+            yield _owners(units, every), _fixed_bytes(pack_codes(batch.kept(), asked.domain.shape))
+
+
+def _owners(units: pl.Series | None, keep: NDArray[np.bool_]) -> pl.Series:
+    if units is None:
+        return pl.Series([None] * int(keep.sum()), dtype=pl.Binary)
+    return canonical_units(units).filter(pl.Series(keep))
+
+
+def _said_batches(rows: Iterator[tuple[pl.Series, pl.Series]]) -> Batches:
+    for _, said in rows:
+        frame = pl.DataFrame({"said": said})
+        yield from arrow_batches(frame.group_by("said").agg(n=pl.len().cast(pl.Int64)))
+
+
+def _choose(job: _Job, batches: Batches) -> Batches:
+    """Keep at most so many rows of each unit, and count what they say."""
+    tables = None
+    if isinstance(job.asked, ContingencyTables):
+        with Threads() as threads:
+            tables = TableCounter(job.asked.domain.shape, job.asked.tables, threads)
+            for said in _chosen(job, batches):
+                tables.add(unpack_codes(_fixed_words(said), job.asked.domain.shape))
+        yield from _sum_batches(tables.finish())
+        return
+    for said in _chosen(job, batches):
+        if isinstance(job.asked, CodedRows | Transactions):
+            yield from _said_batches(iter([(said, said)]))
+        else:
+            yield from _sum_batches([count_codes(_fixed_words(said)[:, 0])])
+
+
+def _chosen(job: _Job, batches: Batches) -> Iterator[pl.Series]:
+    """What the kept rows say, for some units at a time."""
+    most = job.schema.unit.max_rows
+    for frame in _whole_units(batches):
+        if "basket" in frame.columns:
+            assert isinstance(job.asked, Transactions)
+            found, units = basket_rows(frame, ItemCoder(job.schema).size, job.asked.max_items)
+            said = bytes_of(found.items.astype(np.uint64), found.offsets)
+        else:
+            copies = np.repeat(np.arange(frame.height), frame.get_column("n").to_numpy())
+            rows = frame.select("unit", "said")[copies]
+            units, said = rows.get_column("unit"), rows.get_column("said")
+        words, offsets = words_of(said)
+        keep = keep_rows(units, partial(_taken, words, offsets), most, job.key)
+        yield said.filter(pl.Series(keep))
+
+
+def _taken(
+    words: CellArray, offsets: NDArray[np.int64], rows: NDArray[np.int64]
+) -> tuple[CellArray, NDArray[np.int64]]:
+    return take_lists(words, offsets, rows)
+
+
+def _whole_units(batches: Batches) -> Iterator[pl.DataFrame]:
+    """Frames in which every unit has all of its rows."""
+    held: list[pl.DataFrame] = []
+    rows = 0
+    for batch in batches:
+        frame = pl.DataFrame(pl.from_arrow(pa.table(batch)))
+        if not frame.height:
+            continue
+        held.append(frame)
+        rows += frame.height
+        if rows > _HELD_ROWS:
+            whole = pl.concat(held)
+            last = whole.get_column("unit")[-1]
+            open_unit = whole.get_column("unit") == last
+            if not open_unit.all():
+                yield whole.filter(~open_unit)
+                whole = whole.filter(open_unit)
+            held, rows = [whole], whole.height
+    if held:
+        yield pl.concat(held)
+
+
+def _sum_batches(found: Sequence[SparseCounts | IntArray]) -> Batches:
+    for place, counted in enumerate(found):
+        if isinstance(counted, SparseCounts):
+            cells, counts = counted.cells.view(np.int64), counted.counts
+        else:
+            flat = counted.ravel()
+            cells = np.flatnonzero(flat)
+            counts = flat[cells]
+        for start in range(0, cells.size, _HELD_ROWS):
+            stop = start + _HELD_ROWS
+            yield pa.record_batch(
+                {
+                    "place": pa.array(np.full(cells[start:stop].size, place, dtype=np.int32)),
+                    "cell": pa.array(cells[start:stop]),
+                    "n": pa.array(counts[start:stop]),
+                }
+            )
+
+
+def _fixed_bytes(words: CellArray) -> pl.Series:
+    """Rows of words as bytes."""
+    width = words.shape[1] if words.size else 1
+    offsets = np.arange(words.shape[0] + 1, dtype=np.int64) * width
+    return bytes_of(words.ravel(), offsets)
+
+
+def _fixed_words(said: pl.Series) -> CellArray:
+    words, _ = words_of(said)
+    return words.reshape(len(said), -1) if len(said) else np.empty((0, 1), dtype=np.uint64)
+
+
+def bytes_of(words: CellArray, offsets: NDArray[np.int64]) -> pl.Series:
+    """Lists of words as little-endian bytes."""
+    data = np.ascontiguousarray(words, dtype="<u8")
+    array = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(),
+        offsets.size - 1,
+        [None, pa.py_buffer(np.ascontiguousarray(8 * offsets)), pa.py_buffer(data)],
+    )
+    return pl.Series(pl.from_arrow(array)).cast(pl.Binary)
+
+
+def words_of(said: pl.Series) -> tuple[CellArray, NDArray[np.int64]]:
+    """The words that `bytes_of` wrote, end to end, and where each list starts."""
+    array = said.rechunk().to_arrow().cast(pa.large_binary())
+    _, ends, data = array.buffers()
+    offsets = np.frombuffer(ends, dtype=np.int64)[array.offset : array.offset + len(array) + 1]
+    whole = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, dtype=np.uint8)
+    used = whole[offsets[0] : offsets[-1]].copy() if len(array) else whole[:0].copy()
+    return used.view("<u8").astype(np.uint64), (offsets - offsets[0]) // 8

@@ -1,0 +1,269 @@
+"""Tables of a Spark cluster, of which this process sees names, types and counts, and never a row.
+
+Only the DataFrame interface is used, so that Spark Connect works too. What runs on a worker is the
+code of this package: it must be installed there, in this version, and a trial without rows finds
+out before anything is spent. The files of a path are listed once, when it is opened; all passes of
+a release read those.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from dpublish import __version__
+from dpublish.errors import InputError
+from dpublish.sources.arrow import ArrowSource, ArrowTable, _kind
+from dpublish.sources.sources import Source
+from dpublish.sources.units import spelled_units, unit_values
+
+PREFIX = "spark:"
+_OURS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.eventLog.enabled": "false",
+    "spark.log.level": "OFF",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+}
+"""Settings of a session that is started here: nothing of it is shown or written down."""
+
+_LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+_FORMATS = (".parquet", ".orc", ".json", ".csv", ".avro")
+
+Batches = Iterator[Any]
+Part = Callable[[Batches], Batches]
+
+
+@dataclass(frozen=True)
+class SparkSource:
+    """A table or a path that the cluster at `url` reads: spark://host:7077, sc://host:15002 (Spark
+    Connect), yarn, k8s://..., or local[2] for a cluster within this machine."""
+
+    table: str
+    url: str = "local[*]"
+
+
+class SparkTable(Source):
+    """A Spark data frame."""
+
+    engine = "spark"
+
+    def __init__(self, frame: Any) -> None:
+        self.frame = frame
+        self._tried = False
+
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.frame.columns)
+
+    def kind(self, name: str) -> pl.DataType | str | None:
+        from pyspark.sql.pandas.types import to_arrow_type
+
+        declared = next(field.dataType for field in self.frame.schema.fields if field.name == name)
+        try:
+            found = _kind(to_arrow_type(declared))
+        except Exception:  # a type that Spark itself does not hand over
+            found = None
+        return str(declared.simpleString()) if found is None else found
+
+    def require(self, names: Iterable[str], *, schema_name: str) -> None:
+        super().require(names, schema_name=schema_name)
+        if not self._tried:
+            self._try_workers()
+            self._tried = True
+
+    def chosen(self, names: Sequence[str]) -> Any:
+        """The frame with these columns only, called c0, c1, ...: names may hold dots."""
+        quoted = [self.frame["`" + name.replace("`", "``") + "`"] for name in names]
+        return self.frame.select([c.alias(f"c{place}") for place, c in enumerate(quoted)])
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """Rows on this machine, which no release asks for."""
+        table = self.chosen(columns).toArrow().rename_columns(list(columns))
+        yield from ArrowTable(table).batches(columns)
+
+    def count_rows(self) -> int:
+        return int(self.frame.count())
+
+    def count_units(self, unit_column: str | None) -> int:
+        if unit_column is None:
+            return self.count_rows()
+        units = run_on_workers(self.chosen([unit_column]), _distinct_units, "unit binary")
+        return int(units.distinct().count())
+
+    def shown(self) -> tuple[str, ...]:
+        """What this session shows or writes down by itself, for the curator to know."""
+        settings = {
+            "spark.ui.enabled": ("the web page of the cluster", "true"),
+            "spark.eventLog.enabled": ("the event log", "false"),
+        }
+        on = [
+            what
+            for name, (what, usual) in settings.items()
+            if str(self.frame.sparkSession.conf.get(name, usual)).lower() == "true"
+        ]
+        return tuple(on)
+
+    def _try_workers(self) -> None:
+        try:
+            trial = run_on_workers(self.frame.sparkSession.range(1), _version, "version string")
+            found = {str(row) for row in trial.toArrow().column(0).to_pylist()}
+        except Exception:  # the cluster's words are long, and need not be about this
+            found = set()
+        if found == {__version__}:
+            return
+        which = f"have version {', '.join(sorted(found))} of it" if found else "cannot import it"
+        raise InputError(
+            f"The workers of this Spark session must have dpublish {__version__}, and {which}. "
+            "Install it in the Python of the workers (PYSPARK_PYTHON), or ship an environment with "
+            "spark.addArtifacts or --archives. Nothing was spent."
+        )
+
+
+def open_spark(source: SparkSource) -> SparkTable:
+    """Start or join a session, and find the table; reads no row."""
+    if not source.table.strip():
+        raise InputError("Name a table or a path after 'spark:', such as spark:sales.")
+    session = _session(source.url)
+    try:
+        return SparkTable(_pinned(session, source.table.strip()))
+    except Exception:
+        pass  # the cluster's words may hold addresses and users
+    raise InputError(
+        f"Spark finds no table or path '{source.table}'. A path has a '/' or an ending such as "
+        ".parquet; anything else is the name of a table."
+    )
+
+
+def _session(url: str) -> Any:
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise InputError(
+            "Spark is not installed: install dpublish[spark], and Java 17 or newer."
+        ) from None
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder
+    try:
+        if url.startswith("sc://"):
+            return builder.remote(url).getOrCreate()
+        settings = {**_OURS, **(_LOOPBACK if url.startswith("local") else {})}
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        return builder.master(url).getOrCreate()
+    except Exception:
+        pass
+    raise InputError(
+        f"No Spark session could be started at '{url}'. Is Java 17 or newer installed (java "
+        "-version), and does the master answer? A URL looks like spark://host:7077, "
+        "sc://host:15002 or local[2]."
+    )
+
+
+def _pinned(session: Any, table: str) -> Any:
+    """The table, with its list of files as it is now."""
+    ending = next((end for end in _FORMATS if table.rstrip("/").endswith(end)), None)
+    if "/" not in table and ending is None:
+        frame = session.table(table)
+    else:
+        kind = (ending or ".parquet").removeprefix(".")
+        reader = session.read.format(kind).option("basePath", _base(table))
+        if kind == "csv":
+            reader = reader.option("header", "true").option("inferSchema", "false")
+        frame = reader.load(table)
+        files = frame.inputFiles()
+        frame = reader.schema(frame.schema).load(files) if files else frame
+    frame.schema  # noqa: B018 - Spark Connect looks for the table only now
+    return frame
+
+
+def _base(path: str) -> str:
+    """Where folders that name a partition (year=2020) start."""
+    whole = path.rstrip("/")
+    stars = [place for place in (whole.find(mark) for mark in "*?[{") if place >= 0]
+    if stars:
+        return whole[: min(stars)].rpartition("/")[0] or "/"
+    return whole.rpartition("/")[0] or "." if whole.endswith(_FORMATS) else whole
+
+
+def run_on_workers(frame: Any, part: Part, schema: str) -> Any:
+    """A frame of what `part` makes of every partition. Whatever goes wrong there is told in one
+    constant text: what Python says about a row would be in the cluster's logs."""
+    return frame.mapInArrow(partial(_quietly, part), schema)
+
+
+def _quietly(part: Part, batches: Batches) -> Batches:
+    import warnings
+
+    failed = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            yield from part(batches)
+        except GeneratorExit:
+            raise
+        except BaseException:  # a panic of native code too
+            failed = True
+    if failed:
+        raise RuntimeError("A worker of dpublish failed.")
+
+
+class ArrowStream(ArrowSource):
+    """The record batches of one partition, which can be read once."""
+
+    def __init__(self, names: Sequence[str], batches: Batches) -> None:
+        first = next(batches, None)
+        self._batches = iter(()) if first is None else _chained(first, batches)
+        schema = pa.schema([]) if first is None else first.schema
+        self.empty = first is None
+        super().__init__(pa.schema([(n, f.type) for n, f in zip(names, schema, strict=False)]))
+
+    def _record_batches(self, places: Sequence[int]) -> Iterator[Any]:
+        for batch in self._batches:
+            yield batch.select(list(places))
+
+    def count_rows(self) -> int:
+        raise NotImplementedError
+
+
+def _chained(first: Any, rest: Batches) -> Batches:
+    yield first
+    yield from rest
+
+
+def _distinct_units(batches: Batches) -> Batches:
+    source = ArrowStream(["unit"], batches)
+    if source.empty:
+        return
+    for frame in source.batches(["unit"]):
+        units = canonical_units(frame.get_column("unit")).drop_nulls().unique()
+        yield from arrow_batches(pl.DataFrame({"unit": units}))
+
+
+def canonical_units(units: pl.Series) -> pl.Series:
+    """Units as bytes, equal where the units are."""
+    return spelled_units(unit_values(units)).cast(pl.Binary)
+
+
+def arrow_batches(frame: pl.DataFrame) -> Batches:
+    """A frame of bytes and whole numbers as Spark takes it."""
+    table = frame.to_arrow()
+    plain = [
+        pa.field(f.name, f.type if pa.types.is_integer(f.type) else pa.binary())
+        for f in table.schema
+    ]
+    yield from table.cast(pa.schema(plain)).to_batches(max_chunksize=1 << 17)
+
+
+def _version(batches: Batches) -> Batches:
+    import dpublish.counting.engines.spark
+
+    assert dpublish.counting.engines.spark
+    for _ in batches:
+        yield pa.record_batch({"version": pa.array([__version__])})
