@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import polars as pl
@@ -262,8 +263,7 @@ def arrow_batches(frame: pl.DataFrame) -> Batches:
 
 
 def _version(batches: Batches) -> Batches:
-    import dpublish.counting.engines.spark
-
-    assert dpublish.counting.engines.spark
+    """Whether a worker has what it will be asked to run."""
+    import_module(f"dpublish.counting.engines.{SparkTable.engine}")
     for _ in batches:
         yield pa.record_batch({"version": pa.array([__version__])})

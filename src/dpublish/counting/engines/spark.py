@@ -296,11 +296,10 @@ def _whole_units(batches: Batches) -> Iterator[pl.DataFrame]:
         rows += frame.height
         if rows > _HELD_ROWS:
             whole = pl.concat(held)
-            last = whole.get_column("unit")[-1]
-            open_unit = whole.get_column("unit") == last
-            if not open_unit.all():
-                yield whole.filter(~open_unit)
-                whole = whole.filter(open_unit)
+            last = pl.col("unit") == pl.lit(whole.get_column("unit")[-1], dtype=pl.Binary)
+            done, whole = whole.filter(~last), whole.filter(last)
+            if done.height:
+                yield done
             held, rows = [whole], whole.height
     if held:
         yield pl.concat(held)
