@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from dpublish.curator.draft import MAX_LEVELS, draft, draft_schema
+from dpublish.declare.columns import Column
 from dpublish.declare.encode import encode_frame
 from dpublish.declare.schema import Schema
 from dpublish.errors import InputError
@@ -52,10 +53,10 @@ def test_kinds_levels_and_bounds_are_guessed() -> None:
     assert schema.draft
     assert schema.size == 3
     columns = schema.columns
-    assert (columns["age"].lower, columns["age"].upper) == (17, 90)
-    assert (columns["weight"].lower, columns["weight"].upper) == (-2.0, 1.5)
+    assert (columns["age"].lower, columns["age"].upper) == (0, 120)
+    assert (columns["weight"].lower, columns["weight"].upper) == (-2.0, 2.0)
     assert columns["job"].levels == ("clerk", "smith")
-    assert columns["born"].upper == dt.date(2001, 5, 6)
+    assert columns["born"].upper == dt.date(2001, 12, 31)
     assert columns["odd name!"].levels == ("1", "2", "x")
     assert all(column.missing for name, column in columns.items() if name != "odd name!")
 
@@ -79,15 +80,115 @@ def test_the_text_is_valid_stamped_and_keeps_every_row() -> None:
     assert encode_frame(FRAME, again.domain(list(again.columns), bins=4)).keep is None
 
 
-def test_identifiers_are_capped_with_a_remark() -> None:
-    names = [f"person {i}" for i in range(1_000)] + ["person 7"] * 5
-    drafted = draft(pl.DataFrame({"name": names, "n": range(1_005)}), name="d")
-    column = drafted.schema.columns["name"]
+def test_many_texts_are_capped_with_a_remark() -> None:
+    names = [f"town {i % 150}" for i in range(3_000)] + ["town 7"] * 5
+    drafted = draft(pl.DataFrame({"town": names, "n": range(3_005)}), name="d")
+    column = drafted.schema.columns["town"]
     assert len(column.levels) == MAX_LEVELS
-    assert "person 7" in column.levels
+    assert "town 7" in column.levels
     assert column.outside == "other"
-    assert "[columns.name]\n# More than 100 different texts" in drafted.to_toml()
+    assert "[columns.town]\n# More than 100 different texts" in drafted.to_toml()
     assert Schema.from_toml(drafted.to_toml()) == drafted.schema
+
+
+def guess(values: list[object], name: str = "x") -> Column:
+    return draft_schema(pl.DataFrame({name: values, "y": [0.5] * len(values)}), name="d").columns[
+        name
+    ]
+
+
+def test_marks_for_missing_values_are_no_levels() -> None:
+    drafted = draft(
+        pl.DataFrame({"bp": ["120", "?", "80", "95"], "w": ["a", "?", "b", "a"]}), name="d"
+    )
+    bp, ward = drafted.schema.columns["bp"], drafted.schema.columns["w"]
+    assert (bp.kind, bp.missing, bp.lower, bp.upper) == ("integer", True, 80, 120)
+    assert ward.levels == ("a", "b")
+    assert "'?' marks missing values" in drafted.remarks["w"]
+    assert guess(["Y", "N"] * 20).kind == "boolean"
+
+
+def test_few_whole_numbers_are_codes_without_gaps() -> None:
+    assert guess(["1", "2"] * 20).levels == ("1", "2")
+    codes = guess([1, 2, 5] * 20)
+    assert (codes.kind, codes.levels) == ("categorical", ("1", "2", "3", "4", "5"))
+    assert guess(list(range(1, 13)) * 10).kind == "ordinal"
+    assert guess([0] * 50 + [1] * 30 + [2] * 10 + [3] * 5).kind == "ordinal"
+    assert guess(list(range(200))).kind == "integer"
+
+
+@pytest.mark.parametrize(
+    ("levels", "kind"),
+    [
+        (["item 2", "item 11", "item 100"], "categorical"),
+        (["<20", "20-39", "40-59", "60+"], "ordinal"),
+        (["mild", "Moderate", "severe"], "ordinal"),
+        (["25-00503", "25-00703", "25-01000"], "categorical"),
+    ],
+)
+def test_levels_stand_in_their_natural_order(levels: list[str], kind: str) -> None:
+    found = guess([*reversed(levels)] * 10)
+    assert (found.kind, found.levels) == (kind, tuple(levels))
+
+
+@pytest.mark.parametrize(
+    ("values", "name", "words"),
+    [
+        ([f"p{i}" for i in range(60)], "x", "identifier"),
+        (list(range(60)), "patient_id", "identifier"),
+        ([f"said {i % 50} things at length" * 3 for i in range(60)] * 3, "note", ""),
+        ([f"a long remark about case {i}, in words" for i in range(150)] * 2, "note", "free text"),
+        ([100 + i % 70 for i in range(200)], "fnlwgt", "survey weights"),
+    ],
+)
+def test_what_does_not_belong_in_a_release_is_left_out(
+    values: list[object], name: str, words: str
+) -> None:
+    drafted = draft(pl.DataFrame({name: values, "y": [0.5] * len(values)}), name="d")
+    assert (name in drafted.left_out) == bool(words)
+    if words:
+        assert words in drafted.left_out[name]
+        assert words in drafted.to_toml()
+        assert name not in drafted.schema.columns
+
+
+def test_the_privacy_unit_is_proposed() -> None:
+    people = [f"p{i // 3}" for i in range(90)]
+    drafted = draft(pl.DataFrame({"patient": people, "age": list(range(90))}), name="d")
+    assert drafted.schema.unit.column == "patient"
+    assert drafted.schema.unit.max_rows == 3
+    assert "looks like the privacy unit" in drafted.to_toml()
+    assert Schema.from_toml(drafted.to_toml()) == drafted.schema
+
+
+def test_dates_and_numbers_of_other_countries_are_known_as_such() -> None:
+    frame = pl.DataFrame({"d": ["31.12.2020", "01.02.2021"] * 20, "x": ["1,5", "22,75"] * 20})
+    drafted = draft(frame, name="d")
+    day, number = drafted.schema.columns["d"], drafted.schema.columns["x"]
+    assert (day.kind, day.lower) == ("date", dt.date(2020, 1, 1))
+    assert "dd.mm.yyyy" in drafted.remarks["d"]
+    assert number.kind == "real"
+    assert "decimal comma" in drafted.remarks["x"]
+
+
+def test_a_file_that_would_be_misread_is_not_drafted(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("name;age\nAda;36\n")
+    with pytest.raises(InputError, match="separated by semicolons") as refused:
+        draft(tmp_path / "a.csv", name="d")
+    assert "Ada" not in str(refused.value)
+
+
+def test_baskets_become_a_universe_of_items(tmp_path: Path) -> None:
+    (tmp_path / "b.txt").write_text("10 2\n1 2\n\n")
+    drafted = draft(tmp_path / "b.txt", name="b")
+    assert drafted.schema.items is not None
+    assert drafted.schema.items.items == ("1", "2", "10")
+    assert Schema.from_toml(drafted.to_toml()) == drafted.schema
+
+
+def test_every_bound_and_level_set_says_that_it_was_read_off_the_rows() -> None:
+    columns = draft_schema(FRAME, name="d").columns.values()
+    assert {c.wording.source for c in columns if c.kind != "boolean"} == {"taken from the rows"}
 
 
 @pytest.mark.parametrize(
@@ -124,9 +225,8 @@ def test_kinds_that_change_between_batches(monkeypatch: pytest.MonkeyPatch) -> N
         ["2020-01-01", "2020-01-02", "3", "4"],
         ["3", "4", "2020-01-01", "2020-01-02"],
     ):
-        assert draft_schema(pl.DataFrame({"x": values}), name="d").columns["x"].levels == tuple(
-            sorted(values)
-        )
+        levels = draft_schema(pl.DataFrame({"x": values}), name="d").columns["x"].levels
+        assert sorted(levels) == sorted(values)
     assert (
         draft_schema(pl.DataFrame({"x": [1.0, 2.0, 0.5, 3.0]}), name="d").columns["x"].kind
         == "real"

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dpublish.curator.formats import TextFormat, delimiter_name, hints, text_format
+from dpublish.curator import formats
+from dpublish.curator.formats import TextFormat, hints
 from dpublish.declare.columns import Column
 from dpublish.declare.domain import Axis, Domain, resolve_axis
 from dpublish.declare.encode import Encoder
@@ -36,7 +36,6 @@ _LOOK_ROWS = 1 << 20
 
 _EXAMPLES = 5
 _LONGEST = 60
-_TEXT_FILES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 _UNIT_WORDS = ("id", "patient", "person", "customer", "user", "household", "subject", "member")
 
 
@@ -142,7 +141,8 @@ class _Look:
         self.notes: list[str] = []
 
     def run(self) -> DataCheck:
-        form = self._format()
+        form, misread = formats.misread(self.data)
+        self.problems += misread
         try:
             source = open_source(self.data)
             present = source.columns()
@@ -197,27 +197,6 @@ class _Look:
             notes=tuple(self.notes),
             at_least=self.at_least,
         )
-
-    def _format(self) -> TextFormat | None:
-        """How a text file is written, against how it would be read."""
-        if not isinstance(self.data, str | Path) or not str(self.data).endswith(_TEXT_FILES):
-            return None
-        path = Path(self.data)
-        try:
-            found = text_format(path)
-        except (OSError, EOFError):
-            return None  # opening it as a source says why
-        expected = "\t" if path.name.removesuffix(".gz").endswith(".tsv") else ","
-        if found.encoding != "utf-8":
-            self.problems.append(
-                f"The file is {found.encoding.upper()}, and would be read as UTF-8."
-            )
-        if found.delimiter not in (expected, None):
-            self.problems.append(
-                f"The first line is separated by {delimiter_name(found.delimiter)}s, and would be "
-                f"cut at {delimiter_name(expected)}s."
-            )
-        return found
 
     def _count(
         self, source: Source, declared: Sequence[Column], unit: str | None
@@ -295,7 +274,7 @@ class _Look:
         named = [
             name
             for name in source.columns()
-            if name not in self.schema.columns and _named_as_unit(name)
+            if name not in self.schema.columns and named_as_unit(name)
         ]
         for name in named[:3]:
             different = source.count_units(name)
@@ -402,7 +381,8 @@ class _Look:
         return self._found(form, rows, 0, (found,), None)
 
 
-def _named_as_unit(name: str) -> bool:
+def named_as_unit(name: str) -> bool:
+    """Whether a column is called as ids of people are."""
     words = name.lower().replace("-", "_").split("_")
     return any(word in _UNIT_WORDS for word in words) or name.endswith(("Id", "ID"))
 

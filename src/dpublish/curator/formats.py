@@ -45,6 +45,7 @@ NUMBER: Final = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 
 _DELIMITERS: Final = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _HEAD: Final = 1 << 16
+_TEXT_FILES: Final = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 _CHUNK: Final = 1 << 24
 
 
@@ -87,6 +88,28 @@ def text_format(path: Path) -> TextFormat:
         delimiter=delimiter,
         header=tuple(name.strip().strip('"') for name in names),
     )
+
+
+def misread(data: object) -> tuple[TextFormat | None, list[str]]:
+    """How a text file is written, and what of it would be read otherwise. Nothing for other data,
+    or for a file that cannot be opened, which opening it says better."""
+    if not isinstance(data, str | Path) or not str(data).endswith(_TEXT_FILES):
+        return None, []
+    path = Path(data)
+    try:
+        found = text_format(path)
+    except (OSError, EOFError):
+        return None, []
+    expected = "\t" if path.name.removesuffix(".gz").endswith(".tsv") else ","
+    said = []
+    if found.encoding != "utf-8":
+        said.append(f"The file is {found.encoding.upper()}, and would be read as UTF-8.")
+    if found.delimiter not in (expected, None):
+        said.append(
+            f"The first line is separated by {delimiter_name(found.delimiter)}s, and would be cut "
+            f"at {delimiter_name(expected)}s."
+        )
+    return found, said
 
 
 _PLAIN = str.maketrans(dict.fromkeys(",;\t|", "_"))

@@ -65,7 +65,7 @@ _DATASET_KEYS = {
     *ABOUT,
 }
 _TABLES = {"dataset", "columns", "items", "draft"}
-_ITEM_KEYS = {"universe", "universe_file", "outside"}
+_ITEM_KEYS = {"universe", "universe_file", "outside", "source"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +92,8 @@ class ItemUniverse:
 
     items: tuple[str, ...]
     outside: Literal["drop", "other"] = "drop"
+    source: str = ""
+    """Where the list was taken from, for people."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,6 +234,8 @@ class Schema:
             }
         if self.items is not None:
             out["items"] = {"universe": list(self.items.items), "outside": self.items.outside}
+            if wording and self.items.source:
+                out["items"]["source"] = self.items.source
         if self.draft:
             out["draft"] = {"derived_from_rows": True}
         return out
@@ -456,7 +460,11 @@ def _read_items(table: Any, folder: Path) -> ItemUniverse:
         )
     if len(set(items)) != len(items):
         raise SchemaError("[items]: the universe lists an item twice.")
-    return ItemUniverse(items=items, outside=cast(Literal["drop", "other"], outside))
+    return ItemUniverse(
+        items=items,
+        outside=cast(Literal["drop", "other"], outside),
+        source=line_of_text("[items]: source", table.get("source", "")),
+    )
 
 
 def _positive(value: Any, key: str) -> int:
