@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dpublish.curator.check import DataCheck
     from dpublish.declare.columns import Column
     from dpublish.declare.schema import Schema
+    from dpublish.requests.schemas import SchemaText
 
 app = typer.Typer(
     help="Write, check and show schemas: the public facts that a release rests on.",
@@ -66,6 +67,69 @@ def draft(
         "what you know without "
         "looking at the data, then delete the [draft] table."
     )
+
+
+SchemaOut = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="FILE", help="Where to write it; stdout when left out."),
+]
+
+
+@app.command("from-codebook")
+def from_codebook(
+    codebook: Annotated[Path, typer.Argument(metavar="CODEBOOK", help="A code book.")],
+    name: Annotated[
+        str | None,
+        typer.Option(
+            "--name", metavar="NAME", help="Name of the data set; the file name when left out."
+        ),
+    ] = None,
+    out: SchemaOut = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Write a schema from a code book. No row is read, so it needs no stamp and is not private.
+
+    Reads code books in JSON and CSV, Frictionless Table Schema, Croissant, DDI, and labels of SPSS
+    and Stata (.sps, .do; .sav and .dta with pyreadstat).
+    """
+    from dpublish.requests.schemas import FromCodebook
+
+    _show_text(FromCodebook(codebook=codebook, name=name, out=out, overwrite=overwrite).run(), json)
+
+
+@app.command("new")
+def new(
+    template: Annotated[
+        str,
+        typer.Option(
+            "--template", "-t", metavar="NAME", help="survey, hospital, register or baskets."
+        ),
+    ],
+    out: SchemaOut = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Write a schema to start from, for a survey, hospital stays, a register or baskets."""
+    from dpublish.requests.schemas import NewSchema
+
+    _show_text(NewSchema(template=template, out=out, overwrite=overwrite).run(), json)
+
+
+def _show_text(made: SchemaText, json: bool) -> None:
+    from dpublish.cli import screen
+
+    if json:
+        screen.write_json(made.to_json())
+        return
+    if made.out is None:
+        with screen.output():
+            print(made.toml, end="")
+    else:
+        screen.say(f"Schema written to {made.out}", style="green")
+    if made.untold:
+        shown = ", ".join(made.untold[:8]) + (", ..." if len(made.untold) > 8 else "")
+        screen.note(f"Neither levels nor bounds are given for {len(made.untold)}: {shown}.")
 
 
 @app.command("check")

@@ -60,6 +60,11 @@ class ColumnCheck:
         return self.missing - self.blank
 
     @property
+    def only_marks(self) -> bool:
+        """Whether all that is not read says that a value is not there."""
+        return not self.outside and all(text in formats.MARKS for text in self.examples)
+
+    @property
     def part(self) -> float:
         """Of the filled cells, how many were read as declared values."""
         filled = self.read + self.outside + self.unreadable
@@ -321,6 +326,8 @@ class _Look:
         because = "; ".join(found.hints)
         if rows and found.read == 0 and found.outside == 0 and found.unreadable == 0:
             self.problems.append(f"Column '{column.name}' is blank in every row.")
+        elif column.numeric and column.missing and found.examples and found.only_marks:
+            self.notes.append(f"Column '{column.name}': {shown} is read as missing.")
         elif found.part < self.at_least:
             part = f"{100 * found.part:.3g}%"
             self.problems.append(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpublish.errors import InputError, SchemaError
+from dpublish.errors import InputError, SchemaError, did_you_mean
 from dpublish.requests.base import NOBODY, Caller, Request, plain, requests_of
 from dpublish.requests.curator import source_of
 
@@ -42,15 +42,8 @@ class Draft(Request):
 
     def run(self, caller: Caller = NOBODY) -> Drafted:
         from dpublish.curator.draft import draft
-        from dpublish.outputs import keep_apart
 
-        if self.out is not None and not self.overwrite and self.out.exists():
-            # it may be a schema that a person has gone through, which a draft is not
-            raise InputError(
-                f"'{self.out}' exists already. Give another name, or ask for it with --overwrite."
-            )
-        if self.out is not None:
-            keep_apart(self.out, self.data if self.database is None else None)
+        _require_free(self.out, self.overwrite, self.data if self.database is None else None)
         source = source_of(self.data, self.database)
         fallback = Path(self.data).name.split(".")[0] if self.database is None else "query"
         with caller.private():
@@ -58,6 +51,88 @@ class Draft(Request):
         if self.out is not None:
             write_owned(self.out, text)
         return Drafted(out=self.out, toml=None if self.out is not None else text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchemaText:
+    """A schema that no row was read for. `untold`: columns about which too little is known."""
+
+    out: Path | None
+    toml: str
+    untold: tuple[str, ...] = ()
+
+    def to_json(self) -> Mapping[str, Any]:
+        text = None if self.out is not None else self.toml
+        return {"draft": False, "out": self.out, "toml": text, "untold": list(self.untold)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FromCodebook(Request):
+    """A schema from a code book: JSON, CSV, Table Schema, Croissant, DDI, SPSS or Stata labels."""
+
+    verb = "schema from-codebook"
+    codebook: Path
+    name: str | None = None
+    out: Path | None = None
+    overwrite: bool = False
+
+    def run(self, caller: Caller = NOBODY) -> SchemaText:
+        from dpublish.declare.codebook import schema_from_codebook
+
+        _require_free(self.out, self.overwrite, self.codebook)
+        name = self.name or self.codebook.name.split(".")[0]
+        schema, untold = schema_from_codebook(self.codebook, name=name)
+        text = schema.to_toml()
+        if untold:
+            lines = [f"# - {name}" for name in untold if name.isprintable()]
+            text += "\n".join(["\n# Neither levels nor bounds are given for:", *lines, ""])
+        return _written(self.out, text, tuple(untold))
+
+
+TEMPLATES = ("survey", "hospital", "register", "baskets")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewSchema(Request):
+    """A schema to start from, for a kind of data."""
+
+    verb = "schema new"
+    template: str
+    out: Path | None = None
+    overwrite: bool = False
+
+    def run(self, caller: Caller = NOBODY) -> SchemaText:
+        from importlib.resources import files
+
+        if self.template not in TEMPLATES:
+            known = ", ".join(TEMPLATES)
+            hint = did_you_mean(self.template, TEMPLATES)
+            raise InputError(f"There is no template '{self.template}'.{hint} Templates: {known}.")
+        _require_free(self.out, self.overwrite)
+        home = files("dpublish.declare") / "templates" / f"{self.template}.toml"
+        return _written(self.out, home.read_text(encoding="utf-8"))
+
+
+def _require_free(out: Path | None, overwrite: bool, *given: str | Path | None) -> None:
+    from dpublish.outputs import keep_apart
+
+    if out is None:
+        return
+    if not overwrite and out.exists():
+        # it may be a schema that a person has gone through
+        raise InputError(
+            f"'{out}' exists already. Give another name, or ask for it with --overwrite."
+        )
+    keep_apart(out, *given)
+
+
+def _written(out: Path | None, text: str, untold: tuple[str, ...] = ()) -> SchemaText:
+    if out is not None:
+        try:
+            out.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"Cannot write '{out}' ({error.strerror}).") from None
+    return SchemaText(out=out, toml=text, untold=untold)
 
 
 @dataclass(frozen=True, kw_only=True)
