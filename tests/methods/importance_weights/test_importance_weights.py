@@ -222,12 +222,12 @@ class TestRefusals:
             ({"pairs": ["age*age"]}, "one column twice"),
             ({"pairs": ["age*size"]}, "no column 'size'"),
             ({"variant": "output", "choose_pairs": 2}, "belongs to variant"),
-            ({"choice_share": "1/2"}, "choice_share must lie"),
+            ({"choice_share": "1/2"}, "choice_share must be above 0"),
             ({"max_weight": "1/2"}, "at least 1"),
-            ({"bins": 0}, "bins must be"),
+            ({"bins": 0}, "bins must"),
             (
                 {"variant": "output", "pairs": ["*age", "sick*town"], "resolution": 1},
-                "resolution must be",
+                "resolution must",
             ),
         ],
     )
@@ -450,9 +450,14 @@ def forty_rows() -> audit.Subject:
     )
 
 
-def with_calibration(tried: audit.Subject, **changes: str) -> audit.Subject:
-    facts = {**tried.plan.facts, "calibration": {**tried.plan.facts["calibration"], **changes}}
-    return dataclasses.replace(tried, plan=dataclasses.replace(tried.plan, facts=facts))
+def with_settings(plan: Any, **changes: Any) -> Any:
+    settings = dataclasses.replace(plan.settings, **changes)
+    return dataclasses.replace(plan, settings=settings)
+
+
+def with_calibration(tried: audit.Subject, **changes: Fraction) -> audit.Subject:
+    calibration = dataclasses.replace(tried.plan.settings.calibration, **changes)
+    return dataclasses.replace(tried, plan=with_settings(tried.plan, calibration=calibration))
 
 
 class TestPlanted:
@@ -469,16 +474,16 @@ class TestPlanted:
 
     def test_regulariser_missing_from_the_sensitivity(self) -> None:
         tried = line_subject()
-        calibration = tried.plan.facts["calibration"]
-        wrong = Fraction(calibration["sensitivity"]) * Fraction(calibration["ridge"])
-        assert "distance" in self.checks(with_calibration(tried, sensitivity=str(wrong)))
+        calibration = tried.plan.settings.calibration
+        wrong = calibration.sensitivity * calibration.ridge
+        assert "distance" in self.checks(with_calibration(tried, sensitivity=wrong))
 
     def test_solver_stopped_early(self) -> None:
         """A loose tolerance that is not in the sensitivity: one neighbour stops at the start, the
         other does not."""
         tried = forty_rows()
         found = [
-            self.checks(with_calibration(tried, tolerance=f"{part}/100"), FEW)
+            self.checks(with_calibration(tried, tolerance=Fraction(part, 100)), FEW)
             for part in range(35, 50)
         ]
         assert any("distance" in checks for checks in found)
@@ -498,8 +503,7 @@ class TestPlanted:
         tried = forty_rows()
 
         def broken(noise: Any, rows: Any) -> Any:
-            facts = {**tried.plan.facts, "nominal_rows": max(1, len(rows))}
-            plan = dataclasses.replace(tried.plan, facts=facts)
+            plan = with_settings(tried.plan, nominal_rows=max(1, len(rows)))
             return tried.mechanism.run(noise, tried.numbers(rows), plan).tables["coefficients"][
                 "value"
             ]
@@ -558,9 +562,7 @@ def noise_of(tried: audit.Subject, rows: tuple[int, ...], samples: int) -> np.nd
         np.array([tried(source, rows).tables["coefficients"]["value"] for _ in range(samples)])
         * grid
     )
-    exact = dataclasses.replace(
-        tried, plan=with_calibration(tried, grid=str(Fraction(1, 1 << 60))).plan
-    )
+    exact = dataclasses.replace(tried, plan=with_calibration(tried, grid=Fraction(1, 1 << 60)).plan)
     quiet = balanced.balanced_coefficients
 
     def centre(noise: Any, *arguments: Any, **options: Any) -> Any:
@@ -574,14 +576,12 @@ def noise_of(tried: audit.Subject, rows: tuple[int, ...], samples: int) -> np.nd
         quiet(Still(), *arguments, **options)  # type: ignore[arg-type]
         return seen
 
-    from dpublish.methods.importance_weights import mechanism as importance_weights
-
     features = tried.mechanism.features_of(tried.domain.axes)  # type: ignore[attr-defined]
     loaded = tried.mechanism.loaded(tried.plan.schema)  # type: ignore[attr-defined]
     middle = centre(
         None, features, tried.numbers(rows), loaded.sets[0].codes, loaded.sets[0].base,
         normaliser=tried.plan.facts["nominal_rows"],
-        calibration=importance_weights.read_calibration(exact.plan.facts["calibration"]),
+        calibration=exact.plan.settings.calibration,
     )  # fmt: skip
     return (values - np.array(middle)) / scale
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,20 +19,63 @@ from numpy.typing import NDArray
 from dpublish.declare.domain import MAX_CELLS, Axis, Domain
 from dpublish.declare.schema import Schema
 from dpublish.methods.base import CodedRows, Mechanism, Output
-from dpublish.methods.importance_weights.balanced import BalancedCalibration, balanced_coefficients
+from dpublish.methods.field_types import Interval
+from dpublish.methods.importance_weights.balanced import balanced_coefficients
 from dpublish.methods.importance_weights.moments import Fit, choose_set, measure
 from dpublish.methods.importance_weights.public_sets import Loaded, load_sets
-from dpublish.methods.importance_weights.records import read_amounts, read_calibration, read_pairs
+from dpublish.methods.importance_weights.records import (
+    AnyWeights,
+    BalancedSettings,
+    MomentSettings,
+    Variant,
+    read_pairs,
+)
 from dpublish.models.linear_features import FloatArray
 from dpublish.models.public_rows import PublicSet
 from dpublish.models.weight_features import Numbers, WeightFeatures
 from dpublish.noise.base import Noise
-from dpublish.privacy.budget_split import BudgetSplit
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan
 
 Amount = Fraction | float | int | str
-Variant = Literal["moments", "output", "gaussian", "objective"]
+SHARE = Interval(above=0, below=Fraction(1, 2))
+
+
+def noisy_weights(
+    method: ImportanceWeights,
+    noise: Noise,
+    features: WeightFeatures,
+    numbers: Sequence[NDArray[Any]],
+    loaded: Loaded,
+    settings: AnyWeights,
+) -> Output:
+    """The mechanism: choose a public set, measure (counts, or coefficients), weigh its rows."""
+    rows = settings.nominal_rows or 1
+    chosen = loaded.sets[choose_set(noise, features, numbers, loaded.sets, settings.amounts, rows)]
+    if isinstance(settings, MomentSettings):
+        given = method.regularization
+        features, fit = measure(
+            noise,
+            features,
+            numbers,
+            chosen,
+            settings.amounts,
+            rounds=settings.rounds,
+            total=settings.public_total,
+            precision=None if given is None else float(exact(given, "regularization")),
+            largest_pair=settings.largest_pair,
+        )
+        return method.moments_content(settings, features, chosen, fit)
+    multiples = balanced_coefficients(
+        noise,
+        features,
+        numbers,
+        chosen.codes,
+        chosen.base,
+        normaliser=settings.nominal_rows,
+        calibration=settings.calibration,
+    )
+    return method.balanced_content(settings, features, chosen, multiples)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,65 +130,30 @@ class ImportanceWeights(Mechanism):
     columns: Sequence[str] | None = None
     variant: Variant = "moments"
     pairs: Sequence[str] = ()
-    choose_pairs: int | None = None
-    bins: int = 10
+    choose_pairs: Annotated[int | None, Interval(0, 1000)] = None
+    bins: Annotated[int, Interval(1, 1 << 16)] = 10
     regularization: Amount | None = None
-    choice_share: Amount = Fraction(1, 10)
-    release_share: Amount = Fraction(1, 50)
+    choice_share: Annotated[Amount, SHARE] = Fraction(1, 10)
+    release_share: Annotated[Amount, SHARE] = Fraction(1, 50)
     max_weight: Amount | None = None
     publish: Literal["rows", "hash"] = "rows"
     titles: Sequence[str] = ()
-    public_size: int = 10_000
-    resolution: int = 256
+    public_size: Annotated[int, Interval(1, 10**8)] = 10_000
+    resolution: Annotated[int, Interval(2, 1 << 16)] = 256
 
-    def plan(self, schema: Schema, cost: Cost) -> Plan:
+    def plan(self, schema: Schema, cost: Cost) -> Plan[AnyWeights]:
         from dpublish.methods.importance_weights.plan import plan_weights
 
         return plan_weights(self, schema, cost)
 
-    def statistic(self, plan: Plan) -> CodedRows:
-        assert plan.domain is not None
-        return CodedRows(plan.domain, ordered=self.variant != "moments")
+    def statistic(self, plan: Plan[AnyWeights]) -> CodedRows:
+        return CodedRows(plan.settings.domain, ordered=self.variant != "moments")
 
-    def run(self, noise: Noise, numbers: Sequence[NDArray[Any]], plan: Plan) -> Output:
+    def run(self, noise: Noise, numbers: Sequence[NDArray[Any]], plan: Plan[AnyWeights]) -> Output:
         loaded = self.loaded(plan.schema)
-        assert plan.domain is not None
-        assert plan.domain.axes == loaded.axes
+        assert plan.settings.domain.axes == loaded.axes
         features = self.features_of(loaded.axes)
-        facts = plan.facts
-        amounts = read_amounts(facts["purse"], BudgetSplit.of(plan.cost, plan.schema.relation))
-        chosen = loaded.sets[
-            choose_set(noise, features, numbers, loaded.sets, amounts, facts["nominal_rows"] or 1)
-        ]
-        if self.variant == "moments":
-            precision = (
-                None
-                if self.regularization is None
-                else float(exact(self.regularization, "regularization"))
-            )
-            features, fit = measure(
-                noise,
-                features,
-                numbers,
-                chosen,
-                amounts,
-                rounds=facts["rounds"],
-                total=facts["public_total"],
-                precision=precision,
-                largest_pair=facts["largest_pair"],
-            )
-            return self._moments_content(plan, features, chosen, fit)
-        calibration = read_calibration(facts["calibration"])
-        multiples = balanced_coefficients(
-            noise,
-            features,
-            numbers,
-            chosen.codes,
-            chosen.base,
-            normaliser=facts["nominal_rows"],
-            calibration=calibration,
-        )
-        return self._balanced_content(plan, features, chosen, calibration, multiples)
+        return noisy_weights(self, noise, features, numbers, loaded, plan.settings)
 
     @property
     def _numbers(self) -> Numbers:
@@ -175,13 +183,14 @@ class ImportanceWeights(Mechanism):
             axes, read_pairs(self.pairs, [axis.name for axis in axes]), self._numbers
         )
 
-    def _moments_content(
-        self, plan: Plan, features: WeightFeatures, chosen: PublicSet, fit: Fit
+    def moments_content(
+        self, settings: MomentSettings, features: WeightFeatures, chosen: PublicSet, fit: Fit
     ) -> Output:
+        """What the noisy counts say."""
         assert fit.raked is not None
         values = np.concatenate([table.counts for table in fit.tables])
         return self._content(
-            plan,
+            settings,
             features,
             chosen,
             values,
@@ -197,20 +206,21 @@ class ImportanceWeights(Mechanism):
             },
         )
 
-    def _balanced_content(
+    def balanced_content(
         self,
-        plan: Plan,
+        settings: BalancedSettings,
         features: WeightFeatures,
         chosen: PublicSet,
-        calibration: BalancedCalibration,
         multiples: NDArray[np.int64],
     ) -> Output:
-        rows, divisor, size = plan.facts["nominal_rows"], features.divisor, features.dimension
+        """What the noisy coefficients say."""
+        rows, calibration = settings.nominal_rows, settings.calibration
+        divisor, size = features.divisor, features.dimension
         coefficients = multiples.astype(np.float64) * float(calibration.grid) / divisor
         scores = features.scores(chosen.codes, coefficients)
         masses = chosen.base * np.exp(scores - scores.max())
         return self._content(
-            plan, features, chosen, multiples,
+            settings, features, chosen, multiples,
             coefficients=coefficients,
             ridge=np.full(size, float(calibration.ridge) * divisor**2),
             gradient=np.full(size, calibration.gradient_deviation(size, rows) * divisor),
@@ -224,7 +234,7 @@ class ImportanceWeights(Mechanism):
 
     def _content(
         self,
-        plan: Plan,
+        settings: AnyWeights,
         features: WeightFeatures,
         chosen: PublicSet,
         values: NDArray[np.int64],
@@ -260,7 +270,7 @@ class ImportanceWeights(Mechanism):
                 "pairs": [list(pair) for pair in features.pairs],
                 "numbers": features.numbers,
                 "public": {"name": chosen.name, "rows": chosen.rows, "sha256": chosen.digest},
-                "public_total": plan.facts.get("public_total"),
+                "public_total": settings.public_total,
                 **facts,
             },
             tables=tables,

@@ -4,6 +4,7 @@ expect."""
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,11 @@ from dpublish.methods.importance_weights.planning import (
     share_out,
 )
 from dpublish.methods.importance_weights.public_sets import Loaded
-from dpublish.methods.importance_weights.records import amounts_facts, calibration_facts
+from dpublish.methods.importance_weights.records import (
+    AnyWeights,
+    BalancedSettings,
+    MomentSettings,
+)
 from dpublish.methods.importance_weights.wording import balanced_sentences, moment_sentences
 from dpublish.models.weight_features import WeightFeatures
 from dpublish.privacy.budget_split import BudgetSplit
@@ -36,13 +41,16 @@ from dpublish.privacy.plan import Plan
 if TYPE_CHECKING:
     from dpublish.methods.importance_weights.mechanism import ImportanceWeights
 
+Planned = tuple[AnyWeights, dict[str, Any], list[str], list[str]]
+"""Settings, what to expect, sentences, warnings."""
+
 MAX_DIMENSION = 1 << 16
 """Features under "moments": a pass over the rows for each table, and no matrix."""
 MAX_LOGISTIC_DIMENSION = 4096
 """Features of the logistic variants, which work with a matrix of all pairs of them."""
 
 
-def plan_weights(method: ImportanceWeights, schema: Schema, cost: Cost) -> Plan:
+def plan_weights(method: ImportanceWeights, schema: Schema, cost: Cost) -> Plan[AnyWeights]:
     """Price the release from public facts and public rows."""
     _check(method, schema, cost)
     loaded = method.loaded(schema)
@@ -54,9 +62,12 @@ def plan_weights(method: ImportanceWeights, schema: Schema, cost: Cost) -> Plan:
             f"'{method.variant}' takes at most {most}. "
             "Leave out columns with many levels, or pairs, or use fewer bins."
         )
-    by_variant = _plan_moments if method.variant == "moments" else _plan_balanced
-    facts, sentences, warnings = by_variant(
-        method, schema, cost, loaded, features, BudgetSplit.of(cost, schema.relation)
+    budget = BudgetSplit.of(cost, schema.relation)
+    by_variant: Callable[..., Planned] = (
+        _plan_moments if method.variant == "moments" else _plan_balanced
+    )
+    settings, expected, sentences, warnings = by_variant(
+        method, schema, cost, loaded, features, budget
     )
     return Plan(
         method=method.method,
@@ -64,8 +75,8 @@ def plan_weights(method: ImportanceWeights, schema: Schema, cost: Cost) -> Plan:
         schema=schema,
         cost=cost,
         parameters=_parameters(method, loaded, features),
-        domain=Domain(loaded.axes),
-        facts={"variant": method.variant, "dimension": features.dimension, **facts},
+        settings=settings,
+        forecast=expected,
         sentences=tuple(sentences),
         warnings=(*loaded.warnings, *warnings),
     )
@@ -96,22 +107,8 @@ def _check(method: ImportanceWeights, schema: Schema, cost: Cost) -> None:
         )
     if method.publish not in ("rows", "hash"):
         raise PlanError(f"publish = '{method.publish}' is not known. Use rows or hash.")
-    for name, value, least, most in (
-        ("bins", method.bins, 1, 1 << 16),
-        ("resolution", method.resolution, 2, 1 << 16),
-        ("public_size", method.public_size, 1, 10**8),
-        ("choose_pairs", method.choose_pairs or 0, 0, 1000),
-    ):
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise PlanError(f"{name} must be a whole number from {least} to {most}, not {value!r}.")
     if method.choose_pairs and method.variant != "moments":
         raise PlanError("choose_pairs belongs to variant = 'moments'. Name pairs = ... instead.")
-    for name, share in (
-        ("choice_share", method.choice_share),
-        ("release_share", method.release_share),
-    ):
-        if not 0 < exact(share, name) < Fraction(1, 2):
-            raise PlanError(f"{name} must lie between 0 and 1/2, not {share}.")
     if (
         method.regularization is not None
         and not 2.0**-32 < float(positive(method.regularization, "regularization")) < 2.0**60
@@ -130,7 +127,7 @@ def _plan_moments(
     loaded: Loaded,
     features: WeightFeatures,
     budget: BudgetSplit,
-) -> tuple[dict[str, Any], list[str], list[str]]:
+) -> Planned:
     rows = nominal_rows(schema)
     largest = largest_pair(rows, budget)
     fitting = len(candidate_pairs(features, largest))
@@ -163,19 +160,20 @@ def _plan_moments(
     )
     public = total_is_public(schema, Domain(loaded.axes))
     deviations = [math.sqrt(amounts.variance(amount)) for amount in amounts.tables]
-    facts: dict[str, Any] = {
-        "sensitivity": str(budget.sensitivity),
-        "law": budget.law,
-        "purse": amounts_facts(amounts),
-        "rounds": rounds,
-        "largest_pair": largest,
-        "nominal_rows": rows,
-        "public_total": schema.size if public else None,
-        "count_deviations": deviations,
-        "share_errors": None if rows is None else [value / rows for value in deviations],
-    }
-    sentences = moment_sentences(schema, cost, loaded, features, amounts, facts)
-    return facts, sentences, []
+    settings = MomentSettings(
+        domain=Domain(loaded.axes),
+        amounts=amounts,
+        variant=method.variant,
+        dimension=features.dimension,
+        rounds=rounds,
+        largest_pair=largest,
+        nominal_rows=rows,
+        public_total=schema.size if public else None,
+    )
+    errors = None if rows is None else [value / rows for value in deviations]
+    expected = {"count_deviations": deviations, "share_errors": errors}
+    sentences = moment_sentences(schema, cost, loaded, features, settings, expected)
+    return settings, expected, sentences, []
 
 
 def _plan_balanced(
@@ -185,7 +183,7 @@ def _plan_balanced(
     loaded: Loaded,
     features: WeightFeatures,
     budget: BudgetSplit,
-) -> tuple[dict[str, Any], list[str], list[str]]:
+) -> Planned:
     rows = nominal_rows(schema)
     if rows is None:
         key = "size" if schema.neighbours == "replace-one" else "nominal_size"
@@ -230,22 +228,26 @@ def _plan_balanced(
         method.variant, setting, budget, exact(method.release_share, "release_share")
     )
     length = calibration.noise_length(features.dimension, rows) / features.divisor
-    facts: dict[str, Any] = {
-        "sensitivity": str(calibration.sensitivity),
-        "purse": amounts_facts(amounts),
-        "nominal_rows": rows,
-        "norm_bound": features.divisor,
-        "regularization": strength,
-        "recommended_regularization": advice,
-        "calibration": calibration_facts(calibration),
+    settings = BalancedSettings(
+        domain=Domain(loaded.axes),
+        amounts=amounts,
+        calibration=calibration,
+        variant=method.variant,
+        dimension=features.dimension,
+        nominal_rows=rows,
+        norm_bound=features.divisor,
+        regularization=strength,
+        recommended_regularization=advice,
+    )
+    expected = {
         "expected_noise_length": length,
         "expected": error_table(forecasts, strength, budget),
     }
     near: Forecast = min(forecasts, key=lambda one: abs(math.log(one.regularization / strength)))
     sentences, warnings = balanced_sentences(
-        schema, cost, loaded, features, budget, facts, near, method.variant
+        schema, cost, loaded, features, budget, settings, length, near
     )
-    return facts, sentences, warnings
+    return settings, expected, sentences, warnings
 
 
 def _parameters(

@@ -1,17 +1,72 @@
-"""Parts of a plan as JSON and back, and pairs of columns as people write them."""
+"""What importance weights work with, typed, and as the JSON of a plan; pairs of columns as people
+write them."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from fractions import Fraction
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
+from dpublish.declare.domain import Domain
 from dpublish.errors import PlanError
-from dpublish.methods.erm.calibration import Tilt
 from dpublish.methods.importance_weights.balanced import BalancedCalibration
 from dpublish.methods.importance_weights.moments import Amounts, Pair
-from dpublish.privacy.budget_split import BudgetSplit
+from dpublish.privacy.plan import Settings, hidden
+
+Variant = Literal["moments", "output", "gaussian", "objective"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MomentSettings(Settings):
+    """Noisy tables of counts: what each of them spends, and how many pairs are chosen."""
+
+    domain: Domain
+    amounts: Amounts = hidden()
+    variant: Variant
+    dimension: int
+    rounds: int
+    largest_pair: int
+    nominal_rows: int | None
+    public_total: int | None
+
+    def facts(self) -> dict[str, Any]:
+        budget, shown = self.amounts.budget, super().facts()
+        head = {name: shown.pop(name) for name in ("variant", "dimension")}
+        law = {"sensitivity": str(budget.sensitivity), "law": budget.law}
+        return {**head, **law, "purse": amounts_facts(self.amounts), **shown}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BalancedSettings(Settings):
+    """Noisy logistic regression: what is minimised, and with what noise."""
+
+    domain: Domain
+    amounts: Amounts = hidden()
+    calibration: BalancedCalibration = hidden()
+    variant: Variant
+    dimension: int
+    nominal_rows: int
+    norm_bound: float
+    regularization: float
+    recommended_regularization: float
+
+    @property
+    def public_total(self) -> None:
+        """The mean loss knows no public total."""
+        return
+
+    def facts(self) -> dict[str, Any]:
+        shown = super().facts()
+        head = {name: shown.pop(name) for name in ("variant", "dimension")}
+        spent = {
+            "sensitivity": str(self.calibration.sensitivity),
+            "purse": amounts_facts(self.amounts),
+        }
+        return {**head, **spent, **shown, "calibration": calibration_facts(self.calibration)}
+
+
+AnyWeights = MomentSettings | BalancedSettings
 
 
 def read_pairs(pairs: Sequence[str], names: Sequence[str]) -> tuple[Pair, ...]:
@@ -54,15 +109,6 @@ def amounts_facts(amounts: Amounts) -> dict[str, Any]:
     }
 
 
-def read_amounts(facts: dict[str, Any], budget: BudgetSplit) -> Amounts:
-    names = ("set_choice", "pair_choice", "pair_table")
-    return Amounts(
-        budget=budget,
-        tables=tuple(Fraction(amount) for amount in facts["tables"]),
-        **{name: Fraction(facts[name]) for name in names},
-    )
-
-
 def calibration_facts(calibration: BalancedCalibration) -> dict[str, Any]:
     names = ("ridge", "tolerance", "sensitivity", "amount", "grid")
     facts: dict[str, Any] = {name: str(getattr(calibration, name)) for name in names}
@@ -74,15 +120,3 @@ def calibration_facts(calibration: BalancedCalibration) -> dict[str, Any]:
         else {key: str(value) for key, value in dataclasses.asdict(tilt).items()}
     )
     return facts
-
-
-def read_calibration(facts: dict[str, Any]) -> BalancedCalibration:
-    names = ("ridge", "tolerance", "sensitivity", "amount", "grid")
-    tilt = facts["tilt"]
-    return BalancedCalibration(
-        **{name: Fraction(facts[name]) for name in names},
-        gaussian=bool(facts["gaussian"]),
-        tilt=None
-        if tilt is None
-        else Tilt(**{key: Fraction(value) for key, value in tilt.items()}),
-    )

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpublish.declare.schema import Schema
-from dpublish.methods.importance_weights.moments import Amounts
 from dpublish.methods.importance_weights.planning import Forecast
 from dpublish.methods.importance_weights.public_sets import Loaded
+from dpublish.methods.importance_weights.records import BalancedSettings, MomentSettings
 from dpublish.models.weight_features import WeightFeatures
 from dpublish.privacy.budget_split import BudgetSplit
 from dpublish.privacy.cost import Cost
@@ -26,26 +26,26 @@ def moment_sentences(
     cost: Cost,
     loaded: Loaded,
     features: WeightFeatures,
-    amounts: Amounts,
-    facts: Mapping[str, Any],
+    settings: MomentSettings,
+    expected: Mapping[str, Any],
 ) -> list[str]:
-    deviations = facts["count_deviations"]
+    amounts, deviations = settings.amounts, expected["count_deviations"]
     lines = _opening(schema, cost, loaded, features)
     lines.append(
         f"{len(features.groups)} tables of counts get discrete {amounts.budget.law.capitalize()} "
         f"noise; "
         f"standard deviation of a count {min(deviations):.3g} to {max(deviations):.3g}."
     )
-    if facts["share_errors"] is not None:
+    if expected["share_errors"] is not None:
         lines.append(
-            f"Expect the share of a level to be off by {min(facts['share_errors']):.2g} to "
-            f"{max(facts['share_errors']):.2g} "
+            f"Expect the share of a level to be off by {min(expected['share_errors']):.2g} to "
+            f"{max(expected['share_errors']):.2g} "
             "by noise."
         )
-    if facts["rounds"]:
+    if settings.rounds:
         deviation = math.sqrt(amounts.variance(amounts.pair_table))
         lines.append(
-            f"{facts['rounds']} pairs of columns are chosen privately and counted with noise of "
+            f"{settings.rounds} pairs of columns are chosen privately and counted with noise of "
             f"standard deviation "
             f"{deviation:.3g}."
         )
@@ -59,19 +59,19 @@ def balanced_sentences(
     loaded: Loaded,
     features: WeightFeatures,
     budget: BudgetSplit,
-    facts: Mapping[str, Any],
+    settings: BalancedSettings,
+    length: float,
     near: Forecast,
-    variant: str,
 ) -> tuple[list[str], list[str]]:
-    strength, advice, length = (
-        facts["regularization"],
-        facts["recommended_regularization"],
-        facts["expected_noise_length"],
+    strength, advice, variant = (
+        settings.regularization,
+        settings.recommended_regularization,
+        settings.variant,
     )
     lines = _opening(schema, cost, loaded, features)
     lines += [
         f"Balanced logistic regression with {_KINDS[variant]}; rows have length at most "
-        f"{facts['norm_bound']:.4g}.",
+        f"{settings.norm_bound:.4g}.",
         f"Regularization {strength:.4g} (recommended from public facts: {advice:.4g}). Expected "
         f"length of the noise in the "
         f"coefficients {'at most ' if variant == 'objective' else ''}{length:.3g}.",
@@ -84,7 +84,7 @@ def balanced_sentences(
             2.0
             * features.dimension
             * features.divisor
-            / (facts["nominal_rows"] * strength * float(budget.amount))
+            / (settings.nominal_rows * strength * float(budget.amount))
         )
         lines.append(
             f"If all you want is one linear model of '{schema.target}', method private-classifier "
