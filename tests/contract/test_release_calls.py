@@ -197,7 +197,7 @@ def test_one_feature_is_a_name(name: str) -> None:
         return
     target, feature = ("income", "height") if name == "plane" else ("b", "a")
     if name == "projected":
-        feature = "income"
+        (feature,) = release.manifest["facts"]["chosen"]
     model = DecisionTreeRegressor() if name == "plane" else DecisionTreeClassifier()
     one, many = (
         release.fit(model, target=target, features=given) for given in (feature, [feature])

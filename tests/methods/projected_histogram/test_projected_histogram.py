@@ -25,7 +25,12 @@ from dpublish.errors import PlanError, SchemaError
 from dpublish.methods.base import Output
 from dpublish.methods.projected_histogram.choose_k import k_from_simulation
 from dpublish.methods.projected_histogram.coded_table import CodedTable
-from dpublish.methods.projected_histogram.discernibility import mda
+from dpublish.methods.projected_histogram.discernibility import (
+    free_choice,
+    mda,
+    stopping_kd,
+    undiscerned,
+)
 from dpublish.methods.projected_histogram.mechanism import (
     ProjectedHistogram,
     ProjectedSettings,
@@ -79,7 +84,7 @@ def bits(dataset: str) -> Schema:
 
 
 def test_a_plan_says_what_it_chose_and_why() -> None:
-    plan = ProjectedHistogram().plan(schema_of(), ONE)
+    plan = ProjectedHistogram(choose_k="simulate").plan(schema_of(), ONE)
     text = plan.text()
     k = plan.facts["k"]
     assert f"k = {k}: in simulated data" in text
@@ -134,7 +139,7 @@ def test_the_budget_is_divided_exactly(
     assert parts == [rest * Fraction(7, 10), rest * Fraction(3, 10), Fraction(7, 10) * share]
     assert sum(parts) == Fraction(7, 10)
     assert Fraction(plan.facts["scale"]) == sensitivity / parts[1]
-    assert plan.facts["threshold"] == log_threshold(Fraction(1, 2), 5000, parts[1])
+    assert plan.facts["threshold"] == log_threshold(Fraction(1, 4), 5000, parts[1])
 
 
 def test_expected_support_covers_all_that_may_be_chosen() -> None:
@@ -164,7 +169,8 @@ def test_the_papers_reading_of_leis_rule() -> None:
         'size = 45083\ntarget = "y"', columns + '[columns.y]\nkind = "boolean"\noutside = "drop"\n'
     )
     for rule, bins in (("all-columns", 2), ("published", lei_bins(45083, 5))):
-        plan = ProjectedHistogram(bin_rule=rule).plan(schema, ONE)  # type: ignore[arg-type]
+        method = ProjectedHistogram(choose_k="simulate", bin_rule=rule)  # type: ignore[arg-type]
+        plan = method.plan(schema, ONE)
         assert plan.facts["k"] == 4
         assert plan.domain is not None
         assert plan.domain.shape[:14] == (bins,) * 14
@@ -176,7 +182,9 @@ def test_warnings() -> None:
         + ",".join(f'"{i}"' for i in range(80))
         + "]\n"
     )
-    plan = ProjectedHistogram(k=2, gamma=1).plan(schema_of(columns=COLUMNS + wide), ONE)
+    plan = ProjectedHistogram(k=2, gamma=1, score="discernibility").plan(
+        schema_of(columns=COLUMNS + wide), ONE
+    )
     assert any("drawn at random" in text for text in plan.warnings)
     assert any("favours columns with many levels, such as 'zip'" in text for text in plan.warnings)
     assert (
@@ -200,10 +208,13 @@ def test_scores_follow_the_relation() -> None:
 
     unit = 'unit = "person"\nmax_rows_per_unit = 3\n'
     add = "neighbours = 'add-remove-one'\nnominal_size = 100"
-    assert score("size = 100") == PairCount(100, 1)
-    assert score(unit + "size = 100") == PairCount(100, 3)
-    assert score(add) == PairsPerRow(2, 1)
-    assert score(unit + add) == PairsPerRow(2, 3)
+    pairs = {"score": "discernibility"}
+    assert score("size = 100") == Purity(1, 2)
+    assert score("size = 100", rule="paper") == PairCount(100, 1)
+    assert score("size = 100", **pairs) == PairCount(100, 1)
+    assert score(unit + "size = 100", **pairs) == PairCount(100, 3)
+    assert score(add, **pairs) == PairsPerRow(2, 1)
+    assert score(unit + add, **pairs) == PairsPerRow(2, 3)
     assert score("size = 100", score="prediction", cell_charge=7) == Purity(7, 2)
     assert score(unit + add, score="prediction", cell_charge=7) == Purity(7, 3)
     assert bits(unit + "size = 5").relation.rows == 6
@@ -213,7 +224,9 @@ def test_several_rows_a_unit_and_private_sizes_are_planned() -> None:
     dataset = 'neighbours = "add-remove-one"\nunit = "person"\nmax_rows_per_unit = 2\ntarget = "t"'
     plan = ProjectedHistogram(k=1).plan(schema_of(dataset, BITS), ONE)
     assert plan.facts["threshold"] is None
-    assert plan.facts["gamma"] == "1/2"
+    assert plan.facts["gamma"] == "4/5"
+    paper = ProjectedHistogram(k=1, choose_k="simulate").plan(schema_of(dataset, BITS), ONE)
+    assert paper.facts["gamma"] == "1/2"
     assert "follows from the noisy total" in plan.text()
     assert Fraction(plan.facts["scale"]) == 2 / Fraction(plan.facts["cell_epsilon"])
 
@@ -315,6 +328,69 @@ def test_public_data_with_other_columns_is_refused() -> None:
     assert "in the public data" in plan.text()
 
 
+# Defaults from public facts.
+
+
+def test_choices_stop_where_cells_would_hold_too_few_rows_for_their_noise() -> None:
+    plan = ProjectedHistogram().plan(schema_of(), ONE)
+    settings = plan.settings
+    assert (settings.k, settings.k_options, settings.selection_score) == (
+        None,
+        (1, 2, 3),
+        "prediction",
+    )
+    # two fifths of what the noisy total leaves are kept for counting, whatever is chosen
+    assert settings.gamma == Fraction(2, 5)
+    assert settings.selection_epsilon + settings.cell_epsilon + settings.count_epsilon == 1
+    # 5,000 rows / (2 * scale 5)
+    assert settings.stop_cells == 500
+    assert settings.domain.shape[:2] == (7, 7)
+    assert "expected to hold 26 to 1,667 of 5,000 rows" in plan.text()
+    assert plan.forecast["domain_size_high"] <= 500 * 3
+
+
+def test_what_is_not_spent_on_choosing_goes_to_the_counts() -> None:
+    settings = ProjectedHistogram().plan(schema_of(), ONE).settings
+    step = settings.selection_epsilon / 3
+    for paid in range(4):
+        left = settings.after(paid * step)
+        assert left.cell_epsilon + paid * step + left.count_epsilon == 1
+        assert left.scale == 2 / left.cell_epsilon
+        assert left.threshold == log_threshold(Fraction(1, 4), 5000, left.cell_epsilon)
+    assert settings.after(3 * step) is settings
+
+
+def test_few_enough_cells_need_no_choice() -> None:
+    plan = ProjectedHistogram(count_share=0).plan(bits("size = 5000"), ONE)
+    assert (plan.settings.k, plan.settings.cell_epsilon) == (2, 1)
+    assert "nothing has to be chosen" in plan.text()
+
+
+def test_columns_of_one_level_are_left_out() -> None:
+    one = '[columns.one]\nkind = "categorical"\nlevels = ["x"]\n'
+    plan = ProjectedHistogram().plan(schema_of(columns=COLUMNS + one), ONE)
+    assert "one" not in plan.settings.domain.names
+    asked = ProjectedHistogram(candidates=["age", "one", "town"])
+    assert "one" in asked.plan(schema_of(columns=COLUMNS + one), ONE).settings.domain.names
+
+
+def test_the_papers_rules_have_a_name() -> None:
+    paper = ProjectedHistogram(rule="paper").plan(schema_of(), ONE)
+    spelt = ProjectedHistogram(
+        rule="exponential",
+        score="discernibility",
+        choose_k="simulate",
+        bin_rule="all-columns",
+        threshold_factor="1/2",
+    ).plan(schema_of(), ONE)
+    assert paper.settings == spelt.settings
+    assert paper.settings.rule == "exponential"
+    assert "in simulated data" in paper.text()
+    # p, B and l of the rule for gamma
+    other = ProjectedHistogram(rule="paper", tuning="1/20", lost_pairs="1/10", inclusion="9/10")
+    assert other.plan(schema_of(), ONE).settings.gamma > paper.settings.gamma
+
+
 # The mechanism.
 
 
@@ -323,8 +399,9 @@ def tiny(settings: dict[str, Any], dataset: str, epsilon: str = "1") -> Subject:
 
 
 ADD = 'neighbours = "add-remove-one"\nnominal_size = 3'
+STOP = {"max_k": 1, "gamma": "1/2", "threshold": 1, "count_share": 0, "rows_per_cell": "1/4"}
 CASES = [
-    ({"k": 1, "gamma": "1/2", "threshold": 1, "count_share": 0}, "size = 3"),
+    ({"k": 1, "gamma": "1/2", "threshold": 1, "count_share": 0, "rule": "paper"}, "size = 3"),
     (
         {
             "k": 1,
@@ -337,10 +414,14 @@ CASES = [
         "size = 3",
     ),
     ({"k": 1, "gamma": "1/2", "threshold": 1, "count_share": 0}, ADD),
+    (STOP, "size = 3"),
+    (STOP, ADD),
 ]
 
 
-@pytest.mark.parametrize(("settings", "dataset"), CASES, ids=["pairs", "purity", "add-remove"])
+@pytest.mark.parametrize(
+    ("settings", "dataset"), CASES, ids=["pairs", "purity", "add-remove", "stop", "stop-add-remove"]
+)
 def test_exact_privacy_on_tiny_tables(settings: dict[str, Any], dataset: str) -> None:
     subject = tiny(settings, dataset)
     pairs = list(subject.pairs(rows=3))
@@ -350,7 +431,9 @@ def test_exact_privacy_on_tiny_tables(settings: dict[str, Any], dataset: str) ->
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(("settings", "dataset"), CASES, ids=["pairs", "purity", "add-remove"])
+@pytest.mark.parametrize(
+    ("settings", "dataset"), CASES, ids=["pairs", "purity", "add-remove", "stop", "stop-add-remove"]
+)
 def test_exact_privacy_on_all_tiny_tables(settings: dict[str, Any], dataset: str) -> None:
     subject = tiny(settings, dataset)
     report = audit.exact(subject, subject.pairs(rows=3), epsilon=1, window=(0, 2))
@@ -363,6 +446,8 @@ def test_exact_privacy_on_all_tiny_tables(settings: dict[str, Any], dataset: str
         *CASES,
         ({"k": 1, "gamma": "1/2"}, ADD),
         ({"k": 2}, ADD),
+        ({"rows_per_cell": "1/4", "max_k": 2}, "size = 3"),
+        ({"rows_per_cell": 9}, ADD),
         ({"choose_k": "split", "k_options": (1, 2), "gamma": "1/2"}, "size = 3"),
         ({"choose_k": "split", "k_options": (1, 2), "score": "prediction"}, ADD),
         ({"k": 1, "gamma": 1}, "size = 3"),
@@ -440,6 +525,25 @@ def test_sparse_law_is_the_dense_law() -> None:
         assert sum(law.values()) == pytest.approx(1)
         test = stats.chisquare([seen[key] for key in law], [3000 * law[key] for key in law])
         assert (test.pvalue > 1e-6) == accepted
+
+
+def test_stopping_follows_levels_and_earlier_choices_only() -> None:
+    rng = np.random.default_rng(4)
+    levels = [5, 4, 1, 3, 6]
+    columns = [rng.integers(0, n, 500) for n in levels]
+    table = CodedTable(columns, levels, (columns[3] > 0).astype(np.int64), 2)
+    noise, asked = SeededNoise(1), {"most": 3, "epsilon": Fraction(10**6), "score": Purity(1, 2)}
+    # the third column predicts the label; with 15 cells only one more of five levels or fewer fits
+    chosen, paid = stopping_kd(noise, table, cells=15, **asked)  # type: ignore[arg-type]
+    assert chosen[0] == 3
+    assert (len(chosen), paid) == (2, 2)
+    # nothing fits: one of those with the fewest levels, and no choice to pay for among one
+    assert stopping_kd(noise, table, cells=2, **asked) == ((3,), 0)  # type: ignore[arg-type]
+    # a single column that still fits is taken without paying
+    chosen, paid = stopping_kd(noise, table, cells=12, **asked)  # type: ignore[arg-type]
+    assert (chosen, paid) == ((3, 1), 1)
+    assert stopping_kd(noise, table, cells=360, **asked) == ((0, 1, 3, 4), 0)  # type: ignore[arg-type]
+    assert free_choice(levels, 359) is None
 
 
 def test_counts_are_those_of_the_chosen_columns() -> None:
@@ -536,6 +640,24 @@ class KFromRows(Broken):
         return count_projection(noise, table, chosen, plan.settings, plan.schema)
 
 
+class UnspentByRows(Broken):
+    """Whether a choice is paid for depends on the rows: what it saves is given to the counts."""
+
+    def run(self, noise: Noise, table: CodedTable, plan: Plan[ProjectedSettings]) -> Output:
+        settings = plan.settings
+        free = settings.score.of(settings.score.start(table), [0, 1])[0] > 1
+        spent = Fraction(0) if free else settings.selection_epsilon
+        return count_projection(noise, table, (0,), settings.after(spent), plan.schema)
+
+
+class StopsByRows(Broken):
+    """Choosing stops when the private rows have few labels left to tell apart."""
+
+    def run(self, noise: Noise, table: CodedTable, plan: Plan[ProjectedSettings]) -> Output:
+        chosen = (0,) if undiscerned(table, (0,)) == 0 else (0, 1)
+        return count_projection(noise, table, chosen, plan.settings, plan.schema)
+
+
 class PrivateSizeInThreshold(Broken):
     """n is private under add-remove-one, and the threshold is computed from it."""
 
@@ -552,6 +674,8 @@ class PrivateSizeInThreshold(Broken):
         (SelectionNotCharged, "size = 3"),
         (SensitivityOne, "size = 3"),
         (KFromRows, "size = 3"),
+        (UnspentByRows, "size = 3"),
+        (StopsByRows, "size = 3"),
         (PrivateSizeInThreshold, ADD),
     ],
 )

@@ -79,6 +79,7 @@ class CountSettings(Settings):
     count_epsilon: Fraction
     threshold: int | None
     rows: int | None
+    given_threshold: int | None = hidden()
     threshold_factor: Fraction = hidden()
     max_support: int = hidden()
 
@@ -147,7 +148,7 @@ class Histogram(Mechanism):
                 "rho out."
             )
         names = self._column_names(schema)
-        factor = checked_factor(self.threshold_factor, self.threshold)
+        factor = checked_factor(self.threshold_factor, self.threshold, type(self).threshold_factor)
         size = schema.size_or_nominal
         rows = None if size is None else size * schema.unit.max_rows
         self._check_size_is_known(schema, rows)
@@ -166,7 +167,7 @@ class Histogram(Mechanism):
         share = share_for_total(self.count_share, schema, domain)
         settings = count_settings(
             domain,
-            schema,
+            schema.relation.l1,
             cell_epsilon=cost.epsilon - cost.epsilon * share,
             count_epsilon=cost.epsilon * share,
             threshold=self.threshold,
@@ -297,7 +298,7 @@ def noisy_total(noise: Noise, rows: int, epsilon: Fraction, schema: Schema) -> d
 
 def count_settings(
     domain: Domain,
-    schema: Schema,
+    sensitivity: Fraction,
     *,
     cell_epsilon: Fraction,
     count_epsilon: Fraction,
@@ -307,7 +308,7 @@ def count_settings(
     max_support: int,
 ) -> CountSettings:
     """What counting over `domain` works with; a threshold that is not given follows from `rows`."""
-    sensitivity = schema.relation.l1
+    given = threshold
     if threshold is None and rows is not None:
         threshold = log_threshold(factor, rows, cell_epsilon)
     return CountSettings(
@@ -318,15 +319,16 @@ def count_settings(
         count_epsilon=count_epsilon,
         threshold=threshold,
         rows=rows,
+        given_threshold=given,
         threshold_factor=factor,
         max_support=max_support,
     )
 
 
-def checked_factor(given: Amount, threshold: int | None) -> Fraction:
+def checked_factor(given: Amount, threshold: int | None, default: Amount) -> Fraction:
     """A of the threshold, which works one out where none is given."""
     factor = exact(given, "threshold_factor")
-    if threshold is not None and factor != Histogram.threshold_factor:
+    if threshold is not None and factor != default:
         raise PlanError(
             "threshold is given, and threshold_factor works one out. Give one of the two."
         )

@@ -27,11 +27,8 @@ SIMULATED_ROWS = 20_000
 """Shares of discerned pairs hardly depend on the number of rows; more would only take longer."""
 
 _SEED = 2012
-_TUNING, _LOST_PAIRS, _INCLUSION = (
-    0.5,
-    0.05,
-    0.5,
-)  # B and l of the paper; it leaves the inclusion probability p open
+TUNING, LOST_PAIRS, INCLUSION = Fraction(1, 2), Fraction(1, 20), Fraction(1, 2)
+"""B and l of the paper's rule for gamma; p, which it leaves open."""
 _LOWEST_GAMMA, _HIGHEST_GAMMA, _STEPS = 0.05, 0.95, 1000
 _COLUMN_WORTH = Fraction(1, 100)
 
@@ -115,25 +112,27 @@ def choose_gamma(
     factor: Fraction,
     sensitivity: Fraction,
     blur: Fraction,
+    tuning: Fraction = TUNING,
+    lost_pairs: Fraction = LOST_PAIRS,
+    inclusion: Fraction = INCLUSION,
 ) -> Fraction:
     """The share of epsilon for counting, by section 2.3.2: eps_h / (eps_h + eps_p), in thousandths,
     from 1/20 to 19/20.
 
-    eps_p makes choosing lose at most a share l = 0.05 of the discernible pairs (tuning B = 1/2);
-    eps_h lets a cell of the size expected for a row appear with probability p = 1/2. `factor` is A
+    eps_p makes choosing lose at most a share l (`lost_pairs`) of the discernible pairs, with the
+    paper's tuning B; eps_h lets a cell of the size expected for a row appear with probability p
+    (`inclusion`), which the paper leaves open. `factor` is A
     of the threshold, `sensitivity` that of the cell counts, `blur` how much noisier choices are
     than the paper's (replace-one, one row a unit, pairs discerned), relative to the gain.
     """
     if k >= candidates:
         return Fraction(1)
     pairs = rows * rows * (labels - 1) / (2 * labels)
-    for_choosing = (
-        float(blur) * rows * _TUNING * k * k * math.log(candidates) / (_LOST_PAIRS * pairs)
-    )
+    for_choosing = float(blur * tuning / lost_pairs) * rows * k * k * math.log(candidates) / pairs
     (column,) = simulated_table(rows, [bins], labels).columns
     shares = np.bincount(column) / column.size
     size = float((shares**2).sum()) ** k * rows / labels
-    slack = float(sensitivity) * math.log(min(1 / (2 * _INCLUSION), 2 - 2 * _INCLUSION))
+    slack = float(sensitivity) * math.log(min(1 / (2 * inclusion), 2 - 2 * inclusion))
     for_counting = max(0.0, (float(factor) * math.log(rows) - slack) / size)
     gamma = for_counting / (for_counting + for_choosing)
     return Fraction(round(_STEPS * min(max(gamma, _LOWEST_GAMMA), _HIGHEST_GAMMA)), _STEPS)

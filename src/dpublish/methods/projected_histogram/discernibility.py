@@ -5,6 +5,7 @@ In: coded rows with a label (private). Out: indices of columns in the order in w
 chosen.
 
     private_kd        PrivateKD: each step is an exact private choice
+    stopping_kd       the same, one choice after the other until cells would hold too few rows
     non_private_kd    the same with the best candidate each time; for public or made-up data only
     mda               the smallest greedy set that discerns all but a share sigma of what all
                       columns discern; likewise
@@ -12,6 +13,7 @@ chosen.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -58,6 +60,63 @@ def private_kd(
     if partition is not None and chosen:
         partition.keep_counts(chosen[-1])
     return tuple(chosen)
+
+
+def stopping_kd(
+    noise: Noise,
+    table: CodedTable,
+    *,
+    most: int,
+    cells: int,
+    epsilon: Fraction,
+    score: SelectionScore,
+    rule: ChoiceRule = "permute-and-flip",
+) -> tuple[tuple[int, ...], int]:
+    """Choose up to `most` columns, one after the other, while their levels span at most `cells`
+    cells; and how many choices were paid for, with `epsilon` each (theorem 2).
+
+    What may be chosen next follows from the levels and from earlier choices. Where one column is
+    left to choose, it is taken and nothing is paid.
+    """
+    everything = free_choice(table.levels, cells)
+    if everything is not None:
+        return everything, 0
+    partition = score.start(table)
+    chosen: list[int] = []
+    paid = 0
+    while len(chosen) < most and (fitting := fitting_columns(table.levels, chosen, cells)):
+        index = 0
+        if len(fitting) > 1:
+            index = noise.choose(
+                score.of(partition, fitting, more=most - len(chosen) - 1),
+                sensitivity=score.sensitivity,
+                epsilon=epsilon,
+                rule=rule,
+                label=f"column {len(chosen) + 1}",
+            )
+            paid += 1
+        chosen.append(fitting[index])
+        partition.refine(chosen[-1])
+    return tuple(chosen), paid
+
+
+def free_choice(levels: Sequence[int], cells: int) -> tuple[int, ...] | None:
+    """All columns that can tell anything apart, if they span no more than `cells` cells: then
+    there is nothing to choose."""
+    useful = tuple(i for i, count in enumerate(levels) if count > 1)
+    return useful if math.prod(levels) <= cells else None
+
+
+def fitting_columns(levels: Sequence[int], chosen: Sequence[int], cells: int) -> list[int]:
+    """What may be chosen next: columns of several levels that keep the number of cells within the
+    limit; at first, where none does, those with the fewest levels."""
+    left = [i for i, count in enumerate(levels) if count > 1 and i not in chosen]
+    span = math.prod(levels[i] for i in chosen)
+    fitting = [i for i in left if span * levels[i] <= cells]
+    if fitting or chosen or not left:
+        return fitting
+    fewest = min(levels[i] for i in left)
+    return [i for i in left if levels[i] == fewest]
 
 
 def non_private_kd(

@@ -21,12 +21,22 @@ from dpublish.methods.histogram.mechanism import (
     DEFAULT_MAX_SUPPORT,
     Amount,
     CountSettings,
+    count_settings,
     noisy_histogram,
     total_is_public,
 )
-from dpublish.methods.projected_histogram.choose_k import split_kd
+from dpublish.methods.projected_histogram.choose_k import (
+    INCLUSION,
+    LOST_PAIRS,
+    TUNING,
+    split_kd,
+)
 from dpublish.methods.projected_histogram.coded_table import CodedTable
-from dpublish.methods.projected_histogram.discernibility import DEFAULT_SIGMA, private_kd
+from dpublish.methods.projected_histogram.discernibility import (
+    DEFAULT_SIGMA,
+    private_kd,
+    stopping_kd,
+)
 from dpublish.methods.projected_histogram.scores import PairCount, PairsPerRow, Purity
 from dpublish.methods.thresholds import MAX_THRESHOLD
 from dpublish.noise.base import ChoiceRule, Noise
@@ -34,8 +44,9 @@ from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan, hidden
 
 ScoreName = Literal["discernibility", "prediction"]
-WayToChooseK = Literal["simulate", "public", "split"]
-BinRule = Literal["published", "all-columns"]
+WayToChooseK = Literal["stop", "simulate", "public", "split"]
+BinRule = Literal["noise", "published", "all-columns"]
+RuleName = Literal["permute-and-flip", "exponential", "paper"]
 _FACTS = (
     *("target", "k", "k_options", "gamma", "sensitivity", "scale", "selection_epsilon"),
     *("cell_epsilon", "count_epsilon", "selection_score", "cell_charge", "threshold", "rows"),
@@ -47,9 +58,10 @@ them: it follows from the columns chosen."""
 def projected_histogram(
     noise: Noise, table: CodedTable, settings: ProjectedSettings, schema: Schema
 ) -> Output:
-    """The mechanism: choose columns, then count over them and the target."""
-    chosen = choose_columns(noise, table, settings)
-    content = count_projection(noise, table, chosen, settings, schema)
+    """The mechanism: choose columns, then count over them and the target with what is left."""
+    chosen, spent = choose_columns(noise, table, settings)
+    counting = settings.after(spent)
+    content = count_projection(noise, table, chosen, counting, schema)
     names = settings.domain.names
     return replace(
         content,
@@ -58,8 +70,8 @@ def projected_histogram(
             "target": names[-1],
             "chosen": [names[i] for i in chosen],
             "k": len(chosen),
-            "gamma": str(settings.gamma),
-            "selection_epsilon": str(settings.selection_epsilon),
+            "gamma": str(counting.gamma),
+            "selection_epsilon": str(spent),
             "selection_score": settings.selection_score,
         },
     )
@@ -68,7 +80,11 @@ def projected_histogram(
 @dataclass(frozen=True, kw_only=True)
 class ProjectedSettings(CountSettings):
     """What a projected histogram works with. `domain` has all candidates, the target last; `k` is
-    None where it is one of `k_options`, by data splitting."""
+    None where it is one of `k_options`: by stopping, where `stop_cells` limits the cells that the
+    chosen columns may span, or by data splitting.
+
+    `selection_epsilon` is the most that choosing may cost, `gamma` and `cell_epsilon` what is left
+    for counting at the least; `after` says what is left for it in the end."""
 
     target: str
     k: int | None
@@ -80,6 +96,28 @@ class ProjectedSettings(CountSettings):
     score: PairCount | PairsPerRow | Purity = hidden()
     sigma: Fraction = hidden()
     rule: ChoiceRule = hidden()
+    stop_cells: int | None = hidden()
+
+    def after(self, spent: Fraction) -> ProjectedSettings:
+        """The settings of counting, once choosing has cost `spent`."""
+        paid = self.selection_epsilon + self.cell_epsilon
+        if spent == self.selection_epsilon:
+            return self
+        counting = count_settings(
+            self.domain,
+            self.sensitivity,
+            cell_epsilon=paid - spent,
+            count_epsilon=self.count_epsilon,
+            threshold=self.given_threshold,
+            factor=self.threshold_factor,
+            rows=self.rows,
+            max_support=self.max_support,
+        )
+        return replace(self, **vars(counting), gamma=(paid - spent) / paid)
+
+    @property
+    def most(self) -> int:
+        return max(self.k_options)
 
     def facts(self) -> dict[str, Any]:
         found = super().facts()
@@ -107,29 +145,40 @@ class ProjectedHistogram(Mechanism):
     ----------
     target : the column to predict; the schema's target when left out.
     candidates : columns to choose from; all other columns when left out.
+    rule : how private choices are made: "permute-and-flip" is never worse than the "exponential"
+        mechanism. "paper" stands for the paper's own rules wherever a setting is left out:
+        exponential choices, score = "discernibility", choose_k = "simulate", gamma of section
+        2.3.2, bin_rule = "all-columns", A = 1/2.
     k : how many columns to choose; chosen by `choose_k` when left out.
-    choose_k : "simulate" (the paper's made-up data), "public" (`public_data`), or "split" (private
-        rows, by data splitting).
+    max_k : the most columns that choose_k = "stop" chooses.
+    choose_k : "stop" (one private choice after the other, until a cell would be expected to hold
+        too few rows for its noise; what is not spent on choosing goes to the counts), "simulate"
+        (the paper's made-up data), "public" (`public_data`), or "split" (private rows, by data
+        splitting). "stop" when left out.
+    rows_per_cell : "stop" chooses a column only while a cell is expected to hold at least this many
+        times the scale of its noise.
     public_data : a public table with the same columns (path or data frame), for choose_k =
         "public".
     k_options : the values of k that "split" tries; 1 to 6 as far as there are columns when left
         out.
     sigma : the share of discernible pairs that may stay undiscerned when k is chosen.
-    gamma : share of epsilon for counting; section 2.3.2 of the paper when left out.
-    score : "discernibility" (the paper's; favours columns with many levels) or "prediction"
-        (charges a column for its cells).
-    cell_charge : rows that a cell is charged by score = "prediction"; the threshold when left out.
-    bins : number of bins for numeric columns that declare none; Lei's rule (at least 2) when left
-        out.
-    bin_rule : Lei's rule for the k + 1 "published" columns, or for "all-columns" as the paper has
-        it.
-    threshold_factor : A in threshold = floor(A ln(n) / epsilon_h).
+    gamma : share of epsilon for counting, the least of it under choose_k = "stop"; when left out,
+        what is left by one fifth of epsilon for each of up to three choices, or section 2.3.2 of
+        the paper where k is chosen by one of its rules.
+    tuning, lost_pairs, inclusion : B, l and p of the paper's rule for gamma.
+    score : "prediction" (charges a column for its cells) or "discernibility" (the paper's; favours
+        columns with many levels). "prediction" when left out.
+    cell_charge : rows that a cell is charged by score = "prediction".
+    bins : number of bins for numeric columns that declare none; by `bin_rule` when left out.
+    bin_rule : so many bins that three binned columns have cells as large as `rows_per_cell` asks
+        for ("noise"), or Lei's rule for the k + 1 "published" columns, or for "all-columns" as the
+        paper has it. "noise" where choose_k is "stop", else "published", when left out.
+    threshold_factor : A in threshold = floor(A ln(n) / epsilon_h); 1/4 when left out, 1/2 where k
+        is chosen by one of the paper's rules.
     threshold : the threshold itself, instead of A.
     count_share : share of epsilon spent on a noisy total; by default 1/20 where the number of
         counted rows is private, else 0.
     max_support : refuse a plan that could expect more false cells than this.
-    rule : how private choices are made: "permute-and-flip" is never worse than the paper's
-        "exponential".
     """
 
     method: ClassVar[str] = "projected-histogram"
@@ -138,20 +187,25 @@ class ProjectedHistogram(Mechanism):
     target: str | None = None
     candidates: Sequence[str] | None = None
     k: Annotated[int | None, Interval(1)] = None
-    choose_k: WayToChooseK = "simulate"
+    max_k: Annotated[int, Interval(1)] = 3
+    choose_k: WayToChooseK | None = None
+    rows_per_cell: Annotated[Amount, Interval(above=0)] = 2
     public_data: object = field(default=None, repr=False, compare=False)
     k_options: Sequence[int] | None = None
     sigma: Annotated[Amount, Interval(0, below=1)] = DEFAULT_SIGMA
     gamma: Annotated[Amount | None, Interval(above=0, most=1)] = None
-    score: ScoreName = "discernibility"
-    cell_charge: Annotated[int | None, Interval(1)] = None
+    tuning: Annotated[Amount, Interval(above=0)] = TUNING
+    lost_pairs: Annotated[Amount, Interval(above=0, below=1)] = LOST_PAIRS
+    inclusion: Annotated[Amount, Interval(above=0, below=1)] = INCLUSION
+    score: ScoreName | None = None
+    cell_charge: Annotated[int, Interval(1)] = 1
     bins: Annotated[int | None, Interval(2)] = None
-    bin_rule: BinRule = "published"
-    threshold_factor: Annotated[Amount, Interval(0)] = Fraction(1, 2)
+    bin_rule: BinRule | None = None
+    threshold_factor: Annotated[Amount | None, Interval(0)] = None
     threshold: Annotated[int | None, Interval(0, below=MAX_THRESHOLD)] = None
     count_share: Annotated[Amount | None, Interval(0, below=1)] = None
     max_support: Annotated[int, Interval(1)] = DEFAULT_MAX_SUPPORT
-    rule: ChoiceRule = "permute-and-flip"
+    rule: RuleName = "permute-and-flip"
 
     def plan(self, schema: Schema, cost: Cost) -> Plan[ProjectedSettings]:
         from dpublish.methods.projected_histogram.plan import plan_projected
@@ -166,15 +220,31 @@ class ProjectedHistogram(Mechanism):
         return projected_histogram(noise, table, plan.settings, plan.schema)
 
 
-def choose_columns(noise: Noise, table: CodedTable, settings: ProjectedSettings) -> tuple[int, ...]:
-    """The first mechanism: k columns, in the order in which they were chosen; costs
-    `selection_epsilon`."""
+def choose_columns(
+    noise: Noise, table: CodedTable, settings: ProjectedSettings
+) -> tuple[tuple[int, ...], Fraction]:
+    """The first mechanism: columns in the order in which they were chosen, and what it cost, at
+    most `selection_epsilon`."""
     epsilon, score, rule = settings.selection_epsilon, settings.score, settings.rule
     if settings.k is not None:
-        return private_kd(noise, table, settings.k, epsilon=epsilon, score=score, rule=rule)
+        return private_kd(
+            noise, table, settings.k, epsilon=epsilon, score=score, rule=rule
+        ), epsilon
+    if settings.stop_cells is not None:
+        step = epsilon / settings.most
+        chosen, paid = stopping_kd(
+            noise,
+            table,
+            most=settings.most,
+            cells=settings.stop_cells,
+            epsilon=step,
+            score=score,
+            rule=rule,
+        )
+        return chosen, paid * step
     assert settings.rows is not None, "data splitting is planned for a public size only"
     assert not isinstance(score, PairCount), "the number of rows of a part is never public"
-    return split_kd(
+    split = split_kd(
         noise,
         table,
         settings.k_options,
@@ -184,6 +254,7 @@ def choose_columns(noise: Noise, table: CodedTable, settings: ProjectedSettings)
         rows=settings.rows,
         rule=rule,
     )
+    return split, epsilon
 
 
 def count_projection(

@@ -13,6 +13,7 @@ from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError, did_you_mean
 from dpublish.methods.histogram.mechanism import (
     THRESHOLD_FOLLOWS,
+    Amount,
     check_total_is_paid,
     checked_factor,
     count_settings,
@@ -28,10 +29,12 @@ from dpublish.methods.projected_histogram.choose_k import (
     k_from_simulation,
 )
 from dpublish.methods.projected_histogram.coded_table import MAX_ROWS
+from dpublish.methods.projected_histogram.discernibility import fitting_columns, free_choice
 from dpublish.methods.projected_histogram.mechanism import (
     BinRule,
     ProjectedHistogram,
     ProjectedSettings,
+    RuleName,
     ScoreName,
     WayToChooseK,
 )
@@ -54,13 +57,54 @@ DEFAULT_OPTIONS = (1, 2, 3, 4, 5, 6)
 DEFAULT_GAMMA = Fraction(1, 2)
 
 
+CHOICE_SHARE = Fraction(1, 5)
+"""Of epsilon, for one choice; by benchmarks/defaults."""
+MOST_SHARES = 3
+MAX_BINS = 16
+ALL_COLUMNS = "All candidates together span few enough cells, so that nothing has to be chosen."
+FREE = "All of epsilon goes to counting."
+
+
+@dataclass(frozen=True)
+class Words:
+    """The settings that have a name, as they are when left out."""
+
+    score: ScoreName
+    choose_k: WayToChooseK
+    rule: ChoiceRule
+    bin_rule: BinRule
+    threshold_factor: Amount
+    default_factor: Fraction
+
+    @classmethod
+    def of(cls, method: ProjectedHistogram) -> Words:
+        paper = method.rule == "paper"
+        way = method.choose_k or ("simulate" if paper else "stop")
+        factor = Fraction(1, 4) if way == "stop" else Fraction(1, 2)
+        by_lei: BinRule = "all-columns" if paper else "published"
+        return cls(
+            score=method.score or ("discernibility" if paper else "prediction"),
+            choose_k=way,
+            rule="exponential" if method.rule == "paper" else method.rule,
+            bin_rule=method.bin_rule or ("noise" if way == "stop" else by_lei),
+            threshold_factor=factor if method.threshold_factor is None else method.threshold_factor,
+            default_factor=factor,
+        )
+
+
 @dataclass(frozen=True)
 class ColumnCount:
-    """How many columns will be chosen: `k`, or by splitting one of `options`; and why, in words."""
+    """How many columns will be chosen: `k`, or one of `options`, by stopping or splitting; and why,
+    in words."""
 
     k: int | None
     options: tuple[int, ...]
     reason: str
+    stops: bool = False
+
+    @property
+    def splits(self) -> bool:
+        return self.k is None and not self.stops
 
     @property
     def most(self) -> int:
@@ -90,19 +134,31 @@ def plan_projected(
             "delta and rho out."
         )
     check_words(method)
-    factor, sigma = checked_factor(method.threshold_factor, method.threshold), exact(method.sigma)
+    words = Words.of(method)
+    factor = checked_factor(words.threshold_factor, method.threshold, words.default_factor)
+    sigma = exact(method.sigma)
     target = target_of(method, schema)
-    candidates = candidates_of(method, schema, target)
+    candidates = candidates_of(method, schema, target, words)
     rows = public_rows(method, schema)
-    count = count_columns(method, schema, target, candidates, rows)
-    domain, bins = published_domain(method, schema, target, candidates, rows, count.most)
+    count = count_columns(method, schema, target, candidates, rows, words)
+    gamma = gamma_given(method, count, len(candidates), words)
+    cells = None if rows is None else stop_cells(method, schema, cost, rows, gamma)
+    domain, bins = published_domain(method, schema, target, candidates, rows, count, words, cells)
     labels = domain.shape[-1]
     share = share_for_total(method.count_share, schema, domain)
-    gamma, why_gamma = gamma_of(method, schema, count, len(candidates), rows, labels, bins, factor)
+    if gamma is None:
+        gamma, why_gamma = gamma_of(
+            method, schema, count, len(candidates), rows, labels, bins, factor, words.score
+        )
+    else:
+        why_gamma = words_of_gamma(method, gamma, count, len(candidates))
+    if cells is not None and count.stops and free_choice(domain.shape[:-1], cells) is not None:
+        count = ColumnCount(len(candidates), (len(candidates),), ALL_COLUMNS)
+        gamma, why_gamma = Fraction(1), FREE
     paid = cost.epsilon - cost.epsilon * share
     counting = count_settings(
         domain,
-        schema,
+        schema.relation.l1,
         cell_epsilon=gamma * paid,
         count_epsilon=cost.epsilon * share,
         threshold=method.threshold,
@@ -110,8 +166,7 @@ def plan_projected(
         rows=rows,
         max_support=method.max_support,
     )
-    charge = method.cell_charge or max(1, counting.threshold or 1)
-    score = score_of(method.score, schema, labels, charge, count)
+    score = score_of(words.score, schema, labels, method.cell_charge, count)
     settings = ProjectedSettings(
         **vars(counting),
         target=target,
@@ -119,11 +174,12 @@ def plan_projected(
         k_options=count.options,
         gamma=gamma,
         selection_epsilon=paid - counting.cell_epsilon,
-        selection_score=method.score,
-        cell_charge=charge if method.score == "prediction" else None,
+        selection_score=words.score,
+        cell_charge=method.cell_charge if words.score == "prediction" else None,
         score=score,
         sigma=sigma,
-        rule=method.rule,
+        rule=words.rule,
+        stop_cells=cells if count.stops else None,
     )
     expected = expectations(settings, count)
     return Plan(
@@ -136,13 +192,18 @@ def plan_projected(
             "candidates": list(candidates),
             "k": count.k,
             "k_options": None if count.k is not None else list(count.options),
-            "choose_k": method.choose_k,
+            "max_k": method.max_k,
+            "choose_k": words.choose_k,
+            "rows_per_cell": str(exact(method.rows_per_cell)),
             "sigma": str(sigma),
             "gamma": str(gamma),
-            "score": method.score,
+            "tuning": str(exact(method.tuning)),
+            "lost_pairs": str(exact(method.lost_pairs)),
+            "inclusion": str(exact(method.inclusion)),
+            "score": words.score,
             "cell_charge": method.cell_charge,
             "bins": method.bins,
-            "bin_rule": method.bin_rule,
+            "bin_rule": words.bin_rule,
             "threshold_factor": str(factor),
             "threshold": method.threshold,
             "count_share": str(share),
@@ -157,7 +218,7 @@ def plan_projected(
         },
         sentences=(
             f"Chooses {_columns(count)} of {len(candidates)} for the target '{target}' "
-            f"({_aim(method.score)}), then counts over them and the target.",
+            f"({_aim(words.score)}), then counts over them and the target.",
             count.reason,
             why_gamma,
             f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}): "
@@ -168,7 +229,7 @@ def plan_projected(
         warnings=(
             *warnings_for(settings, count),
             *total_warnings(share, schema, domain),
-            *level_warnings(method, count, domain),
+            *level_warnings(words.score, count, domain),
         ),
     )
 
@@ -178,18 +239,17 @@ def check_words(method: ProjectedHistogram) -> None:
     for name, given, known in (
         ("score", method.score, get_args(ScoreName)),
         ("choose_k", method.choose_k, get_args(WayToChooseK)),
-        ("rule", method.rule, get_args(ChoiceRule)),
+        ("rule", method.rule, get_args(RuleName)),
         ("bin_rule", method.bin_rule, get_args(BinRule)),
     ):
-        if given not in known:
+        if given is not None and given not in known:
             raise PlanError(
                 f"{name} = '{given}' is not known.{did_you_mean(str(given), known)} Use one of: "
                 f"{', '.join(known)}."
             )
-    if method.public_data is not None and method.choose_k != "public":
-        raise PlanError(
-            f'public_data is read for choose_k = "public" only, not for "{method.choose_k}".'
-        )
+    way = Words.of(method).choose_k
+    if method.public_data is not None and way != "public":
+        raise PlanError(f'public_data is read for choose_k = "public" only, not for "{way}".')
 
 
 def score_of(
@@ -199,9 +259,9 @@ def score_of(
     of rows in a part is never public, and a cell there holds fewer rows."""
     changes = schema.relation.rows
     if name == "prediction":
-        parts = 1 if count.k is not None else len(count.options) + 1
+        parts = len(count.options) + 1 if count.splits else 1
         return Purity(max(1, charge // parts), changes)
-    if count.k is not None and schema.neighbours == "replace-one":
+    if not count.splits and schema.neighbours == "replace-one":
         assert schema.size is not None, "public_rows refuses replace-one without a size"
         return PairCount(schema.size, schema.unit.max_rows)
     return PairsPerRow(labels, changes)
@@ -224,11 +284,18 @@ def target_of(method: ProjectedHistogram, schema: Schema) -> str:
     return target
 
 
-def candidates_of(method: ProjectedHistogram, schema: Schema, target: str) -> tuple[str, ...]:
+def candidates_of(
+    method: ProjectedHistogram, schema: Schema, target: str, words: Words
+) -> tuple[str, ...]:
     if method.candidates is None:
         names = tuple(name for name in schema.columns if name not in (target, schema.unit.column))
     else:
         names = tuple(method.candidates)
+    if method.candidates is None and words.choose_k == "stop" and method.k is None:
+        # a column of one level tells nothing apart, whatever it says about rows outside of it
+        columns = {name: schema.column(name) for name in names}
+        told = [name for name, one in columns.items() if one.numeric or len(one.levels) > 1]
+        names = tuple(told) or names
     if not names:
         raise PlanError(f"There is no column to choose besides the target '{target}'.")
     for i, name in enumerate(names):
@@ -275,6 +342,7 @@ def count_columns(
     target: str,
     candidates: Sequence[str],
     rows: int | None,
+    words: Words,
 ) -> ColumnCount:
     """k as given, or chosen from public facts, or the values that data splitting will try."""
     most = len(candidates)
@@ -286,8 +354,17 @@ def count_columns(
             f"nominal_size = ... (a public "
             "guess) to [dataset], or give k = ..."
         )
+    if words.choose_k == "stop":
+        options = tuple(range(1, min(method.max_k, most) + 1))
+        times = float(exact(method.rows_per_cell))
+        reason = (
+            "Columns are chosen one after the other, and choosing stops where a cell of the chosen "
+            f"columns would be expected to hold fewer rows than {times:g} times the scale of its "
+            "noise; what is not spent goes to the counts."
+        )
+        return ColumnCount(None, options, reason, stops=True)
     sigma = exact(method.sigma, "sigma")
-    if method.choose_k == "split":
+    if words.choose_k == "split":
         options = options_of(method, most)
         reason = (
             f"k is one of {', '.join(map(str, options))}: the rows are dealt into "
@@ -300,7 +377,7 @@ def count_columns(
     # Lei's rule for all columns, as in the paper: the bins of the release itself depend on k
     default = max(2, method.bins or lei_bins(rows, most + 1))
     domain = schema.domain([*candidates, target], bins=default)
-    if method.choose_k == "public":
+    if words.choose_k == "public":
         if method.public_data is None:
             raise PlanError(
                 'choose_k = "public" needs public_data = ..., a public table with the same columns.'
@@ -342,21 +419,65 @@ def options_of(method: ProjectedHistogram, most: int) -> tuple[int, ...]:
     return options
 
 
+def gamma_given(
+    method: ProjectedHistogram, count: ColumnCount, candidates: int, words: Words
+) -> Fraction | None:
+    """gamma as given, or a fifth of epsilon less for each choice; None where the paper's rule works
+    it out."""
+    if count.least >= candidates and not count.stops:
+        return Fraction(1)
+    if method.gamma is not None:
+        gamma = exact(method.gamma, "gamma")
+        if gamma == 1 and count.k is None:
+            how = "stopping" if count.stops else "splitting"
+            raise PlanError(
+                f"gamma = 1 leaves nothing for choosing k by {how}. Give a smaller gamma, or "
+                "k = ..."
+            )
+        return gamma
+    if words.choose_k != "stop":
+        return None
+    return 1 - CHOICE_SHARE * min(count.most, MOST_SHARES)
+
+
+def stop_cells(
+    method: ProjectedHistogram,
+    schema: Schema,
+    cost: Cost,
+    rows: int,
+    gamma: Fraction | None,
+) -> int:
+    """How many cells the chosen columns may span (without the target), so that a cell is expected
+    to hold `rows_per_cell` times the scale of its noise when every choice was paid for."""
+    scale = schema.relation.l1 / (cost.epsilon * (DEFAULT_GAMMA if gamma is None else gamma))
+    return max(1, int(rows / (exact(method.rows_per_cell) * scale)))
+
+
+def noise_bins(cells: int) -> int:
+    """So many bins that three columns of them span `cells` cells, from 2 to 16."""
+    return min(MAX_BINS, max(2, int(cells ** (1 / 3) + 1e-9)))
+
+
 def published_domain(
     method: ProjectedHistogram,
     schema: Schema,
     target: str,
     candidates: Sequence[str],
     rows: int | None,
-    k: int,
+    count: ColumnCount,
+    words: Words,
+    cells: int | None,
 ) -> tuple[Domain, int]:
     """The domain of all candidates and the target, and the number of bins of numeric columns that
     declare none."""
     names = [*candidates, target]
     if method.bins is not None:
         bins = method.bins
+    elif cells is not None and words.bin_rule == "noise":
+        bins = noise_bins(cells)
     elif rows is not None:
-        bins = max(2, lei_bins(rows, len(names) if method.bin_rule == "all-columns" else k + 1))
+        every = words.bin_rule == "all-columns"
+        bins = max(2, lei_bins(rows, len(names) if every else count.most + 1))
     else:
         for name in names:
             column = schema.column(name)
@@ -381,29 +502,16 @@ def gamma_of(
     labels: int,
     bins: int,
     factor: Fraction,
+    score: ScoreName,
 ) -> tuple[Fraction, str]:
-    """gamma as given or by the paper's rule, and why, in words."""
-    if count.least >= candidates:
-        return Fraction(1), "gamma = 1: all candidates are kept, so nothing is spent on choosing."
-    if method.gamma is not None:
-        gamma = exact(method.gamma, "gamma")
-        if gamma == 1 and count.k is None:
-            raise PlanError(
-                "gamma = 1 leaves nothing for choosing k by splitting. Give a smaller gamma, or k "
-                "= ..."
-            )
-        return (
-            gamma,
-            f"gamma = {float(gamma):g} was given: that share of epsilon goes to counting, the "
-            f"rest to choosing.",
-        )
+    """gamma by the paper's rule, and why, in words."""
     if rows is None:
         return (
             DEFAULT_GAMMA,
             "gamma = 0.5: without a nominal size, choosing and counting share epsilon equally.",
         )
     changes = schema.relation.rows
-    if method.score == "prediction":
+    if score == "prediction":
         blur = Fraction(
             changes, 4
         )  # there are n (q-1) / q rows to gain, twice the pairs a row that can be discerned
@@ -420,16 +528,18 @@ def gamma_of(
         factor=factor,
         sensitivity=schema.relation.l1,
         blur=blur,
+        tuning=exact(method.tuning),
+        lost_pairs=exact(method.lost_pairs),
+        inclusion=exact(method.inclusion),
     )
     gain = (
-        "discernible pairs"
-        if method.score == "discernibility"
-        else "rows that labels could be told for"
+        "discernible pairs" if score == "discernibility" else "rows that labels could be told for"
     )
     return gamma, (
         f"gamma = {float(gamma):g} of epsilon goes to counting: in proportion to what a cell of "
         f"average size needs to appear "
-        f"in half of all releases, against what choosing needs to lose at most 5% of the {gain}."
+        f"in {_often(method.inclusion)} of all releases, against what choosing needs to lose at "
+        f"most {float(exact(method.lost_pairs)):.3g} of the {gain}."
     )
 
 
@@ -440,14 +550,21 @@ def expectations(settings: ProjectedSettings, count: ColumnCount) -> dict[str, A
     levels.sort()
     smallest = math.prod(levels[: count.least]) * labels
     largest = math.prod(levels[len(levels) - count.most :]) * labels
+    if settings.stop_cells is not None:
+        span = [levels[i] for i in fitting_columns(levels, (), settings.stop_cells)]
+        smallest = min(span, default=1) * labels
+        largest = min(largest, max(settings.stop_cells, min(span, default=1)) * labels)
     if largest > MAX_CELLS:
         raise PlanError(
             f"{count.most} columns may span {largest:.3g} cells; at most 2^63 can be published. "
             "Choose a smaller k, leave out the candidates with most levels, or give numeric "
             "columns fewer bins."
         )
-    sizes = {"domain_size_low": smallest, "domain_size_high": largest}
     scale, threshold, rows = settings.scale, settings.threshold, settings.rows
+    sizes: dict[str, Any] = {"domain_size_low": smallest, "domain_size_high": largest}
+    if rows is not None:
+        sizes["rows_per_cell_low"] = rows / (largest / labels)
+        sizes["rows_per_cell_high"] = rows / (smallest / labels)
     if threshold is None:
         return sizes
     survive = survival_probability(scale, threshold)
@@ -479,8 +596,16 @@ def expected_sentences(
     if settings.threshold is None:
         return [THRESHOLD_FOLLOWS]
     factor = float(settings.threshold_factor)
+    held = []
+    if settings.rows is not None:
+        low, high = expected["rows_per_cell_low"], expected["rows_per_cell_high"]
+        held = [
+            f"A cell of the chosen columns is expected to hold {low:,.0f} to {high:,.0f} of "
+            f"{settings.rows:,} rows on average, all labels together."
+        ]
     by_factor = "" if method.threshold is not None else f" ({factor:g} ln n / epsilon)"
     return [
+        *held,
         f"The chosen columns and the target span {expected['domain_size_low']:,} to "
         f"{expected['domain_size_high']:,} cells. Those with a noisy count of "
         f"{settings.threshold} or less are left out{by_factor}.",
@@ -496,19 +621,37 @@ def warnings_for(settings: ProjectedSettings, count: ColumnCount) -> list[str]:
     return ["gamma = 1 leaves nothing for choosing: the columns are drawn at random."]
 
 
-def level_warnings(method: ProjectedHistogram, count: ColumnCount, domain: Domain) -> list[str]:
+def level_warnings(score: ScoreName, count: ColumnCount, domain: Domain) -> list[str]:
     widest = max(domain.axes[:-1], key=lambda axis: axis.cardinality)
-    if (
-        method.score != "discernibility"
-        or widest.cardinality < 50
-        or count.least >= len(domain.axes) - 1
-    ):
+    if score != "discernibility" or widest.cardinality < 50 or count.least >= len(domain.axes) - 1:
         return []
     return [
         f"score = 'discernibility' favours columns with many levels, such as '{widest.name}' "
         f"({widest.cardinality}). For prediction, consider score = 'prediction', or leave such "
         "columns out of the candidates."
     ]
+
+
+def words_of_gamma(
+    method: ProjectedHistogram, gamma: Fraction, count: ColumnCount, candidates: int
+) -> str:
+    if count.stops:
+        left = float(gamma)
+        return (
+            f"Each choice costs {(1 - left) / count.most:.3g} of epsilon, and at least {left:.3g} "
+            "of it goes to counting."
+        )
+    if gamma == 1 and count.least >= candidates:
+        return "gamma = 1: all candidates are kept, so nothing is spent on choosing."
+    given = " was given" if method.gamma is not None else ""
+    return (
+        f"gamma = {float(gamma):g}{given}: that share of epsilon goes to counting, the rest to "
+        "choosing."
+    )
+
+
+def _often(share: Amount) -> str:
+    return "half" if exact(share) == Fraction(1, 2) else f"{float(exact(share)):.3g}"
 
 
 def _columns(count: ColumnCount) -> str:
