@@ -354,3 +354,19 @@ def test_weighted_rows_answer_with_shares_and_means(shop: Path, dpublish: Comman
     ]
     assert (first["measure"], second["measure"]) == ("share", "mean")
     assert 0 <= first["value"] <= 1 < second["value"]
+
+
+def test_query_takes_means_and_shares_and_one_bad_condition_does_not_abort_the_others(
+    released: Path, dpublish: Command
+) -> None:
+    done = dpublish("query", "shop.dpr", "mean(age)", "share(city = 'Bern')", "--where", "age < 60")
+    assert done.code == 0
+    found = dpublish("query", "shop.dpr", "mean(age)", "quantile(age, 0.9)", "--json").document
+    assert [one["measure"] for one in found["estimates"]] == ["mean", "quantile"]
+    assert all(one["low"] <= one["value"] <= one["high"] for one in found["estimates"])
+    assert all(one["note"] for one in found["estimates"])
+    mixed = dpublish("query", "shop.dpr", "city = 'Bern'", "nothing = 3")
+    assert mixed.code == 2
+    assert "city = 'Bern'" in mixed.out
+    assert "nothing = 3" in mixed.out + mixed.err
+    assert dpublish("query", "shop.dpr", "city = 'Bern'", "--where", "age < 60").code == 2

@@ -100,13 +100,21 @@ def query(
     predicate: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[PREDICATE]...", help="A condition, for example \"age >= 40 and sex = 'F'\"."
+            metavar="[PREDICATE]...",
+            help="A condition, for example \"age >= 40 and sex = 'F'\"; or mean(income), sum(...), "
+            "share(condition), median(...), quantile(income, 0.9).",
         ),
     ] = None,
     by: Annotated[
         list[str] | None,
         typer.Option(
             "--by", metavar="COLUMN", help="Count by these columns instead. Repeatable, or a,b."
+        ),
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            "--where", metavar="CONDITION", help="The rows that means, sums and shares are over."
         ),
     ] = None,
     level: Annotated[
@@ -125,12 +133,16 @@ def query(
     expression such as age.
     """
     from dpublish.cli import screen
-    from dpublish.requests.analyst import Query, Table
+    from dpublish.requests.analyst import Answers, Query, Table
 
     columns = tuple(name.strip() for part in by or [] for name in part.split(",") if name.strip())
-    found = Query(release=release, conditions=tuple(predicate or ()), by=columns, level=level).run()
+    found = Query(
+        release=release, conditions=tuple(predicate or ()), by=columns, level=level, where=where
+    ).run()
     if json:
         screen.write_json(found.to_json())
+        if isinstance(found, Answers) and found.failures:
+            raise typer.Exit(2)
         return
     if isinstance(found, Table):
         screen.frame_grid(found.frame, most=rows)
@@ -152,6 +164,10 @@ def query(
     for text, estimate in found.answers:
         for line in _remarks(estimate):
             screen.say(f"{text}: {line}")
+    for text, error in found.failures:
+        screen.note(f"{text}: {error}")
+    if found.failures:
+        raise typer.Exit(2)
 
 
 def _ends(estimate: Estimate) -> str:
@@ -185,16 +201,16 @@ def sql(
             metavar="SHARE",
             min=0.5,
             max=0.9999,
-            help="Add limits to count(*), sure to this degree.",
+            help="Add limits to counts, sums and averages, sure to this degree.",
         ),
     ] = None,
     rows: ShownRows = 50,
     json: Json = False,
 ) -> None:
-    """Run SQL over the table 'release'. Counts, sums and averages are weighted; with --level,
-    counts have limits beside them.
+    """Run SQL over the table 'release'. Counts, sums and averages are weighted; with --level, they
+    have limits beside them, and a note that says what those rest on.
 
-    Limits are for count(*), alone or by columns, and for releases whose 'query' gives counts.
+    Limits are for queries straight from the release, of kinds whose 'query' gives counts.
     """
     from dpublish.cli import screen
     from dpublish.requests.analyst import Sql

@@ -208,12 +208,12 @@ class AggregatesRelease(Release):
         """A mean or a sum of an expression of SQL."""
         return self.aggregate(kind, self._asked_tree(tree), where, level)
 
-    def sql_note(self, query: str) -> str | None:
+    def sql_note(self, query: str, *, limits: bool = False) -> str | None:
         """What to know of sums and means in the answer of `sql` to a query, which are shown without
         limits unless a level is given; None when there is nothing."""
         from dpublish.query.sql_limits import aggregates_of
 
-        found = aggregates_of(query, self.domain)
+        found = None if limits else aggregates_of(query, self.domain)
         if not found:
             return None
         names = sorted({self._names_apart(places) for _, places in found.values()} - {""})

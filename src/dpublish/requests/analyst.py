@@ -5,6 +5,7 @@ Nothing in this module reaches private rows, a ledger or noise: a test walks its
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -78,6 +79,9 @@ def weight_column(release: Any) -> str | None:
     return last[0] if last and last[0].rstrip("_") == "weight" else None
 
 
+_AGGREGATE = re.compile(r"(mean|avg|sum|share|median|quantile)\s*\((.*)\)", re.I | re.S)
+
+
 @dataclass(frozen=True, kw_only=True)
 class OfRelease(Request):
     """Asks one release. `answer` takes it already open, so that a server opens it once."""
@@ -144,16 +148,18 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """Conditions with their estimates."""
+    """Conditions with their estimates, and those that could not be answered with the reason."""
 
     answers: tuple[tuple[str, Estimate], ...]
+    failures: tuple[tuple[str, QueryError], ...] = ()
 
     def to_json(self) -> Mapping[str, Any]:
         said = [
             {"predicate": text, "measure": one.measure, **one.numbers(), **one.words()}
             for text, one in self.answers
         ]
-        return {"estimates": said}
+        failed = [{"predicate": text, "error": str(error)} for text, error in self.failures]
+        return {"estimates": said, **({"failures": failed} if failed else {})}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +170,8 @@ class Query(OfRelease):
     conditions: tuple[str, ...] = ()
     by: tuple[str, ...] = ()
     level: float = 0.95
+    where: str | None = None
+    """Which rows means, sums, shares and quantiles are taken over."""
 
     @property
     def needs(self) -> str:
@@ -175,6 +183,12 @@ class Query(OfRelease):
                 'Give a condition such as "age >= 40", or --by COLUMN for counts by a column; one '
                 "of the two."
             )
+        counted = [text for text in self.conditions if _AGGREGATE.fullmatch(text.strip()) is None]
+        if self.where is not None and (self.by or counted):
+            raise QueryError(
+                "--where goes with mean(...), sum(...), share(...), median(...) and quantile(...). "
+                "Add it to a condition with: and."
+            )
 
     def answer(self, opened: Any) -> Table | Answers:
         if self.by:
@@ -182,10 +196,34 @@ class Query(OfRelease):
             # what should make a reader careful with weights of public rows holds for every table
             said = {"notes": opened.basis_notes(frame), "warnings": opened.warnings()}
             return Table(frame=frame, level=self.level, **said)
-        asked = [text.strip() for text in self.conditions]
-        return Answers(
-            answers=tuple((text, opened.estimate(text, level=self.level)) for text in asked)
-        )
+        answers: list[tuple[str, Estimate]] = []
+        failures: list[tuple[str, QueryError]] = []
+        for text in (text.strip() for text in self.conditions):
+            try:
+                answers.append((text, self._one(opened, text)))
+            except QueryError as error:
+                failures.append((text, error))
+        if failures and not answers:
+            raise failures[0][1]
+        return Answers(answers=tuple(answers), failures=tuple(failures))
+
+    def _one(self, opened: Any, text: str) -> Estimate:
+        found = _AGGREGATE.fullmatch(text)
+        if found is None:
+            one: Estimate = opened.estimate(text, level=self.level)
+            return one
+        verb, of = found[1].lower(), found[2].strip()
+        given: dict[str, Any] = {"where": self.where, "level": self.level}
+        if verb == "quantile":
+            of, _, share = of.rpartition(",")
+            try:
+                given["share"] = float(share)
+            except ValueError:
+                raise QueryError(
+                    f"'{text}': write a quantile with its share, as in quantile(age, 0.9)."
+                ) from None
+        answer: Estimate = getattr(opened, "mean" if verb == "avg" else verb)(of.strip(), **given)
+        return answer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,7 +237,8 @@ class Sql(OfRelease):
 
     def answer(self, opened: Any) -> Table:
         frame = opened.sql(self.select, level=self.level)
-        return Table(frame=frame, level=self.level, note=opened.sql_note(self.select))
+        note = opened.sql_note(self.select, limits=self.level is not None)
+        return Table(frame=frame, level=self.level, note=note)
 
 
 class Format(StrEnum):

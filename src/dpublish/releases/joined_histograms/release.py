@@ -169,9 +169,9 @@ class JoinedRelease(AggregatesRelease):
         )
         return result if level is None else with_limits(self, query, result, level)
 
-    def sql_note(self, query: str) -> str | None:
+    def sql_note(self, query: str, *, limits: bool = False) -> str | None:
         """What to know of the answer of `sql` to a query; None when there is nothing."""
-        notes = [super().sql_note(query)]
+        notes = [super().sql_note(query, limits=limits)]
         if self._exact(self._columns_in(query)) is None:
             notes.append(
                 f"From {DRAWN:,} rows drawn from the model, each standing for "

@@ -207,7 +207,7 @@ class WeightedRowsRelease(Release):
             details={},
         )
 
-    def sql_note(self, query: str) -> str | None:
+    def sql_note(self, query: str, *, limits: bool = False) -> str | None:
         """What to know of the answer of `sql` to a query."""
         return "No limits: SQL adds up the weights. Use estimate(...) or means(...) for limits."
 
