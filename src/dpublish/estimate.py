@@ -3,6 +3,7 @@ rests on."""
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Real
@@ -74,6 +75,28 @@ class Estimate:
         """What is to be said beside the numbers: basis, note and warnings, where there are any."""
         said = {"basis": self.basis, "note": self.note, "warnings": list(self.warnings)}
         return {name: words for name, words in said.items() if words}
+
+    def _repr_html_(self) -> str:
+        rows = {
+            self.measure: f"{self.value:,.6g}",
+            f"{100 * self.level:.4g}% interval": f"{self.low:,.6g} to {self.high:,.6g}",
+            "standard error": f"{self.standard_error:,.4g}",
+            "note": "; ".join([self.note, *self.warnings]) if self.note else "",
+        }
+        cells = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
+            f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
+            for name, text in rows.items()
+            if text
+        )
+        return f"<table>{cells}</table>"
+
+    def to_pandas(self) -> Any:
+        """One row: measure, value, standard_error, low, high, level, and what is to be said."""
+        import pandas as pd
+
+        words = {**self.words(), "warnings": "; ".join(self.warnings)}
+        return pd.DataFrame([{"measure": self.measure, **self.numbers(), **words}])
 
     def to_json(self) -> dict[str, Any]:
         """All that the estimate says, under the names of its attributes."""

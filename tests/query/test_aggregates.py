@@ -217,3 +217,21 @@ def test_kinds_without_numbers_say_what_they_offer() -> None:
     assert gap.measure == "difference"
     assert weighted.mean("income").measure == "mean"
     assert weighted.share("b = 'yes'").measure == "share"
+
+
+def test_estimates_show_themselves_in_notebooks_and_frames() -> None:
+    one = every_kind()["histogram"].mean("income")
+    shown = one._repr_html_()
+    assert "95% interval" in shown
+    assert "bins of &#x27;income&#x27;" in shown
+    frame = one.to_pandas()
+    assert frame["value"][0] == one.value
+    assert frame["note"][0] == one.note
+
+
+def test_a_standard_error_fits_its_interval() -> None:
+    """A cell that was left out showed a standard error of 0 beside an interval."""
+    release = every_kind()["histogram"]
+    for line in release.marginal("a", "b", "income").iter_rows(named=True):
+        width = line["high"] - line["low"]
+        assert line["standard_error"] >= width / 8

@@ -8,6 +8,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
+from dpublish.models.junction_tree.plain import is_reading
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -17,18 +19,19 @@ def on_one_thread(function: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(function)
     def kept(*args: P.args, **keywords: P.kwargs) -> T:
-        with _libraries().limit(limits=1, user_api="blas"):
+        with _libraries(not is_reading()).limit(limits=1, user_api="blas"):
             return function(*args, **keywords)
 
     return kept
 
 
 @functools.cache
-def _libraries() -> Any:
+def _libraries(compiled: bool) -> Any:
     # what is not loaded yet would not be found: numpy's library, and scipy's, which compiled loops
     # call
     import numpy.linalg  # noqa: F401
-    import scipy.linalg.cython_lapack  # noqa: F401
     from threadpoolctl import ThreadpoolController
 
+    if compiled:
+        import scipy.linalg.cython_lapack  # noqa: F401
     return ThreadpoolController()

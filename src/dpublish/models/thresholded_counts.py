@@ -14,6 +14,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ Ints = NDArray[np.int64]
 _GRID = 3000
 _EXACT_TERMS = 32
 _FINE_SCALE = 128.0
+_NORMAL = NormalDist()
 
 
 @dataclass(frozen=True)
@@ -156,9 +158,8 @@ def laplace_cumulants(scale: Fraction) -> tuple[float, float]:
 
 
 def normal_quantile(alpha: float) -> float:
-    from scipy.special import ndtri
-
-    return float(-ndtri(alpha))
+    """How many standard deviations a normal variable exceeds with probability alpha."""
+    return -_NORMAL.inv_cdf(alpha)
 
 
 def spread_quantile(alpha: float, k2: Floats, k3: Floats, k4: Floats) -> Floats:

@@ -16,6 +16,7 @@ from dpublish.errors import QueryError
 
 try:
     from matplotlib.figure import Figure as Figure
+    from matplotlib.patches import Rectangle
     from matplotlib.ticker import FuncFormatter as FuncFormatter
 except ImportError:
     raise QueryError(
@@ -23,7 +24,7 @@ except ImportError:
     ) from None
 
 if TYPE_CHECKING:
-    from dpublish.declare.domain import Domain
+    from dpublish.declare.domain import Axis, Domain
 
 BAR, INK, SOFT, GRID = "#4477aa", "#222222", "#666666", "#e4e4e4"
 OPEN_END = "an arrow: there is no upper limit"
@@ -108,6 +109,8 @@ class TableRelease(Protocol):
 
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame: ...
 
+    def counted_together(self, *columns: str) -> bool: ...
+
 
 def plot_marginal(
     release: TableRelease, columns: Sequence[str], *, level: float = 0.95, top: int = 25
@@ -127,7 +130,7 @@ def plot_marginal(
 
 
 def _bars(release: TableRelease, column: str, level: float, top: int) -> Figure:
-    frame = release.marginal(column, level=level)
+    frame, per = _densities(release.marginal(column, level=level), release.domain.axis(column))
     frame, note = keep_largest(frame, top, ordered=release.domain.axis(column).ordered)
     labels, (value, low, high) = (
         frame.to_series(0).to_list(),
@@ -138,7 +141,7 @@ def _bars(release: TableRelease, column: str, level: float, top: int) -> Figure:
         value,
         low,
         high,
-        axis=f"rows ({100 * level:.4g}% intervals)",
+        axis=f"rows{per} ({100 * level:.4g}% intervals)",
     )
     dress(
         figure,
@@ -149,10 +152,25 @@ def _bars(release: TableRelease, column: str, level: float, top: int) -> Figure:
     return figure
 
 
+def _densities(frame: pl.DataFrame, axis: Axis) -> tuple[pl.DataFrame, str]:
+    """Rows for each stretch as long as the shortest bin, where bins are not equally wide: a bar
+    then says how common its values are, and not how wide its bin is. What has no width is left
+    out."""
+    widths = np.diff(np.array(axis.edges, dtype=np.float64)) if axis.numeric else np.ones(1)
+    if np.allclose(widths, widths[0]):
+        return frame, ""
+    unit = float(widths.min())
+    shown = frame.head(axis.base)
+    numbers = [shown.to_series(index) * (unit / widths) for index in range(1, shown.width)]
+    length = f"{unit:,.10g} days" if axis.kind == "date" else f"{unit:,.10g}"
+    return pl.DataFrame([shown.to_series(0), *numbers]), f" per {length} of {_short(axis.name)}"
+
+
 def _heat(release: TableRelease, first: str, second: str, level: float, top: int) -> Figure:
     frame = release.marginal(first, second, level=level)
     shape = [release.domain.axis(name).cardinality for name in (first, second)]
     grid = frame.to_series(2).to_numpy().reshape(shape)
+    reach = (frame.to_series(5) - frame.to_series(4)).to_numpy().reshape(shape) / 2
     picked, notes = [], []
     for place, name in enumerate((first, second)):
         axis = release.domain.axis(name)
@@ -162,14 +180,14 @@ def _heat(release: TableRelease, first: str, second: str, level: float, top: int
         kept, note = keep_largest(sums, top, ordered=axis.ordered)
         picked.append(kept["code"].to_numpy())
         notes += [f"{_short(name)}: {note}"] if note else []
-    grid = grid[np.ix_(picked[0], picked[1])]
+    grid, reach = (one[np.ix_(picked[0], picked[1])] for one in (grid, reach))
     labels = [
         [_short(release.domain.axis(name).labels[int(code)]) for code in codes]
         for name, codes in zip((first, second), picked, strict=True)
     ]
-    width = 2.6 + 0.5 * max(5, len(labels[1]))
+    width = 2.6 + 0.56 * max(5, len(labels[1]))
     figure = Figure(
-        figsize=(min(16.0, width), 1.8 + 0.3 * max(4, len(labels[0]))),
+        figsize=(min(16.0, width), 1.9 + 0.36 * max(4, len(labels[0]))),
         dpi=150,
         layout="constrained",
     )
@@ -190,9 +208,17 @@ def _heat(release: TableRelease, first: str, second: str, level: float, top: int
         brightest = max(float(grid.max()), 1.0)
         for (row, column), number in np.ndenumerate(grid):
             colour = "white" if number > 0.55 * brightest else INK
-            axes.text(
-                column, row, f"{number:,.0f}", ha="center", va="center", fontsize=7, color=colour
-            )
+            give = reach[row, column]
+            text = f"{number:,.0f}" + (f"\n± {give:,.0f}" if np.isfinite(give) else "\nno limit")
+            axes.text(column, row, text, ha="center", va="center", fontsize=6, color=colour)
+        notes.append(f"±: half of the {100 * level:.4g}% interval")
+    if not release.counted_together(first, second):
+        # a guess should not look like a count
+        ends = len(labels[1]), len(labels[0])
+        axes.add_patch(
+            Rectangle((-0.5, -0.5), *ends, fill=False, hatch="///", edgecolor=GRID, linewidth=0)
+        )
+        notes.append("hatched: not counted together, the numbers are a model's guess")
     bar = figure.colorbar(
         image, ax=axes, format=FuncFormatter(lambda number, _: f"{number:,.0f}"), label="rows"
     )

@@ -117,6 +117,14 @@ class AggregatesRelease(Release):
     def met(self, node: Node, level: float) -> Estimate:
         """How many rows meet a condition that was read already."""
 
+    def counted_together(self, *columns: str) -> bool:
+        """Whether the noisy counts themselves say how columns go together; what else is said of
+        them is a model's guess, or a bound."""
+        from dpublish.releases.naming import named_columns
+
+        places = tuple(sorted(named_columns(self.domain, columns)))
+        return not self._names_apart(places)
+
     def mean(self, of: str, *, where: str | None = None, level: float = 0.95) -> Estimate:
         """The mean of a column, or of an expression such as "hours * 52", over the rows that meet
         `where`. Rows without the number do not count."""

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.models.junction_tree.cliques import CliqueTree
 from dpublish.models.junction_tree.consistency import Floats, Ints
+from dpublish.models.junction_tree.plain import ALIGNED, LOOKED_UP, WHOLE, is_reading, loops
 
 CLOSE = 1e-4
 """Sweeps end when no table is off by more than this share of the rows."""
@@ -76,9 +78,14 @@ class Beliefs:
         self.order = tree.walk()
         self.factors: list[Floats] = []
         self._tour = _round_trip(tree)
+        self._reader = is_reading()
         self._separators: dict[tuple[int, int], Spots] = {}
         self._shared: dict[tuple[int, int], Floats] = {}
         self._due: list[tuple[Spots, Floats] | None] = [None] * len(self.axes)
+
+    @property
+    def _loops(self) -> Any:
+        return loops(sum(table.size for table in self.tables), reader=self._reader)
 
     def start(self, singles: Mapping[int, Floats], totals: Floats) -> None:
         """Columns independent given the label. `singles` are states x labels."""
@@ -208,38 +215,32 @@ class Beliefs:
 
     def _scale_all(self, one: int, tasks: Sequence[_Task]) -> float:
         """Scale one clique to its targets in turn; how far it was off."""
-        from dpublish.models.junction_tree.kernels.cliques import factors
-
         off = 0.0
         for task in tasks:
             factor = np.empty_like(task.table)
-            off = max(off, factors(task.table, self._sum(one, task.spots), factor))
+            off = max(off, self._loops.factors(task.table, self._sum(one, task.spots), factor))
             np.multiply(task.factor, factor, out=task.factor)
             self._scale(one, task.spots, factor)
         return off
 
     def _pass(self, source: int, sink: int) -> None:
         """Tell `sink` how the shared columns changed at `source` since the two last spoke."""
-        from dpublish.models.junction_tree.kernels.cliques import factors
-
         told = self._sum(source, self._separator(source, sink))
         factor = np.empty_like(told)
-        factors(told, self._shared[_pair(source, sink)], factor)
+        self._loops.factors(told, self._shared[_pair(source, sink)], factor)
         self._scale(sink, self._separator(sink, source), factor)
         self._shared[_pair(source, sink)] = told
 
     def _sum(self, one: int, spots: Spots) -> Floats:
         """A clique's table summed by where its cells fall: labels x places."""
-        from dpublish.models.junction_tree.kernels.cliques import scale_and_sum, sum_cells
-
         out = np.empty((self.labels, spots.cells))
         due = self._due[one]
         if due is None:
-            sum_cells(self.tables[one], spots.base, spots.inner, spots.kind, out)
+            self._loops.sum_cells(self.tables[one], spots.base, spots.inner, spots.kind, out)
         else:
             by, factor = due
             self._due[one] = None
-            scale_and_sum(
+            self._loops.scale_and_sum(
                 self.tables[one],
                 by.base,
                 by.inner,
@@ -259,12 +260,12 @@ class Beliefs:
         self._due[one] = spots, factor
 
     def _settle(self, one: int) -> None:
-        from dpublish.models.junction_tree.kernels.cliques import scale_cells
-
         due = self._due[one]
         if due is not None:
             self._due[one] = None
-            scale_cells(self.tables[one], due[0].base, due[0].inner, due[0].kind, due[1])
+            self._loops.scale_cells(
+                self.tables[one], due[0].base, due[0].inner, due[0].kind, due[1]
+            )
 
     def _separator(self, one: int, other: int) -> Spots:
         """For the cells of `one`, their places in the table of the columns that it shares with
@@ -338,8 +339,6 @@ def _spots(
 ) -> Spots:
     """Where the cells of a table fall in the table of some of its columns, in the order of its
     axes, over groups."""
-    from dpublish.models.junction_tree.kernels.cliques import ALIGNED, LOOKED_UP, WHOLE
-
     base = np.zeros((1,) * (len(shape) - 1), dtype=np.int32)
     inner, kind, cells = np.zeros(shape[-1], dtype=np.int32), WHOLE, 1
     for column, group_of in zip(columns, groups, strict=True):

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.models.junction_tree.plain import is_reading, loops
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -93,8 +95,7 @@ def solve_precision(right: Floats, variance: float, more: Sequence[GroupSums]) -
 def fit_margins(table: Floats, margins: Sequence[Floats], *, rounds: int = 50) -> Floats:
     """Iterative proportional fitting of a table, labels last, to the margins of its other axes
     (groups x labels each)."""
-    from dpublish.models.junction_tree.kernels.margins import fit_axis
-
+    fit_axis = loops(table.size, reader=is_reading()).fit_axis
     out = table.copy()
     for _ in range(rounds):
         off = [

@@ -14,21 +14,24 @@ def draw(keys: Ints, conditional: Floats, generator: np.random.Generator) -> Int
     rows, values = conditional.shape
     if values == 1 or not len(keys):
         return np.zeros(len(keys), dtype=np.int64)
-    mixed = generator.permutation(len(keys))
-    order = mixed[np.argsort(keys[mixed], kind="stable")]
     sizes = np.bincount(keys, minlength=rows)
-    starts = np.cumsum(sizes) - sizes
-    sorted_keys = keys[order]
-    ranks = np.arange(len(keys)) - starts[sorted_keys]
     offsets: Floats = np.asarray(generator.random(rows))
-    spots = (ranks + offsets[sorted_keys]) / sizes[sorted_keys]
     ends = np.cumsum(conditional, axis=1)
     ends /= ends[:, -1:]
-    found = np.searchsorted(
-        (ends + np.arange(rows)[:, None]).ravel(), sorted_keys + spots, side="right"
-    )
+    # of the rows of a key, the r-th has its spot at (r + offset) / size: so many lie below each end
+    below = np.clip(np.ceil(ends * sizes[:, None] - offsets[:, None]), 0, sizes[:, None])
+    below[:, -1] = sizes
+    counts = np.diff(below, axis=1, prepend=0.0).astype(np.int64)
+    small = np.uint8 if values <= 1 << 8 else np.uint16 if values <= 1 << 16 else np.int64
+    drawn = np.repeat(np.tile(np.arange(values, dtype=small), rows), counts.ravel())
+    stops = np.cumsum(sizes)
+    for start, stop in zip((stops - sizes).tolist(), stops.tolist(), strict=True):
+        if stop - start > 1:
+            generator.shuffle(drawn[start:stop])
+    # short whole numbers are sorted by their digits, in time proportional to the rows
+    order = np.argsort(keys.astype(np.uint16) if rows <= 1 << 16 else keys, kind="stable")
     out = np.empty(len(keys), dtype=np.int64)
-    out[order] = np.clip(found - sorted_keys * values, 0, values - 1)
+    out[order] = drawn
     return out
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from dpublish.errors import BundleError
 from dpublish.models.junction_tree.consistency import Ints
+from dpublish.models.thresholded_counts import normal_quantile
 from dpublish.releases.bundle.manifest import whole
 
 UNIT = 256
@@ -43,12 +44,10 @@ class ModelError:
     def bound(self, alpha: float, cells: int) -> float:
         """Rows by which a box may be off, but for alpha. `cells` are those of the pair's table:
         each was rounded."""
-        from scipy.stats import norm
-
         if self.noise == "laplace":
             above = self.scale * max(0.0, -math.log(2 * alpha)) + 1
         else:
-            above = math.sqrt(self.scale) * float(norm.isf(alpha)) + 1
+            above = math.sqrt(self.scale) * normal_quantile(alpha) + 1
         return max(0.0, (self.value + above + cells / 2) / UNIT)
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpublish.models.junction_tree.consistency import Floats
+from dpublish.models.junction_tree.plain import is_reading, loops
 
 _LEAST_ROWS = 1.0
 """No cell is so empty that nothing can be learnt about it."""
@@ -31,8 +32,8 @@ _LARGEST = 1e100
 
 def shrink(counts: Floats, expected: Floats, variance: float) -> Floats:
     """The most believable table (columns..., labels) between the measured and the expected one."""
-    from dpublish.models.junction_tree.kernels.shrink import best_size, departures
-
+    chosen = loops(counts.size, reader=is_reading())
+    best_size, departures = chosen.best_size, chosen.departures
     labels = counts.shape[-1]
     guess = np.maximum(0.0, expected).reshape(-1, labels)
     away = (counts - expected).reshape(-1, labels)

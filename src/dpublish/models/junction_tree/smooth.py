@@ -17,6 +17,7 @@ from functools import lru_cache
 import numpy as np
 
 from dpublish.models.junction_tree.consistency import Floats, GroupSums
+from dpublish.models.junction_tree.plain import is_reading, loops
 
 MAX_LEVELS = 128
 """Longer columns are left as they are: the time of a fit goes with the third power of the
@@ -83,8 +84,7 @@ def _smoothed(
     labels: Floats,
     widths: tuple[float, ...],
 ) -> tuple[Floats, float]:
-    from dpublish.models.junction_tree.kernels.smooth import smooth_counts
-
+    smooth_counts = loops(best.size, reader=is_reading()).smooth_counts
     levels, total = best.shape[0], float(labels.sum())
     priors, volumes = _priors(levels, len(widths))
     measured = np.eye(levels) / variance

@@ -20,6 +20,7 @@ from dpublish.models.thresholded_counts import (
     Suppression,
     laplace_cumulants,
     noise_sum_quantile,
+    normal_quantile,
     spread_quantile,
 )
 
@@ -146,6 +147,9 @@ def answer(
     middle = (low + high) / 2
     low, high = np.where(crossed, middle, low), np.where(crossed, middle, high)
     value, error = _value(law, everything, total, question)
+    # where nothing was released there is no noise to see, and yet the interval has a width
+    half = (high - low) / (2 * normal_quantile(alpha / 2))
+    error = np.where(np.isfinite(half) & (error < half / 2), half, error)
     return Answers(
         value=np.clip(value, low, high), standard_error=error, low=low, high=high, level=level
     )

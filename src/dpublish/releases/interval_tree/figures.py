@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import datetime as dt
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ _LABEL_LENGTH = 34
 
 
 def plot_tree(release: IntervalTreeRelease, columns: Sequence[str], *, level: float) -> Figure:
-    from dpublish.present.figures import SOFT, Figure, short_label
+    from dpublish.present.figures import SOFT, Figure, FuncFormatter, short_label
 
     names = tuple(columns) or release.columns[:2]
     for name in names:
@@ -84,8 +85,26 @@ def plot_tree(release: IntervalTreeRelease, columns: Sequence[str], *, level: fl
         axes.set_xlabel(labels[0])
         axes.set_ylabel(labels[1])
     dataset = short_label(str(release.manifest["dataset"]), _LABEL_LENGTH)
+    for name, axis in zip(names, (axes.xaxis, axes.yaxis), strict=False):
+        axis.set_major_formatter(FuncFormatter(_written(release, name)))
+    if len(names) == 1:
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,.0f}"))
+    axes.tick_params(labelsize=8.5)
     axes.set_title(f"{dataset}: {' x '.join(labels)}", loc="left")
     return figure
+
+
+def _written(release: IntervalTreeRelease, name: str) -> Callable[[float, Any], str]:
+    """Numbers as people write them, and dates as dates."""
+    grid = release.shape.grids[release.columns.index(name)]
+
+    def text(number: float, _: Any) -> str:
+        if grid.kind == "date":
+            day = int(number)
+            return dt.date.fromordinal(day).isoformat() if 1 <= day <= 3_652_059 else ""
+        return f"{number:,.10g}"
+
+    return text
 
 
 def column_ranges(release: IntervalTreeRelease, name: str, cuts: Floats) -> tuple[Floats, Floats]:

@@ -18,6 +18,7 @@ from dpublish.models.junction_tree.consistency import Floats, Ints
 from dpublish.models.junction_tree.fit import fit_model
 from dpublish.models.junction_tree.measured import TABLES, Measured, read_measured
 from dpublish.models.junction_tree.model import JunctionModel, TableTooLarge
+from dpublish.models.junction_tree.plain import reading
 from dpublish.releases.aggregates import AggregatesRelease
 from dpublish.releases.bundle.manifest import read_domain, table
 from dpublish.releases.frames import (
@@ -74,9 +75,10 @@ class JoinedRelease(AggregatesRelease):
     def model(self) -> JunctionModel:
         """The fitted model: non-negative counts that agree wherever tables overlap."""
         measured = self.measured
-        return fit_model(
-            measured.columns, measured.tables, target=measured.target, total=measured.total
-        )
+        with reading():
+            return fit_model(
+                measured.columns, measured.tables, target=measured.target, total=measured.total
+            )
 
     @cached_property
     def intervals(self) -> Intervals:

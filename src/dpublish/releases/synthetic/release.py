@@ -164,6 +164,11 @@ class SyntheticRelease(CellsRelease):
     def cell_sums(self, places: tuple[int, ...]) -> None:
         """Limits follow from those of counts, which hold all at once."""
 
+    def counted_together(self, *columns: str) -> bool:
+        """Weights are fitted to all columns at once; limits say how far they can be trusted."""
+        named_columns(self.domain, columns)
+        return True
+
     def aggregate(self, kind: str, asked: Asked, where: Where, level: float) -> Estimate:
         self._check_level(level)
         return super().aggregate(kind, asked, where, level)

@@ -13,14 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.compiled import njit
+from dpublish.models.junction_tree.plain import ALIGNED, WHOLE
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int32]
-
-WHOLE, ALIGNED, LOOKED_UP = 0, 1, 2
-"""How a run of the last column falls: on one place, on as many places in a row, or where `inner`
-says."""
-
 
 BLOCK = 1 << 12
 """Cells that are scaled and summed while they are at hand, in the fastest memory."""

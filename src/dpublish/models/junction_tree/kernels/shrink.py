@@ -9,12 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.compiled import njit
+from dpublish.models.junction_tree.plain import LARGEST, LEAP, SMALLEST
 
 Floats = NDArray[np.float64]
 
-SMALLEST, LARGEST, LEAP = 1.0 / 256.0, 2.0**33, 16.0
-"""Sizes of departures that are tried, in variances of the noise; below the smallest there are
-none."""
 _MANY = 1e200
 
 
