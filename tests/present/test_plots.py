@@ -17,6 +17,7 @@ from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import QueryError
 from dpublish.present.figures import OPEN_END, bars_figure
 from dpublish.releases.histogram.release import HistogramRelease
+from every_kind import every_kind
 from releases.simulated import cells_frame, manifest, people_release
 
 
@@ -34,12 +35,34 @@ def test_one_and_two_columns_draw() -> None:
 
 def test_bars_and_error_bars_are_the_marginal() -> None:
     release = people_release()
+    axes = release.plot("education-num").axes[0]
+    widths = [patch.get_bbox().width for patch in axes.patches]  # type: ignore[attr-defined]
+    assert widths == pytest.approx(release.marginal("education-num")["count"].to_list())
+    assert [label.get_text() for label in axes.get_yticklabels()] == list(
+        release.domain.axes[2].labels
+    )
+
+
+def test_bins_of_unequal_width_are_drawn_as_densities() -> None:
+    release = people_release()
     axes = release.plot("age").axes[0]
     widths = [patch.get_bbox().width for patch in axes.patches]  # type: ignore[attr-defined]
-    assert widths == pytest.approx(release.marginal("age")["count"].to_list())
-    assert [label.get_text() for label in axes.get_yticklabels()] == list(
-        release.domain.axes[0].labels
-    )
+    counts = release.marginal("age")["count"].to_list()
+    assert widths[:-1] == pytest.approx(counts[:-1])
+    assert widths[-1] == pytest.approx(counts[-1] * 10 / 14)
+    assert axes.get_xlabel() == "rows per 10 of age (95% intervals)"
+
+
+def test_a_pair_that_was_not_counted_together_is_hatched() -> None:
+    release = every_kind()["joined"]
+    assert release.counted_together("a", "b")
+    assert not release.counted_together("a", "income")
+    hatched = release.plot("a", "income")
+    assert any(patch.get_hatch() for patch in hatched.axes[0].patches)
+    assert "not counted together" in hatched.texts[-1].get_text()
+    plain = release.plot("a", "b")
+    assert not any(patch.get_hatch() for patch in plain.axes[0].patches)
+    assert any("±" in text.get_text() for text in plain.axes[0].texts)
 
 
 def test_long_lists_and_odd_labels_are_tamed() -> None:

@@ -102,5 +102,5 @@ def test_a_level_is_never_rounded_to_certainty() -> None:
     for level, shown in ((0.95, "95%"), (0.975, "97.5%"), (0.999, "99.9%"), (0.9999, "99.99%")):
         assert f"({shown} interval" in str(Estimate(5.0, 1.0, 3.0, 7.0, level))
         assert f"({shown} interval" in str(LocalEstimate(5.0, 1.0, 3.0, 7.0, level))
-        axis = people_release().plot("age", level=level).axes[0].get_xlabel()
+        axis = people_release().plot("sex", level=level).axes[0].get_xlabel()
         assert axis == f"rows ({shown} intervals)"
