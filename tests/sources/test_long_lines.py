@@ -42,7 +42,7 @@ QUOTED = b'"' + b"q" * 60_000 + b'\n",'
 
 
 def rows_of(path: Path, chunk: int) -> list[tuple[str | None, ...]]:
-    file = DelimitedFile(path, separator=",", zipped=path.suffix == ".gz")
+    file = DelimitedFile(path, separator=",", packed=".gz" if path.suffix == ".gz" else "")
     return [row for frame in file.batches(["a", "b"], chunk=chunk) for row in frame.iter_rows()]
 
 
@@ -73,7 +73,7 @@ def test_where_a_long_line_ends_does_not_depend_on_chunks(
     else:  # quoted line ends beyond the limit count, so what is left of the line is more rows
         assert rows[:2] == [("x", "1"), LOST]
         assert rows == rows_of(path, 1 << 27)
-    file = DelimitedFile(path, separator=",", zipped=False)
+    file = DelimitedFile(path, separator=",")
     assert file.count_records() == len(rows)
     encoder = Encoder(SCHEMA.domain(["a", "b"]))
     expected = encoder.encode(

@@ -306,7 +306,7 @@ def rows_of(
     path: Path, text: bytes, columns: list[str] | None = None, chunk: int = 1 << 20
 ) -> list[tuple[str | None, ...]]:
     path.write_bytes(text)
-    file = DelimitedFile(path, separator=",", zipped=False)
+    file = DelimitedFile(path, separator=",")
     frames = list(file.batches(columns or file.names, chunk=chunk))
     rows = [row for frame in frames for row in frame.iter_rows()]
     assert file.count_records() == len(rows)

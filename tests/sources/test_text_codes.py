@@ -159,7 +159,7 @@ def check(seed: int, folder: Path, *, wild: bool, records: int, chunks: tuple[in
     rng = random.Random(seed)
     path = folder / "t.csv"
     path.write_bytes(random_bytes(rng, records, wild=wild))
-    file = DelimitedFile(path, separator=",", zipped=False)
+    file = DelimitedFile(path, separator=",")
     names = [name for name in schema().columns if name in file.names]
     if not names:
         return
@@ -225,7 +225,7 @@ def test_line_ends_are_those_of_the_header(
         header + lines[0] + b"".join(drawn)
     )  # the first line shows whether the header ended in a carriage return alone
     path.write_bytes(gzip.compress(data) if zipped else data)
-    file = DelimitedFile(path, separator=",", zipped=zipped)
+    file = DelimitedFile(path, separator=",", packed=".gz" if zipped else "")
     records = 1 + (
         len(drawn) if len(file.names) == 1 else sum(line.strip() != b"" for line in drawn)
     )
@@ -247,7 +247,7 @@ def test_one_cell_makes_no_second_record(note: str, end: str, tmp_path: Path, sm
     them."""
     path = tmp_path / "t.csv"
     path.write_text(end.join(["size,word,note", "1,a,-", f"2,a,{note}", "3,a,-", ""]), newline="")
-    file = DelimitedFile(path, separator=",", zipped=False)
+    file = DelimitedFile(path, separator=",")
     domain = schema().domain(["size", "word"])
     assert file.count_records() == 3
     for chunk in (1, 50, 1 << 20):
@@ -258,7 +258,7 @@ def test_nulls_of_a_single_column_are_records(tmp_path: Path) -> None:
     """Polars writes them as blank lines."""
     path = tmp_path / "t.csv"
     pl.DataFrame({"size": [None, 1, None, None, 2, None]}).write_csv(path)
-    file = DelimitedFile(path, separator=",", zipped=False)
+    file = DelimitedFile(path, separator=",")
     assert file.count_records() == 6
     assert len(fast(file, schema().domain(["size"]), None, chunk=3, workers=2)[0][0]) == 6
 
@@ -270,7 +270,7 @@ def test_a_cut_inside_quotes_is_noticed(tmp_path: Path, monkeypatch: pytest.Monk
     record = '1,"a\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\nb",0.5\n'
     path = tmp_path / "t.csv.gz"
     path.write_bytes(gzip.compress(("size,word,share\n" + record * 200).encode()))
-    file = DelimitedFile(path, separator=",", zipped=True)
+    file = DelimitedFile(path, separator=",", packed=".gz")
     domain = schema().domain(["size", "share"])
     for chunk in (100, 1_000, 1 << 20):
         codes, _ = fast(file, domain, None, chunk=chunk, workers=4)
@@ -282,7 +282,7 @@ def test_a_byte_order_mark_belongs_to_its_cell(tmp_path: Path) -> None:
     """Wherever a chunk starts: only at the beginning of the file is it no text."""
     path = tmp_path / "t.csv"
     path.write_text("\ufeffsize,word\n" + "1,\ufeffa\n\ufeff2,a\n" * 20, encoding="utf-8")
-    file = DelimitedFile(path, separator=",", zipped=False)
+    file = DelimitedFile(path, separator=",")
     for chunk in (1, 9, 50, 1 << 20):
         words = [word for frame in file.batches(["word"], chunk=chunk) for word in frame["word"]]
         sizes = [size for frame in file.batches(["size"], chunk=chunk) for size in frame["size"]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from tests.spark.conftest import wait_for
 
 import dpublish as dp
 from dpublish.errors import InputError, PlanError, PrivateSideError
@@ -214,6 +216,34 @@ def test_two_workers_in_processes_of_their_own(java: None, tmp_path: Path) -> No
 @pytest.mark.nightly
 def test_spark_connect(connect: str, tmp_path: Path) -> None:
     assert "the same" in run_apart(connect, tmp_path)
+
+
+@pytest.mark.nightly
+def test_a_master_and_two_workers_as_in_the_tutorial(java: None, tmp_path: Path) -> None:
+    import pyspark
+
+    start = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    deploy, url = "org.apache.spark.deploy", f"spark://127.0.0.1:{port}"
+    page = ["--webui-port", "0"]
+    master = [f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port), *page]
+    worker = [f"{deploy}.worker.Worker", "--cores", "1", "--memory", "1g", *page, url]
+    running = []
+    with (tmp_path / "log").open("w") as log:
+        try:
+            for command in (master, worker, worker):
+                running.append(
+                    subprocess.Popen([start, *command], stdout=log, stderr=log, cwd=tmp_path)
+                )
+                if command is master:
+                    wait_for(port)
+            assert "the same" in run_apart(url, tmp_path)
+        finally:
+            for process in running:
+                process.terminate()
+                process.wait(30)
 
 
 def children(pid: int) -> list[int]:

@@ -208,7 +208,7 @@ class Curator:
     def _open_source(self) -> Source:
         from dpublish.sources.sources import open_source
 
-        return open_source(self._data)
+        return open_source(self._data, self.schema)
 
     def _sized_schema(self, source: Source) -> Schema:
         """Under replace-one the number of units is public: take it from the data, or hold the

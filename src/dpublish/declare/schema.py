@@ -36,6 +36,7 @@ from typing import Any, Literal, cast, get_args
 from dpublish.declare.columns import Column, line_of_text, read_column
 from dpublish.declare.domain import Domain, lei_bins, resolve_axis
 from dpublish.declare.relation import Neighbours, Relation
+from dpublish.declare.source_format import SourceFormat, read_source_format
 from dpublish.declare.spelling import BLANKS
 from dpublish.errors import SchemaError, did_you_mean
 
@@ -64,7 +65,7 @@ _DATASET_KEYS = {
     "period",
     *ABOUT,
 }
-_TABLES = {"dataset", "columns", "items", "draft"}
+_TABLES = {"dataset", "source", "columns", "items", "draft"}
 _ITEM_KEYS = {"universe", "universe_file", "outside", "source"}
 
 
@@ -110,6 +111,7 @@ class Schema:
     size: int | None = None
     nominal_size: int | None = None
     draft: bool = False
+    source: SourceFormat | None = None
     population: str | None = None
     period: str | None = None
     about: Mapping[str, str] = field(default_factory=dict)
@@ -227,6 +229,8 @@ class Schema:
             if getattr(self, key) is not None:
                 dataset[key] = getattr(self, key)
         out: dict[str, Any] = {"dataset": dataset | (dict(self.about) if wording else {})}
+        if self.source is not None:
+            out["source"] = self.source.to_dict()
         if self.columns:
             out["columns"] = {
                 name: column.to_toml_table() | (column.wording.to_dict() if wording else {})
@@ -243,7 +247,7 @@ class Schema:
     def to_toml(self) -> str:
         data = self.to_dict(wording=True)
         blocks = [DRAFT_STAMP + "[draft]\nderived_from_rows = true"] if self.draft else []
-        blocks.append(_toml_table("dataset", data["dataset"]))
+        blocks += [_toml_table(key, data[key]) for key in ("dataset", "source") if key in data]
         blocks += [
             _toml_table(f"columns.{_toml_key(name)}", table)
             for name, table in data.get("columns", {}).items()
@@ -322,6 +326,17 @@ def _examined(data: Mapping[str, Any], folder: Path) -> tuple[Schema | None, lis
     for column, table in tables.items():
         with _noting(problems):
             columns[column] = read_column(column, table)
+    source: SourceFormat | None = None
+    if "source" in data:
+        with _noting(problems):
+            source = read_source_format(data["source"])
+    for name_of, column_of in columns.items():
+        both = set(column_of.levels or ()) & set(source.missing if source is not None else ())
+        if both:
+            problems.append(
+                f"Column '{name_of}' has the level '{min(both)}', which [source] calls missing. "
+                "Take it out of one of them."
+            )
     items: ItemUniverse | None = None
     if "items" in data:
         with _noting(problems):
@@ -384,6 +399,7 @@ def _examined(data: Mapping[str, Any], folder: Path) -> tuple[Schema | None, lis
         size=sizes["size"],
         nominal_size=sizes["nominal_size"],
         draft="draft" in data,
+        source=source,
         population=dataset.get("population"),
         period=dataset.get("period"),
         about=about,

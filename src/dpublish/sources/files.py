@@ -14,6 +14,9 @@ from dpublish.errors import InputError
 from dpublish.sources.texts import LONGEST_TEXT, UNREADABLE, lossy
 
 _BLOCK = 1 << 22
+PACKED = (".gz", ".zst")
+"""Endings of packed files."""
+
 _LINE_FEED = b"\n"
 
 
@@ -47,8 +50,19 @@ def existing_file(path: str | Path, what: str = "") -> Path:
 
 
 def open_plain(path: Path) -> IO[bytes]:
-    """The bytes of a file, unzipped if its name ends in .gz."""
-    return cast(IO[bytes], gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
+    """The bytes of a file, unpacked if its name ends in .gz or .zst."""
+    return open_packed(path, path.suffix if path.suffix in PACKED else "")
+
+
+def open_packed(path: Path, packed: str) -> IO[bytes]:
+    """The bytes of a file, unpacked by what its name ends in."""
+    if packed == ".gz":
+        return cast(IO[bytes], gzip.open(path, "rb"))
+    if packed == ".zst":
+        import pyarrow as pa
+
+        return cast(IO[bytes], pa.input_stream(str(path), compression="zstd"))
+    return path.open("rb")
 
 
 def text_lines(path: Path) -> Iterator[str]:

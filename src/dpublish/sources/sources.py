@@ -20,11 +20,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dpublish.declare.encode import EXACT_WHOLE, EncodedBatch, Encoder
+from dpublish.declare.encode import EXACT_WHOLE, BoolArray, CodeArray, EncodedBatch, Encoder
+from dpublish.declare.schema import Schema
+from dpublish.declare.source_format import SourceFormat
 from dpublish.errors import InputError, SchemaError, did_you_mean
 from dpublish.sources.csv.delimited import DelimitedFile
 from dpublish.sources.databases import SqlReader, SqlSource
-from dpublish.sources.files import existing_file, open_plain, text_lines
+from dpublish.sources.files import PACKED, existing_file, open_plain, text_lines
 from dpublish.sources.objects import list_from_object, rounded_wholes, series_from_objects
 from dpublish.sources.texts import pieces
 from dpublish.sources.units import join_units, unit_values
@@ -33,19 +35,14 @@ __all__ = ["Source", "SqlSource", "open_source"]
 
 _BATCH_ROWS = 1 << 18  # larger frames come in several pieces, and joining those costs a copy
 _OBJECT_ROWS = 1 << 17
-_DELIMITED = {
-    ".csv": (",", False),
-    ".csv.gz": (",", True),
-    ".tsv": ("\t", False),
-    ".tsv.gz": ("\t", True),
-}
+_DELIMITED = {".csv": ",", ".tsv": "\t"}
 _COLUMNAR = (".parquet", ".arrow", ".feather", ".ipc")
 LINE_COLUMN = "items"
 """The one column of a file with a transaction per line."""
 
 _LINES_BYTES = 1 << 25
 _LINE_COST = 64  # of an empty line, in bytes
-_LINES = (".txt", ".txt.gz", ".dat", ".dat.gz", ".basket")
+_LINES = (".txt", ".dat", ".basket")
 
 
 class Source(abc.ABC):
@@ -145,8 +142,22 @@ class Source(abc.ABC):
         return join_units(seen).drop_nulls().n_unique()
 
 
-def open_source(data: object) -> Source:
-    """A source for a path, a polars, pandas or pyarrow table, a `SqlSource`, or a source."""
+def open_source(data: object, schema: Schema | None = None) -> Source:
+    """A source for a path, a polars, pandas, pyarrow or Spark table, a `SqlSource`, or a source.
+    What the schema says about how cells are written holds for it."""
+    written = None if schema is None else schema.source
+    source = _opened(data, written or SourceFormat())
+    if schema is None or written is None or not written.about_cells:
+        return source
+    if source.engine != "local":
+        raise InputError(
+            "[source] says how cells are written, which workers of a cluster do not read. Let the "
+            "cluster hand over numbers, dates and nulls."
+        )
+    return Formatted(source, schema, written)
+
+
+def _opened(data: object, written: SourceFormat) -> Source:
     if isinstance(data, Source):
         return data
     if isinstance(data, SqlSource):
@@ -161,7 +172,7 @@ def open_source(data: object) -> Source:
         if isinstance(data, SparkSource):
             return open_spark(data)
     if isinstance(data, str | Path):
-        return _open_file(Path(data))
+        return _open_file(Path(data), written)
     if isinstance(data, pl.DataFrame):
         return _Frame(data)
     if isinstance(data, pl.LazyFrame):
@@ -180,20 +191,25 @@ def open_source(data: object) -> Source:
     )
 
 
-def _open_file(path: Path) -> Source:
+def _open_file(path: Path, written: SourceFormat) -> Source:
     suffixes = [suffix.lower() for suffix in path.suffixes]
-    ending = "".join(suffixes[-2:]) if suffixes[-1:] == [".gz"] else "".join(suffixes[-1:])
-    if ending not in _DELIMITED and ending not in _COLUMNAR and ending not in _LINES:
-        known = ", ".join([*_DELIMITED, *_COLUMNAR, *_LINES])
+    packed = suffixes.pop() if suffixes[-1:] and suffixes[-1] in PACKED else ""
+    ending = "".join(suffixes[-1:])
+    if ending not in (_DELIMITED.keys() | _LINES) and (packed or ending not in _COLUMNAR):
+        texts = [*_DELIMITED, *_LINES]
+        known = ", ".join([*texts, *(f"{end}.gz" for end in texts), *_COLUMNAR])
         raise InputError(
-            f"The format of '{path}' is not known by its ending '{ending}'. Known endings: {known}."
+            f"The format of '{path}' is not known by its ending '{ending}{packed}'. Known endings: "
+            f"{known} (.zst as .gz)."
         )
     existing_file(path)
     if ending in _LINES:  # one transaction a line
         return TransactionLines(path)
     if ending in _DELIMITED:
-        separator, zipped = _DELIMITED[ending]
-        return _Delimited(DelimitedFile(path, separator=separator, zipped=zipped))
+        separator = written.delimiter or _DELIMITED[ending]
+        return _Delimited(
+            DelimitedFile(path, separator=separator, packed=packed, encoding=written.encoding)
+        )
     from dpublish.sources.arrow import open_columnar
 
     return open_columnar(path)
@@ -230,6 +246,77 @@ class _Delimited(Source):
 
     def count_rows(self) -> int:
         return self._file.count_records()
+
+    def require(self, names: Iterable[str], *, schema_name: str) -> None:
+        wanted = list(names)
+        if not set(wanted) <= set(self.columns()) and (hint := self._file.hint(wanted)):
+            raise SchemaError(
+                f"The data does not have the columns that schema '{schema_name}' declares.{hint}"
+            )
+        super().require(wanted, schema_name=schema_name)
+
+
+class Formatted(Source):
+    """A source whose cells are written as the [source] table of a schema says."""
+
+    def __init__(self, source: Source, schema: Schema, written: SourceFormat) -> None:
+        self._source, self._schema, self._written = source, schema, written
+        self._kinds = {name: column.kind for name, column in schema.columns.items()}
+        self.names_are_metadata, self.texts_only = source.names_are_metadata, source.texts_only
+
+    def columns(self) -> tuple[str, ...]:
+        return self._source.columns()
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        for frame in self._source.batches(columns):
+            yield pl.DataFrame([self._rewritten(name, frame.get_column(name)) for name in columns])
+
+    def coded(
+        self, encoder: Encoder, unit: str | None = None
+    ) -> Iterator[tuple[EncodedBatch, pl.Series | None]]:
+        for batch, units in self._source.coded(_Rewriting(encoder, self._rewritten), unit):
+            if unit is None or units is None:
+                yield batch, None
+            else:
+                yield batch, self._rewritten(unit, units)
+
+    def cutting(self, column: str, cut: Callable[[str], list[str]]) -> Source:
+        inner = self._source.cutting(column, cut)
+        return self if inner is self._source else Formatted(inner, self._schema, self._written)
+
+    def _rewritten(self, name: str, cells: pl.Series) -> pl.Series:
+        return self._written.rewritten(cells, self._kinds.get(name))
+
+    def count_rows(self) -> int:
+        return self._source.count_rows()
+
+    def rows_hint(self) -> int | None:
+        return self._source.rows_hint()
+
+    def require(self, names: Iterable[str], *, schema_name: str) -> None:
+        self._source.require(names, schema_name=schema_name)
+
+    def kind(self, name: str) -> pl.DataType | str | None:
+        return self._source.kind(name)
+
+    def repeats(self, name: str) -> bool:
+        return self._source.repeats(name)
+
+
+class _Rewriting(Encoder):
+    """Encodes cells as they are after rewriting."""
+
+    def __init__(self, encoder: Encoder, rewrite: Callable[[str, pl.Series], pl.Series]) -> None:
+        self.domain, self._encoder, self._rewrite = encoder.domain, encoder, rewrite
+
+    def encode_column(self, place: int, series: pl.Series) -> tuple[CodeArray, BoolArray | None]:
+        return self._encoder.encode_column(place, self._rewrite(self.domain.names[place], series))
+
+    def encode(self, frame: pl.DataFrame) -> EncodedBatch:
+        names = self.domain.names
+        return self._encoder.encode(
+            frame.with_columns(self._rewrite(name, frame.get_column(name)) for name in names)
+        )
 
 
 class _Lazy(Source):

@@ -10,7 +10,7 @@ may merge it with its neighbours, and a line end that is not inside quotes cuts 
 
 from __future__ import annotations
 
-import gzip
+import codecs
 import os
 import zlib
 from collections.abc import Iterator, Sequence
@@ -34,6 +34,7 @@ from dpublish.sources.csv.kernels.delimited import (
     tidy,
 )
 from dpublish.sources.csv.text_codes import Bytes, CodedText, TextCoder, parse_tidied
+from dpublish.sources.files import open_packed
 from dpublish.sources.texts import LONGEST_ROW, UNREADABLE
 
 _CHUNK = 1 << 25
@@ -41,14 +42,18 @@ _LONGEST_HEADER = 1 << 20
 _STRETCH = 1 << 16
 _WORKERS = min(4, os.cpu_count() or 1)
 _MARK = b"\xef\xbb\xbf"
+_MARKS = ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _END, _EMPTY_FIELD = bytes([RECORD_END]), bytes([FIELD_END])
 
 
 class DelimitedFile:
     """A text file whose first record names the columns."""
 
-    def __init__(self, path: Path, *, separator: str, zipped: bool) -> None:
-        self._path, self._separator, self._zipped = path, ord(separator), zipped
+    def __init__(
+        self, path: Path, *, separator: str, packed: str = "", encoding: str | None = None
+    ) -> None:
+        self._path, self._separator = path, ord(separator)
+        self._packed, self._encoding = packed, encoding
         self.repeated: set[str] = set()
         self._line_end, self.names = self._read_header()
 
@@ -114,10 +119,28 @@ class DelimitedFile:
         nothing = np.zeros(len(self.names), dtype=np.bool_)
         return sum(records for _, records in self._tidied(nothing, _CHUNK))
 
-    def _open(self) -> IO[bytes]:
-        return (
-            cast(IO[bytes], gzip.open(self._path, "rb")) if self._zipped else self._path.open("rb")
-        )
+    def hint(self, names: Sequence[str]) -> str:
+        """What may be wrong where the first line does not name these columns, from the byte order
+        mark, and from nothing else of that line than whether it names them all."""
+        with self._open(raw=True) as file:
+            data = file.read(_LONGEST_HEADER)
+        for mark, encoding in _MARKS:
+            if data.startswith(mark) and self._encoding is None:
+                return (
+                    f" The file starts with the mark of {encoding}: add [source] with "
+                    f'encoding = "{encoding}".'
+                )
+        line = data.split(b"\n", 1)[0].decode(self._encoding or "utf-8", "replace")
+        for other in ";\t|,":
+            found = {name.strip(BLANKS + '"\ufeff') for name in line.split(other)}
+            if other != chr(self._separator) and found.issuperset(names):
+                return f" Its columns are separated by {other!r}: say so in [source], delimiter."
+        return ""
+
+    def _open(self, *, raw: bool = False) -> IO[bytes]:
+        file = open_packed(self._path, self._packed)
+        plain = raw or self._encoding in (None, "utf-8")
+        return file if plain else cast(IO[bytes], _Transcoded(file, str(self._encoding)))
 
     def _read_header(self) -> tuple[int, tuple[str, ...]]:
         """What ends records, and column names, blanks around them removed; a name that comes twice
@@ -134,7 +157,7 @@ class DelimitedFile:
             with self._open() as file:
                 data = file.read(_LONGEST_HEADER + 1)
         except (OSError, EOFError, zlib.error):
-            return f"cannot be read. Is it really {_described(self._zipped)}?"
+            return f"cannot be read. Is it really {_described(self._packed)}?"
         at_end = len(data) <= _LONGEST_HEADER
         data = data.removeprefix(_MARK)
         line_end = _line_end(data, self._separator)
@@ -284,5 +307,25 @@ def _rows(found: CodedText) -> Iterator[tuple[EncodedBatch, pl.Series | None]]:
         yield found.batch, found.units
 
 
-def _described(zipped: bool) -> str:
-    return "a gzipped text file" if zipped else "a text file"
+class _Transcoded:
+    """The text of a file in another encoding, as UTF-8; what cannot be decoded is U+FFFD."""
+
+    def __init__(self, file: IO[bytes], encoding: str) -> None:
+        self._file = file
+        self._decoder = codecs.getincrementaldecoder(encoding)("replace")
+
+    def __enter__(self) -> _Transcoded:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def read(self, size: int) -> bytes:
+        while data := self._file.read(size):
+            if text := self._decoder.decode(data):
+                return text.encode("utf-8", "replace")
+        return self._decoder.decode(b"", True).encode("utf-8", "replace")
+
+
+def _described(packed: str) -> str:
+    return {"": "a text file", ".gz": "a gzipped text file"}.get(packed, f"a {packed} text file")

@@ -1,0 +1,199 @@
+"""How cells are written in a source: the [source] table of a schema.
+
+    [source]
+    delimiter = ";"             # between the columns of a text file
+    encoding = "latin-1"        # of a text file
+    decimal = ","               # in numbers
+    thousands = "."             # in numbers
+    dates = ["%d.%m.%Y"]        # in date columns; other dates, ISO ones too, must be listed as well
+    missing = ["?", "NA"]       # cells that say nothing, in every column
+    sheet = "Visits"            # of an Excel file
+
+Everything here is declared, like the levels of a column: nothing is guessed from rows. Each cell is
+rewritten by itself into the spelling that `encode` reads, so what a cell means still depends on
+that cell and on public facts alone. A number that is not written as declared is no number: with
+decimal = ",", neither "1.5" nor, without thousands = ".", "1.234,5" can be read.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import polars as pl
+
+from dpublish.declare.spelling import BLANKS
+from dpublish.errors import SchemaError, did_you_mean
+
+UNWRITTEN = "\ufffd"
+"""Stands for a cell that is not written as declared: it is no number, date or level."""
+
+_PARTS = {"%d", "%m", "%Y", "%y", "%b", "%B", "%e", "%H", "%M", "%S", "%I", "%p", "%f", "%F", "%T"}
+_BY_DAY = ({"%Y", "%y", "%F"}, {"%m", "%b", "%B", "%F"}, {"%d", "%e", "%F"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceFormat:
+    """What a schema says about how cells are written."""
+
+    delimiter: str | None = None
+    encoding: str | None = None
+    decimal: str = "."
+    thousands: str | None = None
+    dates: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    sheet: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As in a schema: what is as usual is left out."""
+        said = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name)}
+        return {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in said.items()
+            if (key, value) != ("decimal", ".")
+        }
+
+    @property
+    def about_cells(self) -> bool:
+        """Whether any cell is read in another way than usual."""
+        return bool(self.decimal != "." or self.thousands or self.dates or self.missing)
+
+    def rewritten(self, cells: pl.Series, kind: str | None) -> pl.Series:
+        """Cells of a column of this kind (None: none declared), as they are usually written."""
+        if isinstance(cells.dtype, pl.Categorical | pl.Enum):
+            cells = cells.cast(pl.String)
+        if cells.dtype == pl.String:
+            texts = cells.str.strip_chars(BLANKS)
+            if kind in ("integer", "real") and (self.decimal != "." or self.thousands):
+                texts = self._numbers(texts)
+            elif kind == "date" and self.dates:
+                texts = self._days(texts)
+            if self.missing:
+                marked = cells.str.strip_chars(BLANKS).is_in(list(self.missing))
+                texts = texts.set(marked.fill_null(False), None)
+            return texts.alias(cells.name)
+        if self.missing and (cells.dtype.is_integer() or cells.dtype.is_float()):
+            marks = [mark for mark in map(_number, self.missing) if mark is not None]
+            marked = cells.cast(pl.Float64, strict=False).is_in(marks)
+            return cells.set(marked.fill_null(False), None)
+        return cells
+
+    def _numbers(self, texts: pl.Series) -> pl.Series:
+        point, group = re.escape(self.decimal), self.thousands
+        whole = rf"\d{{1,3}}(?:{re.escape(group)}\d{{3}})+|\d*" if group else r"\d*"
+        pattern = rf"^[+-]?(?:{whole})(?:{point}\d*)?(?:[eE][+-]?\d+)?$"
+        plain = texts if not group else texts.str.replace_all(group, "", literal=True)
+        plain = plain.str.replace_all(self.decimal, ".", literal=True)
+        # what holds no mark at all, such as a word for true or an infinity, is left as it is
+        marks = r"[.,]|" + "|".join(re.escape(mark) for mark in (self.decimal, group) if mark)
+        return pl.select(
+            pl.when(texts.str.contains(pattern))
+            .then(plain)
+            .when(texts.str.contains(marks))
+            .then(pl.lit(UNWRITTEN))
+            .otherwise(texts)
+        ).to_series()
+
+    def _days(self, texts: pl.Series) -> pl.Series:
+        found = pl.Series([None] * len(texts), dtype=pl.String)
+        for written in self.dates:
+            timed = any(part in written for part in ("%H", "%M", "%S", "%I", "%T"))
+            read = (
+                texts.str.to_datetime(written, strict=False)
+                if timed
+                else texts.str.to_date(written, strict=False)
+            )
+            days = read.dt.date().dt.strftime("%Y-%m-%d")
+            found = pl.select(pl.when(found.is_null()).then(days).otherwise(found)).to_series()
+        lost = found.is_null() & texts.is_not_null() & (texts.str.len_bytes() > 0)
+        return found.set(lost.fill_null(False), UNWRITTEN)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def read_source_format(table: Any) -> SourceFormat:
+    """The [source] table, or what is wrong with it."""
+    if not isinstance(table, Mapping):
+        raise SchemaError('[source] must be a table, such as [source] with delimiter = ";".')
+    keys = [field.name for field in fields(SourceFormat)]
+    for key in table:
+        if key not in keys:
+            raise SchemaError(
+                f"[source]: unknown key '{key}'.{did_you_mean(key, keys)} Keys: "
+                f"{', '.join(sorted(keys))}."
+            )
+    mark = {key: _mark(table, key) for key in ("delimiter", "decimal", "thousands")}
+    decimal = mark["decimal"] or "."
+    if decimal == mark["thousands"]:
+        raise SchemaError("[source]: decimal and thousands must be different characters.")
+    return SourceFormat(
+        delimiter=mark["delimiter"],
+        encoding=_encoding(table.get("encoding")),
+        decimal=decimal,
+        thousands=mark["thousands"],
+        dates=tuple(_date_format(text) for text in _texts(table, "dates")),
+        missing=tuple(text.strip(BLANKS) for text in _texts(table, "missing")),
+        sheet=None if table.get("sheet") is None else _text(table["sheet"], "sheet"),
+    )
+
+
+def _mark(table: Mapping[str, Any], key: str) -> str | None:
+    found = table.get(key)
+    if found is None:
+        return None
+    bad = not isinstance(found, str) or len(found) != 1 or found.isalnum() or found in '"\r\n+-'
+    if bad or (key == "delimiter" and not found.isascii()):
+        raise SchemaError(
+            f"[source]: {key} must be one character that is no letter, digit, sign or quote, such "
+            f'as "{";" if key == "delimiter" else ","}", not {found!r}.'
+        )
+    return str(found)
+
+
+def _encoding(found: Any) -> str | None:
+    if found is None:
+        return None
+    try:
+        text = codecs.lookup(_text(found, "encoding"))
+        "".encode(text.name)
+    except LookupError:
+        raise SchemaError(
+            f'[source]: encoding = "{found}" is not known. Write "utf-8", "latin-1", "cp1252" or '
+            '"utf-16".'
+        ) from None
+    return text.name
+
+
+def _date_format(text: str) -> str:
+    parts = set(re.findall(r"%.", text))
+    if unknown := parts - _PARTS:
+        raise SchemaError(
+            f"[source]: dates: '{min(unknown)}' in '{text}' is not known. Parts: "
+            f"{', '.join(sorted(_PARTS))}."
+        )
+    if not all(parts & some for some in _BY_DAY):
+        raise SchemaError(
+            f"[source]: dates: '{text}' must say year, month and day, such as '%d.%m.%Y'."
+        )
+    return text
+
+
+def _texts(table: Mapping[str, Any], key: str) -> list[str]:
+    found = table.get(key, [])
+    if not isinstance(found, list):
+        raise SchemaError(f'[source]: {key} must be a list of texts, such as ["..."].')
+    return [_text(text, key) for text in found]
+
+
+def _text(found: Any, key: str) -> str:
+    if not isinstance(found, str) or not found:
+        raise SchemaError(f"[source]: {key} must be text in quotes, not {found!r}.")
+    return found
