@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, cast
 
 from dpublish.declare.columns import MISSING, OTHER, WORDING, Bound, Column, Kind, Wording
@@ -93,6 +93,8 @@ class Axis:
             return self.levels[code]
         low, high = self.edges[code], self.edges[code + 1]
         if self.kind == "real":
+            if math.nextafter(low, math.inf) >= high:
+                return f"{low:g}"
             closing = "]" if code == self.base - 1 else ")"
             return f"[{low:g}, {high:g}{closing}"
         return (
@@ -240,6 +242,59 @@ def _edges(
     bins = min(span, column.bins or default_bins or span)
     _check_bins(column, bins)
     return tuple(first + (i * span) // bins for i in range(bins + 1))
+
+
+FINE_DIGITS = 3
+FINE_DECADES = 9
+"""Values are told apart by three significant digits, down to a billionth of the column's range."""
+FINE_EVEN, FINE_DATES = 400, 4096
+
+
+def fine_edges(column: Column, *, schema_name: str) -> tuple[float, ...] | tuple[int, ...]:
+    """Edges of fine cells of a numeric column, from which bins can be made: numbers of up to three
+    significant digits stand alone, since rows heap there, and so does what is between two of them.
+    Near 0 cells are narrower, as the numbers of incomes, times and sizes are. Dates are even runs
+    of days."""
+    lower, upper = column.require_bounds(schema_name)
+    if column.kind == "real":
+        return _fine_reals(cast(float, lower), cast(float, upper))
+    return _fine_integers(_whole(lower), _whole(upper), column.kind == "integer")
+
+
+def _round_numbers(lower: Fraction, upper: Fraction, least: int) -> tuple[list[int], int]:
+    """Numbers between two bounds that a person would write: of up to three significant digits, and
+    some hundreds in even steps. In units of 10^least, which is the second number, or 1 over it."""
+    unit = Fraction(10) ** least
+    low, high = math.ceil(lower / unit), math.floor(upper / unit)
+    digits = 10**FINE_DIGITS
+    found, step = set(range(-digits, digits + 1)), 1
+    while step * digits <= max(abs(low), abs(high)):
+        step *= 10
+        sizes = range(step * digits // 10, step * digits + 1, step)
+        found |= {*sizes, *(-size for size in sizes)}
+    even = max(1, 10 ** (len(str((high - low) // FINE_EVEN)) - 1))
+    found.update(range(-(-low // even) * even, high + 1, even))
+    return sorted(one for one in found if low <= one <= high), 10 ** abs(least)
+
+
+@lru_cache(maxsize=256)
+def _fine_reals(lower: float, upper: float) -> tuple[float, ...]:
+    least = math.floor(math.log10(upper - lower)) - FINE_DECADES
+    numbers, unit = _round_numbers(Fraction(lower), Fraction(upper), least)
+    inner = [float(one * unit) if least > 0 else one / unit for one in numbers]
+    edges = {lower, upper, *inner, *(math.nextafter(one, math.inf) for one in (lower, *inner))}
+    return tuple(sorted(edge for edge in edges if lower <= edge <= upper))
+
+
+@lru_cache(maxsize=256)
+def _fine_integers(first: int, last: int, heaps: bool) -> tuple[int, ...]:
+    span = last - first + 1
+    if not heaps:
+        cells = min(span, FINE_DATES)
+        return tuple(first + i * span // cells for i in range(cells + 1))
+    inner, _ = _round_numbers(Fraction(first), Fraction(last), 0)
+    edges = {first, last + 1, *inner, *(one + 1 for one in (first, *inner))}
+    return tuple(sorted(edge for edge in edges if first <= edge <= last + 1))
 
 
 def _check_bins(column: Column, bins: int) -> None:

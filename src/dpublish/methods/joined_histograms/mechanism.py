@@ -11,16 +11,18 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
+from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.methods.base import CodedRows, Mechanism, Output
 from dpublish.methods.draws import noisy_counts
 from dpublish.methods.field_types import Interval
+from dpublish.methods.joined_histograms.bins import adapted, choose_bins, regrouping
 from dpublish.methods.joined_histograms.plan import (
     LEAST_SHARE,
     MAX_ROUND_COLUMNS,
@@ -86,10 +88,10 @@ labels must stay in 64 bits."""
 
 @on_one_thread
 def joined_histograms(noise: Noise, codes: Any, plan: Plan[JoinedSettings]) -> Output:
-    """The mechanism: measure every column, select and measure a forest of pairs, then, in rounds,
-    select and measure what the model of all that gets wrong; last, measure how wrong it still is.
-    """
-    job = Job.of(noise, codes, plan)
+    """The mechanism: find bins, measure every column, select and measure a forest of pairs; then,
+    in rounds, select and measure what the model of all that gets wrong; last, measure how wrong it
+    still is."""
+    job = find_bins(Job.of(noise, codes, plan))
     columns = measure_columns(job)
     known = publish_columns(job, columns)
     rounds = round_count(job, known)
@@ -139,13 +141,17 @@ class JoinedHistograms(Mechanism):
     columns : names of the columns to publish; all declared columns when left out.
     target : the column that every histogram is crossed with; the schema's target when left out,
         "none" for no target.
-    bins : number of bins for numeric columns that declare none.
+    bins : number of bins for numeric columns that declare none, about.
     noise : "laplace" (pure epsilon), "gaussian" (needs delta or rho) or "auto": the one with less
         noise.
     column_share : share of the budget for the histograms of single columns.
     choice_share : share of the budget for choosing pairs; the rest is for measuring them.
     misfit_share : share of the budget for measuring how wrong the finished model is; 0 for not at
         all, and then questions that no table was counted for have wide intervals.
+    bin_share : share of the budget for finding the bins of numeric columns that declare neither
+        bins nor edges nor a precision; 0 for bins of equal width. When left out, for a table of
+        nothing but such columns a fifth (Laplace noise) or 3/20 (Gaussian noise), and for others
+        as much less as they have fewer of them.
     cell_deviations : groups are made so large that a cell of a pair holds about so many standard
         deviations of its noise.
     rounds : after a first forest of pairs, so many rounds of pairs that the model so far gets most
@@ -169,6 +175,7 @@ class JoinedHistograms(Mechanism):
     choice_share: Annotated[Share, Interval(LEAST_SHARE, below=1)] = Fraction(1, 10)
     cell_deviations: Annotated[Share, Interval(above=0)] = Fraction(3, 2)
     misfit_share: Share = Fraction(1, 100)
+    bin_share: Annotated[Share | None, Interval(0, below=1)] = None
     rounds: Annotated[int | None, Interval(0, MAX_ROUNDS)] = None
     workload: Sequence[str] | Mapping[str, Share] | None = None
 
@@ -176,7 +183,7 @@ class JoinedHistograms(Mechanism):
         return plan_joined(self, schema, cost)
 
     def statistic(self, plan: Plan[JoinedSettings]) -> CodedRows:
-        return CodedRows(plan.settings.domain)
+        return CodedRows(plan.settings.fine)
 
     def run(self, noise: Noise, numbers: Any, plan: Plan[JoinedSettings]) -> Output:
         return joined_histograms(noise, numbers, plan)
@@ -191,13 +198,14 @@ class Job:
     budget: BudgetSplit
     settings: JoinedSettings
     columns: tuple[int, ...]
+    domain: Domain
 
     @classmethod
     def of(cls, noise: Noise, codes: Any, plan: Plan[JoinedSettings]) -> Job:
         settings = plan.settings
         budget = BudgetSplit(settings.noise, settings.amount, plan.schema.relation)
-        rows = LabelledRows(codes, settings.domain.shape, settings.target_index)
-        return cls(noise, rows, budget, settings, settings.features)
+        rows = LabelledRows(codes, settings.fine.shape, settings.target_index)
+        return cls(noise, rows, budget, settings, settings.features, settings.fine)
 
     def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
         return "Job(private)"
@@ -226,7 +234,7 @@ class MeasuredColumns:
     def published(self, job: Job) -> list[MeasuredColumn | None]:
         """The noisy columns as a reader gets them, one per column of the domain; None for the
         target."""
-        axes = job.settings.domain.axes
+        axes = job.domain.axes
         out: list[MeasuredColumn | None] = [None] * len(axes)
         for column, counts in self.counts.items():
             out[column] = MeasuredColumn(
@@ -289,6 +297,28 @@ class Tables:
         }
 
 
+def find_bins(job: Job) -> Job:
+    """The same rows over bins that were found with noise, where columns declare none."""
+    adaptive = [c for c in job.columns if job.domain.names[c] in job.settings.adaptive]
+    if not adaptive:
+        return job
+    axes, rows = list(job.domain.axes), job.rows
+    for column in adaptive:
+        axis = axes[column]
+        ends = choose_bins(
+            job.noise,
+            job.budget,
+            rows.count_levels(column)[: axis.base],
+            share=job.settings.bin_share / len(adaptive),
+            rows=job.settings.public_rows,
+            bins=job.settings.bins,
+            label=f"bins of column {column + 1}",
+        )
+        rows = rows.regrouped(column, regrouping(axis, ends))
+        axes[column] = adapted(axis, ends)
+    return replace(job, rows=rows, domain=Domain(tuple(axes)))
+
+
 def measure_columns(job: Job) -> MeasuredColumns:
     """Noisy counts of every column by label."""
     shares = column_shares(job)
@@ -308,7 +338,7 @@ def measure_columns(job: Job) -> MeasuredColumns:
 def column_shares(job: Job) -> dict[int, Fraction]:
     """The part of the whole budget that each column's histogram gets; depends on public sizes
     only."""
-    sizes = [job.settings.domain.shape[column] * job.rows.labels for column in job.columns]
+    sizes = [job.domain.shape[column] * job.rows.labels for column in job.columns]
     parts = table_parts(job.budget.law, sizes)
     return {
         column: job.settings.column_share * part
@@ -329,7 +359,7 @@ def publish_columns(job: Job, columns: MeasuredColumns) -> Published:
             column: job.budget.deviation(columns.shares[column]) * math.sqrt(left)
             for column, (_, left) in fitted.items()
         },
-        ordered=[axis.ordered for axis in job.settings.domain.axes],
+        ordered=[axis.ordered for axis in job.domain.axes],
     )
 
 
@@ -390,7 +420,7 @@ def candidate_tables(job: Job, model: JunctionModel) -> Rounds:
     """What rounds may choose among: every pair, and declared triples, at every resolution."""
     side = int(math.sqrt(MAX_LOOKED_AT / job.rows.labels) / len(job.columns))
     most = min(FINEST_GROUPS, max(4, side))
-    axes = job.settings.domain.axes
+    axes = job.domain.axes
     coarsenings = {c: coarsening(model, c, ordered=axes[c].ordered, most=most) for c in job.columns}
     return Rounds(job.rows, coarsenings, declared_triples(job.settings))
 
@@ -499,7 +529,7 @@ def publish(
     job: Job, columns: MeasuredColumns, tables: Tables, model_error: dict[str, Any] | None
 ) -> Output:
     """All that was measured, in the words of the format."""
-    names, rows = job.settings.domain.names, job.settings.public_rows
+    names, rows = job.domain.names, job.settings.public_rows
     return Output(
         facts={
             "noise": job.budget.law,
@@ -532,6 +562,7 @@ def publish(
                 value="group",
             ),
         },
+        domain=job.domain if job.settings.adaptive else None,
     )
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpublish.declare.domain import Domain
+from dpublish.declare.domain import Domain, fine_edges
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError, did_you_mean
 from dpublish.methods.histogram.mechanism import keeps_every_row
@@ -30,6 +30,9 @@ tables with far less of it."""
 USUAL_WEIGHT = 4
 """Of what a workload names without a weight."""
 
+BIN_SHARE: Mapping[Law, Fraction] = {"laplace": Fraction(1, 5), "gaussian": Fraction(3, 20)}
+"""For finding the bins of a table in which all columns need it: tuned on synthetic columns
+(benchmarks/joined_tuning/quantiles.py)."""
 ROUND_PART = Fraction(1, 2)
 """What rounds get of the budget for choosing and counting pairs, when there are rounds."""
 STEPS_PER_COLUMN: Mapping[Law, float] = {"laplace": 0.5, "gaussian": 0.75}
@@ -64,6 +67,10 @@ class JoinedSettings(Settings):
     rounds: int | None
     workload: Workload
     public_rows: int | None
+    bin_share: Fraction
+    adaptive: tuple[str, ...]
+    bins: int = hidden()
+    fine: Domain = hidden()
     cell_deviations: Fraction = hidden()
 
     @property
@@ -103,17 +110,21 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
             f"misfit_share must be 0, or at least {LEAST_SHARE} and below 1, not "
             f"{method.misfit_share}."
         )
-    if column_share + choice_share + misfit_share > 1 - LEAST_SHARE:
+    count = len(names) - (target is not None)
+    budget, paid, reason = _budget(method, schema, cost, count)
+    adaptive = _adaptive(schema, domain, target)
+    rest = 1 - column_share - choice_share - misfit_share
+    bin_share = _bin_share(method, budget.law, Fraction(len(adaptive), count), rest)
+    adaptive = adaptive if bin_share else ()
+    if column_share + choice_share + misfit_share + bin_share > 1 - LEAST_SHARE:
         raise PlanError(
-            "column_share, choice_share and misfit_share must leave something for the pairs: "
-            "together they must be at most "
+            "column_share, choice_share, misfit_share and bin_share must leave something "
+            "for the pairs: together they must be at most "
             f"{1 - LEAST_SHARE}."
         )
-    count = len(names) - (target is not None)
     if count == 1:
-        column_share, choice_share, misfit_share = Fraction(1), Fraction(0), Fraction(0)
-    pair_share = 1 - column_share - choice_share - misfit_share
-    budget, paid, reason = _budget(method, schema, cost, count)
+        column_share, choice_share, misfit_share = 1 - bin_share, Fraction(0), Fraction(0)
+    pair_share = 1 - column_share - choice_share - misfit_share - bin_share
     if count > 1 and budget.bounded_range_epsilon(choice_share / (2 * MAX_ROUNDS * count)) == 0:
         raise PlanError(
             "The cost is so small that no pair of columns could be chosen for its share. Give a "
@@ -146,6 +157,10 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
         rounds=method.rounds,
         workload=_workload(method, domain),
         public_rows=public_rows,
+        bin_share=bin_share,
+        adaptive=adaptive,
+        bins=method.bins,
+        fine=_fine(schema, domain, adaptive),
         cell_deviations=exact(method.cell_deviations, "cell_deviations"),
     )
     sentences = [
@@ -156,6 +171,11 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
         f"A count of one level has noise of standard deviation {min(column_deviation):.3g} to "
         f"{max(column_deviation):.3g}.",
     ]
+    if adaptive:
+        sentences.append(
+            f"The bins of {', '.join(adaptive)} are found from the rows, with noise, for "
+            f"{float(bin_share):.3g} of the cost: about {method.bins} each, narrow where rows are."
+        )
     if pair_deviation is not None:
         with_rounds = _deviation_with_rounds(method, budget, pair_share, count)
         sentences.append(
@@ -200,6 +220,7 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
             "column_share": str(method.column_share),
             "choice_share": str(method.choice_share),
             "misfit_share": str(misfit_share),
+            "bin_share": None if method.bin_share is None else str(method.bin_share),
             "cell_deviations": str(settings.cell_deviations),
             "rounds": method.rounds,
             "workload": [["*".join(some), as_json(weight)] for some, weight in settings.workload],
@@ -212,6 +233,41 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
         },
         sentences=tuple(sentences),
         warnings=tuple(warnings),
+    )
+
+
+def _bin_share(method: JoinedHistograms, law: Law, part: Fraction, rest: Fraction) -> Fraction:
+    """What finding bins costs, when they have to be found for `part` of the columns, and the other
+    steps leave `rest`."""
+    if not part:
+        return Fraction(0)
+    if method.bin_share is not None:
+        return exact(method.bin_share, "bin_share")
+    return max(Fraction(0), min(BIN_SHARE[law] * part, rest / 2))
+
+
+def _adaptive(schema: Schema, domain: Domain, target: str | None) -> tuple[str, ...]:
+    """The columns whose bins are found from the rows: numbers that declare none, and that have more
+    values than there are bins."""
+    return tuple(
+        axis.name
+        for axis in domain.axes
+        if axis.numeric and axis.name != target and not axis.exact_values
+        if schema.column(axis.name).bins is None
+        and schema.column(axis.name).edges is None
+        and schema.column(axis.name).precision is None
+    )
+
+
+def _fine(schema: Schema, domain: Domain, adaptive: tuple[str, ...]) -> Domain:
+    """What rows are coded over: fine cells of the columns whose bins are found, else the domain."""
+    return Domain(
+        tuple(
+            replace(axis, edges=fine_edges(schema.column(axis.name), schema_name=schema.name))
+            if axis.name in adaptive
+            else axis
+            for axis in domain.axes
+        )
     )
 
 

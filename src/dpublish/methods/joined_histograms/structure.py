@@ -8,6 +8,7 @@ explains.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.declare.encode import code_dtype
 from dpublish.methods.draws import choose
 from dpublish.models.junction_tree.consistency import Floats, Ints, sum_groups
 from dpublish.models.junction_tree.grouping import group_levels, level_order
@@ -37,8 +39,6 @@ class LabelledRows:
     def __init__(
         self, codes: Sequence[NDArray[Any]], levels: Sequence[int], target: int | None
     ) -> None:
-        from dpublish.declare.encode import code_dtype
-
         self.codes = [
             np.ascontiguousarray(code, dtype=code_dtype(count))
             for code, count in zip(codes, levels, strict=True)
@@ -60,6 +60,20 @@ class LabelledRows:
 
         out = np.zeros(self.levels[column] * self.labels, dtype=np.int64)
         count_column(self.codes[column], self.labels_of, self.labels, out)
+        return out
+
+    def count_levels(self, column: int) -> IntArray:
+        """Rows of every level, all labels together."""
+        counted: IntArray = self.count_column(column).reshape(-1, self.labels).sum(axis=1)
+        return counted
+
+    def regrouped(self, column: int, group_of: Ints) -> LabelledRows:
+        """The same rows with the levels of one column grouped."""
+        out = copy.copy(self)
+        out.codes, out.levels = list(self.codes), list(self.levels)
+        out.levels[column] = int(group_of.max()) + 1
+        small = group_of.astype(code_dtype(out.levels[column]))
+        out.codes[column] = small[self.codes[column]]
         return out
 
     def grouped(self, column: int, group_of: Ints) -> NDArray[np.uint8]:

@@ -212,7 +212,7 @@ def fit_column(
     """Non-negative counts of a column by label that add up to the rows of each label, and the share
     of the noise left."""
     best = least_squares(column.counts, column.variance, more)
-    if 2 < len(column.widths) <= len(best) <= MAX_LEVELS:
+    if np.count_nonzero(column.widths) > 2 and len(best) <= MAX_LEVELS:
         smoothed = smooth_column(best, column.variance, more, labels, column.widths)
         if smoothed is not None:
             return smoothed

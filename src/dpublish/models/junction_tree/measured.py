@@ -88,10 +88,20 @@ def read_measured(domain: Domain, facts: Mapping[str, Any], tables: Arrays) -> M
 
 def ordered_widths(axis: Axis) -> tuple[float, ...]:
     """The widths of the levels that follow each other: of bins as declared, of grades one; other
-    and missing values do not."""
-    if axis.numeric:
-        return tuple(float(high - low) for low, high in itertools.pairwise(axis.edges))
-    return (1.0,) * axis.base if axis.ordered else ()
+    and missing values do not. A bin of one value among wider ones, where rows may heap, has 0."""
+    if not axis.numeric:
+        return (1.0,) * axis.base if axis.ordered else ()
+    widths = [float(high - low) for low, high in itertools.pairwise(axis.edges)]
+    if axis.kind == "real":
+        ends = (math.nextafter(low, math.inf) for low in axis.edges)
+        return tuple(
+            0.0 if high <= end else width
+            for width, high, end in zip(widths, axis.edges[1:], ends, strict=False)
+        )
+    beside = [max(pair) for pair in zip([1.0, *widths], [*widths[1:], 1.0], strict=False)]
+    return tuple(
+        0.0 if width == 1.0 < most else width for width, most in zip(widths, beside, strict=True)
+    )
 
 
 def _read_joined(

@@ -62,13 +62,13 @@ def smooth_column(
 
 
 @lru_cache(maxsize=64)
-def _priors(levels: int, ordered: int) -> tuple[Floats, Floats]:
+def _priors(levels: int, ordered: tuple[int, ...]) -> tuple[Floats, Floats]:
     """Precisions of the curve, from stiff to loose: by its bends first, then by its steps. And the
     logarithms of their determinants."""
     out = []
     for order, precisions in ((2, BENDS), (1, STEPS)):
-        differences = np.zeros((ordered - order, levels))
-        differences[:, :ordered] = np.diff(np.eye(ordered), n=order, axis=0)
+        differences = np.zeros((len(ordered) - order, levels))
+        differences[:, ordered] = np.diff(np.eye(len(ordered)), n=order, axis=0)
         out += [
             precision * differences.T @ differences + LOOSE * np.eye(levels)
             for precision in precisions
@@ -86,7 +86,7 @@ def _smoothed(
 ) -> tuple[Floats, float]:
     smooth_counts = loops(best.size, reader=is_reading()).smooth_counts
     levels, total = best.shape[0], float(labels.sum())
-    priors, volumes = _priors(levels, len(widths))
+    priors, volumes = _priors(levels, tuple(np.flatnonzero(widths).tolist()))
     measured = np.eye(levels) / variance
     for one in more:
         measured += (one.group_of[:, None] == one.group_of[None, :]) / one.variance
@@ -118,8 +118,9 @@ def _smoothed(
 def _flat(levels: int, widths: tuple[float, ...]) -> Floats:
     """The shares of levels of equal density: a bin of three years holds more than one of two."""
     wide = np.array(widths)
+    place = np.flatnonzero(wide)
     out = np.full(levels, 1.0 / levels)
-    out[: len(wide)] = np.maximum(wide / wide.sum() * (len(wide) / levels), _LEAST_SHARE)
+    out[place] = np.maximum(wide[place] / wide.sum() * (len(place) / levels), _LEAST_SHARE)
     return out
 
 
