@@ -124,7 +124,7 @@ def collected() -> int:
     lines = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False
     ).stdout.splitlines()
-    # one line a file: its path and how many tests it has
+    # one line per file: its path and how many tests it has
     return sum(
         int(number)
         for path, _, number in (line.rpartition(": ") for line in lines)

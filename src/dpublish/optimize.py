@@ -2,8 +2,8 @@
 solution out.
 
     import dpublish as dp
-    release = dp.optimize.k_median("patients.csv", k=3,
-    metric=dp.optimize.Metric.haversine(latitudes, longitudes), epsilon=1,
+    metric = dp.optimize.Metric.haversine(latitudes, longitudes)
+    release = dp.optimize.k_median("patients.csv", k=3, metric=metric, epsilon=1,
                                    ledger="sqlite:///clinic.ledger", budget=dp.Budget(epsilon=3))
 
 Every function goes through the same gate and ledger as `Curator.publish`: the request is checked,

@@ -105,7 +105,7 @@ def test_one_odd_edge_drops_no_other() -> None:
 
 @pytest.mark.parametrize("shape", [(3,), (2, 3), (1, 2, 2)])
 def test_an_array_that_holds_no_pairs_is_refused_without_its_size(shape: tuple[int, ...]) -> None:
-    with pytest.raises(InputError, match="has two columns, one row an edge"):
+    with pytest.raises(InputError, match="has two columns, one row per edge"):
         open_structure(np.zeros(shape, dtype=np.int64), "edges")
 
 

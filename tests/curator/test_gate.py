@@ -1,4 +1,4 @@
-"""The gate: pay first, then read; refuse before paying; one answer a key; nothing private in an
+"""The gate: pay first, then read; refuse before paying; one answer per key; nothing private in an
 error."""
 
 from __future__ import annotations

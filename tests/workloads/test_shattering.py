@@ -75,8 +75,8 @@ def test_the_best_private_count_meets_the_bound(epsilon: float) -> None:
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
 def test_the_best_private_answers_to_all_sets_of_two_points(epsilon: float) -> None:
-    """All subsets of two points, every table of at most one row a point: within twice of the bound,
-    never below it."""
+    """All subsets of two points, every table of at most one row per point: within twice of the
+    bound, never below it."""
     inputs = list(itertools.product((0, 1), repeat=2))
     half = (0, 0.5, 1)
     outputs = list(itertools.product(half, half, (0, 0.5, 1, 1.5, 2)))

@@ -33,8 +33,8 @@ BEGIN, END = "<!-- {0}: begin -->", "<!-- {0}: end -->"
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Means and standard deviations over seeds, one entry a table, epsilon and method; failed runs
-    are counted."""
+    """Means and standard deviations over seeds, one entry per table, epsilon and method; failed
+    runs are counted."""
     found = defaultdict(list)
     for line in read_runs(path):
         found[line["table"], float(line["epsilon"]), line["method"]].append(line)

@@ -47,7 +47,7 @@ class CellEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Raw rows into numbers, by the public domain alone: nothing is learnt from data, so there is
     nothing to fit.
 
-    Categorical columns become one indicator a level, numbers the midpoint of their bin scaled to
+    Categorical columns become one indicator per level, numbers the midpoint of their bin scaled to
     [0, 1], ordered levels their rank scaled to [0, 1]; a missing or undeclared value has an
     indicator of its own where the domain has a code for it.
     """

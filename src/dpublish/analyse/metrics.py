@@ -26,7 +26,7 @@ def binary_auc(
     Parameters
     ----------
     positive : true for rows of the class that high scores should point to.
-    scores : one number a row.
+    scores : one number per row.
     weights : non-negative weight of each row; 1 when left out.
     """
     marks = np.asarray(positive, dtype=np.bool_)

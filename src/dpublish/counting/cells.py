@@ -90,7 +90,7 @@ def count_cells(
 def coded_rows(
     source: Source, schema: Schema, domain: Domain, *, key: bytes, progress: Progress | None = None
 ) -> list[CodeArray]:
-    """The kept rows as codes, one array a column of the domain."""
+    """The kept rows as codes, one array per column of the domain."""
     unbounded = schema.unit.column is None
     table = _CodeColumns(Encoder(domain).dtypes, source.rows_hint() if unbounded else None)
     for codes in _kept_codes(source, schema, domain, key, progress, at_once=True):

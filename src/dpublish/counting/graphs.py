@@ -300,7 +300,7 @@ def _frame(data: Any, shape: Shape, names: Labels) -> pl.DataFrame:
     if shape == "edges":
         if isinstance(data, np.ndarray) and data.dtype.kind in "iu":
             if data.ndim != 2 or data.shape[1] != 2:
-                raise InputError("An array of edges has two columns, one row an edge.")
+                raise InputError("An array of edges has two columns, one row per edge.")
             return pl.DataFrame({"source": data[:, 0], "target": data[:, 1]})
         pairs = [pair for pair in (_pair(item) for item in data) if pair is not None]
         ends = {"source": [u for u, _ in pairs], "target": [v for _, v in pairs]}
@@ -371,7 +371,7 @@ def read_names(path: str | Path) -> list[str]:
 
 
 def read_lists(path: str | Path) -> list[list[str]]:
-    """A public family of sets: one set a line, its elements separated by blanks."""
+    """A public family of sets: one set per line, its elements separated by blanks."""
     return list(_words(existing_file(path)))
 
 

@@ -1,5 +1,5 @@
-"""The finite product domain that a release counts over: one axis a column, each with a public list
-of codes.
+"""The finite product domain that a release counts over: one axis per column, each with a public
+list of codes.
 
 Both sides of the wall use it: the private side encodes rows into cells of a domain, the public side
 decodes cells into labels. It holds public facts only and is written into every manifest.

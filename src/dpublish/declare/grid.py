@@ -277,7 +277,7 @@ class TreeShape:
 
     def shares(self, boxes: Boxes, low: Floats, high: Floats) -> Floats:
         """How much of each box lies in each query; `low` and `high` are coordinates, one row a
-        query, one column an axis."""
+        query, one column per axis."""
         starts, ends = self.corners(boxes)
         out = np.ones((low.shape[0], len(boxes)))
         for axis in range(len(self.grids)):

@@ -3,10 +3,8 @@
 [dataset]
 name = "adult"
 neighbours = "replace-one"      # or "add-remove-one"
-size = 48842                    # replace-one: the public number of units (optional; otherwise
-                                counted, since it is public)
-nominal_size = 45000            # add-remove-one: a public guess that stands in for the private
-                                number of rows
+size = 48842                    # replace-one: the public number of units (counted if left out)
+nominal_size = 45000            # add-remove-one: a public guess of the private number of rows
 unit = "row"                    # or a column name, with max_rows_per_unit
 max_rows_per_unit = 1
 target = "income"
@@ -320,7 +318,7 @@ def _examined(data: Mapping[str, Any], folder: Path) -> tuple[Schema | None, lis
         problems.append('[dataset] has no name. Add name = "...".')
     tables = data.get("columns", {})
     if not isinstance(tables, Mapping):
-        problems.append("[columns] must hold one table a column, for example [columns.age].")
+        problems.append("[columns] must hold one table per column, for example [columns.age].")
         tables = {}
     columns: dict[str, Column] = {}
     for column, table in tables.items():

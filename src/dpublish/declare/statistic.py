@@ -33,8 +33,8 @@ class CellCounts(Statistic):
 
 @dataclass(frozen=True)
 class CodedRows(Statistic):
-    """A statistic: the kept rows themselves as codes of `domain`, one array a column. Answered by a
-    list of code arrays. `ordered`: the last bits of what is made of them follow their order."""
+    """A statistic: the kept rows themselves as codes of `domain`, one array per column. Answered by
+    a list of code arrays. `ordered`: the last bits of what is made of them follow their order."""
 
     domain: Domain
     ordered: bool = False

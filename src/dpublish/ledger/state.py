@@ -1,7 +1,7 @@
 """What this machine remembers of its ledgers: small JSON files in `$DPUBLISH_STATE` (default
 `~/.local/state/dpublish`).
 
-    anchors/     one mark a ledger, see `dpublish.ledger.anchor`
+    anchors/     one mark per ledger, see `dpublish.ledger.anchor`
     places/      which ledger was made or first used where
 
 A file is replaced by rename under a lock, with the file and its folder flushed to disk.

@@ -1,12 +1,8 @@
 """The local model: every person randomises their own answer, and nobody else ever sees it.
 
-    report = dp.local.KaryResponse(["bus", "car", "bike"], epsilon=1).randomize_one(2)      on a
-                                                                                            device,
-                                                                                            with
-                                                                                            numpy
-                                                                                            alone
-    counts = dp.local.KaryResponse(["bus", "car", "bike"], epsilon=1).aggregate(reports)    at the
-                                                                                            collector
+    kary = dp.local.KaryResponse(["bus", "car", "bike"], epsilon=1)
+    report = kary.randomize_one(2)         on a device, with numpy alone
+    counts = kary.aggregate(reports)       at the collector
 
 Randomizers: `BinaryResponse`, `KaryResponse`, `UnaryEncoding`, `LocalHashing`, `HadamardResponse`
 (one of k levels), `MeanResponse` (a number), `Conjunctions` (many yes-or-no attributes),

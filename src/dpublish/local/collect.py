@@ -1,9 +1,9 @@
 """Files of a survey: answers in, reports out on the device; reports in, estimates out at the
 collector.
 
-A report file is CSV: a column `survey` with the survey's digest, then one column a question. Files
-of many devices may be put one after the other, headers and all. Reports are public; answers and
-wallets are not.
+A report file is CSV: a column `survey` with the survey's digest, then one column per question.
+Files of many devices may be put one after the other, headers and all. Reports are public; answers
+and wallets are not.
 """
 
 from __future__ import annotations

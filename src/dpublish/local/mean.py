@@ -1,5 +1,5 @@
-"""The mean of a bounded number from one bit a person (Duchi, Jordan and Wainwright 2018), without a
-float in the coin.
+"""The mean of a bounded number from one bit per person (Duchi, Jordan and Wainwright 2018), without
+a float in the coin.
 
 The number is put on a public grid of 2^16 steps between its bounds, and the bit is 1 with a
 probability that is linear in the step. The estimate inverts the line, so it is unbiased for the

@@ -29,7 +29,7 @@ class LocalOracle:
     ----------
     records : sequence or array
         One entry a person: what the randomizers that will be asked take as a value. A matrix has
-        one row a person, and `column` then says which value a question is about.
+        one row per person, and `column` then says which value a question is about.
     epsilon : number
         The total that each person can lose, for ever.
     coins : Coins, optional

@@ -8,8 +8,7 @@ epsilon = 3                         # the total that each person can lose by ans
 [questions.transport]
 levels = ["bus", "car", "bike"]     # any other answer counts as "(other)"
 epsilon = 1
-method = "kary"                     # binary, kary, unary, hashing, hadamard, mean, conjunctions,
-                                    heavy-hitters
+method = "kary"                     # or binary, unary, hashing, hadamard, heavy-hitters
 
 [questions.hours]
 method = "mean"                     # an answer that is not a number counts as the middle
@@ -18,8 +17,7 @@ upper = 20
 epsilon = 1
 
 [questions.habits]
-method = "conjunctions"             # one yes-or-no column for each attribute; anything but yes
-                                    counts as no
+method = "conjunctions"             # a column per attribute; anything but yes counts as no
 attributes = ["smokes", "drinks", "runs"]
 width = 2
 epsilon = 1
@@ -83,7 +81,7 @@ class Question:
     randomizer: Randomizer
 
     def encode(self, answers: Sequence[Sequence[str]]) -> Any:
-        """Answers, one text a column, as values of the randomizer. Total: every text has a
+        """Answers, one text per column, as values of the randomizer. Total: every text has a
         value."""
         randomizer = self.randomizer
         if isinstance(randomizer, Conjunctions):

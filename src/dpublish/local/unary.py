@@ -1,4 +1,4 @@
-"""Optimised unary encoding (Wang, Blocki, Li and Jha 2017): one bit a level.
+"""Optimised unary encoding (Wang, Blocki, Li and Jha 2017): one bit per level.
 
 The bit of the true level is reported as 1 with probability 1/2, every other bit with probability
 about 1 / (e^eps + 1). A report is k bits long, so this is for up to a few thousand levels. Hadamard

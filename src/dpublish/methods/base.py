@@ -2,7 +2,7 @@
 
     plan(schema, cost)          public facts only; refuses what cannot be published, before anything
                                 is spent
-    needs(plan)                 which exact private numbers the method wants counted
+    statistic(plan)             which exact private numbers the method wants counted
     run(noise, numbers, plan)   the mechanism: a pure function of its arguments, no I/O, no clock,
                                 no globals
 

@@ -6,7 +6,7 @@ on c alone, so no row is longer than 1.
 
 * numbers and dates: (value - lower) / (upper - lower), the value being the middle of its bin;
 * ordinal levels: rank / (levels - 1);
-* other levels: one indicator a level, the first level being the reference that has none;
+* other levels: one indicator per level, the first level being the reference that has none;
 * '(other)' and '(missing)': an indicator each, the column's number being 0.
 """
 

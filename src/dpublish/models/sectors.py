@@ -93,7 +93,7 @@ class Sectors:
         return np.asarray(out / length)
 
     def counts(self, positions: Sequence[Ints]) -> Ints:
-        """How many rows fall into each cell: one row a projection."""
+        """How many rows fall into each cell: one row per projection."""
         found = np.zeros((self.projections, self.cells), dtype=np.int64)
         for start in range(0, positions[0].size, BLOCK):
             points = self.points([place[start : start + BLOCK] for place in positions])

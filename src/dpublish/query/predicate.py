@@ -1,9 +1,8 @@
 """The predicate language: a SQL WHERE expression over the columns of a release.
 
-    age >= 40 and income = '>50K'          "education-num" between 9 and 12         not (sex =
-                                           'Male' or age < 30)
-    workclass in ('Private', 'Gov')        born < '2000-01-31'                      workclass is
-                                           null
+    age >= 40 and income = '>50K'          "education-num" between 9 and 12
+    workclass in ('Private', 'Gov')        born < '2000-01-31'
+    not (sex = 'Male' or age < 30)         workclass is null
 
 `parse_predicate` turns the text into a tree of `And`, `Or` and `Leaf` nodes without `not`: it is
 pushed into the leaves, which carry SQL's three truth values (a missing value makes a comparison

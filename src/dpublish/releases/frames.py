@@ -1,4 +1,4 @@
-"""Cells back into rows: typed columns with one value a cell, and synthetic rows drawn inside the
+"""Cells back into rows: typed columns with one value per cell, and synthetic rows drawn inside the
 bins."""
 
 from __future__ import annotations

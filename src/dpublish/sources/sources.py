@@ -203,7 +203,7 @@ def _open_file(path: Path, written: SourceFormat) -> Source:
             f"{known} (.zst as .gz)."
         )
     existing_file(path)
-    if ending in _LINES:  # one transaction a line
+    if ending in _LINES:  # one transaction per line
         return TransactionLines(path)
     if ending in _DELIMITED:
         separator = written.delimiter or _DELIMITED[ending]
@@ -458,7 +458,7 @@ class _Database(Source):
 
 
 class TransactionLines(Source):
-    """A text file with one transaction a line and no header, plain or gzipped; its one column is
+    """A text file with one transaction per line and no header, plain or gzipped; its one column is
     called 'items'."""
 
     texts_only = True

@@ -4,13 +4,12 @@ answer all at once.
     dp.Marginals(2)                                every cell of every table of at most two columns
     dp.Parities(3), dp.Intervals("age"), dp.HalfspaceQueries(count=50)
     dp.Predicates(["age >= 40", "age < 30 and sex = 'F'"])
-    dp.LinearQueries([[0, 0.5, 1], [1, 0, 0]])     values in [0, 1], one column a cell of the domain
-    dp.RandomSubsets(100_000)                      so many random sets of cells, the same ones every
-                                                   time
+    dp.LinearQueries([[0, 0.5, 1], [1, 0, 0]])     values in [0, 1], one column per cell
+    dp.RandomSubsets(100_000)                      so many random sets of cells, always the same
 
 A class knows nothing of any data. `table(domain)` gives the values of its queries on the cells as
 whole numbers from 0 to `unit`, which stand for 0 to 1, so that everything downstream is exact. It
-is filled row by row, one or two bytes a value.
+is filled row by row, one or two bytes per value.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class QueryClass(abc.ABC):
         return (f"query {place:,}" for place in range(self.size(domain)))
 
     def table(self, domain: Domain) -> Table:
-        """All queries: one row a query, one column a cell."""
+        """All queries: one row per query, one column per cell."""
         import numpy as np
 
         size = self.size(domain)
@@ -84,7 +83,7 @@ class QueryClass(abc.ABC):
 
 
 def _codes(domain: Domain) -> Ints:
-    """Codes of every cell, one row a column."""
+    """Codes of every cell, one row per column."""
     import numpy as np
 
     return np.stack([code.reshape(-1) for code in np.indices(domain.shape)]).astype(np.int64)
@@ -279,7 +278,9 @@ class LinearQueries(QueryClass):
     def __init__(self, values: Sequence[Sequence[float]]) -> None:
         listed = tuple(tuple(float(value) for value in row) for row in values)
         if not listed or len({len(row) for row in listed}) != 1:
-            raise PlanError("Linear queries are a table: one row a query, all of the same length.")
+            raise PlanError(
+                "Linear queries are a table: one row per query, all of the same length."
+            )
         if not all(0 <= value <= 1 for row in listed for value in row):
             raise PlanError("Linear queries have values from 0 to 1.")
         object.__setattr__(self, "values", listed)

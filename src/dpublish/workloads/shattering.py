@@ -24,7 +24,7 @@ across."""
 
 
 def vc_dimension(predicates: ArrayLike, *, limit: int = MAX_SUBSETS) -> int:
-    """The VC dimension of a finite class: `predicates` has one row a predicate and one column a
+    """The VC dimension of a finite class: `predicates` has one row per predicate and one column a
     point, of 0 and 1.
 
     Exact: the largest number of columns on which all patterns occur. Refuses classes that would
@@ -36,7 +36,7 @@ def vc_dimension(predicates: ArrayLike, *, limit: int = MAX_SUBSETS) -> int:
     table = np.unique(np.asarray(predicates, dtype=np.bool_), axis=0)
     if table.ndim != 2 or table.size == 0:
         raise PlanError(
-            "A class of predicates is a table with one row a predicate and one column a point."
+            "A class of predicates is a table with one row per predicate and one column per point."
         )
     table = np.unique(table, axis=1)  # equal points cannot be told apart, so one of them is enough
     # columns that do not vary shatter nothing
@@ -93,7 +93,8 @@ def fat_shattering_dimension(queries: ArrayLike, gamma: float, *, limit: int = M
     table = np.unique(np.asarray(queries, dtype=np.float64), axis=0)
     if table.ndim != 2 or table.size == 0 or table.min() < 0 or table.max() > 1:
         raise PlanError(
-            "A class of linear queries is a table of numbers from 0 to 1, one row a query and one "
+            "A class of linear queries is a table of numbers from 0 to 1, one row per query and "
+            "one "
             "column a point."
         )
     if not 0 < gamma <= 0.5:

@@ -257,8 +257,8 @@ def laplace_error(
 
 
 def class_sensitivity(values: Any, *, neighbours: str, rows_per_unit: int = 1) -> float:
-    """The L1 distance of all answers of a class between neighbours: `values` has one row a query,
-    one column a point.
+    """The L1 distance of all answers of a class between neighbours: `values` has one row per query,
+    one column per point.
 
     add-remove-one: the largest sum of a column. replace-one: the largest distance of two columns;
     for large classes an upper bound on it, the smaller of two such sums and of the sum of what each

@@ -4,7 +4,8 @@ shown.
     session.json       public facts, fixed at opening; its SHA-256 is sealed in the ledger
     private.bin        the exact counts and the noisy threshold; readable by the owner only; deleted
                        when the session is closed
-    transcript.jsonl   one line an answer, each holding the hash of the line before; flushed to disk
+    transcript.jsonl   one line per answer, each holding the hash of the line before; flushed to
+    disk
                        before an answer is shown
     lock               held while a query is answered
 

@@ -1,4 +1,4 @@
-"""Many reports of one bit a level: drawing them, and counting how often each bit is set."""
+"""Many reports of one bit per level: drawing them, and counting how often each bit is set."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ MAX_COLUMNS = 64
 @dataclass(frozen=True)
 class SectorCounts(Statistic):
     """A statistic: how many kept rows fall into each cell of each projection. Answered by an array,
-    one row a projection."""
+    one row per projection."""
 
     sectors: Sectors
 

@@ -123,7 +123,7 @@ def choose_gamma(
     paper's tuning B; eps_h lets a cell of the size expected for a row appear with probability p
     (`inclusion`), which the paper leaves open. `factor` is A
     of the threshold, `sensitivity` that of the cell counts, `blur` how much noisier choices are
-    than the paper's (replace-one, one row a unit, pairs discerned), relative to the gain.
+    than the paper's (replace-one, one row per unit, pairs discerned), relative to the gain.
     """
     if k >= candidates:
         return Fraction(1)

@@ -28,7 +28,7 @@ _STRETCHES = 32
 
 
 class CodedTable:
-    """Rows as codes: one array a column with its number of levels, and the label of each row.
+    """Rows as codes: one array per column with its number of levels, and the label of each row.
     Private."""
 
     def __init__(

@@ -2,7 +2,7 @@
 
 In: the cell that each row is in, and code arrays (private). Out: for each column the counts [cell,
 level]. Columns with few levels are counted jointly, up to three in one table, whose margins are
-what was asked for: one increment a row then serves all of them. Two threads share the rows.
+what was asked for: one increment per row then serves all of them. Two threads share the rows.
 """
 
 from __future__ import annotations

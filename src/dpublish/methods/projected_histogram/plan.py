@@ -368,7 +368,7 @@ def count_columns(
         options = options_of(method, most)
         reason = (
             f"k is one of {', '.join(map(str, options))}: the rows are dealt into "
-            f"{len(options) + 1} parts, one part a value "
+            f"{len(options) + 1} parts, one part per value "
             "chooses columns, and the last part chooses among the sets found. A unit's rows touch "
             "no more than their own "
             "parts, so this costs what choosing columns once does; but each choice sees fewer rows."

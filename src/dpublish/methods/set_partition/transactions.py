@@ -19,9 +19,9 @@ class Transactions(Statistic):
     """A statistic: the kept transactions as item codes. Answered by `Baskets`.
 
     `column` holds the items: a list, or text with several items, or (when `basket` names the column
-    that says which rows belong to one transaction) one item a row. `separator` splits text; blanks
-    when it is None. With `max_items` every transaction is cut to its first so many items, in the
-    declared order.
+    that says which rows belong to one transaction) one item per row. `separator` splits text;
+    blanks when it is None. With `max_items` every transaction is cut to its first so many items, in
+    the declared order.
     """
 
     column: str

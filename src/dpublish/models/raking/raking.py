@@ -51,7 +51,7 @@ __all__ = ["Raked", "TableTarget", "consistent_shares", "rake"]
 
 @dataclass(frozen=True)
 class Raked:
-    """`masses` are the weights, adding up to 1; the others hold one array a table.
+    """`masses` are the weights, adding up to 1; the others hold one array per table.
 
     `variances` are those of the noise in what coefficients were fitted to: of a column, in all that
     was said about it. `tilts` is the part of the coefficients by which rows were tilted first.

@@ -48,8 +48,8 @@ it went well."""
 
 @dataclass(frozen=True)
 class Solved:
-    """`masses` add up to 1; `coefficients` hold one array a table; `gap` is what was left to match
-    before the last sweep."""
+    """`masses` add up to 1; `coefficients` hold one array per table; `gap` is what was left to
+    match before the last sweep."""
 
     masses: FloatArray
     coefficients: list[FloatArray]

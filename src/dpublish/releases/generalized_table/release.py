@@ -57,7 +57,7 @@ class GeneralizedRelease(CellsRelease):
         axes = range(len(domain.axes))
         if set(tables) != {"regions", *(f"order_{place}" for place in axes)}:
             raise BundleError(
-                f"A generalised table holds regions and one order a column; this one holds: "
+                f"A generalised table holds regions and one order per column; this one holds: "
                 f"{sorted(tables)}."
             )
         kinds = {f"{end}_{place}": pl.Int32 for place in axes for end in ("low", "high")}

@@ -44,7 +44,7 @@ class HalfspacesRelease(Release):
         if dict(frame.schema) != COUNTS_SCHEMA or frame["count"].null_count():
             raise BundleError("counts.parquet must have the column count (Int64) without nulls.")
         if frame.height != sectors.projections * sectors.cells:
-            raise BundleError("counts.parquet must hold one count a cell of every projection.")
+            raise BundleError("counts.parquet must hold one count per cell of every projection.")
         if not believable(frame["count"].to_numpy()):
             raise BundleError("counts.parquet holds a count that is not believable.")
         counts = frame["count"].to_numpy().reshape(sectors.projections, -1)

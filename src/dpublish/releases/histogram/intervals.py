@@ -67,7 +67,7 @@ class Total:
 
 @dataclass(frozen=True)
 class CellSums:
-    """Sums over sets of cells, one entry a set: released counts and their cumulant estimates, and
+    """Sums over sets of cells, one entry per set: released counts and their cumulant estimates, and
     how many cells there are."""
 
     counts: Floats

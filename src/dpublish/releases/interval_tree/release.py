@@ -101,8 +101,8 @@ class IntervalTreeRelease(AggregatesRelease):
         return self.answer(low, high, check_level(level), closed=True).one()
 
     def ranges(self, low: ArrayLike, high: ArrayLike, *, level: float = 0.95) -> pl.DataFrame:
-        """Many ranges at once: `low` and `high` hold one number a query (or one row of numbers, for
-        several columns).
+        """Many ranges at once: `low` and `high` hold one number per query (or one row of numbers,
+        for several columns).
 
         Dates are given as ordinals (`date.toordinal()`). Columns: count, standard_error, low, high.
         """
@@ -343,7 +343,7 @@ class IntervalTreeRelease(AggregatesRelease):
         return rows
 
     def answer(self, low: Floats, high: Floats, level: float, *, closed: bool = False) -> Ranges:
-        """Ranges given in coordinates (positions from the lower bound), one row a query and one
+        """Ranges given in coordinates (positions from the lower bound), one row per query and one
         column a column.
 
         `closed`: rows exactly at the upper end of a real column belong to the range; otherwise they

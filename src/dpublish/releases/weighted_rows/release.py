@@ -516,7 +516,7 @@ class WeightedRowsRelease(Release):
             self.features.axes,
         )
         if name not in result.columns or result.height != self.rows.height or result.width != 2:
-            raise QueryError(f"'{expression}' is not an expression with one value a row.")
+            raise QueryError(f"'{expression}' is not an expression with one value per row.")
         return result.get_column(name)
 
     def _column(self, name: str) -> pl.Series:

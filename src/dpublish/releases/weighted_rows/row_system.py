@@ -24,7 +24,7 @@ SHARE_TOLERANCE = 1e-2
 
 
 class RowSystem:
-    """Rows of indicators: one code a group. `masses` are the rows' weights, `ridge` is what the
+    """Rows of indicators: one code per group. `masses` are the rows' weights, `ridge` is what the
     diagonal gets in addition."""
 
     def __init__(

@@ -1,7 +1,7 @@
 """Combinatorial public projects: k resources that are worth as much as possible to agents whose
 valuations are private.
 
-In: one row an agent. Out: k of the public resources, chosen greedily. Valuations are monotone
+In: one row per agent. Out: k of the public resources, chosen greedily. Valuations are monotone
 submodular and lie in [0, 1]: coverage (an agent names resources and is happy with any of them),
 facility location (an agent sits at a public place and values the nearest chosen site), or a
 function of the agent's row that the caller wrote.
@@ -94,7 +94,7 @@ class PublicProjects(Mechanism):
     """k resources chosen one after the other, each in proportion to the exponential of what it
     adds.
 
-    Input: one row an agent. Neighbours: add-remove-one, of an agent.
+    Input: one row per agent. Neighbours: add-remove-one, of an agent.
     Output: k distinct resources in the order of choice.
     Privacy: epsilon-DP, or (epsilon, delta)-DP when a delta is given and that allows more
     (public_projects.proof.md).

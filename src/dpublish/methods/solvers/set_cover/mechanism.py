@@ -105,7 +105,7 @@ class SetCover(Mechanism):
 
     Parameters
     ----------
-    sets : rows of element numbers (`Lists`), one row a set; every element must be in some set.
+    sets : rows of element numbers (`Lists`), one row per set; every element must be in some set.
     elements : how many elements the universe has, or their public names.
     costs : public positive cost of each set; all equal when left out.
     set_names : public names of the sets.

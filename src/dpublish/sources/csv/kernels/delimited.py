@@ -11,8 +11,8 @@ Where `skip_blank` says so, lines without any content are no records. A cell tha
 every cell of a record that is, holds one character that stands for what cannot be read; a record
 that is too long ends at the first line end beyond the limit, quoted or not.
 
-The tidied text has one line a record and exactly the wanted fields, separated and ended by control
-characters that no field holds, so nothing needs quotes.
+The tidied text has one line per record and exactly the wanted fields, separated and ended by
+control characters that no field holds, so nothing needs quotes.
 """
 
 from __future__ import annotations
