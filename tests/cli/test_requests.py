@@ -13,11 +13,12 @@ from dpublish.errors import InputError
 from dpublish.requests.analyst import Export, Format, Query
 from dpublish.requests.audit import Audit, TierName
 from dpublish.requests.base import Caller, Request, plain
-from dpublish.requests.curator import NewKey, Plan, Release
+from dpublish.requests.curator import NewKey, Release
 from dpublish.requests.ledger import LedgerStatus, OpenLedger
+from dpublish.requests.plans import Plan
 from dpublish.requests.solve import Problem, Solve
 
-MODULES = ("analyst", "curator", "schemas", "solve", "online", "ledger", "local", "audit")
+MODULES = ("analyst", "curator", "schemas", "plans", "solve", "online", "ledger", "local", "audit")
 REQUESTS: dict[str, type[Request]] = {
     verb: request
     for module in MODULES

@@ -3,15 +3,17 @@ without any data."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpublish.cli.options import (
     Delta,
-    Epsilon,
     Json,
     Method,
+    Overwrite,
     Rho,
     SchemaFile,
     Setting,
@@ -20,6 +22,7 @@ from dpublish.cli.options import (
 
 if TYPE_CHECKING:
     from dpublish.catalogue import Door
+    from dpublish.curator.rehearse import Answered
     from dpublish.methods.docs import MethodHelp
 
 _TYPED: dict[Door, str] = {
@@ -73,45 +76,266 @@ def _explain(method: MethodHelp) -> None:
     )
 
 
+Questions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--question",
+        "-q",
+        metavar="CONDITION",
+        help="What will be asked, for example \"age >= 65 and ill = 'yes'\". Repeatable.",
+    ),
+]
+Epsilons = Annotated[
+    str | None,
+    typer.Option(
+        "--epsilon", "-e", metavar="NUMBERS", help="Cost, as 0.5 or 1/2; several as 0.5,1,2."
+    ),
+]
+Size = Annotated[
+    int | None,
+    typer.Option(
+        "--size",
+        metavar="N",
+        min=1,
+        help="Public number of units, when the schema does not declare one.",
+    ),
+]
+
+
 def plan(
-    schema: SchemaFile,
-    epsilon: Epsilon = None,
+    schema: Annotated[
+        Path | None, typer.Option("--schema", "-s", metavar="FILE", help="The schema (TOML).")
+    ] = None,
+    epsilon: Epsilons = None,
     method: Method = "histogram",
     setting: Setting = None,
-    size: Annotated[
-        int | None,
-        typer.Option(
-            "--size",
-            metavar="N",
-            min=1,
-            help="Public number of units, when the schema does not declare one.",
-        ),
-    ] = None,
+    size: Size = None,
     delta: Delta = None,
     rho: Rho = None,
+    question: Questions = None,
+    error: Annotated[
+        float | None,
+        typer.Option(
+            "--error",
+            metavar="ROWS",
+            help="Find the epsilon at which the interval of the question is this far on each side.",
+        ),
+    ] = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(
+            "--figure", metavar="FILE", help="Draw the error of questions against epsilon."
+        ),
+    ] = None,
+    public: Annotated[
+        str | None,
+        typer.Option(
+            "--public", "-p", metavar="FILE", help="For a problem of 'solve': its public part."
+        ),
+    ] = None,
+    k: Annotated[
+        int | None, typer.Option("--k", "-k", metavar="K", help="For 'solve': how many to choose.")
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--form", metavar="FORM", help="For 'solve': what the public file is.")
+    ] = "plain",
+    survey: Annotated[
+        Path | None,
+        typer.Option("--survey", metavar="FILE", help="Plan a survey of 'local' instead."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Price a release from the schema alone: cost, noise, threshold, expected size. Nothing is read
-    and nothing is spent."""
-    from dpublish.cli import screen
-    from dpublish.requests.curator import Plan
+    and nothing is spent.
 
-    priced = Plan(
-        schema=schema,
-        epsilon=epsilon,
-        delta=delta,
-        rho=rho,
-        method=method,
-        settings=settings_of(setting),
-        size=size,
-    ).run()
-    if json:
-        screen.write_json(priced.to_json())
+    Methods of 'release' and 'online' need a schema, problems of 'solve' their --public part. With
+    --question, the method is tried on stand-in rows that are drawn from the schema.
+    """
+    from dpublish.catalogue import methods as catalogued
+    from dpublish.cli import screen
+    from dpublish.requests.plans import Plan
+
+    if survey is not None:
+        from dpublish.cli.local import plan as plan_survey
+
+        plan_survey(survey, size or 10_000, json)
         return
-    screen.say(f"{priced.method} of '{priced.schema.name}'", style="bold")
-    for sentence in (*priced.sentences, *priced.meaning):
-        screen.say(f"  {sentence}")
-    for warning in priced.warnings:
-        screen.say(f"  Note: {warning}", style="yellow")
-    if priced.schema.draft:
+    if schema is None and method not in catalogued("solve"):
+        raise typer.BadParameter("Missing option '--schema' / '-s'.")
+    with screen.steps(quiet=json) as progress:
+        found = Plan(
+            schema=schema,
+            epsilon=epsilon,
+            delta=delta,
+            rho=rho,
+            method=method,
+            settings=settings_of(setting),
+            size=size,
+            questions=tuple(question or ()),
+            error=error,
+            figure=figure,
+            public=public,
+            form=form,
+            k=k,
+        ).run(screen.Terminal(progress=progress))
+    if json:
+        screen.write_json(found.to_json())
+        return
+    if found.epsilon is not None:
+        screen.say(f"epsilon = {found.epsilon} is enough, on stand-in rows", style="bold green")
+    for priced in found.plans:
+        several = f", {priced.cost.describe()}" if len(found.plans) > 1 else ""
+        screen.say(f"{priced.method} of '{priced.schema.name}'{several}", style="bold")
+        for sentence in (*priced.sentences, *priced.meaning):
+            screen.say(f"  {sentence}")
+        for warning in priced.warnings:
+            screen.say(f"  Note: {warning}", style="yellow")
+    if found.plans[0].schema.draft:
         screen.say("  Note: this schema is a draft; 'release' will refuse it.", style="yellow")
+    if found.expected:
+        _expected(found.expected)
+    if found.figure is not None:
+        screen.say(f"Drew {found.figure}")
+
+
+def _expected(answers: Sequence[Answered]) -> None:
+    from dpublish.cli import screen
+    from dpublish.curator.rehearse import NOT_ABOUT
+
+    screen.grid(
+        ["question", "epsilon", "truth (stand-in)", "estimate", "95% interval", "margin", "error"],
+        [
+            (
+                one.question,
+                one.epsilon,
+                _figure(one.truth),
+                _figure(one.value),
+                f"{_figure(one.low)} to {_figure(one.high)}",
+                f"± {_figure(one.margin)}",
+                _figure(one.error),
+            )
+            for one in answers
+        ],
+        right=(1, 2, 3, 4, 5, 6),
+    )
+    screen.say(NOT_ABOUT, style="yellow")
+
+
+def _figure(value: float) -> str:
+    if value != value or abs(value) == float("inf"):
+        return "no bound"
+    return f"{value:,.0f}" if abs(value) >= 10 else f"{value:.3g}"
+
+
+def rehearse(
+    schema: SchemaFile,
+    epsilon: Epsilons = None,
+    method: Method = "histogram",
+    setting: Setting = None,
+    question: Questions = None,
+    public: Annotated[
+        str | None,
+        typer.Option(
+            "--public",
+            metavar="TABLE",
+            help="A public table as stand-in; rows drawn from the schema when left out.",
+        ),
+    ] = None,
+    size: Size = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="PAGE", help="Also write the page of the release."),
+    ] = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Make the whole release on stand-in rows, and ask it your questions. Free: no ledger, no data.
+
+    The answers stand beside the truth about the stand-in rows. Nothing here is about the private
+    data, and a table that a ledger on this machine has paid for is refused as a stand-in.
+    """
+    from dpublish.cli import screen
+    from dpublish.requests.plans import Rehearse
+
+    with screen.steps(quiet=json) as progress:
+        found = Rehearse(
+            schema=schema,
+            epsilon=epsilon,
+            delta=delta,
+            rho=rho,
+            method=method,
+            settings=settings_of(setting),
+            questions=tuple(question or ()),
+            public=public,
+            size=size,
+            out=out,
+            overwrite=overwrite,
+        ).run(screen.Terminal(progress=progress))
+    if json:
+        screen.write_json(found.to_json())
+        return
+    words = f"{found.rows:,} stand-in rows, {found.stand_in}"
+    screen.say(f"Rehearsal of {found.method} for '{found.dataset}': {words}", style="bold")
+    for priced in found.plans:
+        for warning in priced.warnings:
+            screen.say(f"  Note: {warning}", style="yellow")
+    _expected(found.answers)
+    if out is not None:
+        screen.say(f"Wrote {out}, a page about the stand-in rows")
+
+
+def compare(
+    schema: SchemaFile,
+    epsilon: Epsilons = "1",
+    question: Questions = None,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", metavar="COLUMN", help="Ask about this column with each other."),
+    ] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option("--method", "-m", metavar="NAME", help="Only these methods. Repeatable."),
+    ] = None,
+    size: Size = None,
+    delta: Delta = None,
+    json: Json = False,
+) -> None:
+    """Compare methods by the expected error of your questions, without data, and recommend one.
+
+    Every suitable method is tried on stand-in rows that are drawn from the schema.
+    """
+    from dpublish.cli import screen
+    from dpublish.curator.rehearse import NOT_ABOUT
+    from dpublish.requests.plans import Compare
+
+    with screen.steps(quiet=json) as progress:
+        found = Compare(
+            schema=schema,
+            epsilon=epsilon or "1",
+            delta=delta,
+            questions=tuple(question or ()),
+            target=target,
+            size=size,
+            methods=tuple(method or ()),
+        ).run(screen.Terminal(progress=progress))
+    if json:
+        screen.write_json(found.to_json())
+        return
+    screen.grid(
+        ["method", *(f"error at epsilon {one}" for one in found.epsilons)],
+        [
+            (name, *("-" if one is None else _figure(one) for one in errors))
+            for name, errors in sorted(found.errors.items(), key=lambda pair: sum(pair[1]))  # type: ignore[arg-type]
+        ],
+        right=range(1, 1 + len(found.epsilons)),
+        title=f"Typical error in rows, over {len(found.questions)} question(s)",
+    )
+    for name, reason in found.reasons.items():
+        screen.say(f"  {name}: {reason}", style="dim")
+    if found.recommended is not None:
+        screen.say(f"Recommended: {found.recommended}", style="bold green")
+        for warning in found.warnings[found.recommended]:
+            screen.say(f"  Note: {warning}", style="yellow")
+    screen.say(NOT_ABOUT, style="yellow")

@@ -1,7 +1,8 @@
 """Everything that can be asked of dpublish, as records that JSON can carry.
 
     analyst     of a release; reaches no rows, no ledger and no noise
-    curator     plans, releases and keys
+    curator     methods, releases and keys
+    plans       plans, rehearsals and comparisons, before anything is paid
     schemas     what is declared about the rows
     solve       optimisation problems
     online      sessions that answer one question at a time

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from dpublish.ledger.base import Status
     from dpublish.methods.docs import MethodHelp
     from dpublish.privacy.cost import Budget
-    from dpublish.privacy.plan import Plan as Priced
     from dpublish.releases.base import Release as Opened
     from dpublish.releases.bundle.signatures import Signature
     from dpublish.releases.bundle.signing_key import SigningKey
@@ -135,32 +134,6 @@ def _described(name: str) -> MethodHelp:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan(Request):
-    """The price of a release, from the schema alone. Nothing is read and nothing is spent."""
-
-    verb = "plan"
-    schema: Path
-    epsilon: str | None = None
-    delta: str | None = None
-    rho: str | None = None
-    method: str = "histogram"
-    settings: Mapping[str, str] = field(default_factory=dict)
-    size: int | None = None
-
-    def run(self, caller: Caller = NOBODY) -> Priced:
-        from dpublish.curator.gate import as_cost
-        from dpublish.declare.schema import Schema
-        from dpublish.methods.registry import method_from_settings
-
-        facts = Schema.read(self.schema)
-        if self.size is not None:
-            facts = facts.with_size(self.size)
-        method = method_from_settings(self.method, self.settings)
-        priced: Priced = method.plan(facts, as_cost(self.epsilon, self.delta, self.rho))
-        return priced
-
-
-@dataclass(frozen=True, kw_only=True)
 class Released:
     """A release that was made, and what is left of the budget."""
 
@@ -233,6 +206,10 @@ class Release(Request):
         allowance = allowance_of(self.budget, self.budget_delta)
         amounts = numbers_of(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
         key = None if self.sign_with is None else unlocked(self.sign_with, caller)
+        if file is not None:
+            from dpublish.curator.rehearse import remember
+
+            remember(file)
         with caller.private() as progress:
             facts = Schema.read(self.schema)
             with open_ledger(

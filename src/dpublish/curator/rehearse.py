@@ -1,0 +1,394 @@
+"""A whole release on stand-in rows: what to expect, before anything is spent.
+
+Stand-in rows are drawn from the schema, or are a table that is public anyway. The mechanism runs as
+it would, with seeded noise, and its answers stand beside the truth about the stand-in. No ledger
+is opened and nothing of this is about the private data; what comes out says so.
+
+That a release of a file was paid for makes the file private: `remember` keeps the hash of its
+path, and a rehearsal on a file that is known so is refused.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from dpublish.curator.gate import build_manifest, run_private
+from dpublish.declare.columns import Column
+from dpublish.declare.domain import Domain, resolve_axis
+from dpublish.declare.encode import Encoder
+from dpublish.declare.schema import Schema
+from dpublish.errors import InputError, PlanError
+from dpublish.ledger.base import Receipt
+from dpublish.ledger.state import state_directory
+from dpublish.methods.base import Mechanism
+from dpublish.noise.source import SeededNoise
+from dpublish.noise.words import SeededStream
+from dpublish.owned import owned_folder, replace_owned
+from dpublish.privacy.cost import Cost
+from dpublish.privacy.plan import Plan
+from dpublish.query.masks import select
+from dpublish.query.predicate import parse_predicate
+from dpublish.releases.base import release_class
+from dpublish.releases.frames import frame_of
+from dpublish.sources.sources import Source, open_source
+
+NOT_ABOUT = (
+    "A rehearsal: all numbers are about stand-in rows, none is about the private data. Answers on "
+    "the data may be wider or narrower."
+)
+ROWS = 10_000
+"""Stand-in units where the schema declares no number."""
+
+_MOST_ROWS = 1 << 20
+_FINE = 1024
+_SEED = 1
+_NAME = "stand-in for "
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answered:
+    """One question at one cost: what is expected, beside the truth about the stand-in rows."""
+
+    question: str
+    epsilon: str
+    truth: float
+    value: float
+    standard_error: float
+    low: float
+    high: float
+    level: float
+    error: float
+    """The typical difference between estimates and the truth, over the runs."""
+    margin: float
+    """Half the width of the interval, on average over the runs."""
+
+    def to_json(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rehearsal:
+    """What a release would look like at some costs. Not about the private data."""
+
+    dataset: str
+    method: str
+    rows: int
+    stand_in: str
+    plans: tuple[Plan, ...]
+    answers: tuple[Answered, ...]
+    releases: tuple[Any, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "not_about_the_data": NOT_ABOUT,
+            "dataset": self.dataset,
+            "method": self.method,
+            "stand_in": self.stand_in,
+            "rows": self.rows,
+            "answers": [one.to_json() for one in self.answers],
+            "plans": [plan.to_json() for plan in self.plans],
+        }
+
+
+def rehearse(
+    mechanism: Mechanism,
+    schema: Schema,
+    costs: Sequence[Cost],
+    *,
+    questions: Sequence[str] = (),
+    public: str | Path | None = None,
+    level: float = 0.95,
+    runs: int = 3,
+    progress: Callable[[str], None] = lambda step: None,
+) -> Rehearsal:
+    """Run the mechanism at every cost on stand-in rows, and ask it the questions."""
+    if public is not None:
+        require_public(public)
+    frame = stand_in(schema) if public is None else None
+    source = open_source(public if frame is None else frame)
+    source.require([c for c in (schema.unit.column, *schema.columns) if c], schema_name=schema.name)
+    sized = schema
+    if schema.neighbours == "replace-one":
+        sized = replace(schema, size=source.count_units(schema.unit.column), size_added=True)
+    sized = replace(sized, name=_NAME + schema.name)
+    truths = [truth_of(source, sized, question) for question in questions]
+    plans, answers, releases = [], [], []
+    for cost in costs:
+        plan = mechanism.plan(sized, cost)
+        plans.append(plan)
+        progress(f"rehearsing {plan.method} at {cost.describe()}")
+        made = [release_of(mechanism, plan, source, seed) for seed in range(_SEED, _SEED + runs)]
+        releases.append(made[0])
+        for question, truth in zip(questions, truths, strict=True):
+            answers.append(_answered(made, question, cost, truth, level))
+    return Rehearsal(
+        dataset=schema.name,
+        method=plans[0].method if plans else "",
+        rows=source.count_rows(),
+        stand_in="drawn from the schema" if public is None else "a public table",
+        plans=tuple(plans),
+        answers=tuple(answers),
+        releases=tuple(releases),
+    )
+
+
+def _answered(
+    made: Sequence[Any], question: str, cost: Cost, truth: float, level: float
+) -> Answered:
+    if not hasattr(made[0], "estimate"):
+        raise PlanError(f"A release of kind '{made[0].kind}' answers no conditions.")
+    found = [release.estimate(question, level=level) for release in made]
+    # weighted rows answer with shares, whose truth is a share too
+    rows = float(made[0].manifest["privacy"]["size"] or 0) or None
+    expected = truth / rows if found[0].measure == "share" and rows else truth
+    first = found[0]
+    widths = [one.high - one.low for one in found]
+    return Answered(
+        question=question,
+        epsilon=str(cost.epsilon if cost.rho is None or not cost.rho else cost.rho),
+        truth=expected,
+        value=first.value,
+        standard_error=first.standard_error,
+        low=first.low,
+        high=first.high,
+        level=level,
+        error=fmean((one.value - expected) ** 2 for one in found) ** 0.5,
+        margin=fmean(widths) / 2,
+    )
+
+
+def release_of(mechanism: Mechanism, plan: Plan, source: Source, seed: int) -> Any:
+    """A release in memory, made with seeded noise and without a ledger: it protects nobody."""
+    output = run_private(mechanism, plan, source, SeededNoise(seed), lambda step: None)
+    nobody = Receipt(
+        ledger_id="rehearsal",
+        name="rehearsal",
+        seq=0,
+        key="rehearsal",
+        charged=Cost(),
+        cost=plan.cost,
+        head_hash="0" * 64,
+        created="1970-01-01T00:00:00Z",
+        fresh=True,
+    )
+    manifest = build_manifest(plan, nobody, output, publishable=False)
+    manifest = json.loads(json.dumps(manifest))
+    tables = {name: frame_of(columns) for name, columns in output.tables.items()}
+    return release_class(plan.kind)(manifest, tables)
+
+
+def truth_of(source: Source, schema: Schema, question: str) -> float:
+    """How many stand-in rows meet a condition."""
+    axes = [
+        resolve_axis(column, schema_name=schema.name, default_bins=_FINE)
+        for column in schema.columns.values()
+    ]
+    domain = Domain(tuple(axes))
+    chosen = select(parse_predicate(question, domain), domain)
+    found = 0.0
+    for batch, _ in source.coded(Encoder(domain)):
+        codes = [column.astype(np.int64) for column in batch.kept()]
+        cover = chosen.cover(codes.__getitem__, codes[0].size)
+        found += float(cover.share.sum())
+    return found
+
+
+def stand_in(schema: Schema, *, seed: int = _SEED) -> pl.DataFrame:
+    """Rows drawn from the schema alone: columns hang together a little, first levels are more
+    frequent than last ones, and numbers lie around the middle of their bounds."""
+    units = min(schema.size_or_nominal or ROWS, _MOST_ROWS)
+    stream = SeededStream(seed)
+
+    def uniform(n: int) -> NDArray[np.float64]:
+        return np.asarray((stream.words(n) >> np.uint64(11)) * 2.0**-53, dtype=np.float64)
+
+    if schema.items is not None:
+        return _stand_in_baskets(schema.items.items, units, uniform)
+    owner = np.arange(units)
+    if schema.unit.column is not None and schema.unit.max_rows > 1:
+        rows = 1 + np.floor(uniform(units) * min(schema.unit.max_rows, 3)).astype(np.int64)
+        owner = np.repeat(owner, rows)
+    n = owner.size
+    common = uniform(n)  # what makes columns hang together
+    frame: dict[str, pl.Series] = {}
+    for column in schema.columns.values():
+        own = np.where(uniform(n) < 0.4, common, uniform(n))
+        frame[column.name] = _cells(column, own)
+    if schema.unit.column is not None and schema.unit.column not in frame:
+        frame[schema.unit.column] = pl.Series([f"unit {i}" for i in owner])
+    return pl.DataFrame(frame)
+
+
+def _cells(column: Column, draws: NDArray[np.float64]) -> pl.Series:
+    if not column.numeric:
+        weights = 1 / np.arange(1, len(column.levels) + 1)
+        places = np.searchsorted(np.cumsum(weights / weights.sum())[:-1], draws)
+        return pl.Series(np.array(column.levels, dtype=object)[places].tolist(), dtype=pl.String)
+    low, high = column.require_bounds("the stand-in")
+    middle = (draws + np.roll(draws, 1)) / 2
+    if isinstance(low, dt.date) and isinstance(high, dt.date):
+        days = low.toordinal() + np.floor(draws * (high.toordinal() - low.toordinal() + 1))
+        return pl.Series([dt.date.fromordinal(int(day)) for day in days])
+    values = float(low) + middle * (float(high) - float(low))  # type: ignore[arg-type]
+    if column.kind == "integer":
+        return pl.Series(np.floor(values).astype(np.int64))
+    return pl.Series(values)
+
+
+def _stand_in_baskets(
+    items: Sequence[str], units: int, uniform: Callable[[int], NDArray[np.float64]]
+) -> pl.DataFrame:
+    sizes = 1 + np.floor(-2 * np.log1p(-uniform(units))).astype(np.int64).clip(0, 20)
+    weights = 1 / np.arange(1, len(items) + 1)
+    places = np.searchsorted(np.cumsum(weights / weights.sum())[:-1], uniform(int(sizes.sum())))
+    names = np.array(items, dtype=object)[places]
+    lists = [part.tolist() for part in np.split(names, np.cumsum(sizes)[:-1])]
+    return pl.DataFrame({"items": pl.Series(lists, dtype=pl.List(pl.String))})
+
+
+def default_questions(schema: Schema, *, most: int = 6) -> list[str]:
+    """Questions about single columns, and with the target where there is one."""
+    target = schema.columns.get(schema.target or "")
+    beside = (
+        f" and {_name(target.name)} = '{_text(target.levels[-1])}'"
+        if target and target.levels
+        else ""
+    )
+    found = []
+    for column in schema.columns.values():
+        if column is target:
+            continue
+        if column.levels:
+            found.append(f"{_name(column.name)} = '{_text(column.levels[0])}'{beside}")
+        elif isinstance(column.lower, int | float) and isinstance(column.upper, int | float):
+            middle = (column.lower + column.upper) / 2
+            if column.edges is not None:
+                middle = column.edges[len(column.edges) // 2]  # type: ignore[assignment]
+            elif column.kind == "integer":
+                middle = math.floor(middle)
+            found.append(f"{_name(column.name)} >= {middle:g}{beside}")
+    return found[:most]
+
+
+def _name(name: str) -> str:
+    return name if name.isidentifier() else '"' + name.replace('"', '""') + '"'
+
+
+def _text(level: str) -> str:
+    return level.replace("'", "''")
+
+
+def epsilon_for(
+    mechanism: Mechanism,
+    schema: Schema,
+    question: str,
+    error: float,
+    *,
+    delta: Fraction | None = None,
+    level: float = 0.95,
+) -> tuple[Fraction, Rehearsal]:
+    """The smallest epsilon, to two digits, at which the margin of the question is at most `error`
+    on stand-in rows. Margins shrink about as 1 / epsilon, so that few runs find it."""
+    if not error > 0:
+        raise InputError(f"--error must be a positive number of rows, not {error:g}.")
+
+    def at(epsilon: Fraction) -> Rehearsal:
+        cost = Cost.pure(epsilon) if delta is None else Cost.approximate(epsilon, delta)
+        return rehearse(mechanism, schema, [cost], questions=[question], level=level)
+
+    below, above = Fraction(1, 10_000), Fraction(100)
+    trial, best = Fraction(1), None
+    for _ in range(10):
+        found = at(trial)
+        margin = found.answers[0].margin
+        if margin <= error:
+            above, best = trial, found
+        else:
+            below = trial
+        if best is not None and above <= below * Fraction(21, 20):
+            break
+        wanted = float(trial) * margin / error * 1.02
+        inside = float(below) * 1.02 < wanted < float(above) * 0.98
+        trial = _two_digits(wanted if inside else (float(below) * float(above)) ** 0.5)
+        if not below < trial < above:
+            break
+    if best is None:
+        raise PlanError(
+            f"No epsilon up to 100 gives a margin of {error:g} rows for this question with "
+            f"{mechanism.method}. 'dpublish compare' looks at other methods."
+        )
+    return above, best
+
+
+def _two_digits(value: float) -> Fraction:
+    return Fraction(f"{value:.2g}")
+
+
+def require_public(path: str | Path) -> None:
+    """Refuse a table that a release was paid for: it is private, and a rehearsal is not."""
+    if _path_hash(path) in _known():
+        raise InputError(
+            f"'{path}' is private: a ledger on this machine has paid for releases of it. A "
+            "rehearsal needs a public table, or none."
+        )
+
+
+def remember(path: str) -> None:
+    """Note that a file is private, since something about it is about to be paid for."""
+    known = _known()
+    if _path_hash(path) in known or not Path(path).exists():
+        return
+    place = state_directory()
+    owned_folder(place)
+    lines = "\n".join(sorted({*known, _path_hash(path)}))
+    replace_owned(place / _REMEMBERED, (lines + "\n").encode())
+
+
+_REMEMBERED = "private-sources"
+
+
+def _known() -> set[str]:
+    try:
+        return set((state_directory() / _REMEMBERED).read_text(encoding="ascii").split())
+    except OSError:
+        return set()
+
+
+def _path_hash(path: str | Path) -> str:
+    return hashlib.sha256(os.path.realpath(path).encode()).hexdigest()
+
+
+def margin_figure(rehearsal: Rehearsal, out: Path) -> None:
+    """Margins against epsilon, a line per question."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise InputError("Figures need the extra 'plots': pip install 'dpublish[plots]'.") from None
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for one in rehearsal.answers:
+        lines.setdefault(one.question, []).append((float(Fraction(one.epsilon)), one.margin))
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for question, points in lines.items():
+        axes.plot(*zip(*sorted(points), strict=True), marker="o", label=question[:60])
+    axes.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="margin in rows (half interval)")
+    axes.set_title(f"{rehearsal.method}, on stand-in rows for '{rehearsal.dataset}'")
+    axes.legend()
+    try:
+        figure.savefig(out, dpi=150)
+    except (OSError, ValueError) as error:
+        raise InputError(f"'{out}' cannot be written ({type(error).__name__}).") from None

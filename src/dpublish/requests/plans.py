@@ -1,0 +1,348 @@
+"""What can be asked before anything is paid: plans for every door, rehearsals, comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpublish.errors import InputError, PlanError, PublishError
+from dpublish.requests.base import NOBODY, Caller, Request, requests_of
+
+if TYPE_CHECKING:
+    from dpublish.curator.rehearse import Answered, Rehearsal
+    from dpublish.declare.schema import Schema
+    from dpublish.methods.base import Mechanism
+    from dpublish.privacy.cost import Cost
+    from dpublish.privacy.plan import Plan as Priced
+
+
+def costs_of(epsilon: str | None, delta: str | None, rho: str | None) -> list[Cost]:
+    """One cost, or several where amounts are separated by commas."""
+    from dpublish.curator.gate import as_cost
+
+    if rho is not None:
+        return [as_cost(epsilon, delta, one.strip()) for one in rho.split(",")]
+    if epsilon is None:
+        return [as_cost(None, delta, None)]
+    return [as_cost(one.strip(), delta, None) for one in epsilon.split(",")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plans:
+    """One plan per cost, and what to expect of questions at each. `epsilon` was solved for."""
+
+    plans: tuple[Priced, ...]
+    expected: tuple[Answered, ...] = ()
+    epsilon: str | None = None
+    figure: Path | None = None
+
+    def to_json(self) -> Mapping[str, Any]:
+        from dpublish.curator.rehearse import NOT_ABOUT
+
+        asked: dict[str, Any] = {}
+        if self.expected:
+            asked = {"expected": [one.to_json() for one in self.expected], "note": NOT_ABOUT}
+        if self.epsilon is not None:
+            asked["epsilon"] = self.epsilon
+        if self.figure is not None:
+            asked["figure"] = self.figure
+        if len(self.plans) == 1:
+            return {**self.plans[0].to_json(), **asked}
+        return {"plans": [plan.to_json() for plan in self.plans], **asked}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Request):
+    """The price of a release, session or solution, from public facts alone. Nothing is read and
+    nothing is spent. Questions are tried on stand-in rows."""
+
+    verb = "plan"
+    schema: Path | None = None
+    epsilon: str | None = None
+    delta: str | None = None
+    rho: str | None = None
+    method: str = "histogram"
+    settings: Mapping[str, str] = field(default_factory=dict)
+    size: int | None = None
+    questions: tuple[str, ...] = ()
+    error: float | None = None
+    level: float = 0.95
+    figure: Path | None = None
+    public: str | None = None
+    form: str = "plain"
+    k: int | None = None
+
+    def run(self, caller: Caller = NOBODY) -> Plans:
+        from dpublish.catalogue import methods
+        from dpublish.methods.registry import method_from_settings
+
+        if self.method in methods("solve"):
+            return self._solve()
+        if self.schema is None:
+            raise PlanError(f"A plan of {self.method} needs --schema FILE.")
+        schema = self._schema(self.schema)
+        door = "online" if self.method in methods("online") else "release"
+        method = method_from_settings(self.method, self.settings, door)  # type: ignore[arg-type]
+        if door == "online" and (self.questions or self.error is not None):
+            raise PlanError(
+                "A session promises one error for all its answers, which its plan states: "
+                "--question "
+                "and --error go with methods of 'release'."
+            )
+        if self.error is not None:
+            return self._solved_for(method, schema)
+        costs = costs_of(self.epsilon, self.delta, self.rho)
+        plans = tuple(method.plan(schema, cost) for cost in costs)
+        if not self.questions:
+            return Plans(plans=plans)
+        tried = self._tried(method, schema, costs, caller)
+        return Plans(plans=plans, expected=tried.answers, figure=self._drawn(method, schema, tried))
+
+    def _schema(self, path: Path) -> Schema:
+        from dpublish.declare.schema import Schema
+
+        facts = Schema.read(path)
+        return facts if self.size is None else facts.with_size(self.size)
+
+    def _solve(self) -> Plans:
+        from dpublish.optimize import plan
+        from dpublish.requests.solve import Problem, mechanism_of
+
+        if self.public is None:
+            raise PlanError(
+                f"A plan of {self.method} needs --public, the public part of the problem."
+            )
+        mechanism, _ = mechanism_of(
+            Problem(self.method), self.public, self.form, self.k, self.settings
+        )
+        if self.rho is not None or self.epsilon is None:
+            raise PlanError("Solvers take --epsilon (and --delta).")
+        amounts = [one.strip() for one in self.epsilon.split(",")]
+        return Plans(plans=tuple(plan(mechanism, epsilon=one, delta=self.delta) for one in amounts))
+
+    def _tried(
+        self, method: Mechanism, schema: Schema, costs: Sequence[Cost], caller: Caller
+    ) -> Rehearsal:
+        from dpublish.curator.rehearse import rehearse
+
+        return rehearse(
+            method,
+            schema,
+            costs,
+            questions=self.questions,
+            level=self.level,
+            progress=caller.progress,
+        )
+
+    def _solved_for(self, method: Mechanism, schema: Schema) -> Plans:
+        from dpublish.curator.rehearse import epsilon_for
+        from dpublish.privacy.cost import positive, show
+
+        if len(self.questions) != 1 or self.error is None:
+            raise PlanError("--error goes with one --question, whose margin it is.")
+        if self.epsilon is not None or self.rho is not None:
+            raise PlanError("--error solves for epsilon: leave --epsilon and --rho out.")
+        delta = None if self.delta is None else positive(self.delta, "delta")
+        found, tried = epsilon_for(
+            method, schema, self.questions[0], self.error, delta=delta, level=self.level
+        )
+        cost = tried.plans[0].cost
+        return Plans(
+            plans=(method.plan(schema, cost),), expected=tried.answers, epsilon=show(found)
+        )
+
+    def _drawn(self, method: Mechanism, schema: Schema, tried: Rehearsal) -> Path | None:
+        """Margin against epsilon, for the first question; around the one epsilon if there is
+        one."""
+        if self.figure is None:
+            return None
+        from fractions import Fraction
+
+        from dpublish.curator.rehearse import margin_figure, rehearse
+
+        costs = [plan.cost for plan in tried.plans]
+        if any(cost.rho for cost in costs):
+            raise PlanError("--figure draws margins against epsilon: give --epsilon.")
+        if len(costs) == 1:
+            around = [Fraction(1, 4), Fraction(1, 2), Fraction(2), Fraction(4)]
+            more = [replace(costs[0], epsilon=costs[0].epsilon * one) for one in around]
+            extra = rehearse(method, schema, more, questions=self.questions, level=self.level)
+            tried = replace(tried, answers=(*tried.answers, *extra.answers))
+        margin_figure(tried, self.figure)
+        return self.figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rehearse(Request):
+    """A whole release on stand-in rows, at several costs, with questions. Free, and not about the
+    data."""
+
+    verb = "rehearse"
+    schema: Path
+    epsilon: str | None = None
+    delta: str | None = None
+    rho: str | None = None
+    method: str = "histogram"
+    settings: Mapping[str, str] = field(default_factory=dict)
+    questions: tuple[str, ...] = ()
+    public: str | None = None
+    size: int | None = None
+    level: float = 0.95
+    out: Path | None = None
+    overwrite: bool = False
+
+    def run(self, caller: Caller = NOBODY) -> Rehearsal:
+        from dpublish.curator.rehearse import default_questions, rehearse
+        from dpublish.declare.schema import Schema
+        from dpublish.methods.registry import method_from_settings
+        from dpublish.outputs import keep_apart
+
+        if self.out is not None:
+            keep_apart(self.out, self.schema, self.public)
+            if self.out.exists() and not self.overwrite:
+                raise InputError(
+                    f"'{self.out}' exists already. Give another name, or ask for it with "
+                    "--overwrite."
+                )
+        schema = Schema.read(self.schema)
+        schema = schema if self.size is None else schema.with_size(self.size)
+        method = method_from_settings(self.method, self.settings)
+        columns = getattr(method, "columns", None) or ()
+        own = [one for one in default_questions(schema) if _about(one, schema) <= {*columns}]
+        asked = self.questions or tuple(own if columns else default_questions(schema))
+        found = rehearse(
+            method,
+            schema,
+            costs_of(self.epsilon, self.delta, self.rho),
+            questions=() if schema.items is not None else asked,
+            public=self.public,
+            level=self.level,
+            progress=caller.progress,
+        )
+        if self.out is not None:
+            found.releases[0].report(self.out)
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """The expected error of each method, per cost; None where it has none, with the reason."""
+
+    questions: tuple[str, ...]
+    epsilons: tuple[str, ...]
+    errors: Mapping[str, tuple[float | None, ...]]
+    reasons: Mapping[str, str]
+    warnings: Mapping[str, tuple[str, ...]]
+    recommended: str | None
+    rehearsals: Mapping[str, Rehearsal]
+
+    def to_json(self) -> Mapping[str, Any]:
+        from dpublish.curator.rehearse import NOT_ABOUT
+
+        return {
+            "note": NOT_ABOUT,
+            "questions": list(self.questions),
+            "epsilons": list(self.epsilons),
+            "errors": {method: list(errors) for method, errors in self.errors.items()},
+            "not_suitable": dict(self.reasons),
+            "warnings": {method: list(said) for method, said in self.warnings.items() if said},
+            "recommended": self.recommended,
+            "answers": {
+                method: [one.to_json() for one in tried.answers]
+                for method, tried in self.rehearsals.items()
+            },
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compare(Request):
+    """The expected error of each suitable method for the user's questions, without data."""
+
+    verb = "compare"
+    schema: Path
+    epsilon: str = "1"
+    delta: str | None = None
+    questions: tuple[str, ...] = ()
+    target: str | None = None
+    size: int | None = None
+    methods: tuple[str, ...] = ()
+
+    def run(self, caller: Caller = NOBODY) -> Compared:
+        from dpublish.curator.rehearse import default_questions, rehearse
+        from dpublish.declare.schema import Schema
+        from dpublish.methods.registry import method_from_settings
+
+        schema = Schema.read(self.schema)
+        schema = schema if self.size is None else schema.with_size(self.size)
+        if schema.items is not None:
+            raise PlanError(
+                "Methods for baskets answer other questions than conditions: compare them with "
+                "'dpublish plan --method set-partition' and '--method basic-itemsets'."
+            )
+        if self.target is not None:
+            schema = replace(schema, target=schema.column(self.target).name)
+        asked = self.questions or tuple(default_questions(schema))
+        if not asked:
+            raise PlanError("Give --question, or a target in the schema or with --target.")
+        costs = costs_of(self.epsilon, self.delta, None)
+        errors: dict[str, tuple[float | None, ...]] = {}
+        reasons: dict[str, str] = {}
+        tried: dict[str, Rehearsal] = {}
+        for name, settings in _candidates(schema, asked, self.methods).items():
+            caller.progress(f"trying {name}")
+            try:
+                method = method_from_settings(name, settings)
+                found = rehearse(
+                    method, schema, costs, questions=asked, runs=5, progress=caller.progress
+                )
+            except PublishError as error:
+                reasons[name] = str(error)
+                continue
+            tried[name] = found
+            errors[name] = tuple(
+                _mean([one.error for one in found.answers[i * len(asked) : (i + 1) * len(asked)]])
+                for i in range(len(costs))
+            )
+        best = min(errors, key=lambda name: sum(e or 0.0 for e in errors[name]), default=None)
+        return Compared(
+            questions=asked,
+            epsilons=tuple(str(cost.epsilon) for cost in costs),
+            errors=errors,
+            reasons=reasons,
+            warnings={name: found.plans[0].warnings for name, found in tried.items()},
+            recommended=best,
+            rehearsals=tried,
+        )
+
+
+def _candidates(
+    schema: Schema, questions: Sequence[str], wanted: Sequence[str]
+) -> dict[str, dict[str, str]]:
+    """Methods that count conditions, with the columns that the questions name."""
+    named = set().union(*(_about(one, schema) for one in questions))
+    columns = ",".join(name for name in schema.columns if name in named)
+    found = {
+        "histogram": {"columns": columns},
+        "joined-histograms": {},
+        "generalized-table": {"columns": columns},
+        **({"projected-histogram": {}} if schema.target else {}),
+        **({"interval-tree": {"column": columns}} if len(named) == 1 else {}),
+    }
+    return {name: found.get(name, {}) for name in wanted} if wanted else found
+
+
+def _about(question: str, schema: Schema) -> set[str]:
+    """The columns that a question names."""
+    from dpublish.query.predicate import columns_of, parse_predicate
+
+    domain = schema.domain(list(schema.columns), bins=2)
+    return {domain.names[place] for place in columns_of(parse_predicate(question, domain))}
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+REQUESTS = requests_of(__name__)

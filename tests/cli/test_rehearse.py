@@ -1,0 +1,167 @@
+"""Rehearsals: whole releases on stand-in rows, free and not about the data."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import dpublish as dp
+from cli.conftest import Command
+from dpublish.curator.rehearse import epsilon_for, rehearse, remember, stand_in, truth_of
+from dpublish.declare.schema import Schema
+from dpublish.errors import InputError, PlanError
+from dpublish.privacy.cost import Cost
+from dpublish.requests.base import plain
+from dpublish.requests.plans import Compare, Plan, Plans, Rehearse
+from dpublish.sources.sources import open_source
+
+SCHEMA = """
+[dataset]
+name = "visits"
+neighbours = "add-remove-one"
+nominal_size = 2000
+unit = "patient"
+max_rows_per_unit = 2
+target = "ill"
+[columns.age]
+kind = "integer"
+lower = 0
+upper = 99
+bins = 10
+[columns.seen]
+kind = "date"
+lower = 2020-01-01
+upper = 2020-12-31
+bins = 12
+[columns.weight]
+kind = "real"
+lower = 0
+upper = 200
+bins = 8
+[columns.ill]
+kind = "boolean"
+"""
+QUESTION = "age >= 50 and ill = true"
+HISTOGRAM = dp.Histogram(columns=["age", "ill"])
+
+
+@pytest.fixture
+def schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DPUBLISH_STATE", str(tmp_path / "state"))
+    path = tmp_path / "a.toml"
+    path.write_text(SCHEMA)
+    return path
+
+
+def test_stand_in_rows_are_those_of_the_schema_and_of_no_data() -> None:
+    schema = Schema.from_toml(SCHEMA)
+    rows = stand_in(schema)
+    assert rows.equals(stand_in(schema))
+    assert set(rows.columns) == {*schema.columns, "patient"}
+    assert rows["patient"].n_unique() == 2000
+    assert rows.group_by("patient").len()["len"].max() == 2
+    age = rows["age"]
+    assert age.is_between(0, 99).all()
+    truth = rows.filter((pl.col("age") >= 50) & (pl.col("ill") == "true")).height
+    assert truth_of(open_source(rows), schema, QUESTION) == truth
+
+
+def test_answers_stand_beside_the_truth_of_the_stand_in() -> None:
+    schema = Schema.from_toml(SCHEMA)
+    found = rehearse(HISTOGRAM, schema, [Cost.pure(1), Cost.pure(4)], questions=[QUESTION])
+    cheap, dear = found.answers
+    assert cheap.truth == dear.truth > 0
+    assert dear.margin < cheap.margin
+    # noise is seeded, so this holds for ever or never
+    assert abs(cheap.value - cheap.truth) <= 3 * cheap.margin
+    release = found.releases[0]
+    assert not release.manifest["publishable"]
+    assert release.manifest["dataset"] == "stand-in for visits"
+    assert "none is about the private data" in json.dumps(plain(found.to_json()))
+
+
+def test_an_error_is_solved_for_epsilon() -> None:
+    schema = Schema.from_toml(SCHEMA)
+    found, tried = epsilon_for(HISTOGRAM, schema, QUESTION, 60.0)
+    assert tried.answers[0].margin <= 60
+    less = rehearse(HISTOGRAM, schema, [Cost.pure(found * Fraction(8, 10))], questions=[QUESTION])
+    assert less.answers[0].margin > 60
+    with pytest.raises(PlanError, match="No epsilon"):
+        epsilon_for(HISTOGRAM, schema, "age >= 55", 1e-9)
+
+
+def test_a_table_that_was_paid_for_is_refused_as_a_stand_in(schema: Path) -> None:
+    stand_in(Schema.read(schema)).write_csv("public.csv")
+    asked = Rehearse(
+        schema=schema, epsilon="1", settings={"columns": "age,ill"}, public="public.csv"
+    )
+    assert asked.run().stand_in == "a public table"
+    remember("public.csv")
+    with pytest.raises(InputError, match="is private"):
+        asked.run()
+
+
+def test_a_release_makes_its_file_known_as_private(schema: Path, dpublish: Command) -> None:
+    stand_in(Schema.read(schema)).write_csv("rows.csv")
+    made = dpublish(
+        "release", "rows.csv", "--schema", "a.toml", "--set", "columns=age", "--epsilon", "1",
+        "--ledger", "a.ledger", "--budget", "1", "--out", "a.dpr",
+    )  # fmt: skip
+    assert made.code == 0
+    refused = dpublish(
+        "rehearse", "--schema", "a.toml", "--set", "columns=age", "--epsilon", "1",
+        "--public", "rows.csv",
+    )  # fmt: skip
+    assert refused.code == 2
+    assert "is private" in refused.err
+
+
+def test_nothing_is_written_but_the_page_asked_for(schema: Path, dpublish: Command) -> None:
+    before = {path.name for path in Path().iterdir()}
+    shown = dpublish(
+        "rehearse", "--schema", "a.toml", "--set", "columns=age,ill", "--epsilon", "1,2",
+        "--question", QUESTION, "--out", "page.html",
+    )  # fmt: skip
+    assert shown.code == 0
+    assert "none is about the private data" in shown.out
+    assert {path.name for path in Path().iterdir()} - before == {"page.html"}
+    assert "NOT PUBLISHABLE" in Path("page.html").read_text(encoding="utf-8")
+
+
+def test_plans_of_every_door_and_several_costs(schema: Path) -> None:
+    release = Plan(schema=schema, epsilon="0.5,1", settings={"columns": "age"}).run()
+    settings = {"columns": "ill", "max_hard": "2"}
+    online = Plan(schema=schema, epsilon="20", method="median-mechanism", settings=settings).run()
+    solve = Plan(method="min-cut", public="10", epsilon="1").run()
+    assert [str(plan.cost.epsilon) for plan in release.plans] == ["1/2", "1"]
+    assert isinstance(online, Plans)
+    assert online.plans[0].kind == "online"
+    assert solve.plans[0].method == "min-cut"
+    with pytest.raises(PlanError, match="--public"):
+        Plan(method="min-cut", epsilon="1").run()
+    with pytest.raises(PlanError, match="promises one error"):
+        Plan(schema=schema, epsilon="1", method="median-mechanism", questions=(QUESTION,)).run()
+
+
+def test_a_plan_answers_the_question_asked(schema: Path, dpublish: Command) -> None:
+    words = ("plan", "--schema", "a.toml", "--set", "columns=age,ill", "--question", QUESTION)
+    asked = dpublish(*words, "--epsilon", "1", "--figure", "f.png", "--json")
+    solved = dpublish(*words, "--error", "60", "--json")
+    assert json.loads(asked.out)["expected"][0]["margin"] > 0
+    assert json.loads(asked.out)["cost"]["epsilon"] == "1"
+    assert Path("f.png").stat().st_size > 1000
+    assert 0 < float(Fraction(json.loads(solved.out)["epsilon"])) < 10
+
+
+def test_methods_are_compared_without_data(schema: Path) -> None:
+    found = Compare(
+        schema=schema, epsilon="1", questions=(QUESTION,), methods=("histogram", "interval-tree")
+    ).run()
+    assert found.recommended == "histogram"
+    assert "interval-tree" in found.reasons
+    assert json.dumps(plain(found.to_json()))
