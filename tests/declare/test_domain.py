@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
 
-from dpublish.declare.domain import Axis, Domain, lei_bins
+from dpublish.declare.columns import Column
+from dpublish.declare.domain import Axis, Domain, lei_bins, resolve_axis
+from dpublish.declare.grid import grid_of
 from dpublish.declare.schema import Schema
 from dpublish.errors import SchemaError
 
@@ -121,3 +124,41 @@ def test_json_round_trip() -> None:
 def test_unknown_axis_gets_a_hint() -> None:
     with pytest.raises(SchemaError, match="Did you mean 'age'"):
         domain_of('[columns.age]\nkind = "boolean"\n', "age").axis("agee")
+
+
+def read(keys: str) -> Column:
+    return Schema.from_toml(f"[dataset]\nname = 'd'\n[columns.x]\n{keys}").columns["x"]
+
+
+def test_bounds_beside_edges_are_edges_too() -> None:
+    column = read("kind = 'real'\nlower = 0.0\nupper = 9.0\nedges = [1.0, 4.0]\nprecision = 0.5")
+    assert column.edges == (0.0, 1.0, 4.0, 9.0)
+    assert read("kind = 'integer'\nlower = 0\nedges = [0, 4, 8]").edges == (0, 4, 8)
+    assert resolve_axis(column, schema_name="d", default_bins=None).edges == column.edges
+    assert grid_of(column, schema_name="d").positions == 18
+    assert read("kind = 'integer'\nlower = 1\nupper = 9\nedges = [4]").edges == (1, 4, 9)
+    for wrong in (
+        "lower = 2.0\nupper = 9.0\nedges = [1.0, 4.0]",
+        "upper = 3.0\nedges = [1.0, 4.0]",
+    ):
+        with pytest.raises(SchemaError, match="between lower and upper"):
+            read(f"kind = 'real'\n{wrong}")
+
+
+def test_bins_may_widen_by_a_factor() -> None:
+    real = read("kind = 'real'\nlower = 1.0\nupper = 10000.0\nbins = 4\nspacing = 'log'")
+    edges = resolve_axis(real, schema_name="d", default_bins=None).edges
+    assert edges == pytest.approx((1, 10, 100, 1000, 10000))
+    whole = read("kind = 'integer'\nlower = 1\nupper = 999\nbins = 12\nspacing = 'log'")
+    found = resolve_axis(whole, schema_name="d", default_bins=None).edges
+    assert (found[0], found[-1], len(found)) == (1, 1000, 13)
+    assert all(low < high for low, high in itertools.pairwise(found))
+    assert Schema.from_toml(Schema(name="d", columns={"x": real}).to_toml()).columns["x"] == real
+    for keys, text in (
+        ("lower = 0.0\nupper = 9.0\nbins = 3\nspacing = 'log'", "above 0"),
+        ("lower = 1.0\nupper = 9.0\nspacing = 'log'", "needs bins"),
+        ("lower = 1.0\nupper = 9.0\nbins = 3\nspacing = 'wide'", "even or log"),
+        ("edges = [1.0, 9.0]\nspacing = 'log'", "already fix"),
+    ):
+        with pytest.raises(SchemaError, match=text):
+            read(f"kind = 'real'\n{keys}")

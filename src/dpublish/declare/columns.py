@@ -19,6 +19,7 @@ from dpublish.errors import SchemaError, did_you_mean
 
 Kind = Literal["categorical", "ordinal", "boolean", "integer", "real", "date"]
 Outside = Literal["clip", "other", "drop"]
+Spacing = Literal["even", "log"]
 Bound = int | float | dt.date
 
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -32,8 +33,18 @@ _KEYS = {
     "categorical": {"kind", "levels", "missing", "outside"},
     "ordinal": {"kind", "levels", "missing", "outside"},
     "boolean": {"kind", "missing", "outside"},
-    "integer": {"kind", "lower", "upper", "bins", "edges", "missing", "outside"},
-    "real": {"kind", "lower", "upper", "bins", "edges", "precision", "missing", "outside"},
+    "integer": {"kind", "lower", "upper", "bins", "spacing", "edges", "missing", "outside"},
+    "real": {
+        "kind",
+        "lower",
+        "upper",
+        "bins",
+        "spacing",
+        "edges",
+        "precision",
+        "missing",
+        "outside",
+    },
     "date": {"kind", "lower", "upper", "bins", "edges", "missing", "outside"},
 }
 _WORDING = ("title", "description", "units", "source")
@@ -85,6 +96,7 @@ class Column:
     upper: Bound | None = None
     bins: int | None = None
     edges: tuple[Bound, ...] | None = None
+    spacing: Spacing = "even"
     precision: Fraction | None = None
     missing: bool = False
     outside: Outside = "clip"
@@ -120,6 +132,8 @@ class Column:
                 table[key] = value
         if self.edges is not None:
             table["edges"] = list(self.edges)
+        if self.spacing != "even":
+            table["spacing"] = self.spacing
         if self.precision is not None:
             table["precision"] = float(self.precision)
         if self.missing:
@@ -257,17 +271,21 @@ def _read_numeric(where: str, kind: str, table: Mapping[str, Any]) -> dict[str, 
         if key in table:
             out[key] = _read_bound(f"{where}: {key}", kind, table[key])
     if "edges" in table:
-        if {"bins", "precision", "lower", "upper"} & set(table):
-            raise SchemaError(
-                f"{where}: edges already fix lower, upper and bins; leave those (and precision) "
-                f"out."
-            )
+        if {"bins", "spacing"} & set(table):
+            raise SchemaError(f"{where}: edges already fix the bins; leave bins and spacing out.")
         edges = table["edges"]
-        if not isinstance(edges, list) or len(edges) < 2:
+        bounds = len({"lower", "upper"} & set(table))
+        if not isinstance(edges, list) or len(edges) + bounds < 2:
             raise SchemaError(f"{where}: edges must list at least two increasing values.")
         read = tuple(_read_bound(f"{where}: edges", kind, edge) for edge in edges)
         if any(not cast(Any, a) < cast(Any, b) for a, b in itertools.pairwise(read)):
             raise SchemaError(f"{where}: edges must increase strictly.")
+        # bounds beside edges are edges too: what lies between them and the first or last one
+        below = [out["lower"]] if out.get("lower", *read[:1]) != read[0] else []
+        above = [out["upper"]] if out.get("upper", *read[-1:]) != read[-1] else []
+        read = (*below, *read, *above)
+        if any(not cast(Any, a) < cast(Any, b) for a, b in itertools.pairwise(read)):
+            raise SchemaError(f"{where}: edges must lie between lower and upper.")
         out.update(edges=read, lower=read[0], upper=read[-1])
     lower, upper = out.get("lower"), out.get("upper")
     if (
@@ -283,6 +301,18 @@ def _read_numeric(where: str, kind: str, table: Mapping[str, Any]) -> dict[str, 
                 f"{where}: bins must be a whole number from 1 to {_MAX_BINS}, not {bins!r}."
             )
         out["bins"] = bins
+    if "spacing" in table:
+        spacing = table["spacing"]
+        if spacing not in get_args(Spacing):
+            raise SchemaError(f"{where}: spacing must be even or log, not {spacing!r}.")
+        if "bins" not in table or "precision" in table:
+            raise SchemaError(f"{where}: spacing needs bins = ..., the number of them.")
+        if spacing == "log" and (lower is None or lower <= 0):
+            raise SchemaError(
+                f"{where}: spacing = 'log' needs a lower bound above 0. A column that starts at 0 "
+                "can list edges."
+            )
+        out["spacing"] = spacing
     if "precision" in table:
         if "bins" in table:
             raise SchemaError(f"{where}: give bins or precision, not both.")

@@ -230,7 +230,12 @@ def _edges(
             return tuple(float(min(low + i * column.precision, high)) for i in range(bins + 1))
         bins = column.bins or default_bins or 1
         _check_bins(column, bins)
-        edges = tuple(float(low + (high - low) * i / bins) for i in range(bins + 1))
+        if column.spacing == "log":
+            ratio = float(high) / float(low)
+            inner = (float(low) * ratio ** (i / bins) for i in range(1, bins))
+            edges = (float(low), *inner, float(high))
+        else:
+            edges = tuple(float(low + (high - low) * i / bins) for i in range(bins + 1))
         if any(a >= b for a, b in itertools.pairwise(edges)):
             raise SchemaError(
                 f"Column '{column.name}': {bins} bins are finer than the numbers between its "
@@ -241,6 +246,9 @@ def _edges(
     span = last - first + 1
     bins = min(span, column.bins or default_bins or span)
     _check_bins(column, bins)
+    if column.spacing == "log":  # small numbers may be nearer to each other than bins: each once
+        ends = {math.ceil(first * ((last + 1) / first) ** (i / bins)) for i in range(1, bins)}
+        return (first, *sorted(ends - {first, last + 1}), last + 1)
     return tuple(first + (i * span) // bins for i in range(bins + 1))
 
 

@@ -119,11 +119,6 @@ def grid_of(column: Column, *, schema_name: str) -> Grid:
             f"Column '{column.name}' is {column.kind}; intervals need an integer, real or date "
             f"column."
         )
-    if column.edges is not None:
-        raise PlanError(
-            f"Column '{column.name}' declares edges of its own; intervals need lower, upper and "
-            f"(for reals) a precision."
-        )
     lower, upper = column.require_bounds(schema_name)
     if column.kind == "real":
         low, high = (
