@@ -109,7 +109,11 @@ def _sets(folder: Path) -> dict[str, Any]:
     curator = dp.Curator(
         baskets, schema, ledger=folder / "b.ledger", budget=budget, store=folder / "store-b"
     )
-    methods = {"itemsets": dp.SetPartition(), "basic": dp.BasicItemsets()}
+    methods = {
+        "itemsets": dp.SetPartition(),
+        "basic": dp.BasicItemsets(),
+        "supports": dp.FrequentItemsets(),
+    }
     return {name: curator.publish(method, epsilon=4, seed=1) for name, method in methods.items()}
 
 

@@ -369,10 +369,9 @@ def _learnt() -> Iterator[Case]:
 
 
 def _sets() -> Iterator[Case]:
-    for relation, method in itertools.product(RELATIONS, ("set-partition", "basic-itemsets")):
-        settings = (
-            {"separator": " "} if method == "basic-itemsets" else {"separator": " ", "fanout": 2}
-        )
+    methods = ("set-partition", "basic-itemsets", "frequent-itemsets")
+    for relation, method in itertools.product(RELATIONS, methods):
+        settings = {"separator": " "} | ({"fanout": 2} if method == "set-partition" else {})
         yield Case(
             f"{method} {relation}",
             method,

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from dpublish.ledger import open_ledger as open_ledger
     from dpublish.methods.base import Mechanism as Mechanism
     from dpublish.methods.basic_itemsets.mechanism import BasicItemsets as BasicItemsets
+    from dpublish.methods.frequent_itemsets.mechanism import FrequentItemsets as FrequentItemsets
     from dpublish.methods.generalized_table.mechanism import GeneralizedTable as GeneralizedTable
     from dpublish.methods.halfspaces.mechanism import Halfspaces as Halfspaces
     from dpublish.methods.histogram.mechanism import Histogram as Histogram

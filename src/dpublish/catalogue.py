@@ -74,6 +74,7 @@ CATALOGUE: tuple[Method, ...] = (
     _release("generalized-table", "GeneralizedTable", "generalized-table", "tables"),
     _release("importance-weights", "ImportanceWeights", "weighted-rows", "tables"),
     _release("private-classifier", "PrivateClassifier", "linear-model", "tables"),
+    _release("frequent-itemsets", "FrequentItemsets", "itemsets", "sets"),
     _release("set-partition", "SetPartition", "itemsets", "sets"),
     _release("basic-itemsets", "BasicItemsets", "itemsets", "sets"),
     _release("interval-tree", "IntervalTree", "interval-tree", "queries"),

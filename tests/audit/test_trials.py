@@ -40,6 +40,7 @@ def counts() -> dict[str, int]:
         "importance-weights": 5,
         "generalized-table": 3,
         "private-classifier": 4,
+        "frequent-itemsets": 3,
         "set-partition": 2,
         "basic-itemsets": 2,
         "multiplicative-weights": 3,

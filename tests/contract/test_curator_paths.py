@@ -44,6 +44,7 @@ TABLES: dict[str, dp.Mechanism] = {
     "net": dp.Net(columns=["a", "b"]),
 }
 SETS: dict[str, dp.Mechanism] = {
+    "frequent-itemsets": dp.FrequentItemsets(),
     "set-partition": dp.SetPartition(),
     "basic-itemsets": dp.BasicItemsets(),
 }

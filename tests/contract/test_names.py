@@ -18,6 +18,7 @@ EXPECTED = {
         "Curator",
         "Domain",
         "draft_schema",
+        "FrequentItemsets",
         "GeneralizedTable",
         "HalfspaceQueries",
         "Halfspaces",

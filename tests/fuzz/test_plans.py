@@ -330,7 +330,9 @@ def request(dice: random.Random, method: Any) -> tuple[dict[str, Any], Schema, C
         return settings, Schema(name="fuzz", neighbours="add-remove-one"), cost
     return (
         settings,
-        friendly_schema(dice, baskets=method.method in ("set-partition", "basic-itemsets")),
+        friendly_schema(
+            dice, baskets=method.method in ("frequent-itemsets", "set-partition", "basic-itemsets")
+        ),
         cost,
     )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 
 from dpublish.audit import neighbours
 from dpublish.audit.trials.synthetic_inputs import (
@@ -11,11 +12,30 @@ from dpublish.audit.trials.synthetic_inputs import (
     release_twin,
     schema_text,
 )
+from dpublish.audit.trials.tables import in_rho
 from dpublish.audit.trials.trial import Exact, Sampled, Trial
 from dpublish.privacy.cost import Cost
 
 BASKETS = ("bread", "milk", "bread milk")
 FILE = "rows.txt"
+
+
+def frequent_itemsets() -> Iterator[Trial]:
+    tiny = {"separator": " ", "weight_grid": "2"}
+    for relation in RELATIONS:
+        yield _trial("frequent-itemsets", relation, tiny, exact=Exact(window=(0, 1), pairs=2))
+    rho = Cost.zcdp("1/4")
+    yield _trial(
+        "frequent-itemsets",
+        "replace-one",
+        {"separator": " ", "keep": "2", "pairs": "1"},
+        claim=rho,
+        case="two looks, Gaussian noise",
+        universe=("bread", "milk", "beer", "wine", "salt", "soap", "tea"),
+        baskets=("bread milk beer wine", "beer", "milk wine"),
+        exact="Gaussian noise has no rational law that could be enumerated",
+        sampled=in_rho(rho, runs=1000),
+    )
 
 
 def set_partition() -> Iterator[Trial]:
@@ -30,26 +50,37 @@ def basic_itemsets() -> Iterator[Trial]:
         yield _trial("basic-itemsets", relation, {"count_share": "1/4", "separator": " "})
 
 
-def _trial(method: str, relation: str, settings: Mapping[str, str]) -> Trial:
+def _trial(
+    method: str,
+    relation: str,
+    settings: Mapping[str, str],
+    *,
+    claim: Cost | None = None,
+    case: str | None = None,
+    universe: Sequence[str] = ("bread", "milk"),
+    baskets: Sequence[str] = BASKETS,
+    exact: Exact | str | None = None,
+    sampled: Sampled | None = None,
+) -> Trial:
     # four equal baskets just pass the threshold of a set partition: replacing one shows, however
     # little noise there is
     size = 4 if relation == "replace-one" else 2
-    text = schema_text(relation, '[items]\nuniverse = ["bread", "milk"]\n', size=size)
+    text = schema_text(relation, f"[items]\nuniverse = {json.dumps(universe)}\n", size=size)
     replaced, added = (
-        neighbours.replace_one(BASKETS, rows=size),
-        neighbours.add_remove(BASKETS, max_rows=size),
+        neighbours.replace_one(baskets, rows=size),
+        neighbours.add_remove(baskets, max_rows=size),
     )
     rows = replaced if relation == "replace-one" else added
-    cost = Cost.pure(1)
+    cost = claim or Cost.pure(1)
     return Trial(
         method=method,
-        case=relation,
+        case=case or relation,
         neighbours=relation,
         claim=cost,
         call=release_call(method, settings, text, cost, file=FILE),
         pairs=[(_lines(one), _lines(other)) for one, other in rows],
-        exact=Exact(window=(0, 2), pairs=2),
-        sampled=Sampled(runs=1500),
+        exact=exact or Exact(window=(0, 2), pairs=2),
+        sampled=sampled or Sampled(runs=1500),
         twin=release_twin(method, settings, text, cost, file=FILE),
     )
 

@@ -139,7 +139,7 @@ def joined_histograms() -> Iterator[Trial]:
         claim=rho,
         case="Gaussian noise",
         exact="Gaussian noise has no rational law that could be enumerated",
-        sampled=_in_rho(rho, runs=1000),
+        sampled=in_rho(rho, runs=1000),
     )
 
 
@@ -173,7 +173,7 @@ def importance_weights() -> Iterator[Trial]:
         claim=rho,
         case="Gaussian noise",
         exact=LATTICE,
-        sampled=_in_rho(rho, runs=600),
+        sampled=in_rho(rho, runs=600),
     )
 
     objective = table_trial(
@@ -284,7 +284,7 @@ def _signs() -> list[Any]:
     return [sign(place) for place in range(6)]
 
 
-def _in_rho(rho: Cost, *, runs: int) -> Sampled:
+def in_rho(rho: Cost, *, runs: int) -> Sampled:
     """What a claim in rho says about events: an epsilon with a delta that so few runs can see."""
     delta = "1/100"
     return Sampled(runs=runs, epsilon=rho.to_approximate(delta).epsilon, delta=delta)

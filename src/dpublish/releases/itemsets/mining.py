@@ -79,7 +79,7 @@ def top_itemsets(
     An itemset never weighs more than its parts, so that itemsets leave the queue in the order of
     their weight.
     """
-    _check_sizes(k, min_size, max_size)
+    check_sizes(k, min_size, max_size)
     single = sets.item_weights()
     queue: list[tuple[float, Itemset]] = [
         (-float(single[item]), (int(item),)) for item in np.flatnonzero(single > 0)
@@ -98,7 +98,7 @@ def top_itemsets(
     return found
 
 
-def _check_sizes(k: int, min_size: int, max_size: int | None) -> None:
+def check_sizes(k: int, min_size: int, max_size: int | None) -> None:
     if isinstance(k, bool) or not isinstance(k, Integral) or not 1 <= k <= MAX_ITEMSETS:
         raise QueryError(
             f"The number of itemsets must be a whole number from 1 to {MAX_ITEMSETS:,}, not {k!r}."
@@ -144,7 +144,7 @@ def top_of_table(
 ) -> list[tuple[Itemset, float]]:
     """As `top_itemsets`, from the supports of all itemsets, of which parts may weigh less than
     wholes."""
-    _check_sizes(k, min_size, max_size)
+    check_sizes(k, min_size, max_size)
     items = int(table.size).bit_length() - 1
     masks = np.arange(table.size)
     sizes = sum((masks >> bit) & 1 for bit in range(items))

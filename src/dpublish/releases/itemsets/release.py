@@ -8,14 +8,14 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from dpublish.errors import BundleError, QueryError
-from dpublish.estimate import Estimate
+from dpublish.estimate import Estimate, check_level
 from dpublish.models.thresholded_counts import Suppression
 from dpublish.models.within_limits import believable
 from dpublish.releases.base import Release
@@ -26,6 +26,7 @@ from dpublish.releases.itemsets.intervals import Cells, Intervals, Tree, clipped
 from dpublish.releases.itemsets.logic import Every, Item, Node, find_item, parse_items
 from dpublish.releases.itemsets.mining import (
     Itemset,
+    Rule,
     WeightedSets,
     association_rules,
     support_table,
@@ -75,6 +76,15 @@ class ItemsetRelease(Release):
         "rules",
         "plot_itemsets",
     )
+
+    def __new__(cls, manifest: Mapping[str, Any] | None = None, *rest: Any, **named: Any) -> Self:
+        """A release whose counts are supports is read by a class of its own."""
+        facts = manifest.get("facts") if isinstance(manifest, Mapping) else None
+        if cls is ItemsetRelease and isinstance(facts, Mapping) and "rounds" in facts:
+            from dpublish.releases.itemsets.supports import SupportRelease
+
+            return cast("Self", super().__new__(SupportRelease))
+        return super().__new__(cls)
 
     def parse(self) -> None:
         manifest, tables = self.manifest, self.tables
@@ -195,24 +205,22 @@ class ItemsetRelease(Release):
         )
         if not parts:
             raise QueryError("Name at least one item.")
-        return self._intervals.answer(Every(parts), level)
+        return self._answer(Every(parts), level)
+
+    def _answer(self, question: Node, level: float) -> Estimate:
+        return self._intervals.answer(question, level)
 
     def estimate(self, predicate: str, *, level: float = 0.95) -> Estimate:
         """How many transactions satisfy a condition on items, such as bread and not (beer or "red
         wine")."""
-        return self._intervals.answer(parse_items(predicate, self._position), level)
+        return self._answer(parse_items(predicate, self._position), level)
 
     def item_counts(self, *, top: int = 50, level: float = 0.95) -> pl.DataFrame:
         """The most frequent items: item, count, standard_error, low, high."""
         if isinstance(top, bool) or not isinstance(top, Integral) or top < 1:
             raise QueryError(f"top must be a whole number of at least 1, not {top!r}.")
-        single = (
-            self._signed[1 << np.arange(len(self.items))]
-            if self.complete
-            else self.consistent.item_weights()
-        )
-        order = np.argsort(-single, kind="stable")[:top]
-        answers = [self._intervals.answer(Item(int(item)), level) for item in order]
+        order = np.argsort(-self._single(), kind="stable")[:top]
+        answers = [self._answer(Item(int(item)), level) for item in order]
         return pl.DataFrame(
             {
                 "item": [self.items[item] for item in order],
@@ -220,6 +228,13 @@ class ItemsetRelease(Release):
             },
             schema={"item": pl.String, "count": pl.Float64},
         ).with_columns(_error_columns(answers))
+
+    def _single(self) -> NDArray[np.float64]:
+        """An estimate for every item, to order them by."""
+        if not self.complete:
+            return self.consistent.item_weights()
+        single: NDArray[np.float64] = self._signed[1 << np.arange(len(self.items))]
+        return single
 
     def frequent_items(self, *, top: int = 50, level: float = 0.95) -> tuple[pl.DataFrame, str]:
         """As `item_counts`, but only items that the release says something about, and a sentence
@@ -284,15 +299,14 @@ class ItemsetRelease(Release):
         *,
         min_confidence: float = 0.5,
         max_size: int | None = None,
+        level: float | None = None,
         consistent: bool = True,
     ) -> pl.DataFrame:
         """Association rules within the k most frequent itemsets: given, then, support, confidence,
-        lift."""
+        lift; with `level` also confidence_low and confidence_high."""
         found = dict(self._most_frequent(k, consistent, max_size=max_size))
-        rules = association_rules(
-            found, float(self._sets(consistent).weights.sum()), min_confidence=min_confidence
-        )
-        return pl.DataFrame(
+        rules = association_rules(found, self._whole(consistent), min_confidence=min_confidence)
+        frame = pl.DataFrame(
             {
                 "given": [self._names(rule.given) for rule in rules],
                 "then": [self._names(rule.then) for rule in rules],
@@ -308,6 +322,25 @@ class ItemsetRelease(Release):
                 "lift": pl.Float64,
             },
         )
+        if level is None:
+            return frame
+        ends = [self._confidence_limits(rule, check_level(level)) for rule in rules]
+        return frame.with_columns(
+            pl.Series("confidence_low", [low for low, _ in ends], dtype=pl.Float64),
+            pl.Series("confidence_high", [high for _, high in ends], dtype=pl.Float64),
+        )
+
+    def _confidence_limits(self, rule: Rule, level: float) -> tuple[float, float]:
+        """Both supports lie within their intervals at once in `level` of all releases."""
+        half = min(0.9999, (1.0 + level) / 2)
+        given = self.support(self._names(rule.given), level=half)
+        both = self.support(self._names((*rule.given, *rule.then)), level=half)
+        low = both.low / given.high if given.high > 0 else 0.0
+        return min(1.0, low), min(1.0, both.high / given.low) if given.low > 0 else 1.0
+
+    def _whole(self, consistent: bool) -> float:
+        """The number of transactions that lifts are worked out with."""
+        return float(self._sets(consistent).weights.sum())
 
     def to_frame(self, *, consistent: bool = False) -> pl.DataFrame:
         """One row per published itemset: its items and, as `weight`, its noisy count or its

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from dpublish.releases.itemsets.release import ItemsetRelease
+    from dpublish.releases.itemsets.supports import SupportRelease
 
 BARS = 20
 LIMITS = (
@@ -53,13 +54,40 @@ def sections(release: ItemsetRelease) -> Report:
     )
 
 
-def _shows(release: ItemsetRelease) -> Section:
-    blocks: list[Block] = [
-        Paragraph(
-            "Numbers of transactions with 95% intervals (black lines). The bars take transactions "
-            "whose itemset was left out to be like the others; the intervals do not."
-        )
-    ]
+def support_sections(release: SupportRelease) -> Report:
+    """The same for measured supports."""
+    measured = release.to_frame()["items"].list.len()
+    return Report(
+        lead="This release holds noisy numbers of the transactions that hold an item, a pair or a "
+        "larger set. It was made from private transactions; they are not in it.",
+        tiles=[
+            (f"{release.transactions:,}", "transactions (noisy count)"),
+            (f"{int((measured == 1).sum()):,} of {len(release.items):,}", "items counted"),
+            (f"{int((measured > 1).sum()):,}", "pairs and larger sets counted"),
+        ],
+        sections=[
+            how_it_was_made(release),
+            _shows(
+                release,
+                "Numbers of transactions with 95% intervals (black lines). The upper ends allow "
+                "for long transactions, which count with a smaller weight.",
+            ),
+            _usage(release),
+        ],
+        limits=(
+            "An item or set that was not counted reads 0; its interval says how large it may be.",
+            LIMITS[1],
+            "Synthetic transactions carry no error bars.",
+        ),
+    )
+
+
+def _shows(
+    release: ItemsetRelease,
+    words: str = "Numbers of transactions with 95% intervals (black lines). The bars take "
+    "transactions whose itemset was left out to be like the others; the intervals do not.",
+) -> Section:
+    blocks: list[Block] = [Paragraph(words)]
     if release.counts.size == 0:
         empty = "No itemset passed its threshold: this release is empty."
         return Section("What it shows", [*blocks, Paragraph(empty, "warning")])

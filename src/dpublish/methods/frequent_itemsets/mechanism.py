@@ -1,0 +1,608 @@
+"""Frequent items, pairs and larger sets of transactions, each counted with noise of its own.
+
+In: transactions over a declared item universe (private). Out: noisy supports of the items, of pairs
+and of larger sets among the most frequent ones. What is worth counting is found by a first, noisier
+look; long transactions weigh less instead of being cut. PrivBasis (Li, Qardaji, Su and Cao 2012) is
+the anchor of the idea: few items first, then sets among them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from typing import Annotated, Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpublish.declare.schema import Schema
+from dpublish.errors import PlanError, PrivateSideError
+from dpublish.methods.base import Mechanism, Output
+from dpublish.methods.draws import noisy_counts
+from dpublish.methods.field_types import Interval
+from dpublish.methods.frequent_itemsets.kernels import (
+    pack_records,
+    touched_items,
+    touched_pairs,
+    touched_sets,
+    weigh_items,
+    weigh_pairs,
+    weigh_sets,
+)
+from dpublish.methods.set_partition.request import (
+    DEFAULT_COUNT_SHARE,
+    check_items,
+    described_schema,
+)
+from dpublish.methods.set_partition.transactions import Baskets, Transactions, item_names
+from dpublish.models.weighted_counts import (
+    Touched,
+    best_cap,
+    geometric_edges,
+    norm_bound,
+    pair_edges,
+    weights,
+)
+from dpublish.noise.base import IntArray, Noise
+from dpublish.privacy.budget_split import BudgetSplit
+from dpublish.privacy.cost import Cost
+from dpublish.privacy.plan import Plan, Settings, hidden
+
+Itemset = tuple[int, ...]
+
+BITS = 64
+"""Items among which pairs and larger sets are looked for: a transaction is a word of their bits."""
+MAX_EDGES = 100
+"""Pairs that larger sets are put together from."""
+ONE_ROUND = 3
+"""Universes of up to so many times `keep` are counted at once, without a first look."""
+MAX_GRID = 1 << 16
+MAX_UNITS = 1 << 46
+LEAST_SCALE, MOST_SCALE = Fraction(1, 10**6), Fraction(10**12)
+"""Noise scales stay below so many units, and within what a release may state."""
+RANK_TOLERANCE, COUNT_TOLERANCE = Fraction(20), Fraction(2)
+RANK_SHARE, PAIR_SHARE, PAIR_RANK_SHARE, LARGER_SHARE = (
+    Fraction(3, 10),
+    Fraction(20, 100),
+    Fraction(46, 100),
+    Fraction(3, 10),
+)
+"""Of what items get: for ranking them. Of all: for pairs. Of that: for ranking pairs. Of what is
+left for counting pairs: as much again for larger sets. Chosen on generated baskets
+(benchmarks/defaults/baskets.py)."""
+LEAST_LOOK, MOST_LOOK, LOOK_ROWS = Fraction(5, 1000), Fraction(3, 100), 2000
+"""The share of a histogram of touched cells: less where there are many transactions to see."""
+LEAST_PAIRS, PAIR_ROWS = Fraction(3, 100), 50
+"""The same for pairs, by the transactions for each of them."""
+FOCUS_ITEMS, FOCUS_SETS = 100, 50
+"""Among how many cells the weight that is taken off is thought to be spread."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One round: shares of the budget for the histogram of touched cells and for the counts, and
+    what the cap is chosen by."""
+
+    touched: Fraction
+    counts: Fraction
+    focus: int = FOCUS_SETS
+    rank: bool = False
+
+    @property
+    def tolerance(self) -> Fraction:
+        """How much of the loss is forgiven when the cap is chosen: an order needs less than a
+        count."""
+        return RANK_TOLERANCE if self.rank else COUNT_TOLERANCE
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrequentSettings(Settings):
+    """What a run works with, all of it public. A step that is None is left out."""
+
+    items: int
+    grid: int
+    total_share: Fraction
+    shares: dict[str, Fraction]
+    budget: BudgetSplit = hidden()
+    keep: int = hidden()
+    pairs_kept: int = hidden()
+    larger_kept: int = hidden()
+    largest: int = hidden()
+    rank_items: Step | None = hidden()
+    count_items: Step = hidden()
+    rank_pairs: Step | None = hidden()
+    count_pairs: Step | None = hidden()
+    count_larger: Step | None = hidden()
+
+
+def noisy_supports(noise: Noise, baskets: Baskets, settings: FrequentSettings) -> list[Round]:
+    """The mechanism. Rank all items and keep the best; measure them; rank the pairs of the best 64
+    and keep the best; measure those; measure the larger sets that they suggest."""
+    rounds: list[Round] = []
+    kept: Sequence[Itemset] = [(item,) for item in range(settings.items)]
+    if settings.rank_items is not None:
+        rounds.append(measure(noise, ItemCells(baskets, kept), settings, settings.rank_items))
+        kept = rounds[-1].best(settings.keep)
+    items = measure(noise, ItemCells(baskets, kept), settings, settings.count_items)
+    rounds.append(items)
+    if settings.count_pairs is None:
+        return rounds
+    bits = [item for (item,) in items.best(BITS)]
+    records = packed(baskets, bits, settings.items)
+    some: Cells = PairCells(records, bits)
+    if settings.rank_pairs is not None:
+        rounds.append(measure(noise, some, settings, settings.rank_pairs))
+        some = SetCells(records, bits, rounds[-1].best(settings.pairs_kept))
+    pairs = measure(noise, some, settings, settings.count_pairs)
+    rounds.append(pairs)
+    if settings.count_larger is not None:
+        likely = likely_sets(items, pairs, settings.pairs_kept, settings.largest)
+        kept = likely[: settings.larger_kept]
+        if kept:
+            step = settings.count_larger
+            rounds.append(measure(noise, SetCells(records, bits, kept), settings, step))
+    return rounds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """What one round publishes: noisy weighted counts of some itemsets, in units of 1 / grid, and
+    the scale (Laplace) or variance (Gaussian) of their noise in transactions."""
+
+    sets: Sequence[Itemset]
+    counts: IntArray
+    cap: int
+    scale: Fraction
+    touched: Touched
+    rank: bool
+
+    def best(self, most: int) -> list[Itemset]:
+        """The itemsets of the largest noisy counts; of equal ones the first."""
+        order = np.argsort(-self.counts, kind="stable")[:most]
+        return [self.sets[int(place)] for place in order]
+
+
+class Cells(Protocol):
+    """Itemsets to be counted: which of them there are, how many a transaction touches, and their
+    counts when a transaction that touches q weighs weights[q]. Private."""
+
+    @property
+    def sets(self) -> Sequence[Itemset]: ...
+    @property
+    def edges(self) -> tuple[int, ...]: ...
+    def touched(self) -> NDArray[np.int32]: ...
+    def weighted(self, touched: NDArray[np.int32], weights: IntArray) -> IntArray: ...
+
+
+def measure(noise: Noise, cells: Cells, settings: FrequentSettings, step: Step) -> Round:
+    """One round: a noisy histogram of how many cells a transaction touches, the cap that it
+    suggests, and noisy counts in which a transaction above the cap weighs less."""
+    budget, grid = settings.budget, settings.grid
+    touched = cells.touched()
+    edges = np.array(cells.edges, dtype=np.int64)
+    bins = np.searchsorted(edges, touched[touched > 0])
+    counts = np.bincount(bins, minlength=edges.size).astype(np.int64)
+    noisy = noisy_counts(noise, budget, counts, label="touched", share=step.touched)
+    histogram = Touched(budget.law, cells.edges, tuple(noisy.tolist()), budget.scale(step.touched))
+    size = budget.deviation(step.counts) / math.sqrt(2 if budget.law == "laplace" else math.pi / 2)
+    tolerance = float(step.tolerance)
+    cap = best_cap(histogram, size, focus=min(step.focus, edges[-1]), tolerance=tolerance)
+    exact = cells.weighted(touched, weights(budget.law, cap, grid, int(edges[-1])))
+    bound = norm_bound(budget.law, cap, grid)
+    amount, sensitivity = budget.amount * step.counts, budget.sensitivity * bound
+    if budget.law == "laplace":
+        answers = noise.laplace(exact, sensitivity=sensitivity, epsilon=amount, label="supports")
+        scale = sensitivity / amount / grid
+    else:
+        answers = noise.gaussian(exact, sensitivity=sensitivity, rho=amount, label="supports")
+        scale = sensitivity**2 / (2 * amount) / grid**2
+    return Round(
+        sets=cells.sets, counts=answers, cap=cap, scale=scale, touched=histogram, rank=step.rank
+    )
+
+
+class ItemCells:
+    """Single items."""
+
+    def __init__(self, baskets: Baskets, sets: Sequence[Itemset]) -> None:
+        self.sets = sets
+        self.edges = geometric_edges(len(sets))
+        self._baskets = baskets
+        self._cell = np.full(max(item for (item,) in sets) + 1, -1, dtype=np.int32)
+        self._cell[[item for (item,) in sets]] = np.arange(len(sets), dtype=np.int32)
+        top = int(baskets.items.max()) + 1 if baskets.items.size else 0
+        if top > self._cell.size:  # the kernels index by item and check nothing
+            self._cell = np.concatenate(
+                [self._cell, np.full(top - self._cell.size, -1, dtype=np.int32)]
+            )
+
+    def touched(self) -> NDArray[np.int32]:
+        out = np.empty(self._baskets.records, dtype=np.int32)
+        touched_items(self._baskets.items, self._baskets.offsets, self._cell, out)
+        return out
+
+    def weighted(self, touched: NDArray[np.int32], weights: IntArray) -> IntArray:
+        out = np.zeros(len(self.sets), dtype=np.int64)
+        weigh_items(self._baskets.items, self._baskets.offsets, self._cell, touched, weights, out)
+        return out
+
+
+def packed(baskets: Baskets, bits: Sequence[int], items: int) -> NDArray[np.uint64]:
+    """Which of up to 64 items each transaction holds, as bits."""
+    if baskets.items.size and not 0 <= int(baskets.items.max()) < items:
+        raise PrivateSideError()  # the kernels index by item and check nothing
+    place = np.full(items, -1, dtype=np.int32)
+    place[list(bits)] = np.arange(len(bits), dtype=np.int32)
+    out = np.empty(baskets.records, dtype=np.uint64)
+    pack_records(baskets.items, baskets.offsets, place, out)
+    return out
+
+
+class PairCells:
+    """All pairs of up to 64 items."""
+
+    def __init__(self, records: NDArray[np.uint64], bits: Sequence[int]) -> None:
+        self.sets = list(combinations(bits, 2))
+        self.edges = pair_edges(len(bits))
+        self._records, self._width = records, len(bits)
+
+    def touched(self) -> NDArray[np.int32]:
+        out = np.empty(self._records.size, dtype=np.int32)
+        touched_pairs(self._records, out)
+        return out
+
+    def weighted(self, touched: NDArray[np.int32], weights: IntArray) -> IntArray:
+        out = np.zeros((self._width, self._width), dtype=np.int64)
+        weigh_pairs(self._records, self._width, touched, weights, out)
+        return out[np.triu_indices(self._width, 1)]
+
+
+class SetCells:
+    """Chosen sets of up to 64 items."""
+
+    def __init__(
+        self, records: NDArray[np.uint64], bits: Sequence[int], sets: Sequence[Itemset]
+    ) -> None:
+        self.sets = sets
+        self.edges = geometric_edges(len(sets))
+        place = {item: number for number, item in enumerate(bits)}
+        masks = [sum(1 << place[item] for item in items) for items in sets]
+        self._records, self._masks = records, np.array(masks, dtype=np.uint64)
+
+    def touched(self) -> NDArray[np.int32]:
+        out = np.empty(self._records.size, dtype=np.int32)
+        touched_sets(self._records, self._masks, out)
+        return out
+
+    def weighted(self, touched: NDArray[np.int32], weights: IntArray) -> IntArray:
+        out = np.zeros(len(self.sets), dtype=np.int64)
+        weigh_sets(self._records, self._masks, touched, weights, out)
+        return out
+
+
+def likely_sets(items: Round, pairs: Round, most: int, largest: int) -> list[Itemset]:
+    """Sets of three and more items all pairs of which are among the best, the likeliest first.
+
+    Given one of its items the others are taken to be independent; the item that says most counts.
+    """
+    single = {items.sets[n][0]: max(1, int(c)) for n, c in enumerate(items.counts)}
+    best = {frozenset(pair) for pair in pairs.best(min(most, MAX_EDGES))}
+    counts = {frozenset(pairs.sets[n]): max(0, int(c)) for n, c in enumerate(pairs.counts)}
+    both = {pair: count for pair, count in counts.items() if pair in best}
+    near: dict[int, set[int]] = {}
+    for pair in both:
+        one, other = pair
+        near.setdefault(one, set()).add(other)
+        near.setdefault(other, set()).add(one)
+    found: dict[Itemset, float] = {}
+    level = [tuple(sorted(pair)) for pair in both]
+    for _ in range(3, largest + 1):
+        grown = {
+            (*items_, more)
+            for items_ in level
+            for more in set.intersection(*(near[item] for item in items_))
+            if more > items_[-1]
+        }
+        level = sorted(grown)
+        for members in level:
+            least = min(both[frozenset(pair)] for pair in combinations(members, 2))
+            guesses = (
+                single[pivot]
+                * math.prod(
+                    both[frozenset((pivot, other))] / single[pivot]
+                    for other in members
+                    if other != pivot
+                )
+                for pivot in members
+            )
+            found[members] = min(least, max(guesses))
+    seen = [members for members, guess in found.items() if guess > 0]
+    return sorted(seen, key=lambda members: (-found[members], members))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrequentItemsets(Mechanism):
+    """Noisy supports of frequent items, pairs and larger sets: the method to take for baskets.
+
+    Input: transactions, each a set of declared items. Neighbours: add-remove-one or replace-one, of
+    a unit's c transactions.
+    Output: noisy weighted counts of items, of pairs and of larger sets among the most frequent, and
+    noisy histograms of how many of them a transaction touches.
+    Privacy: epsilon-DP, or rho-zCDP with Gaussian noise (theorem 1 of frequent_itemsets.proof.md).
+    Relies on: `Noise.laplace` and `Noise.gaussian` being exact; transactions per unit bounded by c
+    before the run.
+    Shows / hides: supports well above the noise; an item that was not kept reads 0.
+    Accuracy: noise of scale c C / (share epsilon) where C is about as many kept items as long
+    transactions hold; long ones count with a smaller weight, which only lowers counts. `plan` says
+    what to expect.
+
+    Parameters
+    ----------
+    column, basket, separator : where the items are; see `SetPartition`.
+    typical_items : how many items a transaction holds on average. A public guess that only the
+        plan's forecast rests on.
+    keep : how many items are counted again after the first look, which ranks them. Universes of up
+        to three times as many are counted at once.
+    pairs : how many pairs are counted. They are found among the 64 most frequent items.
+    larger : how many larger sets are counted; 0 for none.
+    max_size : how many items the largest set has.
+    weight_grid : weights are whole multiples of 1 / weight_grid; chosen by the plan when left out.
+    """
+
+    method: ClassVar[str] = "frequent-itemsets"
+    kind: ClassVar[str] = "itemsets"
+
+    column: str = "items"
+    basket: str | None = None
+    separator: str | None = None
+    typical_items: Annotated[int, Interval(1)] = 6
+    keep: Annotated[int, Interval(1)] = 200
+    pairs: Annotated[int, Interval(0, 2016)] = 75
+    larger: Annotated[int, Interval(0, 1000)] = 40
+    max_size: Annotated[int, Interval(2, 8)] = 5
+    weight_grid: Annotated[int | None, Interval(1, MAX_GRID)] = None
+
+    def plan(self, schema: Schema, cost: Cost) -> Plan[FrequentSettings]:
+        check_items(schema, "Counting frequent itemsets")
+        schema = described_schema(schema, self.basket)
+        budget = BudgetSplit.of(cost, schema.relation)
+        if budget.amount <= 0:
+            raise PlanError("Counting frequent itemsets costs an epsilon or a rho above 0.")
+        settings = self._settings(len(item_names(schema)), budget, schema)
+        forecast = forecast_of(settings, schema, self.typical_items)
+        return Plan(
+            method=self.method,
+            kind=self.kind,
+            schema=schema,
+            cost=cost,
+            parameters={
+                "column": self.column,
+                "basket": self.basket,
+                "separator": self.separator,
+                "typical_items": self.typical_items,
+                "keep": self.keep,
+                "pairs": self.pairs,
+                "larger": self.larger,
+                "max_size": self.max_size,
+                "weight_grid": self.weight_grid,
+            },
+            settings=settings,
+            forecast=forecast,
+            sentences=_sentences(settings, forecast, schema, cost, self.typical_items),
+            warnings=_warnings(forecast, schema),
+        )
+
+    def statistic(self, plan: Plan[FrequentSettings]) -> Transactions:
+        return Transactions(self.column, self.basket, self.separator)
+
+    def run(self, noise: Noise, numbers: Baskets, plan: Plan[FrequentSettings]) -> Output:
+        settings = plan.settings
+        per_unit = plan.schema.relation.linf
+        total = noisy_number(noise, settings.budget, numbers.records, per_unit, settings)
+        rounds = noisy_supports(noise, numbers, settings)
+        sets = [members for one in rounds for members in one.sets]
+        return Output(
+            facts={
+                "items": settings.items,
+                "total": total,
+                "law": settings.budget.law,
+                "grid": settings.grid,
+                "rounds": [
+                    {
+                        "rank": one.rank,
+                        "cap": one.cap,
+                        "scale": str(one.scale),
+                        "edges": list(one.touched.edges),
+                        "touched": list(one.touched.counts),
+                        "touched_scale": str(one.touched.scale),
+                    }
+                    for one in rounds
+                ],
+            },
+            tables={
+                "items": {"name": np.array(item_names(plan.schema), dtype=np.str_)},
+                "supports": {
+                    "size": np.array([len(members) for members in sets], dtype=np.int32),
+                    "count": np.concatenate([one.counts for one in rounds]),
+                    "round": np.repeat(
+                        np.arange(len(rounds), dtype=np.int32), [len(one.sets) for one in rounds]
+                    ),
+                },
+                "members": {
+                    "item": np.array(
+                        [item for members in sets for item in sorted(members)], dtype=np.int32
+                    )
+                },
+            },
+        )
+
+    def _settings(self, items: int, budget: BudgetSplit, schema: Schema) -> FrequentSettings:
+        look = share_of(LOOK_ROWS, budget, schema, LEAST_LOOK, MOST_LOOK)
+        counted_items = items if items <= ONE_ROUND * self.keep else self.keep
+        pairs, rank_pairs = self._pair_steps(counted_items, budget, schema, look)
+        larger = None
+        if pairs is not None and counted_items > 2 and self.larger and self.max_size > 2:
+            larger = Step(touched=look, counts=pairs.counts * LARGER_SHARE)
+        total = DEFAULT_COUNT_SHARE / 2
+        spent = total + sum(
+            step.touched + step.counts for step in (pairs, rank_pairs, larger) if step is not None
+        )
+        rest, rank_items = 1 - spent, None
+        if items > ONE_ROUND * self.keep:
+            rank_items = Step(
+                touched=look,
+                counts=(rest - 2 * look) * RANK_SHARE,
+                rank=True,
+                focus=self.keep,
+            )
+            rest -= rank_items.touched + rank_items.counts
+        counted = Step(touched=look, counts=rest - look, focus=min(FOCUS_ITEMS, items))
+        named = {
+            "rank_items": rank_items,
+            "count_items": counted,
+            "rank_pairs": rank_pairs,
+            "count_pairs": pairs,
+            "count_larger": larger,
+        }
+        steps = {name: step for name, step in named.items() if step is not None}
+        cells = max(items, BITS * BITS // 2)
+        shares = [total, *(part for one in steps.values() for part in (one.touched, one.counts))]
+        widest = budget.scale(min(shares)) * cells
+        narrowest = budget.scale(max(shares))
+        if not LEAST_SCALE <= narrowest <= widest <= MOST_SCALE:
+            size = "small" if widest > MOST_SCALE else "large"
+            raise PlanError(
+                f"The cost is too {size} for {items:,} items: no release could hold such noise."
+            )
+        units = math.sqrt(float(widest)) if budget.law == "gaussian" else float(widest)
+        grid = self.weight_grid or min(MAX_GRID, 1 << max(0, int(math.log2(MAX_UNITS / units))))
+        return FrequentSettings(
+            items=items,
+            grid=grid,
+            total_share=total,
+            shares={
+                f"{name}_{part}": share
+                for name, step in steps.items()
+                for part, share in (("touched", step.touched), ("counts", step.counts))
+            },
+            budget=budget,
+            keep=self.keep,
+            pairs_kept=self.pairs,
+            larger_kept=self.larger,
+            largest=self.max_size,
+            **named,  # type: ignore[arg-type]
+        )
+
+    def _pair_steps(
+        self, items: int, budget: BudgetSplit, schema: Schema, look: Fraction
+    ) -> tuple[Step | None, Step | None]:
+        """How pairs are counted, and ranked. With many transactions for each pair of few items they
+        get a smaller share."""
+        if items < 2 or self.pairs == 0:
+            return None, None
+        rows = PAIR_ROWS * items * items
+        share = share_of(rows, budget, schema, LEAST_PAIRS, PAIR_SHARE)
+        every = min(items, BITS) * (min(items, BITS) - 1) // 2
+        if every <= self.pairs or share < Fraction(1, 10):
+            return Step(touched=look, counts=share), None
+        return (
+            Step(touched=look, counts=share * (1 - PAIR_RANK_SHARE)),
+            Step(
+                touched=look,
+                counts=share * PAIR_RANK_SHARE,
+                rank=True,
+                focus=self.pairs,
+            ),
+        )
+
+
+def share_of(
+    rows: int, budget: BudgetSplit, schema: Schema, least: Fraction, most: Fraction
+) -> Fraction:
+    """A share that shrinks as the declared number of transactions exceeds rows / epsilon."""
+    size = schema.size_or_nominal
+    if size is None or budget.law != "laplace":
+        return most
+    needed = Fraction(rows) / (size * budget.amount)
+    return max(least, min(most, Fraction(round(1000 * needed), 1000)))
+
+
+def noisy_number(
+    noise: Noise, budget: BudgetSplit, number: int, per_unit: Fraction, settings: FrequentSettings
+) -> dict[str, Any]:
+    """The number of non-empty transactions, which one unit moves by at most c under either
+    relation."""
+    amount = budget.amount * settings.total_share
+    values = np.array([number], dtype=np.int64)
+    if budget.law == "laplace":
+        answer = noise.laplace(values, sensitivity=per_unit, epsilon=amount, label="total")
+        return {"kind": "noisy", "value": int(answer[0]), "scale": str(per_unit / amount)}
+    answer = noise.gaussian(values, sensitivity=per_unit, rho=amount, label="total")
+    return {"kind": "noisy", "value": int(answer[0]), "scale": str(per_unit**2 / (2 * amount))}
+
+
+def forecast_of(settings: FrequentSettings, schema: Schema, typical: int) -> dict[str, Any]:
+    """The expected error of an item count, and the smallest support that is likely to be seen.
+
+    Lengths are taken to fall off exponentially around the typical one, so that the cap at which
+    noise and loss are even is L ln(n share epsilon / K).
+    """
+    budget, step = settings.budget, settings.count_items
+    size = schema.size_or_nominal
+    rows = 100_000 if size is None else size * schema.unit.max_rows
+    unit = budget.deviation(step.counts)
+    focus = min(step.focus, settings.items)
+    cap = typical * math.log(max(math.e, rows / (unit * focus * float(step.tolerance))))
+    cap = min(max(cap, 1.0), float(settings.items))
+    grown = cap if budget.law == "laplace" else math.sqrt(cap)
+    spread = unit * grown
+    seen = spread
+    if settings.rank_items is not None:
+        first = budget.deviation(settings.rank_items.counts)
+        wide = typical if budget.law == "laplace" else math.sqrt(typical)
+        tail = math.log(max(2.0, settings.items / settings.keep))
+        seen = max(seen, first * wide * (tail if budget.law == "laplace" else math.sqrt(2 * tail)))
+    return {
+        "expected_cap": cap,
+        "item_standard_deviation": spread,
+        "item_error": spread * (math.sqrt(0.5) if budget.law == "laplace" else 0.8)
+        + typical * unit / 2,
+        "smallest_support": 2 * seen,
+    }
+
+
+def _sentences(
+    settings: FrequentSettings,
+    forecast: dict[str, Any],
+    schema: Schema,
+    cost: Cost,
+    typical: int,
+) -> tuple[str, ...]:
+    found = "all" if settings.rank_items is None else f"the {settings.keep:,} most frequent"
+    sets = "" if settings.count_pairs is None else f", then {settings.pairs_kept} pairs among them"
+    more = (
+        "" if settings.count_larger is None else f", then up to {settings.larger_kept} larger sets"
+    )
+    return (
+        f"Supports of {found} of {settings.items:,} declared items{sets}{more}.",
+        f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
+        f"If transactions hold about {typical} items (typical_items), an item count is off by "
+        f"about {forecast['item_error']:,.3g}, and supports above about "
+        f"{forecast['smallest_support']:,.3g} can be seen. An item that is not counted reads 0.",
+        "Long transactions count with a smaller weight. Intervals allow for what that takes away, "
+        "and say how much of them that is.",
+    )
+
+
+def _warnings(forecast: dict[str, Any], schema: Schema) -> tuple[str, ...]:
+    size = schema.size_or_nominal
+    if size is None or forecast["smallest_support"] <= size * schema.unit.max_rows / 2:
+        return ()
+    return (
+        f"The smallest support that can be seen is about {forecast['smallest_support']:,.3g}, and "
+        f"the schema speaks of {size * schema.unit.max_rows:,} transactions: expect little but "
+        f"noise. Raise epsilon.",
+    )
