@@ -56,7 +56,7 @@ NAMES = (
         "halfspaces",
         "synthetic",
     ),
-    *("itemsets", "basic", "solution"),
+    *("itemsets", "basic", "supports", "solution"),
 )
 
 

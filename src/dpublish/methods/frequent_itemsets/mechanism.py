@@ -73,8 +73,9 @@ RANK_SHARE, PAIR_SHARE, PAIR_RANK_SHARE, LARGER_SHARE = (
 """Of what items get: for ranking them. Of all: for pairs. Of that: for ranking pairs. Of what is
 left for counting pairs: as much again for larger sets. Chosen on generated baskets
 (benchmarks/defaults/baskets.py)."""
-LEAST_LOOK, MOST_LOOK, LOOK_ROWS = Fraction(5, 1000), Fraction(3, 100), 2000
-"""The share of a histogram of touched cells: less where there are many transactions to see."""
+LEAST_LOOK, MOST_LOOK, LOOK_ROWS = Fraction(2, 100), Fraction(3, 100), 2000
+"""The share of a histogram of touched items, twice that of sets: less where there are many
+transactions to see."""
 LEAST_PAIRS, PAIR_ROWS = Fraction(3, 100), 50
 """The same for pairs, by the transactions for each of them."""
 FOCUS_ITEMS, FOCUS_SETS = 100, 50
@@ -442,10 +443,10 @@ class FrequentItemsets(Mechanism):
     def _settings(self, items: int, budget: BudgetSplit, schema: Schema) -> FrequentSettings:
         look = share_of(LOOK_ROWS, budget, schema, LEAST_LOOK, MOST_LOOK)
         counted_items = items if items <= ONE_ROUND * self.keep else self.keep
-        pairs, rank_pairs = self._pair_steps(counted_items, budget, schema, look)
+        pairs, rank_pairs = self._pair_steps(counted_items, budget, schema, look / 2)
         larger = None
         if pairs is not None and counted_items > 2 and self.larger and self.max_size > 2:
-            larger = Step(touched=look, counts=pairs.counts * LARGER_SHARE)
+            larger = Step(touched=look / 2, counts=pairs.counts * LARGER_SHARE)
         total = DEFAULT_COUNT_SHARE / 2
         spent = total + sum(
             step.touched + step.counts for step in (pairs, rank_pairs, larger) if step is not None
