@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dpublish.errors import QueryError
 
-Measure = Literal["count", "share", "mean", "sum", "ratio", "quantile", "difference"]
+Measure = Literal["count", "share", "mean", "sum", "ratio", "quantile", "difference", "statistic"]
 Basis = Literal["", "counted", "bounds", "assumed"]
 
 

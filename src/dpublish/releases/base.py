@@ -31,7 +31,10 @@ CALLS = (
 """What an analyst may ask of a release. Every kind has some of them; docs/python-api.md says
 which."""
 
-AGGREGATES = ("sum", "share", "ratio", "median", "quantile", "difference")
+AGGREGATES = (
+    *("sum", "share", "ratio", "median", "quantile", "difference"),
+    *("bootstrap", "regress", "independence"),
+)
 """What goes with a mean."""
 
 _CLASSES: dict[str, type[Release]] = {}

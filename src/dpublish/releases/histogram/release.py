@@ -4,23 +4,24 @@ report from it."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from dpublish.declare.domain import Domain
-from dpublish.errors import BundleError
+from dpublish.errors import BundleError, QueryError
 from dpublish.estimate import Estimate
 from dpublish.models.thresholded_counts import Suppression
 from dpublish.releases.bundle.manifest import fraction, read_domain, table, text, whole
 from dpublish.releases.cells import CellsRelease
-from dpublish.releases.frames import cell_frame, decode_cells, sample_rows, sql_frame
+from dpublish.releases.frames import cell_frame, decode_cells, generator_of, sample_rows, sql_frame
 from dpublish.releases.histogram.intervals import Answers, CellSums, Question, Total, answer
 from dpublish.releases.histogram.sums import SuppressedSums
 from dpublish.releases.naming import marginal_frame, marginal_shape, named_columns
+from dpublish.releases.resampled import ResampledRelease, noise_like
 
 if TYPE_CHECKING:
     from dpublish.present.report import Report
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 CELLS_SCHEMA = {"cell": pl.UInt64, "count": pl.Int64}
 
 
-class HistogramRelease(CellsRelease):
+class HistogramRelease(CellsRelease, ResampledRelease):
     """Noisy counts of the cells of a public domain; cells whose noisy count is not above the
     threshold are left out."""
 
@@ -110,6 +111,23 @@ class HistogramRelease(CellsRelease):
             self._group_sums(places, shape), self.cell_counts(places), self.law, self.total
         )
 
+    def replicates(self, runs: int, *, seed: int | None) -> Iterator[Self]:
+        """Cells that were left out are taken to be empty: the model is the released counts."""
+        generator = generator_of(seed)
+        chances = np.maximum(self.counts, 0).astype(np.float64)
+        if not chances.sum() > 0:
+            raise QueryError("No cell of this release passed the threshold: nothing can be drawn.")
+        variance = self.law.noise_cumulants[0]
+        for _ in range(runs):
+            drawn = generator.multinomial(max(1, self.rows), chances / chances.sum())
+            noisy = drawn + noise_like(generator, "laplace", variance, drawn.shape)
+            kept = noisy > self.law.threshold
+            frame = pl.DataFrame(
+                {"cell": self.cells[kept], "count": noisy[kept].astype(np.int64)},
+                schema=CELLS_SCHEMA,
+            )
+            yield type(self)(self.manifest, {"cells": frame})
+
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
         """Counts of every combination of codes of the named columns: labels, count, standard_error,
         low, high."""
@@ -144,7 +162,8 @@ class HistogramRelease(CellsRelease):
 
     def sample(self, n: int | None = None, *, seed: int | None = None) -> pl.DataFrame:
         """Synthetic rows in proportion to the noisy counts; as many as the release says there are,
-        unless `n` is given."""
+        unless `n` is given. Error bars computed from them as if they were real rows are far too
+        small: use `bootstrap`, `regress` and the estimates with limits."""
         return sample_rows(
             self.cells, self.counts, self.domain, self.rows if n is None else n, seed
         )

@@ -3,10 +3,11 @@ a report from one model."""
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 import polars as pl
@@ -19,7 +20,6 @@ from dpublish.models.junction_tree.fit import fit_model
 from dpublish.models.junction_tree.measured import TABLES, Measured, read_measured
 from dpublish.models.junction_tree.model import JunctionModel, TableTooLarge
 from dpublish.models.junction_tree.plain import reading
-from dpublish.releases.aggregates import AggregatesRelease
 from dpublish.releases.bundle.manifest import read_domain, table
 from dpublish.releases.frames import (
     drawn_values,
@@ -32,7 +32,9 @@ from dpublish.releases.frames import (
 from dpublish.releases.joined_histograms.condition import Conditioned
 from dpublish.releases.joined_histograms.cover import cover_table
 from dpublish.releases.joined_histograms.intervals import Intervals
+from dpublish.releases.joined_histograms.resampling import measured_again
 from dpublish.releases.naming import marginal_frame, marginal_shape, named_columns
+from dpublish.releases.resampled import ResampledRelease
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,10 +44,11 @@ if TYPE_CHECKING:
     from dpublish.releases.joined_histograms.sums import TableSums
 
 DRAWN = 200_000
+POOL = 200_000
 """Rows drawn from the model where its exact table is too large."""
 
 
-class JoinedRelease(AggregatesRelease):
+class JoinedRelease(ResampledRelease):
     """Noisy histograms of every column and of chosen pairs of columns, joined into one model of the
     whole table."""
 
@@ -139,6 +142,20 @@ class JoinedRelease(AggregatesRelease):
 
         return table_sums(self.intervals, places, self.cell_counts(places))
 
+    def replicates(self, runs: int, *, seed: int | None) -> Iterator[Self]:
+        generator = generator_of(seed)
+        measured, number = self.measured, max(1, self.rows)
+        # systematic draws show the model; rows picked from many of them vary as a sample does
+        pool = self.model.sample_codes(max(POOL, 2 * number), generator)
+        for _ in range(runs):
+            picked = generator.integers(0, len(pool[0]), number)
+            codes = [code[picked] for code in pool]
+            other = copy.copy(self)
+            for name in ("model", "intervals", "_drawn"):
+                other.__dict__.pop(name, None)
+            other.measured = measured_again(measured, codes, generator)
+            yield other
+
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
         """Counts of every combination of codes of the named columns: labels, count, standard_error,
         low, high."""
@@ -194,7 +211,9 @@ class JoinedRelease(AggregatesRelease):
         """Synthetic rows from the model; with `where`, only such as satisfy a predicate. A seed is
         harmless here.
 
-        Unless `n` is given, as many as the release says there are.
+        Unless `n` is given, as many as the release says there are. They are made to look at and to
+        try programs on: what is computed from them as if they were real rows comes with error bars
+        that are far too small. Use `bootstrap`, `regress` and the estimates with limits.
         """
         generator = generator_of(seed)
         if where is not None:

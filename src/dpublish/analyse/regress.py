@@ -1,0 +1,255 @@
+"""Regression and tests of independence from a release, with the columns of an ordinary table.
+
+The regression is fitted to the table of its columns that the release gives: numbers stand for the
+middles of their bins, levels are compared with the first. Standard errors come from the bootstrap,
+so that they cover noise and sampling; the usual ones, which take synthetic rows for real ones,
+would be far too small.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from dpublish.analyse.bootstrap import COVERS, spread_of
+from dpublish.declare.domain import Axis
+from dpublish.errors import QueryError, did_you_mean
+from dpublish.estimate import check_level
+
+if TYPE_CHECKING:
+    from dpublish.releases.resampled import ResampledRelease
+
+Floats = NDArray[np.float64]
+
+MAX_CELLS = 1 << 20
+_STEPS = 50
+_RIDGE = 1e-9
+APART = (
+    "{pairs} were not counted together: how they go together is the model's guess, and no limit "
+    "here covers how wrong it is"
+)
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A fitted regression: `table` has term, estimate, standard_error, z, p_value, low, high."""
+
+    formula: str
+    family: str
+    table: pl.DataFrame
+    level: float
+    note: str
+    warnings: tuple[str, ...] = ()
+
+    def to_pandas(self) -> Any:
+        return self.table.to_pandas()
+
+    def __str__(self) -> str:
+        lines = [f"{self.formula} ({self.family}, {100 * self.level:.4g}% intervals)"]
+        heads = ("term", "estimate", "std. error", "z", "p", "low", "high")
+        lines.append(f"{heads[0]:<28}" + "".join(f"{head:>12}" for head in heads[1:]))
+        for term, *numbers in self.table.iter_rows():
+            lines.append(f"{term[:27]:<28}" + "".join(f"{one:>12.4g}" for one in numbers))
+        return "\n".join([*lines, self.note, *self.warnings])
+
+    def _repr_html_(self) -> str:
+        said = "".join(f"<p>{html.escape(line)}</p>" for line in (self.note, *self.warnings))
+        return f"{self.table._repr_html_()}{said}"
+
+
+@dataclass(frozen=True)
+class Independence:
+    """A test of whether two columns have to do with each other."""
+
+    statistic: float
+    p_value: float
+    runs: int
+    note: str
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Design:
+    """The cells of the columns of a formula: the rows of a design matrix, the target, and which
+    cells have all their values."""
+
+    places: tuple[int, ...]
+    terms: tuple[str, ...]
+    matrix: Floats
+    target: Floats
+    known: NDArray[np.bool_]
+
+
+def regress(
+    release: ResampledRelease,
+    formula: str,
+    *,
+    family: str,
+    level: float,
+    runs: int,
+    seed: int | None,
+) -> Regression:
+    check_level(level)
+    target, terms = _read(formula, release.domain.names)
+    axis = release.domain.axis(target)
+    binary = axis.kind == "boolean" or (not axis.numeric and axis.base == 2)
+    chosen = ("logistic" if binary else "linear") if family == "auto" else family
+    if chosen not in ("linear", "logistic") or (chosen == "linear" and not axis.numeric):
+        raise QueryError(
+            "family must be 'linear' (for a target of numbers), 'logistic' (for one of two "
+            f"levels) or 'auto', not {family!r} for '{target}'."
+        )
+    if chosen == "logistic" and not binary:
+        raise QueryError(f"A logistic regression needs a target of two levels; '{target}' is not.")
+    design = _design(release, target, terms)
+    fit = _logistic if chosen == "logistic" else _linear
+
+    def coefficients(one: Any) -> Floats:
+        counts = np.maximum(one.cell_counts(design.places), 0.0).ravel()[design.known]
+        return fit(design.matrix, design.target, counts)
+
+    found = spread_of(release, coefficients, runs=runs, seed=seed)
+    low, high = found.limits(level)
+    z = found.value / np.maximum(found.error, 1e-300)
+    table = pl.DataFrame(
+        {
+            "term": design.terms,
+            "estimate": found.value,
+            "standard_error": found.error,
+            "z": z,
+            "p_value": [math.erfc(abs(one) / math.sqrt(2)) for one in z.tolist()],
+            "low": np.minimum(low, found.value),
+            "high": np.maximum(high, found.value),
+        }
+    )
+    apart = [
+        f"'{target}' and '{name}'" for name in terms if not release.counted_together(target, name)
+    ]
+    warnings = (APART.format(pairs="; ".join(apart)) + ".",) if apart else ()
+    return Regression(
+        formula, chosen, table, float(level), COVERS.format(runs=runs) + ".", warnings
+    )
+
+
+def independence(
+    release: ResampledRelease, first: str, second: str, *, runs: int, seed: int | None
+) -> Independence:
+    """Pearson's statistic against what it is in runs of a release without the dependence: errors of
+    the table as the bootstrap finds them, around the product of the margins."""
+    names = release.domain.names
+    for name in (first, second):
+        if name not in names:
+            raise QueryError(f"There is no column '{name}'.{did_you_mean(name, names)}")
+    if first == second:
+        raise QueryError("Name two different columns.")
+    places = tuple(sorted(names.index(name) for name in (first, second)))
+
+    def table(one: Any) -> Floats:
+        return np.asarray(one.cell_counts(places))
+
+    found = spread_of(release, table, runs=runs, seed=seed)
+    observed, expected = _pearson(found.value)
+    simulated = np.array([_pearson(expected + (run - found.value))[0] for run in found.runs])
+    warnings: tuple[str, ...] = ()
+    if not release.counted_together(first, second):
+        warnings = (APART.format(pairs=f"'{first}' and '{second}'") + ".",)
+    return Independence(
+        statistic=observed,
+        p_value=(1 + int((simulated >= observed).sum())) / (runs + 1),
+        runs=runs,
+        note=COVERS.format(runs=runs) + ".",
+        warnings=warnings,
+    )
+
+
+def _pearson(table: Floats) -> tuple[float, Floats]:
+    counts = np.maximum(table, 0.0)
+    total = max(float(counts.sum()), 1e-9)
+    expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / total
+    return float(((table - expected) ** 2 / np.maximum(expected, 1.0)).sum()), expected
+
+
+def _read(formula: str, names: tuple[str, ...]) -> tuple[str, list[str]]:
+    if not isinstance(formula, str) or formula.count("~") != 1:
+        raise QueryError("Write a formula such as 'ill ~ age + ward'.")
+    left, right = (side.strip() for side in formula.split("~"))
+    terms = [term.strip().strip('"') for term in re.split(r"\+", right)]
+    left = left.strip('"')
+    for name in (left, *terms):
+        if name not in names:
+            raise QueryError(
+                f"There is no column '{name[:60]}'.{did_you_mean(name, names)} A formula adds "
+                f"columns: {names[0]} ~ {' + '.join(names[1:3])}."
+            )
+    if left in terms or len(set(terms)) != len(terms):
+        raise QueryError("A column is named twice in the formula.")
+    return left, terms
+
+
+def _design(release: ResampledRelease, target: str, terms: list[str]) -> _Design:
+    domain = release.domain
+    places = tuple(sorted(domain.names.index(name) for name in (target, *terms)))
+    shape = tuple(domain.axes[place].cardinality for place in places)
+    if math.prod(shape) > MAX_CELLS:
+        raise QueryError(
+            f"The table of these columns has {math.prod(shape):,} cells; at most {MAX_CELLS:,} are "
+            "worked with. Name fewer columns."
+        )
+    codes = dict(zip(places, np.unravel_index(np.arange(math.prod(shape)), shape), strict=True))
+    known = np.ones(math.prod(shape), dtype=np.bool_)
+    labels, columns = ["(intercept)"], [np.ones(math.prod(shape))]
+    for name in terms:
+        place = domain.names.index(name)
+        axis, code = domain.axes[place], codes[place]
+        if axis.numeric:
+            known &= code < axis.base
+            labels.append(name)
+            columns.append(_middles(axis)[code])
+            continue
+        known &= code != (axis.missing_code if axis.missing_code is not None else -1)
+        for level in range(1, axis.base + int(axis.other)):
+            labels.append(f"{name} = {axis.label(level)}")
+            columns.append((code == level).astype(np.float64))
+    at = domain.names.index(target)
+    axis, code = domain.axes[at], codes[at]
+    known &= code < axis.base
+    values = _middles(axis)[code] if axis.numeric else (code == 1).astype(np.float64)
+    matrix = np.stack(columns, axis=1)
+    return _Design(places, tuple(labels), matrix[known], values[known], known)
+
+
+def _middles(axis: Axis) -> Floats:
+    found = [axis.midpoint(code) for code in range(axis.base)]
+    return np.array([*found, *[0.0] * (axis.cardinality - axis.base)])
+
+
+def _linear(matrix: Floats, target: Floats, weights: Floats) -> Floats:
+    return _solved(matrix, weights, weights * target)
+
+
+def _solved(matrix: Floats, weights: Floats, values: Floats) -> Floats:
+    """Weighted least squares; a term without rows gets next to nothing."""
+    gram = (matrix * weights[:, None]).T @ matrix
+    gram.flat[:: len(gram) + 1] += _RIDGE * max(1.0, float(np.trace(gram)) / len(gram))
+    return np.asarray(np.linalg.solve(gram, matrix.T @ values))
+
+
+def _logistic(matrix: Floats, target: Floats, weights: Floats) -> Floats:
+    """Newton's steps, each shortened where it would leave the numbers behind."""
+    beta = np.zeros(matrix.shape[1])
+    for _ in range(_STEPS):
+        chance = 1.0 / (1.0 + np.exp(-np.clip(matrix @ beta, -30.0, 30.0)))
+        bend = weights * np.maximum(chance * (1.0 - chance), 1e-9)
+        step = _solved(matrix, bend, weights * (target - chance))
+        length = min(1.0, 5.0 / max(1e-300, float(np.abs(matrix @ step).max())))
+        beta = beta + length * step
+        if float(np.abs(step).max()) < 1e-8:
+            break
+    return beta

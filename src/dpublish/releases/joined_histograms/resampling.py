@@ -1,0 +1,44 @@
+"""The measurements of a joined release, made again of other rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dpublish.models.junction_tree.consistency import Ints
+from dpublish.models.junction_tree.fit import MeasuredColumn, MeasuredTable
+from dpublish.models.junction_tree.measured import Measured
+from dpublish.releases.resampled import noise_like
+
+
+def measured_again(
+    measured: Measured, codes: Sequence[Ints], generator: np.random.Generator
+) -> Measured:
+    """Every published table, counted over rows of these codes, with noise of the stated law."""
+    size = len(codes[0])
+    label = np.zeros(size, dtype=np.int64) if measured.target is None else codes[measured.target]
+
+    def counted(parts: Sequence[Ints], shape: tuple[int, ...], variance: float) -> np.ndarray:
+        cells = np.ravel_multi_index((*parts, label), shape)
+        counts = np.bincount(cells, minlength=int(np.prod(shape))).reshape(shape)
+        return counts + noise_like(generator, measured.noise, variance, shape)
+
+    columns: list[MeasuredColumn | None] = []
+    for place, column in enumerate(measured.columns):
+        columns.append(
+            None
+            if column is None
+            else replace(
+                column, counts=counted([codes[place]], column.counts.shape, column.variance)
+            )
+        )
+    tables: list[MeasuredTable] = []
+    for table in measured.tables:
+        parts = [
+            group_of[codes[column]]
+            for column, group_of in zip(table.columns, table.groups, strict=True)
+        ]
+        tables.append(replace(table, counts=counted(parts, table.counts.shape, table.variance)))
+    return replace(measured, columns=tuple(columns), tables=tuple(tables))
