@@ -80,7 +80,9 @@ def k_median(draw: np.random.Generator, given: argparse.Namespace) -> dict[str, 
     small = Metric.haversine([0.0, 1.0, 2.0], [0.0, 1.0, 2.0])
     timed(KMedian(k=2, metric=small), np.array([1, 1, 1]), Cost.pure(1))  # compiles
     return timed(
-        KMedian(k=10, metric=metric, steps=given.steps), demand, Cost.pure(given.epsilon)
+        KMedian(k=10, metric=metric, rule=given.rule, steps=given.steps),
+        demand,
+        Cost.pure(given.epsilon),
     ) | {"sites": metric.size}
 
 
@@ -95,6 +97,7 @@ def main() -> None:
     parser.add_argument(
         "--steps", type=int, help="swaps of the k-median search; 6 k ln n when left out"
     )
+    parser.add_argument("--rule", default="demand", choices=("demand", "search"))
     parser.add_argument("--only", help="one of vertex_cover, set_cover, min_cut, k_median")
     given = parser.parse_args()
     draw = np.random.default_rng(1)

@@ -109,6 +109,7 @@ def min_cut(
     vertices: int | Iterable[object] | None = None,
     rule: Literal["exact", "near-minimum"] | None = None,
     cuts: Literal["listed", "karger-stein"] = "listed",
+    size_share: Number = 0,
     **payment: Unpack[Payment],
 ) -> SolutionRelease:
     """Split public vertices in two so that few private edges run across (thesis, section 7.3).
@@ -116,7 +117,7 @@ def min_cut(
     `edges` may be a networkx graph. Its nodes are not taken as public by themselves: say
     `vertices=graph.nodes` if they are.
     """
-    mechanism = MinCut(vertices=_vertices(vertices), rule=rule, cuts=cuts)
+    mechanism = MinCut(vertices=_vertices(vertices), rule=rule, cuts=cuts, size_share=size_share)
     return publish(
         mechanism, open_structure(edges, "edges", row_names(mechanism)), "min-cut", **payment
     )
@@ -129,13 +130,22 @@ def k_median(
     metric: Metric,
     labels: Sequence[object] | None = None,
     positions: Any = None,
-    rule: Literal["search", "exact"] = "search",
+    rule: Literal["demand", "search", "exact"] = "demand",
     steps: int | None = None,
+    cost_share: Number = "1/10",
+    nominal_size: int | None = None,
     **payment: Unpack[Payment],
 ) -> SolutionRelease:
     """Open k of the public sites so that private demand points are close to one (section 7.4)."""
     mechanism = KMedian(
-        k=k, metric=metric, labels=labels, positions=positions, rule=rule, steps=steps
+        k=k,
+        metric=metric,
+        labels=labels,
+        positions=positions,
+        rule=rule,
+        steps=steps,
+        cost_share=cost_share,
+        nominal_size=nominal_size,
     )
     return publish(mechanism, open_structure(demand, "items"), "k-median", **payment)
 
@@ -145,9 +155,11 @@ def vertex_cover(
     *,
     vertices: int | Iterable[object] | None = None,
     weights: Sequence[Number] | None = None,
-    rule: Literal["schedule", "two-phase"] = "schedule",
+    rule: Literal["degree", "schedule", "two-phase"] = "degree",
     phase: Number = "1/2",
     size_share: Number = 0,
+    cost_share: Number = "1/10",
+    nominal_size: int | None = None,
     **payment: Unpack[Payment],
 ) -> SolutionRelease:
     """Order public vertices so that the earlier ends of private edges are few (sections 7.5 and
@@ -156,7 +168,13 @@ def vertex_cover(
     `edges` may be a networkx graph, as for `min_cut`.
     """
     mechanism = VertexCover(
-        vertices=_vertices(vertices), weights=weights, rule=rule, phase=phase, size_share=size_share
+        vertices=_vertices(vertices),
+        weights=weights,
+        rule=rule,
+        phase=phase,
+        size_share=size_share,
+        cost_share=cost_share,
+        nominal_size=nominal_size,
     )
     return publish(
         mechanism, open_structure(edges, "edges", row_names(mechanism)), "vertex-cover", **payment
@@ -169,7 +187,8 @@ def set_cover(
     sets: Lists | Sequence[Sequence[object]] | Mapping[str, Sequence[object]],
     universe: int | Sequence[object] | None = None,
     costs: Sequence[Number] | None = None,
-    rule: Literal["greedy", "weighted", "any-weights", "exact", "classes"] | None = None,
+    rule: Literal["presence", "greedy", "weighted", "any-weights", "exact", "classes"] = "presence",
+    cost_share: Number = "1/10",
     **payment: Unpack[Payment],
 ) -> SolutionRelease:
     """Order public sets so that the first sets to hold the private elements are few or cheap
@@ -179,7 +198,14 @@ def set_cover(
     elements of the sets), by number when it is a number; a mapping also names the sets.
     """
     lists, names, listed = _family(sets, universe)
-    mechanism = SetCover(sets=lists, elements=listed, costs=costs, set_names=names, rule=rule)
+    mechanism = SetCover(
+        sets=lists,
+        elements=listed,
+        costs=costs,
+        set_names=names,
+        rule=rule,
+        cost_share=cost_share,
+    )
     return publish(mechanism, open_structure(elements, "items"), "set-cover", **payment)
 
 

@@ -16,7 +16,7 @@ from dpublish.requests.base import Caller, Request, plain
 from dpublish.requests.curator import NewKey, Release
 from dpublish.requests.ledger import LedgerStatus, OpenLedger
 from dpublish.requests.plans import Plan
-from dpublish.requests.solve import Problem, Solve
+from dpublish.requests.solve import Solve
 
 MODULES = ("analyst", "curator", "schemas", "plans", "solve", "online", "ledger", "local", "audit")
 REQUESTS: dict[str, type[Request]] = {
@@ -30,9 +30,7 @@ EXAMPLES: list[Request] = [
     Export(release=Path("a.dpr"), out=Path("a.csv"), to=Format.csv, synthetic=True, number=10),
     Plan(schema=Path("a.toml"), epsilon="1/3", settings={"columns": "age,income"}, size=100),
     Release(data="a.csv", schema=Path("a.toml"), ledger="a.ledger", out=Path("a.dpr"), epsilon="1"),
-    Solve(
-        problem=Problem.k_median, data="d", public="p", ledger="l", out=Path("o"), epsilon="1", k=3
-    ),
+    Solve(problem="k-median", data="d", public="p", ledger="l", out=Path("o"), epsilon="1", k=3),
     Audit(method="histogram", tiers=(TierName.exact, TierName.replay), samples=200),
 ]
 

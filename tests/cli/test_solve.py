@@ -238,7 +238,7 @@ def test_costs_of_or_library_files(folder: Path, dpublish: Command) -> None:
         (("min-cut", "nothing.csv", "-p", "names.txt"), "no file"),
         (
             ("min-cut", "edges.csv", "-p", "names.txt", "--set", "cuts=contract"),
-            "Use listed or karger-stein",
+            "Use listed, karger-stein",
         ),
         (
             ("min-cut", "edges.csv", "-p", "names.txt", "--set", "rule=fast"),

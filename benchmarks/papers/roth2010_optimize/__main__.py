@@ -112,7 +112,7 @@ def k_medians(data: Path, quick: bool, done: Done) -> Cases:
                 continue
             size = len(distances)
             metric = Metric.matrix(distances)
-            mechanism = KMedian(k=k, metric=metric)
+            mechanism = KMedian(k=k, metric=metric, rule="search")
             # how good the reference is where the optimum is known: one demand point at every vertex
             once = best_found(metric, k, np.ones(size, dtype=np.int64)) / known[f"pmed{number}"]
             for density, name in names.items():
@@ -148,7 +148,7 @@ def set_covers(data: Path, quick: bool, done: Done) -> Cases:
             present = np.ones(count, dtype=np.int64)
             measure = lambda t, s=sets, p=prices, n=count: cover_price(s, p, n, t["order"]["set"])  # noqa: E731
             case = sweep(
-                SetCover(sets=sets, elements=count, costs=costs),
+                SetCover(sets=sets, elements=count, costs=costs, rule="weighted"),
                 present,
                 known[name],
                 measure,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.methods.solvers.inputs import Edges, Lists, edges_of, lists_of
-from dpublish.methods.solvers.k_median.mechanism import first_sites
+from dpublish.methods.solvers.k_median.demand import far_places
 from dpublish.methods.solvers.k_median.metric import Metric
 from dpublish.methods.solvers.k_median.swaps import swap_search
 
@@ -70,7 +70,7 @@ def best_found(metric: Metric, k: int, demand: NDArray[np.int64], starts: int = 
     none improves."""
     draw = np.random.default_rng(0)
     first = [
-        first_sites(metric, k),
+        far_places(metric, k),
         *(draw.permutation(metric.size)[:k] for _ in range(starts - 1)),
     ]
     costs = []

@@ -29,7 +29,6 @@ from dpublish.cli.options import (
     settings_of,
 )
 from dpublish.requests.base import PASSPHRASE
-from dpublish.requests.solve import Problem
 
 if TYPE_CHECKING:
     from dpublish.requests.curator import KeyFacts, Released
@@ -147,13 +146,14 @@ def _lines(made: Released) -> list[tuple[str, str]]:
     ]
 
 
-def read_problem(text: str) -> Problem:
+def read_problem(text: str) -> str:
     """A problem by its name; one that cannot be had is told why, and what to use instead."""
+    from dpublish.catalogue import methods
     from dpublish.errors import did_you_mean
 
-    known = [problem.value for problem in Problem]
+    known = list(methods("solve"))
     if text in known:
-        return Problem(text)
+        return text
     if text.replace("_", "-") == "facility-location":
         from dpublish.optimize import NO_FACILITY_LOCATION
 
@@ -165,7 +165,7 @@ def read_problem(text: str) -> Problem:
 
 def solve(
     problem: Annotated[
-        Problem,
+        str,
         typer.Argument(
             metavar="PROBLEM",
             help="min-cut, k-median, vertex-cover, set-cover or public-projects.",

@@ -1,4 +1,4 @@
-"""`dpublish online open | ask | status | close`: a query desk that answers one question at a
+"""`dpublish online plan | open | ask | status | close`: a session that answers one question at a
 time."""
 
 from __future__ import annotations
@@ -36,6 +36,39 @@ SessionFolder = Annotated[
 ]
 
 
+OnlineMethod = Annotated[
+    str,
+    typer.Option(
+        "--method", "-m", metavar="NAME", help="median-mechanism or online-multiplicative-weights."
+    ),
+]
+
+
+@app.command("plan")
+def plan(
+    schema: SchemaFile,
+    epsilon: Epsilon = None,
+    method: OnlineMethod = "median-mechanism",
+    setting: Setting = None,
+    json: Json = False,
+) -> None:
+    """Say what a session would promise, from the schema alone. Nothing is read and nothing is
+    spent."""
+    from dpublish.cli import screen
+    from dpublish.requests.online import PlanSession
+
+    given = settings_of(setting)
+    priced = PlanSession(schema=schema, epsilon=epsilon, method=method, settings=given).run()
+    if json:
+        screen.write_json(priced.to_json())
+        return
+    screen.say(f"{priced.method} of '{priced.schema.name}'", style="bold")
+    for sentence in (*priced.sentences, *priced.meaning):
+        screen.say(f"  {sentence}")
+    for warning in priced.warnings:
+        screen.say(f"  Note: {warning}", style="yellow")
+
+
 @app.command("open")
 def open_(
     data: Data,
@@ -46,15 +79,7 @@ def open_(
     schema: SchemaFile,
     ledger: Ledger,
     epsilon: Epsilon = None,
-    method: Annotated[
-        str,
-        typer.Option(
-            "--method",
-            "-m",
-            metavar="NAME",
-            help="median-mechanism or online-multiplicative-weights.",
-        ),
-    ] = "median-mechanism",
+    method: OnlineMethod = "median-mechanism",
     setting: Setting = None,
     database: Database = None,
     budget: NewBudget = None,

@@ -113,7 +113,7 @@ class Curator:
 
     def plan(
         self,
-        mechanism: Mechanism,
+        mechanism: Mechanism | OnlineMechanism,
         *,
         epsilon: Number | None = None,
         delta: Number | None = None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
@@ -33,19 +33,33 @@ def method_named(name: str, door: Door = "release") -> type[Any]:
 
 def method_from_settings(name: str, settings: Mapping[str, str], door: Door = "release") -> Any:
     """A method with its fields set from text, such as {"columns": "age,income", "bins": "8"}."""
+    return method_named(name, door)(**fields_from_settings(name, settings, door))
+
+
+def fields_from_settings(
+    name: str,
+    settings: Mapping[str, str],
+    door: Door = "release",
+    *,
+    leave_out: Collection[str] = (),
+    beside: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Fields of a method read from text by their types. `leave_out` are given in another way;
+    `beside` are settings that the caller takes himself."""
     method = method_named(name, door)
     hints = get_type_hints(method)
-    known = [field.name for field in dataclasses.fields(method)]
+    known = [field.name for field in dataclasses.fields(method) if field.name not in leave_out]
     values: dict[str, Any] = {}
     for key, text in settings.items():
         field = key.replace("-", "_")
         if field not in known:
+            allowed = [*known, *beside]
             raise PlanError(
-                f"Method '{name}' has no setting '{key}'.{did_you_mean(field, known)} Settings: "
-                f"{', '.join(known)}."
+                f"Method '{name}' has no setting '{key}'.{did_you_mean(field, allowed)} Settings: "
+                f"{', '.join(allowed)}."
             )
         values[field] = read_setting(text, hints[field], f"{name}: {key}")
-    return method(**values)
+    return values
 
 
 def read_setting(text: str, hint: Any, what: str) -> Any:

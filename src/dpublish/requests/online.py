@@ -15,6 +15,7 @@ from dpublish.requests.curator import allowance_of, source_of
 if TYPE_CHECKING:
     from dpublish.curator.sessions.answers import OnlineAnswer, SessionStatus
     from dpublish.curator.sessions.session import OnlineSession
+    from dpublish.privacy.plan import Plan as Priced
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +60,26 @@ class SessionShown:
             "statement": self.header["statement"],
             "news": list(self.news),
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanSession(Request):
+    """What a session would promise, from the schema alone."""
+
+    verb = "online plan"
+    schema: Path
+    epsilon: str | None = None
+    method: str = "median-mechanism"
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def run(self, caller: Caller = NOBODY) -> Priced:
+        from dpublish.curator.gate import as_cost
+        from dpublish.declare.schema import Schema
+        from dpublish.methods.registry import method_from_settings
+
+        method = method_from_settings(self.method, self.settings, "online")
+        priced: Priced = method.plan(Schema.read(self.schema), as_cost(self.epsilon, None, None))
+        return priced
 
 
 @dataclass(frozen=True, kw_only=True)

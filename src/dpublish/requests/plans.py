@@ -108,15 +108,13 @@ class Plan(Request):
 
     def _solve(self) -> Plans:
         from dpublish.optimize import plan
-        from dpublish.requests.solve import Problem, mechanism_of
+        from dpublish.requests.solve import mechanism_of
 
         if self.public is None:
             raise PlanError(
                 f"A plan of {self.method} needs --public, the public part of the problem."
             )
-        mechanism, _ = mechanism_of(
-            Problem(self.method), self.public, self.form, self.k, self.settings
-        )
+        mechanism, _ = mechanism_of(self.method, self.public, self.form, self.k, self.settings)
         if self.rho is not None or self.epsilon is None:
             raise PlanError("Solvers take --epsilon (and --delta).")
         amounts = [one.strip() for one in self.epsilon.split(",")]

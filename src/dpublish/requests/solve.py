@@ -3,13 +3,13 @@ out."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpublish.errors import PrivateSideError, PublishError
+from dpublish.errors import PlanError, PrivateSideError, PublishError
 from dpublish.requests.base import NOBODY, Caller, Request, requests_of
 from dpublish.requests.curator import (
     Released,
@@ -24,14 +24,6 @@ if TYPE_CHECKING:
     from dpublish.counting.graphs import Shape
     from dpublish.methods.base import Mechanism
     from dpublish.methods.solvers.inputs import Labels
-
-
-class Problem(StrEnum):
-    min_cut = "min-cut"
-    k_median = "k-median"
-    vertex_cover = "vertex-cover"
-    set_cover = "set-cover"
-    public_projects = "public-projects"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +50,7 @@ class Solve(Request):
     solution."""
 
     verb = "solve"
-    problem: Problem
+    problem: str
     data: str
     public: str
     ledger: str
@@ -102,7 +94,7 @@ class Solve(Request):
                     made = publish(
                         mechanism,
                         open_structure(self.data, shape, names),
-                        self.title or self.problem.value,
+                        self.title or self.problem,
                         population=self.population,
                         ledger=account,
                         out=self.out,
@@ -145,70 +137,48 @@ def _cutting(names: Labels, shape: Shape) -> list[tuple[str, str]]:
 
 
 def mechanism_of(
-    problem: Problem, public: str, form: str, k: int | None, settings: Mapping[str, str]
+    problem: str, public: str, form: str, k: int | None, settings: Mapping[str, str]
 ) -> tuple[Mechanism, Shape]:
+    """A solver from texts: its public part from a file, its other fields from `settings`, read by
+    their types as those of every method; and what a row of its data is."""
     from dpublish.counting.graphs import read_names
-    from dpublish.errors import PlanError
-    from dpublish.methods.solvers.k_median.mechanism import KMedian
-    from dpublish.methods.solvers.min_cut.mechanism import MinCut
-    from dpublish.methods.solvers.public_projects.mechanism import PublicProjects
-    from dpublish.methods.solvers.vertex_cover.mechanism import VertexCover
+    from dpublish.methods.registry import fields_from_settings, method_named
 
-    options: dict[str, Any] = dict(settings)
-    if problem in (Problem.k_median, Problem.public_projects) and k is None:
-        raise PlanError(f"{problem.value} needs --k, how many to choose.")
-    _known(problem, options)
-    if problem is Problem.k_median:
-        if "steps" in options:
-            options["steps"] = int(options["steps"])
-        return KMedian(
-            k=k or 0, **_sites(public, form, options.pop("cap", None)), **options
-        ), "items"
-    if problem is Problem.set_cover:
-        return _set_cover(public, form, options), "items"
-    if problem is Problem.public_projects and options.get("worth") == "facility":
-        places = _sites(public, form, options.pop("cap", None))
-        metric = places["metric"]
-        return PublicProjects(
-            k=k or 0, resources=places.get("labels") or metric.size, metric=metric, **options
-        ), "items"
-    names: Any = int(public) if public.isdecimal() else read_names(public)
-    if problem is Problem.public_projects:
-        return PublicProjects(k=k or 0, resources=names, **options), "lists"
-    if problem is Problem.min_cut:
-        return MinCut(vertices=names, **options), "edges"
-    if "weights" in options:
-        options["weights"] = _amounts(options["weights"])
-    return VertexCover(vertices=names, **options), "edges"
-
-
-_SETTINGS = {
-    Problem.min_cut: ("rule", "cuts"),
-    Problem.k_median: ("rule", "steps", "cap"),
-    Problem.vertex_cover: ("weights", "rule", "phase", "size_share"),
-    Problem.set_cover: ("costs", "rule"),
-    Problem.public_projects: ("worth", "cap"),
-}
-
-
-def _known(problem: Problem, options: dict[str, str]) -> None:
-    from dpublish.errors import PlanError, did_you_mean
-
-    allowed = _SETTINGS[problem]
-    for key in options:
-        if key not in allowed:
-            raise PlanError(
-                f"{problem.value} has no setting '{key}'.{did_you_mean(key, allowed)} Settings: "
-                f"{', '.join(allowed) or 'none'}."
-            )
-    if (
-        "cap" in options
-        and problem is Problem.public_projects
-        and options.get("worth") != "facility"
-    ):
+    solver = method_named(problem, "solve")
+    fields = {field.name for field in dataclasses.fields(solver)}
+    options = dict(settings)
+    for name in ("weights", "costs"):
+        if name in fields and name in options:
+            options[name] = ",".join(_amounts(options[name]))
+    cap = options.pop("cap", None) if "metric" in fields else None
+    beside = ("cap",) if "metric" in fields else ()
+    values = fields_from_settings(problem, options, "solve", leave_out=PUBLIC_FIELDS, beside=beside)
+    if "k" in fields:
+        if k is None:
+            raise PlanError(f"{problem} needs --k, how many to choose.")
+        values["k"] = k
+    facility = values.get("worth") == "facility"
+    if cap is not None and "worth" in fields and not facility:
         raise PlanError("cap goes with worth=facility, where distances count.")
-    if not options.get("steps", "0").isdecimal():
-        raise PlanError(f"steps must be a whole number, not '{options['steps']}'.")
+    if "sets" in fields:
+        return solver(**{**_family(public, form), **values}), "items"
+    if "positions" in fields:
+        return solver(**_sites(public, form, cap), **values), "items"
+    if facility:
+        places = _sites(public, form, cap)
+        metric = places["metric"]
+        return solver(resources=places["labels"], metric=metric, **values), "items"
+    names: Any = int(public) if public.isdecimal() else read_names(public)
+    if "resources" in fields:
+        return solver(resources=names, **values), "lists"
+    return solver(vertices=names, **values), "edges"
+
+
+PUBLIC_FIELDS = frozenset(
+    {"k", "metric", "labels", "positions", "vertices", "sets", "elements", "set_names",
+     "resources", "columns", "examples"}
+)  # fmt: skip
+"""What the public part gives, or what only Python can."""
 
 
 def _from_one(count: int) -> list[str]:
@@ -260,26 +230,19 @@ def _sites(public: str, form: str, cap: str | None) -> dict[str, Any]:
     }
 
 
-def _set_cover(public: str, form: str, options: dict[str, Any]) -> Mechanism:
+def _family(public: str, form: str) -> dict[str, Any]:
     from dpublish.counting.graphs import read_scp, read_sets
     from dpublish.methods.solvers.inputs import lists_of
-    from dpublish.methods.solvers.set_cover.mechanism import SetCover
 
-    if "costs" in options:
-        options["costs"] = _amounts(options["costs"])
     if form == "scp":
         sets, costs, count = read_scp(public)
-        return SetCover(
-            sets=sets,
-            elements=_from_one(count),
-            set_names=_from_one(len(sets)),
-            **{"costs": costs, **options},
-        )
+        names = {"elements": _from_one(count), "set_names": _from_one(len(sets))}
+        return {"sets": sets, "costs": costs, **names}
     family = read_sets(public)
     universe = sorted({element for row in family.values() for element in row})
     number = {element: index for index, element in enumerate(universe)}
     lists = lists_of([[number[element] for element in row] for row in family.values()])
-    return SetCover(sets=lists, elements=universe, set_names=list(family), **options)
+    return {"sets": lists, "elements": universe, "set_names": list(family)}
 
 
 def _amounts(path: str) -> list[str]:

@@ -4,11 +4,20 @@ survive the same audit."""
 from .channels import CHANNELS
 from .choices import CHOICES
 from .counting import COUNTING
+from .decisions import DECISIONS
 from .floats import FLOATS
 from .programs import PROGRAMS
 from .registry import Planted
 from .sums import SUMS
 
-PLANTED: tuple[Planted, ...] = (*COUNTING, *SUMS, *CHOICES, *CHANNELS, *FLOATS, *PROGRAMS)
+PLANTED: tuple[Planted, ...] = (
+    *COUNTING,
+    *SUMS,
+    *CHOICES,
+    *DECISIONS,
+    *CHANNELS,
+    *FLOATS,
+    *PROGRAMS,
+)
 
 __all__ = ["PLANTED", "Planted"]

@@ -345,20 +345,24 @@ def test_few_sets_need_no_delta() -> None:
     """With 5 sets a choice has epsilon / 4 and no delta is paid; with many sets the delta buys
     more."""
     for cost in (Cost.pure(1), Cost.approximate(1, "1e-6")):
-        plan = SetCover(sets=lists_of(single(5)), elements=5).plan(SCHEMA, cost)
+        plan = SetCover(sets=lists_of(single(5)), elements=5, rule="greedy").plan(SCHEMA, cost)
         assert Fraction(plan.facts["step_epsilon"]) == Fraction(1, 4)
         assert plan.cost == Cost.pure(1)
         assert bool(plan.warnings) == bool(cost.delta)
     for count, delta in ((40, "1e-6"), (13, "1e-3")):
         cost = Cost.approximate(1, delta)
-        plan = SetCover(sets=lists_of(single(count)), elements=count).plan(SCHEMA, cost)
+        plan = SetCover(sets=lists_of(single(count)), elements=count, rule="greedy").plan(
+            SCHEMA, cost
+        )
         assert plan.cost == cost
         assert (
             1 / (count - 1)
             < float(Fraction(plan.facts["step_epsilon"]))
             < 1 / np.log(1 / float(cost.delta))
         )
-        pure = SetCover(sets=lists_of(single(count)), elements=count).plan(SCHEMA, Cost.pure(1))
+        pure = SetCover(sets=lists_of(single(count)), elements=count, rule="greedy").plan(
+            SCHEMA, Cost.pure(1)
+        )
         assert float(Fraction(pure.facts["step_epsilon"])) == pytest.approx(
             1 / (count - 1), rel=1e-9
         )
@@ -567,7 +571,11 @@ def test_exact_set_cover_is_private() -> None:
         (lambda: VertexCover(vertices=["a", "a"]), Cost.pure(1), "listed twice"),
         (lambda: VertexCover(vertices=1), Cost.pure(1), "at least 2"),
         (lambda: VertexCover(vertices=3), Cost.approximate(1, "1e-6"), "epsilon alone"),
-        (lambda: VertexCover(vertices=3, weights=[1, 2, 2**70]), Cost.pure(1), "beyond exact"),
+        (
+            lambda: VertexCover(vertices=3, weights=[1, 2, 2**70], rule="schedule"),
+            Cost.pure(1),
+            "beyond exact",
+        ),
         (
             lambda: SetCover(sets=lists_of([[0], [1]]), elements=3),
             Cost.approximate(1, "1e-6"),

@@ -75,7 +75,9 @@ def test_weighted_vertex_cover(pay: dict[str, Any]) -> None:
         np.array([[0, 1], [0, 2], [1, 3]]), vertices=4, weights=[1, 2, 8, "1/2"], **pay
     )
     assert sorted(release.order) == [0, 1, 2, 3]
-    assert release.bound["factor"] > 1
+    assert release.public == [3, 0, 1, 2]
+    assert release.cost_estimate is not None
+    assert release.public_cost_estimate is not None
 
 
 def test_min_cut_and_its_verifier(pay: dict[str, Any]) -> None:

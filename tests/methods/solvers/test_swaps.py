@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from dpublish.declare.schema import Schema
+from dpublish.methods.solvers.k_median.demand import far_places
 from dpublish.methods.solvers.k_median.kernels import FAR_SLACK, NEAR_SLACK
-from dpublish.methods.solvers.k_median.mechanism import KMedian, first_sites
+from dpublish.methods.solvers.k_median.mechanism import KMedian
 from dpublish.methods.solvers.k_median.metric import Metric, PointMetric
 from dpublish.methods.solvers.k_median.swaps import PointSearch, SwapScores, swap_search
 from dpublish.noise.source import SeededNoise
@@ -42,7 +43,7 @@ def test_swap_costs_are_those_of_the_definition(kind: str, k: int) -> None:
     assert rows.max() <= places.diameter
     draw = np.random.default_rng(2)
     demand = draw.integers(0, 4, count)
-    search = swap_search(places, first_sites(places, k), demand)
+    search = swap_search(places, far_places(places, k), demand)
     for _ in range(12):
         costs, outside = search.swap_costs()
         assert search.cost == demand @ rows[search.sites].min(axis=0)
@@ -61,7 +62,7 @@ def test_bounds_of_groups_contain_the_cost_of_every_swap(kind: str, groups: int)
     places = metric(kind, count, 5)
     assert isinstance(places, PointMetric)
     draw = np.random.default_rng(6)
-    search = PointSearch(places, first_sites(places, k), draw.integers(0, 3, count), groups=groups)
+    search = PointSearch(places, far_places(places, k), draw.integers(0, 3, count), groups=groups)
     for _ in range(10):
         scores = SwapScores(search)
         exact = scores.exact(np.arange(int(scores.starts[-1])))
@@ -83,7 +84,7 @@ def test_the_lazy_search_is_the_full_one_word_for_word() -> None:
     """A recorder hands the tap all exact scores, so an equal result means that leaving scores out
     changed nothing."""
     places = metric("sphere", 300, 7)
-    mechanism = KMedian(k=3, metric=places, steps=25)
+    mechanism = KMedian(k=3, metric=places, rule="search", steps=25)
     demand = np.random.default_rng(8).integers(0, 40, 300)
     for epsilon in (1, 100):
         plan = mechanism.plan(SCHEMA, Cost.pure(epsilon))

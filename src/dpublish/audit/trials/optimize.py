@@ -22,6 +22,10 @@ DELTA = (
     "a claim with a delta holds for e and not for the rational base that is enumerated; the "
     "tests have its own law"
 )
+NOISY = Exact(window=(0, 1), pairs=2)
+"""Noisy counts are enumerated in a small window, what lies beyond joins its ends."""
+PRICES = "unequal weights are counted in a millionth of the largest: numbers too large to enumerate"
+THREE = "3 2 1\n1 2 1\n2 3 1\n"
 LINE = "4 3 2\n1 2 1\n2 3 1\n3 4 1\n"
 SETS = {"s1": ("a", "b"), "s2": ("b", "c"), "s3": ("c",)}
 COSTS = ("2", "1", "1")
@@ -38,6 +42,16 @@ def min_cut() -> Iterator[Trial]:
         pairs=_graph_pairs(3),
         words=["--public", "3"],
         exact=Exact(pairs=6),
+        sampled=Sampled(runs=2000),
+    )
+    yield _trial(
+        "min-cut",
+        MinCut(vertices=3, size_share="1/4"),
+        Cost.pure(3),
+        case="with a size",
+        pairs=_graph_pairs(3),
+        words=["--public", "3", *_set({"size_share": "1/4"})],
+        exact=Exact(pairs=1, window=(0, 1)),
         sampled=Sampled(runs=2000),
     )
     near = Cost.approximate(1, "1/100")
@@ -75,6 +89,18 @@ def k_median() -> Iterator[Trial]:
     from dpublish.methods.solvers.k_median.mechanism import KMedian
     from dpublish.methods.solvers.k_median.metric import Metric
 
+    three = Metric.matrix([[abs(i - j) for j in range(3)] for i in range(3)])
+    yield _trial(
+        "k-median",
+        KMedian(k=1, metric=three, cost_share="1/4"),
+        Cost.pure(2),
+        case="demand",
+        pairs=_item_pairs(("0", "1", "2")),
+        words=["--public", "sites.txt", "--form", "pmed", "--k", "1", *_set({"cost_share": "1/4"})],
+        public={"sites.txt": THREE.encode()},
+        exact=NOISY,
+        sampled=Sampled(runs=1500),
+    )
     metric = Metric.matrix([[abs(i - j) for j in range(4)] for i in range(4)])
     for rule in ("search", "exact"):
         yield _trial(
@@ -105,11 +131,27 @@ def vertex_cover() -> Iterator[Trial]:
         "an order is drawn with weights that are private, so the same words lead to other "
         "orders on purpose"
     )
+    sized = VertexCover(vertices=3, weights=[1, 1, 2], size_share="1/4")
+    for case, settings, mechanism in (
+        ("degree", {}, VertexCover(vertices=3)),
+        ("degree, weights", {"weights": "weights.txt", "size_share": "1/4"}, sized),
+    ):
+        yield _trial(
+            "vertex-cover",
+            mechanism,
+            Cost.pure(2),
+            case=case,
+            pairs=_graph_pairs(3),
+            words=["--public", "3", *_set(settings)],
+            public={"weights.txt": b"1\n1\n2\n"},
+            exact=PRICES if settings else NOISY,
+            sampled=Sampled(runs=1500),
+        )
     for case, mechanism in (
-        ("", VertexCover(vertices=4)),
+        ("schedule", VertexCover(vertices=4, rule="schedule")),
         ("two-phase", VertexCover(vertices=4, rule="two-phase")),
-        ("weighted", VertexCover(vertices=4, weights=[1, 1, 1, 2])),
-        ("with a size", VertexCover(vertices=4, size_share="1/2")),
+        ("weighted", VertexCover(vertices=4, weights=[1, 1, 1, 2], rule="schedule")),
+        ("with a size", VertexCover(vertices=4, rule="schedule", size_share="1/2")),
     ):
         yield _trial(
             "vertex-cover",
@@ -138,6 +180,17 @@ def set_cover() -> Iterator[Trial]:
     pairs = _item_pairs(elements, most=1)
     names = list(SETS)
     costs = {"costs.txt": "".join(f"{cost}\n" for cost in COSTS).encode()}
+    yield _trial(
+        "set-cover",
+        SetCover(sets=lists, elements=elements, set_names=names),
+        Cost.pure(2),
+        case="presence",
+        pairs=pairs,
+        words=["--public", "sets.txt"],
+        public=public,
+        exact=NOISY,
+        sampled=Sampled(runs=1500),
+    )
     yield _trial(
         "set-cover",
         SetCover(sets=lists, elements=elements, set_names=names, costs=COSTS, rule="exact"),

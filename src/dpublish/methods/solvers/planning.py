@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, TypedDict, TypeVar
+from typing import Any, ClassVar, NotRequired, TypedDict, TypeVar
 
 import numpy as np
 
@@ -123,11 +123,15 @@ def label_column(labels: Labels, numbers: Iterable[int]) -> dict[str, Any]:
 
 
 class Bound(TypedDict):
-    """A statement about the cost: at most (or at least) `factor` times the best plus `additive`."""
+    """A statement about the cost: at most (or at least) `factor` times the best plus `additive`.
+
+    `says_nothing` tells where it holds of every solution, however bad, so that it promises nothing.
+    """
 
     factor: float
     additive: float
     text: str
+    says_nothing: NotRequired[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +152,14 @@ class SolverSettings(Settings):
     def solution_facts(self) -> dict[str, Any]:
         said = self.facts()
         return {name: said[name] for name in (*self.released, "problem", "bound", "lower_bound")}
+
+
+def guarantee_sentence(bound: Bound) -> str:
+    """The bound in words; one that promises nothing here is not called a guarantee."""
+    void = bound.get("says_nothing")
+    if void is None:
+        return f"Guarantee: {bound['text']}"
+    return f"The theorem's bound, which says nothing {void}: {bound['text']}"
 
 
 P = TypeVar("P", bound=SolverSettings)
@@ -174,7 +186,7 @@ def solution_plan(
         sentences=(
             *sentences,
             f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
-            f"Guarantee: {settings.bound['text']}",
+            guarantee_sentence(settings.bound),
             f"No private method can do better than this in general: {settings.lower_bound['text']}",
         ),
         warnings=tuple(warnings),

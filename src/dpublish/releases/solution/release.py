@@ -2,8 +2,9 @@
 guarantee and the lower bound.
 
 Every problem has its verifier here: `cost_of` works out what the solution costs on data that the
-caller brings along (the curator's own, or a guess). Releases never carry such a cost: it would be a
-private number.
+caller brings along (the curator's own, or a guess). That is a private number; what a release
+carries of it is noisy and was paid for (`cost_estimate`), beside that of the public solution, which
+needs no data.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from dpublish.errors import BundleError, QueryError, did_you_mean
+from dpublish.estimate import Estimate
 from dpublish.releases.base import Release
 from dpublish.releases.bundle.manifest import table, text, whole
 from dpublish.releases.solution.costs import (
@@ -47,6 +49,8 @@ PROBLEMS = {
     "public-projects": ("chosen", "resource", "resources"),
 }
 _EXTRA = {"set-cover": {"members", "universe", "costs"}}
+# the public solution, and the noisy demand; only some rules have them
+_BESIDE = {"k-median": {"public", "demand"}, "set-cover": {"public"}}
 
 
 class SolutionRelease(Release):
@@ -54,7 +58,17 @@ class SolutionRelease(Release):
     the problem has them."""
 
     kind: ClassVar[str] = "solution"
-    own: ClassVar[tuple[str, ...]] = ("chosen", "order", "sides", "assign", "cost_of", "to_json")
+    own: ClassVar[tuple[str, ...]] = (
+        "chosen",
+        "order",
+        "sides",
+        "assign",
+        "public",
+        "cost_estimate",
+        "public_cost_estimate",
+        "cost_of",
+        "to_json",
+    )
 
     def parse(self) -> None:
         manifest, tables = self.manifest, self.tables
@@ -77,7 +91,7 @@ class SolutionRelease(Release):
         extra = _EXTRA.get(problem, set())
         if problem == "vertex-cover" and _weighted(facts):
             extra = {"weights"}
-        if set(tables) != {main} | extra:
+        if set(tables) - _BESIDE.get(problem, set()) != {main} | extra:
             raise BundleError(
                 f"A release of problem {problem} does not hold these tables: {sorted(tables)}."
             )
@@ -110,6 +124,10 @@ class SolutionRelease(Release):
         if problem == "set-cover":
             _check_family(facts, tables)
         _check_optional(facts, tables[main])
+        if "public" in tables:
+            self._check_public(tables["public"], column, count)
+        if "demand" in tables:
+            _check_demand(facts, tables["demand"], count)
         if "weights" in extra:
             if tables["weights"].height != count:
                 raise BundleError("weights.parquet must have a row for every vertex.")
@@ -123,6 +141,49 @@ class SolutionRelease(Release):
             self._main["label"].to_list() if "label" in self._main.columns else None
         )
         self._assigned: Ints | None = None
+
+    def _check_public(self, frame: pl.DataFrame, column: str, count: int) -> None:
+        numbers = _whole_column(frame, column, "public", count)
+        if not len(numbers) or len(np.unique(numbers)) != len(numbers):
+            raise BundleError("public.parquet names nothing, or something twice.")
+        if "label" in frame.columns and frame["label"].dtype != pl.String:
+            raise BundleError("public.parquet: labels must be texts.")
+
+    @property
+    def public(self) -> list[Any]:
+        """The solution that needs no data: sites for even demand, a cover of all elements, or
+        vertices from light to heavy, else as they are listed."""
+        self._only("public", "k-median", "vertex-cover", "set-cover")
+        if self.problem == "vertex-cover":
+            names = dict(zip(self._numbers.tolist(), self._named(self._numbers), strict=True))
+            weights = self.weights if self.weights is not None else np.ones(len(names))
+            return [names[number] for number in np.argsort(weights, kind="stable").tolist()]
+        if "public" not in self.tables:
+            raise QueryError("This release holds no public solution: its rule makes none.")
+        frame = self.tables["public"]
+        return frame["label" if "label" in frame.columns else PROBLEMS[self.problem][1]].to_list()
+
+    @property
+    def cost_estimate(self) -> Estimate | None:
+        """What the solution costs on the private rows, with noise, when that was paid for."""
+        return self._estimate("cost_estimate")
+
+    @property
+    def public_cost_estimate(self) -> Estimate | None:
+        """What the public solution costs on the private rows, with noise."""
+        return self._estimate("public_cost_estimate")
+
+    def _estimate(self, name: str) -> Estimate | None:
+        found = self.manifest["facts"].get(name)
+        if found is None:
+            return None
+        return Estimate(**found, measure="mean" if self._fractional else "count")
+
+    @property
+    def _fractional(self) -> bool:
+        """Whether costs are no whole numbers: distances, weights."""
+        facts = self.manifest["facts"]
+        return "unit" in facts or "weighted" in facts or self.problem == "set-cover"
 
     @property
     def bound(self) -> Mapping[str, Any]:
@@ -163,9 +224,9 @@ class SolutionRelease(Release):
 
     @property
     def size(self) -> Mapping[str, Any] | None:
-        """A noisy number between the least number of vertices that cover and twice that, when it
-        was paid for."""
-        self._only("size", "vertex-cover")
+        """A noisy number, when it was paid for: of the edges of the smallest cut, or between the
+        smallest cover (the lightest, where vertices have weights) and twice that."""
+        self._only("size", "vertex-cover", "min-cut")
         found: Mapping[str, Any] | None = self.manifest["facts"].get("size")
         return found
 
@@ -245,6 +306,11 @@ class SolutionRelease(Release):
             "bound": self.bound,
             "lower_bound": self.lower_bound,
             "cost": self.manifest["privacy"]["cost"],
+            **{
+                name: estimate.numbers()
+                for name in ("cost_estimate", "public_cost_estimate")
+                if (estimate := self._estimate(name)) is not None
+            },
         }
 
     def plot(self, *, top: int = 30, edges: Iterable[Sequence[Any]] | None = None) -> Figure:
@@ -268,7 +334,12 @@ class SolutionRelease(Release):
         else:
             names = [str(name) for name in self._named(self._numbers[:6])]
             rows["solution"] = ", ".join(names) + (", ..." if len(self._numbers) > 6 else "")
+        if self.cost_estimate is not None:
+            rows["cost on the rows"] = str(self.cost_estimate)
+            rows["public solution"] = str(self.public_cost_estimate)
         rows["bound"] = str(self.bound["text"])
+        if "says_nothing" in self.bound:
+            rows["bound"] += f" It says nothing {self.bound['says_nothing']}."
         rows["lower bound"] = str(self.lower_bound["text"])
         return rows
 
@@ -359,13 +430,45 @@ def _check_amounts(frame: pl.DataFrame, name: str, column: str) -> None:
         raise BundleError(f"{name}.parquet must hold positive numbers.")
 
 
+def _check_demand(facts: Mapping[str, Any], frame: pl.DataFrame, count: int) -> None:
+    """Noisy demand by place: the group it was counted in, the middle of that, the noisy count."""
+    if frame.height != count:
+        raise BundleError("demand.parquet must have a row for every place.")
+    _whole_column(frame, "group", "demand", count)
+    _whole_column(frame, "middle", "demand", count)
+    if (
+        "noisy" not in frame.columns
+        or frame["noisy"].dtype != pl.Int64
+        or frame["noisy"].null_count()
+    ):
+        raise BundleError("demand.parquet must have a column noisy of whole numbers.")
+    text(facts, "demand_scale", "facts")
+
+
+def _check_estimate(facts: Mapping[str, Any], name: str) -> None:
+    found = table(facts, name, "facts")
+    wanted = {"value", "standard_error", "low", "high", "level"}
+    if found.keys() != wanted or not all(
+        isinstance(one, int | float) and not isinstance(one, bool) and math.isfinite(one)
+        for one in found.values()
+    ):
+        raise BundleError(f"facts: {name}: must hold the numbers {', '.join(sorted(wanted))}.")
+
+
 def _check_optional(facts: Mapping[str, Any], main: pl.DataFrame) -> None:
     """What only some problems and settings have: a noisy size, truthfulness, what resources are
     worth, a map."""
     if facts.get("size") is not None:
         size = table(facts, "size", "facts")
-        if isinstance(size.get("value"), bool) or not isinstance(size.get("value"), int):
+        kinds = (int, float) if size.get("weighted") is True else (int,)
+        if isinstance(size.get("value"), bool) or not isinstance(size.get("value"), kinds):
             raise BundleError("facts: size: 'value' must be a whole number.")
+    if {"cost_estimate", "public_cost_estimate"} & facts.keys():
+        for name in ("cost_estimate", "public_cost_estimate"):
+            _check_estimate(facts, name)
+    void = table(facts, "bound", "facts").get("says_nothing", "")
+    if not isinstance(void, str):
+        raise BundleError("facts: bound: 'says_nothing' must be a text.")
     if "truthfulness" in facts and not _positive(facts["truthfulness"]):
         raise BundleError("facts: 'truthfulness' must be a positive number.")
     if "worth" in facts:

@@ -49,8 +49,8 @@ _LEADS = {
 def sections(release: SolutionRelease) -> Report:
     facts = release.manifest["facts"]
     limits: list[Text] = [
-        "The guarantee on the cost is for the worst input and has generous constants; most inputs "
-        "do much better.",
+        "A bound on the cost is for the worst input and has generous constants; most inputs do "
+        "much better.",
         (
             "What the solution costs on the private rows is itself private: ",
             Code("cost_of"),
@@ -62,8 +62,12 @@ def sections(release: SolutionRelease) -> Report:
             f"No agent gains more than {float(facts['truthfulness']):.3g} in expected value, of a "
             f"possible 1, by misreporting."
         )
+    void = release.bound.get("says_nothing")
     good = [
-        f"Guaranteed: {release.bound['text']}",
+        *_compared(release),
+        f"Guaranteed: {release.bound['text']}"
+        if void is None
+        else f"The theorem's bound, which says nothing {void}: {release.bound['text']}",
         f"No private method can do better than this in general: {release.lower_bound['text']}",
     ]
     return Report(
@@ -80,14 +84,32 @@ def sections(release: SolutionRelease) -> Report:
     )
 
 
+def _compared(release: SolutionRelease) -> list[str]:
+    """The solution beside the public one, on the private rows."""
+    chosen, public = release.cost_estimate, release.public_cost_estimate
+    if chosen is None or public is None:
+        return []
+    names = release.public
+    more = ", ..." if len(names) > 6 else ""
+    shown = ", ".join(str(name) for name in names[:6])
+    return [
+        f"On the private rows it costs {chosen}. The noise was paid for.",
+        f"The public solution, which needs no data ({shown}{more}), costs {public} on them.",
+    ]
+
+
 def _tiles(release: SolutionRelease) -> list[tuple[str, str]]:
     facts = release.manifest["facts"]
     if release.problem == "min-cut":
         one, other = release.sides
-        return [
+        tiles = [
             (f"{facts['vertices']:,}", "public vertices"),
             (f"{len(one):,} / {len(other):,}", "on the two sides"),
         ]
+        if release.size is not None:
+            size = f"{int(release.size['value']):,}"
+            tiles.append((size, "noisy number of edges across the smallest cut"))
+        return tiles
     if release.problem == "k-median":
         return [
             (f"{facts['k']:,}", "sites chosen"),
@@ -108,12 +130,10 @@ def _tiles(release: SolutionRelease) -> list[tuple[str, str]]:
     if release.weights is not None:
         tiles.append((f"{float(release.weights.sum()):,.4g}", "public weight of all vertices"))
     if release.size is not None:
-        tiles.append(
-            (
-                f"{int(release.size['value']):,}",
-                "noisy number of vertices, within a factor of 2 of the fewest that cover",
-            )
-        )
+        what = "number of vertices, within a factor of 2 of the fewest that cover"
+        if release.size.get("weighted"):
+            what = "weight, within a factor of 2 of the lightest cover"
+        tiles.append((f"{float(release.size['value']):,.6g}", f"noisy {what}"))
     return tiles
 
 

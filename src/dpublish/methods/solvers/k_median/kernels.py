@@ -346,3 +346,68 @@ def account_matrix(
             added,
             kept,
         )
+
+
+@njit(cache=True, nogil=True)
+def greedy_start(between: Singles, weights: Floats, k: int) -> Ints:
+    """k columns, each the one that lowers the weighted sum of distances most. Public numbers."""
+    count = between.shape[0]
+    near = np.full(count, np.inf)
+    chosen = np.empty(k, np.int64)
+    for step in range(k):
+        least = np.inf
+        for column in range(between.shape[1]):
+            if column in chosen[:step]:
+                continue
+            total = 0.0
+            for row in range(count):
+                total += weights[row] * min(near[row], np.float64(between[column, row]))
+            if total < least:
+                least = total
+                chosen[step] = column
+        for row in range(count):
+            near[row] = min(near[row], np.float64(between[chosen[step], row]))
+    return chosen
+
+
+@njit(cache=True, nogil=True)
+def improve_by_swaps(between: Singles, weights: Floats, chosen: Ints, most: int) -> None:
+    """Exchange a chosen column for another while that lowers the weighted sum, the best first."""
+    count, k = between.shape[0], len(chosen)
+    first = np.empty(count, np.int64)
+    near, second = np.empty(count), np.empty(count)
+    for _ in range(most):
+        near[:], second[:] = np.inf, np.inf
+        for place in range(k):
+            for row in range(count):
+                far = np.float64(between[chosen[place], row])
+                if far < near[row]:
+                    second[row] = near[row]
+                    near[row] = far
+                    first[row] = place
+                elif far < second[row]:
+                    second[row] = far
+        closing = np.zeros(k)
+        total = 0.0
+        for row in range(count):
+            closing[first[row]] += weights[row] * (second[row] - near[row])
+            total += weights[row] * near[row]
+        best, opened, closed = 1e-9 * total, -1, -1
+        kept = np.empty(k)
+        for column in range(between.shape[1]):
+            added = 0.0
+            kept[:] = 0.0
+            for row in range(count):
+                far = np.float64(between[column, row])
+                if far < near[row]:
+                    added += weights[row] * (near[row] - far)
+                    kept[first[row]] += weights[row] * (second[row] - near[row])
+                elif far < second[row]:
+                    kept[first[row]] += weights[row] * (second[row] - far)
+            for place in range(k):
+                gain = added + kept[place] - closing[place]
+                if gain > best:
+                    best, opened, closed = gain, column, place
+        if opened < 0:
+            return
+        chosen[closed] = opened

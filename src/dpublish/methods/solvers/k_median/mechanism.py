@@ -1,8 +1,9 @@
 """Private k-median: k of the public sites, close to private demand.
 
-In: how many demand points there are at each public place (private). Out: k sites. Local search by
-private swaps, then a private pick among the visited solutions; for tiny instances the exponential
-mechanism over all sets of k sites.
+In: how many demand points there are at each public place (private). Out: k sites. By default noisy
+counts of the demand, and then a search over public numbers, whose sites are taken if they seem
+better than the best ones for even demand, which need no data. By name the thesis's local search by
+private swaps, and for tiny instances the exponential mechanism over all sets of k sites.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 
@@ -20,8 +21,20 @@ from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output
 from dpublish.methods.field_types import Interval
-from dpublish.methods.solvers.inputs import PresentItems
-from dpublish.methods.solvers.k_median.metric import Metric
+from dpublish.methods.solvers.comparison import COST_SHARE, estimated_costs
+from dpublish.methods.solvers.inputs import Labels, PresentItems
+from dpublish.methods.solvers.k_median.demand import (
+    MARGIN,
+    Groups,
+    far_places,
+    group_distances,
+    group_places,
+    likely_demand,
+    reach_of,
+    searched_sites,
+)
+from dpublish.methods.solvers.k_median.kernels import FAR_SLACK, NEAR_SLACK
+from dpublish.methods.solvers.k_median.metric import Metric, PointMetric
 from dpublish.methods.solvers.k_median.swaps import swap_search
 from dpublish.methods.solvers.lower_bounds import missed, nothing_ruled_out
 from dpublish.methods.solvers.planning import (
@@ -34,17 +47,33 @@ from dpublish.methods.solvers.planning import (
     pure,
     solution_plan,
 )
+from dpublish.methods.thresholds import laplace_deviation
 from dpublish.noise.base import IntArray, Noise
-from dpublish.privacy.cost import Cost
-from dpublish.privacy.plan import Plan
+from dpublish.privacy.cost import Cost, exact
+from dpublish.privacy.plan import Plan, hidden
 
-Rule = Literal["search", "exact"]
+Rule = Literal["demand", "search", "exact"]
+SURE = 0.05
+"""Chance with which the bound of "demand" may fail."""
+MATTERS = 0.2
+"""Noise in a cost, as a share of the public solution's cost, above which data hardly matter."""
 MAX_EXACT_SETS = 200_000
+
+
+@dataclass(frozen=True)
+class PublicPart:
+    """What "demand" has before it sees a row: groups of places, and the best sites for even
+    demand; and the epsilons of the counts and of the costs."""
+
+    places: Groups
+    sites: IntArray
+    epsilon: Fraction
+    cost_epsilon: Fraction
 
 
 @dataclass(frozen=True, kw_only=True)
 class KMedianSettings(SolverSettings):
-    """How many private swaps, and the epsilon of each choice."""
+    """The epsilon of each choice or of each noisy count, and what is known without data."""
 
     released: ClassVar[tuple[str, ...]] = ("k", "sites", "unit", "diameter")
 
@@ -54,7 +83,39 @@ class KMedianSettings(SolverSettings):
     unit: float
     diameter: float
     steps: int
-    step_epsilon: Fraction
+    step_epsilon: Fraction = Fraction(0)
+    demand_epsilon: Fraction | None = None
+    cost_epsilon: Fraction | None = None
+    groups: int | None = None
+    choice_error: float | None = None
+    public: PublicPart | None = hidden(default=None)
+
+
+def demand_sites(
+    noise: Noise, metric: Metric, k: int, demand: IntArray, places: Groups, epsilon: Fraction
+) -> tuple[IntArray, IntArray]:
+    """Noisy demand of every group of places, and k sites that a public search finds for it."""
+    counts = np.bincount(places.of_place, weights=demand, minlength=places.count).astype(np.int64)
+    noisy = noise.laplace(counts, sensitivity=Fraction(1), epsilon=epsilon, label="demand")
+    between = group_distances(metric, places)
+    likely = likely_demand(noisy, places.sizes, laplace_deviation(1 / epsilon))
+    return noisy, searched_sites(metric, places, between, likely, k)
+
+
+def better_sites(
+    metric: Metric,
+    places: Groups,
+    noisy: IntArray,
+    found: IntArray,
+    public: IntArray,
+    epsilon: Fraction,
+) -> IntArray:
+    """The sites that were found, if the noisy demand says that they are cheaper than the public
+    ones by more than noise would; the public ones otherwise. A function of public numbers."""
+    near = [reach_of(metric, sites)[places.middles].astype(np.float64) for sites in (public, found)]
+    gain = near[0] - near[1]
+    deviation = laplace_deviation(1 / epsilon) * float(np.sqrt((gain**2).sum()))
+    return found if float(noisy @ gain) > MARGIN * deviation else public
 
 
 def search_sites(
@@ -63,7 +124,7 @@ def search_sites(
     """Algorithm 2: `steps` private swaps from a public start, then a private pick among all
     solutions seen."""
     sensitivity = Fraction(metric.diameter)
-    search = swap_search(metric, first_sites(metric, k), demand)
+    search = swap_search(metric, far_places(metric, k), demand)
     seen, costs = [search.sites.copy()], [search.cost]
     for _ in range(steps):
         search.swap(*search.draw(noise, sensitivity=sensitivity, epsilon=step))
@@ -84,13 +145,13 @@ class KMedian(Mechanism):
     """k sites with a small sum of distances from demand points to the nearest of them.
 
     Input: counts of demand points at public places. Neighbours: add-remove-one, of a demand point.
-    Output: k distinct sites.
-    Privacy: epsilon-DP (theorem 1 of k_median.proof.md; theorem 2 for "exact").
+    Output: k distinct sites; with "demand" also the noisy demand, and noisy costs of these sites
+        and of the public ones.
+    Privacy: epsilon-DP (theorem 3 of k_median.proof.md; theorem 1 for "search", 2 for "exact").
     Relies on: `Noise.choose` and `choose_bounded`; distances that are public whole numbers of at
     most the diameter.
     Shows / hides: where demand is dense; hides whether any one demand point is there.
-    Accuracy: at most 6 times the best cost plus a number of order diameter * k^2 ln^2 n / epsilon
-    (search).
+    Accuracy: noise in a cost is of order sqrt(places) * distance / epsilon; `plan` states it.
 
     Parameters
     ----------
@@ -100,9 +161,12 @@ class KMedian(Mechanism):
     labels : public names of the places.
     positions : public coordinates of the places, carried along for maps; they play no part in the
         method.
-    rule : "search" or "exact" (all sets of k sites, for tiny instances).
-    steps : number of swaps; 6 k ln n by default, as in the theorem. Fewer steps mean less noise in
-        each.
+    rule : "demand" (noisy demand, then a public search), "search" (the thesis's private local
+        search) or "exact" (all sets of k sites, for tiny instances).
+    steps : number of swaps of "search"; 6 k ln n by default, as in the theorem. Fewer steps mean
+        less noise in each.
+    cost_share : share of epsilon that buys the costs of the sites on the rows ("demand").
+    nominal_size : about how many demand points are expected, a public guess, for forecasts alone.
     """
 
     method: ClassVar[str] = "k-median"
@@ -112,8 +176,10 @@ class KMedian(Mechanism):
     metric: Metric
     labels: Sequence[object] | None = None
     positions: Any = None
-    rule: Rule = "search"
+    rule: Rule = "demand"
     steps: Annotated[int | None, Interval(0)] = None
+    cost_share: Annotated[Fraction | float | int | str, Interval(0, below=1)] = COST_SHARE
+    nominal_size: Annotated[int | None, Interval(1)] = None
 
     def plan(self, schema: Schema, cost: Cost) -> Plan[KMedianSettings]:
         check_schema(schema, "A k-median")
@@ -130,12 +196,14 @@ class KMedian(Mechanism):
             )
         diameter = self.metric.diameter * self.metric.unit
         lower = diameter * missed(size, self.k, float(cost.epsilon))
-        if self.rule == "exact":
-            steps, bound, sentence = self._exact_terms(cost, diameter)
+        if self.rule == "demand":
+            terms = self._demand_terms(cost, diameter)
+        elif self.rule == "exact":
+            terms = self._exact_terms(cost, diameter)
         elif self.rule == "search":
-            steps, bound, sentence = self._search_terms(cost, diameter)
+            terms = self._search_terms(cost, diameter)
         else:
-            raise PlanError(f"rule = '{self.rule}' is not known. Use search or exact.")
+            raise PlanError(f"rule = '{self.rule}' is not known. Use demand, search or exact.")
         # names are part of what is asked for: they decide which rows are at which site
         structure = self.metric.digest if labels is None else digest_of(self.metric.digest, labels)
         return solution_plan(
@@ -147,7 +215,8 @@ class KMedian(Mechanism):
                 "sites": size,
                 "structure": structure,
                 "rule": self.rule,
-                "steps": steps,
+                "steps": terms.settings["steps"],
+                **terms.parameters,
             },
             settings=KMedianSettings(
                 labels=labels,
@@ -156,9 +225,8 @@ class KMedian(Mechanism):
                 unit=self.metric.unit,
                 diameter=diameter,
                 sensitivity=Fraction(self.metric.diameter),
-                steps=steps,
-                step_epsilon=cost.epsilon / (steps + 1),
-                bound=bound,
+                bound=terms.bound,
+                **terms.settings,
                 lower_bound={
                     "factor": 1.0,
                     "additive": lower,
@@ -172,16 +240,74 @@ class KMedian(Mechanism):
             sentences=[
                 f"{self.k} of {size:,} sites; distances up to {diameter:.5g} in units of "
                 f"{self.metric.unit:.4g}.",
-                sentence,
+                *terms.sentences,
             ],
+            warnings=terms.warnings,
         )
 
-    def _exact_terms(self, cost: Cost, diameter: float) -> tuple[int, Bound, str]:
+    def _demand_terms(self, cost: Cost, diameter: float) -> Terms:
+        """Noise in a cost is what a wrong choice can lose: it follows from public facts alone."""
+        share = exact(self.cost_share, "cost_share")
+        epsilon, unit = cost.epsilon * (1 - share), self.metric.unit
+        places = group_places(self.metric, self.k)
+        between = group_distances(self.metric, places)
+        sizes = places.sizes.astype(np.float64)
+        public = searched_sites(self.metric, places, between, sizes, self.k)
+        reach = reach_of(self.metric, public) * unit
+        scale = laplace_deviation(1 / epsilon)
+        error = scale * float(np.sqrt((reach[places.middles] ** 2).sum()))
+        # theorem 3: noise in all comparisons at once, by a union over all sets of sites
+        log = math.log(2 / SURE) + log_comb(self.metric.size, self.k)
+        worst = max(math.sqrt(8 * places.count * log), 4 * log) / float(epsilon) * diameter
+        aside = 2 * (places.width + rounding_slack(self.metric)) * unit if places.width else 0.0
+        bound: Bound = {
+            "factor": 1.0,
+            "additive": worst,
+            "text": f"the cost is at most that of the public sites plus {worst:.4g}"
+            + (f" and {aside:.4g} per row" if aside else "")
+            + f", except with probability {SURE:g}.",
+        }
+        bound |= self._void(worst, diameter)
+        per_row = float(reach.mean())
+        rows = math.ceil(error / max(per_row * MATTERS, 1e-300)) if error else 1
+        sentences = [
+            f"Demand is counted in {places.count:,} groups of places with noise of standard "
+            f"deviation {scale:.3g}; the sites follow from the noisy counts, or are the best for "
+            f"even demand, whichever seem cheaper.",
+            f"Noise in a cost, and so in that choice, has a standard deviation of about "
+            f"{error:.4g}; for even demand the public sites cost {per_row:.4g} per row.",
+        ]
+        if share:
+            sentences.append(
+                f"{float(share):.3g} of epsilon buys the cost of the sites on the rows, and of the "
+                f"public ones."
+            )
+        warnings = []
+        if self.nominal_size is not None and self.nominal_size < rows:
+            warnings.append(
+                f"With about {self.nominal_size:,} rows the data can hardly matter: noise in a "
+                f"cost is {error / self.nominal_size / max(per_row, 1e-300):.0%} of it. The "
+                f"public sites cost nothing and are about as good; from about {rows:,} rows on "
+                "the data tell."
+            )
+        settings = {
+            "steps": 0,
+            "step_epsilon": Fraction(0),
+            "demand_epsilon": epsilon,
+            "cost_epsilon": cost.epsilon * share,
+            "groups": places.count,
+            "choice_error": error,
+            "public": PublicPart(places, public, epsilon, cost.epsilon * share),
+        }
+        parameters = {"cost_share": str(share), "nominal_size": self.nominal_size}
+        return Terms(settings, bound, sentences, warnings, parameters)
+
+    def _exact_terms(self, cost: Cost, diameter: float) -> Terms:
         sets = math.comb(self.metric.size, self.k)
         if sets > MAX_EXACT_SETS:
             raise PlanError(
                 f"rule = 'exact' compares {sets:,} sets of sites; at most {MAX_EXACT_SETS:,}. "
-                "Use 'search'."
+                "Use 'demand'."
             )
         additive = diameter * 2 * math.log(max(2, sets)) / float(cost.epsilon)
         bound: Bound = {
@@ -190,14 +316,16 @@ class KMedian(Mechanism):
             "text": f"the cost is at most the best plus {additive:.4g}, except with "
             f"probability {1 / sets:.2g}.",
         }
-        return 0, bound, f"One of {sets:,} sets of sites by the exponential mechanism."
+        bound |= self._void(additive, diameter)
+        sentence = f"One of {sets:,} sets of sites by the exponential mechanism."
+        return Terms({"steps": 0, "step_epsilon": cost.epsilon}, bound, [sentence])
 
-    def _search_terms(self, cost: Cost, diameter: float) -> tuple[int, Bound, str]:
+    def _search_terms(self, cost: Cost, diameter: float) -> Terms:
         log = math.log(max(2, self.metric.size))
         steps = self.steps if self.steps is not None else math.ceil(6 * self.k * log)
         steps = 0 if self.k == self.metric.size else steps
-        step = float(cost.epsilon / (steps + 1))
-        additive = (24 * self.k + 4) * log * diameter / step
+        step = cost.epsilon / (steps + 1)
+        additive = (24 * self.k + 4) * log * diameter / float(step)
         short = "" if steps >= 6 * self.k * log else " (for 6 k ln n steps; fewer were asked for)"
         bound: Bound = {
             "factor": 6.0,
@@ -205,29 +333,97 @@ class KMedian(Mechanism):
             "text": f"the cost is at most 6 times the best plus {additive:.4g}, with high "
             f"probability{short}.",
         }
-        return steps, bound, f"{steps:,} swaps and a final pick, each with epsilon = {step:.4g}."
+        bound |= self._void(additive, diameter)
+        sentence = f"{steps:,} swaps and a final pick, each with epsilon = {float(step):.4g}."
+        return Terms({"steps": steps, "step_epsilon": step}, bound, [sentence])
+
+    def _void(self, additive: float, diameter: float) -> Bound:
+        """No sites cost more than all rows times the diameter, so below some number of rows an
+        additive bound holds of any sites."""
+        rows = math.ceil(additive / diameter)
+        if self.nominal_size is not None and self.nominal_size > rows:
+            return cast(Bound, {})
+        return cast(
+            Bound, {"says_nothing": f"below {rows:,} rows, where any sites cost less than that"}
+        )
 
     def statistic(self, plan: Plan[KMedianSettings]) -> PresentItems:
         return PresentItems(plan.settings.sites, plan.settings.labels)
 
     def run(self, noise: Noise, numbers: IntArray, plan: Plan[KMedianSettings]) -> Output:
         settings = plan.settings
+        if settings.public is not None:
+            return self._by_demand(noise, numbers, settings, settings.public)
+        step = settings.step_epsilon
         if self.rule == "exact":
-            chosen = exact_sites(noise, self.metric, self.k, numbers, settings.step_epsilon)
+            chosen = exact_sites(noise, self.metric, self.k, numbers, step)
         else:
-            chosen = search_sites(
-                noise,
-                self.metric,
-                self.k,
-                numbers,
-                steps=settings.steps,
-                step=settings.step_epsilon,
-            )
-        table: dict[str, Any] = {"site": chosen, **label_column(settings.labels, chosen)}
+            steps = settings.steps
+            chosen = search_sites(noise, self.metric, self.k, numbers, steps=steps, step=step)
+        return Output(
+            facts=settings.solution_facts(),
+            tables={"chosen": self._table(chosen, settings.labels)},
+        )
+
+    def _by_demand(
+        self, noise: Noise, demand: IntArray, settings: KMedianSettings, public: PublicPart
+    ) -> Output:
+        metric, places, epsilon = self.metric, public.places, public.epsilon
+        noisy, found = demand_sites(noise, metric, self.k, demand, places, epsilon)
+        chosen = better_sites(metric, places, noisy, found, public.sites, epsilon)
+        near = [reach_of(metric, chosen)]
+        if (chosen != public.sites).any():
+            near.append(reach_of(metric, public.sites))
+        costs = [int(demand @ reach) for reach in near]
+        estimates = estimated_costs(
+            noise,
+            costs[0],
+            costs[1] if len(costs) > 1 else None,
+            sensitivity=Fraction(max(1, int(np.sum(near, axis=0).max()))),
+            epsilon=public.cost_epsilon,
+            unit=metric.unit,
+        )
+        return Output(
+            facts={**settings.solution_facts(), **estimates, "demand_scale": str(1 / epsilon)},
+            tables={
+                "chosen": self._table(chosen, settings.labels),
+                "public": self._table(public.sites, settings.labels),
+                "demand": {
+                    "group": places.of_place,
+                    "middle": places.middles[places.of_place],
+                    "noisy": noisy[places.of_place],
+                },
+            },
+        )
+
+    def _table(self, sites: IntArray, labels: Labels) -> dict[str, Any]:
+        table: dict[str, Any] = {"site": sites, **label_column(labels, sites)}
         if self.positions is not None:
-            at = np.asarray(self.positions, dtype=np.float64)[chosen]
+            at = np.asarray(self.positions, dtype=np.float64)[sites]
             table |= {"x": np.ascontiguousarray(at[:, 0]), "y": np.ascontiguousarray(at[:, 1])}
-        return Output(facts=settings.solution_facts(), tables={"chosen": table})
+        return table
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a rule adds to a plan."""
+
+    settings: dict[str, Any]
+    bound: Bound
+    sentences: list[str]
+    warnings: list[str] = field(default_factory=list)
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+
+def rounding_slack(metric: Metric) -> int:
+    """Units by which rounded distances may miss the triangle inequality."""
+    far = isinstance(metric, PointMetric) and metric.diameter > metric.edge
+    return FAR_SLACK if far else NEAR_SLACK
+
+
+def log_comb(size: int, k: int) -> float:
+    """The logarithm of how many sets of k among `size` there are."""
+    return math.lgamma(size + 1) - math.lgamma(k + 1) - math.lgamma(size - k + 1)
 
 
 def _is_map(positions: Any, size: int) -> bool:
@@ -252,14 +448,3 @@ def exact_sites(
         -costs, sensitivity=Fraction(metric.diameter), epsilon=epsilon, monotone=True, label="sites"
     )
     return np.array(sets[place], dtype=np.int64)
-
-
-def first_sites(metric: Metric, k: int) -> IntArray:
-    """A public start that is spread out: each next site is the one farthest from those before."""
-    sites = [0]
-    nearest = metric.row(0)
-    while len(sites) < k:
-        nearest[sites] = -1
-        sites.append(int(np.argmax(nearest)))
-        nearest = np.minimum(nearest, metric.row(sites[-1]))
-    return np.array(sites, dtype=np.int64)

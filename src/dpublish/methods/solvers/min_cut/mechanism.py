@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output
+from dpublish.methods.field_types import Interval
 from dpublish.methods.solvers.inputs import Edges, GraphEdges
 from dpublish.methods.solvers.lower_bounds import cut_excess, nothing_ruled_out
 from dpublish.methods.solvers.min_cut.contraction import Contraction, contracted_cuts
@@ -41,7 +42,7 @@ from dpublish.methods.solvers.planning import (
     with_delta,
 )
 from dpublish.noise.base import IntArray, Noise
-from dpublish.privacy.cost import Cost
+from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan, hidden
 
 Rule = Literal["exact", "near-minimum"]
@@ -62,6 +63,7 @@ class MinCutSettings(SolverSettings):
     rule: str
     vertices: int
     stage_epsilon: Fraction
+    size_epsilon: Fraction | None = None
     target: int
     spread: int
     beyond: int
@@ -112,6 +114,7 @@ class MinCut(Mechanism):
         whichever the size asks for.
     cuts : how near-minimum cuts are found: "listed" (all of them, without fail) or "karger-stein"
         (by random contraction, whose chance of missing one is part of delta).
+    size_share : share of epsilon spent on how many edges the smallest cut has.
     """
 
     method: ClassVar[str] = "min-cut"
@@ -120,10 +123,13 @@ class MinCut(Mechanism):
     vertices: int | Sequence[object]
     rule: Rule | None = None
     cuts: Cuts = "listed"
+    size_share: Annotated[Fraction | float | int | str, Interval(0, below=1)] = 0
 
     def plan(self, schema: Schema, cost: Cost) -> Plan[MinCutSettings]:
         check_schema(schema, "A minimum cut")
         no_rho(cost, "A minimum cut")
+        share, asked = exact(self.size_share, "size_share"), cost
+        cost = replace(cost, epsilon=cost.epsilon * (1 - share))
         count, labels = numbered(self.vertices, "vertices")
         if count < 2:
             raise PlanError("A cut needs at least 2 vertices.")
@@ -169,21 +175,33 @@ class MinCut(Mechanism):
                     f"{worst.leaves(surety):.1e} small graphs in all, and matrices of "
                     f"{16 * count * count / 2**30:.1f} GiB. cuts = 'listed' is usually much faster."
                 )
+        size_epsilon = asked.epsilon * share
+        sentences = [
+            f"A cut of {count:,} vertices ({rule}); padding brings the smallest cut near {target}.",
+            f"Choosing the padding uses 2 x {rate:.4g}, choosing the cut {rate:.4g} of epsilon.",
+        ]
+        if size_epsilon:
+            scale = float(1 / size_epsilon)
+            sentences.append(
+                f"How many edges the smallest cut has, with noise of scale {scale:.4g}."
+            )
         return solution_plan(
             method=self.method,
             schema=schema,
-            cost=cost,
+            cost=asked,
             parameters={
                 "vertices": count,
                 "structure": digest_of(labels),
                 "rule": rule,
                 "cuts": self.cuts,
+                **({"size_share": str(share)} if share else {}),
             },
             settings=MinCutSettings(
                 labels=labels,
                 rule=rule,
                 vertices=count,
                 stage_epsilon=stage,
+                size_epsilon=size_epsilon or None,
                 target=target,
                 spread=spread,
                 beyond=beyond,
@@ -205,12 +223,7 @@ class MinCut(Mechanism):
                     else nothing_ruled_out(42),
                 },
             ),
-            sentences=[
-                f"A cut of {count:,} vertices ({rule}); padding brings the smallest cut near "
-                f"{target}.",
-                f"Choosing the padding uses 2 x {rate:.4g}, choosing the cut {rate:.4g} of "
-                "epsilon.",
-            ],
+            sentences=sentences,
             warnings=warnings,
         )
 
@@ -219,11 +232,14 @@ class MinCut(Mechanism):
 
     def run(self, noise: Noise, numbers: Edges, plan: Plan[MinCutSettings]) -> Output:
         settings = plan.settings
+        facts = settings.solution_facts()
+        if settings.size_epsilon is not None:
+            facts["size"] = noisy_size(noise, numbers, settings.vertices, settings.size_epsilon)
         side = draw_cut(noise, numbers, settings)
         vertices = np.arange(settings.vertices, dtype=np.int64)
         names = label_column(settings.labels, vertices)
         return Output(
-            facts=settings.solution_facts(),
+            facts=facts,
             tables={"sides": {"vertex": vertices, "side": side, **names}},
         )
 
@@ -232,6 +248,19 @@ class MinCut(Mechanism):
         """What delta pays for: padding that misses, cuts beyond the limit, and contractions that
         miss a cut."""
         return 2 if self.cuts == "listed" else 3
+
+
+def noisy_size(noise: Noise, edges: Edges, count: int, epsilon: Fraction) -> dict[str, Any]:
+    """How many edges the smallest cut has; one edge moves it by at most one."""
+    ones = np.ones(len(edges), dtype=np.int64)
+    least = int(smallest_cut(count, edges.heads, edges.tails, ones, 1 << 60))
+    noisy = noise.laplace(
+        np.array([least], dtype=np.int64),
+        sensitivity=Fraction(1),
+        epsilon=epsilon,
+        label="size of the smallest cut",
+    )
+    return {"value": int(noisy[0]), "scale": str(1 / epsilon)}
 
 
 def miss_surety(cost: Cost, shares: int) -> float:

@@ -13,14 +13,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output
+from dpublish.methods.field_types import Interval
 from dpublish.methods.solvers.calibrate import first_hit_hazard, rounded_down, step_epsilon
+from dpublish.methods.solvers.comparison import COST_SHARE, estimated_costs
 from dpublish.methods.solvers.inputs import Labels, Lists, PresentItems, transposed
 from dpublish.methods.solvers.lower_bounds import cover_factor
 from dpublish.methods.solvers.planning import (
@@ -35,19 +37,31 @@ from dpublish.methods.solvers.planning import (
     pure,
     solution_plan,
 )
+from dpublish.methods.solvers.set_cover.presence import (
+    WORST,
+    better_order,
+    chances_of,
+    covering_order,
+    first_holders,
+    worst_cost,
+)
 from dpublish.methods.solvers.set_cover.set_classes import MAX_SETS as MAX_CLASS_SETS
 from dpublish.methods.solvers.set_cover.set_classes import class_order
 from dpublish.methods.solvers.set_cover.set_parts import SetPart, cost_parts, whole_family
 from dpublish.methods.solvers.set_kernels import take_set
 from dpublish.noise.base import IntArray, Noise
-from dpublish.privacy.cost import Cost
+from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan, hidden
 
-Rule = Literal["greedy", "weighted", "any-weights", "exact", "classes"]
-RULES = ("greedy", "weighted", "any-weights", "exact", "classes")
+Rule = Literal["presence", "greedy", "weighted", "any-weights", "exact", "classes"]
+RULES = ("presence", "greedy", "weighted", "any-weights", "exact", "classes")
 MAX_EXACT_SETS = 8
 GRID = 1 << 10
 """Scores of the weighted rules are multiples of 1/GRID."""
+COST_UNITS = 1 << 20
+"""Costs are measured in so many parts of the largest."""
+HARDLY = Fraction(1, 4)
+"""Below this epsilon a noisy flag is right less than 56% of the time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +76,26 @@ class SetCoverSettings(SolverSettings):
     elements: int
     step_epsilon: Fraction
     cost_range: float
+    cost_epsilon: Fraction | None = None
     costs: tuple[Fraction, ...] = hidden()
     set_names: Labels = hidden()
+    public_order: IntArray | None = hidden(default=None)
     parts: tuple[SetPart, ...] = hidden()
+
+
+def presence_order(
+    noise: Noise,
+    part: SetPart,
+    costs: Sequence[Fraction],
+    present: IntArray,
+    public: IntArray,
+    epsilon: Fraction,
+) -> IntArray:
+    """A noisy flag for every element, the chances that follow, and the order that seems cheaper for
+    them: the public one, or one made for these chances."""
+    noisy = noise.laplace(present, sensitivity=Fraction(1), epsilon=epsilon, label="presence")
+    flags = noisy >= 1
+    return better_order(part, costs, public, chances_of(flags, float(epsilon)))
 
 
 def greedy_order(noise: Noise, part: SetPart, present: IntArray, step: Fraction) -> IntArray:
@@ -94,14 +125,13 @@ class SetCover(Mechanism):
     Input: the distinct present elements of a public universe. Neighbours: add-remove-one, of an
     element.
     Output: every set once, in order ("any-weights": for each public part of the universe, the sets
-    that may serve it).
-    Privacy: epsilon-DP, or (epsilon, delta)-DP when a delta is given and allows more (theorems 1 to
-    4 of set_cover.proof.md).
+        that may serve it), with noisy costs of this order and of the public one.
+    Privacy: epsilon-DP (theorem 5 of set_cover.proof.md); for the thesis's rules epsilon-DP, or
+    (epsilon, delta)-DP when a delta is given and allows more (theorems 1 to 4).
     Relies on: `Noise.choose` having the exact law of the exponential mechanism.
     Shows / hides: sets that hold many present elements; hides whether any one element is present.
-    Accuracy: a factor of order ln n + ln m / step epsilon, where a step has epsilon / ln(1/delta)
-    or, with few sets m,
-        epsilon / (m - 1); `plan` states the step epsilon and the bound.
+    Accuracy: at most 1.1 times what the public order costs at its worst; for the thesis's rules a
+        factor of order ln n + ln m / step epsilon. `plan` states the bound.
 
     Parameters
     ----------
@@ -109,10 +139,13 @@ class SetCover(Mechanism):
     elements : how many elements the universe has, or their public names.
     costs : public positive cost of each set; all equal when left out.
     set_names : public names of the sets.
-    rule : "greedy" (7.7.1, equal costs), "weighted" (7.7.2), "any-weights" (7.7.3: no dependence on
+    rule : "presence" (the default: a public cover of the whole universe, or an order made for
+        noisy flags of the elements, whichever seems cheaper), and the thesis's: "greedy" (7.7.1,
+        equal costs), "weighted" (7.7.2), "any-weights" (7.7.3: no dependence on
         the range of costs), "exact" (theorem 53: exponential mechanism over all orders, at most 8
         sets) or "classes" (7.7.5: the same idea cost class by cost class, which suits unequal
-        costs; at most 7 sets). By default greedy, or weighted if costs are given.
+        costs; at most 7 sets).
+    cost_share : share of epsilon that buys the costs of the orders on the rows ("presence").
     """
 
     method: ClassVar[str] = "set-cover"
@@ -122,7 +155,8 @@ class SetCover(Mechanism):
     elements: int | Sequence[object]
     costs: Sequence[Fraction | float | int | str] | None = None
     set_names: Sequence[object] | None = None
-    rule: Rule | None = None
+    rule: Rule = "presence"
+    cost_share: Annotated[Fraction | float | int | str, Interval(0, below=1)] = COST_SHARE
 
     def plan(self, schema: Schema, cost: Cost) -> Plan[SetCoverSettings]:
         check_schema(schema, "A set cover")
@@ -136,7 +170,32 @@ class SetCover(Mechanism):
         whole = [whole_family(self.sets, costs, count)]
         parts = cost_parts(self.sets, costs, count) if rule == "any-weights" else whole
         warnings: list[str] = []
-        if rule in ("exact", "classes"):
+        more: dict[str, Any] = {}
+        how = ""
+        if rule == "presence":
+            no_rho(cost, "A set cover")
+            if cost.delta:
+                cost = Cost.pure(cost.epsilon)
+                warnings.append("A delta buys nothing here: the release costs epsilon alone.")
+            share = exact(self.cost_share, "cost_share")
+            step, more["cost_epsilon"] = cost.epsilon * (1 - share), cost.epsilon * share
+            prices = np.array([float(value) for value in costs])
+            public = covering_order(parts[0], prices, np.ones(count))
+            more["public_order"] = public
+            worst = worst_cost(parts[0], public, costs)
+            bound = self._presence_bound(float(worst), float(WORST * worst))
+            right = 1 / (1 + math.exp(-float(step)))
+            how = (
+                f"A noisy flag per element is right with probability {right:.2g}; the order is the "
+                f"public one, which costs at most {float(worst):.4g} whatever is present, or one "
+                "that seems cheaper for the flags."
+            )
+            if step < HARDLY:
+                warnings.append(
+                    f"With epsilon = {float(step):.3g} a flag is hardly better than a coin: the "
+                    "data can hardly matter, and the public order costs nothing."
+                )
+        elif rule in ("exact", "classes"):
             step, bound = self._listed_terms(rule, cost, costs)
         else:
             no_rho(cost, "A set cover")
@@ -168,6 +227,7 @@ class SetCover(Mechanism):
                     self.sets.starts, self.sets.items, labels, names, [str(c) for c in costs]
                 ),
                 "rule": rule,
+                **({"cost_share": str(share)} if rule == "presence" else {}),
             },
             settings=SetCoverSettings(
                 labels=labels,
@@ -180,6 +240,7 @@ class SetCover(Mechanism):
                 set_names=names,
                 parts=tuple(parts),
                 bound=bound,
+                **more,
                 lower_bound={
                     "factor": lower,
                     "additive": 0.0,
@@ -191,10 +252,18 @@ class SetCover(Mechanism):
             sentences=[
                 f"An order of {family:,} sets over {count:,} elements; every element goes to the "
                 "first set that holds it.",
-                f"Each choice uses epsilon = {float(step):.4g} ({rule}).",
+                how or f"Each choice uses epsilon = {float(step):.4g} ({rule}).",
             ],
             warnings=warnings,
         )
+
+    def _presence_bound(self, worst: float, most: float) -> Bound:
+        return {
+            "factor": 0.0,
+            "additive": most,
+            "text": f"the cost is at most {most:.4g} whatever is present; the public order costs "
+            f"up to {worst:.4g}.",
+        }
 
     def _listed_terms(
         self, rule: str, cost: Cost, costs: Sequence[Fraction]
@@ -241,7 +310,17 @@ class SetCover(Mechanism):
             f"the cost is at most {factor:.4g} times the smallest, except with "
             f"probability of order 1/{family}."
         )
-        return {"factor": factor, "additive": 0.0, "text": text}
+        most = self._public_worst(costs, count)
+        void = (
+            f"unless the smallest cover costs less than {most / factor:.3g}: a public order never "
+            f"costs more than {most:.4g}"
+        )
+        return {"factor": factor, "additive": 0.0, "text": text, "says_nothing": void}
+
+    def _public_worst(self, costs: Sequence[Fraction], count: int) -> float:
+        part = whole_family(self.sets, costs, count)
+        order = covering_order(part, np.array([float(cost) for cost in costs]), np.ones(count))
+        return float(worst_cost(part, order, costs))
 
     def statistic(self, plan: Plan[SetCoverSettings]) -> PresentItems:
         return PresentItems(plan.settings.elements, plan.settings.labels, distinct=True)
@@ -249,8 +328,15 @@ class SetCover(Mechanism):
     def run(self, noise: Noise, numbers: IntArray, plan: Plan[SetCoverSettings]) -> Output:
         settings = plan.settings
         step, costs, parts = settings.step_epsilon, settings.costs, settings.parts
-        orders: list[IntArray]
-        if settings.rule == "exact":
+        facts, orders = settings.solution_facts(), []
+        public = settings.public_order
+        more: dict[str, Any] = {}
+        if public is not None:
+            order = presence_order(noise, parts[0], costs, numbers, public, step)
+            orders = [order]
+            facts |= order_costs(noise, parts[0], costs, numbers, (order, public), settings)
+            more["public"] = {"set": public, **label_column(settings.set_names, public)}
+        elif settings.rule == "exact":
             orders = [exact_order(noise, self.sets, costs, numbers, step)]
         elif settings.rule == "classes":
             orders = [class_order(noise, self.sets, costs, numbers, step)]
@@ -266,8 +352,9 @@ class SetCover(Mechanism):
         owner = np.repeat(np.arange(len(self.sets), dtype=np.int64), np.diff(self.sets.starts))
         part_numbers = np.repeat(np.arange(len(parts)), [len(order) for order in orders])
         return Output(
-            facts=settings.solution_facts(),
+            facts=facts,
             tables={
+                **more,
                 "order": {
                     "part": part_numbers.astype(np.int64),
                     "set": chosen,
@@ -283,7 +370,7 @@ class SetCover(Mechanism):
         )
 
     def _rule(self) -> str:
-        rule = self.rule or ("weighted" if self.costs is not None else "greedy")
+        rule = self.rule
         if rule not in RULES:
             raise PlanError(f"rule = '{rule}' is not known. Use one of: {', '.join(RULES)}.")
         if rule == "greedy" and len(set(self._costs())) > 1:
@@ -356,6 +443,35 @@ def weighted_order(noise: Noise, part: SetPart, present: IntArray, step: Fractio
     while len(state.left):
         state.take(int(noise.integers(len(state.left), size=1, label="rest")[0]))
     return part.sets[np.array(state.order, dtype=np.int64)]
+
+
+def order_costs(
+    noise: Noise,
+    part: SetPart,
+    costs: Sequence[Fraction],
+    present: IntArray,
+    orders: tuple[IntArray, IntArray],
+    settings: SetCoverSettings,
+) -> dict[str, Any]:
+    """Noisy costs of an order and of the public one on the present elements."""
+    unit = max(costs) / COST_UNITS if len(set(costs)) > 1 else costs[0]
+    prices = np.array([math.ceil(cost / unit) for cost in costs], dtype=np.int64)
+    first = [first_holders(part, order) for order in orders]
+    if (first[0] == first[1]).all():
+        first.pop()
+    paid = [int(prices[np.unique(holder[present > 0])].sum()) for holder in first]
+    # one more element calls for at most one more set of an order
+    moved = sum(int(prices[holder].max()) for holder in first)
+    most = max(int(prices[np.unique(holder)].sum()) for holder in first) * unit
+    return estimated_costs(
+        noise,
+        paid[0],
+        paid[1] if len(paid) > 1 else None,
+        sensitivity=Fraction(moved),
+        epsilon=settings.cost_epsilon or Fraction(0),
+        unit=float(unit),
+        most=float(most),
+    )
 
 
 def exact_order(

@@ -21,6 +21,7 @@ from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output
 from dpublish.methods.field_types import Interval
+from dpublish.methods.solvers.comparison import COST_SHARE, estimated_costs
 from dpublish.methods.solvers.inputs import Edges, GraphEdges
 from dpublish.methods.solvers.lower_bounds import cover_factor
 from dpublish.methods.solvers.planning import (
@@ -36,11 +37,15 @@ from dpublish.methods.solvers.planning import (
 )
 from dpublish.methods.solvers.vertex_cover.kernels import cover_order, weighted_order
 from dpublish.methods.solvers.vertex_cover.weight_classes import WeightClasses, weight_classes
+from dpublish.methods.thresholds import laplace_deviation
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan, hidden
 
-Rule = Literal["schedule", "two-phase"]
+Rule = Literal["degree", "schedule", "two-phase"]
+WEIGHT_UNITS = 1 << 20
+"""Weights are measured in so many parts of the largest."""
+SURE = 0.05
 WORD = 1 << 64
 LARGEST_TOTAL = 1 << 62
 _SPARE_WORDS = 64
@@ -62,12 +67,26 @@ class VertexCoverSettings(SolverSettings):
     vertices: int
     order_epsilon: Fraction
     size_epsilon: Fraction
+    cost_epsilon: Fraction | None = None
     rounds: int | None = None
     hallucinated_edges: Fraction | None = None
     classes: int | None = None
-    weights: tuple[Fraction, ...] | None = hidden(default=None)
+    weights: tuple[Fraction, ...] = hidden(default=())
     weight_classes: WeightClasses | None = hidden(default=None)
     schedule: tuple[IntArray, IntArray] | None = hidden(default=None)
+
+
+def degree_order(
+    noise: Noise, edges: Edges, weights: Sequence[Fraction], epsilon: Fraction
+) -> IntArray:
+    """Vertices by noisy degree, for its weight the largest first; an edge has two ends."""
+    count = len(weights)
+    ends = np.concatenate([edges.heads, edges.tails])
+    degrees = np.bincount(ends, minlength=count).astype(np.int64)
+    noisy = noise.laplace(degrees, sensitivity=Fraction(2), epsilon=epsilon, label="degrees")
+    # a vertex that seems to touch nothing still comes before a heavier one
+    value = np.maximum(noisy, 0.5) / np.array([float(weight) for weight in weights])
+    return np.argsort(-value, kind="stable").astype(np.int64)
 
 
 def draw_order(
@@ -90,22 +109,24 @@ class VertexCover(Mechanism):
     ends comes first.
 
     Input: distinct edges between public vertices. Neighbours: add-remove-one, of an edge.
-    Output: a permutation of all vertices, and with `size_share` a noisy bound on the size of the
-    smallest cover.
-    Privacy: epsilon-DP (theorems 1 to 3 of vertex_cover.proof.md).
-    Relies on: words of `Noise.integers` being uniform; `Noise.laplace` for the size.
+    Output: a permutation of all vertices, noisy costs of this order and of the public one, and
+    with `size_share` a noisy bound on the smallest cover.
+    Privacy: epsilon-DP (theorem 4 of vertex_cover.proof.md; theorems 1 to 3 for the thesis's).
+    Relies on: `Noise.laplace`; for the thesis's rules words of `Noise.integers` being uniform.
     Shows / hides: which vertices touch many edges; hides whether any one edge is there.
-    Accuracy: expected cover at most (2 + 16/epsilon) times the smallest (schedule); `plan` states
-    the factor.
+    Accuracy: hardly worse than the public order, and usually close to the order by true degrees;
+    for "schedule" at most (2 + 16/epsilon) times the smallest. `plan` states the bound.
 
     Parameters
     ----------
     vertices : how many vertices there are, or their public names.
     weights : public positive weights of the vertices; all equal when left out.
-    rule : "schedule" (section 7.5.1 of the thesis) or "two-phase" (7.6); weights have a rule of
-        their own (7.5.3).
+    rule : "degree" (by noisy degree), or the thesis's: "schedule" (section 7.5.1; 7.5.3 where there
+        are weights) or "two-phase" (7.6).
     phase : share of the vertices that the first phase of "two-phase" orders.
-    size_share : share of epsilon spent on the size of the smallest cover.
+    size_share : share of epsilon spent on the size (or the weight) of the smallest cover.
+    cost_share : share of epsilon that buys the costs of both orders on the edges ("degree").
+    nominal_size : about how many edges are expected, a public guess, for forecasts alone.
     """
 
     method: ClassVar[str] = "vertex-cover"
@@ -113,9 +134,11 @@ class VertexCover(Mechanism):
 
     vertices: int | Sequence[object]
     weights: Sequence[Fraction | float | int | str] | None = None
-    rule: Rule = "schedule"
+    rule: Rule = "degree"
     phase: Annotated[Fraction | float | int | str, Interval(above=0, below=1)] = Fraction(1, 2)
     size_share: Annotated[Fraction | float | int | str, Interval(0, below=1)] = 0
+    cost_share: Annotated[Fraction | float | int | str, Interval(0, below=1)] = COST_SHARE
+    nominal_size: Annotated[int | None, Interval(1)] = None
 
     def plan(self, schema: Schema, cost: Cost) -> Plan[VertexCoverSettings]:
         check_schema(schema, "A vertex cover")
@@ -126,41 +149,53 @@ class VertexCover(Mechanism):
         share = exact(self.size_share, "size_share")
         size_epsilon = cost.epsilon * share
         epsilon = cost.epsilon - size_epsilon
+        weights = self._exact_weights(count)
+        total = float(sum(weights))
         rule: dict[str, Any]
-        if self.weights is not None:
-            rule, factor, what = self._weighted_terms(count, epsilon)
-        elif self.rule == "schedule":
-            rule = {"rule": "schedule", "schedule": schedule_weights(count, epsilon)}
-            factor, what = 2 + 16 / float(epsilon), "weights that grow as vertices run out"
-        elif self.rule == "two-phase":
-            rule, factor, what = self._two_phase_terms(count, epsilon)
+        warnings: list[str] = []
+        if self.rule == "degree":
+            paid = exact(self.cost_share, "cost_share")
+            if share + paid >= 1:
+                raise PlanError("size_share and cost_share must be below 1 together.")
+            rule = {"rule": "degree", "cost_epsilon": cost.epsilon * paid, "weights": weights}
+            epsilon -= cost.epsilon * paid
+            what, bound = self._degree_terms(count, epsilon, cost.epsilon * paid, total, warnings)
+        elif self.rule not in ("schedule", "two-phase"):
+            raise PlanError(
+                f"rule = '{self.rule}' is not known. Use degree, schedule or two-phase."
+            )
         else:
-            raise PlanError(f"rule = '{self.rule}' is not known. Use schedule or two-phase.")
-        # a cover never holds more than all vertices, whatever the theorem says
-        most, cost_name = f"{count:,}, all vertices", "number of vertices"
-        if self.weights is not None:
-            total = float(sum(rule["weights"]))
-            most, cost_name = f"{total:.4g}, the weight of all vertices", "weight"
-        bound: Bound = {
-            "factor": factor,
-            "additive": 0.0,
-            "text": f"the expected {cost_name} of the cover is at most {factor:.4g} times the "
-            f"smallest (never above {most}).",
-        }
+            if self.weights is not None:
+                rule, factor, what = self._weighted_terms(weights, epsilon)
+            elif self.rule == "schedule":
+                rule = {"rule": "schedule", "schedule": schedule_weights(count, epsilon)}
+                factor, what = 2 + 16 / float(epsilon), "weights that grow as vertices run out"
+            else:
+                rule, factor, what = self._two_phase_terms(count, epsilon)
+            what = f"Drawn with {what}."
+            # a cover never holds more than all vertices, whatever the theorem says
+            most, cost_name = f"{count:,}, all vertices", "number of vertices"
+            if self.weights is not None:
+                most, cost_name = f"{total:.4g}, the weight of all vertices", "weight"
+            bound = {
+                "factor": factor,
+                "additive": 0.0,
+                "text": f"the expected {cost_name} of the cover is at most {factor:.4g} times the "
+                f"smallest (never above {most}).",
+                "says_nothing": f"unless the smallest cover is below {total / factor:.4g}: no "
+                f"cover is above {total:.4g}",
+            }
         lower = cover_factor(count, float(cost.epsilon))
         sentences = [
             f"An order of {count:,} vertices; every edge is assigned to its earlier end.",
-            f"Drawn with {what}.",
+            what,
         ]
         if size_epsilon:
-            least = (
-                "The size of the smallest cover"
-                if self.weights is None
-                else "The least number of vertices that cover"
-            )
-            sentences.append(
-                f"{least}, within a factor of 2 and noise of scale {float(2 / size_epsilon):.4g}."
-            )
+            least, scale = "The size of the smallest cover", float(2 / size_epsilon)
+            if self.weights is not None:
+                least = "The weight of the lightest cover"
+                scale *= float(second_largest(weights))
+            sentences.append(f"{least}, within a factor of 2 and noise of scale {scale:.4g}.")
         return solution_plan(
             method=self.method,
             schema=schema,
@@ -174,6 +209,8 @@ class VertexCover(Mechanism):
                 "rule": self.rule,
                 "phase": str(exact(self.phase, "phase")),
                 "size_share": str(share),
+                "cost_share": str(exact(self.cost_share, "cost_share")),
+                "nominal_size": self.nominal_size,
             },
             settings=VertexCoverSettings(
                 labels=labels,
@@ -191,7 +228,48 @@ class VertexCover(Mechanism):
                 **rule,
             ),
             sentences=sentences,
+            warnings=warnings,
         )
+
+    def _degree_terms(
+        self,
+        count: int,
+        epsilon: Fraction,
+        paid: Fraction,
+        total: float,
+        warnings: list[str],
+    ) -> tuple[str, Bound]:
+        deviation = laplace_deviation(2 / epsilon)
+        what = (
+            f"By noisy degree; the noise has standard deviation {deviation:.3g}, and vertices "
+            "whose degrees differ by less can hardly be told apart. The public order (the "
+            "lightest first, else as they are listed) is taken if it seems better."
+        )
+        if self.nominal_size is not None and 2 * self.nominal_size / count < deviation / 4:
+            warnings.append(
+                f"With about {self.nominal_size:,} edges a vertex has "
+                f"{2 * self.nominal_size / count:.2g} on average, far below the noise: the data "
+                "can hardly matter, and an order chosen without them costs nothing."
+            )
+        if not paid:
+            return what, {
+                "factor": 0.0,
+                "additive": total,
+                "text": f"no cover is above {total:.4g}.",
+                "says_nothing": "of this order: it holds of any",
+            }
+        moved = 2 * float(max(self._exact_weights(count)))
+        scale = moved / float(paid)
+        more = 2 * (scale * math.log(2 / SURE) + moved / WEIGHT_UNITS) + 2 * scale
+        bound: Bound = {
+            "factor": 1.0,
+            "additive": more,
+            "text": f"the cover costs at most {more:.4g} more than that of the public order, "
+            f"except with probability {SURE:g}.",
+        }
+        if more >= total:
+            bound["says_nothing"] = f"here: no cover is above {total:.4g}"
+        return what, bound
 
     def statistic(self, plan: Plan[VertexCoverSettings]) -> GraphEdges:
         return GraphEdges(plan.settings.vertices, plan.settings.labels)
@@ -202,14 +280,19 @@ class VertexCover(Mechanism):
         if settings.size_epsilon:
             facts["size"] = noisy_size(noise, numbers, settings)
         order = np.empty(settings.vertices, dtype=np.int64)
-        if settings.weight_classes is not None and settings.weights is not None:
+        if settings.rule == "degree":
+            found = degree_order(noise, numbers, settings.weights, settings.order_epsilon)
+            order, costs = better_order(noise, numbers, found, settings)
+            facts |= costs
+        elif settings.weight_classes is not None:
             draw_weighted_order(noise, numbers, settings.weight_classes, order)
+        elif settings.schedule is not None:
+            draw_order(noise, numbers, *settings.schedule, order)
+        if self.weights is not None:
             # public, and without them nobody could work out what the cover costs
             facts["weighted"] = True
             weights = np.array([float(w) for w in settings.weights], dtype=np.float64)
             tables["weights"] = {"weight": weights}
-        elif settings.schedule is not None:
-            draw_order(noise, numbers, *settings.schedule, order)
         names = label_column(settings.labels, order)
         return Output(facts=facts, tables={"order": {"vertex": order, **names}, **tables})
 
@@ -232,35 +315,122 @@ class VertexCover(Mechanism):
         )
         return rule, factor, what
 
-    def _weighted_terms(self, count: int, epsilon: Fraction) -> tuple[dict[str, Any], float, str]:
+    def _weighted_terms(
+        self, weights: tuple[Fraction, ...], epsilon: Fraction
+    ) -> tuple[dict[str, Any], float, str]:
         if self.rule != "schedule":
             raise PlanError(
                 "rule = 'two-phase' is for vertices of equal weight. Leave rule or weights out."
             )
-        weights = amounts(self.weights or (), "weight")
-        if len(weights) != count:
-            raise PlanError(f"There are {count} vertices but {len(weights)} weights.")
         classes = weight_classes(weights, epsilon)
         rule = {
             "rule": "weighted",
             "hallucinated_edges": classes.hallucinated,
             "classes": len(classes.sizes),
-            "weights": tuple(weights),
+            "weights": weights,
             "weight_classes": classes,
         }
         what = f"{float(classes.hallucinated):.3g} hallucinated edges a vertex"
         return rule, classes.factor, what
 
+    def _exact_weights(self, count: int) -> tuple[Fraction, ...]:
+        if self.weights is None:
+            return (Fraction(1),) * count
+        weights = amounts(self.weights, "weight")
+        if len(weights) != count:
+            raise PlanError(f"There are {count} vertices but {len(weights)} weights.")
+        return tuple(weights)
+
+
+def better_order(
+    noise: Noise, edges: Edges, found: IntArray, settings: VertexCoverSettings
+) -> tuple[IntArray, dict[str, Any]]:
+    """The order that was found or the public one (the lightest first, else as they are listed), by
+    noisy costs of both; and these costs."""
+    weights, epsilon = settings.weights, settings.cost_epsilon
+    light = np.argsort([float(weight) for weight in weights], kind="stable").astype(np.int64)
+    if not epsilon:
+        return found, {}
+    unit = weight_unit(weights)
+    prices = np.array([math.ceil(weight / unit) for weight in weights], dtype=np.int64)
+    costs = estimated_costs(
+        noise,
+        *(order_cost(edges, order, prices) for order in (found, light)),
+        # one more edge calls for at most one more vertex of an order
+        sensitivity=Fraction(2 * int(prices.max())),
+        epsilon=epsilon,
+        unit=float(unit),
+        most=float(prices.sum() * unit),
+    )
+    both = costs["cost_estimate"], costs["public_cost_estimate"]
+    # the difference of two noisy costs has this standard deviation
+    if both[0]["value"] - both[1]["value"] <= math.sqrt(2) * both[0]["standard_error"]:
+        return found, costs
+    return light, {**costs, "cost_estimate": costs["public_cost_estimate"]}
+
+
+def weight_unit(weights: Sequence[Fraction]) -> Fraction:
+    """What weights are counted in: the one weight that all have, or a small part of the largest."""
+    return weights[0] if len(set(weights)) == 1 else max(weights) / WEIGHT_UNITS
+
+
+def order_cost(edges: Edges, order: IntArray, prices: IntArray) -> int:
+    """The price of the earlier ends of all edges. Private."""
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    earlier = np.where(place[edges.heads] < place[edges.tails], edges.heads, edges.tails)
+    return int(prices[np.unique(earlier)].sum())
+
 
 def noisy_size(noise: Noise, edges: Edges, settings: VertexCoverSettings) -> dict[str, Any]:
-    """A noisy number between the size of the smallest cover and twice that."""
+    """A noisy number between the smallest cover (or the lightest) and twice that."""
+    weights = settings.weights
+    unit, moved = Fraction(1), 2
+    if len(set(weights)) > 1:
+        # the flow and its sums stay in 31 bits
+        unit = max(weights) / min(WEIGHT_UNITS, (1 << 30) // len(weights))
+        prices = np.array([math.ceil(weight / unit) for weight in weights], dtype=np.int64)
+        moved = 2 * int(np.sort(prices)[-2])
+        value = double_cover_flow(edges, prices)
+    else:
+        value = double_cover_matching(edges, settings.vertices)
     size = noise.laplace(
-        np.array([double_cover_matching(edges, settings.vertices)], dtype=np.int64),
-        sensitivity=Fraction(2),
+        np.array([value], dtype=np.int64),
+        sensitivity=Fraction(moved),
         epsilon=settings.size_epsilon,
         label="size of the smallest cover",
     )
-    return {"value": int(size[0]), "scale": str(2 / settings.size_epsilon)}
+    scale = moved * unit / settings.size_epsilon
+    if len(set(weights)) > 1:
+        return {"value": float(int(size[0]) * unit), "scale": str(scale), "weighted": True}
+    return {"value": int(size[0]), "scale": str(scale)}
+
+
+def second_largest(weights: Sequence[Fraction]) -> Fraction:
+    """An edge adds at most the lighter of its ends to a cover."""
+    return sorted(weights)[-2]
+
+
+def double_cover_flow(edges: Edges, prices: IntArray) -> int:
+    """Twice the lightest fractional cover: at least the lightest cover, at most twice it, and an
+    edge moves it by at most twice the lighter of its ends.
+
+    It is the lightest cover of the bipartite double cover, which is a smallest cut: from a source
+    to every left vertex for its price, across the edges without limit, from right vertices to a
+    sink.
+    """
+    from scipy.sparse import csr_matrix
+    from scipy.sparse.csgraph import maximum_flow
+
+    count = len(prices)
+    left, right = np.arange(count), np.arange(count) + count
+    source, sink = 2 * count, 2 * count + 1
+    heads = np.concatenate([edges.heads, edges.tails, np.full(count, source), right])
+    tails = np.concatenate([edges.tails + count, edges.heads + count, left, np.full(count, sink)])
+    free = np.full(2 * len(edges), np.iinfo(np.int32).max // 2)
+    room = np.concatenate([free, prices, prices]).astype(np.int32)
+    graph = csr_matrix((room, (heads, tails)), shape=(2 * count + 2, 2 * count + 2))
+    return int(maximum_flow(graph, source, sink).flow_value)
 
 
 def two_phases(count: int, phase: Fraction, epsilon: Fraction) -> tuple[int, Fraction]:

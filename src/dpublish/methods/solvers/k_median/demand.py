@@ -1,0 +1,149 @@
+"""Public work of k-median by noisy demand: which places are counted together, and the search for
+sites once every number is public.
+
+Nothing here sees a private number. Places are put into groups that lie close together, so that
+noise is not added to thousands of empty places; a group is served from its middle. The search is
+greedy, then swaps while one helps (the classical local search), then every site moves to the best
+place near it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpublish.methods.solvers.k_median.kernels import greedy_start, improve_by_swaps
+from dpublish.methods.solvers.k_median.metric import Metric, PointMetric
+from dpublish.methods.solvers.k_median.swaps import group_middles, near_groups
+from dpublish.noise.base import IntArray
+
+Floats = NDArray[np.float64]
+GROUPS = 1024
+"""About how many groups places are put into, when there are more places (benchmarks/baselines)."""
+GROUPS_PER_SITE = 8
+MARGIN = 1.0
+"""Standard deviations by which other sites must seem cheaper than the public ones to be taken."""
+MAX_SWAPS = 1000
+NEAR_PLACES = 256
+"""How many places around a site are tried when it is moved at the end."""
+ROUNDS = 6
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Groups of places: the group of each place, and for each group its middle and its size."""
+
+    of_place: IntArray
+    middles: IntArray
+    sizes: IntArray
+    width: int
+    """How far a place can be from the middle of its group, in units."""
+
+    @property
+    def count(self) -> int:
+        return len(self.middles)
+
+
+def group_places(metric: Metric, k: int, most: int = GROUPS) -> Groups:
+    """Places that lie close together, in about `most` groups; each by itself if there are fewer."""
+    wanted = max(most, GROUPS_PER_SITE * k)
+    places = np.arange(metric.size, dtype=np.int64)
+    if metric.size <= wanted:
+        return Groups(places, places, np.ones(metric.size, dtype=np.int64), 0)
+    if isinstance(metric, PointMetric):
+        order, starts = near_groups(metric.points, wanted)
+        of_place = np.empty(metric.size, dtype=np.int64)
+        of_place[order] = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        middles, widths = group_middles(metric, order, starts)
+        return Groups(of_place, middles, np.diff(starts).astype(np.int64), math.ceil(widths.max()))
+    middles = far_places(metric, wanted)
+    of_place, nearest = np.zeros(metric.size, dtype=np.int64), metric.row(int(middles[0]))
+    for number, place in enumerate(middles.tolist()):
+        row = metric.row(place)
+        of_place[row < nearest] = number
+        nearest = np.minimum(nearest, row)
+    of_place[middles] = np.arange(len(middles))
+    sizes = np.bincount(of_place, minlength=len(middles)).astype(np.int64)
+    return Groups(of_place, middles, sizes, int(nearest.max()))
+
+
+def far_places(metric: Metric, count: int) -> IntArray:
+    """Places that are spread out: each next one is the farthest from those before."""
+    sites = [0]
+    nearest = metric.row(0)
+    while len(sites) < count:
+        nearest[sites] = -1
+        sites.append(int(np.argmax(nearest)))
+        nearest = np.minimum(nearest, metric.row(sites[-1]))
+    return np.array(sites, dtype=np.int64)
+
+
+def group_distances(metric: Metric, groups: Groups) -> NDArray[np.float32]:
+    """Distances between the middles of all groups."""
+    rows = np.empty((groups.count, groups.count), dtype=np.float32)
+    for number, middle in enumerate(groups.middles.tolist()):
+        rows[number] = metric.columns(groups.middles, middle)
+    return rows
+
+
+def searched_sites(
+    metric: Metric, groups: Groups, between: NDArray[np.float32], weights: Floats, k: int
+) -> IntArray:
+    """k sites that are cheap for `weights`, one per group; what the search finds is a function of
+    its arguments."""
+    if k >= groups.count:
+        return far_places(metric, k)
+    weights = np.maximum(weights, 0.0)
+    if not weights.any():
+        weights = np.ones(groups.count)
+    start = greedy_start(between, weights, k)
+    if k > 1:
+        improve_by_swaps(between, weights, start, MAX_SWAPS)
+    sites = groups.middles[start]
+    if groups.count < metric.size:
+        sites = moved_sites(metric, groups, weights, sites)
+    return np.sort(sites)
+
+
+def moved_sites(metric: Metric, groups: Groups, weights: Floats, sites: IntArray) -> IntArray:
+    """Every site at the best place near it for the groups that it serves, again and again."""
+    sites = sites.copy()
+    for _ in range(ROUNDS):
+        reach = np.array([metric.columns(groups.middles, int(site)) for site in sites])
+        nearest = reach.argmin(axis=0)
+        before = sites.copy()
+        for row, site in enumerate(before.tolist()):
+            served = np.flatnonzero((nearest == row) & (weights > 0))
+            around = metric.row(site)
+            close = min(NEAR_PLACES, metric.size - 1)
+            tried = np.setdiff1d(np.argpartition(around, close)[: close + 1], before)
+            tried = np.append(tried, site).astype(np.int64)
+            held, total = groups.middles[served], np.zeros(len(tried))
+            for place, weight in zip(held.tolist(), weights[served].tolist(), strict=True):
+                total += weight * metric.columns(tried, place)
+            sites[row] = tried[int(np.argmin(total))]
+        if len(np.unique(sites)) < len(sites):
+            return before
+        if (sites == before).all():
+            break
+    return sites
+
+
+def reach_of(metric: Metric, sites: IntArray) -> IntArray:
+    """How far every place is from the nearest of these sites, in units."""
+    nearest = metric.row(int(sites[0]))
+    for site in sites[1:].tolist():
+        nearest = np.minimum(nearest, metric.row(site))
+    return nearest
+
+
+def likely_demand(noisy: IntArray, sizes: IntArray, deviation: float) -> Floats:
+    """Noisy counts drawn towards what an even spread would give, the more the noisier they are, and
+    none below 0 (empirical Bayes: the spread of the counts less that of the noise is real)."""
+    even = sizes * (max(1.0, float(noisy.sum())) / float(sizes.sum()))
+    off = noisy - even
+    spread = max(0.0, float((off**2).mean()) - deviation**2)
+    return np.maximum(even + spread / (spread + deviation**2) * off, 0.0)

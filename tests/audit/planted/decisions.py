@@ -1,0 +1,128 @@
+"""Planted bugs of the decisions that are made from noisy counts: k-median by demand, vertex cover
+by degree, set cover by presence. Each broken copy differs from the product in one line."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpublish.declare.schema import Schema
+from dpublish.methods.solvers.comparison import estimated_costs
+from dpublish.methods.solvers.inputs import edges_of, lists_of
+from dpublish.methods.solvers.k_median.demand import reach_of
+from dpublish.methods.solvers.k_median.mechanism import KMedian, better_sites, demand_sites
+from dpublish.methods.solvers.k_median.metric import Metric
+from dpublish.methods.solvers.set_cover.mechanism import SetCover
+from dpublish.methods.solvers.set_cover.presence import better_order, chances_of
+from dpublish.methods.solvers.vertex_cover.mechanism import VertexCover, degree_order
+from dpublish.noise.base import Noise
+from dpublish.privacy.cost import Cost
+
+from .registry import bug, exactly, replayed
+
+SCHEMA = Schema(name="tiny", neighbours="add-remove-one")
+LINE = Metric.matrix([[abs(i - j) for j in range(3)] for i in range(3)])
+MEDIAN = KMedian(k=1, metric=LINE)
+MEDIAN_PLAN = MEDIAN.plan(SCHEMA, Cost.pure(1))
+COVER = VertexCover(vertices=3, cost_share=0)
+COVER_PLAN = COVER.plan(SCHEMA, Cost.pure(1))
+FAMILY = SetCover(sets=lists_of([[0, 1], [1, 2], [2]]), elements=3, cost_share=0)
+FAMILY_PLAN = FAMILY.plan(SCHEMA, Cost.pure(1))
+DEMAND = [((30, 0, 0), (30, 0, 1)), ((2, 1, 0), (3, 1, 0))]
+GRAPHS = [((), ((0, 1),)), (((0, 1),), ((0, 1), (0, 2)))]
+PRESENT = [((0, 0, 0), (0, 0, 1)), ((1, 0, 0), (1, 1, 0))]
+
+
+def sites(noise: Noise, demand: tuple[int, ...]) -> Any:
+    out = MEDIAN.run(noise, np.array(demand, dtype=np.int64), MEDIAN_PLAN)
+    return out.tables["chosen"]["site"].tolist(), out.facts["cost_estimate"]["value"]
+
+
+def costs_by_the_nearest_site_alone(noise: Noise, demand: tuple[int, ...]) -> Any:
+    """The noise of the costs goes with how far the demand is, instead of how far it could be."""
+    counts, public = np.array(demand, dtype=np.int64), MEDIAN_PLAN.settings.public
+    assert public is not None
+    noisy, found = demand_sites(noise, LINE, 1, counts, public.places, public.epsilon)
+    chosen = better_sites(LINE, public.places, noisy, found, public.sites, public.epsilon)
+    reach = reach_of(LINE, chosen)
+    costs = estimated_costs(
+        noise,
+        int(counts @ reach),
+        None,
+        sensitivity=Fraction(max(1, int(reach[counts > 0].max(initial=0)))),
+        epsilon=public.cost_epsilon,
+    )
+    return chosen.tolist(), costs["cost_estimate"]["value"]
+
+
+def search_on_the_true_demand(noise: Noise, demand: tuple[int, ...]) -> Any:
+    """The public sites are compared with the others on the rows themselves."""
+    counts, public = np.array(demand, dtype=np.int64), MEDIAN_PLAN.settings.public
+    assert public is not None
+    _, found = demand_sites(noise, LINE, 1, counts, public.places, public.epsilon)
+    return better_sites(LINE, public.places, counts, found, public.sites, public.epsilon).tolist()
+
+
+def order(noise: Noise, graph: tuple[tuple[int, int], ...]) -> Any:
+    settings = COVER_PLAN.settings
+    return degree_order(noise, edges_of(graph), settings.weights, settings.order_epsilon).tolist()
+
+
+def degrees_as_if_an_edge_had_one_end(noise: Noise, graph: tuple[tuple[int, int], ...]) -> Any:
+    settings = COVER_PLAN.settings
+    return degree_order(
+        noise, edges_of(graph), settings.weights, 2 * settings.order_epsilon
+    ).tolist()
+
+
+def sets(noise: Noise, present: tuple[int, ...]) -> Any:
+    out = FAMILY.run(noise, np.array(present, dtype=np.int64), FAMILY_PLAN)
+    return out.tables["order"]["set"].tolist()
+
+
+def only_present_elements_are_flagged(noise: Noise, present: tuple[int, ...]) -> Any:
+    """Absent elements get no noise, so an order made for few elements tells which are there."""
+    settings = FAMILY_PLAN.settings
+    assert settings.public_order is not None
+    there = np.array(present, dtype=np.int64)
+    noisy = noise.laplace(there, sensitivity=Fraction(1), epsilon=settings.step_epsilon)
+    chances = chances_of((noisy >= 1) & (there > 0), float(settings.step_epsilon))
+    return better_order(settings.parts[0], settings.costs, settings.public_order, chances).tolist()
+
+
+DECISIONS = (
+    bug(
+        "k-median: noise of the costs by the true demand",
+        "replay",
+        "sensitivity,distance",
+        broken=costs_by_the_nearest_site_alone,
+        correct=sites,
+        run=replayed(DEMAND),
+    ),
+    bug(
+        "k-median: sites compared on the rows",
+        "replay",
+        "output",
+        broken=search_on_the_true_demand,
+        correct=sites,
+        run=replayed([((0, 0, 3), (0, 0, 4)), ((0, 0, 2), (0, 0, 3))], runs=30),
+    ),
+    bug(
+        "vertex cover: an edge counted at one of its ends",
+        "exact",
+        "privacy",
+        broken=degrees_as_if_an_edge_had_one_end,
+        correct=order,
+        run=exactly(GRAPHS, Fraction(1), window=(-1, 2)),
+    ),
+    bug(
+        "set cover: only present elements are flagged",
+        "replay",
+        "output",
+        broken=only_present_elements_are_flagged,
+        correct=sets,
+        run=replayed(PRESENT, runs=30),
+    ),
+)
