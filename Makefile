@@ -1,17 +1,20 @@
 # make demo     set up, then publish, query, plot and verify a small release
 # make test     set up, then lint, types and all tests (under 10 minutes on 2 cores)
+# make test-lowest  all tests with the lowest versions that pyproject.toml allows
+# make test-newest  all tests on the newest Python that all dependencies have wheels for
 # make nightly  all tests and the long audits, fuzzing and fault runs, with the time of each part
 # make bench    the benchmarks (figures in build/bench)
 # make proofs   refresh the code hashes in proof files, after you have read the proofs again
 
 PYTHON ?= python3
-VENV   := .venv
+VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 BENCH  := build/bench
+NEWEST ?= python3.13
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system demo test lint nightly bench proofs docs pictures clean
+.PHONY: help setup system demo test test-lowest test-newest lint nightly bench proofs docs pictures clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -38,6 +41,16 @@ system: $(STAMP)
 
 test: lint system
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not nightly"
+
+test-lowest: $(STAMP) system
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv venv --quiet --clear --python $(PYTHON) build/lowest
+	$(BIN)/uv pip install --quiet --python build/lowest --resolution lowest-direct --editable '.[test]'
+	build/lowest/bin/python -m pytest -n 2 --dist worksteal -m "not nightly"
+
+test-newest: system
+	@command -v $(NEWEST) > /dev/null || { echo "There is no $(NEWEST) here: make test-newest NEWEST=python3.13"; exit 1; }
+	$(MAKE) test PYTHON=$(NEWEST) VENV=build/newest
 
 nightly: $(STAMP) system
 	$(BIN)/python tools/nightly.py
