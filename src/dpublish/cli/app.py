@@ -27,6 +27,7 @@ import typer
 from typer.core import TyperGroup
 
 from dpublish.cli import analyst, auditor, curator, demo, ledger, local, online, plan, schema
+from dpublish.cli.examples import add_examples
 from dpublish.errors import PublishError
 
 UNEXPECTED = 70
@@ -104,6 +105,9 @@ app.add_typer(online.app, name="online", rich_help_panel=CURATOR)
 app.add_typer(local.app, name="local", rich_help_panel=CURATOR)
 app.command("verify", rich_help_panel=AUDITOR)(auditor.verify)
 app.command("audit", rich_help_panel=AUDITOR)(auditor.audit)
+
+
+add_examples(app)
 
 
 def _version(wanted: bool) -> None:
