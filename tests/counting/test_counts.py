@@ -16,8 +16,8 @@ from dpublish.counting.compute import compute
 from dpublish.declare.columns import Column
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import PrivacyUnit, Schema
+from dpublish.declare.statistic import CellCounts, CodedRows, ContingencyTables, SparseCounts
 from dpublish.errors import SchemaError
-from dpublish.methods.base import CellCounts, CodedRows, SparseCounts
 from dpublish.sources.sources import open_source
 
 KEY = bytes(range(16))
@@ -112,7 +112,8 @@ def test_units_are_bounded_after_rows_are_dropped(
         for name, codes in zip(domain.names, rows, strict=True)
     )
     everything = tuple(range(len(shape)))
-    (counts,) = count_in_tables(open_source(frame), schema, domain, [everything[:2]], key=KEY)
+    asked = ContingencyTables(domain, (everything[:2],))
+    (counts,) = count_in_tables(asked, open_source(frame), schema, key=KEY).tables.values()
     assert counts.sum() == kept.height
 
 
@@ -125,17 +126,25 @@ def test_many_tables_in_one_pass_are_the_tables_one_by_one(
     shape = [7, 300, 2, 70_000]
     schema, domain = make(shape, unit=PrivacyUnit(column=unit, max_rows=3 if unit else 1))
     frame = table(shape, 3_000, seed=6)
-    tables = [(0,), (0, 1), (1, 2), (2, 0, 1), (0, 1, 2), (1,), (3, 2)]
-    found = count_in_tables(open_source(frame), schema, domain, tables, key=KEY)
+    tables = ((0,), (0, 1), (1, 2), (2, 0, 1), (0, 1, 2), (1,), (3, 2))
+    groups = {1: np.arange(300) % 4, 3: np.arange(70_000) // 10_000}
     rows = coded_rows(open_source(frame), schema, domain, key=KEY)
-    for columns, counts in zip(tables, found, strict=True):
-        expected = np.zeros([shape[column] for column in columns], dtype=np.int64)
-        np.add.at(expected, tuple(rows[column] for column in columns), 1)
-        assert np.array_equal(counts, expected)
-    empty = count_in_tables(open_source(frame.clear()), schema, domain, tables, key=KEY)
-    assert all(not counts.any() for counts in empty)
+    for asked in (ContingencyTables(domain, tables), ContingencyTables(domain, tables, groups)):
+        found = count_in_tables(asked, open_source(frame), schema, key=KEY).tables
+        sizes = [
+            int(asked.groups[i].max()) + 1 if i in asked.groups else n for i, n in enumerate(shape)
+        ]
+        said = [asked.groups[i][c] if i in asked.groups else c for i, c in enumerate(rows)]
+        for columns in tables:
+            expected = np.zeros([sizes[column] for column in columns], dtype=np.int64)
+            np.add.at(expected, tuple(said[column] for column in columns), 1)
+            assert np.array_equal(found[columns], expected)
+    empty = count_in_tables(asked, open_source(frame.clear()), schema, key=KEY).tables
+    assert all(not counts.any() for counts in empty.values())
     with pytest.raises(SchemaError, match="cells together"):
-        count_in_tables(open_source(frame), schema, domain, [(1, 3), (3, 1, 0)], key=KEY)
+        count_in_tables(
+            ContingencyTables(domain, ((1, 3), (3, 1, 0))), open_source(frame), schema, key=KEY
+        )
 
 
 def test_a_unit_column_can_also_be_counted() -> None:

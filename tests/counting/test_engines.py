@@ -201,7 +201,9 @@ def assert_equal(asked: Any, found: Any, expected: Any) -> None:
         assert sorted_rows(found) == sorted_rows(expected)
         assert [column.dtype for column in found] == [column.dtype for column in expected]
     else:
-        assert [table.tolist() for table in found] == [table.tolist() for table in expected]
+        assert {key: table.tolist() for key, table in found.tables.items()} == {
+            key: table.tolist() for key, table in expected.tables.items()
+        }
 
 
 def check(seed: int) -> None:
@@ -212,6 +214,7 @@ def check(seed: int) -> None:
         asked: list[Any] = [
             CellCounts(domain),
             ContingencyTables(domain, ((0,), (0, 1), (1, 0))),
+            ContingencyTables(domain, ((0, 1),), {1: np.arange(domain.shape[1]) % 3}),
             CodedRows(domain),
             GridPoints(shape),
             Transactions("items", max_items=2 if seed % 2 else None),

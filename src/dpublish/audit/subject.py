@@ -7,15 +7,26 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpublish.audit import neighbours
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
+from dpublish.declare.statistic import (
+    CellCounts,
+    CodedRows,
+    ContingencyTables,
+    SparseCounts,
+    TableCounts,
+    Tabulation,
+    Tabulator,
+)
 from dpublish.errors import InputError
-from dpublish.methods.base import CellCounts, CodedRows, Mechanism, Output, SparseCounts
+from dpublish.methods.base import Mechanism, Output
 from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
@@ -57,7 +68,10 @@ class Subject:
         codes = np.array(list(itertools.product(*map(range, shape))), dtype=np.int64).reshape(
             -1, len(shape)
         )
-        return [codes[list(rows), axis] for axis in range(len(shape))]
+        columns = [codes[list(rows), axis] for axis in range(len(shape))]
+        if isinstance(statistic, Tabulation):
+            return Tabulator(partial(_tables_of, columns), statistic.domain)
+        return columns
 
     def pairs(self, *, rows: int, cells: int | None = None) -> Iterator[tuple[Rows, Rows]]:
         """All neighbouring inputs of up to `rows` rows over the first `cells` cells (default:
@@ -80,11 +94,25 @@ class Subject:
             yield tuple(row for _, row in one), tuple(row for _, row in other)
 
 
+def _tables_of(columns: list[NDArray[np.int64]], asked: ContingencyTables) -> TableCounts:
+    grouped = [asked.groups[i][c] if i in asked.groups else c for i, c in enumerate(columns)]
+    shape = [
+        int(asked.groups[i].max()) + 1 if i in asked.groups else size
+        for i, size in enumerate(asked.domain.shape)
+    ]
+    tables = {}
+    for table in asked.tables:
+        counts = np.zeros([shape[axis] for axis in table], dtype=np.int64)
+        np.add.at(counts, tuple(grouped[axis] for axis in table), 1)
+        tables[table] = counts
+    return TableCounts(tables)
+
+
 def subject(mechanism: Mechanism, schema: Schema, cost: Cost) -> Subject:
     """Plan `mechanism` as the gate would, and wrap it for an audit."""
     plan = mechanism.plan(schema, cost)
     statistic = mechanism.statistic(plan)
-    if not isinstance(statistic, CellCounts | CodedRows):
+    if not isinstance(statistic, CellCounts | CodedRows | Tabulation):
         raise InputError(
             f"Method '{plan.method}' asks for {type(statistic).__name__}, and this audit only "
             f"makes up "

@@ -39,9 +39,15 @@ from dpublish.counting.kernels import (
     tally,
 )
 from dpublish.declare.domain import MAX_CELLS, Domain
-from dpublish.declare.encode import CodeArray, Encoder
+from dpublish.declare.encode import CodeArray, Encoder, code_dtype
 from dpublish.declare.schema import Schema
-from dpublish.declare.statistic import CellArray, IntArray, SparseCounts
+from dpublish.declare.statistic import (
+    CellArray,
+    ContingencyTables,
+    IntArray,
+    SparseCounts,
+    TableCounts,
+)
 from dpublish.errors import SchemaError
 from dpublish.sources.sources import Source
 
@@ -99,18 +105,17 @@ def coded_rows(
 
 
 def count_in_tables(
+    asked: ContingencyTables,
     source: Source,
     schema: Schema,
-    domain: Domain,
-    tables: Sequence[Sequence[int]],
     *,
     key: bytes,
     progress: Progress | None = None,
-) -> list[IntArray]:
+) -> TableCounts:
     """How many kept rows fall into each cell of each table: one pass, whatever their number."""
     with Threads() as threads:
-        counter = TableCounter(domain.shape, tables, threads)
-        for codes in _kept_codes(source, schema, domain, key, progress):
+        counter = TableCounter(asked, threads)
+        for codes in _kept_codes(source, schema, asked.domain, key, progress):
             counter.add(codes)
         return counter.finish()
 
@@ -159,10 +164,16 @@ class TableCounter:
     """Counts of many tables at once, from codes. The columns of a table after the first are folded
     into one number per row, which tables share; then every table is one of pairs."""
 
-    def __init__(
-        self, shape: Sequence[int], tables: Sequence[Sequence[int]], threads: Threads
-    ) -> None:
-        self._shape, self._threads = shape, threads
+    def __init__(self, asked: ContingencyTables, threads: Threads) -> None:
+        self._threads, self._asked, tables = threads, asked, asked.tables
+        shape = list(asked.domain.shape)
+        for place, group_of in asked.groups.items():
+            shape[place] = int(group_of.max()) + 1
+        self._shape = shape
+        self._groups = {
+            place: group_of.astype(code_dtype(shape[place]))
+            for place, group_of in asked.groups.items()
+        }
         self._shapes = [tuple(shape[column] for column in table) for table in tables]
         sizes = [math.prod(levels) for levels in self._shapes]
         if sum(sizes) > MAX_TABLE_CELLS:
@@ -190,7 +201,9 @@ class TableCounter:
         for low in range(0, rows, _BLOCK):
             block = np.empty((len(codes), min(rows, low + _BLOCK) - low), dtype=self._kind)
             for place, some in enumerate(codes):
-                block[place] = some[low : low + _BLOCK]
+                part = some[low : low + _BLOCK]
+                grouped = self._groups.get(place)
+                block[place] = part if grouped is None else grouped[part]
             folded = np.zeros((len(self._folds), block.shape[1]), dtype=np.uint32)
             for place, fold in enumerate(self._folds):
                 for column in fold:
@@ -203,13 +216,13 @@ class TableCounter:
                 ],
             )
 
-    def finish(self) -> list[IntArray]:
-        return [
+    def finish(self) -> TableCounts:
+        ends = itertools.pairwise(self._starts)
+        found = [
             self._counts[start:stop].reshape(shape)
-            for (start, stop), shape in zip(
-                itertools.pairwise(self._starts), self._shapes, strict=True
-            )
+            for (start, stop), shape in zip(ends, self._shapes, strict=True)
         ]
+        return TableCounts(dict(zip(self._asked.tables, found, strict=True)))
 
 
 class _CodeColumns:

@@ -6,7 +6,8 @@ from rows. Nothing here reads a row or draws noise, so a worker of a cluster may
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,11 +44,48 @@ class CodedRows(Statistic):
 @dataclass(frozen=True)
 class ContingencyTables(Statistic):
     """A statistic: how many kept rows fall into each cell of several tables, each over some columns
-    of `domain`, given by their places. Answered by one array of counts per table, shaped by the
-    levels of its columns."""
+    of `domain`, given by their places. Answered by `TableCounts`. `groups` gives every level of
+    some columns a group, which is then counted in its place."""
 
     domain: Domain
     tables: tuple[tuple[int, ...], ...]
+    groups: Mapping[int, IntArray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TableCounts:
+    """Exact counts of several tables by their columns, each shaped by the levels of these.
+    Private."""
+
+    tables: Mapping[tuple[int, ...], IntArray]
+
+    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
+        return "TableCounts(private)"
+
+
+@dataclass(frozen=True)
+class Tabulation(Statistic):
+    """A statistic: contingency tables over `domain`, for a mechanism that asks for some, and for
+    others when it has seen what it published of those. Answered by a `Tabulator`."""
+
+    domain: Domain
+
+
+@dataclass(frozen=True)
+class Tabulator:
+    """Counts tables over groups of levels, as often as it is asked: one pass over the rows each.
+    Private."""
+
+    count: Callable[[ContingencyTables], TableCounts]
+    domain: Domain
+
+    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
+        return "Tabulator(private)"
+
+    def tables(
+        self, tables: Sequence[tuple[int, ...]], groups: Mapping[int, IntArray]
+    ) -> Mapping[tuple[int, ...], IntArray]:
+        return self.count(ContingencyTables(self.domain, tuple(tables), groups)).tables
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,28 @@ import pytest
 
 import dpublish as dp
 from dpublish import audit
-from dpublish.audit.subject import Subject, subject
+from dpublish.audit.subject import Subject, _tables_of, subject
 from dpublish.declare.relation import ROOT_TWO, Relation
 from dpublish.declare.schema import Schema
+from dpublish.declare.statistic import (
+    CodedRows,
+    ContingencyTables,
+    TableCounts,
+    Tabulation,
+    Tabulator,
+)
 from dpublish.errors import PlanError, SchemaError
 from dpublish.methods.base import Output
 from dpublish.methods.joined_histograms import mechanism as module
 from dpublish.methods.joined_histograms.kernels import largest_box
 from dpublish.methods.joined_histograms.mechanism import largest_model_error
 from dpublish.methods.joined_histograms.rounds import choose_tables
-from dpublish.methods.joined_histograms.structure import LabelledRows, choose_forest, table_parts
+from dpublish.methods.joined_histograms.structure import (
+    LabelledRows,
+    LabelledTables,
+    choose_forest,
+    table_parts,
+)
 from dpublish.methods.joined_histograms.workload import MAX_TRIPLES, declared_triples, table_weights
 from dpublish.models.junction_tree.consistency import onto_simplex
 from dpublish.models.junction_tree.fit import join_tables
@@ -400,9 +412,17 @@ def test_structure_from_the_noiseless_table_is_caught_by_replay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def true_agreement(
-        rows: LabelledRows, known: Any, columns: Any, weights: Any, **settings: Any
+        rows: LabelledTables, known: Any, columns: Any, weights: Any, **settings: Any
     ) -> Any:
-        return {edge: int((rows.codes[edge[0]] == rows.codes[edge[1]]).sum()) for edge in weights}
+        def agreeing(first: int, second: int) -> int:
+            shape = (rows.levels[first], rows.levels[second])
+            sides = [
+                rows.grouped(c, np.arange(n)) for c, n in zip((first, second), shape, strict=True)
+            ]
+            counts = rows.count_pair(sides[0], sides[1], shape)
+            return int(np.trace(counts.reshape(*shape, -1).sum(axis=2)))
+
+        return {edge: agreeing(*edge) for edge in weights}
 
     def true_best(
         noise: Any, scores: Any, columns: Any, budget: Any, *, weight: int, share: Fraction
@@ -428,9 +448,9 @@ def test_rare_levels_merged_by_true_counts_are_caught_by_replay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     true_counts: dict[int, Any] = {}
-    count_column = LabelledRows.count_column
+    count_column = LabelledTables.count_column
 
-    def remember(self: LabelledRows, column: int) -> Any:
+    def remember(self: LabelledTables, column: int) -> Any:
         true_counts[column] = count_column(self, column)
         return true_counts[column]
 
@@ -446,7 +466,7 @@ def test_rare_levels_merged_by_true_counts_are_caught_by_replay(
     ) -> Any:
         return [(0, 1)]
 
-    monkeypatch.setattr(LabelledRows, "count_column", remember)
+    monkeypatch.setattr(LabelledTables, "count_column", remember)
     monkeypatch.setattr(module, "choose_forest", always)
     tested = broken(tiny_method(), tiny(levels='["x", "y", "z"]'), Cost.pure(2))
     report = audit.replay(
@@ -698,3 +718,48 @@ def test_scores_compare_with_whole_models() -> None:
             for count, cell in zip(counts.ravel(), model.ravel(), strict=True)
         )
         assert rows_apart(counts, model) == plain
+
+
+@pytest.mark.parametrize("target", [None, 1])
+def test_tables_counted_in_one_pass_say_what_rows_say(target: int | None) -> None:
+    rng = np.random.default_rng(4)
+    schema = tiny(columns="abc", levels='["x", "y", "z"]')
+    domain = schema.domain(["a", "b", "c"])
+    codes = [rng.integers(0, 3, 500) for _ in domain.axes]
+    features = [column for column in range(3) if column != target]
+    triples = list(itertools.combinations(features, 3))
+    passes: list[ContingencyTables] = []
+
+    def count(asked: ContingencyTables) -> TableCounts:
+        passes.append(asked)
+        return _tables_of(codes, asked)
+
+    merged = np.array([0, 1, 1])
+    rows: Any = LabelledRows(codes, domain.shape, target)
+    tables: Any = LabelledTables(Tabulator(count, domain), target, features, triples)
+    assert np.array_equal(tables.count_levels(0), rows.count_levels(0))
+    assert [len(asked.tables) for asked in passes] == [len(features)]
+    rows, tables = (some.regrouped(0, merged) for some in (rows, tables))
+    assert rows.levels == tables.levels
+    for column in features:
+        assert np.array_equal(tables.count_column(column), rows.count_column(column))
+    for size in (2, 3):
+        for chosen in itertools.permutations(features, size):
+            groups = [rng.integers(0, 4, tables.levels[column]) for column in chosen]
+            shape = [5] * size  # a group may have no level
+            found, expected = (
+                source.count_together(
+                    [source.grouped(c, g) for c, g in zip(chosen, groups, strict=True)], shape
+                )
+                for source in (rows, tables)
+            )
+            assert np.array_equal(found, expected)
+    assert len(passes) == 2
+
+
+def test_rows_are_held_only_where_tables_have_too_many_cells() -> None:
+    plan = tiny_method().plan(tiny(), Cost.pure(2))
+    assert isinstance(tiny_method().statistic(plan), Tabulation)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "MAX_COUNTED", 1)
+        assert isinstance(tiny_method().statistic(plan), CodedRows)

@@ -8,7 +8,7 @@ there is, and adds up. A cell means the same in every engine because the same co
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,7 +16,13 @@ from dpublish.declare.domain import Domain
 from dpublish.declare.encode import CodeArray
 from dpublish.declare.grid import TreeShape
 from dpublish.declare.schema import Schema
-from dpublish.declare.statistic import IntArray, SparseCounts, Statistic
+from dpublish.declare.statistic import (
+    ContingencyTables,
+    SparseCounts,
+    Statistic,
+    TableCounts,
+    Tabulator,
+)
 
 if TYPE_CHECKING:
     from dpublish.methods.set_partition.transactions import Baskets, Transactions
@@ -31,7 +37,8 @@ class Engine(abc.ABC):
 
     answers: ClassVar[Mapping[str, Callable[[Any, Any], Any]]] = {
         "CellCounts": lambda engine, asked: engine.cells(asked.domain),
-        "ContingencyTables": lambda engine, asked: engine.tables(asked.domain, asked.tables),
+        "ContingencyTables": lambda engine, asked: engine.tables(asked),
+        "Tabulation": lambda engine, asked: Tabulator(engine.tables, asked.domain),
         "CodedRows": lambda engine, asked: engine.rows(asked.domain),
         "Transactions": lambda engine, asked: engine.transactions(asked),
         "GridPoints": lambda engine, asked: engine.points(asked.shape),
@@ -61,7 +68,7 @@ class Engine(abc.ABC):
         """How many kept rows fall into each occupied cell."""
 
     @abc.abstractmethod
-    def tables(self, domain: Domain, tables: Sequence[Sequence[int]]) -> list[IntArray]:
+    def tables(self, asked: ContingencyTables) -> TableCounts:
         """Many contingency tables in one pass."""
 
     @abc.abstractmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,7 +10,7 @@ from dpublish.counting.engines.base import Engine
 from dpublish.declare.domain import Domain
 from dpublish.declare.encode import CodeArray
 from dpublish.declare.grid import TreeShape
-from dpublish.declare.statistic import IntArray, SparseCounts, Statistic
+from dpublish.declare.statistic import ContingencyTables, SparseCounts, Statistic, TableCounts
 
 if TYPE_CHECKING:
     from dpublish.methods.set_partition.transactions import Baskets, Transactions
@@ -38,11 +38,11 @@ class Local(Engine):
 
         return count_cells(self.source, self.schema, domain, key=self.key, progress=self.progress)
 
-    def tables(self, domain: Domain, tables: Sequence[Sequence[int]]) -> list[IntArray]:
+    def tables(self, asked: ContingencyTables) -> TableCounts:
         from dpublish.counting.cells import count_in_tables
 
         return count_in_tables(
-            self.source, self.schema, domain, tables, key=self.key, progress=self.progress
+            asked, self.source, self.schema, key=self.key, progress=self.progress
         )
 
     def rows(self, domain: Domain) -> list[CodeArray]:

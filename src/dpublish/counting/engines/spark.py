@@ -38,6 +38,7 @@ from dpublish.declare.statistic import (
     IntArray,
     SparseCounts,
     Statistic,
+    TableCounts,
 )
 from dpublish.methods.set_partition.transactions import Baskets, Transactions
 from dpublish.sources.spark import (
@@ -73,13 +74,12 @@ class Spark(Engine):
         (found,) = self._sums(CellCounts(domain), domain.names)
         return found
 
-    def tables(self, domain: Domain, tables: Sequence[Sequence[int]]) -> list[IntArray]:
-        asked = ContingencyTables(domain, tuple(tuple(table) for table in tables))
-        out = []
-        for sums, table in zip(self._sums(asked, domain.names), asked.tables, strict=True):
-            counts = np.zeros([domain.shape[column] for column in table], dtype=np.int64)
-            counts.ravel()[sums.cells] = sums.counts
-            out.append(counts)
+    def tables(self, asked: ContingencyTables) -> TableCounts:
+        with Threads() as threads:
+            out = TableCounter(asked, threads).finish()  # all zeros
+        sums = self._sums(asked, asked.domain.names)
+        for found, counts in zip(sums, out.tables.values(), strict=True):
+            counts.ravel()[found.cells] = found.counts
         return out
 
     def points(self, shape: TreeShape) -> SparseCounts:
@@ -177,7 +177,8 @@ def _count(job: _Job, batches: Batches) -> Batches:
         return
     schema = replace(job.schema, unit=PrivacyUnit())
     found = Local(source, schema, job.key).answer(asked)
-    yield from _sum_batches(found if isinstance(found, list) else [found])
+    counted = list(found.tables.values()) if isinstance(found, TableCounts) else [found]
+    yield from _sum_batches(counted)
 
 
 def _say(job: _Job, batches: Batches) -> Batches:
@@ -249,10 +250,10 @@ def _choose(job: _Job, batches: Batches) -> Batches:
     tables = None
     if isinstance(job.asked, ContingencyTables):
         with Threads() as threads:
-            tables = TableCounter(job.asked.domain.shape, job.asked.tables, threads)
+            tables = TableCounter(job.asked, threads)
             for said in _chosen(job, batches):
                 tables.add(unpack_codes(_fixed_words(said), job.asked.domain.shape))
-        yield from _sum_batches(tables.finish())
+        yield from _sum_batches(list(tables.finish().tables.values()))
         return
     for said in _chosen(job, batches):
         if isinstance(job.asked, CodedRows | Transactions):

@@ -19,7 +19,8 @@ import numpy as np
 
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
-from dpublish.methods.base import CodedRows, Mechanism, Output
+from dpublish.declare.statistic import CodedRows, Tabulation, Tabulator
+from dpublish.methods.base import Mechanism, Output
 from dpublish.methods.draws import noisy_counts
 from dpublish.methods.field_types import Interval
 from dpublish.methods.joined_histograms.bins import adapted, choose_bins, regrouping
@@ -45,7 +46,9 @@ from dpublish.methods.joined_histograms.rounds import (
 )
 from dpublish.methods.joined_histograms.structure import (
     Edge,
+    Labelled,
     LabelledRows,
+    LabelledTables,
     Published,
     choose_forest,
     pair_scores,
@@ -79,6 +82,8 @@ Share = Fraction | float | int | str
 
 FINEST = 3
 """How many times as many cells the pair chosen first may have as the last one."""
+MAX_COUNTED = 1 << 24
+"""Cells of all tables of pairs and triples that are counted in one pass, by declared levels."""
 MAX_BLOCKS = 64
 _WORK = 10**9
 _LARGEST_CELL = 1 << 46
@@ -182,8 +187,15 @@ class JoinedHistograms(Mechanism):
     def plan(self, schema: Schema, cost: Cost) -> Plan[JoinedSettings]:
         return plan_joined(self, schema, cost)
 
-    def statistic(self, plan: Plan[JoinedSettings]) -> CodedRows:
-        return CodedRows(plan.settings.fine)
+    def statistic(self, plan: Plan[JoinedSettings]) -> Tabulation | CodedRows:
+        """The tables of all columns, pairs and declared triples; the coded rows only where those
+        have too many cells together."""
+        settings = plan.settings
+        shape, pairs = settings.domain.shape, itertools.combinations(settings.features, 2)
+        wanted = [*pairs, *declared_triples(settings)]
+        cells = sum(math.prod(shape[column] for column in columns) for columns in wanted)
+        few = cells * settings.labels <= MAX_COUNTED
+        return Tabulation(settings.fine) if few else CodedRows(settings.fine)
 
     def run(self, noise: Noise, numbers: Any, plan: Plan[JoinedSettings]) -> Output:
         return joined_histograms(noise, numbers, plan)
@@ -194,7 +206,7 @@ class Job:
     """What all steps share: the noise, the rows (private), the budget, and the plan's settings."""
 
     noise: Noise
-    rows: LabelledRows
+    rows: Labelled
     budget: BudgetSplit
     settings: JoinedSettings
     columns: tuple[int, ...]
@@ -204,7 +216,12 @@ class Job:
     def of(cls, noise: Noise, codes: Any, plan: Plan[JoinedSettings]) -> Job:
         settings = plan.settings
         budget = BudgetSplit(settings.noise, settings.amount, plan.schema.relation)
-        rows = LabelledRows(codes, settings.fine.shape, settings.target_index)
+        target, triples = settings.target_index, declared_triples(settings)
+        rows: Labelled = (
+            LabelledTables(codes, target, settings.features, triples)
+            if isinstance(codes, Tabulator)
+            else LabelledRows(codes, settings.fine.shape, target)
+        )
         return cls(noise, rows, budget, settings, settings.features, settings.fine)
 
     def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
@@ -477,7 +494,7 @@ def block_limit(columns: int, labels: int) -> int:
 
 
 def largest_model_error(
-    rows: LabelledRows, model: JunctionModel, columns: Sequence[int], counted: set[Edge], limit: int
+    rows: Labelled, model: JunctionModel, columns: Sequence[int], counted: set[Edge], limit: int
 ) -> int:
     """The largest error over boxes, in units of 1/256 row. Moves by at most one row's units per row
     that comes or goes."""

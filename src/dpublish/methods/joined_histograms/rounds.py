@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from dpublish.methods.draws import choose
-from dpublish.methods.joined_histograms.structure import NOISE_COST, Edge, LabelledRows, rows_apart
+from dpublish.methods.joined_histograms.structure import NOISE_COST, Edge, Labelled, rows_apart
 from dpublish.models.junction_tree.cliques import CliqueTree, clique_cells
 from dpublish.models.junction_tree.consistency import Floats, Ints, sum_groups
 from dpublish.models.junction_tree.fit import grouped_table
@@ -108,7 +108,7 @@ class Rounds:
 
     def __init__(
         self,
-        rows: LabelledRows,
+        rows: Labelled,
         coarsenings: Mapping[int, Coarsening],
         triples: Sequence[Columns] = (),
     ) -> None:

@@ -9,16 +9,18 @@ explains.
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.declare.encode import code_dtype
+from dpublish.declare.statistic import Tabulator
 from dpublish.methods.draws import choose
 from dpublish.models.junction_tree.consistency import Floats, Ints, sum_groups
 from dpublish.models.junction_tree.grouping import group_levels, level_order
@@ -31,6 +33,20 @@ _WEIGHT_GRID = 64
 NOISE_COST = 0.4
 """Rows of error a cell of a measured table costs, in standard deviations of its noise: after the
 fit, about half of the mean absolute value of the noise is left."""
+
+
+class Labelled(Protocol):
+    """What the mechanism asks of rows. Private."""
+
+    levels: list[int]
+    labels: int
+
+    def count_column(self, column: int) -> IntArray: ...
+    def count_levels(self, column: int) -> IntArray: ...
+    def regrouped(self, column: int, group_of: Ints) -> Labelled: ...
+    def grouped(self, column: int, group_of: Ints) -> Any: ...
+    def count_pair(self, first: Any, second: Any, shape: tuple[int, int]) -> IntArray: ...
+    def count_together(self, coded: Sequence[Any], shape: Sequence[int]) -> IntArray: ...
 
 
 class LabelledRows:
@@ -105,6 +121,90 @@ class LabelledRows:
         return out
 
 
+class LabelledTables:
+    """The tables of columns, pairs and some triples by label: all that is asked of the rows. They
+    are counted in one pass when the first is wanted, and what is asked of groups of levels is
+    summed from them. Before that, columns by themselves may be counted, and their levels grouped.
+    Private."""
+
+    def __init__(
+        self,
+        rows: Tabulator,
+        target: int | None,
+        features: Sequence[int],
+        triples: Sequence[tuple[int, ...]],
+    ) -> None:
+        self._rows, self._label = rows, () if target is None else (target,)
+        self._singles = [(column,) for column in features]
+        self._joint = [*itertools.combinations(features, 2), *triples]
+        self.levels = list(rows.domain.shape)
+        self.labels = 1 if target is None else self.levels[target]
+        self._groups: dict[int, Ints] = {}
+        self._columns: dict[tuple[int, ...], IntArray] = {}
+        self._tables: dict[tuple[int, ...], IntArray] = {}
+
+    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
+        return "LabelledTables(private)"
+
+    def count_column(self, column: int) -> IntArray:
+        return self._table((column,)).ravel()
+
+    def count_levels(self, column: int) -> IntArray:
+        """Rows of every level, all labels together; as it was declared, whatever was grouped."""
+        if not self._columns:
+            self._columns = self._count(self._singles, {})
+        counted: IntArray = self._columns[column,].reshape(-1, self.labels).sum(axis=1)
+        return counted
+
+    def regrouped(self, column: int, group_of: Ints) -> LabelledTables:
+        """The same rows with the levels of one column grouped."""
+        out = copy.copy(self)
+        out._groups, out.levels, out._tables = (
+            {**self._groups, column: group_of},
+            [*self.levels],
+            {},
+        )
+        out.levels[column] = int(group_of.max()) + 1
+        return out
+
+    def grouped(self, column: int, group_of: Ints) -> tuple[int, Ints]:
+        """A column, and the group of each of its levels."""
+        return column, group_of
+
+    def count_pair(
+        self, first: tuple[int, Ints], second: tuple[int, Ints], shape: tuple[int, int]
+    ) -> IntArray:
+        return self.count_together([first, second], shape)
+
+    def count_together(self, coded: Sequence[tuple[int, Ints]], shape: Sequence[int]) -> IntArray:
+        """Two or three grouped columns with the label."""
+        columns = tuple(column for column, _ in coded)
+        kept = tuple(sorted(columns))
+        table = self._table(kept).transpose([*map(kept.index, columns), len(columns)])
+        for axis, ((_, group_of), groups) in enumerate(zip(coded, shape, strict=True)):
+            order = np.argsort(group_of, kind="stable")
+            found, starts = np.unique(group_of[order], return_index=True)
+            sums = np.add.reduceat(np.moveaxis(table, axis, 0)[order], starts, axis=0)
+            folded = np.zeros((groups, *sums.shape[1:]), dtype=np.int64)
+            folded[found] = sums
+            table = np.moveaxis(folded, 0, axis)
+        return np.ascontiguousarray(table).ravel()
+
+    def _table(self, columns: tuple[int, ...]) -> IntArray:
+        if not self._tables:
+            self._tables = self._count([*self._singles, *self._joint], self._groups)
+        return self._tables[columns]
+
+    def _count(
+        self, wanted: Sequence[tuple[int, ...]], groups: Mapping[int, Ints]
+    ) -> dict[tuple[int, ...], IntArray]:
+        found = self._rows.tables([(*columns, *self._label) for columns in wanted], groups)
+        return {
+            columns: table.reshape([*table.shape[: len(columns)], self.labels])
+            for columns, table in zip(wanted, found.values(), strict=True)
+        }
+
+
 @dataclass(frozen=True)
 class Published:
     """What is known after the single columns are measured: public."""
@@ -156,7 +256,7 @@ def rows_apart(counts: NDArray[Any], expected: Floats) -> int:
 
 
 def pair_scores(
-    rows: LabelledRows,
+    rows: Labelled,
     known: Published,
     columns: Sequence[int],
     weights: Mapping[Edge, int],
