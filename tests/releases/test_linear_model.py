@@ -92,9 +92,11 @@ def test_unknown_cells_are_answered_too(release: LinearModelRelease) -> None:
     odd = pl.DataFrame({"length": [None, 1e9, 3.0], "site": ["moon", None, "bog"]})
     chances = release.predict_proba(odd)
     assert np.isfinite(chances).all()
-    # beyond the bounds is the bound; an unknown site adds nothing
-    plain = release.predict_proba(pl.DataFrame({"length": [10.0], "site": ["bog"]}))
-    assert np.allclose(chances[1], plain[0])
+    # beyond the bounds is the bound; an unknown site adds nothing, which is the mean of all sites
+    sites = list(release.features.axes[1].labels)
+    known = pl.DataFrame({"length": [10.0] * len(sites), "site": sites})
+    mean = release.decision_function(known).mean(axis=0)
+    assert np.allclose(release.decision_function(odd)[1], mean)
 
 
 def test_rows_that_cannot_be_read(release: LinearModelRelease) -> None:
@@ -107,7 +109,10 @@ def test_rows_that_cannot_be_read(release: LinearModelRelease) -> None:
 def test_coefficients_as_a_table(release: LinearModelRelease) -> None:
     frame = release.to_frame()
     assert frame.columns == ["class", "column", "level", "coefficient"]
-    assert frame.height == 3 * release.features.dimension
+    # for each class the constant, the length, and every site, whose effects add up to nothing
+    assert frame.height == 3 * (1 + 1 + 3)
+    sites = frame.filter((pl.col("class") == "rush") & (pl.col("column") == "site"))
+    assert sites["coefficient"].sum() == pytest.approx(0)
     rush = frame.filter(
         (pl.col("class") == "rush") & (pl.col("column") == "length") & (pl.col("level") == "")
     )

@@ -147,18 +147,12 @@ class Bench:
         assert plan.domain is not None
         codes = [column[train] for column in self.codes(plan.domain.axes)]
         content = method.run(SeededNoise(seed), codes, plan)
-        coding = LinearFeatures(plan.domain.axes[:-1])
-        weights = (
-            np.asarray(content.tables["coefficients"]["multiple"])
-            .reshape(-1, coding.dimension)
-            .astype(np.float64)
-        )
-        scores = (
-            self.features[test]
-            / coding.divisor
-            @ weights.T
-            * float(Fraction(content.facts["grid"]))
-        )
+        coding = LinearFeatures(plan.settings.domain.axes[:-1], content.facts["coding"])
+        multiples = np.asarray(content.tables["coefficients"]["multiple"])
+        weights = multiples.reshape(-1, coding.dimension).astype(np.float64)
+        vectors = np.empty((len(test), coding.dimension))
+        coding.fill([column[test] for column in self.codes(coding.axes)], vectors)
+        scores = vectors @ weights.T * float(Fraction(content.facts["grid"]))
         chances = 1 / (1 + np.exp(-np.clip(scores, -700, 700)))
         if self.classes == 2:
             return np.hstack([1 - chances, chances])

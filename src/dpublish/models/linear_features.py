@@ -8,6 +8,12 @@ on c alone, so no row is longer than 1.
 * ordinal levels: rank / (levels - 1);
 * other levels: one indicator per level, the first level being the reference that has none;
 * '(other)' and '(missing)': an indicator each, the column's number being 0.
+
+That is the coding "reference-levels". The coding "centred" has numbers from -1 to 1, 0 being the
+middle of the declared bounds, and levels as the corners of a simplex around 0, all of length 1 and
+equally far apart. So a row of c columns is no longer than sqrt(c); but numbers are mostly near the
+middle of their bounds, and rows are mostly shorter. Vectors are divided by half of that, and a row
+that is longer than 1 then is to be shortened to 1 for training (`factors`).
 """
 
 from __future__ import annotations
@@ -27,6 +33,13 @@ from dpublish.declare.domain import Axis
 
 FloatArray = NDArray[np.float64]
 CONSTANT = "(constant)"
+REFERENCE, CENTRED = "reference-levels", "centred"
+CODINGS = (REFERENCE, CENTRED)
+SHORTENED = 0.5
+"""Of the longest that a centred row can be; longer ones are shortened. By benchmarks/defaults."""
+CONSTANT_SHARE = Fraction(1, 5)
+"""Of the square of the longest vector, for the constant of a centred coding."""
+_CUT = 1 - 2.0**-40
 _ROOM = 1 + 2.0**-30
 """R is larger than sqrt(c + 1) by this factor, which pays for every rounding in the tables."""
 
@@ -36,19 +49,60 @@ class LinearFeatures:
     """The coding of the given columns, in their order. The first feature is the constant."""
 
     axes: tuple[Axis, ...]
+    coding: str = REFERENCE
+
+    @property
+    def centred(self) -> bool:
+        return self.coding == CENTRED
 
     @property
     def divisor(self) -> float:
+        if self.centred:
+            kept = SHORTENED / math.sqrt(1 - CONSTANT_SHARE)
+            return math.sqrt(len(self.axes)) * kept * _ROOM
         return math.sqrt(len(self.axes) + 1) * _ROOM
 
     @cached_property
     def tables(self) -> tuple[FloatArray, ...]:
         """For each column, the features of each code, already divided."""
-        return tuple(_codes_to_features(axis) / self.divisor for axis in self.axes)
+        made = _centred_features if self.centred else _codes_to_features
+        return tuple(made(axis) / self.divisor for axis in self.axes)
 
     @property
     def constant(self) -> float:
-        return 1.0 / self.divisor
+        return math.sqrt(CONSTANT_SHARE) / _ROOM if self.centred else 1.0 / self.divisor
+
+    @property
+    def longest_allowed(self) -> int:
+        """What no vector of this coding is longer than."""
+        return 2 if self.centred else 1
+
+    def factors(self, codes: Sequence[NDArray[Any]]) -> FloatArray:
+        """By how much each row is shortened, so that none is longer than 1: a number above 0 and at
+        most 1 that its own codes determine."""
+        squares = np.full(len(codes[0]) if codes else 0, self.constant**2)
+        for column, table in zip(codes, self.tables, strict=True):
+            squares += (table * table).sum(axis=1)[column]
+        # the cut outweighs every rounding of the sum, the root and the quotient
+        shortened: FloatArray = np.where(squares <= _CUT**2, 1.0, _CUT / np.sqrt(squares))
+        return shortened
+
+    def effects(self, coefficients: FloatArray) -> list[tuple[str, str, float]]:
+        """(column, level, how much the score grows) for one model: when a row has the level, or,
+        with an empty level, when a number goes from its lowest to its highest."""
+        found = [(CONSTANT, "", float(coefficients[0] * self.constant))]
+        for axis, table, (start, stop) in zip(self.axes, self.tables, self._spans(), strict=True):
+            own = coefficients[start:stop]
+            if self.centred and not axis.ordered:
+                grown = (table @ own).tolist()
+                levels = list(axis.labels)
+            else:
+                width = 2.0 if self.centred else 1.0
+                grown = [float(own[0]) * width, *own[1:].tolist()] if axis.ordered else own.tolist()
+                grown = [value / self.divisor for value in grown]
+                levels = _feature_levels(axis)
+            found += [(axis.name, level, value) for level, value in zip(levels, grown, strict=True)]
+        return found
 
     @property
     def dimension(self) -> int:
@@ -100,6 +154,20 @@ def _codes_to_features(axis: Axis) -> FloatArray:
     table[: axis.base, 0] = _scaled(axis)
     table[axis.base :, 1:] = np.eye(extra, dtype=np.float64)
     return table
+
+
+def _centred_features(axis: Axis) -> FloatArray:
+    if axis.ordered:
+        table = _codes_to_features(axis)
+        table[: axis.base, 0] = 2.0 * table[: axis.base, 0] - 1.0
+        return table
+    levels = axis.cardinality
+    corners = np.zeros((levels, max(levels - 1, 0)))
+    # the rows of a Helmert matrix: coordinate j sets level j + 1 against the levels before it
+    for j in range(levels - 1):
+        corners[: j + 1, j] = 1.0 / math.sqrt((j + 1) * (j + 2))
+        corners[j + 1, j] = -(j + 1) / math.sqrt((j + 1) * (j + 2))
+    return corners * math.sqrt(levels / max(levels - 1, 1))
 
 
 def _scaled(axis: Axis) -> FloatArray:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dpublish.methods.erm.calibration import (
+    Constant,
     Setting,
     Tilt,
     double_above,
@@ -134,7 +135,7 @@ def log_density(
     point: np.ndarray,
     *,
     loss: Loss,
-    ridge: float,
+    ridge: np.ndarray | float,
     rate: float,
 ) -> float:
     """log of the density, up to a constant, of the minimiser of the tilted objective: normaliser
@@ -142,7 +143,7 @@ def log_density(
     margins = signs * (vectors @ point)
     tilt = -1000 * ridge * point - (loss.slopes(margins) * signs) @ vectors
     hessian = (
-        1000 * ridge * np.eye(point.size)
+        1000 * np.diag(ridge * np.ones(point.size))
         + (vectors * loss.curvatures(margins)[:, None]).T @ vectors
     )
     return -rate * float(np.linalg.norm(tilt)) + float(np.linalg.slogdet(hessian)[1])
@@ -155,6 +156,8 @@ def worst_ratio(
     rows_per_unit: int,
     jacobian_charged: bool = True,
     moved: int = 2,
+    constant: Constant | None = None,
+    constant_charged: bool = True,
 ) -> float:
     """The largest log-ratio of densities found over tiny neighbouring tables, against what the
     objective may spend."""
@@ -165,9 +168,13 @@ def worst_ratio(
         rows_per_unit=rows_per_unit,
         moved_rows=moved * rows_per_unit,
         regularization=Fraction(1, 1 << 30),
+        constant=constant if constant_charged else None,
     )
     found = for_objective(setting, release_share=SHARE)
     assert found.tilt is not None
+    ridge = float(found.ridge) * np.ones(2)
+    if constant is not None:
+        ridge[0] = float(found.constant_ridge or found.ridge * constant.ridge * (1 << 30))
     allowed = epsilon - found.epsilon
     tilt_epsilon = found.tilt.epsilon if jacobian_charged else allowed
     rate = float(tilt_epsilon / (moved * rows_per_unit))
@@ -180,15 +187,17 @@ def worst_ratio(
             rng.uniform(0, 2 * np.pi, rows) if trial % 2 else rng.integers(0, 4, rows) * np.pi / 2
         )
         vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+        if constant is not None:  # the same first coordinate in every row, some rows shortened
+            first = math.sqrt(constant.square)
+            vectors = np.stack([np.full(rows, first), np.sin(angles) * math.sqrt(1 - first**2)], 1)
+            vectors *= rng.choice([0.5, 1.0], (rows, 1)) if trial % 3 == 0 else 1.0
         signs = rng.choice([-1.0, 1.0], rows)
         point = rng.normal(size=2) * 10 ** rng.uniform(-2, 1)
         one, other = np.r_[: shared + rows_per_unit], np.r_[:shared, shared + rows_per_unit : rows]
         if moved == 1:
             other = np.r_[:shared]
         densities = [
-            log_density(
-                vectors[kept], signs[kept], point, loss=loss, ridge=float(found.ridge), rate=rate
-            )
+            log_density(vectors[kept], signs[kept], point, loss=loss, ridge=ridge, rate=rate)
             for kept in (one, other)
         ]
         worst = max(worst, abs(densities[0] - densities[1]) / float(allowed))
@@ -210,6 +219,20 @@ class TestObjectiveDensities:
             worst_ratio(loss=loss, epsilon=epsilon, rows_per_unit=rows_per_unit, moved=moved)
             <= 1 + 1e-9
         )
+
+    @pytest.mark.parametrize("loss", [LOGISTIC, HUBER], ids=["logistic", "huber"])
+    @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(2)])
+    def test_a_constant_with_a_ridge_of_its_own_is_paid_for(
+        self, loss: Loss, epsilon: Fraction
+    ) -> None:
+        constant = Constant(Fraction(1, 5), Fraction(1, 1 << 33))
+        found = worst_ratio(loss=loss, epsilon=epsilon, rows_per_unit=1, constant=constant)
+        assert found <= 1 + 1e-9
+
+    def test_a_constant_that_is_not_charged_is_found(self) -> None:
+        constant = Constant(Fraction(1, 5), Fraction(1, 1 << 36))
+        settings = {"loss": HUBER, "epsilon": Fraction(2), "rows_per_unit": 1}
+        assert worst_ratio(**settings, constant=constant, constant_charged=False) > 1.05  # type: ignore[arg-type]
 
     def test_an_uncharged_jacobian_is_found(self) -> None:
         assert (

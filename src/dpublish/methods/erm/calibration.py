@@ -24,6 +24,15 @@ _TILT_FINENESS = Fraction(1, 1 << 20)
 _OUTPUT_FINENESS = Fraction(1, 1 << 10)
 
 
+@dataclass(frozen=True)
+class Constant:
+    """A first coordinate with a ridge of its own, no larger than that of the others: `square` is at
+    least its square in any row."""
+
+    square: Fraction
+    ridge: Fraction
+
+
 @dataclass(frozen=True, kw_only=True)
 class Setting:
     """Public facts of one binary model. `moved_rows` is how many rows a unit adds and takes away
@@ -36,6 +45,7 @@ class Setting:
     moved_rows: int
     loss: Loss
     regularization: Fraction
+    constant: Constant | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +69,7 @@ class Calibration:
     epsilon: Fraction
     grid: Fraction
     tilt: Tilt | None = None
+    constant_ridge: Fraction | None = None
 
     def noise_length(self, dimension: int, normaliser: int) -> float:
         """The expected length of all noise in the coefficients (an upper bound, where the noise is
@@ -94,24 +105,32 @@ def for_objective(setting: Setting, *, release_share: Fraction) -> Calibration:
     everything that is not ideal."""
     release_epsilon = setting.epsilon * release_share
     objective_epsilon = setting.epsilon - release_epsilon
-    ridge = setting.regularization
-    jacobian = jacobian_loss(setting, ridge)
+    ridge, constant = setting.regularization, setting.constant
+    jacobian = jacobian_loss(setting, ridge, constant)
     if 2 * jacobian > objective_epsilon:
-        ridge = max(ridge, ridge_for(setting, objective_epsilon / 2))
-        jacobian = jacobian_loss(setting, ridge)
+        needed = ridge_for(setting, objective_epsilon / 2)
+        if constant is None:
+            ridge = max(ridge, needed)
+        else:  # both grow alike, so that 1 / inverse_ridge is what is needed
+            growth = needed * inverse_ridge(ridge, constant)
+            ridge = double_above(ridge * growth)
+            constant = Constant(constant.square, double_above(constant.ridge * growth))
+        jacobian = jacobian_loss(setting, ridge, constant)
+    lowest = ridge if constant is None else constant.ridge
+    finer = lowest / ridge
     tilt_epsilon = round_down(objective_epsilon - jacobian)
     tilt_scale = setting.moved_rows / tilt_epsilon
     tilt = Tilt(
         epsilon=tilt_epsilon,
         sensitivity=Fraction(setting.moved_rows),
-        grid=power_of_two_below(tilt_scale * _TILT_FINENESS),
+        grid=power_of_two_below(tilt_scale * _TILT_FINENESS * finer),
     )
     tolerance = solver_tolerance(
-        setting, ridge, tilt_length=4.0 * float((setting.dimension + 10) * tilt_scale)
+        setting, ridge, tilt_length=4.0 * float((setting.dimension + 10) * tilt_scale), finer=finer
     )
     # half a grid step a coordinate, so at most sqrt(d)/2 steps in length
     rounding = tilt.grid * (math.isqrt(setting.dimension) + 1) / 2
-    sensitivity = 2 * (tolerance + rounding / setting.normaliser) / ridge
+    sensitivity = 2 * (tolerance + rounding / setting.normaliser) / lowest
     grid = power_of_two_below(sensitivity / release_epsilon / 16)
     return Calibration(
         ridge=ridge,
@@ -120,15 +139,24 @@ def for_objective(setting: Setting, *, release_share: Fraction) -> Calibration:
         epsilon=release_epsilon,
         grid=grid,
         tilt=tilt,
+        constant_ridge=None if constant is None else constant.ridge,
     )
 
 
-def jacobian_loss(setting: Setting, ridge: Fraction) -> Fraction:
-    """An upper bound on rows_per_unit * log(1 + c / (N ridge)), c the curvature bound of the
+def jacobian_loss(setting: Setting, ridge: Fraction, constant: Constant | None = None) -> Fraction:
+    """An upper bound on rows_per_unit * log(1 + c inverse_ridge / N), c the curvature bound of the
     loss."""
     with ctx.workprec(_PRECISION):
-        inside = fraction_ball(1 + setting.loss.curvature_bound / (setting.normaliser * ridge))
+        bound = setting.loss.curvature_bound * inverse_ridge(ridge, constant)
+        inside = fraction_ball(1 + bound / setting.normaliser)
         return _exact((arb(setting.rows_per_unit) * inside.log()).upper())
+
+
+def inverse_ridge(ridge: Fraction, constant: Constant | None) -> Fraction:
+    """At least sum_j x_j^2 / ridge_j for every vector x no longer than 1."""
+    if constant is None:
+        return 1 / ridge
+    return constant.square / constant.ridge + (1 - constant.square) / ridge
 
 
 def ridge_for(setting: Setting, loss: Fraction) -> Fraction:
@@ -141,9 +169,12 @@ def ridge_for(setting: Setting, loss: Fraction) -> Fraction:
     return double_above(least * (1 + Fraction(1, 1 << 40)))
 
 
-def solver_tolerance(setting: Setting, ridge: Fraction, *, tilt_length: float) -> Fraction:
+def solver_tolerance(
+    setting: Setting, ridge: Fraction, *, tilt_length: float, finer: Fraction = Fraction(1)
+) -> Fraction:
     """A power of two that costs little noise and that double precision reaches with plenty of
-    room."""
+    room. `finer` is the share of the ridge that the least penalised coordinate has."""
+    lowest = float(ridge * finer)
     reached = rounding_bound(
         rows=setting.normaliser,
         mass=float(setting.normaliser),
@@ -152,12 +183,11 @@ def solver_tolerance(setting: Setting, ridge: Fraction, *, tilt_length: float) -
         normaliser=setting.normaliser,
         loss=setting.loss,
         ridge=float(ridge),
-        length=math.sqrt(2.0 / float(ridge))
-        + 2.0 * tilt_length / (setting.normaliser * float(ridge)),
+        length=math.sqrt(2.0 / lowest) + 2.0 * tilt_length / (setting.normaliser * lowest),
         tilt_length=tilt_length,
     )
     return 2 * power_of_two_below(
-        max(_SOLVER_SHARE / setting.normaliser, _SOLVER_ROOM * Fraction(reached))
+        max(_SOLVER_SHARE * finer / setting.normaliser, _SOLVER_ROOM * Fraction(reached))
     )
 
 

@@ -29,8 +29,10 @@ def settle(problem: Problem, tolerance: Fraction, start: FloatArray) -> list[Fra
     sums = _Sums(problem)
     begin = start if bool(np.isfinite(start).all()) else np.zeros_like(start)
     point = [Fraction(value) for value in begin.tolist()]
-    ridge = Fraction(problem.ridge)
-    steepest = problem.loss.curvature_bound * sums.mass / problem.normaliser + ridge
+    ridge = Fraction(problem.lowest_ridge)
+    steepest = problem.loss.curvature_bound * sums.mass / problem.normaliser + Fraction(
+        problem.highest_ridge
+    )
     precision = FIRST_PRECISION
     while True:
         with ctx.workprec(precision):
@@ -85,7 +87,7 @@ class _Sums:
             np.column_stack([*codes, problem.signs, weights]), axis=0, return_counts=True
         )
         self._rows = [tuple(int(code) for code in row) for row in distinct[:, :-2].tolist()]
-        self._signs = [int(sign) for sign in distinct[:, -2].tolist()]
+        self._signs = [Fraction(sign) for sign in distinct[:, -2].tolist()]
         self._weights = [
             int(count) * Fraction(weight)
             for count, weight in zip(counts, distinct[:, -1].tolist(), strict=True)
@@ -110,7 +112,7 @@ class _Sums:
         ]
         sums = [dict.fromkeys(used, arb(0)) for used in self._used]
         for row, sign, weight in zip(self._rows, self._signs, self._weights, strict=True):
-            margin = sign * sum(
+            margin = fraction_ball(sign) * sum(
                 (by_code[code] for by_code, code in zip(products, row, strict=True)), arb(0)
             )
             slope = fraction_ball(sign * weight) * problem.loss.slope_ball(margin)
@@ -121,9 +123,10 @@ class _Sums:
             for code, amount in amounts.items():
                 for j, x in piece_of[code]:
                     total[j] += amount * x
-        ridge = arb(problem.ridge)
+        ridges = [arb(ridge) for ridge in np.broadcast_to(problem.ridges, len(at)).tolist()]
         return [
-            part / problem.normaliser + ridge * place for part, place in zip(total, at, strict=True)
+            part / problem.normaliser + ridge * place
+            for part, ridge, place in zip(total, ridges, at, strict=True)
         ]
 
 

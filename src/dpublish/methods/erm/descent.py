@@ -87,7 +87,8 @@ class _Descent:
     def _steepest(self) -> float:
         problem = self.problem
         return (
-            float(problem.loss.curvature_bound) * problem.mass / problem.normaliser + problem.ridge
+            float(problem.loss.curvature_bound) * problem.mass / problem.normaliser
+            + problem.highest_ridge
         )
 
     def _length(self, step: FloatArray, moves: FloatArray) -> float:
@@ -98,11 +99,8 @@ class _Descent:
         the codes.
         """
         problem = self.problem
-        drift = (
-            problem.ridge * float(self.point @ step)
-            + float(problem.tilt @ step) / problem.normaliser
-        )
-        bend = problem.ridge * float(step @ step)
+        drift = problem.penalty(self.point, step) + float(problem.tilt @ step) / problem.normaliser
+        bend = problem.penalty(step, step)
 
         def slope(length: float) -> float:
             def task(rows: slice) -> float:

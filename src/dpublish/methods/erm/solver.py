@@ -3,7 +3,7 @@
 In: coded rows (private), their labels and weights, a loss and public constants. Out: a vector f
 such that the exact gradient of
 
-    J(f) = (1/N) sum_i w_i loss(y_i x_i . f) + (ridge/2) |f|^2 + (tilt . f) / N
+    J(f) = (1/N) sum_i w_i loss(y_i x_i . f) + sum_j ridge_j f_j^2 / 2 + (tilt . f) / N
 
 at f is surely no longer than a public tolerance. "Surely" means that the rounding errors of
 computing the gradient are bounded and added to its computed length (solver.proof.md). J is
@@ -32,7 +32,9 @@ UNIT = 2.0**-53
 
 @dataclass(frozen=True)
 class Problem:
-    """J. `signs` are the labels, +1 or -1; `weights` are 1 where left out.
+    """J. `signs` are the labels, +1 or -1, times the number from 0 to 1 by which a row is
+    shortened: the vector of a row is the design's times that number. `weights` are 1 where left
+    out. `constant_ridge` is the ridge of the first coordinate where it has one of its own.
 
     `tilt` is the linear term of objective perturbation. Its doubles are the nearest to
     `exact_tilt`, where that is given.
@@ -46,6 +48,7 @@ class Problem:
     tilt: FloatArray
     weights: FloatArray | None = None
     exact_tilt: Sequence[Fraction] | None = None
+    constant_ridge: float | None = None
 
     def __repr__(self) -> str:
         return "Problem(private)"
@@ -65,6 +68,29 @@ class Problem:
             else max(1.0, float(self.weights.max()))
         )
 
+    @cached_property
+    def ridges(self) -> FloatArray | float:
+        """The ridge of each coordinate: `ridge`, but for the first where it has one of its own."""
+        if self.constant_ridge is None:
+            return self.ridge
+        ridges = np.full(self.design.dimension, self.ridge)
+        ridges[0] = self.constant_ridge
+        return ridges
+
+    @property
+    def lowest_ridge(self) -> float:
+        return self.ridge if self.constant_ridge is None else min(self.ridge, self.constant_ridge)
+
+    @property
+    def highest_ridge(self) -> float:
+        return self.ridge if self.constant_ridge is None else max(self.ridge, self.constant_ridge)
+
+    def penalty(self, one: FloatArray, other: FloatArray) -> float:
+        """sum_j ridge_j one_j other_j."""
+        if self.constant_ridge is None:
+            return self.ridge * float(one @ other)
+        return float((self.ridges * one) @ other)
+
     def margins(self, point: FloatArray) -> FloatArray:
         margins = self.design.products(point)
         margins *= self.signs
@@ -81,14 +107,14 @@ class Problem:
             return np.rint(slopes / unit).astype(np.int64)
 
         total = self.design.sum_of(amounts) * unit
-        gradient: FloatArray = (total + self.tilt) / self.normaliser + self.ridge * point
+        gradient: FloatArray = (total + self.tilt) / self.normaliser + self.ridges * point
         return gradient
 
     def hessian(self, margins: FloatArray, stride: int = 1) -> FloatArray:
         """The Hessian, from every stride-th row."""
-        weights = self.weighted(self.loss.curvatures(margins), slice(None))
+        weights = self.weighted(self.loss.curvatures(margins), slice(None)) * self.signs**2
         hessian = self.design.gram(weights, stride) / self.normaliser
-        hessian.flat[:: self.design.dimension + 1] += self.ridge
+        hessian.flat[:: self.design.dimension + 1] += self.ridges
         return hessian
 
 
@@ -134,7 +160,7 @@ def certified_length(problem: Problem, point: FloatArray, gradient: FloatArray) 
         dimension=problem.design.dimension,
         normaliser=problem.normaliser,
         loss=problem.loss,
-        ridge=problem.ridge,
+        ridge=problem.highest_ridge,
         length=length_of(point),
         tilt_length=length_of(problem.tilt),
     )

@@ -24,6 +24,7 @@ from dpublish.errors import PlanError
 from dpublish.methods.base import CodedRows, Mechanism, Output
 from dpublish.methods.erm.calibration import (
     Calibration,
+    Constant,
     Setting,
     double_above,
     draw_tilt,
@@ -34,7 +35,7 @@ from dpublish.methods.erm.design import Design
 from dpublish.methods.erm.losses import HuberLoss, LogisticLoss, Loss
 from dpublish.methods.erm.solver import Problem, minimise, nearest_doubles
 from dpublish.methods.field_types import Interval
-from dpublish.models.linear_features import FloatArray, LinearFeatures
+from dpublish.models.linear_features import CENTRED, CODINGS, FloatArray, LinearFeatures
 from dpublish.noise.base import IntArray, Noise, saturated
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan, Settings, as_json, hidden
@@ -44,7 +45,10 @@ MAX_DIMENSION = 4096
 SMALLEST_RIDGE = 1 << 32
 """Regularization is at least the loss's curvature divided by this: below it the solver may need
 very long."""
-CODING = "reference-levels"
+CURVED, FLOOR, CONSTANT_FLOOR = 16, 10, 40
+"""The default regularization under "objective": see `_regularization`. By benchmarks/defaults."""
+CROWDED = Fraction(3, 100)
+"""Columns / (n epsilon) above which noise is likely to outweigh what the rows say."""
 
 
 def private_model(
@@ -67,6 +71,9 @@ def private_model(
         float(calibration.ridge),
         nearest_doubles(tilt),
         exact_tilt=tilt,
+        constant_ridge=None
+        if calibration.constant_ridge is None
+        else float(calibration.constant_ridge),
     )
     blurred = noise.gamma_norm(
         minimise(problem, calibration.tolerance),
@@ -122,6 +129,8 @@ class PrivateClassifier(Mechanism):
         out.
     huber_width : half-width of the smooth corner.
     resolution : number of bins that a numeric column is read with.
+    coding : "centred" (numbers around the middle of their bounds, levels around their average, a
+        constant with a penalty of its own) or "reference-levels".
     release_share : share of epsilon that covers rounding and solver error under "objective".
     """
 
@@ -135,6 +144,7 @@ class PrivateClassifier(Mechanism):
     regularization: Amount | None = None
     huber_width: Amount = Fraction(1, 2)
     resolution: Annotated[int, Interval(2, 1 << 16)] = 256
+    coding: Literal["centred", "reference-levels"] = "centred"
     release_share: Annotated[Amount, Interval(above=0, below=1)] = Fraction(1, 50)
 
     def plan(self, schema: Schema, cost: Cost) -> Plan[ClassifierSettings]:
@@ -149,7 +159,12 @@ class PrivateClassifier(Mechanism):
         share = exact(self.release_share, "release_share")
         target = self._target_axis(schema)
         names = self._feature_names(schema, target.name)
-        coding = LinearFeatures(tuple(self._feature_axis(schema, name) for name in names))
+        if self.coding not in CODINGS:
+            raise PlanError(
+                f"coding = '{self.coding}' is not known. Use one of: {', '.join(CODINGS)}."
+            )
+        axes = tuple(self._feature_axis(schema, name) for name in names)
+        coding = LinearFeatures(axes, self.coding)
         if coding.dimension > MAX_DIMENSION:
             raise PlanError(
                 f"The features have {coding.dimension} coordinates; at most {MAX_DIMENSION} are "
@@ -158,18 +173,21 @@ class PrivateClassifier(Mechanism):
             )
         rows = self._rows(schema)
         models = 1 if target.base == 2 else target.base
-        setting = Setting(
-            epsilon=cost.epsilon / models,
-            dimension=coding.dimension,
-            normaliser=rows,
-            rows_per_unit=schema.unit.max_rows,
-            moved_rows=schema.relation.rows,
-            loss=self._loss(),
-            regularization=self._regularization(coding.dimension, rows, cost.epsilon / models),
+        setting = self._penalised(
+            Setting(
+                epsilon=cost.epsilon / models,
+                dimension=coding.dimension,
+                normaliser=rows,
+                rows_per_unit=schema.unit.max_rows,
+                moved_rows=schema.relation.rows,
+                loss=self._loss(),
+                regularization=Fraction(1),
+            ),
+            coding,
         )
         # theorems 1 and 2 rest on it; it holds for every schema known, and is checked in exact
         # arithmetic all the same
-        if coding.longest_square() > 1:
+        if coding.longest_square() > coding.longest_allowed**2:
             raise PlanError(
                 "The features cannot be scaled to length 1. Leave columns out of features."
             )
@@ -198,6 +216,7 @@ class PrivateClassifier(Mechanism):
                 else str(setting.regularization),
                 "huber_width": str(_as_double(self.huber_width, "huber_width")),
                 "resolution": self.resolution,
+                "coding": self.coding,
                 "release_share": str(share),
             },
             settings=ClassifierSettings(
@@ -212,7 +231,7 @@ class PrivateClassifier(Mechanism):
             ),
             forecast={"expected_noise_length": length},
             sentences=self._sentences(schema, cost, target, names, setting, calibration, length),
-            warnings=self._warnings(setting, length),
+            warnings=self._warnings(setting, len(names), length),
         )
 
     def statistic(self, plan: Plan[ClassifierSettings]) -> CodedRows:
@@ -222,15 +241,17 @@ class PrivateClassifier(Mechanism):
         self, noise: Noise, numbers: Sequence[NDArray[Any]], plan: Plan[ClassifierSettings]
     ) -> Output:
         settings = plan.settings
-        coding, target = LinearFeatures(settings.domain.axes[:-1]), settings.domain.axes[-1]
+        *axes, target = settings.domain.axes
+        coding = LinearFeatures(tuple(axes), self.coding)
         design = Design(coding, numbers[:-1])
         labels = np.asarray(numbers[-1])
+        factors = coding.factors(numbers[:-1]) if coding.centred else 1.0
         positives = [1] if target.base == 2 else list(range(target.base))
         multiples = [
             private_model(
                 noise,
                 design,
-                np.where(labels == positive, 1.0, -1.0),
+                np.where(labels == positive, 1.0, -1.0) * factors,
                 loss=settings.fitted_loss,
                 normaliser=settings.normaliser,
                 calibration=settings.calibration,
@@ -243,7 +264,7 @@ class PrivateClassifier(Mechanism):
             facts={
                 "loss": self.loss,
                 "perturbation": self.perturbation,
-                "coding": CODING,
+                "coding": self.coding,
                 "encoding": [axis.to_json() for axis in coding.axes],
                 "grid": str(settings.calibration.grid),
                 "regularization": str(settings.calibration.ridge),
@@ -332,16 +353,32 @@ class PrivateClassifier(Mechanism):
             )
         return size * schema.unit.max_rows
 
-    def _regularization(self, dimension: int, rows: int, epsilon: Fraction) -> Fraction:
-        if self.regularization is None:
-            # Output noise has expected length 2 d / (N epsilon regularization); here 2,
-            # coefficients having 2 to 20. Noise in the objective is damped by the curvature of the
-            # loss too, and needs a quarter of the regularization.
-            least = Fraction(dimension, rows) / epsilon
-            return double_above(
-                min(Fraction(1), least if self.perturbation == "output" else least / 4)
-            )
-        return _as_double(self.regularization, "regularization")
+    def _penalised(self, setting: Setting, coding: LinearFeatures) -> Setting:
+        """The regularization, and that of the constant, which is smaller: a base rate is not to be
+        explained by features. Under "output" one ridge must serve both (theorem 1)."""
+        floor = setting.loss.curvature_bound / (setting.normaliser * setting.epsilon)
+        ridge = self._regularization(setting, floor)
+        setting = dataclasses.replace(setting, regularization=ridge)
+        if not coding.centred or self.perturbation == "output":
+            return setting
+        square = Fraction(coding.constant) ** 2
+        own = min(ridge, double_above(CONSTANT_FLOOR * floor * square))
+        return dataclasses.replace(setting, constant=Constant(square, own))
+
+    def _regularization(self, setting: Setting, floor: Fraction) -> Fraction:
+        if self.regularization is not None:
+            return _as_double(self.regularization, "regularization")
+        # Output noise has expected length 2 d / (N epsilon regularization); here 2, coefficients
+        # having 2 to 20.
+        crowding = Fraction(setting.dimension, setting.normaliser) / setting.epsilon
+        if self.perturbation == "output":
+            return double_above(min(Fraction(1), crowding))
+        # Noise in the objective is damped where the loss is curved. Ridge regression with noise of
+        # variance v in the gradient, curvature h and coefficients of variance t wants v / (t h),
+        # which is in proportion to the square of d t / (N epsilon); the Jacobian is to take no more
+        # than about a tenth of epsilon.
+        noisy = CURVED * (setting.moved_rows * crowding) ** 2
+        return double_above(min(Fraction(1), max(noisy, FLOOR * floor)))
 
     def _sentences(
         self,
@@ -367,8 +404,8 @@ class PrivateClassifier(Mechanism):
             f"Private {kind} for '{target.name}' from {len(names)} columns ({setting.dimension} "
             f"features): {models}.",
             f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
-            "Rows without a declared level of the target are left out; the others are scaled to "
-            "length at most 1.",
+            "Rows without a declared level of the target are left out; the others are "
+            f"{'centred, and ' if self.coding == CENTRED else ''}scaled to length at most 1.",
             f"The mean is over {setting.normaliser:,} rows; regularization "
             f"{float(calibration.ridge):.4g}.",
             f"Noise is added to the {'coefficients' if calibration.tilt is None else 'objective'}; "
@@ -376,7 +413,16 @@ class PrivateClassifier(Mechanism):
             f"{'' if calibration.tilt is None else 'at most '}{length:.3g}.",
         )
 
-    def _warnings(self, setting: Setting, length: float) -> tuple[str, ...]:
+    def _warnings(self, setting: Setting, columns: int, length: float) -> tuple[str, ...]:
+        crowding = Fraction(columns, setting.normaliser) / setting.epsilon
+        if crowding > CROWDED:
+            return (
+                f"{columns} columns for {setting.normaliser:,} rows at epsilon "
+                f"{float(setting.epsilon):.3g} a model: columns / (n epsilon) is "
+                f"{float(crowding):.2g}, and above about {float(CROWDED):g} such a model is likely "
+                "to be little better than chance. Name the few columns that matter (features = "
+                "...), or publish those as a projected-histogram.",
+            )
         longest = 1 / float(setting.regularization)
         if length < min(longest, 50.0):
             return ()

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpublish.analyse.raw_rows import row_codes
 from dpublish.declare.domain import Axis
 from dpublish.errors import BundleError
-from dpublish.models.linear_features import FloatArray, LinearFeatures
+from dpublish.models.linear_features import CODINGS, FloatArray, LinearFeatures
 from dpublish.releases.base import Release
 from dpublish.releases.bundle.manifest import MAX_AXES, read_domain, table, text, whole
 from dpublish.releases.frames import column_values
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 COEFFICIENTS_SCHEMA = {"model": pl.UInt32, "feature": pl.UInt32, "multiple": pl.Int64}
 LOSSES = ("logistic", "huber")
-CODING = "reference-levels"
+FRAME = {"class": pl.String, "column": pl.String, "level": pl.String, "coefficient": pl.Float64}
 MAX_DIMENSION = 4096
 _GRID = re.compile(r"[0-9]{1,60}(/[1-9][0-9]{0,60})?", re.ASCII)
 
@@ -51,7 +51,7 @@ class LinearModelRelease(Release):
         self.loss = text(facts, "loss", "facts")
         if self.loss not in LOSSES:
             raise BundleError(f"facts: 'loss' must be one of {', '.join(LOSSES)}.")
-        if text(facts, "coding", "facts") != CODING:
+        if text(facts, "coding", "facts") not in CODINGS:
             raise BundleError(
                 "facts: this coding of features is not known to this version of dpublish."
             )
@@ -64,7 +64,7 @@ class LinearModelRelease(Release):
         if models != (1 if levels == 2 else levels):
             raise BundleError("facts: 'models' does not fit the levels of the target.")
         dimension = whole(facts, "dimension", "facts", limit=MAX_DIMENSION, lowest=1)
-        self.features = LinearFeatures(_read_encoding(facts))
+        self.features = LinearFeatures(_read_encoding(facts), str(facts["coding"]))
         if self.features.dimension != dimension:
             raise BundleError("facts: 'dimension' does not fit the encoding.")
         _check_coefficients(tables, models, dimension)
@@ -100,18 +100,16 @@ class LinearModelRelease(Release):
         return chosen
 
     def to_frame(self) -> pl.DataFrame:
-        """One row a model and feature: how much the score grows when the feature goes from 0 to
-        1."""
+        """One row per model and feature: how much the score grows when a row has the level, or when
+        a number goes from its lowest to its highest. In a centred coding levels are set against
+        their average, otherwise against the first."""
         models = [1] if self.target.base == 2 else range(self.target.base)
-        names = self.features.names
-        return pl.DataFrame(
-            {
-                "class": [self.target.labels[model] for model in models for _ in names],
-                "column": [column for _ in models for column, _ in names],
-                "level": [level for _ in models for _, level in names],
-                "coefficient": self.coefficients.reshape(-1) / self.features.divisor,
-            }
-        )
+        rows = [
+            (self.target.labels[model], *effect)
+            for model, own in zip(models, self.coefficients, strict=True)
+            for effect in self.features.effects(own)
+        ]
+        return pl.DataFrame(rows, schema=FRAME, orient="row")
 
     def to_sklearn(self) -> Any:
         """A scikit-learn classifier, already fitted, that takes frames of raw rows."""
