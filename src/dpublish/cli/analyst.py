@@ -232,7 +232,10 @@ def export(
     to: Annotated[
         Format | None,
         typer.Option(
-            "--to", metavar="FORMAT", help="csv or parquet; from the name of --out when left out."
+            "--to",
+            metavar="FORMAT",
+            help="csv or parquet (from the name of --out when left out), or a record of the "
+            "release: croissant, dcat, frictionless, registry, label, dpo.",
         ),
     ] = None,
     synthetic: Annotated[
@@ -258,8 +261,11 @@ def export(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Write weighted rows, or synthetic rows, as CSV or Parquet. Free: it only post-processes the
-    release."""
+    """Write weighted rows, or synthetic rows, as CSV or Parquet; or a record of the release for
+    catalogues and officers. Free: it only post-processes the release.
+
+    Records state what the manifest states, and list what nobody stated.
+    """
     from dpublish.cli import screen
     from dpublish.requests.analyst import Export
 
@@ -268,6 +274,11 @@ def export(
     ).run()
     if json:
         screen.write_json(made.to_json())
+        return
+    if made.form not in ("csv", "parquet"):
+        screen.say(f"Wrote {' and '.join(str(path) for path in (made.out, *made.beside))}")
+        if made.missing:
+            screen.say(f"Not stated, and so left out: {', '.join(made.missing)}.")
         return
     weighted = f"weighted rows (column '{made.weight}')" if made.weight is not None else "the table"
     screen.say(f"Wrote {'synthetic rows' if synthetic else weighted} to {out}")

@@ -389,6 +389,12 @@ def _text(text: Text) -> str:
     return "".join(marked)
 
 
+def plain_text(text: Text) -> str:
+    """A text without marks."""
+    parts: Iterable[str | Strong | Code] = (text,) if isinstance(text, str) else text
+    return "".join(part if isinstance(part, str) else part.text for part in parts)
+
+
 def _table(table: Table) -> str:
     right = set(table.right)
 

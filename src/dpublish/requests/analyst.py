@@ -244,6 +244,15 @@ class Sql(OfRelease):
 class Format(StrEnum):
     csv = "csv"
     parquet = "parquet"
+    croissant = "croissant"
+    dcat = "dcat"
+    frictionless = "frictionless"
+    registry = "registry"
+    label = "label"
+    dpo = "dpo"
+
+
+_TABLES = ("csv", "parquet")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,8 +261,14 @@ class Exported:
     form: str
     synthetic: bool
     weight: str | None
+    beside: tuple[Path, ...] = ()
+    missing: tuple[str, ...] = ()
+    """Of a record: files that were written with it, and facts that the schema does not state."""
 
     def to_json(self) -> Mapping[str, Any]:
+        if self.form not in _TABLES:
+            paper = {"beside": list(self.beside), "missing": list(self.missing)}
+            return {"out": self.out, "format": self.form, **paper}
         facts = {
             "synthetic": self.synthetic,
             "weight": self.weight,
@@ -275,6 +290,8 @@ class Export(OfRelease):
 
     @property
     def needs(self) -> str:
+        if self.form not in _TABLES:
+            return "report"
         return "sample" if self.synthetic else "to_frame"
 
     @property
@@ -288,6 +305,8 @@ class Export(OfRelease):
             raise InputError(
                 f"'{self.out}' does not say which format to write. Add --to csv or --to parquet."
             )
+        if self.form not in _TABLES and (self.synthetic or self.number or self.where):
+            raise InputError(f"--synthetic, --number and --where do not go with --to {self.form}.")
         if self.number is not None and not self.synthetic:
             raise InputError(
                 "--number goes with --synthetic: weighted rows are as many as the release has "
@@ -301,7 +320,18 @@ class Export(OfRelease):
 
     def answer(self, opened: Any) -> Exported:
         from dpublish.present.export import export_release
+        from dpublish.present.records import write_record
 
+        if self.form not in _TABLES:
+            out, beside, missing = write_record(opened, self.out, to=self.form)
+            return Exported(
+                out=out,
+                form=self.form,
+                synthetic=False,
+                weight=None,
+                beside=tuple(beside),
+                missing=tuple(missing),
+            )
         form = cast(Literal["csv", "parquet"], self.form)
         export_release(
             opened,

@@ -1,0 +1,525 @@
+"""The paperwork of a release, from its manifest: records for catalogues, registries and officers.
+
+Every fact comes from the manifest, which has it from the schema; what nobody stated is listed as
+missing, never invented. Croissant, DCAT and Frictionless describe a table, which is written as CSV
+beside the record.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpublish.errors import QueryError
+from dpublish.outputs import as_path, keep_apart
+from dpublish.present.charts import safe_text
+from dpublish.privacy.statement import meaning
+from dpublish.releases.bundle.manifest import read_cost
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from dpublish.releases.base import Release
+
+RECORDS = ("croissant", "dcat", "frictionless", "registry", "label", "dpo")
+_TABLES = ("croissant", "dcat", "frictionless")
+_CONTEXT: dict[str, Any] = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "citeAs": "cr:citeAs",
+    "column": "cr:column",
+    "conformsTo": "dct:conformsTo",
+    "cr": "http://mlcommons.org/croissant/",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "dct": "http://purl.org/dc/terms/",
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    "extract": "cr:extract",
+    "field": "cr:field",
+    "fileProperty": "cr:fileProperty",
+    "fileObject": "cr:fileObject",
+    "fileSet": "cr:fileSet",
+    "format": "cr:format",
+    "includes": "cr:includes",
+    "isLiveDataset": "cr:isLiveDataset",
+    "jsonPath": "cr:jsonPath",
+    "key": "cr:key",
+    "md5": "cr:md5",
+    "parentField": "cr:parentField",
+    "path": "cr:path",
+    "recordSet": "cr:recordSet",
+    "references": "cr:references",
+    "regex": "cr:regex",
+    "repeated": "cr:repeated",
+    "replace": "cr:replace",
+    "samplingRate": "cr:samplingRate",
+    "sc": "https://schema.org/",
+    "separator": "cr:separator",
+    "source": "cr:source",
+    "subField": "cr:subField",
+    "transform": "cr:transform",
+}
+_STYLE = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:720px;margin:2em auto;padding:0 1em;"
+    "color:#1d2733}h1{font-size:1.5em}table{border-collapse:collapse;width:100%}"
+    "th,td{text-align:left;padding:6px 10px;border-bottom:1px solid #dfe4ea;vertical-align:top}"
+    ".missing{color:#b4451f}"
+)
+
+
+@dataclass
+class Facts:
+    """What a manifest says; asking for what it does not say is remembered."""
+
+    release: Release
+    missing: list[str] = field(default_factory=list)
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        return self.release.manifest
+
+    def about(self, key: str) -> str | None:
+        """What the schema says about the data set; listed as missing where it says nothing."""
+        found = self.manifest.get("about", {}).get(key)
+        if not found and key not in self.missing:
+            self.missing.append(key)
+        return str(found) if found else None
+
+    @property
+    def name(self) -> str:
+        return str(self.manifest["dataset"])
+
+    @property
+    def title(self) -> str:
+        return str(self.manifest.get("about", {}).get("title") or self.name)
+
+    @property
+    def description(self) -> str:
+        said = self.about("description")
+        made = f"Differentially private release made by the method {self.manifest['method']}."
+        return f"{said} {made}" if said else made
+
+    @property
+    def slug(self) -> str:
+        return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-") or "release"
+
+    @property
+    def created(self) -> str:
+        return str(self.manifest["created"])
+
+    @property
+    def privacy(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self.manifest["privacy"]
+        return found
+
+    @property
+    def cost(self) -> str:
+        return read_cost(self.privacy).describe()
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """Epsilon, delta and rho as exact as the manifest has them; zeros are left out."""
+        cost = self.privacy["cost"]
+        return {
+            key: str(cost[key])
+            for key in ("epsilon", "delta", "rho")
+            if cost.get(key) not in ("0", None)
+        }
+
+    @property
+    def made(self) -> list[str]:
+        return [str(line) for line in self.manifest["plan"].get("sentences", [])]
+
+    @property
+    def limits(self) -> list[str]:
+        from dpublish.present.report import plain_text
+
+        return [plain_text(line) for line in self.release.sections().limits]
+
+
+def write_record(
+    release: Release, path: str | Path, *, to: str
+) -> tuple[Path, list[Path], list[str]]:
+    """Write a record; returns its path, the files beside it, and what the schema does not say."""
+    if to not in RECORDS:
+        raise QueryError(f"Cannot export to '{to}'. Records: {', '.join(RECORDS)}.")
+    path = as_path(path)
+    if release.path is not None:
+        keep_apart(path, release.path)
+    facts = Facts(release)
+    beside: list[Path] = []
+    table = None
+    if to in _TABLES:
+        table = _write_csv(release, path)
+        beside = [] if table is None else [table.path]
+    text = _MAKERS[to](facts, table)
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise QueryError(
+            f"'{path}' cannot be written: {error.strerror or type(error).__name__}."
+        ) from None
+    return path, beside, facts.missing
+
+
+@dataclass(frozen=True)
+class _Table:
+    path: Path
+    frame: pl.DataFrame
+    sha256: str
+    size: int
+
+
+def _write_csv(release: Release, path: Path) -> _Table | None:
+    from dpublish.present.export import write_table
+
+    if not hasattr(release, "to_frame"):
+        return None
+    frame = release.to_frame()
+    out = write_table(frame, path.with_name(f"{path.stem}.table.csv"), to="csv")
+    content = out.read_bytes()
+    return _Table(out, frame, hashlib.sha256(content).hexdigest(), len(content))
+
+
+def _kinds(table: _Table, names: tuple[str, str, str, str, str]) -> list[tuple[str, str]]:
+    """Columns with their types, in the words of a format: whole, real, truth, date, text."""
+    found = []
+    for name, dtype in table.frame.schema.items():
+        place = 4
+        if dtype.is_integer():
+            place = 0
+        elif dtype.is_float():
+            place = 1
+        elif str(dtype) == "Boolean":
+            place = 2
+        elif str(dtype) == "Date":
+            place = 3
+        found.append((name, names[place]))
+    return found
+
+
+def _json(record: Mapping[str, Any]) -> str:
+    return json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+
+
+def _croissant(facts: Facts, table: _Table | None) -> str:
+    licence, publisher = facts.about("licence"), facts.about("publisher")
+    purpose = facts.about("purpose")
+    record: dict[str, Any] = {
+        "@context": _CONTEXT,
+        "@type": "sc:Dataset",
+        "name": facts.name,
+        "description": facts.description,
+        "conformsTo": [
+            "http://mlcommons.org/croissant/1.1",
+            "http://mlcommons.org/croissant/RAI/1.0",
+        ],
+        "datePublished": facts.created,
+        "version": "1.0.0",
+        "citeAs": f"{publisher or facts.name} ({facts.created[:4]}). {facts.title}: differentially "
+        "private release.",
+        "isLiveDataset": False,
+        "rai:personalSensitiveInformation": [facts.release.privacy],
+        "rai:dataManipulationProtocol": " ".join(facts.made),
+        "rai:dataLimitations": facts.limits,
+    }
+    if licence:
+        record["license"] = licence
+    if publisher:
+        record["creator"] = {"@type": "Organization", "name": publisher}
+    if purpose:
+        record["rai:dataUseCases"] = [purpose]
+    if table is not None:
+        file = table.path.name
+        record["distribution"] = [
+            {
+                "@type": "cr:FileObject",
+                "@id": file,
+                "name": file,
+                "description": "What the release holds, as a table.",
+                "contentUrl": file,
+                "contentSize": f"{table.size} B",
+                "encodingFormat": "text/csv",
+                "sha256": table.sha256,
+            }
+        ]
+        words = ("sc:Integer", "sc:Float", "sc:Boolean", "sc:Date", "sc:Text")
+        record["recordSet"] = [
+            {
+                "@type": "cr:RecordSet",
+                "@id": "rows",
+                "name": "rows",
+                "field": [
+                    {
+                        "@type": "cr:Field",
+                        "@id": f"rows/{name}",
+                        "name": name,
+                        "dataType": kind,
+                        "source": {"fileObject": {"@id": file}, "extract": {"column": name}},
+                    }
+                    for name, kind in _kinds(table, words)
+                ],
+            }
+        ]
+    return _json(record)
+
+
+def _dcat(facts: Facts, table: _Table | None) -> str:
+    publisher, contact, licence = (facts.about(key) for key in ("publisher", "contact", "licence"))
+    record: dict[str, Any] = {
+        "@context": {
+            "dcat": "http://www.w3.org/ns/dcat#",
+            "dct": "http://purl.org/dc/terms/",
+            "foaf": "http://xmlns.com/foaf/0.1/",
+            "vcard": "http://www.w3.org/2006/vcard/ns#",
+            "spdx": "http://spdx.org/rdf/terms#",
+            "xsd": "http://www.w3.org/2001/XMLSchema#",
+        },
+        "@type": "dcat:Dataset",
+        "dct:identifier": facts.slug,
+        "dct:title": {"@value": facts.title, "@language": "en"},
+        "dct:description": {"@value": facts.description, "@language": "en"},
+        "dct:issued": {"@value": facts.created, "@type": "xsd:dateTime"},
+        "dct:provenance": {
+            "@type": "dct:ProvenanceStatement",
+            "dct:description": facts.release.privacy,
+        },
+    }
+    if publisher:
+        record["dct:publisher"] = {"@type": "foaf:Agent", "foaf:name": publisher}
+    if contact:
+        record["dcat:contactPoint"] = {"@type": "vcard:Kind", "vcard:fn": contact}
+    if table is not None:
+        distribution: dict[str, Any] = {
+            "@type": "dcat:Distribution",
+            "dct:title": {"@value": table.path.name, "@language": "en"},
+            "dcat:mediaType": "text/csv",
+            "dcat:byteSize": table.size,
+            "spdx:checksum": {
+                "@type": "spdx:Checksum",
+                "spdx:algorithm": "sha256",
+                "spdx:checksumValue": table.sha256,
+            },
+        }
+        if licence:
+            distribution["dct:license"] = licence
+        record["dcat:distribution"] = [distribution]
+    facts.missing.append("an address to download it from (dcat:accessURL)")
+    return _json(record)
+
+
+def _frictionless(facts: Facts, table: _Table | None) -> str:
+    publisher, licence = facts.about("publisher"), facts.about("licence")
+    record: dict[str, Any] = {
+        "profile": "tabular-data-package",
+        "name": facts.slug,
+        "title": facts.title,
+        "description": facts.description,
+        "created": facts.created,
+    }
+    if licence:
+        record["licenses"] = [{"name": licence, "title": licence}]
+    if publisher:
+        record["contributors"] = [{"title": publisher, "role": "publisher"}]
+    record["resources"] = []
+    if table is not None:
+        words = ("integer", "number", "boolean", "date", "string")
+        record["resources"] = [
+            {
+                "name": "rows",
+                "path": table.path.name,
+                "profile": "tabular-data-resource",
+                "format": "csv",
+                "mediatype": "text/csv",
+                "encoding": "utf-8",
+                "bytes": table.size,
+                "hash": f"sha256:{table.sha256}",
+                "schema": {
+                    "fields": [{"name": n, "type": k} for n, k in _kinds(table, words)],
+                    "missingValues": [""],
+                },
+            }
+        ]
+    return _json(record)
+
+
+def _registry(facts: Facts, table: _Table | None) -> str:
+    privacy = facts.privacy
+    variant = {"pure": "Pure DP", "approximate": "Approximate DP", "zcdp": "zCDP"}
+    unprotected = ["the schema: columns, levels, bounds and the unit"]
+    if "size" in privacy:
+        unprotected.append("the number of units")
+    for key in ("data product region", "data product sector", "rationale for the parameters"):
+        facts.missing.append(key)
+    record = {
+        "status": "Draft",
+        "url_slug": facts.slug,
+        "deployment": {
+            "basic": {
+                "name": facts.title,
+                "data_curator": facts.about("publisher"),
+                "intended_use": facts.about("purpose"),
+                "data_product_type": str(facts.manifest["kind"]),
+                "data_product_region": None,
+                "data_product_sector": None,
+                "description": facts.description,
+                "publication_date": facts.created[:10],
+            },
+            "dp_variant": {
+                "name": variant.get(str(privacy["cost"]["kind"]), str(privacy["cost"]["kind"])),
+                "data_domain": f"tables of units; neighbours: {privacy['neighbours']}",
+                "unprotected_quantities": "; ".join(unprotected),
+            },
+            "privacy_loss": {
+                "privacy_unit": str(privacy["unit"]),
+                "privacy_unit_description": f"{privacy['unit']} ({privacy['neighbours']})",
+                "privacy_parameters": facts.parameters,
+                "privacy_parameters_description": facts.cost,
+            },
+            "deployment_model": {
+                "model_name": "Central",
+                "actors": "a curator who holds the rows; anyone who reads the release",
+                "release_type": "One-shot",
+                "data_source_type": "Static",
+                "access_type": "Non-interactive",
+            },
+            "accounting": {
+                "composition": "A ledger debits every release about these rows before they are "
+                f"read (ledger {facts.manifest['receipt'].get('ledger_id', 'not stated')}).",
+                "post_processing": "Whatever is computed from the release costs nothing more.",
+            },
+            "implementation": {
+                "mechanisms": facts.made,
+                "software": dict(facts.manifest["versions"]),
+                "rationale": None,
+            },
+            "additional_information": facts.release.privacy,
+            "administrative": {"registry_authors": None, "notes": None},
+        },
+    }
+    return _json(record)
+
+
+def _rows_of(facts: Facts) -> list[tuple[str, str]]:
+    privacy = facts.privacy
+    signed = [one.describe() for one in facts.release.signatures] or ["nobody"]
+    return [
+        ("Publisher", facts.about("publisher") or ""),
+        ("Contact", facts.about("contact") or ""),
+        ("Purpose", facts.about("purpose") or ""),
+        ("Licence", facts.about("licence") or ""),
+        ("Made", facts.created),
+        ("Method", str(facts.manifest["method"])),
+        ("Whom it protects", f"{privacy['unit']} ({privacy['neighbours']})"),
+        ("Privacy loss", facts.cost),
+        ("Signed by", "; ".join(signed)),
+    ]
+
+
+def _label(facts: Facts, table: _Table | None) -> str:
+    """One page: HTML with a small drawing of what epsilon means."""
+    rows = "".join(
+        f"<tr><th>{safe_text(name)}</th><td>"
+        + (safe_text(text) if text else '<span class="missing">not stated</span>')
+        + "</td></tr>"
+        for name, text in _rows_of(facts)
+    )
+    cost = read_cost(facts.privacy)
+    words = "".join(
+        f"<li>{safe_text(line)}</li>" for line in meaning(cost, str(facts.privacy["neighbours"]))
+    )
+    seeded = (
+        ""
+        if facts.release.publishable
+        else '<p class="missing">Made with a fixed seed, for tests: it protects nobody.</p>'
+    )
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src '
+        f"'unsafe-inline'\"><title>Privacy label: {safe_text(facts.title)}</title>"
+        f"<style>{_STYLE}</style></head><body><h1>Privacy label: {safe_text(facts.title)}</h1>"
+        f"{seeded}{_seal(facts)}<table>{rows}</table><h2>In words</h2><ul>{words}</ul>"
+        "</body></html>\n"
+    )
+
+
+def _seal(facts: Facts) -> str:
+    lines = [facts.title[:48], "differentially private", facts.cost.split(" (")[0]]
+    text = "".join(
+        f'<text x="200" y="{30 + 28 * place}" text-anchor="middle" '
+        f'font-size="{18 - 3 * (place > 0)}"'
+        f' font-family="sans-serif" fill="#1d2733">{safe_text(line)}</text>'
+        for place, line in enumerate(lines)
+    )
+    return (
+        '<svg viewBox="0 0 400 110" width="400" role="img" aria-label="Privacy label" '
+        'xmlns="http://www.w3.org/2000/svg"><rect x="2" y="2" width="396" height="106" rx="10" '
+        f'fill="#f5f7fa" stroke="#2f5d8a" stroke-width="3"/>{text}</svg>'
+    )
+
+
+def _dpo(facts: Facts, table: _Table | None) -> str:
+    """A template for a data-protection officer, in Markdown."""
+    privacy = facts.privacy
+    stated = [f"- {name}: {text or '**not stated**'}" for name, text in _rows_of(facts)]
+    columns = [f"- {axis['name']} ({axis['kind']})" for axis in facts.manifest.get("domain") or []]
+    lines = [
+        f"# Record for the data-protection officer: {facts.title}",
+        "",
+        "Facts are those of the release's manifest. Nothing here is a legal assessment; sentences "
+        "in "
+        "brackets are for the officer to answer.",
+        "",
+        "## What was published",
+        *stated,
+        "",
+        facts.description,
+        "",
+        "Columns that the release speaks of:" if columns else "The release lists no columns.",
+        *columns,
+        "",
+        "## Whom the guarantee protects, and how much (NIST SP 800-226: unit of privacy, epsilon)",
+        f"- Unit of privacy: {privacy['unit']}; neighbouring data differ by: "
+        f"{privacy['neighbours']}.",
+        f"- Privacy loss: {facts.cost}.",
+        *(f"- {line}" for line in meaning(read_cost(privacy), str(privacy["neighbours"]))),
+        "",
+        "## What it assumes",
+        "- The schema (columns, levels, bounds, unit) was written without looking at the rows.",
+        "- The program ran as published, and its noise came from the system's random source.",
+        "- All releases about the same people are counted in one ledger; costs add up.",
+        "",
+        "## What remains (Opinion 05/2014, WP216: singling out, linkability, inference)",
+        "- Singling out and linkability: what the release can add to a guess about one unit is "
+        "bounded as said above, whatever else a reader knows.",
+        "- Inference: what the data teach about people in general applies to each of them, in the "
+        "data or not. The guarantee does not prevent that.",
+        "- [Is the stated loss adequate for these people and this purpose?]",
+        "- [Which other releases about the same people exist, and what do they add up to?]",
+        "",
+        "## Technique (ISO/IEC 20889: differential privacy, randomization, synthetic data)",
+        *(f"- {line}" for line in facts.made),
+        "",
+        "## Limits of use",
+        *(f"- {line}" for line in facts.limits),
+        "",
+    ]
+    if facts.missing:
+        lines += ["## Not stated in the schema", *(f"- {name}" for name in facts.missing), ""]
+    return "\n".join(lines)
+
+
+_MAKERS = {
+    "croissant": _croissant,
+    "dcat": _dcat,
+    "frictionless": _frictionless,
+    "registry": _registry,
+    "label": _label,
+    "dpo": _dpo,
+}

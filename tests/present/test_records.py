@@ -1,0 +1,111 @@
+"""Records of a release for catalogues, registries and officers: facts of the manifest alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpublish.errors import QueryError
+from dpublish.present.records import RECORDS, write_record
+from dpublish.releases.base import Release, make_release
+from every_kind import NAMES, every_kind
+
+ABOUT = {
+    "title": "A survey",
+    "description": "Who was asked what.",
+    "publisher": "The office",
+    "contact": "office@example.org",
+    "purpose": "To plan schools",
+    "licence": "CC-BY-4.0",
+}
+
+
+def stated(name: str = "histogram") -> Release:
+    release = every_kind()[name]
+    return make_release({**release.manifest, "about": ABOUT}, release.tables)
+
+
+@pytest.mark.parametrize("to", RECORDS)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_kind_has_every_record_and_says_what_is_missing(
+    name: str, to: str, tmp_path: Path
+) -> None:
+    path, beside, missing = write_record(every_kind()[name], tmp_path / "record.txt", to=to)
+    text = path.read_text(encoding="utf-8")
+    assert "publisher" in missing
+    assert all(one.exists() for one in beside)
+    if to in ("croissant", "dcat", "frictionless", "registry"):
+        json.loads(text)
+    assert "None" not in text
+
+
+def test_what_the_schema_states_is_in_the_record(tmp_path: Path) -> None:
+    for to in RECORDS:
+        path, _, missing = write_record(stated(), tmp_path / "record.txt", to=to)
+        text = path.read_text(encoding="utf-8")
+        assert "The office" in text
+        assert not set(missing) & set(ABOUT)
+        assert "not stated" not in text
+
+
+def test_croissant_is_valid(tmp_path: Path) -> None:
+    croissant = pytest.importorskip("mlcroissant")
+    path, beside, _ = write_record(stated(), tmp_path / "croissant.json", to="croissant")
+    dataset = croissant.Dataset(jsonld=str(path))
+    assert not dataset.metadata.issues.errors
+    records = list(dataset.records("rows"))
+    assert len(records) == stated().to_frame().height  # type: ignore[attr-defined]
+    assert beside[0].name == "croissant.table.csv"
+
+
+def test_the_data_package_is_valid(tmp_path: Path) -> None:
+    frictionless = pytest.importorskip("frictionless")
+    path, _, _ = write_record(stated(), tmp_path / "datapackage.json", to="frictionless")
+    report = frictionless.validate(str(path))
+    assert report.valid, report.flatten(["type", "note"])
+
+
+def test_the_registry_record_has_the_parts_of_its_third_tier(tmp_path: Path) -> None:
+    path, _, missing = write_record(stated(), tmp_path / "record.json", to="registry")
+    found = json.loads(path.read_text(encoding="utf-8"))["deployment"]
+    assert found["privacy_loss"]["privacy_parameters"] == {
+        key: value
+        for key, value in every_kind()["histogram"].manifest["privacy"]["cost"].items()
+        if key in ("epsilon", "delta", "rho") and value != "0"
+    }
+    assert {"basic", "dp_variant", "privacy_loss", "deployment_model", "accounting"} <= set(found)
+    assert found["basic"]["data_product_region"] is None
+    assert "data product region" in missing
+
+
+class _Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.seen.add(tag)
+        assert not {name for name, _ in attrs} & {"src", "href", "onload"}
+
+
+def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
+    bad = "<script>alert(1)</script>\"'"
+    release = every_kind()["histogram"]
+    hostile = make_release(
+        {**release.manifest, "dataset": bad, "about": dict.fromkeys(ABOUT, bad)}, release.tables
+    )
+    path, _, _ = write_record(hostile, tmp_path / "label.html", to="label")
+    tags = _Tags()
+    tags.feed(path.read_text(encoding="utf-8"))
+    assert "script" not in tags.seen
+    assert re.search("Privacy label", path.read_text(encoding="utf-8"))
+
+
+def test_unknown_records_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(QueryError, match="croissant"):
+        write_record(stated(), tmp_path / "a.txt", to="poem")
