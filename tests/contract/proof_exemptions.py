@@ -15,6 +15,7 @@ EXEMPT = {
         "dpublish.methods.frequent_itemsets.mechanism.forecast_of",
         "dpublish.methods.frequent_itemsets.mechanism._sentences",
         "dpublish.methods.frequent_itemsets.mechanism._warnings",
+        "dpublish.methods.basic_itemsets.mechanism.MANY_ITEMS",
         "dpublish.methods.set_partition.mechanism.forecast_of",
         "dpublish.methods.set_partition.mechanism._sentences",
         "dpublish.methods.set_partition.mechanism._warnings",

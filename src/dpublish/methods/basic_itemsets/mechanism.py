@@ -35,6 +35,8 @@ from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan
 
 MAX_ITEMS = 20
+MANY_ITEMS = 10
+"""From here on the noise of all itemsets of an item exceeds that of counting it alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,6 +167,14 @@ class BasicItemsets(Mechanism):
                 f"Every itemset gets discrete Laplace noise of scale {float(scale):.4g}; the "
                 f"support of a single item adds up "
                 f"{1 << (items - 1):,} of them (standard deviation {deviation:,.4g}).",
+            ),
+            warnings=(
+                (
+                    "For counts of items and pairs expect smaller errors from frequent-itemsets: "
+                    "sums over so many itemsets gather their noise.",
+                )
+                if items >= MANY_ITEMS
+                else ()
             ),
         )
 
