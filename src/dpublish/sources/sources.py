@@ -192,6 +192,16 @@ def _opened(data: object, written: SourceFormat) -> Source:
 
 
 def _open_file(path: Path, written: SourceFormat) -> Source:
+    from dpublish.sources.folders import is_many, open_many
+
+    if is_many(path):
+        texts = [*_DELIMITED, *_LINES]
+        endings = [*texts, *(end + packed for end in texts for packed in PACKED), *_COLUMNAR]
+        return open_many(path, lambda one: _open_one(one, written), endings)
+    return _open_one(path, written)
+
+
+def _open_one(path: Path, written: SourceFormat) -> Source:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     packed = suffixes.pop() if suffixes[-1:] and suffixes[-1] in PACKED else ""
     ending = "".join(suffixes[-1:])

@@ -1,0 +1,145 @@
+"""What an engine costs per row: this machine, and Spark on it, beside Spark's own group-by.
+
+    python benchmarks/scale/engines.py --rows 10000000 --spark --json build/bench/engines.json
+
+A made-up Parquet table of 15 columns of codes. Each figure is CPU time and peak memory of a process
+of its own, children included (for Spark: of the Java process and its Python workers as well).
+
+    encode      reads and encodes all columns, and counts nothing: the floor of every method
+    histogram   counts of the cells of four columns
+    tables      the tables of all 105 pairs with the target, in one pass
+    joined      the whole release by joined histograms
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from joined import write_schema
+from make_table import write_table
+
+FOUR = [0, 2, 7, 10]
+
+SCRIPT = """
+import sys, itertools, time, os
+from pathlib import Path
+from dpublish.counting.compute import compute
+from dpublish.declare.encode import Encoder
+from dpublish.declare.schema import Schema
+from dpublish.declare.statistic import CellCounts, ContingencyTables
+from dpublish.sources.sources import open_source
+
+task, table, schema, url = sys.argv[1:]
+facts = Schema.read(schema)
+names = list(facts.columns)
+domain = facts.domain(names)
+if url != "local":
+    from dpublish.sources.spark import SparkSource
+    source = open_source(SparkSource(table, url))
+    session = source.frame.sparkSession
+else:
+    source = open_source(table)
+four = facts.domain([names[i] for i in (0, 2, 7, 10)])
+target = names.index("c7")
+pairs = tuple((a, b, target) for a, b in itertools.combinations(range(len(names)), 2)
+              if target not in (a, b))
+started = time.perf_counter()
+if task == "encode":
+    for batch, _ in source.coded(Encoder(domain)):
+        pass
+elif task == "histogram":
+    compute(CellCounts(four), source, facts, key=bytes(16))
+elif task == "tables":
+    compute(ContingencyTables(domain, pairs), source, facts, key=bytes(16))
+elif task == "group-by":
+    source.frame.groupBy([names[i] for i in (0, 2, 7, 10)]).count().toArrow()
+elif task == "start":
+    source.frame.sparkSession.range(1).count()
+print(time.perf_counter() - started)
+"""
+
+
+def tree_cpu(pid: int) -> float:
+    """CPU seconds of a process and all below it that live, from the kernel's account."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    total, todo = 0.0, [pid]
+    while todo:
+        one = todo.pop()
+        try:
+            stat = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+            total += sum(int(x) for x in stat[11:15]) / ticks
+            todo += [int(x) for x in Path(f"/proc/{one}/task/{one}/children").read_text().split()]
+        except OSError:
+            continue
+    return total
+
+
+def timed(command: list[str]) -> dict[str, float]:
+    """Seconds, CPU seconds with all descendants, and peak memory of the process itself."""
+    start = time.perf_counter()
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    below = 0.0
+    while True:
+        pid, status, usage = os.wait4(child.pid, os.WNOHANG)
+        if pid:
+            break
+        below = max(below, tree_cpu(child.pid))
+        time.sleep(0.05)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise SystemExit(f"{command[1:3]} failed with {child.returncode}")
+    return {
+        "seconds": round(time.perf_counter() - start, 2),
+        "cpu": round(max(below, usage.ru_utime + usage.ru_stime), 2),
+        "peak_mb": round(usage.ru_maxrss / 1024),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 10_000_000])
+    parser.add_argument("--spark", action="store_true")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    report: dict[str, Any] = {"cpus": os.cpu_count(), "load": os.getloadavg()[0], "runs": []}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        os.environ["DPUBLISH_STATE"] = str(folder / "state")
+        table, schema = folder / "table.parquet", folder / "schema.toml"
+        for rows in [1_000, *given.rows]:  # the first leaves compiled code in the cache
+            write_schema(schema, write_table(table, rows=rows, columns=15, bits=60))
+            tasks = [("local", task) for task in ("encode", "histogram", "tables")]
+            if given.spark:
+                tasks += [("local[2]", t) for t in ("start", "group-by", "histogram", "tables")]
+            for url, task in tasks:
+                command = [sys.executable, "-c", SCRIPT, task, str(table), str(schema), url]
+                measured = {"rows": rows, "engine": url, "task": task, **timed(command)}
+                report["runs"].append(measured)
+                print(measured, flush=True)
+            command = [
+                str(Path(sys.executable).with_name("dpublish")),
+                "release",
+                str(table),
+                *("--schema", str(schema), "--method", "joined-histograms", "--epsilon", "1"),
+                *("--ledger", f"sqlite:///{folder / f'{rows}.ledger'}", "--budget", "10"),
+                *("--out", str(folder / f"{rows}.dpr"), "--second-budget"),
+            ]
+            measured = {"rows": rows, "engine": "local", "task": "joined", **timed(command)}
+            report["runs"].append(measured)
+            print(measured, flush=True)
+    if given.json:
+        given.json.parent.mkdir(parents=True, exist_ok=True)
+        given.json.write_text(json.dumps(report, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
