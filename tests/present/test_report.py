@@ -28,7 +28,8 @@ class Balance(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
-        assert not {name for name, _ in attrs} & {"src", "href", "onload", "onclick", "xlink:href"}
+        assert not {name for name, _ in attrs} & {"src", "onload", "onclick", "xlink:href"}
+        assert all((value or "").startswith("#") for name, value in attrs if name == "href")
         if tag not in VOID:
             self.open.append(tag)
 
@@ -182,3 +183,19 @@ def test_a_bar_without_an_upper_limit_points_beyond_the_chart() -> None:
     assert "no upper limit" not in closed
     assert "inf" not in both
     parsed(bar_chart([Bar("all", 0.0, 0.0, math.inf)], "t"))
+
+
+def test_a_report_says_who_publishes_it_who_signed_it_and_what_it_does_not_know() -> None:
+    release = people_release()
+    page = report_html(release)
+    assert "Not stated: what it is, publisher" in page
+    assert "<th>signed by</th><td><code>nobody</code></td>" in page
+    assert "What this release does not know" in page
+    assert "Where in its bin a number lies: age." in page
+    assert page.count("The same numbers as a table") == page.count('class="chart"')
+    assert '<a href="#limitations">Limitations</a>' in page
+    about = {"publisher": "The office <b>", "licence": "CC0"}
+    stated = make_release({**release.manifest, "about": about}, release.tables)
+    page = report_html(stated)
+    assert "<td>The office &lt;b&gt;</td>" in page or "The office &lt;b&gt;" in page
+    assert "Not stated: what it is, contact, purpose." in page

@@ -9,6 +9,8 @@ kind never writes HTML.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 MAX_CHARTS = 24
 MAX_BARS = 20
+MAX_PAIRED = 40
+MAX_PAIRS = 30
 _SUFFIXES = ("", ".html", ".htm")
 
 
@@ -49,7 +53,15 @@ class Code:
     text: str
 
 
-Text = str | Sequence[str | Strong | Code]
+@dataclass(frozen=True)
+class Link:
+    """Words that lead to a section of the same page, and nowhere else."""
+
+    text: str
+    anchor: str
+
+
+Text = str | Sequence[str | Strong | Code | Link]
 
 
 @dataclass(frozen=True)
@@ -148,9 +160,12 @@ def report_html(release: Release) -> str:
     """The whole page."""
     own = release.sections()
     name = str(release.manifest["dataset"])
-    sections = report_sections(release)
+    *told, checks, limits = report_sections(release)
+    sections = (*_about(release), *told, *_unknown(release), checks, limits)
     style = resources.files("dpublish.present").joinpath("report.css").read_text(encoding="utf-8")
-    body = "\n".join([_header(release, own), *(section_html(one) for one in sections)])
+    contents = Listing([(Link(one.title, _anchor(one.title)),) for one in sections], columns=2)
+    shown = [_header(release, own), f"<nav>{_block(contents)}</nav>"]
+    body = "\n".join([*shown, *(section_html(one) for one in sections)])
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -172,6 +187,65 @@ def report_sections(release: Release) -> tuple[Section, ...]:
 
 
 # -- the sections that every release has
+
+
+_ABOUT = {
+    "description": "What it is",
+    "publisher": "Publisher",
+    "contact": "Contact",
+    "purpose": "Purpose",
+    "licence": "Licence",
+}
+
+
+def _about(release: Release) -> list[Section]:
+    """Who publishes it, why, and what may be done with it, as far as the schema says."""
+    said = release.manifest.get("about", {})
+    rows = [(label, str(said[key])) for key, label in _ABOUT.items() if said.get(key)]
+    silent = [label.lower() for key, label in _ABOUT.items() if not said.get(key)]
+    blocks: list[Block] = [Table((), rows)] if rows else []
+    if silent:
+        blocks.append(Paragraph(f"Not stated: {', '.join(silent)}.", "soft"))
+    return [Section("About", blocks)]
+
+
+def _unknown(release: Release) -> list[Section]:
+    """What this release cannot tell, from how its columns were counted."""
+    from dpublish.releases.aggregates import AggregatesRelease
+
+    if not isinstance(release, AggregatesRelease):
+        return []
+    axes = release.domain.axes
+    binned = [axis.name for axis in axes if axis.numeric and not axis.exact_values]
+    clipped = [axis.name for axis in axes if axis.numeric and axis.outside == "clip"]
+    lines: list[Text] = []
+    if binned:
+        lines.append(f"Where in its bin a number lies: {listed(tuple(binned))}.")
+    if clipped:
+        lines.append(
+            f"How far beyond the declared bounds values of {listed(tuple(clipped))} were: they "
+            "were moved to the bounds."
+        )
+    if 2 <= len(axes) <= MAX_PAIRED:
+        apart = [
+            f"{one.name} and {other.name}"
+            for place, one in enumerate(axes)
+            for other in axes[place + 1 :]
+            if not release.counted_together(one.name, other.name)
+        ]
+        if apart:
+            lines.append(
+                "How columns go together that were not counted together, but for what other counts "
+                f"imply; numbers about them are a model's guess with wide limits: {_some(apart)}."
+            )
+    said = "Questions that need one of these get wide limits, or none and a note that says so."
+    title = "What this release does not know"
+    return [Section(title, [Paragraph(said), Listing(lines)])] if lines else []
+
+
+def _some(pairs: Sequence[str]) -> str:
+    more = len(pairs) - MAX_PAIRS
+    return "; ".join(pairs[:MAX_PAIRS]) + (f"; and {more} more pairs" if more > 0 else "")
 
 
 def guarantee(release: Release) -> Section:
@@ -230,7 +304,8 @@ def verification(release: Release) -> Section:
             for key, label in (("sha256", "release file"), ("manifest_sha256", "manifest"))
             if key in facts
         ]
-    rows += [("signed by", one.describe()) for one in release.signatures]
+    signers = [one.describe() for one in release.signatures] or ["nobody"]
+    rows += [("signed by", one) for one in signers]
     rows += [(name, str(entry["sha256"])) for name, entry in manifest.get("files", {}).items()]
     receipt = {
         str(key): value
@@ -353,7 +428,12 @@ def _header(release: Release, own: Report) -> str:
 
 def section_html(section: Section) -> str:
     """One section; every text in it is escaped."""
-    return f"<h2>{safe_text(section.title)}</h2>" + "".join(map(_block, section.blocks))
+    head = f'<h2 id="{_anchor(section.title)}">{safe_text(section.title)}</h2>'
+    return head + "".join(map(_block, section.blocks))
+
+
+def _anchor(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
 def _block(block: Block) -> str:
@@ -370,19 +450,36 @@ def _block(block: Block) -> str:
         case Table():
             return _table(block)
         case Chart(title, bars):
-            return bar_chart(bars, title)
+            return bar_chart(bars, title) + _numbers(bars)
         case Drawing(svg):
             return svg
         case Program(lines):
             return f"<pre>{safe_text(_aligned(lines))}</pre>"
 
 
+def _numbers(bars: Sequence[Bar]) -> str:
+    """The numbers of a chart as a table, for readers who do not see it."""
+    rows = [
+        (
+            bar.label,
+            f"{bar.value:,.0f}",
+            f"{bar.low:,.0f}",
+            f"{bar.high:,.0f}" if math.isfinite(bar.high) else "no limit",
+        )
+        for bar in bars
+    ]
+    table = _table(Table(("value", "rows", "at least", "at most"), rows, right=(1, 2, 3)))
+    return f"<details><summary>The same numbers as a table</summary>{table}</details>"
+
+
 def _text(text: Text) -> str:
-    parts: Iterable[str | Strong | Code] = (text,) if isinstance(text, str) else text
+    parts: Iterable[str | Strong | Code | Link] = (text,) if isinstance(text, str) else text
     marked = []
     for part in parts:
         if isinstance(part, str):
             marked.append(safe_text(part))
+        elif isinstance(part, Link):
+            marked.append(f'<a href="#{safe_text(part.anchor)}">{safe_text(part.text)}</a>')
         else:
             tag = "b" if isinstance(part, Strong) else "code"
             marked.append(f"<{tag}>{safe_text(part.text)}</{tag}>")
@@ -391,7 +488,7 @@ def _text(text: Text) -> str:
 
 def plain_text(text: Text) -> str:
     """A text without marks."""
-    parts: Iterable[str | Strong | Code] = (text,) if isinstance(text, str) else text
+    parts: Iterable[str | Strong | Code | Link] = (text,) if isinstance(text, str) else text
     return "".join(part if isinstance(part, str) else part.text for part in parts)
 
 
