@@ -116,6 +116,22 @@ def test_what_would_not_be_read_is_found(
     assert any(words in problem for problem in found.problems), found.problems
 
 
+def test_what_is_declared_about_the_file_is_read_so(tmp_path: Path) -> None:
+    table = [[a, b, c.replace(".", ","), german(d), e] for a, b, c, d, e in rows()]
+    table[3][1] = "?"
+    source = '[source]\ndelimiter = ";"\nencoding = "latin-1"\ndecimal = ","\n'
+    source += 'dates = ["%d.%m.%Y"]\nmissing = ["?"]\n'
+    text = text_of(table, mark=";")
+    found = checked(tmp_path, text, encoding="latin-1", schema=SCHEMA + source)
+    assert found.problems == ()
+    assert (found.columns[0].blank, found.columns[0].unreadable) == (1, 0)
+    wrong = checked(tmp_path, text_of(rows()), schema=SCHEMA + source)
+    assert any("cut at semicolons" in problem for problem in wrong.problems)
+    other = [[a, b, c, d.replace("-", "/"), e] for a, b, c, d, e in rows()]
+    dates = checked(tmp_path, text_of(other), schema=SCHEMA + '[source]\ndates = ["%d.%m.%Y"]\n')
+    assert any("'2023/01/10'" in problem for problem in dates.problems)
+
+
 def test_rows_of_one_person_are_noticed_when_rows_are_the_unit(tmp_path: Path) -> None:
     schema = SCHEMA.replace('unit = "patient"\nmax_rows_per_unit = 3\n', "")
     found = checked(tmp_path, text_of(rows()), schema=schema)

@@ -11,6 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from dpublish.curator.check import check_data
 from dpublish.curator.draft import MAX_LEVELS, draft, draft_schema
 from dpublish.declare.columns import Column
 from dpublish.declare.encode import encode_frame
@@ -104,7 +105,9 @@ def test_marks_for_missing_values_are_no_levels() -> None:
     bp, ward = drafted.schema.columns["bp"], drafted.schema.columns["w"]
     assert (bp.kind, bp.missing, bp.lower, bp.upper) == ("integer", True, 80, 120)
     assert ward.levels == ("a", "b")
-    assert "'?' marks missing values" in drafted.remarks["w"]
+    assert ward.missing
+    assert drafted.schema.source is not None
+    assert drafted.schema.source.missing == ("?",)
     assert guess(["Y", "N"] * 20).kind == "boolean"
 
 
@@ -171,11 +174,22 @@ def test_dates_and_numbers_of_other_countries_are_known_as_such() -> None:
     assert "decimal comma" in drafted.remarks["x"]
 
 
-def test_a_file_that_would_be_misread_is_not_drafted(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("name;age\nAda;36\n")
-    with pytest.raises(InputError, match="separated by semicolons") as refused:
-        draft(tmp_path / "a.csv", name="d")
-    assert "Ada" not in str(refused.value)
+def test_the_draft_says_how_the_file_is_written(tmp_path: Path) -> None:
+    lines = ["Ort;Tag;Wert;Art"]
+    lines += [f"Zürich;{1 + i % 28:02}.03.2021;{i},5;{'a?b'[i % 3]}" for i in range(60)]
+    (tmp_path / "a.csv").write_bytes("\n".join([*lines, ""]).encode("latin-1"))
+    drafted = draft(tmp_path / "a.csv", name="d")
+    written = drafted.schema.source
+    assert written is not None
+    assert (written.delimiter, written.decimal) == (";", ",")
+    assert (written.dates, written.missing) == (("%d.%m.%Y",), ("?",))
+    assert drafted.schema.columns["Art"].levels == ("a", "b")
+    assert drafted.schema.columns["Art"].missing
+    again = Schema.from_toml(drafted.to_toml())
+    assert list(again.columns) == ["Ort", "Tag", "Wert", "Art"]
+    found = check_data(tmp_path / "a.csv", again)
+    assert found.problems == ()
+    assert found.dropped_rows == 0
 
 
 def test_baskets_become_a_universe_of_items(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from dpublish.declare.columns import Column
 from dpublish.declare.domain import Axis, Domain, resolve_axis
 from dpublish.declare.encode import Encoder
 from dpublish.declare.schema import Schema
+from dpublish.declare.source_format import SourceFormat
 from dpublish.declare.spelling import BLANKS
 from dpublish.errors import InputError, did_you_mean
 from dpublish.quiet import no_logs
@@ -146,10 +147,10 @@ class _Look:
         self.notes: list[str] = []
 
     def run(self) -> DataCheck:
-        form, misread = formats.misread(self.data)
+        form, misread = formats.misread(self.data, self.schema.source)
         self.problems += misread
         try:
-            source = open_source(self.data)
+            source = open_source(self.data, self.schema)
             present = source.columns()
         except InputError as error:
             self.problems.append(str(error))
@@ -300,7 +301,7 @@ class _Look:
     ) -> tuple[ColumnCheck, ...]:
         odd = [c for c, (_, outside, missing) in zip(declared, counts, strict=True)
                if outside or missing]  # fmt: skip
-        seen = _examples(source, odd, self.schema.name)
+        seen = _examples(self.data, odd, self.schema)
         found = []
         for column, (read, outside, missing) in zip(declared, counts, strict=True):
             blank_share, examples = seen.get(column.name, (1.0, []))
@@ -416,12 +417,16 @@ def _keeps(column: Column) -> NDArray[np.bool_]:
 
 
 def _examples(
-    source: Source, odd: Sequence[Column], schema_name: str
+    data: object, odd: Sequence[Column], schema: Schema
 ) -> Mapping[str, tuple[float, list[str]]]:
-    """Per column: which part of the missing cells is blank, and the commonest texts that are no
-    declared value; in the first million rows."""
+    """Per column: which part of the missing cells is blank, or marked as missing, and the commonest
+    texts that are no declared value, as they are written; in the first million rows."""
     if not odd:
         return {}
+    written = schema.source or SourceFormat()
+    plain = replace(written, decimal=".", thousands=None, dates=(), missing=())
+    source = open_source(data, replace(schema, source=plain))
+    schema_name = schema.name
     encoder = Encoder(Domain(tuple(_open_axis(column, schema_name) for column in odd)))
     missing, blank = ({column.name: 0 for column in odd} for _ in range(2))
     texts: dict[str, list[pl.DataFrame]] = {column.name: [] for column in odd}
@@ -430,13 +435,14 @@ def _examples(
         rows += frame.height
         for place, column in enumerate(odd):
             cells = frame.get_column(column.name)
-            codes, _ = encoder.encode_column(place, cells)
+            read = written.rewritten(cells, column.kind) if written.about_cells else cells
+            codes, _ = encoder.encode_column(place, read)
             base = encoder.domain.axes[place].base
             strange = np.flatnonzero(codes >= base)
             if not strange.size:
                 continue
             shown = _as_text(cells.gather(strange))
-            filled = shown.str.len_bytes() > 0
+            filled = _as_text(read.gather(strange)).str.len_bytes() > 0
             missing[column.name] += int((codes == base + 1).sum())
             blank[column.name] += len(shown) - int(filled.sum())
             texts[column.name].append(shown.filter(filled).alias("text").value_counts(name="n"))

@@ -15,16 +15,18 @@ import itertools
 import math
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import polars as pl
 
 from dpublish.curator.check import named_as_unit
-from dpublish.curator.formats import DECIMAL_COMMA, MARKS, date_format, in_words, misread
+from dpublish.curator.formats import DECIMAL_COMMA, MARKS, date_format, in_words, misread, unusual
 from dpublish.declare.columns import BOOLEAN_LEVELS, MISSING, OTHER, Column, Kind, Wording
 from dpublish.declare.encode import bounded_times
 from dpublish.declare.schema import ItemUniverse, PrivacyUnit, Schema
+from dpublish.declare.source_format import SourceFormat
 from dpublish.declare.spelling import BLANKS, ZERO_FRACTION
 from dpublish.errors import InputError
 from dpublish.quiet import no_logs
@@ -101,13 +103,12 @@ def draft_schema(data: object, *, name: str) -> Schema:
 def draft(data: object, *, name: str) -> Draft:
     """The same with remarks, for `dpublish schema draft`."""
     with no_logs():
-        _, problems = misread(data)
-        if problems:  # whole records would become levels of one column
-            raise InputError(f"{' '.join(problems)} Say so in [source], or convert the file.")
-        source = open_source(data)
+        form, _ = misread(data, None)
+        written = None if form is None else unusual(form, data)
+        source = open_source(data, Schema(name=name, source=written))
         if isinstance(source, TransactionLines):
             return _baskets(source, name)
-        return _table(source, name)
+        return _table(source, name, written or SourceFormat())
 
 
 def _baskets(source: Source, name: str) -> Draft:
@@ -131,7 +132,7 @@ def _baskets(source: Source, name: str) -> Draft:
     return Draft(schema, {})
 
 
-def _table(source: Source, name: str) -> Draft:
+def _table(source: Source, name: str, written: SourceFormat) -> Draft:
     names = [column for column in source.columns() if column]
     if not names:
         raise InputError(
@@ -147,15 +148,37 @@ def _table(source: Source, name: str) -> Draft:
     unit = next((c for c in left_out if guesses[c].is_unit(rows)), None)
     if len(left_out) == len(names):  # a draft of nothing helps nobody
         left_out = {}
-    columns = {c: guess.column() for c, guess in guesses.items() if c not in left_out}
+    kept = {c: guess for c, guess in guesses.items() if c not in left_out}
+    levels = {mark for guess in kept.values() for mark in guess.weak_marks}
+    marks = {mark for guess in kept.values() for mark in guess.strong_marks} - levels
+    columns = {c: guess.column(marks) for c, guess in kept.items()}
+    written = replace(written, missing=tuple(sorted(marks)), **_spelling(list(kept.values())))
     remarks = {c: guesses[c].remark for c in columns if guesses[c].remark}
     # no row at all is no size: 'release' counts the rows where none is declared
     schema = Schema(name=name, columns=columns, size=min(rows, _LARGEST) or None, draft=True)
+    if written != SourceFormat():
+        schema = replace(schema, source=written)
     if unit is not None:
         most = _largest_unit(source, unit)
         schema = replace(schema, unit=PrivacyUnit(column=unit, max_rows=most), size=None)
         remarks[""] = f"'{_shown(unit)}' looks like the privacy unit: one person, several rows."
     return Draft(schema, remarks, left_out)
+
+
+def _spelling(guesses: Sequence[_Guess]) -> dict[str, Any]:
+    """How dates and numbers are written, where not in the usual way."""
+    found: dict[str, Any] = {}
+    forms = {guess.form for guess in guesses if guess.form}
+    if forms:
+        iso = {"%Y-%m-%d"} if any(g.date and g.low and not g.form for g in guesses) else set()
+        found["dates"] = tuple(sorted(forms | iso))
+    commas = [guess for guess in guesses if guess.commas]
+    points = any(g.low is not None and not g.whole and not g.date for g in guesses if not g.commas)
+    if commas and not points:
+        found["decimal"] = ","
+        if any("." in text for guess in commas for text in guess.seen):
+            found["thousands"] = "."
+    return found
 
 
 def _largest_unit(source: Source, column: str) -> int:
@@ -184,6 +207,8 @@ class _Guess:
     letters: int = 0
     hashes: list[pl.Series] = field(default_factory=list)
     remark: str = ""
+    form: str | None = None
+    commas: bool = False
 
     def look(self, series: pl.Series) -> None:
         kind = series.dtype
@@ -295,6 +320,8 @@ class _Guess:
             return "looks like survey weights, which belong to the sample and not to a person"
         if rows < CODES or not self.filled or not self._labelled:
             return None
+        if self._has_commas() or self._written_date():
+            return None
         different = self.different()
         text = self.low is None
         if different == self.filled and (text or named_as_unit(self.name)):
@@ -305,18 +332,42 @@ class _Guess:
                 return "looks like free text or names, which do not belong in a release"
         return None
 
-    def column(self) -> Column:
-        form = None
-        if self.low is None and self.seen and not self.too_many:
-            form = date_format(list(self.seen))
-            if form is not None:
-                return self._written_dates(form)
-            if all(re.match(DECIMAL_COMMA, text) or text.isdigit() for text in self.seen):
-                return self._decimal_commas()
-        numbers = self.low is not None and (self.date or self.whole or self.number)
-        weak = {} if numbers else {mark: n for mark, n in self.marks.items() if mark in _WEAK}
-        strong = [mark for mark in self.marks if mark not in weak]
-        self.missing |= bool(strong)
+    @property
+    def _numeric(self) -> bool:
+        return self.low is not None and (self.date or self.whole or self.number)
+
+    @property
+    def weak_marks(self) -> dict[str, int]:
+        """Marks that are levels here."""
+        written = self._written_date() or self._has_commas()
+        numbers = self._numeric or written
+        return {} if numbers else {m: n for m, n in self.marks.items() if m in _WEAK}
+
+    @property
+    def strong_marks(self) -> list[str]:
+        weak = self.weak_marks
+        read = ("NaN", "nan") if self._numeric else ()  # numbers have a way to say it
+        return [mark for mark in self.marks if mark not in weak and mark not in read]
+
+    def _written_date(self) -> str | None:
+        odd = self.low is None and self.seen and not self.too_many
+        return date_format(list(self.seen)) if odd else None
+
+    def _has_commas(self) -> bool:
+        odd = self.low is None and self.seen and not self.too_many
+        matches = (re.match(DECIMAL_COMMA, text) or text.isdigit() for text in self.seen)
+        return bool(odd) and all(matches)
+
+    def column(self, declared: set[str]) -> Column:
+        """The column, where [source] declares these marks for missing values."""
+        numbers, weak, strong = self._numeric, self.weak_marks, self.strong_marks
+        form = self._written_date()
+        if form is not None:
+            return self._written_dates(form)
+        if self._has_commas():
+            return self._decimal_commas()
+        self.missing |= bool(strong) or (numbers and bool(self.marks))
+        strong = strong if numbers else [mark for mark in strong if mark not in declared]
         self.seen.update(weak)
         words = {text.lower() for text in self.seen}
         if words and any(words <= pair for pair in _BOOLEAN_WORDS) and not self.date:
@@ -403,16 +454,17 @@ class _Guess:
 
     def _written_dates(self, form: str) -> Column:
         days = pl.Series(list(self.seen)).str.to_date(form)
-        self.low, self.high, self.date = days.min(), days.max(), True
+        self.low, self.high, self.date, self.form = days.min(), days.max(), True, form
         self.missing |= bool(self.marks)
-        self._say(f"Dates are written as {in_words(form)}: say so in [source], or convert them.")
+        self._say(f"Dates are written as {in_words(form)}, as [source] says.")
         return self._numbers([])
 
     def _decimal_commas(self) -> Column:
         values = [float(re.sub(r"[. ]", "", text).replace(",", ".")) for text in self.seen]
         self.low, self.high, self.whole, self.date = min(values), max(values), False, False
         self.missing |= bool(self.marks)
-        self._say("Numbers have a decimal comma: say so in [source], or convert them.")
+        self.commas = True
+        self._say("Numbers have a decimal comma, as [source] says.")
         return self._numbers([])
 
 

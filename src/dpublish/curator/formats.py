@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Final
 
 import polars as pl
 
+from dpublish.declare.source_format import SourceFormat
 from dpublish.sources.files import open_plain
 
 _MARKS = (
@@ -45,7 +47,7 @@ NUMBER: Final = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 
 _DELIMITERS: Final = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _HEAD: Final = 1 << 16
-_TEXT_FILES: Final = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+_TEXT_FILE: Final = re.compile(r"\.[ct]sv(\.gz|\.zst)?$", re.I)
 _CHUNK: Final = 1 << 24
 
 
@@ -90,26 +92,47 @@ def text_format(path: Path) -> TextFormat:
     )
 
 
-def misread(data: object) -> tuple[TextFormat | None, list[str]]:
+def misread(data: object, written: SourceFormat | None) -> tuple[TextFormat | None, list[str]]:
     """How a text file is written, and what of it would be read otherwise. Nothing for other data,
     or for a file that cannot be opened, which opening it says better."""
-    if not isinstance(data, str | Path) or not str(data).endswith(_TEXT_FILES):
+    if not isinstance(data, str | Path) or not _TEXT_FILE.search(str(data)):
         return None, []
     path = Path(data)
     try:
         found = text_format(path)
-    except (OSError, EOFError):
+    except (OSError, EOFError, zlib.error):
         return None, []
-    expected = "\t" if path.name.removesuffix(".gz").endswith(".tsv") else ","
+    usual = "\t" if ".tsv" in path.suffixes else ","
     said = []
-    if found.encoding != "utf-8":
-        said.append(f"The file is {found.encoding.upper()}, and would be read as UTF-8.")
-    if found.delimiter not in (expected, None):
+    encoding = codecs.lookup((written and written.encoding) or "utf-8").name
+    if encoding != codecs.lookup(found.encoding).name and not _same_letters(encoding, found):
+        said.append(
+            f"The file is {found.encoding.upper()}, and would be read as {encoding.upper()}."
+        )
+    delimiter = (written and written.delimiter) or usual
+    if found.delimiter not in (delimiter, None):
         said.append(
             f"The first line is separated by {delimiter_name(found.delimiter)}s, and would be cut "
-            f"at {delimiter_name(expected)}s."
+            f"at {delimiter_name(delimiter)}s."
         )
     return found, said
+
+
+def unusual(found: TextFormat, data: object) -> SourceFormat | None:
+    """What [source] has to say about a text file that is written so."""
+    usual = "\t" if ".tsv" in Path(str(data)).suffixes else ","
+    delimiter = found.delimiter if found.delimiter not in (usual, None) else None
+    encoding = found.encoding if found.encoding != "utf-8" else None
+    if delimiter is None and encoding is None:
+        return None
+    return SourceFormat(delimiter=delimiter, encoding=encoding)
+
+
+def _same_letters(encoding: str, found: TextFormat) -> bool:
+    """Whether a declared encoding cannot be told from the one found: every file can be read as one
+    of single bytes, and a mark tells the byte order."""
+    single = found.encoding == "latin-1" and not encoding.startswith("utf")
+    return single or (encoding.startswith("utf-16") and found.encoding.startswith("utf-16"))
 
 
 _PLAIN = str.maketrans(dict.fromkeys(",;\t|", "_"))

@@ -119,7 +119,7 @@ def rehearse(
     if public is not None:
         require_public(public)
     frame = stand_in(schema) if public is None else None
-    source = open_source(public if frame is None else frame)
+    source = open_source(public, schema) if frame is None else open_source(frame)
     source.require([c for c in (schema.unit.column, *schema.columns) if c], schema_name=schema.name)
     sized = schema
     if schema.neighbours == "replace-one":

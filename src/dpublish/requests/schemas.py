@@ -236,7 +236,7 @@ def _incomplete(schema: Schema) -> list[str]:
 def _absent_columns(schema: Schema, data: str) -> list[str]:
     from dpublish.sources.sources import open_source
 
-    source = open_source(data)
+    source = open_source(data, schema)
     present = source.columns()
     wanted = [*schema.columns, *([schema.unit.column] if schema.unit.column else [])]
     # names of the data are not quoted, not even as a hint: in a file without a header line they are
