@@ -272,3 +272,50 @@ def test_an_analyst_needs_no_private_code() -> None:
         [sys.executable, "-c", blocker], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def eager_imports(text: str) -> set[str]:
+    """What a module imports when it is loaded: no imports inside functions, none for types alone."""
+    found: set[str] = set()
+    waiting = list(ast.parse(text).body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If):
+            typing = "TYPE_CHECKING" in ast.dump(node.test)
+            waiting += node.orelse if typing else [*node.body, *node.orelse]
+        elif isinstance(node, ast.Try):
+            waiting += node.body
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found |= imports_of(ast.unparse(node))
+    return found
+
+
+def cycle_in(graph: dict[str, set[str]]) -> list[str]:
+    """Modules that import each other in a ring, the first found; none if there is no ring."""
+    done: set[str] = set()
+
+    def visit(name: str, path: list[str]) -> list[str]:
+        if name in path:
+            return [*path[path.index(name) :], name]
+        if name in done:
+            return []
+        for other in sorted(graph.get(name, ())):
+            if ring := visit(other, [*path, name]):
+                return ring
+        done.add(name)
+        return []
+
+    return next((ring for name in sorted(graph) if (ring := visit(name, []))), [])
+
+
+def test_no_modules_import_each_other_in_a_ring() -> None:
+    graph = {
+        name: {
+            other
+            for other in eager_imports(path.read_text(encoding="utf-8"))
+            if other in MODULES and other not in (name, "dpublish")
+        }
+        for name, path in MODULES.items()
+    }
+    assert cycle_in(graph) == []
+    assert cycle_in({"a": {"b"}, "b": {"c"}, "c": {"a"}}) == ["a", "b", "c", "a"]

@@ -13,7 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.audit import neighbours
+from dpublish.audit.neighbours import (
+    add_remove,
+    add_remove_unit,
+    replace_one,
+    replace_one_unit,
+)
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.declare.statistic import (
@@ -81,15 +86,15 @@ class Subject:
         most = schema.unit.max_rows
         if most == 1:
             if schema.neighbours == "replace-one":
-                yield from neighbours.replace_one(universe, rows=rows)
+                yield from replace_one(universe, rows=rows)
             else:
-                yield from neighbours.add_remove(universe, max_rows=rows)
+                yield from add_remove(universe, max_rows=rows)
             return
         units = max(1, rows // most)
         if schema.neighbours == "replace-one":
-            pairs = neighbours.replace_one_unit(universe, units=units, max_rows_per_unit=most)
+            pairs = replace_one_unit(universe, units=units, max_rows_per_unit=most)
         else:
-            pairs = neighbours.add_remove_unit(universe, units=units, max_rows_per_unit=most)
+            pairs = add_remove_unit(universe, units=units, max_rows_per_unit=most)
         for one, other in pairs:
             yield tuple(row for _, row in one), tuple(row for _, row in other)
 
