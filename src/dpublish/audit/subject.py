@@ -4,7 +4,7 @@ and a callable."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -75,7 +75,7 @@ class Subject:
         )
         columns = [codes[list(rows), axis] for axis in range(len(shape))]
         if isinstance(statistic, Tabulation):
-            return Tabulator(partial(_tables_of, columns), statistic.domain)
+            return tabulator_of(columns, statistic.domain)
         return columns
 
     def pairs(self, *, rows: int, cells: int | None = None) -> Iterator[tuple[Rows, Rows]]:
@@ -99,7 +99,12 @@ class Subject:
             yield tuple(row for _, row in one), tuple(row for _, row in other)
 
 
-def _tables_of(columns: list[NDArray[np.int64]], asked: ContingencyTables) -> TableCounts:
+def tabulator_of(columns: Sequence[NDArray[Any]], domain: Domain) -> Tabulator:
+    """Counts tables of rows of codes, which are held: an input of an audit is read once."""
+    return Tabulator(partial(_tables_of, columns), domain)
+
+
+def _tables_of(columns: Sequence[NDArray[Any]], asked: ContingencyTables) -> TableCounts:
     grouped = [asked.groups[i][c] if i in asked.groups else c for i, c in enumerate(columns)]
     shape = [
         int(asked.groups[i].max()) + 1 if i in asked.groups else size

@@ -118,7 +118,9 @@ def release_call(
     public: Mapping[str, bytes] | None = None,
 ) -> FileCall:
     """A release method, set up from the texts that the command line would get."""
+    from dpublish.audit.subject import tabulator_of
     from dpublish.counting.compute import compute
+    from dpublish.declare.statistic import CodedRows, Tabulation
     from dpublish.methods.registry import method_from_settings
     from dpublish.sources.sources import open_source
 
@@ -134,7 +136,11 @@ def release_call(
         statistic = mechanism.statistic(plan)
 
     def read(path: Path) -> Any:
-        return compute(statistic, open_source(str(path)), facts, key=bytes(16))
+        source = open_source(str(path))
+        if isinstance(statistic, Tabulation):  # the file is gone when the mechanism runs
+            rows = CodedRows(statistic.domain)
+            return tabulator_of(compute(rows, source, facts, key=bytes(16)), statistic.domain)
+        return compute(statistic, source, facts, key=bytes(16))
 
     return FileCall(mechanism, plan, file, read)
 
