@@ -148,6 +148,14 @@ def test_sql_groups_by_expressions_and_cases() -> None:
         assert line["n_low"] <= some.height <= line["n_high"]
         assert line["m_low"] <= some["income"].mean() <= line["m_high"]
         assert line["pct_low"] <= 100 * (some["b"] == "yes").mean() <= line["pct_high"]
+    share = release.sql(
+        "select a, 100.0 * sum(case when b = 'yes' then 1 else 0 end) / count(*) as pct from "
+        "release group by a order by a",
+        level=0.95,
+    ).filter(pl.col("a") == "x")
+    one = release.share("b = 'yes'", where="a = 'x'", level=0.975)
+    assert share["pct_low"][0] == pytest.approx(100 * one.low)
+    assert share["pct_high"][0] == pytest.approx(100 * one.high)
 
 
 def test_a_bin_that_a_condition_cuts_may_count_or_not() -> None:

@@ -181,6 +181,11 @@ def _range(tree: Tree, of: Callable[[Tree], tuple[float, float]]) -> tuple[float
         return -high, -low
     if isinstance(tree, exp.Round | exp.Cast):
         return _range(tree.this, of)
+    share = _share_of(tree)
+    if share is not None:
+        # a share is known better than its parts: they miss together
+        low, high = of(exp.Avg(this=share[0]))
+        return min(low * share[1], high * share[1]), max(low * share[1], high * share[1])
     if isinstance(tree, exp.Add | exp.Sub | exp.Mul | exp.Div):
         first, second = _range(tree.this, of), _range(tree.expression, of)
         if isinstance(tree, exp.Add):
@@ -196,6 +201,24 @@ def _range(tree: Tree, of: Callable[[Tree], tuple[float, float]]) -> tuple[float
         ends = [a * b for a in first for b in second]
         return min(ends), max(ends)
     raise QueryError(_UNKNOWN)
+
+
+def _share_of(tree: Tree) -> tuple[Tree, float] | None:
+    """The CASE and the factor of: factor * sum(case when ... then 1 else 0 end) / count(*)."""
+    if not isinstance(tree, exp.Div) or not _counts_rows(bare(tree.expression)):
+        return None
+    factor, top = 1.0, bare(tree.this)
+    if isinstance(top, exp.Mul):
+        sides = [bare(top.this), bare(top.expression)]
+        numbers = [isinstance(side, exp.Literal) and not side.is_string for side in sides]
+        if sum(numbers) != 1:
+            return None
+        factor, top = float(sides[numbers.index(True)].this), sides[numbers.index(False)]
+    case = bare(top.this) if isinstance(top, exp.Sum) else None
+    if not isinstance(case, exp.Case) or case.args.get("default") is None:
+        return None
+    ends = [*(branch.args.get("true") for branch in case.args["ifs"]), case.args["default"]]
+    return (case, factor) if all(isinstance(end, exp.Literal) for end in ends) else None
 
 
 def _known(tree: Tree, where: Where, domain: Domain) -> Where:

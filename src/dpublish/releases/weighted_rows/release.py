@@ -20,6 +20,7 @@ from dpublish.errors import BundleError, QueryError
 from dpublish.estimate import Basis, Estimate, Measure, check_level
 from dpublish.models.linear_features import FloatArray
 from dpublish.models.public_rows import encode_public, frame_digest, read_public, with_truth
+from dpublish.models.thresholded_counts import normal_quantile
 from dpublish.releases.base import Release
 from dpublish.releases.bundle.manifest import digest, table, text, whole
 from dpublish.releases.frames import free_name, generator_of, rows_to_draw
@@ -414,9 +415,7 @@ class WeightedRowsRelease(Release):
         *,
         share: bool = False,
     ) -> Estimate:
-        from scipy.special import ndtri
-
-        half = float(ndtri(0.5 + check_level(level) / 2))
+        half = normal_quantile((1 - check_level(level)) / 2)
         masses = np.where(present, self.sample_weight, 0.0)
         total = float(masses.sum())
         if total <= 0.0:
