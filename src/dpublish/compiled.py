@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import numba
@@ -45,3 +46,15 @@ def njit(*, cache: bool, **options: Any) -> Callable[[Kernel], Kernel]:
         return cast(Kernel, dispatcher)
 
     return compiled
+
+
+def interpreted(kernel: Kernel) -> Kernel:
+    """The same code, run by Python: for so few bytes that compiling it would take longer."""
+    function: Any = getattr(kernel, "py_func", kernel)
+    names = {
+        name: interpreted(value)
+        for name in function.__code__.co_names
+        if hasattr(value := function.__globals__.get(name), "py_func")
+    }
+    space = {**function.__globals__, **names}
+    return cast(Kernel, FunctionType(function.__code__, space, function.__name__))

@@ -97,6 +97,7 @@ class Payment(TypedDict, total=False):
     key: str | None
     out: str | Path | None
     overwrite: bool
+    again: bool
     store: str | Path | None
     signing_key: SigningKey | str | Path | None
     seed: int | None

@@ -84,7 +84,10 @@ def test_another_key(signed: Path, dpublish: Command, name: str) -> None:
 
 
 def test_a_release_that_is_not_signed(signed: Path, dpublish: Command) -> None:
-    assert dpublish(*RELEASE, "--epsilon", "1", "--key", "second", "--out", "bare.dpr").code == 0
+    assert (
+        dpublish(*RELEASE, "--epsilon", "1", "--again", "--key", "second", "--out", "bare.dpr").code
+        == 0
+    )
     shown = dpublish("verify", "bare.dpr", "--signer", "clinic.key.pub", "--json")
     assert shown.code == 5
     assert shown.document["problems"] == ["The release is not signed."]
@@ -107,7 +110,10 @@ def test_every_changed_byte_of_a_file(signed: Path, dpublish: Command) -> None:
 def test_a_swapped_manifest(signed: Path, dpublish: Command) -> None:
     """The signature of one release beside the content of another, and a manifest that was written
     anew."""
-    assert dpublish(*RELEASE, "--epsilon", "1", "--key", "second", "--out", "second").code == 0
+    assert (
+        dpublish(*RELEASE, "--epsilon", "1", "--again", "--key", "second", "--out", "second").code
+        == 0
+    )
     shutil.copy("folder/signatures.json", "second/signatures.json")
     shown = dpublish("verify", "second", "--signer", "clinic.key.pub", "--json")
     assert shown.code == 5
@@ -271,7 +277,7 @@ def test_a_passphrase(signed: Path, dpublish: Command, monkeypatch: pytest.Monke
         assert "passphrase" in shown.err
     assert spent() == before
     monkeypatch.setenv("DPUBLISH_SIGNING_PASSPHRASE", "correct horse")
-    assert dpublish(*RELEASE, "--epsilon", "1", "--out", "locked.dpr").code == 0
+    assert dpublish(*RELEASE, "--again", "--epsilon", "1", "--out", "locked.dpr").code == 0
     assert dpublish("verify", "locked.dpr", "--signer", "locked.key.pub").code == 0
     assert dpublish("key", "new", "locked.key", "--name", "Again").code == 2
 

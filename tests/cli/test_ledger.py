@@ -24,6 +24,7 @@ def test_open_status_history_verify(released: Path, dpublish: Command) -> None:
         "open",
         "population",
         "debit",
+        "drawing",
         "seal",
     ]
     assert entries[2]["key"] == "first"
@@ -159,7 +160,15 @@ def test_a_ledger_that_a_release_makes_is_said(shop: Path, dpublish: Command) ->
     assert made.code == 0, made.err
     assert "A new ledger 'default' was made at typo.ledger" in made.out
     again = dpublish(
-        *RELEASE[:-1], "typo.ledger", "--budget", "2", "--epsilon", "1", "--out", "b.dpr", "--json"
+        *RELEASE[:-1],
+        "typo.ledger",
+        "--budget",
+        "2",
+        "--epsilon",
+        "1/2",
+        "--out",
+        "b.dpr",
+        "--json",
     )
     assert again.document["news"] == []
     named = dpublish(

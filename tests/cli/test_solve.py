@@ -381,7 +381,17 @@ def test_names_with_blanks_decide(folder: Path, dpublish: Command) -> None:
     ):
         form = ("--form", "euclidean", "-k", "1") if problem == "k-median" else ("-k", "2")
         shown = dpublish(
-            "solve", problem, data, "-p", public, *form, *pay, "-o", "n.dpr", "--overwrite"
+            "solve",
+            problem,
+            data,
+            "-p",
+            public,
+            *form,
+            *pay,
+            "-o",
+            "n.dpr",
+            "--overwrite",
+            "--again",
         )
         assert shown.code == 0, shown.err
         release = dp.open_release("n.dpr")

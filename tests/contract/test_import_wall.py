@@ -275,7 +275,7 @@ def test_an_analyst_needs_no_private_code() -> None:
 
 
 def eager_imports(text: str) -> set[str]:
-    """What a module imports when it is loaded: no imports inside functions, none for types alone."""
+    """What a module imports when it is loaded: none inside functions, none for types alone."""
     found: set[str] = set()
     waiting = list(ast.parse(text).body)
     while waiting:

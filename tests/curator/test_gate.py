@@ -448,7 +448,7 @@ def test_a_stored_answer_that_was_signed_is_not_lost(curator: dp.Curator, tmp_pa
         assert len(again.signatures) == number
     assert spent(curator) == 1
     signed = stored.read_bytes()
-    curator.publish(dp.Histogram(), epsilon=1, key="other")
+    curator.publish(dp.Histogram(), epsilon=1, key="other", again=True)
     (other,) = set((tmp_path / "c.ledger.d").glob("*.dpr")) - {stored}
     add_signature(other, dp.SigningKey.new("one").sign)
     for altered in (signed + b"x", signed[:-1], other.read_bytes(), b""):

@@ -30,6 +30,7 @@ from dpublish.releases.base import make_release
 
 SENSITIVITY = Fraction(2)
 RECEIPT: Any = SimpleNamespace(
+    other_budgets=(),
     ledger_id="none",
     seq=1,
     key="none",

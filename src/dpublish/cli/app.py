@@ -28,6 +28,7 @@ from typer.core import TyperGroup
 
 from dpublish.cli import analyst, auditor, curator, demo, ledger, local, online, plan, schema
 from dpublish.cli.examples import add_examples
+from dpublish.cli.screen import STOPPED
 from dpublish.errors import PublishError
 
 UNEXPECTED = 70
@@ -89,6 +90,7 @@ app.command("check", rich_help_panel=CURATOR)(schema.check_data)
 app.command("plan", cls=analyst.Conditions, rich_help_panel=CURATOR)(plan.plan)
 app.command("compare", cls=analyst.Conditions, rich_help_panel=CURATOR)(plan.compare)
 app.command("rehearse", cls=analyst.Conditions, rich_help_panel=CURATOR)(plan.rehearse)
+app.command("warm", rich_help_panel=CURATOR)(curator.warm)
 app.command("release", rich_help_panel=CURATOR)(curator.release)
 app.command("solve", rich_help_panel=CURATOR)(curator.solve)
 app.command("show", rich_help_panel=ANALYST)(analyst.show)
@@ -146,6 +148,8 @@ def run(arguments: Sequence[str]) -> int:
     try:
         code = app(args=list(arguments), prog_name="dpublish", standalone_mode=False)
     except SystemExit as leaving:
+        if isinstance(leaving.code, int) and leaving.code > INTERRUPTED and STOPPED:
+            return _show("Interrupted", " ".join(STOPPED), leaving.code, arguments)
         return leaving.code if isinstance(leaving.code, int) else 0
     except BaseException as error:
         return report_failure(error, arguments)
@@ -173,10 +177,10 @@ def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
         return _usage(error, arguments)
     if isinstance(error, KeyboardInterrupt | typer.Abort):
         text = (
-            "Interrupted. If the ledger was already debited, the budget stays spent and "
-            "nothing was published."
+            "Interrupted. If the ledger was debited meanwhile, the same request again is refused, "
+            "with the key that goes on with it."
         )
-        return _show("Interrupted", text, INTERRUPTED, arguments)
+        return _show("Interrupted", " ".join(STOPPED) or text, INTERRUPTED, arguments)
     verb = next((word for word in arguments if not word.startswith("-")), "")
     if "--debug" in arguments and verb not in READS_ROWS and isinstance(error, Exception):
         import traceback

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpublish.cli.options import (
+    Again,
     Data,
     Database,
     Delta,
@@ -74,6 +75,7 @@ def release(
     ] = None,
     sign_with: SignWith = None,
     overwrite: Overwrite = False,
+    again: Again = False,
     json: Json = False,
 ) -> None:
     """Publish: check the request, debit the ledger, read the rows, add noise, write the release.
@@ -106,6 +108,7 @@ def release(
         store=store,
         sign_with=sign_with,
         overwrite=overwrite,
+        again=again,
     ).run(screen.Terminal(quiet=json))
     if json:
         screen.write_json(made.to_json())
@@ -239,6 +242,7 @@ def solve(
     ] = None,
     sign_with: SignWith = None,
     overwrite: Overwrite = False,
+    again: Again = False,
     json: Json = False,
 ) -> None:
     """Solve an optimisation problem whose structure is public and whose rows are private, and
@@ -270,6 +274,7 @@ def solve(
         population=population,
         sign_with=sign_with,
         overwrite=overwrite,
+        again=again,
     ).run(screen.Terminal(quiet=json))
     if json:
         screen.write_json(made.to_json())
@@ -359,3 +364,23 @@ def _show_key(key: KeyFacts, *, json: bool) -> None:
         screen.write_json(facts)
     else:
         screen.facts([(name.replace("_", " "), value) for name, value in facts.items()])
+
+
+def warm(
+    method: Annotated[
+        list[str] | None, typer.Argument(metavar="METHOD", help="Methods to compile; all if none.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Compile now what releases run, for images and servers. Reads no data and spends nothing.
+
+    A release compiles what is missing by itself, before it pays: this only saves it the time.
+    """
+    from dpublish.cli import screen
+    from dpublish.requests.curator import Warm
+
+    done = Warm(methods=tuple(method or ())).run()
+    if json:
+        screen.write_json(done.to_json())
+    else:
+        screen.facts(list(done.methods.items()))

@@ -20,6 +20,7 @@ EXAMPLES = {
     "--method histogram --method generalized-table",
     "rehearse": "dpublish rehearse --schema hospital.toml --set columns=age,ward --epsilon 1 "
     "--question \"age >= 65 and ward = 'Cardiology'\"",
+    "warm": "dpublish warm histogram",
     "ledger open": "dpublish ledger open hospital.ledger --epsilon 4",
     "release": "dpublish release hospital.csv --schema hospital.toml "
     "--set columns=age,ward,readmitted --epsilon 1 --ledger hospital.ledger --out hospital.dpr",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpublish.cli.options import (
+    Again,
     Data,
     Database,
     Epsilon,
@@ -92,6 +93,7 @@ def open_(
             help="Name of this session in the ledger. The same key again resumes it, unpaid.",
         ),
     ] = None,
+    again: Again = False,
     name: LedgerName = "default",
     json: Json = False,
 ) -> None:
@@ -112,6 +114,7 @@ def open_(
         budget=budget,
         second_budget=second_budget,
         key=key,
+        again=again,
         name=name,
     ).run(screen.Terminal(quiet=json))
     _show(opened, json=json, title=f"Session {session} is open")

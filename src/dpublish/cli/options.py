@@ -78,6 +78,10 @@ NewBudgetDelta = Annotated[
         help="Delta of a ledger that --budget creates; 0 when left out.",
     ),
 ]
+Again = Annotated[
+    bool,
+    typer.Option("--again", help="Pay for a second answer to a request that was answered before."),
+]
 SecondBudget = Annotated[
     bool,
     typer.Option(

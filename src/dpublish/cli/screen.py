@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -226,6 +227,28 @@ def muted() -> Iterator[TextIO]:
         terminal.close()
 
 
+STOPPED: list[str] = []
+"""What a run that was stopped said about what is lost and what is not."""
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """A polite request to end (SIGTERM) is told like Ctrl-C."""
+
+    def leave(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    try:
+        before = signal.signal(signal.SIGTERM, leave)
+    except ValueError:  # not the main thread: signals are the host's
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 class Terminal(Caller):
     """The person at this terminal: sees the current step, and can be asked for a passphrase."""
 
@@ -245,7 +268,12 @@ class Terminal(Caller):
             steps(quiet=self._quiet, terminal=terminal) as progress,
         ):
             warnings.simplefilter("ignore")  # a library's warning may quote a cell
-            yield progress
+            with _terminable():
+                try:
+                    yield progress
+                except (KeyboardInterrupt, SystemExit) as stop:
+                    STOPPED[:] = getattr(stop, "__notes__", [])
+                    raise
 
     def passphrase(self, *, fresh: bool) -> str:
         if os.environ.get(PASSPHRASE) or not sys.stdin.isatty():

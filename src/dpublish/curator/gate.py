@@ -16,7 +16,8 @@ import platform
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +28,7 @@ from dpublish.errors import (
     BudgetError,
     BundleError,
     InputError,
+    LedgerUnavailable,
     PlanError,
     PrivateSideError,
     PublishError,
@@ -133,6 +135,7 @@ class Curator:
         key: str | None = None,
         out: str | Path | None = None,
         overwrite: bool = False,
+        again: bool = False,
         seed: int | None = None,
         progress: Progress | None = None,
     ) -> Release:
@@ -140,10 +143,13 @@ class Curator:
 
         `key` makes the call idempotent: the same key with the same request returns the same bytes
         and is paid once. What stands at `out` is left alone, and nothing is spent, unless it is the
-        release of this very key or `overwrite` is true. `seed` is for tests and simulations: such a
-        release is marked as not publishable.
+        release of this very key or `overwrite` is true. A run that ended before it drew noise goes
+        on with its key, unpaid. The same request under another key is refused, with the key that
+        has its answer, unless it is to be paid `again`. `seed` is for tests and simulations: such a
+        release is marked as not publishable, and may be made as often as you like.
         """
         from dpublish.curator.expressible import require_expressible, require_readable
+        from dpublish.curator.warm import warm
 
         say = progress or (lambda step: None)
         cost = as_cost(epsilon, delta, rho)
@@ -171,17 +177,31 @@ class Curator:
         require_own(self.ledger, key, target)
         self._require_free(out, key, target, overwrite)
 
+        what, again = request_of(plan, seed), again or seed is not None
+        self.ledger.require_payable(key, plan.cost, what, again=again)
+        if seed is None and self.ledger.answer(key) is None:
+            warm(mechanism, plan, source, say=say)  # a run that dies of it has cost nothing
+        rows_key = noise.key(label="rows of a unit")
+
         say("debiting the ledger")
-        receipt = self.ledger.debit(key, plan.cost, request_of(plan, seed))
-        if receipt.fresh:
+        receipt = self.ledger.debit(key, plan.cost, what, rows_key=rows_key, again=again)
+        if not receipt.fresh and self._recovered(receipt, target):
+            return self._deliver(target, out, overwrite)
+        if not receipt.fresh:
+            self.ledger.run_again(key)
+        with telling(receipt) as run:
             reach("gate:debited")
             say("reading rows")
-            content = run_private(mechanism, plan, source, noise, say)
+            content = run_private(mechanism, plan, source, noise, self.ledger, receipt, run, say)
             reach("gate:ran")
-            say("sealing")
-            self._seal(plan, receipt, content, noise, target)
-        else:
-            self._recover(receipt, target)
+            if content is not None:
+                say("sealing")
+                self._seal(plan, receipt, content, noise, target)
+        if content is None and not self._recovered(receipt, target):
+            raise BudgetError(
+                f"Another run of key '{key}' draws the noise of its answer at this moment, or was "
+                "stopped while it did. Ask again with the same key."
+            )
         return self._deliver(target, out, overwrite)
 
     def answer_online(
@@ -191,6 +211,7 @@ class Curator:
         epsilon: Number | None = None,
         key: str | None = None,
         folder: str | Path | None = None,
+        again: bool = False,
         seed: int | None = None,
         progress: Progress | None = None,
     ) -> OnlineSession:
@@ -202,7 +223,14 @@ class Curator:
         from dpublish.curator.sessions.session import open_session
 
         return open_session(
-            self, mechanism, epsilon=epsilon, key=key, folder=folder, seed=seed, progress=progress
+            self,
+            mechanism,
+            epsilon=epsilon,
+            key=key,
+            folder=folder,
+            again=again,
+            seed=seed,
+            progress=progress,
         )
 
     def _open_source(self) -> Source:
@@ -270,9 +298,9 @@ class Curator:
             manifest=manifest,
         )
 
-    def _recover(self, receipt: Receipt, target: Path) -> None:
-        """The key was paid before: hand out the answer it bought, or say that it is lost. Never
-        draw fresh noise."""
+    def _recovered(self, receipt: Receipt, target: Path) -> bool:
+        """Whether the answer that the key bought before is here. One that is sealed and not here is
+        lost: it is never made again."""
         from dpublish.ledger.payment import payment_problems
         from dpublish.releases.bundle.archive import file_digest
         from dpublish.releases.bundle.bundle import read_bundle
@@ -281,20 +309,20 @@ class Curator:
         if target.exists():
             digest = file_digest(target)
             if sealed is not None and (sealed.sha256 == digest or signed_since(target, sealed)):
-                return
+                return True
             if sealed is None:
                 bundle = read_bundle(target)
                 if not payment_problems(self.ledger, bundle.manifest):
                     # written before a crash but not yet recorded: it is the one answer that this
                     # debit bought
                     self._record(receipt, target, digest, bundle.manifest_sha256)
-                    return
+                    return True
+        if sealed is None:
+            return False
         raise BudgetError(
             f"Key '{receipt.key}' was paid for on {receipt.created}, but its answer is not in "
-            f"'{target.parent}': either the "
-            "run is still going on or it was lost. It is not made again, because that would be a "
-            "second answer for one "
-            "payment. Use a new key to pay for a new release."
+            f"'{target.parent}': it was lost. It is not made again, because that would be a second "
+            "answer for one payment. Put the file back, or use a new key to pay for a new release."
         )
 
     def _require_free(
@@ -348,24 +376,66 @@ class Curator:
         return open_release(out)
 
 
+class Run:
+    """How far a paid run got."""
+
+    drew = False
+
+
+@contextmanager
+def telling(receipt: Receipt) -> Iterator[Run]:
+    """Who stops a run with Ctrl-C or a signal hears what is lost and what is not."""
+    run = Run()
+    try:
+        yield run
+    except (KeyboardInterrupt, SystemExit) as stop:
+        paid = f"Stopped. {receipt.charged.describe()} is paid, and stays paid. "
+        if run.drew:
+            stop.add_note(
+                f"{paid}Noise was drawn: unless '--key {receipt.key}' finds the answer, it is lost."
+            )
+        else:
+            stop.add_note(
+                f"{paid}Nothing is lost: the same request with "
+                f"'--key {receipt.key}' goes on, unpaid."
+            )
+        raise
+
+
 def run_private(
-    mechanism: Mechanism, plan: Plan, source: Source, noise: Noise, say: Progress
-) -> Output:
-    """Read, bound, count and run. Whatever goes wrong in here comes out as one constant text."""
+    mechanism: Mechanism,
+    plan: Plan,
+    source: Source,
+    noise: Noise,
+    ledger: Ledger,
+    receipt: Receipt,
+    run: Run,
+    say: Progress,
+) -> Output | None:
+    """Read, bound, count, say in the ledger that noise is drawn, and draw; None where another run
+    of this key has said so. Whatever else goes wrong in here comes out as one constant text, and
+    closes the key."""
     from dpublish.counting.compute import compute
 
-    def run() -> Output:
+    def action() -> Output | None:
+        assert receipt.rows_key is not None
         numbers = compute(
-            mechanism.statistic(plan),
-            source,
-            plan.schema,
-            key=noise.key(label="rows of a unit"),
-            progress=None,
+            mechanism.statistic(plan), source, plan.schema, key=receipt.rows_key, progress=None
         )
+        reach("gate:counted")
+        if not ledger.drawing(receipt.key):
+            return None
+        run.drew = True
+        reach("gate:drawing")
         say("adding noise")
         return mechanism.run(noise, numbers, plan)
 
-    return guarded(run)
+    try:
+        return guarded(action, foreseen=(LedgerUnavailable,))
+    except PrivateSideError:
+        with suppress(LedgerUnavailable):
+            ledger.failed(receipt.key)
+        raise
 
 
 def build_manifest(

@@ -26,7 +26,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dpublish.curator.gate import build_manifest, run_private
+from dpublish.curator.gate import build_manifest
+from dpublish.curator.guard import guarded
+from dpublish.curator.warm import run_seeded
 from dpublish.declare.columns import Column
 from dpublish.declare.domain import Domain, resolve_axis
 from dpublish.declare.encode import Encoder
@@ -35,7 +37,6 @@ from dpublish.errors import InputError, PlanError
 from dpublish.ledger.base import Receipt
 from dpublish.ledger.state import state_directory
 from dpublish.methods.base import Mechanism
-from dpublish.noise.source import SeededNoise
 from dpublish.noise.words import SeededStream
 from dpublish.owned import owned_folder, replace_owned
 from dpublish.privacy.cost import Cost
@@ -173,7 +174,7 @@ def _answered(
 
 def release_of(mechanism: Mechanism, plan: Plan, source: Source, seed: int) -> Any:
     """A release in memory, made with seeded noise and without a ledger: it protects nobody."""
-    output = run_private(mechanism, plan, source, SeededNoise(seed), lambda step: None)
+    output = guarded(lambda: run_seeded(mechanism, plan, source, seed))
     nobody = Receipt(
         ledger_id="rehearsal",
         name="rehearsal",

@@ -2,8 +2,9 @@
 
 A debit is made durably before any private row is read. The key makes it idempotent: asking again
 with the same key and the same content returns the first receipt with `fresh=False`, and never pays
-twice. A caller that gets `fresh=False` may only show the sealed answer; when there is none, the
-answer is lost and the budget stays spent.
+twice. A caller that gets `fresh=False` shows the sealed answer. Where there is none, it may run
+again (`run_again`) as long as no run has said that it is about to draw noise (`drawing`); one run
+of a key says so for life. After that the answer is there or lost, and the budget stays spent.
 
 A ledger speaks of one privacy unit and one neighbour relation, pinned by its first debit that names
 them. Epsilons add up only when they protect the same unit under the same relation: for a person
@@ -24,7 +25,9 @@ from typing import Any, Final, Literal, Self
 from dpublish.errors import PlanError
 from dpublish.privacy.cost import Budget, Cost
 
-EntryKind = Literal["open", "debit", "seal", "write-off", "note", "population"]
+EntryKind = Literal[
+    "open", "debit", "seal", "write-off", "note", "population", "attempt", "drawing"
+]
 
 CARRIED: Final = "protects"
 """Where an entry's detail holds the pin, or null while there is none. Entries of format 1 have no
@@ -148,9 +151,12 @@ class Receipt:
     fresh: bool
     other_budgets: tuple[OtherBudget, ...] = ()
     """Other ledgers that were known to pay for the same people when this was paid."""
+    rows_key: bytes | None = None
+    """What chooses rows of a unit in every run of this key; None in debits of earlier versions."""
 
     def to_json(self) -> dict[str, Any]:
-        """The debit in short: neither `fresh`, which speaks of a call, nor the other budgets."""
+        """The debit in short: neither `fresh`, which speaks of a call, nor what is the
+        curator's own."""
         return {
             "ledger_id": self.ledger_id,
             "name": self.name,
@@ -293,7 +299,15 @@ class Ledger(abc.ABC):
     """What opening it did that should be told: that a ledger was made."""
 
     @abc.abstractmethod
-    def debit(self, key: str, cost: Cost, what: Mapping[str, object]) -> Receipt:
+    def debit(
+        self,
+        key: str,
+        cost: Cost,
+        what: Mapping[str, object],
+        *,
+        rows_key: bytes | None = None,
+        again: bool = True,
+    ) -> Receipt:
         """Spend durably, at most once per key. `BudgetExceeded` when it does not fit, `BudgetError`
         when the key is taken.
 
@@ -301,8 +315,30 @@ class Ledger(abc.ABC):
         ledger's life; a later one that says something else is a `BudgetError`. One that does not
         say pins nothing and is not checked. A ledger's first debit for a "population" (or, without
         one, a "dataset") that another ledger pays for is a `BudgetError` too, unless this one may
-        be a second budget.
+        be a second budget. Unless `again`, another key that paid for the same `what` and cost, and
+        has or can still have its answer, is one too: its message names that key. `rows_key` is kept
+        with the debit.
         """
+
+    @abc.abstractmethod
+    def require_payable(
+        self, key: str, cost: Cost, what: Mapping[str, object], *, again: bool = True
+    ) -> None:
+        """Refuse what `debit` would refuse now, and spend nothing."""
+
+    @abc.abstractmethod
+    def run_again(self, key: str) -> int:
+        """Record a further run of a paid key without an answer: its number, 2 or 3. `BudgetError`
+        when a run has drawn or failed, or there were three."""
+
+    @abc.abstractmethod
+    def drawing(self, key: str) -> bool:
+        """Say that noise is about to be drawn for a key. True for one call in the key's life, after
+        every anchor has seen it: who gets False must not draw."""
+
+    @abc.abstractmethod
+    def failed(self, key: str) -> None:
+        """Close a key whose run failed after rows were read: it does not run again."""
 
     @abc.abstractmethod
     def allow_second_budget(self) -> None:

@@ -152,15 +152,9 @@ def registered(
 ) -> list[OtherBudget]:
     """Make sure that a ledger has said that it pays for these people, and that a second budget for
     them is meant. The other ledgers that pay for them."""
-    here = {one.ledger_id for one in KnownLedgers(people).read()}
-    named = {one.ledger_id for one in _named(snapshot, people)}
-    known = snapshot.find(POPULATION, people.key) is not None
-    if not known or not (ledger.ledger_id in here or here <= named):
+    if not _at_home(ledger, snapshot, people):
         snapshot.one_at_a_time(people.key)
-        others = _others(ledger, snapshot, people, unregistered=True)
-        if others and not snapshot.may_be_second():
-            ledger.require_unit(snapshot, protects)  # said first: a second budget would not help
-            raise _refusal(ledger, people, others)
+        _refuse_second(ledger, snapshot, people, protects)
         news = [people]
         if not snapshot.populations():  # a ledger of an earlier format names all it has paid for
             news += [one for one in snapshot.paid_for() if one.key != people.key]
@@ -169,6 +163,32 @@ def registered(
                 ledger.append(snapshot, POPULATION, one.key, Quanta(), one.to_json())
     name_others(ledger, snapshot, people)
     return _named(snapshot, people)
+
+
+def require_asked_for(
+    ledger: SqlLedger, snapshot: Snapshot, people: Population, protects: Protects | None
+) -> None:
+    """Refuse now what `registered` would refuse."""
+    if not _at_home(ledger, snapshot, people):
+        _refuse_second(ledger, snapshot, people, protects)
+
+
+def _at_home(ledger: SqlLedger, snapshot: Snapshot, people: Population) -> bool:
+    """Whether the ledger has paid for these people before, here or with the knowledge of all that
+    are listed here."""
+    here = {one.ledger_id for one in KnownLedgers(people).read()}
+    named = {one.ledger_id for one in _named(snapshot, people)}
+    known = snapshot.find(POPULATION, people.key) is not None
+    return known and (ledger.ledger_id in here or here <= named)
+
+
+def _refuse_second(
+    ledger: SqlLedger, snapshot: Snapshot, people: Population, protects: Protects | None
+) -> None:
+    others = _others(ledger, snapshot, people, unregistered=True)
+    if others and not snapshot.may_be_second():
+        ledger.require_unit(snapshot, protects)  # said first: a second budget would not help
+        raise _refusal(ledger, people, others)
 
 
 def listed(ledger: SqlLedger, people: Population, others: Iterable[OtherBudget]) -> None:

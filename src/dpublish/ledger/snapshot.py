@@ -3,8 +3,8 @@ chain."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
 
 from sqlalchemy import Connection, bindparam, false, func, or_, select
 
@@ -190,6 +190,26 @@ class Snapshot:
                     if theirs.key == people.key
                 ]
         return found
+
+    def same_requests(self, asked: Mapping[str, Any]) -> list[Record]:
+        """Debits for this very request and cost, newest first. Records are canonical text, so equal
+        parts are equal texts."""
+        find = func.strpos if self.connection.dialect.name == "postgresql" else func.instr
+        parts = [
+            find(entries.c.record, f'"{name}":{chain.canonical(asked[name])}') > 0
+            for name in ("cost", "what")
+        ]
+        rows = self.connection.execute(
+            select(entries.c.record, entries.c.hash)
+            .where(entries.c.ledger_id == self.ledger_id, entries.c.kind == "debit", *parts)
+            .order_by(entries.c.seq.desc())
+        )
+        found = [Record.read(row.record, row.hash) for row in rows]
+        return [
+            record
+            for record in found
+            if all(record.detail[name] == asked[name] for name in ("cost", "what"))
+        ]
 
     def one_at_a_time(self, key: str) -> None:
         """Alone in this database with what the hexadecimal `key` stands for, until the transaction

@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import BigInteger, Connection, bindparam, insert, update
 
@@ -42,6 +42,7 @@ from dpublish.ledger.populations import (
     name_others,
     registered,
     registrations,
+    require_asked_for,
     unnamed,
 )
 from dpublish.ledger.snapshot import Snapshot, altered
@@ -52,6 +53,11 @@ from dpublish.privacy.cost import Budget, Cost, show
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _LONGEST_KEY = 200
 _LONGEST_WHAT = 100_000
+DRAWING: Final = "drawing"
+"""The kind of the entry that says that noise is about to be drawn for a key, or never will be."""
+ROWS_KEY: Final = "rows_key"
+MAX_RUNS: Final = 3
+"""So many runs of a key may begin. Each may die in a way that tells of the rows."""
 
 _RESERVE = (
     update(ledgers)
@@ -107,17 +113,16 @@ class SqlLedger(Ledger):
             None  # why nothing may be paid from it, though it can be looked at
         )
 
-    def debit(self, key: str, cost: Cost, what: Mapping[str, object]) -> Receipt:
-        key = _checked_key(key)
-        if self.blocked is not None:
-            raise self.blocked
-        recorded = chain.plain(dict(what))
-        if len(chain.canonical(recorded)) > _LONGEST_WHAT:
-            raise PlanError(
-                f"The description of a debit is longer than {_LONGEST_WHAT} characters. Record a "
-                f"hash instead."
-            )
-        converted = self.budget.charge(cost)
+    def debit(
+        self,
+        key: str,
+        cost: Cost,
+        what: Mapping[str, object],
+        *,
+        rows_key: bytes | None = None,
+        again: bool = True,
+    ) -> Receipt:
+        key, recorded, converted = self._checked(key, cost, what)
         charged = Quanta.of_cost(converted)
         attempt = chain.token()  # tells our own commit from a rival's when the connection is lost
         detail = {
@@ -125,8 +130,8 @@ class SqlLedger(Ledger):
             "exact": converted.to_json(),
             "what": recorded,
             "attempt": attempt,
+            **({ROWS_KEY: rows_key.hex()} if rows_key is not None else {}),
         }
-
         people, protects = Population.of_request(recorded), words_of(recorded)
 
         def once() -> Record:
@@ -146,6 +151,8 @@ class SqlLedger(Ledger):
                             {**detail, **shared},
                             protects=protects,
                         )
+                        if not again:
+                            _require_new(snapshot, key, detail)
                         if people:  # last: a debit that is refused registers nobody
                             listed(self, people, others)
                 except _AlreadyThere as taken:
@@ -172,7 +179,107 @@ class SqlLedger(Ledger):
             created=record.created,
             fresh=record.detail["attempt"] == attempt,
             other_budgets=tuple(map(OtherBudget.from_json, record.detail.get(SHARED, ()))),
+            rows_key=_rows_key(record),
         )
+
+    def require_payable(
+        self, key: str, cost: Cost, what: Mapping[str, object], *, again: bool = True
+    ) -> None:
+        key, recorded, converted = self._checked(key, cost, what)
+        charged, people = Quanta.of_cost(converted), Population.of_request(recorded)
+
+        def once() -> None:
+            with self._reading() as snapshot:
+                if snapshot.find("debit", key) is not None:
+                    return
+                head, protects = snapshot.head(), words_of(recorded)
+                self._pinned(snapshot.protects(head), protects, "debit")
+                if not again:
+                    _require_new(snapshot, key, {"cost": cost.to_json(), "what": recorded})
+                if not charged.within(self._cap.minus(head.spent)):
+                    raise self._exceeded(head, charged)
+                if people is not None:
+                    require_asked_for(self, snapshot, people, protects)
+
+        self._database.attempt(once)
+
+    def _checked(
+        self, key: str, cost: Cost, what: Mapping[str, object]
+    ) -> tuple[str, dict[str, Any], Cost]:
+        """What can be refused without looking; the request as it is recorded, and its charge."""
+        key = _checked_key(key)
+        if self.blocked is not None:
+            raise self.blocked
+        recorded = chain.plain(dict(what))
+        if len(chain.canonical(recorded)) > _LONGEST_WHAT:
+            raise PlanError(
+                f"The description of a debit is longer than {_LONGEST_WHAT} characters. Record a "
+                f"hash instead."
+            )
+        return key, recorded, self.budget.charge(cost)
+
+    def run_again(self, key: str) -> int:
+        token = chain.token()
+
+        def once() -> Record:
+            try:
+                with self._writing() as snapshot:
+                    return self._next_run(snapshot, key, token)
+            except _AlreadyThere:  # a rival took this number
+                return once()
+
+        record = self._database.attempt(once)
+        self.vouch(record)
+        return int(record.detail["run"])
+
+    def _next_run(self, snapshot: Snapshot, key: str, token: str) -> Record:
+        debit = snapshot.find("debit", key)
+        if debit is None or _rows_key(debit) is None or snapshot.find(DRAWING, key) is not None:
+            raise BudgetError(
+                f"Key '{key}' was paid for{f' on {debit.created}' if debit else ''}, and a run of "
+                "it has drawn noise or failed: it is still going on, or its answer is lost. It is "
+                "not made again, because that would be a second answer for one payment. Use a new "
+                "key to pay for a new release."
+            )
+        for number in range(2, MAX_RUNS + 1):
+            found = snapshot.find("attempt", f"{number}:{key}")
+            if found is None:
+                detail = {"run": number, "attempt": token}
+                return self.append(snapshot, "attempt", f"{number}:{key}", Quanta(), detail)
+            if found.detail["attempt"] == token:  # the news of our own commit was lost
+                return found
+        raise BudgetError(
+            f"Key '{key}' was paid for on {debit.created}, and {MAX_RUNS} runs of it ended before "
+            "they drew noise, or are still going on. It is not tried again: how a run dies may "
+            "tell of the rows. Find out why, for example too little memory, then use a new key to "
+            "pay for a new release."
+        )
+
+    def drawing(self, key: str) -> bool:
+        return self._drawn(key, {})
+
+    def failed(self, key: str) -> None:
+        self._drawn(key, {"failed": True})
+
+    def _drawn(self, key: str, detail: Mapping[str, Any]) -> bool:
+        """Compare and set: the entry `drawing` of a key is unique, so one call appends it."""
+        token = chain.token()
+
+        def once() -> Record:
+            try:
+                with self._writing() as snapshot:
+                    if snapshot.find("debit", key) is None:
+                        raise BudgetError(f"The key '{key}' was never paid for.")
+                    return self.append(
+                        snapshot, DRAWING, key, Quanta(), {**detail, "attempt": token}
+                    )
+            except _AlreadyThere as taken:
+                return taken.record
+
+        record = self._database.attempt(once)
+        crashpoints.reach("drawing.committed")
+        self.vouch(record)
+        return bool(record.detail["attempt"] == token)
 
     def allow_second_budget(self) -> None:
         def once() -> bool:
@@ -246,7 +353,7 @@ class SqlLedger(Ledger):
         )
 
     def status(self) -> Status:
-        return self._database.attempt(lambda: self._checked(deep=False))
+        return self._database.attempt(lambda: self._looked(deep=False))
 
     def history(self) -> list[Entry]:
         def once() -> list[Entry]:
@@ -258,7 +365,7 @@ class SqlLedger(Ledger):
     def verify(self, *, head: str | None = None) -> Status:
         if head is not None:
             self.require(head)
-        return self._database.attempt(lambda: self._checked(deep=True))
+        return self._database.attempt(lambda: self._looked(deep=True))
 
     def add_witness(self, place: str | Path) -> str:
         """Keep a further anchor at a folder or in a database from now on; the place as it was
@@ -448,7 +555,7 @@ class SqlLedger(Ledger):
 
         return self._database.attempt(once)
 
-    def _checked(self, *, deep: bool) -> Status:
+    def _looked(self, *, deep: bool) -> Status:
         with self._reading() as snapshot:
             self._take_up(snapshot)
         # The mark is read before the snapshot: a ledger that grows meanwhile can only be further
@@ -710,6 +817,31 @@ def _checked_key(key: str) -> str:
             f"A key is 1 to {_LONGEST_KEY} printable characters; {key!r:.60} was given."
         )
     return key
+
+
+def _rows_key(debit: Record) -> bytes | None:
+    """What chooses rows of a unit, in debits since there is a mark of drawing."""
+    kept = debit.detail.get(ROWS_KEY)
+    return None if kept is None else bytes.fromhex(kept)
+
+
+def _require_new(snapshot: Snapshot, key: str, asked: Mapping[str, Any]) -> None:
+    """Refuse a request that another key has paid for, if that key has its answer or may get it."""
+    for paid in snapshot.same_requests(asked):
+        mark, sealed = snapshot.find(DRAWING, paid.key), snapshot.find("seal", paid.key)
+        lost = mark.detail.get("failed") if mark else _rows_key(paid) is None
+        if paid.key == key or (lost and not sealed):
+            continue
+        free = (
+            f"returns that answer and is free: --key '{paid.key}' (in Python: key='{paid.key}')"
+            if sealed
+            else f"goes on with it and is free, unless it is still running: --key '{paid.key}'"
+        )
+        raise BudgetError(
+            f"This very request was paid for on {paid.created}, under another key, which {free}. "
+            'Nothing was spent. If the rows are new, say so in the schema: period = "..." under '
+            "[dataset]. To pay for a second answer about the same rows: --again (again=True)."
+        )
 
 
 def _same_request(kept: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:

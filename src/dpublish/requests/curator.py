@@ -118,6 +118,29 @@ class Methods(Request):
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Warmed:
+    """What became of each method."""
+
+    methods: Mapping[str, str]
+
+    def to_json(self) -> Mapping[str, Any]:
+        return {"methods": dict(self.methods)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Warm(Request):
+    """Compile now what releases run. Reads no data and spends nothing."""
+
+    verb = "warm"
+    methods: tuple[str, ...] = ()
+
+    def run(self, caller: Caller = NOBODY) -> Warmed:
+        from dpublish.curator.warm import warm_methods
+
+        return Warmed(methods=warm_methods(self.methods))
+
+
 def _described(name: str) -> MethodHelp:
     from dpublish.catalogue import ALIASES, load, methods
     from dpublish.methods.docs import describe
@@ -190,6 +213,7 @@ class Release(Request):
     store: Path | None = None
     sign_with: Path | None = None
     overwrite: bool = False
+    again: bool = False
 
     def run(self, caller: Caller = NOBODY) -> Released:
         from dpublish.curator.gate import Curator
@@ -227,6 +251,7 @@ class Release(Request):
                     key=self.key,
                     out=self.out,
                     overwrite=self.overwrite,
+                    again=self.again,
                     progress=progress,
                 )
                 left = account.status()

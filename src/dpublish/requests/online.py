@@ -98,6 +98,7 @@ class OpenSession(Request):
     budget: str | None = None
     second_budget: bool = False
     key: str | None = None
+    again: bool = False
     name: str = "default"
 
     def run(self, caller: Caller = NOBODY) -> SessionShown:
@@ -126,6 +127,7 @@ class OpenSession(Request):
                     epsilon=self.epsilon,
                     key=self.key,
                     folder=self.session,
+                    again=self.again,
                     progress=progress,
                 )
         return SessionShown.of(opened, account.news)

@@ -69,6 +69,7 @@ class Solve(Request):
     population: str | None = None
     sign_with: Path | None = None
     overwrite: bool = False
+    again: bool = False
 
     def run(self, caller: Caller = NOBODY) -> Solved:
         from dpublish.counting.graphs import open_structure
@@ -101,6 +102,7 @@ class Solve(Request):
                         key=self.key,
                         store=store_of(self.ledger, account.name),
                         overwrite=self.overwrite,
+                        again=self.again,
                         signing_key=signing_key,
                         progress=progress,
                         **numbers_of(epsilon=self.epsilon, delta=self.delta),

@@ -173,7 +173,7 @@ def test_the_budget_is_spent_once_a_key_and_not_beyond(tmp_path: Path) -> None:
     second = dp.optimize.min_cut([(0, 1)], vertices=3, key="one", **pay)
     assert first.to_frame().equals(second.to_frame())
     with pytest.raises(dp.BudgetExceeded):
-        dp.optimize.min_cut([(0, 1)], vertices=3, **pay)
+        dp.optimize.min_cut([(0, 1)], vertices=3, again=True, **pay)
 
 
 def test_rows_are_read_by_public_names() -> None:

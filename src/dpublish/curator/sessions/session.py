@@ -268,6 +268,7 @@ def open_session(
     epsilon: Number | None,
     key: str | None,
     folder: str | Path | None,
+    again: bool,
     seed: int | None,
     progress: Progress | None,
 ) -> OnlineSession:
@@ -279,6 +280,7 @@ def open_session(
         prepare_folders,
         request_of,
         require_own,
+        telling,
         unit_columns,
     )
 
@@ -312,16 +314,24 @@ def open_session(
     require_own(curator.ledger, key, home)
 
     say("debiting the ledger")
-    receipt = curator.ledger.debit(key, plan.cost, {**request_of(plan, seed), "online": True})
+    noise = make_noise(seed)
+    receipt = curator.ledger.debit(
+        key,
+        plan.cost,
+        {**request_of(plan, seed), "online": True},
+        rows_key=noise.key(label="rows of a unit"),
+        again=again or seed is not None,
+    )
     reach("online:debited")
-    with session_lock(home.absolute().with_name(f".{home.name}.opening")):
+    opening = session_lock(home.absolute().with_name(f".{home.name}.opening"))
+    with telling(receipt), opening:
         sealed = curator.ledger.answer(key)
         if sealed is None:
             # a folder answers nothing before its seal, so a set-up cut short by a crash may be made
             # again, here or elsewhere
             if not home.exists():
                 say("reading rows")
-                set_up(mechanism, plan, source, make_noise(seed), receipt, home, seed)
+                set_up(mechanism, plan, source, noise, receipt, home, seed)
                 reach("online:ready")
             files = SessionFiles(home)
             if files.header["receipt"]["head_hash"] != receipt.head_hash:

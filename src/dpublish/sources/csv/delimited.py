@@ -22,6 +22,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from dpublish.compiled import interpreted
 from dpublish.declare.encode import EncodedBatch, Encoder
 from dpublish.declare.spelling import BLANKS
 from dpublish.errors import InputError
@@ -44,6 +45,9 @@ _WORKERS = min(4, os.cpu_count() or 1)
 _MARK = b"\xef\xbb\xbf"
 _MARKS = ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _END, _EMPTY_FIELD = bytes([RECORD_END]), bytes([FIELD_END])
+
+_SHORT = 1 << 12
+"""A header of so many bytes is cut by Python itself."""
 
 
 class DelimitedFile:
@@ -162,16 +166,19 @@ class DelimitedFile:
         data = data.removeprefix(_MARK)
         line_end = _line_end(data, self._separator)
         head = np.frombuffer(data, dtype=np.uint8)
-        if not at_end and not _header_size(head, False, self._separator, line_end)[1]:
+        used, whole = _header_size(head, at_end, self._separator, line_end)
+        if not at_end and not whole:
             return (
                 f"has a first line of more than {_LONGEST_HEADER:,} bytes. Its first line "
                 f"must name the columns."
             )
-        fields = max(1, data.count(self._separator) + 1)
+        head = head[:used]
+        fields = 1 + int((head == self._separator).sum())
         out = np.empty(head.size + fields + 1, dtype=np.uint8)
         # every field the record could have is wanted; those it has not come out empty, at the end
         wanted = np.ones(fields, dtype=np.bool_)
-        _, written, records = tidy(head, True, self._separator, line_end, True, wanted, 1, out)
+        cut = interpreted(tidy) if head.size <= _SHORT else tidy
+        _, written, records = cut(head, True, self._separator, line_end, True, wanted, 1, out)
         if records == 0:
             return "is empty. Its first line must name the columns."
         line = out[: written - 1].tobytes().rstrip(bytes([FIELD_END])).decode("utf-8", "replace")
@@ -269,7 +276,9 @@ def _header_size(data: Bytes, at_end: bool, separator: int, line_end: int) -> tu
     """How many bytes the header takes up, with blank lines before it, and whether all of it is
     there."""
     nothing = np.zeros(0, dtype=np.bool_)
-    used, _, records = tidy(
+    # compiling takes seconds: not for a header that ends soon
+    cut = interpreted(tidy) if (data[:_SHORT] == line_end).any() else tidy
+    used, _, records = cut(
         data, at_end, separator, line_end, True, nothing, 1, np.empty(2, dtype=np.uint8)
     )
     return used, records > 0
@@ -279,6 +288,8 @@ def _line_end(head: bytes, separator: int) -> int:
     """What ends the header outside quotes: a carriage return, unless only more of them stand
     between it and a line feed."""
     data = np.frombuffer(head.lstrip(b"\r\n"), dtype=np.uint8)
+    if not (data == CARRIAGE_RETURN).any():
+        return LINE_FEED
     mac, _ = _header_size(data, True, separator, CARRIAGE_RETURN)
     usual, _ = _header_size(data, True, separator, LINE_FEED)
     return (

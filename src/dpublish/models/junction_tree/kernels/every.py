@@ -9,7 +9,8 @@ from types import SimpleNamespace
 @cache
 def compiled() -> SimpleNamespace:
     """Loaded when first asked for."""
-    from dpublish.models.junction_tree.kernels import cliques, margins, shrink, smooth
+    from dpublish.models.junction_tree import plain
+    from dpublish.models.junction_tree.kernels import cliques, margins, shrink
 
     return SimpleNamespace(
         sum_cells=cliques.sum_cells,
@@ -19,5 +20,5 @@ def compiled() -> SimpleNamespace:
         fit_axis=margins.fit_axis,
         best_size=shrink.best_size,
         departures=shrink.departures,
-        smooth_counts=smooth.smooth_counts,
+        smooth_counts=plain.smooth_counts,  # compiling it takes longer than it ever saves
     )

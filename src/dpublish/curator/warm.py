@@ -1,0 +1,157 @@
+"""Everything is imported and compiled before anything is paid for.
+
+A method that runs for the first time on a machine compiles for seconds. `warm` lets it do so on
+stand-in rows, drawn from the schema, before the debit: the same plan, the same kind of file, noise
+from a fixed seed, and the result thrown away. A stamp beside the compiled code says that this was
+done, so that it is done once; where nothing can be kept, each process does it. `warm_methods` is
+for images and servers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from dpublish.declare.schema import Schema
+from dpublish.quiet import no_logs, quiet_native_code
+
+if TYPE_CHECKING:
+    from dpublish.methods.base import Mechanism, Output
+    from dpublish.privacy.plan import Plan
+    from dpublish.sources.sources import Source
+
+_ROWS: Final = 600
+_done: set[str] = set()
+
+
+def warm(mechanism: Mechanism, plan: Plan, source: Source, *, say: Any = None) -> bool:
+    """Compile what a release of this plan from such a source runs. Whether there was anything to
+    do. Nothing of the source is read, and whatever fails here fails again, and is told, later."""
+    stamp = _stamp(plan, type(source).__name__)
+    if stamp in _done or ((kept := _folder()) is not None and (kept / stamp).exists()):
+        return False
+    if say is not None:
+        say("compiling")
+    with suppress(Exception), tempfile.TemporaryDirectory(prefix="dpublish-") as folder:
+        rows = stand_in(plan, source, Path(folder))
+        with quiet_native_code(), no_logs():
+            run_seeded(mechanism, plan, rows, 0)
+    _done.add(stamp)
+    if (kept := _folder()) is not None:
+        with suppress(OSError):
+            (kept / stamp).touch()
+    return True
+
+
+def warm_methods(names: Iterable[str] | None = None) -> dict[str, str]:
+    """Compile the methods of `dpublish release` with their default settings, for CSV files and
+    frames. What was done, by method."""
+    import polars as pl
+
+    from dpublish.catalogue import methods
+    from dpublish.errors import PublishError, did_you_mean
+    from dpublish.privacy.cost import Cost
+    from dpublish.sources.sources import open_source
+
+    known = methods("release")
+    for name in names or ():
+        if name not in known:
+            raise PublishError(f"'{name}' is no method of 'release'.{did_you_mean(name, known)}")
+    done: dict[str, str] = {}
+    with tempfile.TemporaryDirectory(prefix="dpublish-") as folder:
+        lines = Path(folder) / "rows.csv"
+        lines.write_text("a\n")
+        for name in names or known:
+            done[name] = "needs settings of its own: the first release compiles it, unpaid"
+            for text in _SCHEMAS:
+                with suppress(Exception):
+                    mechanism = _mechanism(name)
+                    plan = mechanism.plan(Schema.from_toml(text), Cost.pure(1))
+                    for data in (lines, pl.DataFrame({"a": ["x"]})):
+                        warm(mechanism, plan, open_source(data))
+                    done[name] = "ready"
+    return done
+
+
+_SCHEMAS: Final = (
+    '[dataset]\nname = "warm"\nneighbours = "add-remove-one"\nnominal_size = 60\ntarget = "c"\n'
+    '[columns.a]\nkind = "categorical"\nlevels = ["x", "y", "z"]\n'
+    '[columns.b]\nkind = "integer"\nlower = 0\nupper = 99\nbins = 10\n'
+    '[columns.c]\nkind = "boolean"\n',
+    '[dataset]\nname = "warm"\nnominal_size = 60\n[items]\nuniverse = ["x", "y", "z"]\n',
+)
+
+
+def _mechanism(name: str) -> Any:
+    from dpublish.methods.registry import method_from_settings
+
+    return method_from_settings(name, {})
+
+
+def run_seeded(mechanism: Mechanism, plan: Plan, rows: Source, seed: int) -> Output:
+    """Count rows that nobody gave, and run with noise from a fixed seed: no ledger, no guard."""
+    from dpublish.counting.compute import compute
+    from dpublish.noise.source import SeededNoise
+
+    noise = SeededNoise(seed)
+    key = noise.key(label="rows of a unit")
+    numbers = compute(mechanism.statistic(plan), rows, plan.schema, key=key, progress=None)
+    return mechanism.run(noise, numbers, plan)
+
+
+def stand_in(plan: Plan, source: Source, folder: Path) -> Source:
+    """A source of the same kind with rows that are drawn from the schema."""
+    from dpublish.curator.rehearse import stand_in as drawn
+    from dpublish.sources.sources import TransactionLines, _Delimited, open_source
+
+    frame = drawn(replace(plan.schema, size=_ROWS, nominal_size=_ROWS))
+    if isinstance(source, TransactionLines):
+        lines = [" ".join(items) for items in frame["items"]]
+        (folder / "rows.txt").write_text("\n".join(lines), encoding="utf-8")
+        return TransactionLines(folder / "rows.txt")
+    if isinstance(source, _Delimited):
+        frame.write_csv(folder / "rows.csv")
+        return open_source(folder / "rows.csv")
+    return open_source(frame)
+
+
+def _folder() -> Path | None:
+    """Where compiled code is kept, if anywhere."""
+    from dpublish.noise.kernels.race import sieve
+
+    kept = getattr(getattr(sieve, "_cache", None), "cache_path", None)
+    return Path(kept) if kept and os.access(kept, os.W_OK) else None
+
+
+def _stamp(plan: Plan, source: str) -> str:
+    """What the compiled code depends on: the method and its settings, the kind of source, the code
+    and the machine."""
+    import numba
+
+    package = Path(__file__).parents[1]
+    files = [path.stat() for path in package.rglob("*.py")]
+    facts = [
+        plan.method,
+        dict(plan.parameters),
+        plan.cost.kind,
+        plan.schema.neighbours,
+        plan.schema.unit.column is not None,
+        source,
+        len(files),
+        max(one.st_mtime_ns for one in files),
+        sum(one.st_size for one in files),
+        numba.__version__,
+        platform.python_version(),
+        platform.machine(),
+        platform.processor(),
+    ]
+    text = json.dumps(facts, sort_keys=True, default=str)
+    return f"dpublish-warm-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
