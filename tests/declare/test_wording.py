@@ -73,9 +73,23 @@ def test_conditions_take_labels_and_codes(tmp_path: Path) -> None:
         release.estimate("sex = 'Neither'")
     assert release.manifest["about"]["publisher"] == "The clinic"
     assert release.manifest["domain"][1]["units"] == "years"
+    release.report(tmp_path / "a.html")
+    page = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "1 = Female; 2 = Male" in page
+    assert "form A7" in page
+    assert "The guarantee assumes that they were not" not in page
     release.save(tmp_path / "a.dpr")
     again = dp.open_release(tmp_path / "a.dpr")
     assert again.estimate("sex = 'Female'") == release.estimate("sex = '1'")
+
+
+def test_a_report_says_for_ever_that_levels_were_taken_from_the_rows(tmp_path: Path) -> None:
+    rows = pl.DataFrame({"sex": [1, 2] * 50, "age": list(range(100))})
+    schema = Schema.from_toml(WORDED.replace("form A7", "taken from the rows"))
+    curator = dp.Curator(rows, schema, ledger=tmp_path / "a.ledger", budget=dp.Budget(epsilon=1))
+    curator.publish(dp.Histogram(columns=["sex"]), epsilon=1, seed=1).report(tmp_path / "a.html")
+    page = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "were taken from the rows. The guarantee assumes that they were not" in page
 
 
 @pytest.mark.parametrize(

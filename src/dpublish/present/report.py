@@ -206,7 +206,35 @@ def _about(release: Release) -> list[Section]:
     blocks: list[Block] = [Table((), rows)] if rows else []
     if silent:
         blocks.append(Paragraph(f"Not stated: {', '.join(silent)}.", "soft"))
-    return [Section("About", blocks)]
+    return [Section("About", [*blocks, *_columns_in_words(release)])]
+
+
+_FROM_ROWS = "taken from the rows"
+"""What drafts say about the source of bounds and levels, until somebody names a better one."""
+
+
+def _columns_in_words(release: Release) -> list[Block]:
+    """What the schema tells people about columns, and where their bounds and levels come from."""
+    keys = ("title", "description", "units", "source", "labels")
+    axes = [axis for axis in release.manifest.get("domain", ()) if any(key in axis for key in keys)]
+    if not axes:
+        return []
+    rows = []
+    for axis in axes:
+        labels = "; ".join(f"{level} = {text}" for level, text in axis.get("labels", {}).items())
+        said = [axis.get("title"), axis.get("description"), labels]
+        what = ". ".join(str(one).rstrip(".") for one in said if one)
+        rows.append((axis["name"], what, axis.get("units", ""), axis.get("source", "not stated")))
+    head = ("column", "meaning", "units", "bounds or levels from")
+    blocks: list[Block] = [Heading("Columns"), Table(head, rows)]
+    looked = tuple(axis["name"] for axis in axes if axis.get("source") == _FROM_ROWS)
+    if looked:
+        warning = (
+            f"The schema says that bounds or levels of {listed(looked)} were taken from the rows. "
+            "The guarantee assumes that they were not."
+        )
+        blocks.append(Paragraph(warning, "warning"))
+    return blocks
 
 
 def _unknown(release: Release) -> list[Section]:
