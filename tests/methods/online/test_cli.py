@@ -111,7 +111,7 @@ def test_from_open_to_close(folder: Path, capsys: pytest.CaptureFixture[str], me
     [
         (("--method", "median"), "There is no online method"),
         (("--set", "max-hrd=3"), "Did you mean 'max_hard'"),
-        (("--set", "max-hard=0"), "max_hard must be"),
+        (("--set", "max-hard=0"), "max_hard must lie between"),
         (("--set", "level=high"), "must be a number"),
         (("--set", "columns=b"), "no column 'b'"),
     ],

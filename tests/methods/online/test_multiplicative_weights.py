@@ -77,7 +77,8 @@ def test_intervals_hold_and_hard_answers_stay_few() -> None:
         ({"max_hard": 0}, 10_000, "max_hard"),
         ({"accuracy": "0.0001"}, 10_000, "is the least"),
         ({"max_hard": 900_000}, 10**9, "do not fit in memory"),
-        ({}, 500, "nothing useful"),
+        ({"max_hard": 50}, 500, "nothing useful"),
+        ({}, 20, "nothing useful"),
     ],
 )
 def test_bad_plans_are_refused(settings: dict[str, Any], rows: int, text: str) -> None:

@@ -189,7 +189,7 @@ def test_wrong_queries_ask_nothing(curator: dp.Curator, query: Any, text: str) -
     [
         dp.MedianMechanism(answer_share=0),
         dp.MedianMechanism(columns=["height"]),
-        dp.MedianMechanism(),
+        dp.MedianMechanism(max_hard=50),
     ],
 )
 def test_wrong_requests_spend_nothing(tmp_path: Path, mechanism: Any) -> None:

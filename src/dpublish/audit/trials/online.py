@@ -63,6 +63,7 @@ THESIS: Mapping[str, Any] = {
     "gamma_grid": 1,
     "threshold_steps": 1,
 }
+ALIKE = "the same program as with hard answers; what it shows is in the other tiers"
 FEW = (
     "the thesis's parameters ask for more rows than a made-up file can have; they are refused "
     "before anything is read"
@@ -87,6 +88,13 @@ def median_mechanism() -> Iterator[Trial]:
     yield _trial(method, thesis, {**THESIS, **more}, case="accounting of the thesis", twin=FEW)
 
 
+def _synopsis(settings: Mapping[str, Any], moves: int) -> dict[str, Any]:
+    """All of epsilon on the noisy histogram: no comparison, no hard answer."""
+    spent = {"check_epsilon": Fraction(0), "count_epsilon": Fraction(0), "max_hard": 0}
+    bought = {"synopsis_epsilon": Fraction(1), "synopsis_scale": Fraction(moves)}
+    return {**settings, **spent, **bought, "total_is_public": moves == 2}
+
+
 def online_multiplicative_weights() -> Iterator[Trial]:
     from dpublish.methods.online.multiplicative_weights.mechanism import OnlineMultiplicativeWeights
 
@@ -96,6 +104,15 @@ def online_multiplicative_weights() -> Iterator[Trial]:
     )
     yield _trial(method, mechanism, TINY)
     yield _trial(method, mechanism, ADDED, relation="add-remove-one")
+    yield _trial(method, mechanism, _synopsis(TINY, 2), case="synopsis", twin=ALIKE)
+    yield _trial(
+        method,
+        mechanism,
+        _synopsis(ADDED, 1),
+        relation="add-remove-one",
+        case="synopsis",
+        twin=ALIKE,
+    )
     yield _trial(
         method,
         mechanism,

@@ -138,7 +138,7 @@ class OnlineSession:
             cost=header["cost_text"],
             asked=self._state.asked,
             hard=self._state.hard,
-            hard_left=self._state.max_hard - self._state.hard,
+            hard_left=max(0, self._state.max_hard - self._state.hard),
             state=state,
             publishable=header["publishable"],
         )
@@ -222,7 +222,7 @@ class OnlineSession:
             "query": asked.text,
             "query_digest": digest,
             **vars(reply),
-            "hard_left": self._state.max_hard - self._state.hard - (reply.label == "hard"),
+            "hard_left": max(0, self._state.max_hard - self._state.hard - (reply.label == "hard")),
         }
         if reply.label == "hard" and asked.text == LINEAR:
             entry["weights"] = asked.weights.tolist()  # the hypotheses are made again from it

@@ -19,7 +19,7 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar, get_type_hints
 
@@ -33,6 +33,8 @@ from dpublish.methods.base import CellCounts
 from dpublish.methods.field_types import Checked, Interval
 from dpublish.methods.histogram.mechanism import total_is_public
 from dpublish.methods.online.sparse_vector import SparseVector
+from dpublish.methods.online.synopsis import MAX_CELLS, Synopsis, draw_synopsis, worst_reach
+from dpublish.methods.thresholds import laplace_deviation
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan, Settings
@@ -41,6 +43,7 @@ from dpublish.workloads import theory
 Label = Literal["easy", "hard"]
 Floats = NDArray[np.float64]
 MAX_QUERIES = 10**9
+DEFAULT_HARD = 50
 MAX_WEIGHTS = 1 << 24
 """Weights of all hard queries that are kept at once."""
 
@@ -104,6 +107,9 @@ class OnlineSettings(Settings):
     check_epsilon: Fraction
     hard_answer_epsilon: Fraction
     hard_answer_scale: float
+    synopsis_epsilon: Fraction | None = None
+    synopsis_scale: Fraction | None = None
+    total_is_public: bool | None = None
     accuracy: float = 0.0
     threshold: int = 0
     check_sensitivity: int = 0
@@ -117,10 +123,17 @@ class OnlineSettings(Settings):
         hints = get_type_hints(cls)
         known = {field.name for field in fields(cls)} & facts.keys()
         values: dict[str, Any] = {
-            name: Fraction(facts[name]) if hints[name] is Fraction else facts[name]
+            name: Fraction(facts[name])
+            if hints[name] in (Fraction, Fraction | None)
+            else facts[name]
             for name in known
         }
         return cls(domain=domain, **values)
+
+    @property
+    def all_easy(self) -> bool:
+        """Whether every answer comes from the synopsis: nothing was kept back for hard ones."""
+        return self.check_epsilon == 0
 
     @property
     def vector(self) -> SparseVector:
@@ -152,15 +165,20 @@ class OnlineState(abc.ABC, Generic[S]):
         self.total_low, self.total_high = (
             float(public[end]) for end in ("total_low", "total_high")
         )
+        self.synopsis: Synopsis | None = None
+        if settings.synopsis_scale is not None:
+            known = settings.rows if settings.total_is_public else None
+            counts = np.array(public["synopsis"], dtype=np.float64)
+            self.synopsis = Synopsis(counts, settings.synopsis_scale, known)
 
     @property
     def halted(self) -> bool:
-        return self.hard >= self.max_hard or (
+        return (self.hard >= self.max_hard and not self.settings.all_easy) or (
             self.max_queries is not None and self.asked >= self.max_queries
         )
 
     def require_open(self) -> None:
-        if self.hard >= self.max_hard:
+        if self.hard >= self.max_hard and not self.settings.all_easy:
             raise BudgetExceeded(
                 f"All {self.max_hard} hard answers of this session are used up, so it answers no "
                 f"further query. "
@@ -172,9 +190,30 @@ class OnlineState(abc.ABC, Generic[S]):
                 f"Open a new session."
             )
 
-    @abc.abstractmethod
     def answer(self, noise: Noise, counts: IntArray, threshold: int, query: Query) -> Reply:
-        """Judge a query on the exact counts of all cells, and answer it."""
+        """One query: from the synopsis where that keeps the promise, and else judged on the exact
+        counts of all cells."""
+        self.require_open()
+        easy = self.from_synopsis(query)
+        return easy if easy is not None else self.judge(noise, counts, threshold, query)
+
+    @abc.abstractmethod
+    def judge(self, noise: Noise, counts: IntArray, threshold: int, query: Query) -> Reply:
+        """Whether a query is hard, and its answer."""
+
+    def from_synopsis(self, query: Query) -> Reply | None:
+        """An answer from the noisy histogram, if it has one that is as good as promised. A function
+        of public numbers."""
+        if self.synopsis is None:
+            return None
+        shares = self.shares(query)
+        value, deviation, reach = self.synopsis.estimate(shares, self.level)
+        if reach > self.settings.accuracy * self.settings.rows and not self.settings.all_easy:
+            return None
+        ends = self._interval(value - reach, value + reach)
+        # without small counts the value is closer on most tables; the interval is the noise's own
+        shown = min(max(float(self.synopsis.likely @ shares), ends["low"]), ends["high"])
+        return Reply(label="easy", value=shown, standard_error=deviation, **ends)
 
     def learn(self, query: Query, reply: Reply) -> None:
         """Take a reply that was shown into the public state."""
@@ -252,12 +291,13 @@ class OnlineMechanism(Checked, abc.ABC):
     columns: Sequence[str] | None = None
     bins: Annotated[int | None, Interval(1)] = None
     accuracy: Fraction | float | int | str | None = None
-    max_hard: Annotated[int, Interval(1, 1_000_000)] = 50
+    max_hard: Annotated[int | None, Interval(1, 1_000_000)] = None
     max_queries: Annotated[int, Interval(1, MAX_QUERIES)] = 10_000
     level: Annotated[float, Interval(Fraction(1, 2), Fraction(9999, 10_000))] = 0.95
     answer_share: Annotated[Fraction | float | int | str, Interval(0, below=1)] = Fraction(1, 4)
     count_share: Annotated[Fraction | float | int | str | None, Interval(0, below=1)] = None
     resolution: Annotated[int, Interval(1, 1 << 20)] = 1 << 16
+    synopsis_share: Annotated[Fraction | float | int | str | None, Interval(0, 1)] = None
 
     @abc.abstractmethod
     def plan(self, schema: Schema, cost: Cost) -> Plan[OnlineSettings]:
@@ -275,12 +315,32 @@ class OnlineMechanism(Checked, abc.ABC):
     def statistic(self, plan: Plan[OnlineSettings]) -> CellCounts:
         return CellCounts(plan.settings.domain)
 
+    def opening(self, noise: Noise, counts: IntArray, settings: OnlineSettings) -> dict[str, Any]:
+        """What a session shows from the start: the synopsis, if it buys one, and the total."""
+        if settings.synopsis_scale is None or settings.synopsis_epsilon is None:
+            return self.noisy_total(noise, counts, settings)
+        epsilon = settings.synopsis_epsilon
+        moves = settings.synopsis_scale * epsilon
+        noisy = draw_synopsis(noise, counts, sensitivity=moves, epsilon=epsilon)
+        return {"synopsis": noisy, **self.noisy_total(noise, counts, settings, noisy)}
+
     def noisy_total(
-        self, noise: Noise, counts: IntArray, settings: OnlineSettings
+        self,
+        noise: Noise,
+        counts: IntArray,
+        settings: OnlineSettings,
+        synopsis: Sequence[int] = (),
     ) -> dict[str, Any]:
         """How many rows the hypotheses speak of: the public number, or one bought with
         `count_epsilon`."""
         epsilon, rows = settings.count_epsilon, settings.rows
+        if epsilon == 0 and settings.all_easy and not bool(settings.total_is_public):
+            # the synopsis counts the rows too
+            total = max(1, sum(synopsis))
+            scale = float(settings.synopsis_scale or 0)
+            reach = 6 * math.sqrt(2 * len(synopsis)) * scale + scale * math.log(1e6)
+            ends = {"total_low": max(0.0, total - reach), "total_high": total + reach}
+            return {"total": total, **ends}
         if epsilon == 0:
             return {"total": rows, "total_low": rows, "total_high": rows}
         per_unit = Fraction(settings.max_rows_per_unit)
@@ -333,21 +393,87 @@ class OnlineMechanism(Checked, abc.ABC):
         answers = exact(self.answer_share, "answer_share")
         if answers == 0 or answers + count >= 1:
             raise PlanError("answer_share must be above 0, and together with count_share below 1.")
-        answer_epsilon = cost.epsilon * answers
+        share = self._synopsis_share(schema, cost, domain, rows, public)
+        spent, hard = cost.epsilon * (1 - share), self.hard_limit
+        answer_epsilon = spent * answers
+        moves = schema.relation.l1
         return OnlineSettings(
             domain=domain,
             domain_size=domain.size,
             rows=rows,
             max_rows_per_unit=schema.unit.max_rows,
             resolution=self.resolution,
-            max_hard=self.max_hard,
+            max_hard=hard if spent else 0,
             max_queries=self.max_queries,
             level=self.level,
             sensitivity=Fraction(schema.unit.max_rows),
-            count_epsilon=cost.epsilon * count,
-            check_epsilon=cost.epsilon * (1 - count - answers),
-            hard_answer_epsilon=answer_epsilon / self.max_hard,
-            hard_answer_scale=float(schema.unit.max_rows * self.max_hard / answer_epsilon),
+            count_epsilon=spent * count,
+            check_epsilon=spent * (1 - count - answers),
+            hard_answer_epsilon=answer_epsilon / hard,
+            hard_answer_scale=float(schema.unit.max_rows * hard / answer_epsilon) if spent else 0.0,
+            synopsis_epsilon=cost.epsilon * share if share else None,
+            synopsis_scale=moves / (cost.epsilon * share) if share else None,
+            total_is_public=public if share else None,
+        )
+
+    @property
+    def hard_limit(self) -> int:
+        return DEFAULT_HARD if self.max_hard is None else self.max_hard
+
+    def _synopsis_share(
+        self, schema: Schema, cost: Cost, domain: Domain, rows: int, public: bool
+    ) -> Fraction:
+        """As asked for; else all of epsilon where a noisy histogram promises something, and nothing
+        where it would be void or where hard answers or an accuracy were asked for."""
+        if self.synopsis_share is not None:
+            share = exact(self.synopsis_share, "synopsis_share")
+            if share and domain.size > MAX_CELLS:
+                raise PlanError(
+                    f"synopsis_share is for at most {MAX_CELLS:,} cells, not {domain.size:,}."
+                )
+            return share
+        if not self.wants_synopsis or domain.size > MAX_CELLS:
+            return Fraction(0)
+        scale = schema.relation.l1 / cost.epsilon
+        reach = worst_reach(domain.size, scale, self.level, known_total=public)
+        return Fraction(1) if 2 * reach < rows else Fraction(0)
+
+    @property
+    def wants_synopsis(self) -> bool:
+        return self.max_hard is None and self.accuracy is None
+
+    def synopsis_plan(
+        self, schema: Schema, cost: Cost, settings: S, parameters: Mapping[str, Any]
+    ) -> Plan[S]:
+        """A session all of whose answers come from the noisy histogram it buys."""
+        scale = settings.synopsis_scale or Fraction(0)
+        cells, rows = settings.domain_size, settings.rows
+        reach = worst_reach(cells, scale, self.level, known_total=bool(settings.total_is_public))
+        if 2 * reach >= rows:
+            raise PlanError(
+                f"With {rows:,} rows nothing useful can be promised over {cells:,} cells: answers "
+                f"would be off by up to {reach:,.0f} rows. Raise epsilon, or choose fewer columns "
+                "or bins."
+            )
+        cell = laplace_deviation(scale)
+        return Plan(
+            method=self.method,
+            kind="online",
+            schema=schema,
+            cost=cost,
+            parameters=parameters,
+            settings=replace(settings, accuracy=reach / rows),
+            sentences=(
+                f"Online queries over {cells:,} cells, one at a time, chosen as you like.",
+                f"Cost {cost.describe()} for the whole session, paid when it is opened, protecting "
+                f"{schema.unit.describe()} ({schema.neighbours}).",
+                f"All of it buys a noisy histogram (standard deviation {cell:.3g} per cell), from "
+                "which every query is answered, as many as you like; max_hard or accuracy asks for "
+                "hard answers instead.",
+                f"An easy answer is within {reach:,.4g} rows ({reach / rows:.3g} of all) with "
+                f"probability {self.level:g}, whatever is asked; one about few cells is closer.",
+                *self.theory_sentences(schema, cost, settings),
+            ),
         )
 
     def _domain(self, schema: Schema, rows: int) -> Domain:
@@ -363,11 +489,10 @@ class OnlineMechanism(Checked, abc.ABC):
                 f"hypotheses over all of them and "
                 f"takes at most {self.max_cells:,}. Choose fewer columns, or fewer bins."
             )
-        if domain.size * self.max_hard > MAX_WEIGHTS:
+        if domain.size * self.hard_limit > MAX_WEIGHTS:
             raise PlanError(
-                f"{self.max_hard:,} hard answers over {domain.size:,} cells do not fit in memory. "
-                f"Lower max_hard, or choose "
-                "fewer columns or bins."
+                f"{self.hard_limit:,} hard answers over {domain.size:,} cells do not fit in "
+                "memory. Lower max_hard, or choose fewer columns or bins."
             )
         return domain
 
@@ -388,11 +513,11 @@ class OnlineMechanism(Checked, abc.ABC):
         vector = SparseVector(
             epsilon=settings.check_epsilon,
             sensitivity=settings.max_rows_per_unit,
-            max_hits=self.max_hard,
+            max_hits=self.hard_limit,
         )
         first, second = (float(scale) for scale in vector.scales)
         reach = (first + second) * math.log(1 / (1 - self.level))
-        quiet = first + second * max(1.0, math.log(2 * self.max_queries / self.max_hard))
+        quiet = first + second * max(1.0, math.log(2 * self.max_queries / self.hard_limit))
         return reach, quiet + 2 * settings.hard_answer_scale
 
     def parameters(self, domain: Domain) -> dict[str, Any]:
@@ -408,6 +533,11 @@ class OnlineMechanism(Checked, abc.ABC):
             if self.count_share is None
             else str(exact(self.count_share, "count_share")),
             "resolution": self.resolution,
+            **(
+                {}
+                if self.synopsis_share is None
+                else {"synopsis_share": str(exact(self.synopsis_share, "synopsis_share"))}
+            ),
         }
 
     def common_sentences(self, schema: Schema, cost: Cost, settings: OnlineSettings) -> list[str]:

@@ -113,7 +113,7 @@ class MedianMechanism(OnlineMechanism):
         out.
     accuracy : error of an easy answer as a share of all rows; when left out, the smallest that can
         be promised.
-    max_hard : how many hard answers are paid for.
+    max_hard : how many hard answers are paid for; 50 where there are any.
     max_queries : about how many queries will be asked; sets the threshold. With accounting "thesis"
         it is a limit.
     level : how sure the interval of each answer is.
@@ -126,6 +126,9 @@ class MedianMechanism(OnlineMechanism):
     hypotheses : "sampled" (hit-and-run over fractional histograms) or "listed" (all databases of
         `database_size` rows).
     database_size : rows of a listed database.
+    synopsis_share : share of epsilon that buys a noisy histogram, from which queries are answered
+        where that keeps the promise; by default all of it, unless `max_hard` or `accuracy` asks for
+        hard answers or the histogram would promise nothing.
     grid : closeness is measured on a scale from 0 to this.
     """
 
@@ -164,6 +167,15 @@ class MedianMechanism(OnlineMechanism):
         settings = MedianSettings(
             **vars(common), hypotheses=self.hypotheses, database_size=self.database_size, grid=grid
         )
+        parameters = {
+            **self.parameters(domain),
+            "accounting": self.accounting,
+            "hypotheses": self.hypotheses,
+            "database_size": self.database_size,
+            "grid": self.grid,
+        }
+        if settings.all_easy:
+            return self.synopsis_plan(schema, cost, settings, parameters)
         warnings: list[str] = []
         if self.accounting == "thesis":
             settings = self._thesis_settings(settings, cost)
@@ -176,6 +188,14 @@ class MedianMechanism(OnlineMechanism):
             f"{SAMPLES if self.hypotheses == 'sampled' else 'all'} hypotheses; it is within "
             f"{accuracy * settings.rows:,.4g} rows ({accuracy:.3g} of all) with probability "
             f"{self.level:g}.",
+            *(
+                [
+                    "How far the random walk behind the hypotheses has mixed is not checked: it "
+                    "bears on how many queries are hard, not on privacy or on the intervals."
+                ]
+                if self.hypotheses == "sampled"
+                else []
+            ),
             *self._theorem_18(float(cost.epsilon), settings),
             *self.theory_sentences(schema, cost, settings),
         ]
@@ -184,13 +204,7 @@ class MedianMechanism(OnlineMechanism):
             kind="online",
             schema=schema,
             cost=cost,
-            parameters={
-                **self.parameters(domain),
-                "accounting": self.accounting,
-                "hypotheses": self.hypotheses,
-                "database_size": self.database_size,
-                "grid": self.grid,
-            },
+            parameters=parameters,
             settings=settings,
             sentences=tuple(sentences),
             warnings=tuple(warnings),
@@ -205,10 +219,10 @@ class MedianMechanism(OnlineMechanism):
             wanted = Fraction(
                 math.ceil((reach + quiet) / (1 - EASY - 0.016) / rows * 1000) + 1, 1000
             )
-            if wanted >= 1:
+            if 2 * wanted >= 1:
                 raise PlanError(
                     f"With {rows:,} rows nothing useful can be promised for max_hard = "
-                    f"{self.max_hard}; about "
+                    f"{self.hard_limit}; about "
                     f"{math.ceil((reach + quiet) / 0.3 / 0.2):,} rows would allow an accuracy of "
                     f"0.2. "
                     "Raise epsilon or lower max_hard."
@@ -217,7 +231,7 @@ class MedianMechanism(OnlineMechanism):
             raise PlanError(
                 f"accuracy = {float(wanted):g} cannot be promised: noise alone reaches further. "
                 f"With these rows, epsilon and "
-                f"max_hard = {self.max_hard}, accuracy = {math.ceil(least * 1000) / 1000:g} is "
+                f"max_hard = {self.hard_limit}, accuracy = {math.ceil(least * 1000) / 1000:g} is "
                 f"the least."
             )
         units = max(1, round(wanted * rows * self.resolution))
@@ -239,6 +253,11 @@ class MedianMechanism(OnlineMechanism):
             easy_mark=mark,
             threshold=hard_mark(settings.grid, mark),
         )
+
+    @property
+    def wants_synopsis(self) -> bool:
+        plain = self.accounting == "sparse-vector" and self.hypotheses == "sampled"
+        return plain and super().wants_synopsis
 
     def _theorem_18(self, epsilon: float, settings: MedianSettings) -> list[str]:
         """How many rows the thesis asks for, and what that means here. It is stated for two queries
@@ -289,7 +308,7 @@ class MedianMechanism(OnlineMechanism):
             settings,
             accuracy=float(wanted),
             accounting="thesis",
-            max_hard=min(self.max_hard, found.max_hard),
+            max_hard=min(self.hard_limit, found.max_hard),
             stops_after_max_queries=True,
             check_epsilon=found.step_epsilon / 2,
             hard_answer_epsilon=found.step_epsilon,
@@ -307,11 +326,11 @@ class MedianMechanism(OnlineMechanism):
         )
 
     def begin(self, noise: Noise, counts: IntArray, settings: MedianSettings) -> Opening:
-        public = self.noisy_total(noise, counts, settings)
+        public = self.opening(noise, counts, settings)
         if self.hypotheses == "sampled":
             public["seed"] = noise.key(label="hypotheses").hex()
         threshold = 0
-        if self.accounting == "sparse-vector":
+        if self.accounting == "sparse-vector" and not settings.all_easy:
             threshold = settings.vector.draw_threshold(noise, settings.threshold)
         return Opening(public=public, threshold=threshold)
 
@@ -385,8 +404,7 @@ class MedianState(OnlineState[MedianSettings]):
         self._hypotheses = hypotheses
         self._accuracy = settings.reach / self.resolution / self.rows
 
-    def answer(self, noise: Noise, counts: IntArray, threshold: int, query: Query) -> Reply:
-        self.require_open()
+    def judge(self, noise: Noise, counts: IntArray, threshold: int, query: Query) -> Reply:
         return judge(self, noise, counts, threshold, query)
 
     def guesses(self, query: Query) -> IntArray:

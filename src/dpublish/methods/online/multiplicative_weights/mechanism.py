@@ -76,15 +76,17 @@ class OnlineMultiplicativeWeights(OnlineMechanism):
 
     def plan(self, schema: Schema, cost: Cost) -> Plan[OnlineSettings]:
         settings = self.common_settings(schema, cost)
+        if settings.all_easy:
+            return self.synopsis_plan(schema, cost, settings, self.parameters(settings.domain))
         rows = settings.rows
         reach, quiet = self.margins(settings)
         wanted = self.wanted_accuracy()
         if wanted is None:
             wanted = Fraction(math.ceil((reach + quiet) / rows * 1000), 1000)
-            if wanted >= 1:
+            if 2 * wanted >= 1:
                 raise PlanError(
                     f"With {rows:,} rows nothing useful can be promised for max_hard = "
-                    f"{self.max_hard}; about "
+                    f"{self.hard_limit}; about "
                     f"{math.ceil((reach + quiet) / 0.2):,} rows would allow an accuracy of 0.2. "
                     "Raise epsilon or lower max_hard."
                 )
@@ -93,7 +95,7 @@ class OnlineMultiplicativeWeights(OnlineMechanism):
             raise PlanError(
                 f"accuracy = {float(wanted):g} cannot be promised: noise alone reaches further. "
                 f"With these rows, epsilon and "
-                f"max_hard = {self.max_hard}, accuracy = "
+                f"max_hard = {self.hard_limit}, accuracy = "
                 f"{math.ceil(1000 * reach / rows + 1) / 1000:g} is the least."
             )
         warnings = []
@@ -128,8 +130,10 @@ class OnlineMultiplicativeWeights(OnlineMechanism):
         )
 
     def begin(self, noise: Noise, counts: IntArray, settings: OnlineSettings) -> Opening:
-        public = self.noisy_total(noise, counts, settings)
-        threshold = settings.vector.draw_threshold(noise, settings.threshold)
+        public = self.opening(noise, counts, settings)
+        threshold = 0
+        if not settings.all_easy:
+            threshold = settings.vector.draw_threshold(noise, settings.threshold)
         return Opening(public=public, threshold=threshold)
 
     def state(self, settings: OnlineSettings, public: Mapping[str, Any]) -> WeightsState:
@@ -145,6 +149,10 @@ class WeightsState(OnlineState[OnlineSettings]):
         self._queries = np.empty((0, cells))
         self._answers = np.empty(0)
         self._fitted = np.full(cells, 1.0 / cells)
+        if self.synopsis is not None:
+            # hard answers correct what the noisy histogram says
+            likely = np.maximum(self.synopsis.counts, 0.5)
+            self._fitted = likely / likely.sum()
         self._learnt = 0
 
     @property
@@ -158,8 +166,7 @@ class WeightsState(OnlineState[OnlineSettings]):
             )
         return self._fitted
 
-    def answer(self, noise: Noise, counts: IntArray, threshold: int, query: Query) -> Reply:
-        self.require_open()
+    def judge(self, noise: Noise, counts: IntArray, threshold: int, query: Query) -> Reply:
         return judge(self, noise, counts, threshold, query)
 
     def guess(self, query: Query) -> int:

@@ -1,0 +1,102 @@
+"""Sessions that answer from a noisy histogram: as good as the histogram itself, intervals that
+hold, promises that are known beforehand and never void."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpublish.errors import PlanError
+from dpublish.methods.online.base import Query
+from dpublish.methods.online.median.mechanism import MedianMechanism
+from dpublish.methods.online.multiplicative_weights.mechanism import OnlineMultiplicativeWeights
+from dpublish.methods.online.synopsis import Synopsis, worst_reach
+from dpublish.noise.source import SeededNoise
+from dpublish.privacy.cost import Cost
+from methods.online.conversations import schema_of
+
+METHODS = (MedianMechanism(), OnlineMultiplicativeWeights())
+CELLS, ROWS = 64, 20_000
+RNG = np.random.default_rng(3)
+COUNTS = RNG.multinomial(ROWS, RNG.dirichlet(np.full(CELLS, 0.3)))
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove-one"])
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.method)
+def test_answers_are_near_and_intervals_hold(method: Any, relation: str) -> None:
+    """60 sessions of 10 queries each: at 95% at least 91% of 600 intervals hold; noise of a session
+    is shared by its queries, and of 60 independent ones fewer than 50 hold once in 10^5."""
+    plan = method.plan(schema_of(CELLS, ROWS, neighbours=relation), Cost.pure(1))
+    assert plan.settings.all_easy
+    assert plan.settings.accuracy < 0.01
+    held, near, asked = 0, 0, 0
+    for seed in range(60):
+        noise = SeededNoise(seed)
+        opening = method.begin(noise, COUNTS, plan.settings)
+        state = method.state(plan.settings, opening.public)
+        for _ in range(10):
+            flags = (RNG.random(CELLS) < RNG.random()).astype(np.int64)
+            reply = state.answer(
+                noise, COUNTS, opening.threshold, Query(flags * state.resolution, "q")
+            )
+            true = int(COUNTS @ flags)
+            held += reply.low <= true <= reply.high
+            near += abs(reply.value - true) <= 2 * plan.settings.accuracy * ROWS
+            asked += 1
+            assert reply.label == "easy"
+    assert held >= 0.91 * asked
+    assert near >= 0.95 * asked
+
+
+def test_the_budget_is_all_spent_and_no_more() -> None:
+    for given in (None, "1/3", 1):
+        plan = MedianMechanism(synopsis_share=given).plan(
+            schema_of(CELLS, 10**7, neighbours="add-remove-one"), Cost.pure("1/2")
+        )
+        one = plan.settings
+        parts = (one.count_epsilon, one.check_epsilon, one.max_hard * one.hard_answer_epsilon)
+        assert sum(parts, one.synopsis_epsilon or Fraction(0)) == Fraction(1, 2)
+
+
+def test_hard_answers_or_an_accuracy_are_had_by_asking_for_them() -> None:
+    schema = schema_of(CELLS, 10**6)
+    for settings in ({"max_hard": 20}, {"accuracy": "1/5"}, {"synopsis_share": 0}):
+        plan = OnlineMultiplicativeWeights(**settings).plan(schema, Cost.pure(1))
+        assert plan.settings.synopsis_epsilon is None
+        assert plan.settings.max_hard > 0
+
+
+def test_a_promise_is_never_void() -> None:
+    for method in METHODS:
+        for rows in (3, 30, 300, 3000):
+            try:
+                promised = method.plan(schema_of(CELLS, rows), Cost.pure("1/4")).settings.accuracy
+            except PlanError:
+                promised = 0.0
+            assert promised < 0.5
+
+
+def test_hard_answers_correct_the_synopsis() -> None:
+    """A histogram bought with little says little about half of the cells; the hard answers do."""
+    method = OnlineMultiplicativeWeights(synopsis_share="1/100", max_hard=5, max_queries=20)
+    rows = 10**6
+    counts = np.zeros(CELLS, dtype=np.int64)
+    counts[:4] = rows // 4
+    plan = method.plan(schema_of(CELLS, rows), Cost.pure(1))
+    noise = SeededNoise(2)
+    opening = method.begin(noise, counts, plan.settings)
+    state = method.state(plan.settings, opening.public)
+    assert state.synopsis is not None
+    assert state.histogram[:4].sum() > 0.9
+
+
+def test_small_counts_and_the_worst_query() -> None:
+    found = Synopsis(np.array([5.0, -3.0, 1.0, 9.0]), Fraction(2), 10)
+    assert found.likely.tolist() == [5, 0, 0, 9]
+    worst = max(
+        found.estimate(np.array(flags, dtype=float), 0.95)[2] for flags in np.ndindex(2, 2, 2, 2)
+    )
+    assert worst == pytest.approx(worst_reach(4, Fraction(2), 0.95, known_total=True))
