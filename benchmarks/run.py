@@ -1,5 +1,6 @@
-"""Runs every benchmark under benchmarks/scale and keeps its figures: `python benchmarks/run.py
---out build/bench`.
+"""Runs every benchmark under benchmarks/scale, and under benchmarks/baselines (the obvious
+alternatives, on generated data), and keeps its figures: `python benchmarks/run.py --out
+build/bench`.
 
 The benchmarks of papers and of peers need data or packages that are not installed by default; each
 has a page of its own beside it that says how to run it.
@@ -23,16 +24,19 @@ def main() -> int:
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     failed = []
-    for script in sorted((HERE / "scale").glob("*.py")):
+    for script in sorted([*(HERE / "scale").glob("*.py"), *(HERE / "baselines").glob("*.py")]):
         if script.name in HELPERS or (given.only and given.only not in script.name):
             continue
-        print(f"== {script.stem}", flush=True)
+        name = script.stem if script.parent.name == "scale" else f"baselines-{script.stem}"
+        module = ["-m", f"benchmarks.baselines.{script.stem}"]
+        print(f"== {name}", flush=True)
+        figures = given.out.resolve() / f"{name}.json"
+        how = [str(script)] if script.parent.name == "scale" else module
         done = subprocess.run(
-            [sys.executable, str(script), "--json", str(given.out / f"{script.stem}.json")],
-            check=False,
+            [sys.executable, *how, "--json", str(figures)], cwd=HERE.parent, check=False
         )
         if done.returncode:
-            failed.append(script.stem)
+            failed.append(name)
     print(f"figures in {given.out}" + (f"; failed: {', '.join(failed)}" if failed else ""))
     return 1 if failed else 0
 

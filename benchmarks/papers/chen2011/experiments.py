@@ -146,7 +146,8 @@ def figure6(data: DataSet, runs: int, number: int, *, fixed: bool = False) -> di
     for items in (200, 400, 600, 800, 1012):
         part = data.restricted(items, data.baskets.records // 4)
         rng = np.random.default_rng(3)
-        asked = {"10": [tuple(rng.choice(items, size=10, replace=False)) for _ in range(number)]}
+        sizes = [10] * number if fixed else rng.integers(1, 11, size=number)
+        asked = {"10": [tuple(rng.choice(items, size=int(n), replace=False)) for n in sizes]}
         out[str(items)] = {str(b): relative_error(part, asked, runs, b)["10"] for b in BUDGETS}
     return out
 

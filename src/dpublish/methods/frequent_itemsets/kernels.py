@@ -57,12 +57,13 @@ def pack_records(
 def touched_sets(
     records: NDArray[np.uint64], sets: NDArray[np.uint64], out: NDArray[np.int32]
 ) -> None:
-    """How many of the sets each transaction holds."""
+    """How many of the sets, of two and more items each, a transaction holds."""
     for record in range(records.size):
-        touched = 0
-        for number in range(sets.size):
-            if records[record] & sets[number] == sets[number]:
-                touched += 1
+        touched, held = 0, records[record]
+        if held & (held - np.uint64(1)) != 0:  # at least two bits
+            for number in range(sets.size):
+                if held & sets[number] == sets[number]:
+                    touched += 1
         out[record] = touched
 
 
