@@ -18,7 +18,7 @@ from dpublish.declare.schema import Schema
 from dpublish.local.response import BinaryResponse
 from dpublish.privacy.cost import Cost, exp_above, largest_rho
 from dpublish.privacy.gains import best_guess, best_guess_in_two_steps, best_power, two_steps
-from dpublish.privacy.plan import Plan
+from dpublish.privacy.plan import Plan, Settings
 from dpublish.privacy.statement import (
     correction,
     guess_of_answers,
@@ -44,7 +44,7 @@ def plan_of(cost: Cost, relation: str = "replace-one", unit: str = "") -> Plan:
     text = (
         f'[dataset]\nname = "t"\nneighbours = "{relation}"\n{unit}\n[columns.a]\nkind = "boolean"\n'
     )
-    return Plan(method="m", kind="k", schema=Schema.from_toml(text), cost=cost)
+    return Plan(method="m", kind="k", schema=Schema.from_toml(text), cost=cost, settings=Settings())
 
 
 def statement(cost: Cost, relation: str = "replace-one", *, publishable: bool = True) -> str:

@@ -140,9 +140,6 @@ def check_fields(method: Any) -> None:
             raise PlanError(f"{name} must be {wanted(hint)}, not {_shown(value)}.")
         if Fraction in get_args(hint):
             _check_amount(name, value)
-        for constraint in constraints:
-            if isinstance(constraint, Interval):
-                constraint.check(name, value)
         # a manifest quotes settings, and knows no numbers of numpy and no decimals
         if isinstance(value, np.number):
             object.__setattr__(method, name, value.item())
@@ -154,6 +151,9 @@ def check_fields(method: Any) -> None:
                 name,
                 type(value)(item.item() if isinstance(item, np.number) else item for item in value),
             )
+        for constraint in constraints:
+            if isinstance(constraint, Interval):
+                constraint.check(name, getattr(method, name))
 
 
 def _check_amount(name: str, value: Any) -> None:

@@ -53,7 +53,7 @@ def as_json(value: Any) -> Any:
     return value
 
 
-S = TypeVar("S", covariant=True, default=Any)
+S = TypeVar("S", bound=Settings, covariant=True, default=Any)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,20 +70,22 @@ class Plan(Generic[S]):
     kind: str
     schema: Schema
     cost: Cost
+    settings: S
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    settings: S = None  # type: ignore[assignment]
     forecast: Mapping[str, Any] = field(default_factory=dict)
-    domain: Domain | None = None
-    facts: Mapping[str, Any] = field(default_factory=dict)
     sentences: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        if isinstance(self.settings, Settings):
-            shown = {**self.facts, **self.settings.facts(), **as_json(self.forecast)}
-            object.__setattr__(self, "facts", shown)
-            if self.domain is None:
-                object.__setattr__(self, "domain", getattr(self.settings, "domain", None))
+    @property
+    def domain(self) -> Domain | None:
+        """What the release counts over, where the method fixes it beforehand."""
+        found: Domain | None = getattr(self.settings, "domain", None)
+        return found
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Settings and forecast in the words of the format, for manifests and the ledger."""
+        return {**self.settings.facts(), **as_json(self.forecast)}
 
     @property
     def meaning(self) -> list[str]:
@@ -105,7 +107,7 @@ class Plan(Generic[S]):
             "cost": self.cost.to_json(),
             "meaning": self.meaning,
             "parameters": dict(self.parameters),
-            "facts": dict(self.facts),
+            "facts": self.facts,
             "sentences": list(self.sentences),
             "warnings": list(self.warnings),
         }
