@@ -13,7 +13,7 @@ from dpublish.noise.base import Noise
 
 LEVEL = 0.95
 COST_SHARE = Fraction(1, 10)
-"""Share of epsilon that buys the costs; chosen with benchmarks/baselines/tuning.py."""
+"""Share of epsilon that buys the costs; see benchmarks/baselines/decisions.py."""
 
 
 def estimated_costs(
