@@ -250,3 +250,19 @@ def test_smallest_threshold_is_smallest() -> None:
             tau = smallest_threshold(scale, cells, 1000)
             assert cells * survival_probability(scale, tau) <= 1000
             assert tau == 0 or cells * survival_probability(scale, tau - 1) > 1000
+
+
+def test_a_histogram_does_not_collapse_to_one_cell_unasked() -> None:
+    many = "".join(f'[columns.x{i}]\nkind = "real"\nlower = 0\nupper = 1\n' for i in range(200))
+    schema = Schema.from_toml(f'[dataset]\nname = "t"\nsize = 5000\n{many}')
+    with pytest.raises(PlanError, match="a single cell"):
+        Histogram().plan(schema, ONE)
+    # asked for, it is one cell
+    assert Histogram(bins=1).plan(schema, ONE).settings.domain.size == 1
+    assert Histogram(columns=["x0", "x1"]).plan(schema, ONE).settings.domain.size > 1
+
+
+def test_columns_that_get_one_bin_are_warned_of() -> None:
+    many = "".join(f'[columns.x{i}]\nkind = "real"\nlower = 0\nupper = 1\n' for i in range(30))
+    (warning,) = Histogram(threshold=50).plan(schema_of("size = 500", many), ONE).warnings
+    assert "one bin for x0, x1, x2, x3, x4, ..." in warning

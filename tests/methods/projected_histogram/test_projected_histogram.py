@@ -374,6 +374,15 @@ def test_columns_of_one_level_are_left_out() -> None:
     assert "one" in asked.plan(schema_of(columns=COLUMNS + one), ONE).settings.domain.names
 
 
+def test_plans_say_where_another_method_serves_better() -> None:
+    (crowded,) = ProjectedHistogram().plan(schema_of('size = 20\ntarget = "ill"'), ONE).warnings
+    assert "little better than a random one" in crowded
+    (plenty,) = ProjectedHistogram().plan(schema_of('size = 900\ntarget = "ill"'), ONE).warnings
+    assert "private-classifier is likely to be as good or better" in plenty
+    between = schema_of('size = 150\ntarget = "ill"')
+    assert not ProjectedHistogram().plan(between, ONE).warnings
+
+
 def test_the_papers_rules_have_a_name() -> None:
     paper = ProjectedHistogram(rule="paper").plan(schema_of(), ONE)
     spelt = ProjectedHistogram(

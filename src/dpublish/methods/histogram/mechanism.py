@@ -164,6 +164,15 @@ class Histogram(Mechanism):
                 f"The {len(names)} columns span {domain.size:.3g} cells; at most 2^63 can be "
                 "published. Choose fewer columns, or give numeric columns fewer bins."
             )
+        collapsed = [axis.name for axis in domain.axes if axis.numeric and axis.base == 1]
+        undeclared = [name for name in collapsed if schema.column(name).bins != 1]
+        if undeclared and self.bins is None and domain.size == 1:
+            raise PlanError(
+                f"By Lei's rule the {len(names)} columns get one bin each for {rows:,} rows, so "
+                "that the histogram would be a single cell and say nothing but the number of rows. "
+                "Choose fewer columns, give bins = ... or declare bins; joined-histograms publish "
+                "many columns."
+            )
         share = share_for_total(self.count_share, schema, domain)
         settings = count_settings(
             domain,
@@ -198,7 +207,10 @@ class Histogram(Mechanism):
                 noise_sentence(settings),
                 *self._sentences(settings, expected),
             ),
-            warnings=total_warnings(share, schema, domain),
+            warnings=(
+                *total_warnings(share, schema, domain),
+                *collapsed_warnings(undeclared if self.bins is None else ()),
+            ),
         )
 
     def statistic(self, plan: Plan[CountSettings]) -> CellCounts:
@@ -381,6 +393,17 @@ def total_warnings(share: Fraction, schema: Schema, domain: Domain) -> tuple[str
     return (
         "No total is published (count_share = 0), so estimates cannot tell what the "
         "threshold hides.",
+    )
+
+
+def collapsed_warnings(names: Sequence[str]) -> tuple[str, ...]:
+    """Numeric columns that a rule gave one bin."""
+    if not names:
+        return ()
+    shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+    return (
+        f"So many columns leave one bin for {shown}: nothing is told apart by them. Choose fewer "
+        "columns, give bins = ..., or declare bins.",
     )
 
 

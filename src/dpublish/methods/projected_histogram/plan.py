@@ -61,6 +61,8 @@ CHOICE_SHARE = Fraction(1, 5)
 """Of epsilon, for one choice; by benchmarks/defaults."""
 MOST_SHARES = 3
 MAX_BINS = 16
+PLENTY, PLENTY_OF_NUMBERS = 100, 30
+"""Rows times epsilon per feature above which a classifier of all columns is as good or better."""
 ALL_COLUMNS = "All candidates together span few enough cells, so that nothing has to be chosen."
 FREE = "All of epsilon goes to counting."
 
@@ -228,6 +230,7 @@ def plan_projected(
         ),
         warnings=(
             *warnings_for(settings, count),
+            *service_warnings(settings, count),
             *total_warnings(share, schema, domain),
             *level_warnings(words.score, count, domain),
         ),
@@ -613,6 +616,35 @@ def expected_sentences(
         f"{expected['expected_false_cells_high']:,.1f} empty cells to appear by noise; a cell "
         f"needs a true count of about {expected['visible_count']} to appear with 95% probability.",
     ]
+
+
+def service_warnings(settings: ProjectedSettings, count: ColumnCount) -> list[str]:
+    """Where, by public facts, another method is likely to serve better (benchmarks/defaults)."""
+    *axes, label = settings.domain.axes
+    rows, free = settings.rows, settings.selection_epsilon == 0
+    if rows is None or free or settings.selection_score != "prediction":
+        return []
+    step = float(settings.selection_epsilon) / count.most
+    # a choice by rows told right is off by about this share of the rows
+    blur = 2 * float(settings.score.sensitivity) * math.log(max(2, len(axes))) / (step * rows)
+    if blur > 1:
+        return [
+            f"With {rows:,} rows, the choice among {len(axes)} columns is little better than a "
+            "random one, and so is what is learnt from the release. Name the few candidates that "
+            "matter, or count over columns of your choice with histogram."
+        ]
+    paid = float(settings.selection_epsilon + settings.cell_epsilon + settings.count_epsilon)
+    features = 1 + sum(1 if axis.ordered else axis.cardinality - 1 for axis in axes)
+    numbers = 2 * sum(axis.numeric for axis in axes) >= len(axes)
+    plenty = rows * paid / features / (1 if label.base == 2 else label.base)
+    if plenty > (PLENTY_OF_NUMBERS if numbers else PLENTY):
+        return [
+            f"There are rows enough for all {len(axes)} columns ({plenty:,.0f} n epsilon per "
+            f"feature), of which at most {count.most} are published here. To predict "
+            f"'{settings.target}', private-classifier is likely to be as good or better; "
+            "joined-histograms publish all columns."
+        ]
+    return []
 
 
 def warnings_for(settings: ProjectedSettings, count: ColumnCount) -> list[str]:

@@ -1,0 +1,115 @@
+"""How the defaults of projected-histogram and private-classifier were chosen, and how they do.
+
+    python -m benchmarks.defaults projected        settings of the projected histogram, side by side
+    python -m benchmarks.defaults classifier       settings of the classifier, and diffprivlib's
+    python -m benchmarks.defaults warnings         are the warnings of plans right?
+    python -m benchmarks.defaults held-out --data DIR [--table WORD]     others, as they are
+
+The first three use generated tables only (`tables.py`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+PROJECTED: dict[str, dict[str, Any]] = {
+    "default": {},
+    "k <= 2": {"max_k": 2},
+    "k <= 4": {"max_k": 4},
+    "gamma 0.61": {"gamma": "0.61"},
+    "rows x 1": {"rows_per_cell": 1},
+    "rows x 8": {"rows_per_cell": 8},
+    "A 0": {"threshold_factor": 0},
+    "A 1/2": {"threshold_factor": "1/2"},
+    "pairs": {"score": "discernibility"},
+    "paper": {"rule": "paper"},
+}
+CLASSIFIER: dict[str, dict[str, Any]] = {
+    "default": {},
+    "reference": {"coding": "reference-levels"},
+    "output": {"perturbation": "output"},
+    "ridge 0.001": {"regularization": "0.001"},
+    "ridge 0.01": {"regularization": "0.01"},
+    "ridge 0.1": {"regularization": "0.1"},
+}
+INVERSES = (1.0, 0.1, 0.01, 0.001)
+
+
+def compare(
+    methods: Mapping[str, Callable[[Any, int], float | None]], seeds: int, epsilon: float
+) -> None:
+    import numpy as np
+
+    from .tables import GRID, generate
+
+    print(f"epsilon {epsilon:<26g}" + " ".join(f"{name:>11}" for name in methods))
+    means = []
+    for name, made in GRID.items():
+        areas: list[list[float]] = []
+        for seed in range(seeds):
+            table = generate(name, 100 + seed, **made)
+            found = [method(table, seed) for method in methods.values()]
+            areas.append([np.nan if value is None else value for value in found])
+        means.append(np.mean(areas, axis=0))
+        print(f"{name:34}" + " ".join(f"{value:11.3f}" for value in means[-1]), flush=True)
+    print(f"{'mean':34}" + " ".join(f"{value:11.3f}" for value in np.mean(means, axis=0)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=("projected", "classifier", "warnings", "held-out"))
+    parser.add_argument("--data", type=Path, help="folder of the held-out tables")
+    parser.add_argument("--table", default="", help="only held-out tables with this word")
+    parser.add_argument("--joined", action="store_true", help="joined histograms as well")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--epsilon", type=float, default=1.0)
+    given = parser.parse_args()
+
+    from . import areas
+
+    if given.what == "warnings":
+        from .warned import check
+
+        check(given.seeds)
+    elif given.what == "held-out":
+        from .held_out import report
+
+        report(given.data, given.table, given.seeds, given.epsilon, with_joined=given.joined)
+    elif given.what == "projected":
+        compare(
+            {
+                name: lambda table, seed, own=own: areas.projected(  # type: ignore[misc]
+                    table, seed, given.epsilon, **own
+                )
+                for name, own in PROJECTED.items()
+            },
+            given.seeds,
+            given.epsilon,
+        )
+    else:
+        ours = {
+            name: lambda table, seed, own=own: areas.classifier(  # type: ignore[misc]
+                table, seed, given.epsilon, **own
+            )
+            for name, own in CLASSIFIER.items()
+        }
+        theirs = {
+            f"dpl C {c:g}": lambda table, seed, c=c: areas.diffprivlib(  # type: ignore[misc]
+                table, seed, given.epsilon, c
+            )
+            for c in INVERSES
+        }
+        compare({**ours, **theirs}, given.seeds, given.epsilon)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""The AUC that each method reaches on a coded table: trained on three quarters, tested on the rest.
+
+Noise is seeded and mechanisms are called directly: simulations, nothing here is a release.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpublish.analyse.metrics import hand_till_auc
+from dpublish.declare.domain import Axis
+from dpublish.methods.private_classifier.mechanism import PrivateClassifier
+from dpublish.methods.projected_histogram.mechanism import ProjectedHistogram
+from dpublish.models.linear_features import LinearFeatures
+from dpublish.noise.source import SeededNoise
+from dpublish.privacy.cost import Cost
+from dpublish.privacy.plan import Plan
+from dpublish.releases.frames import decode_cells
+
+from .tables import Column, Floats, Table
+
+warnings.filterwarnings("ignore", module="sklearn")
+
+
+def area(labels: NDArray[Any], scores: Floats) -> float:
+    return hand_till_auc(labels, np.column_stack([-scores, scores]), classes=range(2))
+
+
+def codes_of(column: Column, axis: Axis) -> NDArray[np.int64]:
+    if column.levels is not None:
+        return np.asarray(column.values, dtype=np.int64)
+    return np.minimum((column.values * axis.base).astype(np.int64), axis.base - 1)
+
+
+def coded(table: Table, plan: Plan, rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    *axes, _ = plan.settings.domain.axes
+    columns = [codes_of(table.columns[int(axis.name[1:])], axis)[rows] for axis in axes]
+    return [*columns, table.labels[rows]]
+
+
+def one_hot(column: Column, values: NDArray[Any]) -> Floats:
+    return values[:, None] if column.levels is None else np.eye(column.levels)[values]
+
+
+def features(table: Table, rows: NDArray[np.int64]) -> Floats:
+    return np.hstack([one_hot(column, column.values[rows]) for column in table.columns])
+
+
+def projected(table: Table, seed: int, epsilon: float, **settings: Any) -> float:
+    """Logistic regression on the cells of a projected histogram."""
+    from sklearn.linear_model import LogisticRegression
+
+    train, test = table.split(seed)
+    method = ProjectedHistogram(**settings)
+    plan = method.plan(table.schema(len(train)), Cost.pure(epsilon))
+    content = method.run(SeededNoise(seed), coded(table, plan, train), plan)
+    assert content.domain is not None
+    cells, weights = (np.asarray(content.tables["cells"][name]) for name in ("cell", "count"))
+    axes = content.domain.axes
+    *codes, labels = (decode_cells(cells, content.domain, i) for i in range(len(axes)))
+    kept = weights > 0
+    if np.unique(labels[kept]).size < 2:
+        return 0.5
+    rows, tests = [], []
+    for axis, code in zip(axes, codes, strict=False):
+        column = table.columns[int(axis.name[1:])]
+        rows.append(one_hot(column, (code + 0.5) / axis.base if column.levels is None else code))
+        tests.append(one_hot(column, column.values[test]))
+    model = LogisticRegression(max_iter=300)
+    model.fit(np.hstack(rows)[kept], labels[kept], sample_weight=weights[kept])
+    return area(table.labels[test], model.decision_function(np.hstack(tests)))
+
+
+def classifier(table: Table, seed: int, epsilon: float, **settings: Any) -> float:
+    train, test = table.split(seed)
+    method = PrivateClassifier(**settings)
+    plan = method.plan(table.schema(len(train)), Cost.pure(epsilon))
+    content = method.run(SeededNoise(seed), coded(table, plan, train), plan)
+    coding = LinearFeatures(plan.settings.domain.axes[:-1], content.facts["coding"])
+    vectors = np.empty((len(test), coding.dimension))
+    coding.fill(coded(table, plan, test)[:-1], vectors)
+    multiples = np.asarray(content.tables["coefficients"]["multiple"]).astype(np.float64)
+    return area(table.labels[test], vectors @ multiples * float(Fraction(content.facts["grid"])))
+
+
+def joined(table: Table, seed: int, epsilon: float) -> float:
+    """Logistic regression on a joined histogram, by the product's own way from rows to a model."""
+    import tempfile
+
+    import polars as pl
+    from sklearn.linear_model import LogisticRegression
+
+    import dpublish as dp
+
+    train, test = table.split(seed)
+
+    def frame(rows: NDArray[np.int64]) -> pl.DataFrame:
+        columns = {
+            f"c{i}": column.values[rows]
+            if column.levels is None
+            else column.values[rows].astype(str)
+            for i, column in enumerate(table.columns)
+        }
+        return pl.DataFrame({**columns, "y": table.labels[rows].astype(str)})
+
+    with tempfile.TemporaryDirectory() as folder:
+        curator = dp.Curator(
+            frame(train),
+            table.schema(len(train)),
+            ledger=f"sqlite:///{folder}/ledger",
+            budget=dp.Budget(epsilon=epsilon),
+        )
+        release = curator.publish(dp.JoinedHistograms(target="y"), epsilon=epsilon, seed=seed)
+        model = release.fit(LogisticRegression(max_iter=300), target="y")  # type: ignore[attr-defined]
+        return area(table.labels[test], model.predict_proba(frame(test))[:, 1])
+
+
+def diffprivlib(table: Table, seed: int, epsilon: float, inverse: float) -> float | None:
+    """IBM's logistic regression with indicators and scaled numbers, the norm from public bounds;
+    None where the package is not installed (0.6 needs scikit-learn below 1.6)."""
+    try:
+        from diffprivlib.models import LogisticRegression
+    except ImportError:
+        return None
+    train, test = table.split(seed)
+    norm = math.sqrt(len(table.columns))
+    model = LogisticRegression(
+        epsilon=epsilon, data_norm=norm, C=inverse, max_iter=1000, random_state=seed
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(features(table, train), table.labels[train])
+    scores = features(table, test) @ model.coef_[0] + model.intercept_[0]
+    return area(table.labels[test], scores)
+
+
+def no_privacy(table: Table, seed: int) -> float:
+    from sklearn.linear_model import LogisticRegression
+
+    train, test = table.split(seed)
+    model = LogisticRegression(max_iter=500).fit(features(table, train), table.labels[train])
+    return area(table.labels[test], model.decision_function(features(table, test)))
