@@ -5,6 +5,7 @@ Nothing in this module reaches private rows, a ledger or noise: a test walks its
 
 from __future__ import annotations
 
+import abc
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -100,8 +101,9 @@ class OfRelease(Request):
     def check(self) -> None:
         """Refuse what cannot be meant, before the release is opened."""
 
+    @abc.abstractmethod
     def answer(self, opened: Any) -> Any:
-        raise NotImplementedError
+        """What the open release says."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ its `Caller`.
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import datetime as dt
 import enum
@@ -70,7 +71,7 @@ NOBODY = Caller()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Request:
+class Request(abc.ABC):
     """One thing to ask. Fields hold text, numbers, paths and lists of them, so that JSON can carry
     every request.
 
@@ -79,8 +80,9 @@ class Request:
 
     verb: ClassVar[str]
 
+    @abc.abstractmethod
     def run(self, caller: Caller = NOBODY) -> Result:
-        raise NotImplementedError
+        """Do it, and say what came of it."""
 
     def to_json(self) -> dict[str, Any]:
         """The request as JSON; what is left at its default is left out."""
