@@ -18,6 +18,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -123,7 +124,9 @@ class Curator:
     ) -> Plan:
         """What a release would cost and show. Reads no row (under replace-one, it may count units:
         their number is public)."""
-        return mechanism.plan(self._sized_schema(self._open_source()), as_cost(epsilon, delta, rho))
+        source = self._open_source()
+        plan = mechanism.plan(self._sized_schema(source), as_cost(epsilon, delta, rho))
+        return replace(plan, warnings=(*plan.warnings, *source.shown()))
 
     def publish(
         self,

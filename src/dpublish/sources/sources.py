@@ -130,6 +130,10 @@ class Source(abc.ABC):
         lists; `cut` cuts texts."""
         return self
 
+    def shown(self) -> tuple[str, ...]:
+        """What reading this source shows to others than the curator, in sentences for a plan."""
+        return ()
+
     def count_units(self, unit_column: str | None) -> int:
         """How many units there are: rows, or distinct values of the unit column. Asked only where
         that is public."""
@@ -160,6 +164,10 @@ def open_source(data: object, schema: Schema | None = None) -> Source:
 def _opened(data: object, written: SourceFormat) -> Source:
     if isinstance(data, Source):
         return data
+    if isinstance(data, SqlSource) and data.url.startswith("duckdb:"):
+        from dpublish.sources.duck import DuckRows
+
+        return DuckRows(data)
     if isinstance(data, SqlSource):
         return _Database(data)
     if type(data).__module__.startswith("pyspark.sql") and type(data).__name__ == "DataFrame":

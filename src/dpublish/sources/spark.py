@@ -99,17 +99,16 @@ class SparkTable(Source):
         return int(units.distinct().count())
 
     def shown(self) -> tuple[str, ...]:
-        """What this session shows or writes down by itself, for the curator to know."""
+        """What this session shows or writes down by itself: it is left as it is."""
         settings = {
-            "spark.ui.enabled": ("the web page of the cluster", "true"),
-            "spark.eventLog.enabled": ("the event log", "false"),
+            "spark.ui.enabled": ("web page", "true"),
+            "spark.eventLog.enabled": ("event log", "false"),
         }
-        on = [
-            what
+        return tuple(
+            f"Spark's {what} is on ({name}): whoever sees it sees how many rows were read."
             for name, (what, usual) in settings.items()
             if str(self.frame.sparkSession.conf.get(name, usual)).lower() == "true"
-        ]
-        return tuple(on)
+        )
 
     def _try_workers(self) -> None:
         try:
