@@ -219,6 +219,7 @@ def public_projects(
     metric: Metric | None = None,
     columns: Sequence[str] = (),
     examples: Sequence[Mapping[str, Any]] = (),
+    rule: Literal["greedy", "exact"] = "greedy",
     **payment: Unpack[Payment],
 ) -> SolutionRelease:
     """Choose k public resources that are worth much to agents whose valuations are private (section
@@ -230,6 +231,7 @@ def public_projects(
         metric=metric,
         columns=tuple(columns),
         examples=tuple(examples),
+        rule=rule,
     )
     source: object = agents
     if worth == "coverage":

@@ -52,7 +52,7 @@ def counts() -> dict[str, int]:
         "hadamard": 2,
         "min-cut": 4,
         "vertex-cover": 6,
-        "public-projects": 4,
+        "public-projects": 5,
         "median-mechanism": 3,
         "online-multiplicative-weights": 5,
     }

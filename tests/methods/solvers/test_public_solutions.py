@@ -13,6 +13,7 @@ import pytest
 
 import dpublish as dp
 from dpublish.declare.schema import Schema
+from dpublish.errors import PlanError
 from dpublish.methods.solvers.inputs import edges_of, lists_of
 from dpublish.methods.solvers.k_median.demand import (
     far_places,
@@ -24,6 +25,7 @@ from dpublish.methods.solvers.k_median.demand import (
 from dpublish.methods.solvers.k_median.mechanism import KMedian
 from dpublish.methods.solvers.k_median.metric import Metric
 from dpublish.methods.solvers.min_cut.mechanism import MinCut
+from dpublish.methods.solvers.public_projects.mechanism import PublicProjects
 from dpublish.methods.solvers.set_cover.mechanism import SetCover
 from dpublish.methods.solvers.set_cover.presence import (
     chances_of,
@@ -263,3 +265,16 @@ def test_a_release_shows_the_public_solution_beside_its_own(tmp_path: Any) -> No
     assert "The public solution, which needs no data" in page
     assert "says nothing" in page
     assert set(again.to_json()) >= {"cost_estimate", "public_cost_estimate"}
+
+
+def test_the_best_of_all_sets_of_resources_is_usually_chosen() -> None:
+    """Theorem 62: 40 of 50 agents want 2, the rest 0; with epsilon 4 any other pair than these is
+    chosen with probability below exp(-4 * 10) each."""
+    agents = lists_of([[2]] * 40 + [[0]] * 10)
+    solver = PublicProjects(k=2, resources=5, rule="exact")
+    plan = solver.plan(SCHEMA, Cost.pure(4))
+    for seed in range(5):
+        chosen = solver.run(SeededNoise(seed), agents, plan).tables["chosen"]["resource"]
+        assert chosen.tolist() == [0, 2]
+    with pytest.raises(PlanError, match="at most 5,000"):
+        PublicProjects(k=10, resources=40, rule="exact").plan(SCHEMA, Cost.pure(1))

@@ -257,6 +257,15 @@ def public_projects() -> Iterator[Trial]:
         words=["--public", "3", "--k", "2"],
         sampled=Sampled(runs=2000),
     )
+    yield _trial(
+        "public-projects",
+        PublicProjects(k=2, resources=3, rule="exact"),
+        Cost.pure(2),
+        case="all sets",
+        pairs=pairs,
+        words=["--public", "3", "--k", "2", "--set", "rule=exact"],
+        sampled=Sampled(runs=2000),
+    )
     # so many choices that a delta buys something, of so many resources that a leak stands out above
     # it
     yield _trial(

@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -50,6 +51,7 @@ Worth = Literal["coverage", "facility"]
 Valuation = Callable[[Mapping[str, Any], frozenset[int]], float]
 GRID = 1 << 16
 """Valuations are rounded down to multiples of 1/GRID."""
+MAX_EXACT_SETS = 5_000
 MAX_TESTED = 6
 SAMPLED_CHAINS = 60
 _ROUNDING = 1e-9
@@ -89,6 +91,30 @@ def greedy_choice(noise: Noise, gains: Gains, count: int, k: int, step: Fraction
     return np.array(order, dtype=np.int64)
 
 
+def exact_choice(
+    noise: Noise, gains_of: Callable[[], Gains], count: int, k: int, epsilon: Fraction
+) -> IntArray:
+    """Theorem 62: one of all sets of k resources, by its value; an agent adds at most one unit to
+    the value of each."""
+    sets = list(itertools.combinations(range(count), k))
+    values, unit = [], 1
+    for chosen in sets:
+        gains, value = gains_of(), 0
+        for resource in chosen:
+            value += int(gains.of(np.array([resource], dtype=np.int64))[0])
+            gains.take(resource)
+        values.append(value)
+        unit = gains.unit
+    place = noise.choose(
+        np.array(values, dtype=np.int64),
+        sensitivity=Fraction(unit),
+        epsilon=epsilon,
+        monotone=True,
+        label="resources",
+    )
+    return np.array(sets[place], dtype=np.int64)
+
+
 @dataclass(frozen=True, kw_only=True)
 class PublicProjects(Mechanism):
     """k resources chosen one after the other, each in proportion to the exponential of what it
@@ -110,6 +136,8 @@ class PublicProjects(Mechanism):
     worth : "coverage", "facility", or a function (row, chosen numbers) -> value in [0, 1].
     metric : distances between places, for "facility"; a resource is a place.
     columns : which columns of an agent's row the function reads.
+    rule : "greedy", or "exact" (theorem 62: the exponential mechanism over all sets of k resources,
+        for few of them), whose sets are in the order of the resources.
     examples : made-up rows on which a function is tested for being monotone and submodular before
         anything is spent.
     """
@@ -123,6 +151,7 @@ class PublicProjects(Mechanism):
     metric: Metric | None = None
     columns: Sequence[str] = ()
     examples: Sequence[Mapping[str, Any]] = ()
+    rule: Literal["greedy", "exact"] = "greedy"
 
     def plan(self, schema: Schema, cost: Cost) -> Plan[PublicProjectsSettings]:
         check_schema(schema, "Public projects")
@@ -139,8 +168,28 @@ class PublicProjects(Mechanism):
         if cost.delta:
             shared = step_epsilon(cost.epsilon, total_gain_hazard(cost.delta))
             sequential, step = shared <= step, max(step, shared)
+        factor, sets = 1 - 1 / math.e, math.comb(count, self.k)
+        if self.rule == "exact":
+            if sets > MAX_EXACT_SETS:
+                raise PlanError(
+                    f"rule = 'exact' compares {sets:,} sets of resources; at most "
+                    f"{MAX_EXACT_SETS:,}. Use 'greedy'."
+                )
+            step, sequential, factor = cost.epsilon, True, 1.0
+        elif self.rule != "greedy":
+            raise PlanError(f"rule = '{self.rule}' is not known. Use greedy or exact.")
         paid = Cost.pure(cost.epsilon) if sequential else cost
         additive = 4 * self.k * math.log(max(2, count)) / float(step)
+        said = (
+            f"the value is at least 0.632 times the best, less {additive:.4g}, up to a chance of "
+            "order 1/m^2."
+        )
+        if self.rule == "exact":
+            additive = 2 * math.log(max(2, sets)) / float(step)
+            said = (
+                f"the value is at least the best less {additive:.4g}, except with probability "
+                f"{1 / sets:.2g}."
+            )
         truthful = 2 * float(paid.epsilon) + float(paid.delta)
         lower = missed(count, self.k, float(paid.epsilon), float(paid.delta))
         warnings = []
@@ -163,6 +212,7 @@ class PublicProjects(Mechanism):
                 "k": self.k,
                 "resources": count,
                 "worth": worth,
+                **({"rule": "exact"} if self.rule == "exact" else {}),
                 "structure": digest_of(
                     labels,
                     self.metric.digest if self.metric is not None else None,
@@ -177,10 +227,9 @@ class PublicProjects(Mechanism):
                 step_epsilon=step,
                 truthfulness=truthful,
                 bound={
-                    "factor": 1 - 1 / math.e,
+                    "factor": factor,
                     "additive": -additive,
-                    "text": f"the value is at least 0.632 times the best, less {additive:.4g}, up "
-                    "to a chance of order 1/m^2.",
+                    "text": said,
                 },
                 lower_bound={
                     "factor": 1.0,
@@ -193,7 +242,9 @@ class PublicProjects(Mechanism):
             ),
             sentences=[
                 f"{self.k} of {count:,} resources, chosen greedily; each choice uses epsilon = "
-                f"{float(step):.4g}.",
+                f"{float(step):.4g}."
+                if self.rule == "greedy"
+                else f"One of {sets:,} sets of {self.k} resources by the exponential mechanism.",
                 f"No agent gains more than {truthful:.4g} in expected value by misreporting (2 "
                 f"epsilon + delta truthfulness).",
             ],
@@ -212,20 +263,23 @@ class PublicProjects(Mechanism):
         settings = plan.settings
         count, labels = settings.resources, settings.labels
         facts = settings.solution_facts()
-        gains: Gains
+        gains_of: Callable[[], Gains]
         if self.metric is not None and self.worth == "facility":
-            gains = FacilityGains(numbers, self.metric)
+            gains_of = partial(FacilityGains, numbers, self.metric)
             # what a distance of 1 is, and at which an agent has nothing: public, and the value
             # cannot be worked out without
             facts |= {"unit": self.metric.unit, "diameter": self.metric.diameter * self.metric.unit}
         elif callable(self.worth):
-            gains = FunctionGains(numbers, self.worth, count)
+            gains_of = partial(FunctionGains, numbers, self.worth, count)
         else:
-            gains = CoverageGains(numbers, count)
+            gains_of = partial(CoverageGains, numbers, count)
             if list_marks(labels) != list_marks(None):
                 # `cost_of` reads texts as they were read for the release
                 facts["list_marks"] = list_marks(labels)
-        chosen = greedy_choice(noise, gains, count, self.k, settings.step_epsilon)
+        if self.rule == "exact":
+            chosen = exact_choice(noise, gains_of, count, self.k, settings.step_epsilon)
+        else:
+            chosen = greedy_choice(noise, gains_of(), count, self.k, settings.step_epsilon)
         return Output(
             facts=facts, tables={"chosen": {"resource": chosen, **label_column(labels, chosen)}}
         )
