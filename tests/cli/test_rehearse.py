@@ -11,9 +11,10 @@ import pytest
 
 import dpublish as dp
 from cli.conftest import Command
-from dpublish.curator.rehearse import epsilon_for, rehearse, remember, stand_in, truth_of
+from dpublish.curator.rehearse import epsilon_for, rehearse, stand_in, truth_of
 from dpublish.declare.schema import Schema
 from dpublish.errors import InputError, PlanError
+from dpublish.ledger.state import remember
 from dpublish.privacy.cost import Cost
 from dpublish.requests.base import plain
 from dpublish.requests.plans import Compare, Plan, Plans, Rehearse

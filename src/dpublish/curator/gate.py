@@ -173,7 +173,6 @@ class Curator:
         require_expressible(statistic, source, schema)
         require_readable(statistic, source, schema, plan.domain)
         require_ending(out)
-        noise = make_noise(seed)
         key = key if key is not None else secrets.token_hex(16)
         target = self._store / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.dpr"
         prepare_folders(self._store, out)
@@ -182,6 +181,7 @@ class Curator:
 
         what, again = request_of(plan, seed), again or seed is not None
         self.ledger.require_payable(key, plan.cost, what, again=again)
+        noise = make_noise(seed)  # loads what compiles: a refusal came without
         if seed is None and self.ledger.answer(key) is None:
             warm(mechanism, plan, source, say=say)  # a run that dies of it has cost nothing
         rows_key = noise.key(label="rows of a unit")

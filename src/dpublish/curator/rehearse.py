@@ -11,10 +11,8 @@ path, and a rehearsal on a file that is known so is refused.
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 import json
 import math
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -35,10 +33,9 @@ from dpublish.declare.encode import Encoder
 from dpublish.declare.schema import Schema
 from dpublish.errors import InputError, PlanError
 from dpublish.ledger.base import Receipt
-from dpublish.ledger.state import state_directory
+from dpublish.ledger.state import is_remembered
 from dpublish.methods.base import Mechanism
 from dpublish.noise.words import SeededStream
-from dpublish.owned import owned_folder, replace_owned
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
 from dpublish.query.masks import select
@@ -341,36 +338,11 @@ def _two_digits(value: float) -> Fraction:
 
 def require_public(path: str | Path) -> None:
     """Refuse a table that a release was paid for: it is private, and a rehearsal is not."""
-    if _path_hash(path) in _known():
+    if is_remembered(path):
         raise InputError(
             f"'{path}' is private: a ledger on this machine has paid for releases of it. A "
             "rehearsal needs a public table, or none."
         )
-
-
-def remember(path: str) -> None:
-    """Note that a file is private, since something about it is about to be paid for."""
-    known = _known()
-    if _path_hash(path) in known or not Path(path).exists():
-        return
-    place = state_directory()
-    owned_folder(place)
-    lines = "\n".join(sorted({*known, _path_hash(path)}))
-    replace_owned(place / _REMEMBERED, (lines + "\n").encode())
-
-
-_REMEMBERED = "private-sources"
-
-
-def _known() -> set[str]:
-    try:
-        return set((state_directory() / _REMEMBERED).read_text(encoding="ascii").split())
-    except OSError:
-        return set()
-
-
-def _path_hash(path: str | Path) -> str:
-    return hashlib.sha256(os.path.realpath(path).encode()).hexdigest()
 
 
 def margin_figure(rehearsal: Rehearsal, out: Path) -> None:

@@ -3,6 +3,8 @@
 
     anchors/     one mark per ledger, see `dpublish.ledger.anchor`
     places/      which ledger was made or first used where
+    populations/ which ledgers pay for whom, see `dpublish.ledger.populations`
+    private-sources  hashes of the paths of files that were paid for
 
 A file is replaced by rename under a lock, with the file and its folder flushed to disk.
 """
@@ -22,7 +24,7 @@ from typing import Any
 
 from dpublish.errors import LedgerUnavailable, PlanError
 from dpublish.ledger import crashpoints
-from dpublish.owned import open_owned, owned_folder
+from dpublish.owned import open_owned, owned_folder, replace_owned
 
 PATIENCE = 30.0
 """How many seconds to wait for another process that is writing."""
@@ -30,6 +32,7 @@ PATIENCE = 30.0
 Value = dict[str, Any]
 
 _LONGEST = 200
+_PRIVATE_FILES = "private-sources"
 _PAUSE = 0.002
 
 
@@ -234,6 +237,30 @@ class Place:
 def places_of(ledger_id: str) -> list[Path]:
     """The files in which this machine names a ledger as one that it has used."""
     return [path for path, value in _places() if ledger_id in _ledgers(value)]
+
+
+def remember(path: str | Path) -> None:
+    """Note that a file is private, since something about it is about to be paid for."""
+    if is_remembered(path) or not Path(path).exists():
+        return
+    lines = "\n".join(sorted({*_remembered(), _path_hash(path)}))
+    owned_folder(state_directory())
+    replace_owned(state_directory() / _PRIVATE_FILES, (lines + "\n").encode())
+
+
+def is_remembered(path: str | Path) -> bool:
+    return _path_hash(path) in _remembered()
+
+
+def _remembered() -> set[str]:
+    try:
+        return set((state_directory() / _PRIVATE_FILES).read_text(encoding="ascii").split())
+    except OSError:
+        return set()
+
+
+def _path_hash(path: str | Path) -> str:
+    return hashlib.sha256(os.path.realpath(path).encode()).hexdigest()
 
 
 def sweep_state() -> list[Path]:

@@ -231,7 +231,7 @@ class Release(Request):
         amounts = numbers_of(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
         key = None if self.sign_with is None else unlocked(self.sign_with, caller)
         if file is not None:
-            from dpublish.curator.rehearse import remember
+            from dpublish.ledger.state import remember
 
             remember(file)
         with caller.private() as progress:
