@@ -38,8 +38,6 @@ from dpublish.methods.base import Mechanism
 from dpublish.noise.words import SeededStream
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
-from dpublish.query.masks import select
-from dpublish.query.predicate import parse_predicate
 from dpublish.releases.base import release_class
 from dpublish.releases.frames import frame_of
 from dpublish.sources.sources import Source, open_source
@@ -191,6 +189,9 @@ def release_of(mechanism: Mechanism, plan: Plan, source: Source, seed: int) -> A
 
 def truth_of(source: Source, schema: Schema, question: str) -> float:
     """How many stand-in rows meet a condition."""
+    from dpublish.query.masks import select
+    from dpublish.query.predicate import parse_predicate
+
     axes = [
         resolve_axis(column, schema_name=schema.name, default_bins=_FINE)
         for column in schema.columns.values()
