@@ -359,7 +359,6 @@ def _receipt() -> Any:
     from types import SimpleNamespace
 
     return SimpleNamespace(
-        other_budgets=(),
         ledger_id="l",
         seq=1,
         key="k",
