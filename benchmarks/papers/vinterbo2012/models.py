@@ -84,7 +84,7 @@ class Bench:
         """Whether a plan with these settings is accepted: a wide domain may expect too many false
         cells."""
         try:
-            self._projected_plan(ProjectedHistogram(**settings), len(self.labels), epsilon)
+            self._projected_plan(as_published(settings), len(self.labels), epsilon)
         except PlanError:
             return False
         return True
@@ -105,7 +105,7 @@ class Bench:
         **settings: Any,
     ) -> tuple[Floats, dict[str, Any]]:
         """H(M)LR: the same regression on the cells of a projected histogram."""
-        method = ProjectedHistogram(**settings)
+        method = as_published(settings)
         plan = self._projected_plan(method, len(train), epsilon)
         assert plan.domain is not None
         codes = [column[train] for column in self.codes(plan.domain.axes)]
@@ -157,6 +157,12 @@ class Bench:
         if self.classes == 2:
             return np.hstack([1 - chances, chances])
         return chances / chances.sum(axis=1, keepdims=True)
+
+
+def as_published(settings: dict[str, Any]) -> ProjectedHistogram:
+    """k and gamma by the paper's rules, whatever the defaults are."""
+    score = settings.get("score", "discernibility")
+    return ProjectedHistogram(**{"choose_k": "simulate", **settings, "score": score})
 
 
 def logistic(

@@ -635,7 +635,7 @@ def service_warnings(settings: ProjectedSettings, count: ColumnCount) -> list[st
         ]
     paid = float(settings.selection_epsilon + settings.cell_epsilon + settings.count_epsilon)
     features = 1 + sum(1 if axis.ordered else axis.cardinality - 1 for axis in axes)
-    numbers = 2 * sum(axis.numeric for axis in axes) >= len(axes)
+    numbers = 4 * sum(axis.numeric for axis in axes) > 3 * len(axes)
     plenty = rows * paid / features / (1 if label.base == 2 else label.base)
     if plenty > (PLENTY_OF_NUMBERS if numbers else PLENTY):
         return [
