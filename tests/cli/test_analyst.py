@@ -241,7 +241,7 @@ def test_answers_from_drawn_rows_say_so(
     monkeypatch.chdir(tmp_path)
     names = "abcdefg"
     columns = "".join(
-        f"[columns.{name}]\nkind = 'integer'\nlower = 0\nupper = 99\n" for name in names
+        f"[columns.{name}]\nkind = 'integer'\nlower = 0\nupper = 99\nbins = 50\n" for name in names
     )
     Path("s.toml").write_text(f'[dataset]\nname = "s"\n{columns}')
     Path("d.csv").write_text(",".join(names) + "\n" + "3,4,5,6,7,8,9\n" * 50)

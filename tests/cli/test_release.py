@@ -174,7 +174,7 @@ def test_wrong_requests_spend_nothing(
 
 def test_next_steps_are_those_of_the_kind(shop: Path, dpublish: Command) -> None:
     shown = dpublish(*RELEASE, "--epsilon", "1", "--budget", "9", "--out", "shop.dpr")
-    assert "dpublish show, query, sql, export, report, verify" in shown.out
+    assert "dpublish show, query, sql, export, report, page, verify" in shown.out
     (shop / "b.txt").write_text("tea milk\nmilk\n" * 90)
     (shop / "b.toml").write_text('[dataset]\nname = "b"\n[items]\nuniverse = ["tea", "milk"]\n')
     sets = (
@@ -190,7 +190,7 @@ def test_next_steps_are_those_of_the_kind(shop: Path, dpublish: Command) -> None
         "1",
     )
     shown = dpublish(*sets, "--method", "set-partition", "--out", "b.dpr")
-    assert "dpublish show, query, export, report, verify" in shown.out
+    assert "dpublish show, query, export, report, page, verify" in shown.out
     refused = dpublish("sql", "b.dpr", "select 1")
     assert refused.code == 2
     assert (

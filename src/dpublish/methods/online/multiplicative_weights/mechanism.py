@@ -69,6 +69,7 @@ class OnlineMultiplicativeWeights(OnlineMechanism):
     ----------
     columns, bins, accuracy, max_hard, max_queries, level, answer_share, count_share, resolution :
         see `MedianMechanism`.
+    synopsis_share : see `MedianMechanism`.
     """
 
     method: ClassVar[str] = "online-multiplicative-weights"
