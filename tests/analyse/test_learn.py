@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier
@@ -68,6 +70,17 @@ def test_features_targets_and_pipelines() -> None:
         )
         == 9
     )
+
+
+def test_a_constant_model_of_few_cells_is_not_silent() -> None:
+    """Boosting wants twenty training rows in a leaf, and a release may have fewer cells."""
+    release = people_release()
+    with pytest.warns(UserWarning, match="learnt a constant from"):
+        release.fit(HistGradientBoostingClassifier(), target="income", features=["sex"])
+    willing = HistGradientBoostingClassifier(min_samples_leaf=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        release.fit(willing, target="income", features=["sex"])
 
 
 def test_weights_reach_the_estimator() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -143,7 +144,23 @@ def trained(
     have weights."""
     model = clone(estimator)
     model.fit(matrix, answers, **({} if weights is None else {_weight_argument(model): weights}))
+    if weights is not None:
+        _warn_of_a_constant(model, matrix)
     return Pipeline([("encode", encoder), ("model", model)])
+
+
+def _warn_of_a_constant(model: Any, matrix: Matrix) -> None:
+    """Boosting and forests count training rows, whatever they weigh, and a release may have few
+    cells: then they learn nothing, without a word."""
+    answer = getattr(model, "predict_proba", model.predict)(matrix)
+    cells = len(answer)
+    if cells > 1 and bool((np.asarray(answer) == answer[0]).all()):
+        warnings.warn(
+            f"{type(model).__name__} learnt a constant from {cells} weighted cells: to it they are "
+            "as few rows. Lower what it asks of a leaf (min_samples_leaf=1), or train it on "
+            "release.sample(), which has one row per counted row.",
+            stacklevel=4,
+        )
 
 
 def target_and_features(
