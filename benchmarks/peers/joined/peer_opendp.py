@@ -61,7 +61,7 @@ def main() -> None:
         },
         algorithm=MST() if "mst" in given.words else AIM(),
     )
-    drawn = measurement(frame).synthesize(rows=len(given.codes))
+    drawn = measurement(frame).synthesize(rows=len(given.codes), method="sample")
     # OpenDP adds a level for values outside the keys, and noise may fill it: those cells become
     # level 0
     rows = np.stack(

@@ -26,6 +26,7 @@ from dpublish.models.junction_tree.consistency import (
 )
 from dpublish.models.junction_tree.label_splits import split_labels
 from dpublish.models.junction_tree.model import Fitted, JunctionModel, TableTooLarge
+from dpublish.models.junction_tree.model_error import MODEL_VERSION
 from dpublish.models.junction_tree.shrink import shrink
 from dpublish.models.junction_tree.smooth import MAX_LEVELS, smooth_column
 from dpublish.models.one_thread import on_one_thread
@@ -74,9 +75,10 @@ def fit_model(
     *,
     target: int | None,
     total: int | None,
+    version: int = MODEL_VERSION,
 ) -> JunctionModel:
     """The joined model. `columns[target]` is None; `total` is the public number of rows, where
-    there is one.
+    there is one; `version` is one of `KNOWN_VERSIONS`.
 
     Tables of one round are shrunk towards the model of the rounds before, towards which they were
     chosen.
@@ -86,7 +88,10 @@ def fit_model(
         np.diag(labels)
         if column is None
         else fit_column(
-            column, [table.sums_for(index) for table in tables if index in table.columns], labels
+            column,
+            [table.sums_for(index) for table in tables if index in table.columns],
+            labels,
+            version=version,
         )[0]
         for index, column in enumerate(columns)
     ]
@@ -207,7 +212,11 @@ def label_estimate(
 
 
 def fit_column(
-    column: MeasuredColumn, more: Sequence[GroupSums], labels: Floats
+    column: MeasuredColumn,
+    more: Sequence[GroupSums],
+    labels: Floats,
+    *,
+    version: int = MODEL_VERSION,
 ) -> tuple[Floats, float]:
     """Non-negative counts of a column by label that add up to the rows of each label, and the share
     of the noise left."""
@@ -216,6 +225,8 @@ def fit_column(
         smoothed = smooth_column(best, column.variance, more, labels, column.widths)
         if smoothed is not None:
             return smoothed
+    if version < 6:
+        return onto_simplex(best, labels), 1.0
     return split_labels(best, level_variances(column, more), labels), 1.0
 
 

@@ -19,7 +19,7 @@ from dpublish.models.junction_tree.cliques import CliqueTree
 from dpublish.models.junction_tree.consistency import Ints
 from dpublish.models.junction_tree.fit import MeasuredColumn, MeasuredTable, common_states
 from dpublish.models.junction_tree.grouping import MAX_GROUPS
-from dpublish.models.junction_tree.model_error import ModelError, read_model_error
+from dpublish.models.junction_tree.model_error import MODEL_VERSION, ModelError, read_model_error
 from dpublish.models.within_limits import believable
 from dpublish.privacy.budget_split import laplace_variance
 from dpublish.releases.bundle.manifest import text, whole
@@ -46,6 +46,11 @@ class Measured:
     tables: tuple[MeasuredTable, ...]
     total: int | None
     model_error: ModelError | None = None
+
+    @property
+    def version(self) -> int:
+        """The fit that the release speaks of; the newest where it states none."""
+        return MODEL_VERSION if self.model_error is None else self.model_error.version
 
     @property
     def labels(self) -> int:

@@ -26,8 +26,10 @@ UNIT = 256
 """The model error is counted in parts of a row, so that the model's cells can be rounded without
 harm."""
 MODEL_VERSION = 6
-"""Raised whenever the fit changes: a model error speaks of the model of its own time, and is set
-aside by later ones."""
+"""Raised whenever the fit changes: a model error speaks of the model of its own time."""
+KNOWN_VERSIONS = (5, 6)
+"""Fits that can still be made: a release that states one of them is read with it. 5: the splits of
+unordered levels among labels are not shrunk."""
 _LARGEST_VALUE = 1 << 62
 
 
@@ -40,6 +42,7 @@ class ModelError:
     noise: str
     scale: float
     blocks: int
+    version: int = MODEL_VERSION
 
     def bound(self, alpha: float, cells: int) -> float:
         """Rows by which a box may be off, but for alpha. `cells` are those of the pair's table:
@@ -69,9 +72,10 @@ def read_model_error(facts: Mapping[str, Any], noise: str) -> ModelError | None:
     if not 1e-9 <= size <= 1e40:
         raise BundleError("facts: the scale of 'misfit' must be a believable fraction.")
     blocks = whole(found, "blocks", "misfit", limit=255, lowest=1)
-    if found.get("model") != MODEL_VERSION or found.get("unit") != UNIT:
+    version = found.get("model")
+    if version not in KNOWN_VERSIONS or found.get("unit") != UNIT:
         return None
-    return ModelError(value, noise, size, blocks)
+    return ModelError(value, noise, size, blocks, version)
 
 
 def level_blocks(levels: int, limit: int) -> Ints:

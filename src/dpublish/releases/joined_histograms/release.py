@@ -80,7 +80,11 @@ class JoinedRelease(ResampledRelease):
         measured = self.measured
         with reading():
             return fit_model(
-                measured.columns, measured.tables, target=measured.target, total=measured.total
+                measured.columns,
+                measured.tables,
+                target=measured.target,
+                total=measured.total,
+                version=measured.version,
             )
 
     @cached_property
