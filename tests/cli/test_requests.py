@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from dpublish.errors import InputError
-from dpublish.requests.analyst import Export, Format, Query
-from dpublish.requests.audit import Audit, TierName
+from dpublish.requests.analyst import Export, Query
+from dpublish.requests.audit import Audit
 from dpublish.requests.base import Caller, Request, plain
+from dpublish.requests.choices import Format, TierName
 from dpublish.requests.curator import NewKey, Release
 from dpublish.requests.ledger import LedgerStatus, OpenLedger
 from dpublish.requests.plans import Plan

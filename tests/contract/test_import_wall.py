@@ -34,7 +34,12 @@ BEYOND = ("dpublish.counting", "dpublish.ledger", "dpublish.curator")
 
 def is_open(name: str, path: Path) -> bool:
     beside = path.parent.name == "dpublish" and path.stem not in DOORS
-    asked = name in ("dpublish.requests", "dpublish.requests.base", "dpublish.requests.analyst")
+    asked = name in (
+        "dpublish.requests",
+        "dpublish.requests.analyst",
+        "dpublish.requests.base",
+        "dpublish.requests.choices",
+    )
     return beside or asked or name.startswith(tuple(f"dpublish.{room}" for room in OPEN))
 
 

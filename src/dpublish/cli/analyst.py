@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperCommand
 
 from dpublish.cli.options import Json, ReleaseFile, ShownRows
-from dpublish.requests.analyst import Format
+from dpublish.requests.choices import Format
 
 if TYPE_CHECKING:
     from dpublish.estimate import Estimate

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpublish.cli.options import Json, LedgerName, ReleaseFile
-from dpublish.requests.audit import Relation, TierName
+from dpublish.requests.choices import Relation, TierName
 
 if TYPE_CHECKING:
     from dpublish.requests.audit import Audited

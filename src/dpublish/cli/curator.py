@@ -29,7 +29,7 @@ from dpublish.cli.options import (
     Spark,
     settings_of,
 )
-from dpublish.requests.base import PASSPHRASE
+from dpublish.requests.choices import PASSPHRASE
 
 if TYPE_CHECKING:
     from dpublish.requests.curator import KeyFacts, Released

@@ -12,7 +12,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 from dpublish.errors import PublishError
-from dpublish.requests.base import PASSPHRASE, Caller, Progress, plain
+from dpublish.requests.base import Caller, Progress, plain
+from dpublish.requests.choices import PASSPHRASE
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -9,12 +9,12 @@ import abc
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from dpublish.errors import InputError, QueryError
 from dpublish.requests.base import NOBODY, Caller, Request, requests_of
+from dpublish.requests.choices import Format
 
 if TYPE_CHECKING:
     import polars as pl
@@ -241,17 +241,6 @@ class Sql(OfRelease):
         frame = opened.sql(self.select, level=self.level)
         note = opened.sql_note(self.select, limits=self.level is not None)
         return Table(frame=frame, level=self.level, note=note)
-
-
-class Format(StrEnum):
-    csv = "csv"
-    parquet = "parquet"
-    croissant = "croissant"
-    dcat = "dcat"
-    frictionless = "frictionless"
-    registry = "registry"
-    label = "label"
-    dpo = "dpo"
 
 
 _TABLES = ("csv", "parquet")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from dpublish.errors import InputError
 from dpublish.requests.base import NOBODY, Caller, Request, requests_of
+from dpublish.requests.choices import Relation, TierName
 
 if TYPE_CHECKING:
     from dpublish.audit import Report
@@ -16,19 +16,6 @@ if TYPE_CHECKING:
 
 SAMPLED_PAIRS = 2
 """The first and a middle pair are enough for a first look; `make nightly` takes ten."""
-
-
-class TierName(StrEnum):
-    exact = "exact"
-    replay = "replay"
-    sampled = "sampled"
-    twin = "twin"
-    distributional = "distributional"
-
-
-class Relation(StrEnum):
-    replace_one = "replace-one"
-    add_remove_one = "add-remove-one"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,9 +34,9 @@ from typing import (
 )
 
 from dpublish.errors import InputError, did_you_mean
+from dpublish.requests.choices import PASSPHRASE
 
 Progress = Callable[[str], None]
-PASSPHRASE = "DPUBLISH_SIGNING_PASSPHRASE"
 
 
 class Result(Protocol):
