@@ -105,11 +105,14 @@ class OpenSession(Request):
         from dpublish.curator.gate import Curator
         from dpublish.declare.schema import Schema
         from dpublish.ledger import open_ledger
+        from dpublish.ledger.state import remember
         from dpublish.methods.registry import method_from_settings
 
         mechanism = method_from_settings(self.method, self.settings, "online")
         source = source_of(self.data, self.database)
         allowance = allowance_of(self.budget)
+        if self.database is None:
+            remember(self.data)
         with caller.private() as progress:
             facts = Schema.read(self.schema)
             with open_ledger(
