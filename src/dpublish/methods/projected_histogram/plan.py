@@ -61,7 +61,7 @@ CHOICE_SHARE = Fraction(1, 5)
 """Of epsilon, for one choice; by benchmarks/defaults."""
 MOST_SHARES = 3
 MAX_BINS = 16
-PLENTY, PLENTY_OF_NUMBERS = 100, 30
+PLENTY = 100
 """Rows times epsilon per feature above which a classifier of all columns is as good or better."""
 ALL_COLUMNS = "All candidates together span few enough cells, so that nothing has to be chosen."
 FREE = "All of epsilon goes to counting."
@@ -635,9 +635,8 @@ def service_warnings(settings: ProjectedSettings, count: ColumnCount) -> list[st
         ]
     paid = float(settings.selection_epsilon + settings.cell_epsilon + settings.count_epsilon)
     features = 1 + sum(1 if axis.ordered else axis.cardinality - 1 for axis in axes)
-    numbers = 4 * sum(axis.numeric for axis in axes) > 3 * len(axes)
     plenty = rows * paid / features / (1 if label.base == 2 else label.base)
-    if plenty > (PLENTY_OF_NUMBERS if numbers else PLENTY):
+    if plenty > PLENTY:
         return [
             f"There are rows enough for all {len(axes)} columns ({plenty:,.0f} n epsilon per "
             f"feature), of which at most {count.most} are published here. To predict "
