@@ -17,9 +17,10 @@ import pytest
 
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import QueryError
-from dpublish.query.aggregates import Chosen, chosen_by
+from dpublish.estimate import Estimate
+from dpublish.query.aggregates import Chosen, chosen_by, mean_from_counts
 from dpublish.query.expressions import NotSteady, expression_keys, expression_numbers
-from dpublish.query.predicate import parse_predicate, parse_sql
+from dpublish.query.predicate import Constant, parse_predicate, parse_sql
 from every_kind import every_kind, rows
 from releases.simulated import people_counts, release_of
 
@@ -243,3 +244,24 @@ def test_a_standard_error_fits_its_interval() -> None:
     for line in release.marginal("a", "b", "income").iter_rows(named=True):
         width = line["high"] - line["low"]
         assert line["standard_error"] >= width / 8
+
+
+class _FewRows:
+    """Counts of rows that may be none: every condition is met by 0 to 50 rows."""
+
+    def met(self, node: Any, level: float) -> Estimate:
+        return Estimate(value=25.0, low=0.0, high=50.0, standard_error=10.0, level=level)
+
+    def cell_counts(self, places: Any) -> Any:
+        raise NotImplementedError
+
+    cell_sums = cell_counts
+
+
+@pytest.mark.parametrize("edges", [(10, 21), (-20, -9), (-10, 11)])
+def test_a_sum_over_rows_that_may_be_none_may_be_nothing(edges: tuple[int, int]) -> None:
+    domain = Domain((Axis("x", "integer", edges=edges),))
+    mean, total = mean_from_counts(_FewRows(), domain, Constant(True), 0, 0.05)
+    least, most = edges[0], edges[1] - 1
+    assert (total.low, total.high) == (min(0, 50 * least), max(0, 50 * most))
+    assert (mean.low, mean.high) == (least, most)

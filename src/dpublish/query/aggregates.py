@@ -283,7 +283,9 @@ def mean_from_counts(
         least = near[::sign] if sign > 0 else np.maximum(every.low - below[1], 0.0)[::sign]
         best = [_dominated(ordered, least, rows) for rows in {every.low, every.high} if rows > 0]
         means.append(sign * max((total / rows for total, rows in best), default=ordered[-1]))
-        sums.append(sign * max((total for total, _ in best), default=0.0))
+        # the largest sum is convex in the number of rows, so it is at one end: no rows sum to 0
+        none = [0.0] if every.low <= 0 or not best else []
+        sums.append(sign * max([*none, *(total for total, _ in best)]))
     counts = np.maximum(np.diff([0.0, *(one.value for one in found), every.value]), 0.0)
     middles = (values[:-1] + last) / 2
     total = float(counts.sum())
