@@ -9,12 +9,10 @@ from dpublish.audit.trials import TIERS, TRIALS, trials_of
 from dpublish.catalogue import RELEASES, load, methods
 from dpublish.local.survey import METHODS as SURVEY_METHODS
 from dpublish.releases.base import release_class
-from dpublish.requests.solve import Problem
 
 
 def test_every_method_has_a_trial() -> None:
     assert list(TRIALS) == list(methods())
-    assert {problem.value for problem in Problem} == set(methods("solve"))
     assert set(SURVEY_METHODS) == set(methods("local"))
 
 

@@ -146,7 +146,7 @@ def test_other_kinds_can_be_added() -> None:
 
     made = make_release({**manifest(people()), "kind": "note-for-tests"}, {})
     assert isinstance(made, Note)
-    assert "A release of kind note-for-tests" in report_html(made)
+    assert "This is a release of kind note-for-tests" in report_html(made)
 
 
 def test_rows_follow_the_total() -> None:

@@ -6,6 +6,7 @@ skip is a failure.
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import socket
@@ -18,6 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+# the driver's client tells of every object that is collected, whoever listens by then
+logging.getLogger("py4j").setLevel(logging.WARNING)
 
 SETTINGS = {
     "spark.ui.enabled": "false",

@@ -426,9 +426,11 @@ def run_private(
             mechanism.statistic(plan), source, plan.schema, key=receipt.rows_key, progress=None
         )
         reach("gate:counted")
-        if not ledger.drawing(receipt.key):
-            return None
+        # said first: a run that is interrupted while the entry is written may have written it
         run.drew = True
+        if not ledger.drawing(receipt.key):
+            run.drew = False
+            return None
         reach("gate:drawing")
         say("adding noise")
         return mechanism.run(noise, numbers, plan)

@@ -835,6 +835,8 @@ def _require_new(snapshot: Snapshot, key: str, asked: Mapping[str, Any]) -> None
         free = (
             f"returns that answer and is free: --key '{paid.key}' (in Python: key='{paid.key}')"
             if sealed
+            else f"is drawing noise or has lost its answer: see --key '{paid.key}'"
+            if mark
             else f"goes on with it and is free, unless it is still running: --key '{paid.key}'"
         )
         raise BudgetError(

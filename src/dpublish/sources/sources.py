@@ -202,7 +202,7 @@ def _opened(data: object, written: SourceFormat) -> Source:
 def _open_file(path: Path, written: SourceFormat) -> Source:
     from dpublish.sources.folders import is_many, open_many
 
-    if is_many(path):
+    if path != Path() and is_many(path):  # an empty text is no folder
         texts = [*_DELIMITED, *_LINES]
         endings = [*texts, *(end + packed for end in texts for packed in PACKED), *_COLUMNAR]
         return open_many(path, lambda one: _open_one(one, written), endings)

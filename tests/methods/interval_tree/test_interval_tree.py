@@ -365,4 +365,5 @@ def _receipt() -> Any:
         head_hash="0" * 64,
         charged=Cost.pure(1),
         created="2020-01-01T00:00:00Z",
+        other_budgets=(),
     )

@@ -72,8 +72,9 @@ class Calibration:
     constant_ridge: Fraction | None = None
 
     def noise_length(self, dimension: int, normaliser: int) -> float:
-        """The expected length of all noise in the coefficients (an upper bound, where the noise is
-        in the objective)."""
+        """The expected length of all noise in the coefficients. Where the noise is in the objective
+        it is about this for coefficients under `ridge`; a constant with a smaller ridge of its own
+        moves further."""
         direct = dimension * self.sensitivity / self.epsilon
         if self.tilt is None:
             return float(direct)

@@ -409,8 +409,9 @@ class PrivateClassifier(Mechanism):
             f"The mean is over {setting.normaliser:,} rows; regularization "
             f"{float(calibration.ridge):.4g}.",
             f"Noise is added to the {'coefficients' if calibration.tilt is None else 'objective'}; "
-            f"its expected length in the coefficients is "
-            f"{'' if calibration.tilt is None else 'at most '}{length:.3g}.",
+            f"its expected length in the coefficients"
+            f"{'' if calibration.constant_ridge is None else ', the constant aside,'} is "
+            f"{'' if calibration.tilt is None else 'about '}{length:.3g}.",
         )
 
     def _warnings(self, setting: Setting, columns: int, length: float) -> tuple[str, ...]:

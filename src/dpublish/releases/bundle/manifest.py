@@ -121,8 +121,10 @@ def read_domain(value: Any, *, limit: int | None = MAX_CELLS) -> Domain:
 
 
 def _check_wording(item: Mapping[str, Any], where: str) -> None:
-    labels = item.get("labels", {})
-    if not isinstance(labels, Mapping) or not set(labels) <= set(item.get("levels", ())):
+    labels, levels = item.get("labels", {}), item.get("levels", [])
+    # levels themselves are checked after this, so anything may stand there still
+    known = [one for one in levels if isinstance(one, str)] if isinstance(levels, list) else []
+    if not isinstance(labels, Mapping) or not set(labels) <= set(known):
         raise BundleError(f"{where}: labels must name levels.")
     said = [*(item[key] for key in WORDING if key in item and key != "labels"), *labels.values()]
     if not all(isinstance(one, str) for one in said):
