@@ -257,7 +257,8 @@ class _Tour:
             "synthetic.csv": "synthetic rows drawn from the release",
         }
         screen.facts([(name, text) for name, text in meaning.items() if Path(name).exists()])
-        self._say(f"All in {Path.cwd()}. Next: docs/tutorial.md", style="bold")
+        self._say("Next: docs/tutorial.md. To ask the release without Python, open in a browser:")
+        self._say(str(Path.cwd() / "hospital.html"), style="bold")
 
     def _command(self, *words: str, expect: int = 0) -> int:
         from rich.text import Text
