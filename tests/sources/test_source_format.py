@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from encodings.aliases import aliases
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,11 @@ def test_a_cell_means_the_same_whatever_the_others_are() -> None:
         ('dates = ["%d.%m"]', "year, month and day"),
         ('dates = ["%Q"]', "'%Q'"),
         ('dates = "%d.%m.%Y"', "list of texts"),
+        ('dates = ["%d.%m.%Y %H"]', "cannot be read"),
+        ('dates = ["%d.%m.%Y %M"]', "cannot be read"),
+        ('dates = ["%d.%m.%Y %S"]', "cannot be read"),
+        ('dates = ["%d.%m.%Y %I:%M"]', "cannot be read"),
+        ('dates = ["%d.%m.%Y %p"]', "cannot be read"),
         ('missing = ["Bonn"]', "calls missing"),
         ('delimeter = ";"', "Did you mean 'delimiter'"),
     ],
@@ -160,3 +166,42 @@ def test_cells_of_a_cluster_are_not_rewritten() -> None:
 
     with pytest.raises(InputError, match="workers of a cluster"):
         open_source(SparkTable(None), schema_of(GERMAN))
+
+
+@pytest.mark.parametrize("form", ["%F %T", "%d.%m.%Y %H:%M", "%m/%d/%y %I:%M %p", "%e %b %Y %f"])
+def test_times_that_can_be_read_may_be_declared(form: str) -> None:
+    assert schema_of(f'[source]\ndates = ["{form}"]\n').source.dates == (form,)
+
+
+def test_no_encoding_lets_one_row_change_another() -> None:
+    stateful = ["hz", "iso2022_jp", "iso2022_kr", "utf-7", "punycode", "idna", "undefined", "gbk"]
+    for name in stateful:
+        with pytest.raises(SchemaError, match=f'"{name}" is not read'):
+            schema_of(f'[source]\nencoding = "{name}"\n')
+    taken = 0
+    singles = [bytes([one]) for one in range(256)]
+    for name in sorted({*aliases.values(), "koi8_u", "mac_croatian", "cp720"} - {"mbcs", "oem"}):
+        try:
+            schema_of(f'[source]\nencoding = "{name}"\n')
+        except SchemaError:
+            continue
+        if not name.startswith("utf"):
+            alone = [one.decode(name, "replace") for one in singles]
+            assert {len(one) for one in alone} == {1}, name
+            pairs = b"".join(one + other for one in singles for other in singles)
+            assert pairs.decode(name, "replace") == "".join(
+                one + other for one in alone for other in alone
+            )
+            taken += 1
+    assert taken > 50
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+def test_a_file_without_its_byte_order_mark_is_refused_when_it_is_opened(
+    tmp_path: Path, encoding: str
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(LINES.encode(f"{encoding}-le"))
+    with pytest.raises(InputError, match=f'"{encoding}-le"'):
+        open_source(path, schema_of(GERMAN.replace("latin-1", encoding)))
+    assert codes(path, schema_of(GERMAN.replace("latin-1", f"{encoding}-le"))) == EXPECTED

@@ -18,8 +18,11 @@ from __future__ import annotations
 
 import codecs
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from datetime import datetime
+from importlib import import_module
 from typing import Any
 
 import polars as pl
@@ -31,6 +34,11 @@ UNWRITTEN = "\ufffd"
 """Stands for a cell that is not written as declared: it is no number, date or level."""
 
 _PARTS = {"%d", "%m", "%Y", "%y", "%b", "%B", "%e", "%H", "%M", "%S", "%I", "%p", "%f", "%F", "%T"}
+_UNICODE = {
+    "utf-8",
+    "utf-8-sig",
+    *(f"utf-{n}{end}" for n in (16, 32) for end in ("", "-le", "-be")),
+}
 _BY_DAY = ({"%Y", "%y", "%F"}, {"%m", "%b", "%B", "%F"}, {"%d", "%e", "%F"})
 
 
@@ -159,14 +167,30 @@ def _encoding(found: Any) -> str | None:
     if found is None:
         return None
     try:
-        text = codecs.lookup(_text(found, "encoding"))
-        "".encode(text.name)
+        name = codecs.lookup(_text(found, "encoding")).name
     except LookupError:
         raise SchemaError(
             f'[source]: encoding = "{found}" is not known. Write "utf-8", "latin-1", "cp1252" or '
             '"utf-16".'
         ) from None
-    return text.name
+    if name not in _UNICODE and not _is_single_byte(name):
+        raise SchemaError(
+            f'[source]: encoding = "{found}" is not read: in it, bytes of one row may change what '
+            'those of another mean. Convert the file to "utf-8".'
+        )
+    return name
+
+
+def _is_single_byte(name: str) -> bool:
+    """Whether every byte is a character by itself, whatever stands around it: Python decodes such
+    encodings with a table."""
+    if name == "ascii":
+        return True
+    try:
+        table = import_module(f"encodings.{name.replace('-', '_')}").decoding_table
+    except (ImportError, AttributeError):
+        return False
+    return isinstance(table, str) and len(table) == 256
 
 
 def _date_format(text: str) -> str:
@@ -180,6 +204,18 @@ def _date_format(text: str) -> str:
         raise SchemaError(
             f"[source]: dates: '{text}' must say year, month and day, such as '%d.%m.%Y'."
         )
+    # read now, by the calls that will read the rows: by then the budget would be spent
+    trial = pl.Series(["", "x", datetime(2020, 2, 1, 13, 4, 5).strftime(text)])
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for cells in (trial, trial.clear()):
+                SourceFormat(dates=(text,)).rewritten(cells, "date")
+    except pl.exceptions.PolarsError:
+        raise SchemaError(
+            f"[source]: dates: '{text}' cannot be read. A time has hours and minutes (%H:%M, or "
+            "%I:%M %p), and perhaps seconds (%S)."
+        ) from None
     return text
 
 

@@ -162,6 +162,11 @@ class DelimitedFile:
                 data = file.read(_LONGEST_HEADER + 1)
         except (OSError, EOFError, zlib.error):
             return f"cannot be read. Is it really {_described(self._packed)}?"
+        except UnicodeError:
+            return (
+                f"does not start with the byte order mark of {self._encoding}. Say in [source] "
+                f'which it is: encoding = "{self._encoding}-le" or "{self._encoding}-be".'
+            )
         at_end = len(data) <= _LONGEST_HEADER
         data = data.removeprefix(_MARK)
         line_end = _line_end(data, self._separator)
