@@ -60,7 +60,10 @@ class Synopsis:
             value += mean * (self.rows - float(self.counts.sum()))
             weights = shares - mean
         deviation = laplace_deviation(self.scale) * math.sqrt(float((weights**2).sum()))
-        return value, deviation, deviation * width(weights, level)
+        # noise is whole, so its sums have jumps of up to the largest weight: without a jump more,
+        # an interval may end just short of a value that has much probability
+        jump = float(np.abs(weights).max())
+        return value, deviation, deviation * width(weights, level) + jump
 
 
 def width(weights: Floats, level: float) -> float:
@@ -80,4 +83,4 @@ def worst_reach(cells: int, scale: Fraction, level: float, *, known_total: bool)
         return 0.0
     spread = math.sqrt(cells / 4 if known_total else cells)
     weights = np.ones(cells)
-    return laplace_deviation(scale) * spread * width(weights, level)
+    return laplace_deviation(scale) * spread * width(weights, level) + 1  # the largest jump
