@@ -44,11 +44,35 @@ def test_answers_are_near_and_intervals_hold(method: Any, relation: str) -> None
             )
             true = int(COUNTS @ flags)
             held += reply.low <= true <= reply.high
-            near += abs(reply.value - true) <= 2 * plan.settings.accuracy * ROWS
+            near += abs(reply.value - true) <= plan.settings.accuracy * ROWS
             asked += 1
             assert reply.label == "easy"
     assert held >= 0.91 * asked
-    assert near >= 0.95 * asked
+    assert near >= 0.91 * asked
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove-one"])
+@pytest.mark.parametrize("asked", [4, 32, 60])
+def test_the_value_shown_is_as_near_as_promised_whatever_is_asked(
+    asked: int, relation: str
+) -> None:
+    """Cells that are all small, which look like noise. Of 400 sessions at 95%, fewer than 360 keep
+    the promise with probability 2e-5; a value moved to the end of its interval keeps it in 200."""
+    counts = np.full(CELLS, 3)
+    counts[-1] = ROWS - 3 * (CELLS - 1)
+    method = OnlineMultiplicativeWeights()
+    plan = method.plan(schema_of(CELLS, ROWS, neighbours=relation), Cost.pure(1))
+    flags = (np.arange(CELLS) < asked).astype(np.int64)
+    near = 0
+    for seed in range(400):
+        noise = SeededNoise(seed)
+        opening = method.begin(noise, counts, plan.settings)
+        state = method.state(plan.settings, opening.public)
+        query = Query(flags * state.resolution, "q")
+        reply = state.answer(noise, counts, opening.threshold, query)
+        near += abs(reply.value - 3 * asked) <= plan.settings.accuracy * ROWS
+        assert reply.low <= reply.value <= reply.high
+    assert near >= 360
 
 
 def test_the_budget_is_all_spent_and_no_more() -> None:

@@ -210,9 +210,13 @@ class OnlineState(abc.ABC, Generic[S]):
         value, deviation, reach = self.synopsis.estimate(shares, self.level)
         if reach > self.settings.accuracy * self.settings.rows and not self.settings.all_easy:
             return None
+        promised = self.settings.accuracy * self.settings.rows
+        # without small counts the value is closer on most tables, but it is moved only as far as
+        # the promise, which the noise's own interval takes up a part of, leaves room
+        room = min(max(promised - reach, 0.0), reach)
+        shown = min(max(float(self.synopsis.likely @ shares), value - room), value + room)
         ends = self._interval(value - reach, value + reach)
-        # without small counts the value is closer on most tables; the interval is the noise's own
-        shown = min(max(float(self.synopsis.likely @ shares), ends["low"]), ends["high"])
+        shown = min(max(shown, ends["low"]), ends["high"])  # what is possible
         return Reply(label="easy", value=shown, standard_error=deviation, **ends)
 
     def learn(self, query: Query, reply: Reply) -> None:
@@ -471,7 +475,8 @@ class OnlineMechanism(Checked, abc.ABC):
                 "which every query is answered, as many as you like; max_hard or accuracy asks for "
                 "hard answers instead.",
                 f"An easy answer is within {reach:,.4g} rows ({reach / rows:.3g} of all) with "
-                f"probability {self.level:g}, whatever is asked; one about few cells is closer.",
+                f"probability {self.level:g}, whatever is asked; one about few cells has a shorter "
+                "interval.",
                 *self.theory_sentences(schema, cost, settings),
             ),
         )
