@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from fnmatch import fnmatchcase
+from glob import glob
 from pathlib import Path
 
 from dpublish.errors import InputError
@@ -28,6 +30,29 @@ def keep_apart(out: str | Path, *given: str | Path | None) -> None:
                 f"'{out}', where the result is to go, is the same file as '{name}', which would "
                 f"be lost. Give another name."
             )
+
+
+def keep_outside(out: str | Path, data: str | Path) -> None:
+    """Refuse to write to `out` if a table in several files, a folder or a pattern, has it among
+    them or would have it: a file of rows would be lost, or the result be read as rows."""
+    place, table = os.path.realpath(out), os.path.realpath(data)
+    if Path(data).is_dir():
+        within = Path(place).is_relative_to(table)
+    else:
+        within = not Path(data).exists() and (
+            fnmatchcase(place, table) or any(same_file(out, one) for one in glob_files(data))
+        )
+    if within:
+        raise InputError(
+            f"'{out}', where the result is to go, is among the files of '{data}', which are rows. "
+            "Give a name elsewhere."
+        )
+
+
+def glob_files(pattern: str | Path) -> list[Path]:
+    """The files that a pattern names now."""
+    found = glob(str(pattern), recursive=True)  # noqa: PTH207 - it takes absolute patterns too
+    return [path for path in map(Path, found) if path.is_file()]
 
 
 def same_file(one: str | Path, other: str | Path) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from fractions import Fraction
 from pathlib import Path
+from threading import Thread
 
 import polars as pl
 import pytest
@@ -14,7 +15,8 @@ from cli.conftest import Command
 from dpublish.curator.rehearse import epsilon_for, rehearse, stand_in, truth_of
 from dpublish.declare.schema import Schema
 from dpublish.errors import InputError, PlanError
-from dpublish.ledger.state import remember
+from dpublish.ledger import state
+from dpublish.ledger.state import is_remembered, remember
 from dpublish.privacy.cost import Cost
 from dpublish.requests.base import plain
 from dpublish.requests.plans import Compare, Plan, Plans, Rehearse
@@ -105,6 +107,44 @@ def test_a_table_that_was_paid_for_is_refused_as_a_stand_in(schema: Path) -> Non
     remember("public.csv")
     with pytest.raises(InputError, match="is private"):
         asked.run()
+
+
+def test_files_are_private_by_their_folder_and_by_a_pattern(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("folder/year=2020/a.csv", "parts/a.csv", "parts/b.csv", "public/a.csv"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).touch()
+    remember("folder")
+    assert is_remembered("folder/year=2020/a.csv")
+    assert is_remembered("folder/*/*.csv")
+    remember("parts/a*.csv")
+    assert is_remembered("parts/b.csv")
+    assert is_remembered("parts")
+    assert is_remembered("part?/*.csv")
+    assert is_remembered(".")
+    assert not is_remembered("public/a.csv")
+    assert not is_remembered("public")
+
+
+def test_two_who_remember_at_once_both_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [tmp_path / name for name in ("a.csv", "b.csv")]
+    for name in names:
+        name.touch()
+    replace, waiting = state.replace_owned, []
+
+    def slow(path: Path, content: bytes) -> None:
+        if not waiting:  # the second one starts when the first has read, and has not written
+            waiting.append(Thread(target=remember, args=(names[1],)))
+            waiting[0].start()
+            waiting[0].join(0.2)
+        replace(path, content)
+
+    monkeypatch.setattr(state, "replace_owned", slow)
+    remember(names[0])
+    waiting[0].join()
+    assert all(is_remembered(name) for name in names)
 
 
 def test_a_release_makes_its_file_known_as_private(schema: Path, dpublish: Command) -> None:

@@ -168,3 +168,38 @@ def test_the_command_is_loud_and_its_file_is_for_its_owner(
     assert "PROBLEM: Column 'admitted' (date): 0%" in shown.out
     assert "as private as they are" in shown.err
     assert stat.S_IMODE(Path("check.json").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("data", ["data", "data/*.csv", "dat?/*.csv", "data/**/*.csv", "link"])
+@pytest.mark.parametrize("out", ["data/a.csv", "data/new.csv", "link/a.csv"])
+@pytest.mark.parametrize("verb", [["check", "--schema", "a.toml"], ["schema", "draft"]])
+def test_no_file_of_rows_is_replaced_by_what_was_read_off_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: list[str], out: str, data: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.toml").write_text(SCHEMA, encoding="utf-8")
+    Path("data").mkdir()
+    Path("link").symlink_to("data")
+    rows = text_of(with_cells(3, german))
+    Path("data/a.csv").write_text(rows, encoding="utf-8")
+    if data == "data/**/*.csv" and out == "data/new.csv":
+        Path("data/new.csv").touch()
+    for more in ([], ["--overwrite"]):
+        assert run([*verb, data, "--out", out, *more]) == 2
+        assert Path("data/a.csv").read_text(encoding="utf-8") == rows
+        assert not Path("data/new.csv").exists() or not Path("data/new.csv").stat().st_size
+
+
+def test_a_report_replaces_no_other_file_unless_asked_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.toml").write_text(SCHEMA, encoding="utf-8")
+    Path("a.csv").write_text(text_of(with_cells(3, german)), encoding="utf-8")
+    Path("b.csv").write_text("other rows")
+    words = ["check", "a.csv", "--schema", "a.toml", "--out", "b.csv"]
+    run(words)
+    assert "--overwrite" in capsys.readouterr().err
+    assert Path("b.csv").read_text() == "other rows"
+    run([*words, "--overwrite"])
+    assert Path("b.csv").read_text() != "other rows"

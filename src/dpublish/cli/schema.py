@@ -178,6 +178,7 @@ def check_data(
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="Also write it as JSON, for you alone."),
     ] = None,
+    overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
     """Look at all rows, and say what a release would read of them. For the curator's eyes alone.
@@ -190,7 +191,14 @@ def check_data(
     from dpublish.cli import screen
     from dpublish.requests.schemas import CheckData
 
-    asked = CheckData(data=data, schema=schema, database=database, at_least=at_least, out=out)
+    asked = CheckData(
+        data=data,
+        schema=schema,
+        database=database,
+        at_least=at_least,
+        out=out,
+        overwrite=overwrite,
+    )
     found = asked.run(screen.Terminal(quiet=json))
     if json:
         screen.write_json(found.to_json())

@@ -24,6 +24,7 @@ from typing import Any
 
 from dpublish.errors import LedgerUnavailable, PlanError
 from dpublish.ledger import crashpoints
+from dpublish.outputs import glob_files
 from dpublish.owned import open_owned, owned_folder, replace_owned
 
 PATIENCE = 30.0
@@ -240,16 +241,27 @@ def places_of(ledger_id: str) -> list[Path]:
 
 
 def remember(path: str | Path) -> None:
-    """Note that a file is private, since something about it is about to be paid for."""
-    if is_remembered(path) or not Path(path).exists():
+    """Note that a file, a folder with all that is in it, or the folders of a pattern's files are
+    private, since something about them is about to be paid for."""
+    named = [path] if Path(path).exists() else {one.parent for one in glob_files(path)}
+    new = {_path_hash(one) for one in named}
+    if new <= _remembered():
         return
-    lines = "\n".join(sorted({*_remembered(), _path_hash(path)}))
-    owned_folder(state_directory())
-    replace_owned(state_directory() / _PRIVATE_FILES, (lines + "\n").encode())
+    kept = state_directory() / _PRIVATE_FILES
+    with JsonFile(kept).locked():  # another process may be adding to it
+        lines = "\n".join(sorted(_remembered() | new))
+        replace_owned(kept, (lines + "\n").encode())
 
 
 def is_remembered(path: str | Path) -> bool:
-    return _path_hash(path) in _remembered()
+    """Whether any of the file, or of the files of a folder or pattern, is known as private, by
+    itself or by a folder above it."""
+    known = _remembered()
+    inside = Path(path).rglob("*") if Path(path).is_dir() else glob_files(path)
+    reals = (Path(os.path.realpath(one)) for one in (path, *inside))
+    return bool(known) and any(
+        _path_hash(above) in known for real in reals for above in (real, *real.parents)
+    )
 
 
 def _remembered() -> set[str]:

@@ -43,7 +43,8 @@ class Draft(Request):
     def run(self, caller: Caller = NOBODY) -> Drafted:
         from dpublish.curator.draft import draft
 
-        _require_free(self.out, self.overwrite, self.data if self.database is None else None)
+        _require_free(self.out, self.overwrite)
+        _require_outside(self.out, self.data, self.database)
         source = source_of(self.data, self.database)
         fallback = Path(self.data).name.split(".")[0] if self.database is None else "query"
         with caller.private():
@@ -119,11 +120,19 @@ def _require_free(out: Path | None, overwrite: bool, *given: str | Path | None) 
     if out is None:
         return
     if not overwrite and out.exists():
-        # it may be a schema that a person has gone through
+        # it may be a schema that a person has gone through, or a file of rows
         raise InputError(
             f"'{out}' exists already. Give another name, or ask for it with --overwrite."
         )
     keep_apart(out, *given)
+
+
+def _require_outside(out: Path | None, data: str, database: str | None) -> None:
+    from dpublish.outputs import keep_apart, keep_outside
+
+    if out is not None and database is None:
+        keep_apart(out, data)
+        keep_outside(out, data)
 
 
 def _written(out: Path | None, text: str, untold: tuple[str, ...] = ()) -> SchemaText:
@@ -176,14 +185,14 @@ class CheckData(Request):
     database: str | None = None
     at_least: float = 0.9
     out: Path | None = None
+    overwrite: bool = False
 
     def run(self, caller: Caller = NOBODY) -> DataCheck:
         from dpublish.curator.check import check_data
         from dpublish.declare.schema import Schema
-        from dpublish.outputs import keep_apart
 
-        if self.out is not None:
-            keep_apart(self.out, self.schema, self.data if self.database is None else None)
+        _require_free(self.out, self.overwrite, self.schema)
+        _require_outside(self.out, self.data, self.database)
         schema = Schema.read(self.schema)
         source = source_of(self.data, self.database)
         with caller.private() as progress:
