@@ -101,7 +101,7 @@ class Intervals:
     def range_of(self, node: Node, level: float) -> Range:
         check_level(level)
         found = self._range(node, 1 - level)
-        top = self._total(1 - level).high
+        top = self._most
         return Range(
             max(0.0, min(found.low, top)), max(0.0, min(found.high, top)), found.error, found.note
         )
@@ -172,10 +172,17 @@ class Intervals:
         return low[spot], high[spot]
 
     def _spread(self, value: Floats, error: Floats, level: float) -> tuple[Floats, Floats, Floats]:
-        top = self._total(1 - level).high
+        top = self._most
         width = half_width(error * error, (1 - level) / 2, self._measured.noise)
         low, high = whole_rows(value - width, value + width)
         return np.clip(low, 0.0, top), np.clip(high, 0.0, top), error
+
+    @property
+    def _most(self) -> float:
+        """What no count is above: the number of rows, where it is public. The upper limit of a
+        noisy one may be missed too, so a cut there would add its error to that of the count."""
+        total = self._measured.total
+        return math.inf if total is None else float(total)
 
     def _range(self, node: Node, alpha: float) -> Range:
         columns = columns_of(node)
