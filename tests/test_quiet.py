@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
 import threading
+import warnings
+from collections.abc import Iterator
 
 import pytest
 
 from dpublish.quiet import no_logs, private, quiet_native_code
+from dpublish.sources.spark import _quietly
 
 
 def test_direct_writes_go_nowhere_and_come_back_after(capfd: pytest.CaptureFixture[str]) -> None:
@@ -124,3 +128,33 @@ def test_hooks_that_the_host_puts_over_ours_stay() -> None:
         assert not private()
     finally:
         threading.excepthook = below
+
+
+def test_nothing_that_a_worker_says_is_heard(capfd: pytest.CaptureFixture[str]) -> None:
+    heard: list[str] = []
+    handler = logging.StreamHandler(sys.stderr)
+    handler.emit = lambda record: heard.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("worker")
+    logger.addHandler(handler)
+
+    def part(batches: Iterator[int]) -> Iterator[int]:
+        for batch in batches:
+            logger.error("row %d", batch)
+            warnings.warn(f"row {batch}", stacklevel=1)
+            os.write(2, b"row")
+            print("row", file=sys.stderr)
+            yield batch
+        raise ValueError("row")
+
+    try:
+        said = _quietly(part, iter([1, 2]))
+        assert [next(said), next(said)] == [1, 2]
+        with pytest.raises(RuntimeError, match=r"A worker of dpublish failed\.") as failed:
+            next(said)
+    finally:
+        logger.removeHandler(handler)
+    assert failed.value.__context__ is None
+    assert heard == []
+    assert capfd.readouterr().err == ""
+    os.write(2, b"others")
+    assert capfd.readouterr().err == "others"

@@ -19,7 +19,7 @@ from dpublish.counting.bound import (
     unit_hashes,
     unpack_codes,
 )
-from dpublish.sources.units import join_units
+from dpublish.sources.units import join_units, unit_values
 
 KEY = bytes(range(16))
 
@@ -233,6 +233,16 @@ def test_one_units_type_does_not_move_the_others() -> None:
         keep_rows(mixed, 2, KEY, said)[: len(units)], keep_rows(halves, 2, KEY, said)[: len(units)]
     )
     assert mixed.dtype != halves.dtype
+
+
+@pytest.mark.parametrize(("kind", "bits"), [(pl.Float16, 11), (pl.Float32, 24), (pl.Float64, 53)])
+def test_a_number_that_may_be_several_ids_rounded_to_one_names_nobody(
+    kind: pl.DataType, bits: int
+) -> None:
+    ids = pl.Series([2**bits - 1, 2**bits, 2**bits + 1, -(2**bits), 1], dtype=pl.Int64)
+    named = unit_values(ids.cast(kind))
+    assert named.cast(pl.Int64).to_list() == [2**bits - 1, None, None, None, 1]
+    assert unit_values(named).equals(named)
 
 
 def test_the_key_decides_and_can_be_replayed() -> None:

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from dpublish import __version__
 from dpublish.errors import InputError
+from dpublish.quiet import no_logs, quiet_native_code
 from dpublish.sources.arrow import ArrowSource, ArrowTable, _kind
 from dpublish.sources.sources import Source
 from dpublish.sources.units import spelled_units, unit_values
@@ -194,16 +195,14 @@ def _base(path: str) -> str:
 
 def run_on_workers(frame: Any, part: Part, schema: str) -> Any:
     """A frame of what `part` makes of every partition. Whatever goes wrong there is told in one
-    constant text: what Python says about a row would be in the cluster's logs."""
+    constant text, and nothing else is said: what Python or native code says about a row would be in
+    the cluster's logs."""
     return frame.mapInArrow(partial(_quietly, part), schema)
 
 
 def _quietly(part: Part, batches: Batches) -> Batches:
-    import warnings
-
     failed = False
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quiet_native_code(), no_logs():
         try:
             yield from part(batches)
         except GeneratorExit:

@@ -2,8 +2,8 @@
 ("7.0" is "7").
 
 A double of 2^53 and beyond, also one spelled with an exponent or as inf, names nobody: it may be
-several ids rounded to one. So may a text with U+FFFD, which stands for bytes that could not be
-decoded, and one of more than `LONGEST_ID` bytes.
+several ids rounded to one. So may a single of 2^24 or a half of 2^11 and beyond, a text with
+U+FFFD, which stands for bytes that could not be decoded, and one of more than `LONGEST_ID` bytes.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dpublish.sources.texts import UNREADABLE
 LONGEST_ID = 1 << 10
 """Bytes of the longest text that names a unit: ids of all rows are held at once."""
 
+_EXACT = {"Float16": 1 << 11, "Float32": 1 << 24}
 _ROUNDED = r"^-?([0-9](\.[0-9]+)?e\+[0-9]+|inf)$"
 
 
@@ -40,7 +41,7 @@ def unit_values(units: pl.Series) -> pl.Series:
         return stripped.set(nobody, None).alias(units.name)
     if kind.is_float():
         known = units.fill_nan(None)
-        return known.set(known.abs() >= EXACT_WHOLE, None)
+        return known.set(known.abs() >= _EXACT.get(str(kind), EXACT_WHOLE), None)
     if kind in (pl.Date, pl.Datetime):
         return as_text(units)
     if kind.is_nested() or kind in (pl.Object, pl.Unknown, pl.Null, pl.Time, pl.Duration):
