@@ -43,6 +43,16 @@ def test_a_small_table_is_refused_with_the_n_it_needs() -> None:
         mechanism.plan(schema_of(64, 40_000, neighbours="add-remove-one"), Cost.pure(1))
 
 
+@pytest.mark.parametrize("share", ["1/2", "1"])
+def test_a_synopsis_beside_the_thesis_is_refused(share: str) -> None:
+    """Its steps are worked out from all of epsilon: with a synopsis more would be spent."""
+    mechanism = MedianMechanism(
+        accounting="thesis", accuracy="1/2", max_queries=10, synopsis_share=share
+    )
+    with pytest.raises(PlanError, match="none for synopsis_share"):
+        mechanism.plan(schema_of(2, 10**12), Cost.pure(1))
+
+
 @pytest.mark.parametrize(
     ("queries", "cells", "accuracy"), [(1, 4, "1/2"), (10, 1, "1/2"), (10, 4, "1")]
 )

@@ -189,6 +189,20 @@ def test_noisy_sizes_of_cuts_and_covers_are_close() -> None:
     assert 4 - 1 <= size["value"] <= 8 + 1
 
 
+@pytest.mark.parametrize("rule", ["degree", "schedule"])
+@pytest.mark.parametrize("weights", [None, [5, 5, 5, 5], [1, 5, 5, 2]])
+def test_a_plan_speaks_of_the_size_that_is_published(weights: Any, rule: str) -> None:
+    cover = VertexCover(vertices=4, weights=weights, rule=rule, size_share="1/2")
+    plan = cover.plan(SCHEMA, Cost.pure(1))
+    size = cover.run(SeededNoise(3), edges_of([(0, 1), (2, 3)]), plan).facts["size"]
+    what = "weight of the lightest" if size.get("weighted") else "size of the smallest"
+    scale = float(Fraction(size["scale"]))
+    assert f"The {what} cover, within a factor of 2 and noise of scale {scale:.4g}." in "\n".join(
+        plan.sentences
+    )
+    assert size.get("weighted", False) == (weights == [1, 5, 5, 2])
+
+
 def test_orders_of_sets_are_covers_and_their_costs_are_what_they_say() -> None:
     for _ in range(20):
         rows = [RNG.choice(12, RNG.integers(1, 5), replace=False).tolist() for _ in range(15)]

@@ -174,6 +174,11 @@ class MedianMechanism(OnlineMechanism):
             "database_size": self.database_size,
             "grid": self.grid,
         }
+        if self.accounting == "thesis" and settings.synopsis_epsilon:
+            raise PlanError(
+                "accounting = 'thesis' spends all of epsilon on its own steps, so it has none for "
+                "synopsis_share. Leave that out, or use accounting = 'sparse-vector'."
+            )
         if settings.all_easy:
             return self.synopsis_plan(schema, cost, settings, parameters)
         warnings: list[str] = []

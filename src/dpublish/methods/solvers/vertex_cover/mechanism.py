@@ -192,7 +192,7 @@ class VertexCover(Mechanism):
         ]
         if size_epsilon:
             least, scale = "The size of the smallest cover", float(2 / size_epsilon)
-            if self.weights is not None:
+            if unequal(weights):
                 least = "The weight of the lightest cover"
                 scale *= float(second_largest(weights))
             sentences.append(f"{least}, within a factor of 2 and noise of scale {scale:.4g}.")
@@ -386,7 +386,7 @@ def noisy_size(noise: Noise, edges: Edges, settings: VertexCoverSettings) -> dic
     """A noisy number between the smallest cover (or the lightest) and twice that."""
     weights = settings.weights
     unit, moved = Fraction(1), 2
-    if len(set(weights)) > 1:
+    if unequal(weights):
         # the flow and its sums stay in 31 bits
         unit = max(weights) / min(WEIGHT_UNITS, (1 << 30) // len(weights))
         prices = np.array([math.ceil(weight / unit) for weight in weights], dtype=np.int64)
@@ -401,9 +401,15 @@ def noisy_size(noise: Noise, edges: Edges, settings: VertexCoverSettings) -> dic
         label="size of the smallest cover",
     )
     scale = moved * unit / settings.size_epsilon
-    if len(set(weights)) > 1:
+    if unequal(weights):
         return {"value": float(int(size[0]) * unit), "scale": str(scale), "weighted": True}
     return {"value": int(size[0]), "scale": str(scale)}
+
+
+def unequal(weights: Sequence[Fraction]) -> bool:
+    """Whether the size that is published is a weight; with equal weights it is a number of
+    vertices."""
+    return len(set(weights)) > 1
 
 
 def second_largest(weights: Sequence[Fraction]) -> Fraction:
