@@ -197,7 +197,7 @@ def make_wallet(path: Path) -> dict[str, Any]:
     """What two people spent on two questions, one of which lost its report."""
     import dpublish as dp
 
-    wallet = dp.local.Wallet(path, epsilon=2)
+    wallet = dp.local.DeviceLedger(path, epsilon=2)
     wallet.debit(["ann", "ben"], "commute", dp.Cost.pure(1).epsilon)
     wallet.record("commute", {"ann": 3, "ben": 4})
     wallet.debit(["ann"], "lost", dp.Cost.pure("1/2").epsilon)

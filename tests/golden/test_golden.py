@@ -139,7 +139,7 @@ def test_a_session_goes_on_where_it_stopped(folder: Path) -> None:
 @pytest.mark.parametrize("folder", EXPECTED, indirect=True)
 def test_a_wallet_knows_what_was_spent(folder: Path) -> None:
     held = EXPECTED[original(folder)]["wallet"]
-    wallet = dp.local.Wallet(folder / "wallet.json", epsilon=held["epsilon"])
+    wallet = dp.local.DeviceLedger(folder / "wallet.json", epsilon=held["epsilon"])
     assert {name: str(wallet.spent(name)) for name in held["spent"]} == held["spent"]
     assert wallet.debit(["ann", "ben"], "commute", Fraction(1)) == {"ann": 3, "ben": 4}
     with pytest.raises(dp.BudgetExceeded, match="lost"):

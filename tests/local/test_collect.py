@@ -15,7 +15,7 @@ import pytest
 
 from dpublish.cli.app import run
 from dpublish.errors import BudgetExceeded, InputError, QueryError
-from dpublish.local import Survey, Wallet
+from dpublish.local import DeviceLedger, Survey
 from dpublish.local.collect import Collector, randomize_file, result_json
 from dpublish.noise.source import SeededNoise
 
@@ -166,7 +166,7 @@ def test_an_odd_answer_leads_to_a_report(odd: bytes, folder: Path) -> None:
 
 def test_a_wallet_answers_once(folder: Path) -> None:
     survey = Survey.read("survey.toml")
-    wallet = Wallet("wallet.json", epsilon=4)
+    wallet = DeviceLedger("wallet.json", epsilon=4)
     for out in ("one.csv", "two.csv"):
         randomize_file(survey, Path("me.csv"), Path(out), wallet=wallet)
     assert Path("one.csv").read_text() == Path("two.csv").read_text()
@@ -210,12 +210,14 @@ def test_every_answer_leads_to_a_report(text: str, people: int, folder: Path) ->
     randomize_file(survey, Path("a.csv"), Path("r.csv"))
     assert len(Path("r.csv").read_text().splitlines()) == 1 + people
     if people == 1:
-        randomize_file(survey, Path("a.csv"), Path("r.csv"), wallet=Wallet("one.json", epsilon=1))
+        randomize_file(
+            survey, Path("a.csv"), Path("r.csv"), wallet=DeviceLedger("one.json", epsilon=1)
+        )
         assert len(Path("r.csv").read_text().splitlines()) == 2
 
 
 def test_a_person_has_one_budget_in_every_spelling(folder: Path) -> None:
-    survey, wallet = Survey.from_toml(ONE), Wallet("w.json", epsilon=1)
+    survey, wallet = Survey.from_toml(ONE), DeviceLedger("w.json", epsilon=1)
     reports = set()
     for who in ("ann", "ann ", " ann", "\tann\xa0"):
         Path("a.csv").write_text(f"id,smokes\n{who},yes\n7.0,no\n")
@@ -371,8 +373,8 @@ def test_a_device_needs_numpy_alone(folder: Path) -> None:
         "import dpublish as dp\n"
         "from dpublish.local.collect import Collector, randomize_file\n"
         "survey = dp.local.Survey.read('survey.toml')\n"
-        "randomize_file(survey, Path('me.csv'), Path('r.csv'), wallet=dp.local.Wallet('w.json', "
-        "epsilon=4))\n"
+        "wallet = dp.local.DeviceLedger('w.json', epsilon=4)\n"
+        "randomize_file(survey, Path('me.csv'), Path('r.csv'), wallet=wallet)\n"
         "collector = Collector(survey)\n"
         "collector.read(Path('r.csv'))\n"
         "assert set(collector.results()) == set(survey.questions)\n"

@@ -7,7 +7,6 @@ import pytest
 
 from dpublish.errors import QueryError
 from dpublish.estimate import Estimate, check_level
-from dpublish.local import LocalEstimate
 from dpublish.models.thresholded_counts import Suppression
 from dpublish.releases.histogram.intervals import CellSums, Question, Total, answer
 from releases.simulated import people_release
@@ -101,6 +100,5 @@ def test_total_from_facts() -> None:
 def test_a_level_is_never_rounded_to_certainty() -> None:
     for level, shown in ((0.95, "95%"), (0.975, "97.5%"), (0.999, "99.9%"), (0.9999, "99.99%")):
         assert f"({shown} interval" in str(Estimate(5.0, 1.0, 3.0, 7.0, level))
-        assert f"({shown} interval" in str(LocalEstimate(5.0, 1.0, 3.0, 7.0, level))
         axis = people_release().plot("sex", level=level).axes[0].get_xlabel()
         assert axis == f"rows ({shown} intervals)"

@@ -137,10 +137,11 @@ def aggregate(
 
 def _show(name: str, result: Any, most: int) -> None:
     from dpublish.cli import screen
+    from dpublish.estimate import Estimate
     from dpublish.local.conjunctions import ConjunctionEstimates
-    from dpublish.local.estimates import Frequencies, LocalEstimate
+    from dpublish.local.estimates import Frequencies
 
-    if isinstance(result, LocalEstimate):
+    if isinstance(result, Estimate):
         rows = [("mean", result)]
     elif isinstance(result, Frequencies):
         rows = result.top(most)

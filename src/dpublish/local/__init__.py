@@ -6,11 +6,11 @@
 
 Randomizers: `BinaryResponse`, `KaryResponse`, `UnaryEncoding`, `LocalHashing`, `HadamardResponse`
 (one of k levels), `MeanResponse` (a number), `Conjunctions` (many yes-or-no attributes),
-`HeavyHitters` (a huge domain). `LocalOracle` and `Wallet` hold each person to a total; `Survey`
-puts several questions in one file. Proofs: coins.proof.md, oracle.proof.md.
+`HeavyHitters` (a huge domain). `LocalOracle` and `DeviceLedger` hold each person to a total;
+`Survey` puts several questions in one file. Proofs: coins.proof.md, oracle.proof.md.
 """
 
-from dpublish.local.base import Randomizer, Tally
+from dpublish.local.base import FrequencyOracle, Randomizer, Tally
 from dpublish.local.coins import Coin, Coins, DeviceCoins
 from dpublish.local.conjunctions import (
     ConjunctionEstimates,
@@ -18,7 +18,8 @@ from dpublish.local.conjunctions import (
     parity_error,
     parity_from_conjunctions,
 )
-from dpublish.local.estimates import Frequencies, LocalEstimate
+from dpublish.local.device_ledger import DeviceLedger
+from dpublish.local.estimates import Frequencies
 from dpublish.local.hadamard import HadamardResponse
 from dpublish.local.hashing import LocalHashing
 from dpublish.local.hitters import HeavyHitters, Hitter
@@ -27,7 +28,6 @@ from dpublish.local.oracle import LocalOracle
 from dpublish.local.response import BinaryResponse, KaryResponse
 from dpublish.local.survey import Survey
 from dpublish.local.unary import UnaryEncoding
-from dpublish.local.wallet import Wallet
 
 __all__ = [
     "BinaryResponse",
@@ -37,11 +37,11 @@ __all__ = [
     "Conjunctions",
     "DeviceCoins",
     "Frequencies",
+    "FrequencyOracle",
     "HadamardResponse",
     "HeavyHitters",
     "Hitter",
     "KaryResponse",
-    "LocalEstimate",
     "LocalHashing",
     "LocalOracle",
     "MeanResponse",
@@ -49,7 +49,7 @@ __all__ = [
     "Survey",
     "Tally",
     "UnaryEncoding",
-    "Wallet",
+    "DeviceLedger",
     "parity_error",
     "parity_from_conjunctions",
 ]

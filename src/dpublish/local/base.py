@@ -13,6 +13,7 @@ from __future__ import annotations
 import abc
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 
 from dpublish.errors import InputError, PlanError
 from dpublish.local.coins import Coins, DeviceCoins, Words, checked_epsilon
+from dpublish.local.estimates import Frequencies, Sums, frequencies
 from dpublish.privacy.cost import Amount, Cost
 
 Reports = NDArray[Any]
@@ -117,6 +119,68 @@ class Randomizer(abc.ABC):
 
     def _chunk(self) -> int:
         return CHUNK
+
+
+class FrequencyOracle(Randomizer):
+    """A randomizer of one level of many, from whose reports the number of people at every level is
+    estimated (Wang, Blocki, Li and Jha 2017)."""
+
+    def __init__(self, levels: int | Iterable[str], epsilon: Amount) -> None:
+        super().__init__(epsilon)
+        self.levels = level_names(levels)
+
+    @abc.abstractmethod
+    def settings(self) -> dict[str, int]:
+        """What both sides must agree on beyond levels and epsilon."""
+
+    @property
+    @abc.abstractmethod
+    def alphabet(self) -> int:
+        """How many different counts a tally keeps: one for each report, or for each bit of one."""
+
+    @property
+    @abc.abstractmethod
+    def variance(self) -> float:
+        """Variance of an estimated count, for each person, when few people hold the level and the
+        others are spread evenly."""
+
+    @abc.abstractmethod
+    def sums(self, tally: Tally) -> Sums:
+        """The sums that the numbers of people are estimated from."""
+
+    def protocol(self) -> dict[str, Any]:
+        return {
+            "method": self.method,
+            "levels": list(self.levels),
+            "epsilon": str(self.epsilon),
+            **self.settings(),
+        }
+
+    def check_values(self, values: Any) -> NDArray[Any]:
+        return level_codes(values, len(self.levels))
+
+    def check_reports(self, reports: Any) -> Reports:
+        return report_codes(reports, self.alphabet)
+
+    def count(self, reports: Reports) -> Counts:
+        return count_codes(reports, self.alphabet)
+
+    def aggregate(
+        self, reports: Any, *, level: float = 0.95, together: bool = False
+    ) -> Frequencies:
+        """Unbiased counts with error bars from reports, or from their tally."""
+        tally = tallied(self, reports)
+        return frequencies(
+            self.sums(tally),
+            levels=self.levels,
+            people=tally.people,
+            epsilon=self.epsilon,
+            level=level,
+            together=together,
+        )
+
+    def expected_error(self, people: int) -> float:
+        return math.sqrt(self.variance * people)
 
 
 class Tally:

@@ -18,18 +18,14 @@ from typing import Any, TextIO
 import numpy as np
 
 from dpublish.errors import InputError, QueryError
-from dpublish.local.base import Reports, Tally
+from dpublish.local.base import FrequencyOracle, Reports, Tally
 from dpublish.local.coins import Coins
 from dpublish.local.conjunctions import Conjunctions
-from dpublish.local.estimates import Frequencies, LocalEstimate, normal_quantile
-from dpublish.local.hadamard import HadamardResponse
-from dpublish.local.hashing import LocalHashing
+from dpublish.local.device_ledger import DeviceLedger, person_name
+from dpublish.local.estimates import Frequencies, normal_quantile
 from dpublish.local.hitters import HeavyHitters, Hitter
 from dpublish.local.mean import MeanResponse
-from dpublish.local.response import KaryResponse
 from dpublish.local.survey import Survey
-from dpublish.local.unary import UnaryEncoding
-from dpublish.local.wallet import Wallet, person_name
 from dpublish.outputs import keep_apart
 
 
@@ -96,7 +92,7 @@ def randomize_file(
     answers: Path,
     out: Path,
     *,
-    wallet: Wallet | None = None,
+    wallet: DeviceLedger | None = None,
     person: str | None = None,
     coins: Coins | None = None,
 ) -> None:
@@ -116,7 +112,7 @@ def randomize_file(
 def _with_wallet(
     survey: Survey,
     rows: list[dict[str, str]],
-    wallet: Wallet,
+    wallet: DeviceLedger,
     person: str | None,
     coins: Coins | None,
 ) -> list[list[str]]:
@@ -239,7 +235,7 @@ class Collector:
         self.people += len(rows)
 
     def results(self, *, level: float = 0.95, most: int = 20) -> dict[str, Any]:
-        """For each question: Frequencies, LocalEstimate (a mean), ConjunctionEstimates, or a list
+        """For each question: Frequencies, Estimate (a mean), ConjunctionEstimates, or a list
         of at most `most` Hitter."""
         normal_quantile(level)
         if self.people == 0:
@@ -251,15 +247,7 @@ class Collector:
                 out[name] = randomizer.aggregate(
                     np.concatenate(self._kept[name]), most=most, keep=max(KEPT, most), level=level
                 )
-            elif isinstance(
-                randomizer,
-                Conjunctions
-                | MeanResponse
-                | KaryResponse
-                | UnaryEncoding
-                | LocalHashing
-                | HadamardResponse,
-            ):
+            elif isinstance(randomizer, Conjunctions | MeanResponse | FrequencyOracle):
                 out[name] = randomizer.aggregate(self._tallies[name], level=level)
         return out
 
@@ -288,4 +276,4 @@ def _parts(rows: Iterator[Any]) -> Iterator[list[Any]]:
         yield part
 
 
-__all__ = ["Collector", "Frequencies", "Hitter", "LocalEstimate", "randomize_file", "result_json"]
+__all__ = ["Collector", "Frequencies", "Hitter", "randomize_file", "result_json"]

@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.errors import InputError, PlanError, QueryError, did_you_mean
+from dpublish.estimate import Estimate
 from dpublish.local.base import Counts, Law, Randomizer, Reports, count_codes, report_codes, tallied
 from dpublish.local.coins import Coin, Coins, Words
 from dpublish.local.estimates import (
     Floats,
-    LocalEstimate,
     estimate_of,
     normal_quantile,
     onto_simplex,
@@ -216,7 +216,7 @@ class ConjunctionEstimates:
     level: float
     _places: dict[int, int]
 
-    def conjunction(self, names: Sequence[str], *, level: float | None = None) -> LocalEstimate:
+    def conjunction(self, names: Sequence[str], *, level: float | None = None) -> Estimate:
         """The share of people who have all the named attributes. A name with "not " before it asks
         for its absence.
 
@@ -238,17 +238,15 @@ class ConjunctionEstimates:
                 weights = np.where((order >> place) & 1, -weights, weights)
         value = float((weights * signs).sum()) / signs.size
         variance = float(variances.sum()) / signs.size**2
-        return estimate_of(
-            value, variance, self.level if level is None else level, within=(0.0, 1.0)
-        )
+        sure = self.level if level is None else level
+        return estimate_of(value, variance, sure, measure="share", within=(0.0, 1.0))
 
-    def parity(self, names: Sequence[str], *, level: float | None = None) -> LocalEstimate:
+    def parity(self, names: Sequence[str], *, level: float | None = None) -> Estimate:
         """The share of people who have an odd number of the named attributes."""
         signs, variances = self._subsets(list(names))
         sure = self.level if level is None else level
-        return estimate_of(
-            (1 - float(signs[-1])) / 2, float(variances[-1]) / 4, sure, within=(0.0, 1.0)
-        )
+        value, variance = (1 - float(signs[-1])) / 2, float(variances[-1]) / 4
+        return estimate_of(value, variance, sure, measure="share", within=(0.0, 1.0))
 
     def marginal(self, names: Sequence[str], *, consistent: bool = True) -> Floats:
         """The share of people in every cell of the named attributes: an array of shape (2, 2, ...).
@@ -263,7 +261,7 @@ class ConjunctionEstimates:
         # bit 0 of a cell number is the first attribute, and the first axis of the answer
         return cells.reshape((2,) * len(names)).transpose()
 
-    def conjunctions(self, size: int) -> list[tuple[tuple[str, ...], LocalEstimate]]:
+    def conjunctions(self, size: int) -> list[tuple[tuple[str, ...], Estimate]]:
         """All conjunctions of exactly `size` attributes."""
         if not 1 <= size <= self.width:
             raise QueryError(

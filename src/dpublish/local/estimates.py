@@ -21,35 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.errors import QueryError
+from dpublish.estimate import Estimate, Measure, check_level
 from dpublish.models.integer_limits import whole_rows
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class LocalEstimate:
-    """One number. The true one lies between `low` and `high` with probability about `level`."""
-
-    value: float
-    standard_error: float
-    low: float
-    high: float
-    level: float
-
-    def __str__(self) -> str:
-        value, low, high = (
-            f"{x:,.0f}" if abs(x) >= 1000 else f"{x:.4g}" for x in (self.value, self.low, self.high)
-        )
-        return f"{value} ({100 * self.level:.4g}% interval {low} to {high})"
-
-    def to_json(self) -> dict[str, float]:
-        return {
-            "value": self.value,
-            "standard_error": self.standard_error,
-            "low": self.low,
-            "high": self.high,
-            "level": self.level,
-        }
 
 
 @dataclass(frozen=True)
@@ -76,14 +51,14 @@ class Frequencies:
         people."""
         return onto_simplex(self.counts, float(self.people))
 
-    def of(self, level: str) -> LocalEstimate:
+    def of(self, level: str) -> Estimate:
         try:
             place = self.levels.index(level)
         except ValueError:
             raise QueryError(f"'{level}' is not a level of this question.") from None
         return self._at(place)
 
-    def top(self, most: int) -> list[tuple[str, LocalEstimate]]:
+    def top(self, most: int) -> list[tuple[str, Estimate]]:
         """The `most` levels with the largest estimates, largest first. They are chosen after
         looking at all."""
         order = np.argsort(-self.counts, kind="stable")[:most]
@@ -107,8 +82,8 @@ class Frequencies:
             "levels": rows,
         }
 
-    def _at(self, place: int) -> LocalEstimate:
-        return LocalEstimate(
+    def _at(self, place: int) -> Estimate:
+        return Estimate(
             value=float(self.counts[place]),
             standard_error=float(self.standard_errors[place]),
             low=float(self.low[place]),
@@ -184,10 +159,7 @@ def _score_interval(seen: Sums, counts: Floats, z: float) -> tuple[Floats, Float
 
 def normal_quantile(level: float, *, parts: int = 1) -> float:
     """Half-width in standard errors of a two-sided interval, of which `parts` hold together."""
-    if isinstance(level, bool) or not isinstance(level, int | float) or not 0.5 <= level <= 0.9999:
-        raise QueryError(
-            f"level must lie between 0.5 and 0.9999, not {level!r}. The usual choice is 0.95."
-        )
+    check_level(level)
     return -NormalDist().inv_cdf((1.0 - level) / (2 * parts))
 
 
@@ -196,13 +168,14 @@ def estimate_of(
     variance: float,
     level: float,
     *,
+    measure: Measure,
     within: tuple[float, float] = (-math.inf, math.inf),
-) -> LocalEstimate:
+) -> Estimate:
     """A plain normal interval, cut to the range that the true number is in for certain."""
     error = math.sqrt(variance)
     reach = normal_quantile(level) * error
     low, high = (min(max(value + step, within[0]), within[1]) for step in (-reach, reach))
-    return LocalEstimate(value=value, standard_error=error, low=low, high=high, level=level)
+    return Estimate(value, error, low, high, level, measure)
 
 
 def onto_simplex(values: Floats, total: float) -> Floats:

@@ -18,19 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.errors import PlanError
-from dpublish.local.base import (
-    Counts,
-    Law,
-    Randomizer,
-    Reports,
-    count_codes,
-    level_codes,
-    level_names,
-    report_codes,
-    tallied,
-)
+from dpublish.local.base import FrequencyOracle, Law, Reports, Tally
 from dpublish.local.coins import Coin, Coins, Words
-from dpublish.local.estimates import Frequencies, Sums, frequencies
+from dpublish.local.estimates import Sums
 from dpublish.privacy.cost import Amount
 
 Number = TypeVar("Number", np.int64, np.float64)
@@ -74,7 +64,7 @@ def half_member(rows: Words, places: Words, odd: Words) -> Words:
     return out
 
 
-class HadamardResponse(Randomizer):
+class HadamardResponse(FrequencyOracle):
     """One number that the true level makes likelier.
 
     Input: one level code. Neighbours: any two values of one person.
@@ -98,8 +88,7 @@ class HadamardResponse(Randomizer):
         blocks: int | None = None,
         bits: int = 64,
     ) -> None:
-        super().__init__(epsilon)
-        self.levels = level_names(levels)
+        super().__init__(levels, epsilon)
         size = len(self.levels)
         self.blocks = _best_blocks(size, float(self.epsilon)) if blocks is None else blocks
         if (
@@ -118,20 +107,10 @@ class HadamardResponse(Randomizer):
 
     @property
     def alphabet(self) -> int:
-        """How many different reports there are."""
         return self.blocks * self.block_size
 
-    def protocol(self) -> dict[str, Any]:
-        return {
-            "method": self.method,
-            "levels": list(self.levels),
-            "epsilon": str(self.epsilon),
-            "blocks": self.blocks,
-            "bits": self.coin.bits,
-        }
-
-    def check_values(self, values: Any) -> NDArray[Any]:
-        return level_codes(values, len(self.levels))
+    def settings(self) -> dict[str, int]:
+        return {"blocks": self.blocks, "bits": self.coin.bits}
 
     def _reports(self, values: NDArray[Any], coins: Coins) -> Reports:
         people = len(values)
@@ -159,17 +138,7 @@ class HadamardResponse(Randomizer):
             law[report] = (self.coin.truth if likely else self.coin.other) / half
         return law
 
-    def check_reports(self, reports: Any) -> Reports:
-        return report_codes(reports, self.alphabet)
-
-    def count(self, reports: Reports) -> Counts:
-        return count_codes(reports, self.alphabet)
-
-    def aggregate(
-        self, reports: Any, *, level: float = 0.95, together: bool = False
-    ) -> Frequencies:
-        """Unbiased counts with error bars from reports, or from their tally."""
-        tally = tallied(self, reports)
+    def sums(self, tally: Tally) -> Sums:
         counts = tally.counts.reshape(self.blocks, self.block_size)
         sums = transform(counts)[:, 1:].ravel()[: len(self.levels)].astype(float)
         gain = float(self.coin.truth - self.coin.other)
@@ -178,23 +147,10 @@ class HadamardResponse(Randomizer):
         least = tally.people * 2 * float(self.coin.other)
         in_block = np.maximum(counts.sum(axis=1), least).astype(float)
         spread = np.repeat(in_block, self.block_size - 1)[: len(self.levels)]
-        seen = Sums(sums=sums, gain=gain, spread=spread, holder_spread=-gain * gain)
-        return frequencies(
-            seen,
-            levels=self.levels,
-            people=tally.people,
-            epsilon=self.epsilon,
-            level=level,
-            together=together,
-        )
-
-    def expected_error(self, people: int) -> float:
-        return math.sqrt(self.variance * people)
+        return Sums(sums=sums, gain=gain, spread=spread, holder_spread=-gain * gain)
 
     @property
     def variance(self) -> float:
-        """Variance of an estimated count, for each person, when few people hold the level and the
-        others are spread evenly."""
         return _variance(self.blocks, float(self.coin.truth / self.coin.other))
 
 

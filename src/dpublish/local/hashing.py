@@ -18,26 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.errors import PlanError
-from dpublish.local.base import (
-    Counts,
-    Law,
-    Randomizer,
-    Reports,
-    count_codes,
-    level_codes,
-    level_names,
-    report_codes,
-    tallied,
-)
+from dpublish.local.base import Counts, FrequencyOracle, Law, Reports, Tally
 from dpublish.local.coins import Coin, Coins, Words
-from dpublish.local.estimates import Floats, Frequencies, frequencies, indicator_sums
+from dpublish.local.estimates import Floats, Sums, indicator_sums
 from dpublish.privacy.cost import Amount
 
 MAX_ALPHABET = 1 << 25
 """A tally counts every (hash function, bucket) on its own; this many counts take 256 MB."""
 
 
-class LocalHashing(Randomizer):
+class LocalHashing(FrequencyOracle):
     """A hash function and a bucket.
 
     Input: one level code. Neighbours: any two values of one person.
@@ -58,8 +48,7 @@ class LocalHashing(Randomizer):
         buckets: int | None = None,
         bits: int = 64,
     ) -> None:
-        super().__init__(epsilon)
-        self.levels = level_names(levels)
+        super().__init__(levels, epsilon)
         self.buckets = (
             max(2, round(math.exp(min(float(self.epsilon), 10.0))) + 1)
             if buckets is None
@@ -83,7 +72,6 @@ class LocalHashing(Randomizer):
 
     @property
     def alphabet(self) -> int:
-        """How many different reports there are."""
         return self.functions * self.buckets
 
     @property
@@ -101,17 +89,8 @@ class LocalHashing(Randomizer):
         this one."""
         return self.collision * self.coin.truth + (1 - self.collision) * self.coin.other
 
-    def protocol(self) -> dict[str, Any]:
-        return {
-            "method": self.method,
-            "levels": list(self.levels),
-            "epsilon": str(self.epsilon),
-            "buckets": self.buckets,
-            "bits": self.coin.bits,
-        }
-
-    def check_values(self, values: Any) -> NDArray[Any]:
-        return level_codes(values, len(self.levels))
+    def settings(self) -> dict[str, int]:
+        return {"buckets": self.buckets, "bits": self.coin.bits}
 
     def _reports(self, values: NDArray[Any], coins: Coins) -> Reports:
         people = len(values)
@@ -138,28 +117,9 @@ class LocalHashing(Randomizer):
             for bucket in range(self.buckets)
         }
 
-    def check_reports(self, reports: Any) -> Reports:
-        return report_codes(reports, self.alphabet)
-
-    def count(self, reports: Reports) -> Counts:
-        return count_codes(reports, self.alphabet)
-
-    def aggregate(
-        self, reports: Any, *, level: float = 0.95, together: bool = False
-    ) -> Frequencies:
-        """Unbiased counts with error bars from reports, or from their tally."""
-        tally = tallied(self, reports)
-        seen = indicator_sums(
-            self._support(tally.counts), tally.people, self.coin.truth, self.stranger
-        )
-        return frequencies(
-            seen,
-            levels=self.levels,
-            people=tally.people,
-            epsilon=self.epsilon,
-            level=level,
-            together=together,
-        )
+    def sums(self, tally: Tally) -> Sums:
+        named = self._support(tally.counts)
+        return indicator_sums(named, tally.people, self.coin.truth, self.stranger)
 
     def _support(self, counts: Counts) -> Floats:
         """For every level, how many reports name its bucket.
@@ -179,12 +139,8 @@ class LocalHashing(Randomizer):
             out += np.rint(np.fft.irfft(spectrum, n=self.prime))[a * levels % self.prime]
         return out
 
-    def expected_error(self, people: int) -> float:
-        return math.sqrt(self.variance * people)
-
     @property
     def variance(self) -> float:
-        """Variance of an estimated count, for each person, when few people hold the level."""
         stranger = self.stranger
         return float(stranger * (1 - stranger) / (self.coin.truth - stranger) ** 2)
 

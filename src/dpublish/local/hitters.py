@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.errors import InputError, PlanError
+from dpublish.estimate import Estimate
 from dpublish.local.base import (
     Counts,
     Law,
@@ -30,7 +31,7 @@ from dpublish.local.base import (
     report_codes,
 )
 from dpublish.local.coins import Coin, Coins, Words
-from dpublish.local.estimates import Floats, LocalEstimate, Sums, frequencies
+from dpublish.local.estimates import Floats, Sums, frequencies
 from dpublish.local.hadamard import half_member, parity, transform
 from dpublish.privacy.cost import Amount
 
@@ -45,7 +46,7 @@ class Hitter:
 
     code: int
     name: str
-    estimate: LocalEstimate
+    estimate: Estimate
 
 
 class HeavyHitters(Randomizer):

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.errors import InputError, PlanError
+from dpublish.estimate import Estimate
 from dpublish.local.base import Counts, Law, Randomizer, Reports, count_codes, report_codes, tallied
 from dpublish.local.coins import Coins, checked_bits, other_words
-from dpublish.local.estimates import LocalEstimate, estimate_of
+from dpublish.local.estimates import estimate_of
 from dpublish.privacy.cost import Amount, exact
 
 
@@ -114,7 +115,7 @@ class MeanResponse(Randomizer):
     def count(self, reports: Reports) -> Counts:
         return count_codes(reports, 2)
 
-    def aggregate(self, reports: Any, *, level: float = 0.95) -> LocalEstimate:
+    def aggregate(self, reports: Any, *, level: float = 0.95) -> Estimate:
         """The unbiased mean with error bars from reports, or from their tally."""
         tally = tallied(self, reports)
         ones = int(tally.counts[1])
@@ -127,7 +128,8 @@ class MeanResponse(Randomizer):
         smoothed = (ones + 1) / (people + 2)
         error = float(width / slope) * math.sqrt(smoothed * (1 - smoothed) / people)
         bounds = (float(self.lower), float(self.upper))
-        return estimate_of(float(self.lower + share * width), error * error, level, within=bounds)
+        value = float(self.lower + share * width)
+        return estimate_of(value, error * error, level, measure="mean", within=bounds)
 
     def expected_error(self, people: int) -> float:
         slope = Fraction(self._slope * self.steps, 1 << self.bits)

@@ -8,7 +8,6 @@ does not.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
@@ -16,23 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.local.base import (
-    Counts,
-    Law,
-    Randomizer,
-    Reports,
-    count_codes,
-    level_codes,
-    level_names,
-    report_codes,
-    tallied,
-)
+from dpublish.local.base import FrequencyOracle, Law, Reports, Tally
 from dpublish.local.coins import Coin, Coins
-from dpublish.local.estimates import Frequencies, frequencies, indicator_sums
+from dpublish.local.estimates import Sums, indicator_sums
 from dpublish.privacy.cost import Amount
 
 
-class KaryResponse(Randomizer):
+class KaryResponse(FrequencyOracle):
     """One of k levels.
 
     Input: one level code. Neighbours: any two values of one person (the local model has no others).
@@ -46,20 +35,15 @@ class KaryResponse(Randomizer):
     method = "kary"
 
     def __init__(self, levels: int | Iterable[str], epsilon: Amount, *, bits: int = 64) -> None:
-        super().__init__(epsilon)
-        self.levels = level_names(levels)
+        super().__init__(levels, epsilon)
         self.coin = Coin(len(self.levels), self.epsilon, bits)
 
-    def protocol(self) -> dict[str, Any]:
-        return {
-            "method": self.method,
-            "levels": list(self.levels),
-            "epsilon": str(self.epsilon),
-            "bits": self.coin.bits,
-        }
+    @property
+    def alphabet(self) -> int:
+        return len(self.levels)
 
-    def check_values(self, values: Any) -> NDArray[Any]:
-        return level_codes(values, len(self.levels))
+    def settings(self) -> dict[str, int]:
+        return {"bits": self.coin.bits}
 
     def _reports(self, values: NDArray[Any], coins: Coins) -> Reports:
         size = np.uint64(len(self.levels))
@@ -72,35 +56,12 @@ class KaryResponse(Randomizer):
             y: self.coin.truth if y == value else self.coin.other for y in range(len(self.levels))
         }
 
-    def check_reports(self, reports: Any) -> Reports:
-        return report_codes(reports, len(self.levels))
-
-    def count(self, reports: Reports) -> Counts:
-        return count_codes(reports, len(self.levels))
-
-    def aggregate(
-        self, reports: Any, *, level: float = 0.95, together: bool = False
-    ) -> Frequencies:
-        """Unbiased counts with error bars from reports, or from their tally."""
-        tally = tallied(self, reports)
-        seen = indicator_sums(
-            tally.counts.astype(float), tally.people, self.coin.truth, self.coin.other
-        )
-        return frequencies(
-            seen,
-            levels=self.levels,
-            people=tally.people,
-            epsilon=self.epsilon,
-            level=level,
-            together=together,
-        )
-
-    def expected_error(self, people: int) -> float:
-        return math.sqrt(self.variance * people)
+    def sums(self, tally: Tally) -> Sums:
+        named = tally.counts.astype(float)
+        return indicator_sums(named, tally.people, self.coin.truth, self.coin.other)
 
     @property
     def variance(self) -> float:
-        """Variance of an estimated count, for each person, when few people hold the level."""
         return float(
             self.coin.other * (1 - self.coin.other) / (self.coin.truth - self.coin.other) ** 2
         )

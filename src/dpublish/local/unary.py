@@ -9,7 +9,6 @@ epsilon 1/2, 13 % at 1, 32 % at 2, 38 % at 3 and 41 % at 4.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
@@ -18,16 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.errors import InputError, PlanError
-from dpublish.local.base import Counts, Law, Randomizer, Reports, level_codes, level_names, tallied
+from dpublish.local.base import Counts, FrequencyOracle, Law, Reports, Tally
 from dpublish.local.biased import BiasedBits, count_set_bits, put_bits
 from dpublish.local.coins import Coins, checked_bits, other_words
-from dpublish.local.estimates import Frequencies, frequencies, indicator_sums
+from dpublish.local.estimates import Sums, indicator_sums
 from dpublish.privacy.cost import Amount
 
 MAX_LEVELS = 1 << 16
 
 
-class UnaryEncoding(Randomizer):
+class UnaryEncoding(FrequencyOracle):
     """One bit a level, packed in bytes.
 
     Input: one level code. Neighbours: any two values of one person.
@@ -41,8 +40,7 @@ class UnaryEncoding(Randomizer):
     method = "unary"
 
     def __init__(self, levels: int | Iterable[str], epsilon: Amount, *, bits: int = 32) -> None:
-        super().__init__(epsilon)
-        self.levels = level_names(levels)
+        super().__init__(levels, epsilon)
         if len(self.levels) > MAX_LEVELS:
             raise PlanError(
                 f"Unary encoding sends a bit a level; {len(self.levels)} are too many. Use "
@@ -64,16 +62,12 @@ class UnaryEncoding(Randomizer):
         """Probability that any other bit is 1."""
         return Fraction(self._other, 1 << self.bits)
 
-    def protocol(self) -> dict[str, Any]:
-        return {
-            "method": self.method,
-            "levels": list(self.levels),
-            "epsilon": str(self.epsilon),
-            "bits": self.bits,
-        }
+    @property
+    def alphabet(self) -> int:
+        return len(self.levels)
 
-    def check_values(self, values: Any) -> NDArray[Any]:
-        return level_codes(values, len(self.levels))
+    def settings(self) -> dict[str, int]:
+        return {"bits": self.bits}
 
     def _reports(self, values: NDArray[Any], coins: Coins) -> Reports:
         people, size = len(values), len(self.levels)
@@ -114,27 +108,11 @@ class UnaryEncoding(Randomizer):
             total += count_set_bits(reports[start : start + self._chunk()], len(self.levels))
         return total
 
-    def aggregate(
-        self, reports: Any, *, level: float = 0.95, together: bool = False
-    ) -> Frequencies:
-        """Unbiased counts with error bars from reports, or from their tally."""
-        tally = tallied(self, reports)
-        seen = indicator_sums(tally.counts.astype(float), tally.people, self.hit, self.miss)
-        return frequencies(
-            seen,
-            levels=self.levels,
-            people=tally.people,
-            epsilon=self.epsilon,
-            level=level,
-            together=together,
-        )
-
-    def expected_error(self, people: int) -> float:
-        return math.sqrt(self.variance * people)
+    def sums(self, tally: Tally) -> Sums:
+        return indicator_sums(tally.counts.astype(float), tally.people, self.hit, self.miss)
 
     @property
     def variance(self) -> float:
-        """Variance of an estimated count, for each person, when few people hold the level."""
         return float(self.miss * (1 - self.miss) / (self.hit - self.miss) ** 2)
 
     def written(self, reports: Reports) -> list[Any]:

@@ -99,8 +99,8 @@ class Randomize(Request):
 
     def run(self, caller: Caller = NOBODY) -> Randomized:
         from dpublish.local.collect import randomize_file
+        from dpublish.local.device_ledger import DeviceLedger
         from dpublish.local.survey import Survey
-        from dpublish.local.wallet import Wallet
         from dpublish.outputs import keep_apart
         from dpublish.privacy.cost import positive
 
@@ -109,7 +109,7 @@ class Randomize(Request):
         if self.budget is not None and self.wallet is None:
             raise InputError("--budget is the total of a wallet: give --wallet FILE too.")
         epsilon = survey.epsilon if self.budget is None else positive(self.budget, "--budget")
-        held = None if self.wallet is None else Wallet(self.wallet, epsilon=epsilon)
+        held = None if self.wallet is None else DeviceLedger(self.wallet, epsilon=epsilon)
         try:
             randomize_file(survey, self.answers, self.out, wallet=held, person=self.person)
         except (PublishError, KeyboardInterrupt):

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from dpublish.errors import BudgetExceeded, InputError, LedgerUnavailable
-from dpublish.local import Wallet
+from dpublish.local import DeviceLedger
 
 HALF = Fraction(1, 2)
 
 
 def test_totals_survive_and_the_same_question_is_free(tmp_path: Path) -> None:
     path = tmp_path / "w.json"
-    assert Wallet(path, epsilon=1).debit(["ann", "bob"], "first", HALF) == {}
-    Wallet(path, epsilon=1).record("first", {"ann": ["3"], "bob": ["4"]})
-    again = Wallet(path, epsilon=1)
+    assert DeviceLedger(path, epsilon=1).debit(["ann", "bob"], "first", HALF) == {}
+    DeviceLedger(path, epsilon=1).record("first", {"ann": ["3"], "bob": ["4"]})
+    again = DeviceLedger(path, epsilon=1)
     assert again.debit(["bob", "cid"], "first", HALF) == {"bob": ["4"]}
     assert [again.spent(person) for person in ("ann", "bob", "cid", "dan")] == [HALF, HALF, HALF, 0]
     with pytest.raises(BudgetExceeded, match="Nobody"):
@@ -33,7 +33,7 @@ def test_totals_survive_and_the_same_question_is_free(tmp_path: Path) -> None:
 
 def test_spellings_of_a_name_are_one_person(tmp_path: Path) -> None:
     path = tmp_path / "w.json"
-    wallet = Wallet(path, epsilon=1)
+    wallet = DeviceLedger(path, epsilon=1)
     wallet.debit([" ann", "7.0"], "first", HALF)
     wallet.record("first", {"ann ": ["3"], "7": ["4"]})
     assert wallet.debit(["ann\n", "7.00"], "first", HALF) == {"ann\n": ["3"], "7.00": ["4"]}
@@ -48,7 +48,7 @@ def test_spellings_of_a_name_are_one_person(tmp_path: Path) -> None:
 
 
 def test_a_lost_report_is_not_made_again(tmp_path: Path) -> None:
-    wallet = Wallet(tmp_path / "w.json", epsilon=1)
+    wallet = DeviceLedger(tmp_path / "w.json", epsilon=1)
     wallet.debit(["me"], "first", HALF)  # and then the device loses power
     with pytest.raises(BudgetExceeded, match="lost"):
         wallet.debit(["me"], "first", HALF)
@@ -69,31 +69,31 @@ def test_a_wallet_that_cannot_be_read_answers_nothing(tmp_path: Path, text: str)
     path = tmp_path / "w.json"
     path.write_text(text)
     with pytest.raises(LedgerUnavailable):
-        Wallet(path, epsilon=1).debit(["me"], "first", HALF)
+        DeviceLedger(path, epsilon=1).debit(["me"], "first", HALF)
     assert path.read_text() == text
 
 
 def test_the_budget_is_for_life(tmp_path: Path) -> None:
     path = tmp_path / "w.json"
-    Wallet(path, epsilon=1).debit(["me"], "first", HALF)
+    DeviceLedger(path, epsilon=1).debit(["me"], "first", HALF)
     with pytest.raises(LedgerUnavailable, match="for ever"):
-        Wallet(path, epsilon=100).debit(["me"], "second", HALF)
+        DeviceLedger(path, epsilon=100).debit(["me"], "second", HALF)
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(LedgerUnavailable):
-        Wallet(tmp_path / "no" / "w.json", epsilon=1).debit(["me"], "first", HALF)
+        DeviceLedger(tmp_path / "no" / "w.json", epsilon=1).debit(["me"], "first", HALF)
 
 
 def test_processes_cannot_overspend(tmp_path: Path) -> None:
     path = tmp_path / "w.json"
     code = (
         "import sys\nfrom fractions import Fraction\n"
-        "from dpublish.local import Wallet\nfrom dpublish.errors import BudgetExceeded\n"
+        "from dpublish.local import DeviceLedger\nfrom dpublish.errors import BudgetExceeded\n"
         "done = 0\n"
         "for i in range(6):\n"
-        "    try:\n        Wallet(sys.argv[1], epsilon=1).debit(['me'], sys.argv[2] + str(i), "
-        "Fraction(1, 7)); done += 1\n"
+        "    try:\n        ledger = DeviceLedger(sys.argv[1], epsilon=1)\n"
+        "        ledger.debit(['me'], sys.argv[2] + str(i), Fraction(1, 7)); done += 1\n"
         "    except BudgetExceeded: pass\n"
         "print(done)\n"
     )
@@ -111,8 +111,8 @@ def test_links_lead_to_one_wallet(tmp_path: Path) -> None:
     """A link that was replaced by a file of its own would hand out the budget twice."""
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "wallet")
-    Wallet(link, epsilon=2).debit(["me"], "first", Fraction(2))
+    DeviceLedger(link, epsilon=2).debit(["me"], "first", Fraction(2))
     assert link.is_symlink()
     for path in (link, tmp_path / "wallet"):
         with pytest.raises(BudgetExceeded):
-            Wallet(path, epsilon=2).debit(["me"], "second", Fraction(1))
+            DeviceLedger(path, epsilon=2).debit(["me"], "second", Fraction(1))

@@ -24,7 +24,7 @@ from dpublish.privacy.cost import Amount, exact, positive, show
 _FORMAT = "dpublish-wallet-1"
 
 
-class Wallet:
+class DeviceLedger:
     """Totals and reports by person, kept in one JSON file. However a name is spelled, it is one
     person: see `person_name`.
 
