@@ -54,7 +54,7 @@ def test_every_verb_has_an_example_of_its_own() -> None:
 def test_the_examples_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dpublish: Command
 ) -> None:
-    """All but the demo, which has a test of its own."""
+    """All but the demo and the service, which have tests of their own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DPUBLISH_STATE", str(tmp_path / "state"))
     visits = make_visits(1_500, 1)
@@ -66,7 +66,7 @@ def test_the_examples_run(
     Path("edges.csv").write_text("a,b\n0,1\n1,2\n3,4\n", encoding="utf-8")
     Path("codebook.json").write_text(json.dumps({"AGE": {"values": {"min": 0, "max": 99}}}))
     for verb, example in EXAMPLES.items():
-        if verb == "demo":
+        if verb in ("demo", "serve"):
             continue
         if verb == "predict":
             assert dpublish(*MODEL).code == 0

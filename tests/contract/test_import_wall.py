@@ -313,6 +313,20 @@ def cycle_in(graph: dict[str, set[str]]) -> list[str]:
     return next((ring for name in sorted(graph) if (ring := visit(name, []))), [])
 
 
+SERVED = ("dpublish.requests", "dpublish.errors", "dpublish.owned", "dpublish.server")
+"""All that the service is made of: what people see of dpublish goes through requests."""
+
+
+def test_the_service_is_a_skin_over_requests_and_nothing_else_imports_it() -> None:
+    for name, path in MODULES.items():
+        found = imports_of(path.read_text(encoding="utf-8"))
+        if name.startswith("dpublish.server"):
+            strange = {one for one in found if not one.startswith(SERVED) and one != "dpublish"}
+            assert strange <= {"dpublish.__version__"}, f"{name} imports {sorted(strange)}"
+        elif name != "dpublish.cli.serve":
+            assert not any(one.startswith("dpublish.server") for one in found), name
+
+
 def test_no_modules_import_each_other_in_a_ring() -> None:
     graph = {
         name: {

@@ -26,7 +26,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from dpublish.cli import analyst, auditor, curator, demo, ledger, local, online, plan, schema
+from dpublish.cli import analyst, auditor, curator, demo, ledger, local, online, plan, schema, serve
 from dpublish.cli.examples import add_examples
 from dpublish.cli.screen import STOPPED
 from dpublish.errors import PublishError
@@ -100,6 +100,7 @@ app.command("export", rich_help_panel=ANALYST)(analyst.export)
 app.command("predict", rich_help_panel=ANALYST)(analyst.predict)
 app.command("report", rich_help_panel=ANALYST)(analyst.report)
 app.command("page", rich_help_panel=ANALYST)(analyst.page)
+app.command("serve", rich_help_panel=CURATOR)(serve.serve)
 app.add_typer(schema.app, name="schema", rich_help_panel=CURATOR)
 app.add_typer(ledger.app, name="ledger", rich_help_panel=CURATOR)
 app.add_typer(curator.key_app, name="key", rich_help_panel=CURATOR)

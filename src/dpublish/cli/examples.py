@@ -55,6 +55,7 @@ EXAMPLES = {
     "--out reports.csv",
     "local aggregate": "dpublish local aggregate reports.csv --survey survey.toml",
     "audit": "dpublish audit histogram --tier exact",
+    "serve": "dpublish serve --port 8765 --state office",
 }
 
 

@@ -1,0 +1,331 @@
+"""People of the office: accounts, passwords, one-time links, API tokens, sessions.
+
+Secrets are kept as hashes: passwords with argon2, random secrets with SHA-256, which is enough for
+what nobody can guess. A session's cookie is signed with the office's own key, and bound to the
+browser that it was given to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, Literal
+
+from sqlalchemy import insert
+
+from dpublish.errors import InputError
+from dpublish.owned import owned_folder, replace_owned
+from dpublish.server.store import Row, Store, later, now, record, set_rows
+from dpublish.server.tables import ACCOUNTS, LINKS, LOGINS, TOKENS
+
+TOKEN_PREFIX: Final = "dpo_"
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._@-]{0,63}")
+_SHORTEST_PASSWORD: Final = 12
+
+
+class Role(StrEnum):
+    curator = "curator"
+    approver = "approver"
+    auditor = "auditor"
+    researcher = "researcher"
+    admin = "admin"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Actor:
+    """Who asks. `via`: a browser's session, an API token, or the program itself."""
+
+    account: str
+    name: str
+    shown: str
+    roles: frozenset[Role]
+    via: Literal["session", "token", "program"]
+    form_key: str = ""
+    """What a form of this session must carry."""
+    login: str = ""
+    """The hash of the session, to end it by."""
+
+    def may(self, roles: Iterable[Role]) -> bool:
+        return not self.roles.isdisjoint(roles)
+
+
+def hashed(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def read_roles(text: str) -> frozenset[Role]:
+    return frozenset(Role(word) for word in text.split() if word in Role.__members__)
+
+
+def write_roles(roles: Iterable[Role]) -> str:
+    return " ".join(sorted(set(roles)))
+
+
+def office_key(state: Path) -> bytes:
+    """The key that sessions are signed with; made once, for its owner alone."""
+    path = state / "office.key"
+    if not path.exists():
+        owned_folder(state)
+        replace_owned(path, secrets.token_bytes(32))
+    return path.read_bytes()
+
+
+class Accounts:
+    def __init__(
+        self,
+        store: Store,
+        key: bytes,
+        *,
+        session_hours: int = 12,
+        idle_minutes: int = 60,
+        token_days: int = 365,
+    ) -> None:
+        self.store, self._key = store, key
+        self._hours, self._idle, self._days = session_hours, idle_minutes, token_days
+
+    # -- people
+
+    def all(self) -> list[Row]:
+        return sorted(self.store.rows(ACCOUNTS), key=lambda row: row["name"])
+
+    def find(self, name: str) -> Row | None:
+        return self.store.one(ACCOUNTS, name=name.strip().lower())
+
+    def add(
+        self,
+        name: str,
+        roles: Iterable[Role],
+        *,
+        by: str,
+        shown: str = "",
+        password: str | None = None,
+        subject: str | None = None,
+    ) -> Row:
+        """A new account. Without a password it is entered by a link, or through the provider."""
+        name = name.strip().lower()
+        if not _NAME.fullmatch(name):
+            raise InputError("An account name has letters, digits and . _ @ - (at most 64).")
+        if self.find(name) is not None:
+            raise InputError(f"There is an account '{name}' already.")
+        row = {
+            "id": secrets.token_hex(8),
+            "name": name,
+            "shown": shown.strip()[:80] or name,
+            "password": None if password is None else _password_hash(password),
+            "subject": subject,
+            "roles": write_roles(roles),
+            "active": True,
+            "created": now(),
+        }
+        with self.store.change() as connection:
+            connection.execute(insert(ACCOUNTS).values(**row))
+            record(connection, actor=by, action="account added", subject=name, roles=row["roles"])
+        return row
+
+    def change(
+        self,
+        account: str,
+        *,
+        by: str,
+        roles: Iterable[Role] | None = None,
+        active: bool | None = None,
+    ) -> None:
+        """Other roles, or no entry any more. Its sessions end either way."""
+        row = self.store.one(ACCOUNTS, id=account)
+        if row is None:
+            raise InputError("There is no such account.")
+        values: dict[str, object] = {}
+        if roles is not None:
+            values["roles"] = write_roles(roles)
+        if active is not None:
+            values["active"] = active
+        with self.store.change() as connection:
+            set_rows(connection, ACCOUNTS, {"id": account}, values)
+            connection.execute(LOGINS.delete().where(LOGINS.c.account == account))
+            record(connection, actor=by, action="account changed", subject=row["name"], **values)
+
+    def set_password(self, account: str, password: str, *, by: str) -> None:
+        """A new password ends every session of the account."""
+        hashed_password = _password_hash(password)
+        with self.store.change() as connection:
+            set_rows(connection, ACCOUNTS, {"id": account}, {"password": hashed_password})
+            connection.execute(LOGINS.delete().where(LOGINS.c.account == account))
+            record(connection, actor=by, action="password set", subject=by)
+
+    def check_password(self, name: str, password: str) -> Row | None:
+        """The account, if the password is its own. Takes as long for names that nobody has."""
+        row = self.find(name)
+        given = row["password"] if row is not None and row["active"] else None
+        right = _password_right(given or _NOBODYS, password)
+        return row if right and given is not None else None
+
+    # -- one-time links
+
+    def new_link(self, account: str, *, by: str, hours: float = 24) -> str:
+        """A secret that lets a person in once."""
+        secret = secrets.token_urlsafe(32)
+        with self.store.change() as connection:
+            connection.execute(
+                insert(LINKS).values(
+                    hash=hashed(secret), account=account, expires=later(hours=hours)
+                )
+            )
+            record(connection, actor=by, action="link made", subject=account)
+        return secret
+
+    def use_link(self, secret: str) -> Row | None:
+        """The account of a link, which is used up by asking."""
+        row = self.store.one(LINKS, hash=hashed(secret))
+        if row is None or row["used"] is not None or row["expires"] < now():
+            return None
+        if not self.store.set(LINKS, {"hash": row["hash"], "used": None}, {"used": now()}):
+            return None
+        account = self.store.one(ACCOUNTS, id=row["account"])
+        return account if account is not None and account["active"] else None
+
+    # -- API tokens
+
+    def new_token(self, account: str, name: str, roles: Iterable[Role], *, by: str) -> str:
+        """An API token, shown this once. It may what its roles may, while its account has them."""
+        row = self.store.one(ACCOUNTS, id=account)
+        if row is None:
+            raise InputError("There is no such account.")
+        given = frozenset(roles) & read_roles(row["roles"])
+        if not given:
+            raise InputError("A token needs at least one role that its account has.")
+        token = TOKEN_PREFIX + secrets.token_urlsafe(32)
+        with self.store.change() as connection:
+            connection.execute(
+                insert(TOKENS).values(
+                    id=secrets.token_hex(8),
+                    account=account,
+                    name=name.strip()[:80] or "token",
+                    hash=hashed(token),
+                    roles=write_roles(given),
+                    created=now(),
+                    expires=later(days=self._days),
+                )
+            )
+            record(
+                connection, actor=by, action="token made", subject=name, roles=write_roles(given)
+            )
+        return token
+
+    def tokens(self, account: str) -> list[Row]:
+        return self.store.rows(TOKENS, newest="created", account=account)
+
+    def end_token(self, token: str, *, account: str, by: str) -> None:
+        held = {"id": token, "account": account, "ended": None}
+        if self.store.set(TOKENS, held, {"ended": now()}):
+            self.store.did(by, "token ended", token)
+
+    def by_token(self, token: str) -> Actor | None:
+        if not token.startswith(TOKEN_PREFIX):
+            return None
+        row = self.store.one(TOKENS, hash=hashed(token))
+        if row is None or row["ended"] is not None or row["expires"] < now():
+            return None
+        account = self.store.one(ACCOUNTS, id=row["account"])
+        if account is None or not account["active"]:
+            return None
+        roles = read_roles(row["roles"]) & read_roles(account["roles"])
+        return Actor(
+            account=account["id"],
+            name=account["name"],
+            shown=account["shown"],
+            roles=roles,
+            via="token",
+        )
+
+    # -- sessions
+
+    def log_in(self, account: Row, browser: str, *, how: str) -> str:
+        """The cookie of a new session."""
+        secret = secrets.token_urlsafe(32)
+        with self.store.change() as connection:
+            connection.execute(LOGINS.delete().where(LOGINS.c.expires < now()))
+            connection.execute(
+                insert(LOGINS).values(
+                    hash=hashed(secret),
+                    account=account["id"],
+                    bound=self._signed("browser", browser),
+                    created=now(),
+                    seen=now(),
+                    expires=later(hours=self._hours),
+                )
+            )
+            record(
+                connection,
+                actor=account["name"],
+                action="logged in",
+                subject=account["name"],
+                how=how,
+            )
+        return f"{secret}.{self._signed('session', secret)}"
+
+    def by_cookie(self, cookie: str, browser: str) -> Actor | None:
+        """Who a session is of; None when it is forged, ended, idle for too long, or another
+        browser's."""
+        secret, _, signature = cookie.partition(".")
+        if not hmac.compare_digest(signature.encode(), self._signed("session", secret).encode()):
+            return None
+        row = self.store.one(LOGINS, hash=hashed(secret))
+        if row is None or row["expires"] < now() or row["seen"] < later(minutes=-self._idle):
+            return None
+        if not hmac.compare_digest(row["bound"], self._signed("browser", browser)):
+            return None
+        account = self.store.one(ACCOUNTS, id=row["account"])
+        if account is None or not account["active"]:
+            return None
+        if row["seen"] < later(minutes=-1):
+            self.store.set(LOGINS, {"hash": row["hash"]}, {"seen": now()})
+        return Actor(
+            account=account["id"],
+            name=account["name"],
+            shown=account["shown"],
+            roles=read_roles(account["roles"]),
+            via="session",
+            form_key=self._signed("form", secret),
+            login=row["hash"],
+        )
+
+    def log_out(self, actor: Actor) -> None:
+        with self.store.change() as connection:
+            connection.execute(LOGINS.delete().where(LOGINS.c.hash == actor.login))
+            record(connection, actor=actor.name, action="logged out", subject=actor.name)
+
+    def _signed(self, what: str, text: str) -> str:
+        return hmac.new(self._key, f"{what}:{text}".encode(), hashlib.sha256).hexdigest()
+
+
+def _password_hash(password: str) -> str:
+    from argon2 import PasswordHasher
+
+    if len(password) < _SHORTEST_PASSWORD:
+        raise InputError(f"A password has at least {_SHORTEST_PASSWORD} characters.")
+    if len(password) > 1000:
+        raise InputError("A password has at most 1,000 characters.")
+    return PasswordHasher().hash(password)
+
+
+def _password_right(known: str, given: str) -> bool:
+    from argon2 import PasswordHasher
+    from argon2.exceptions import Argon2Error, InvalidHashError
+
+    try:
+        return PasswordHasher().verify(known, given[:1000])
+    except (Argon2Error, InvalidHashError):
+        return False
+
+
+_NOBODYS: Final = (
+    "$argon2id$v=19$m=65536,t=3,p=4$c29tZXNhbHRzb21lc2FsdA$"
+    "rLFhqcVjRK3rQf0YSoQUSJCfyD5tmXSRlJMrjvW7t9Q"
+)
+"""Checked when there is no such account, so that time does not tell."""

@@ -1,0 +1,334 @@
+"""The application, made from the table of routes: every route is guarded by the rule beside it."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from importlib import import_module
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route as Path_
+
+from dpublish.errors import BudgetError, InputError, LedgerUnavailable, PublishError
+from dpublish.owned import owned_folder
+from dpublish.server import security
+from dpublish.server.accounts import Accounts, Actor, Role, office_key
+from dpublish.server.config import Config
+from dpublish.server.jobs import JobRunner, Jobs
+from dpublish.server.routes import ROUTES, Route
+from dpublish.server.security import Hide, Rate, TooLarge, form_key_right, from_here
+from dpublish.server.store import Store
+from dpublish.server.templates import Pages
+
+LOG = logging.getLogger("dpublish.server")
+UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+Handler = Callable[[Request], Any]
+
+
+class Office:
+    """What handlers work with."""
+
+    def __init__(self, config: Config, *, jobs: Jobs | None = None) -> None:
+        self.config = config
+        self.state = config.state
+        for name in ("", "data", "files", "public", "jobs", "uploads", "desks"):
+            owned_folder(self.state / name)
+        self.store = Store(config.database_url)
+        limits = config.limits
+        self.accounts = Accounts(
+            self.store,
+            office_key(self.state),
+            session_hours=limits.session_hours,
+            idle_minutes=limits.idle_minutes,
+            token_days=limits.token_days,
+        )
+        self.jobs: Jobs = jobs or JobRunner(
+            self.store, self.state / "jobs", at_once=limits.jobs, minutes=limits.job_minutes
+        )
+        self.pages = Pages(config)
+        self.hide = Hide(_secrets_of(config))
+        self.login_rate = Rate(limits.logins_per_minute)
+        self.rate = Rate(limits.requests_per_minute)
+        self.public_rate = Rate(limits.public_per_minute)
+        self.origins: set[str] = set()
+        """Where forms may come from; the port is known once the service listens."""
+        self.listens(config.port)
+
+    def listens(self, port: int) -> None:
+        hosts = [f"[{one}]" if ":" in one else one for one in self.config.hosts]
+        self.origins = {f"http://{one}:{port}" for one in hosts}
+        if self.config.url is not None:
+            self.origins.add(self.config.public_url)
+
+    def address_of(self, request: Request) -> str:
+        """Who sent it; a proxy's word is taken where the configuration names the proxy."""
+        client = request.client.host if request.client is not None else ""
+        if client in self.config.proxies:
+            return request.headers.get("x-forwarded-for", client).rpartition(",")[2].strip()
+        return client
+
+    @property
+    def cookie(self) -> str:
+        return "__Host-dpublish" if self.config.secure else "dpublish"
+
+    def first_link(self) -> str | None:
+        """A one-time link for the first person, as long as nobody can log in otherwise."""
+        people = [row for row in self.accounts.all() if row["active"]]
+        if any(row["password"] or row["subject"] for row in people):
+            return None
+        first = self.accounts.find("admin") or self.accounts.add("admin", Role, by="office")
+        return self.accounts.new_link(first["id"], by="office", hours=24)
+
+    def close(self) -> None:
+        self.jobs.close()
+        self.store.close()
+
+
+def _secrets_of(config: Config) -> dict[str, str]:
+    known = {
+        str(config.state): "the state folder",
+        config.ledger_url: "the ledger",
+        config.database_url: "the service's database",
+    }
+    for name, place in config.all_places.items():
+        known[str(place.folder or place.database)] = f"the place '{name}'"
+    return known
+
+
+def office_of(request: Request) -> Office:
+    office: Office = request.app.state.office
+    return office
+
+
+def create_app(config: Config, *, jobs: Jobs | None = None) -> Starlette:
+    """The whole service. `app.state.office` holds what it works with."""
+    office = Office(config, jobs=jobs)
+
+    @asynccontextmanager
+    async def living(app: Starlette) -> AsyncIterator[None]:
+        yield
+        office.close()
+
+    app = Starlette(
+        routes=[_path(one) for one in ROUTES],
+        middleware=[Middleware(security.Outer, hosts=config.hosts, secure=config.secure)],
+        exception_handlers={HTTPException: _http_failure, Exception: _failure},
+        lifespan=living,
+    )
+    app.state.office = office
+    return app
+
+
+def _path(route: Route) -> Path_:
+    return Path_(route.path, _guarded(route), methods=list(route.methods), name=route.handler)
+
+
+def load(handler: str) -> Handler:
+    module, _, name = handler.partition(":")
+    found: Handler = getattr(import_module(f"dpublish.server.{module}"), name)
+    return found
+
+
+def _guarded(route: Route) -> Callable[[Request], Awaitable[Response]]:
+    handler = load(route.handler)
+    in_loop = inspect.iscoroutinefunction(handler)
+
+    async def run(request: Request) -> Response:
+        answer: Response = (
+            await handler(request) if in_loop else await run_in_threadpool(handler, request)
+        )
+        return answer
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            answer = await _admit(office_of(request), request, route) or await run(request)
+        except TooLarge:
+            answer = _refused(request, route, 413, "This is longer than the service takes.")
+        except (PublishError, HTTPException) as error:
+            answer = _explained(request, route, error)
+        except Exception as error:
+            answer = _refused(request, route, 500, _incident(error))
+        if "cache-control" not in answer.headers:
+            security.no_store(answer.headers)
+        return answer
+
+    return endpoint
+
+
+async def _admit(office: Office, request: Request, route: Route) -> Response | None:
+    """Let a request in, or say why not. What it carries is read here, after who it is is known."""
+    unsafe = request.method in UNSAFE
+    actor: Actor | None = None
+    if route.who == "public" and not office.public_rate.allows(office.address_of(request)):
+        return _refused(request, route, 429, "Too many requests. Wait a minute.")
+    if route.who != "public":
+        actor = await run_in_threadpool(_identify, office, request, route)
+        if actor is None:
+            return _unknown(request, route)
+        if isinstance(route.who, frozenset) and not actor.may(route.who):
+            return _refused(request, route, 403, _may_not(route.who))
+        if not office.rate.allows(actor.account):
+            return _refused(request, route, 429, "Too many requests. Wait a minute.")
+        request.state.actor = actor
+    if unsafe:
+        if (actor is None or actor.via == "session") and not from_here(
+            request, frozenset(office.origins)
+        ):
+            return _refused(
+                request, route, 403, "This form was not sent from a page of this service."
+            )
+        most = route.most_bytes or office.config.limits.form_bytes
+        request._receive = security.limited(request.receive, most, request.headers)
+        if route.kind == "form":
+            given = await request.form(max_files=4, max_fields=5000, max_part_size=most)
+            request.state.form = given
+            if actor is not None and not form_key_right(given.get("form_key"), actor.form_key):
+                return _refused(
+                    request,
+                    route,
+                    403,
+                    "This form is out of date. Go back, reload it and send it again.",
+                )
+        else:
+            if actor is not None and actor.via == "session":
+                sent = request.headers.get("x-form-key")
+                if not form_key_right(sent, actor.form_key):
+                    return _refused(
+                        request, route, 403, "The header X-Form-Key is missing or wrong."
+                    )
+            request.state.json = _document(await request.body())
+    return None
+
+
+def _identify(office: Office, request: Request, route: Route) -> Actor | None:
+    sent = request.headers.get("authorization", "")
+    if sent:
+        scheme, _, token = sent.partition(" ")
+        # pages are for people: a token opens the API alone
+        right = route.kind == "json" and scheme.lower() == "bearer"
+        return office.accounts.by_token(token.strip()) if right else None
+    cookie = request.cookies.get(office.cookie)
+    browser = request.headers.get("user-agent", "")
+    return office.accounts.by_cookie(cookie, browser) if cookie else None
+
+
+def _document(body: bytes) -> Any:
+    if not body:
+        return {}
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        raise InputError("The body is not JSON.") from None
+
+
+def _may_not(roles: frozenset[Role]) -> str:
+    words = " or ".join(sorted(roles))
+    return f"This is for people with the role {words}. An admin of this office gives roles."
+
+
+def _unknown(request: Request, route: Route) -> Response:
+    if route.kind == "json":
+        answer = _refused(
+            request, route, 401, "Log in, or send an API token: 'Authorization: Bearer dpo_...'."
+        )
+        answer.headers["www-authenticate"] = "Bearer"
+        return answer
+    aim = request.url.path if request.method == "GET" else "/"
+    return RedirectResponse(f"/login?next={aim}", status_code=303)
+
+
+def failed(kind: str, message: str, exit_code: int, status: int) -> JSONResponse:
+    """The one shape of failures in JSON, as on the command line."""
+    error: Mapping[str, Any] = {"type": kind, "message": message, "exit_code": exit_code}
+    return JSONResponse({"error": error}, status_code=status)
+
+
+_KINDS = {
+    400: "UsageError",
+    401: "NotLoggedIn",
+    403: "NotAllowed",
+    404: "NotFound",
+    405: "UsageError",
+    413: "TooLarge",
+    429: "TooMany",
+    500: "UnexpectedError",
+}
+
+
+def _refused(request: Request, route: Route | None, status: int, message: str) -> Response:
+    if (route is not None and route.kind == "json") or request.url.path.startswith("/api/"):
+        return failed(_KINDS.get(status, "UsageError"), message, 70 if status == 500 else 2, status)
+    office = office_of(request)
+    actor = getattr(request.state, "actor", None)
+    return office.pages.show("error.html", actor, status=status, code=status, message=message)
+
+
+def _explained(request: Request, route: Route, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        return _refused(request, route, error.status_code, str(error.detail))
+    assert isinstance(error, PublishError)
+    message = office_of(request).hide(str(error))
+    status = status_of(error)
+    if route.kind == "json":
+        return failed(type(error).__name__, message, error.exit_code, status)
+    return _refused(request, route, status, message)
+
+
+def status_of(error: PublishError) -> int:
+    if isinstance(error, LedgerUnavailable):
+        return 503
+    if isinstance(error, BudgetError):
+        return 409
+    return 400 if isinstance(error, InputError) else 500
+
+
+def _incident(error: BaseException) -> str:
+    """A failure that was not foreseen: where, into the log; its words could quote anything."""
+    incident = secrets.token_hex(4)
+    trace = error.__traceback__
+    where = []
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        where.append(f"{code.co_qualname} line {trace.tb_lineno}")
+        trace = trace.tb_next
+    LOG.error(
+        "incident %s: %s in %s", incident, type(error).__name__, " < ".join(reversed(where[-6:]))
+    )
+    return f"The service failed in a way it did not foresee (incident {incident})."
+
+
+async def _http_failure(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    words = {404: "There is no such page.", 405: "This address does not take that method."}
+    answer = _refused(
+        request, None, error.status_code, words.get(error.status_code, "This cannot be done.")
+    )
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+async def _failure(request: Request, error: Exception) -> Response:
+    return _refused(request, None, 500, _incident(error))
+
+
+def health(request: Request) -> Response:
+    """Whether the service can do its work: its tables and its ledger can be read."""
+    office = office_of(request)
+    office.store.actions(most=1)
+    return JSONResponse({"status": "ok"})
+
+
+def me(request: Request) -> Response:
+    """Who the caller is, and what they may."""
+    actor: Actor = request.state.actor
+    return JSONResponse({"account": actor.name, "name": actor.shown, "roles": sorted(actor.roles)})

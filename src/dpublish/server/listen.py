@@ -1,0 +1,65 @@
+"""Listening: the socket, the log, and what is said at the start."""
+
+from __future__ import annotations
+
+import logging
+import socket
+
+import uvicorn
+
+from dpublish.errors import InputError
+from dpublish.server.app import Office, create_app
+from dpublish.server.config import Config
+
+
+def listen(config: Config) -> None:
+    """Serve until stopped. Says where, and gives the first person a link that works once."""
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    listener = _listener(config)
+    port = listener.getsockname()[1]
+    app = create_app(config)
+    office: Office = app.state.office
+    office.listens(port)
+    _say(office, port)
+    # no access log: addresses hold what people search for, and the log of actions says who did what
+    settings = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=10,
+    )
+    uvicorn.Server(settings).run(sockets=[listener])
+
+
+def _listener(config: Config) -> socket.socket:
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    made = socket.socket(family)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((config.host, config.port))
+    except OSError as error:
+        made.close()
+        raise InputError(
+            f"Cannot listen on {config.host} port {config.port} ({error.strerror}). "
+            "Give another --port; 0 takes a free one."
+        ) from None
+    made.set_inheritable(True)
+    return made
+
+
+def _say(office: Office, port: int) -> None:
+    config = office.config
+    host = f"[{config.host}]" if ":" in config.host else config.host
+    address = config.url.rstrip("/") if config.url else f"http://{host}:{port}"
+    print(f"{config.title}: {address}/", flush=True)
+    secret = office.first_link()
+    if secret is None:
+        print(f"Log in: {address}/login", flush=True)
+    else:
+        print("Nobody can log in yet. This link lets one person in, once, as admin:", flush=True)
+        print(f"    {address}/login/link?key={secret}", flush=True)
+    print("Stop with Ctrl-C.", flush=True)

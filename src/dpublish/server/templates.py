@@ -1,0 +1,64 @@
+"""Pages from templates: everything a person wrote is escaped, and nothing is inline."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from starlette.responses import HTMLResponse
+
+from dpublish.server.accounts import Actor, Role
+from dpublish.server.config import Config
+
+
+class Pages:
+    def __init__(self, config: Config) -> None:
+        self.environment = Environment(
+            loader=PackageLoader("dpublish.server", "html"),
+            autoescape=select_autoescape(default=True),
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self.environment.filters["moment"] = moment
+        self.environment.globals.update(
+            office=config.title,
+            contact=config.contact,
+            two_person=config.two_person,
+            roles=[role.value for role in Role],
+            static={name: f"/static/{name}?{mark}" for name, mark in statics().items()},
+        )
+
+    def show(
+        self, template: str, actor: Actor | None, *, status: int = 200, **given: Any
+    ) -> HTMLResponse:
+        """A page for whoever is logged in. It stays in no cache."""
+        text = self.text(template, actor, **given)
+        return HTMLResponse(text, status_code=status, headers={"cache-control": "no-store"})
+
+    def text(self, template: str, actor: Actor | None, **given: Any) -> str:
+        return self.environment.get_template(template).render(actor=actor, **given)
+
+
+def statics() -> dict[str, str]:
+    """The files that pages load, with a mark of their content."""
+    folder = files("dpublish.server") / "static"
+    return {
+        one.name: hashlib.sha256(one.read_bytes()).hexdigest()[:12]
+        for one in folder.iterdir()
+        if one.name.endswith((".css", ".js", ".svg"))
+    }
+
+
+def moment(text: str | None) -> str:
+    """A time as people write it."""
+    if not text:
+        return ""
+    try:
+        read = dt.datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        return text
+    return f"{read.day} {read:%B %Y, %H:%M} UTC"
