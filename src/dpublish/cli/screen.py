@@ -18,6 +18,8 @@ from dpublish.requests.choices import PASSPHRASE
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from dpublish.ledger.base import Actor
+
 # Piped output is read by other programs and by people in log files: wide enough that tables are not
 # folded.
 PIPE_WIDTH = 160
@@ -256,6 +258,12 @@ class Terminal(Caller):
     def __init__(self, *, quiet: bool = False, progress: Progress | None = None) -> None:
         self._quiet = quiet
         self._progress = progress
+
+    @property
+    def actor(self) -> Actor:
+        from dpublish.ledger.base import Actor
+
+        return Actor.here("command line")
 
     def progress(self, step: str) -> None:
         if self._progress is not None:

@@ -6,10 +6,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from dpublish.errors import InputError
-from dpublish.ledger.base import Entry, Ledger, Protects, Receipt, Sealed, Status
+from dpublish.ledger.base import Actor, Entry, Ledger, Protects, Receipt, Sealed, Status
 from dpublish.privacy.cost import Budget
 
 __all__ = [
+    "Actor",
     "Entry",
     "Ledger",
     "Protects",
@@ -34,6 +35,7 @@ def open_ledger(
     witness: str | Path | None = None,
     head: str | None = None,
     second_budget: bool = False,
+    actor: Actor | None = None,
 ) -> Ledger:
     """Open the ledger `name` at `url`, or make it.
 
@@ -63,6 +65,8 @@ def open_ledger(
     second_budget
         Let this ledger pay for people that another ledger pays for. Without it the first debit for
         such people is refused. Recorded in the ledger for life.
+    actor
+        Who is named in the entries that are made; by default whoever this process runs for.
     """
     from dpublish.ledger.opening import open_database_ledger
 
@@ -81,10 +85,17 @@ def open_ledger(
         witness=witness,
         head=head,
         second_budget=second_budget,
+        actor=actor,
     )
 
 
-def recover_ledger(url: str | Path, *, name: str = "default", patience: float = 30.0) -> Status:
+def recover_ledger(
+    url: str | Path,
+    *,
+    name: str = "default",
+    patience: float = 30.0,
+    actor: Actor | None = None,
+) -> Status:
     """Go on with another copy when the newest one is lost.
 
     Everything this machine's anchor has seen since the copy parted from it is written off, so no
@@ -94,7 +105,7 @@ def recover_ledger(url: str | Path, *, name: str = "default", patience: float = 
     """
     from dpublish.ledger.opening import recover
 
-    return recover(url, name=name, patience=patience)
+    return recover(url, name=name, patience=patience, actor=actor)
 
 
 def remove_witness(
@@ -104,6 +115,7 @@ def remove_witness(
     name: str = "default",
     patience: float = 30.0,
     head: str | None = None,
+    actor: Actor | None = None,
 ) -> Status:
     """Go on without a witness that is no longer wanted, or is lost. All that can be heard must
     agree with the ledger.
@@ -113,10 +125,16 @@ def remove_witness(
     """
     from dpublish.ledger.opening import remove_witness as remove
 
-    return remove(url, place, name=name, patience=patience, head=head)
+    return remove(url, place, name=name, patience=patience, head=head, actor=actor)
 
 
-def merge_ledgers(url: str | Path, *, name: str = "default", patience: float = 30.0) -> Status:
+def merge_ledgers(
+    url: str | Path,
+    *,
+    name: str = "default",
+    patience: float = 30.0,
+    actor: Actor | None = None,
+) -> Status:
     """Make one budget of several whose names differ in case and blanks only, from before such names
     were one.
 
@@ -125,4 +143,4 @@ def merge_ledgers(url: str | Path, *, name: str = "default", patience: float = 3
     """
     from dpublish.ledger.opening import merge
 
-    return merge(url, name=name, patience=patience)
+    return merge(url, name=name, patience=patience, actor=actor)

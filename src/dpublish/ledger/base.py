@@ -16,6 +16,7 @@ differ; its cost is for the whole unit either way. The pin is carried from entry
 from __future__ import annotations
 
 import abc
+import getpass
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,6 +29,9 @@ from dpublish.privacy.cost import Budget, Cost
 EntryKind = Literal[
     "open", "debit", "seal", "write-off", "note", "population", "attempt", "drawing"
 ]
+
+BY: Final = "by"
+"""Where an entry's detail says who made it. Entries of formats up to 5 do not."""
 
 CARRIED: Final = "protects"
 """Where an entry's detail holds the pin, or null while there is none. Entries of format 1 have no
@@ -43,6 +47,66 @@ _SHARED: Final = re.compile(
     r"(?:are|is) used\)",
     re.DOTALL,
 )
+
+
+_LONGEST_NAME: Final = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Actor:
+    """Who acts, and through which door; in an office of several people also who proposed and who
+    approved. It is recorded in the ledger, and in no release."""
+
+    who: str
+    door: str
+    proposed_by: str | None = None
+    approved_by: str | None = None
+    two_persons: bool | None = None
+    """Whether two people had to agree; None where the door knows no such rule."""
+
+    def __post_init__(self) -> None:
+        for name in (self.who, self.door, self.proposed_by, self.approved_by):
+            if name is not None and not (
+                isinstance(name, str) and 1 <= len(name) <= _LONGEST_NAME and name.isprintable()
+            ):
+                raise PlanError(
+                    f"Who acts is named with 1 to {_LONGEST_NAME} printable characters; "
+                    f"{name!r:.60} was given."
+                )
+        if self.two_persons and (
+            None in (self.proposed_by, self.approved_by) or self.proposed_by == self.approved_by
+        ):
+            raise PlanError(
+                "Under the two-person rule somebody proposes and somebody else approves. Nothing "
+                "was spent."
+            )
+
+    @classmethod
+    def here(cls, door: str) -> Actor:
+        """Whoever this process runs for."""
+        try:
+            name = getpass.getuser()
+        except (OSError, KeyError, ImportError):  # a number without a name, as in containers
+            name = ""
+        shown = "".join(sign if sign.isprintable() else "?" for sign in name)
+        return cls(who=shown[:_LONGEST_NAME] or "unknown", door=door)
+
+    def to_json(self) -> dict[str, Any]:
+        rule = {None: None, True: "kept", False: "switched off"}[self.two_persons]
+        said = {
+            "who": self.who,
+            "door": self.door,
+            "proposed_by": self.proposed_by,
+            "approved_by": self.approved_by,
+            "two_persons": rule,
+        }
+        return {name: value for name, value in said.items() if value is not None}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Actor:
+        rule = {"kept": True, "switched off": False}.get(value.get("two_persons", ""))
+        names = {name: value.get(name) for name in ("proposed_by", "approved_by")}
+        return cls(who=value["who"], door=value["door"], two_persons=rule, **names)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -295,6 +359,8 @@ class Ledger(abc.ABC):
     ledger_id: str
     name: str
     budget: Budget
+    actor: Actor
+    """Who is named in the entries that are made from now on."""
     news: tuple[str, ...] = ()
     """What opening it did that should be told: that a ledger was made."""
 

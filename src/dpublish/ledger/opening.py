@@ -13,7 +13,7 @@ from sqlalchemy import Connection, insert, select
 from dpublish.errors import BudgetError, LedgerUnavailable, PlanError, did_you_mean
 from dpublish.ledger import chain, tables
 from dpublish.ledger.anchor import Anchor
-from dpublish.ledger.base import Ledger, Protects, Status
+from dpublish.ledger.base import BY, Actor, Ledger, Protects, Status
 from dpublish.ledger.chain import Quanta, Record
 from dpublish.ledger.database import Database, Target, parse_target
 from dpublish.ledger.snapshot import MERGED, Snapshot, budget_of, notes_of
@@ -24,6 +24,9 @@ from dpublish.ledger.witness import in_force, place_of, witness_at
 from dpublish.privacy.cost import Budget
 
 _log = logging.getLogger("dpublish.ledger")
+
+PYTHON = "python"
+"""The door of whoever names no other."""
 
 
 def open_database_ledger(
@@ -37,15 +40,17 @@ def open_database_ledger(
     witness: str | Path | None,
     head: str | None,
     second_budget: bool,
+    actor: Actor | None,
 ) -> Ledger:
     """See `dpublish.ledger.open_ledger`."""
+    actor = actor or Actor.here(PYTHON)
     name = checked_name(name)
     if create and budget is None:
         raise PlanError("A new ledger needs a budget: pass budget=Budget(epsilon=...).")
     target = parse_target(url)
     database = _connect(target, name, patience=patience, create=create)
     try:
-        found = _find_or_make(database, target, name, budget if create else None)
+        found = _find_or_make(database, target, name, budget if create else None, actor=actor)
         if budget is not None and budget != found.budget:
             raise BudgetError(
                 f"Ledger '{found.name}' at {target.shown} was opened with "
@@ -53,7 +58,7 @@ def open_database_ledger(
                 "given. A budget cannot be changed afterwards. Leave the budget out, or use "
                 "another name for another budget."
             )
-        ledger = _opened(database, target, found)
+        ledger = _opened(database, target, found, actor)
         if witness is not None:
             ledger.compare(
                 witness
@@ -89,12 +94,12 @@ def open_database_ledger(
         raise
 
 
-def recover(url: str | Path, *, name: str, patience: float) -> Status:
+def recover(url: str | Path, *, name: str, patience: float, actor: Actor | None = None) -> Status:
     """See `dpublish.ledger.recover_ledger`."""
     target = parse_target(url)
     database = _connect(target, name, patience=patience, create=False)
     try:
-        ledger = _opened(database, target, _find_or_make(database, target, name, None))
+        ledger = _opened(database, target, _find_or_make(database, target, name, None), actor)
         if all(mark is None for _, mark in ledger.heard()):
             _require_vouched(ledger, target, None)
         ledger.write_off()
@@ -104,7 +109,13 @@ def recover(url: str | Path, *, name: str, patience: float) -> Status:
 
 
 def remove_witness(
-    url: str | Path, place: str | Path, *, name: str, patience: float, head: str | None
+    url: str | Path,
+    place: str | Path,
+    *,
+    name: str,
+    patience: float,
+    head: str | None,
+    actor: Actor | None = None,
 ) -> Status:
     """See `dpublish.ledger.remove_witness`."""
     target = parse_target(url)
@@ -112,7 +123,7 @@ def remove_witness(
     try:
         recorded = place_of(place, target.shown, new=False)
         found = _find_or_make(database, target, name, None)
-        ledger = _opened(database, target, found)
+        ledger = _opened(database, target, found, actor)
         lost = ledger.lost_witnesses()
         if recorded not in ledger.witnesses:
             known = (
@@ -140,7 +151,7 @@ def remove_witness(
         database.close()
 
 
-def merge(url: str | Path, *, name: str, patience: float) -> Status:
+def merge(url: str | Path, *, name: str, patience: float, actor: Actor | None = None) -> Status:
     """See `dpublish.ledger.merge_ledgers`."""
     name = checked_name(name)
     target = parse_target(url)
@@ -156,7 +167,7 @@ def merge(url: str | Path, *, name: str, patience: float) -> Status:
                     for spelling, ledger_id in alike.items()
                 ]
 
-        parts = [_opened(database, target, found) for found in database.attempt(look)]
+        parts = [_opened(database, target, found, actor) for found in database.attempt(look)]
         for part in parts:
             _require_vouched(part, target, None)
             part.verify()
@@ -165,7 +176,7 @@ def merge(url: str | Path, *, name: str, patience: float) -> Status:
         database.close()
 
 
-def _opened(database: Database, target: Target, found: Found) -> SqlLedger:
+def _opened(database: Database, target: Target, found: Found, actor: Actor | None) -> SqlLedger:
     """The ledger with all anchors that must be heard."""
     ledger_id, name = found.ledger_id, found.name
 
@@ -176,7 +187,14 @@ def _opened(database: Database, target: Target, found: Found) -> SqlLedger:
     places = database.attempt(look)
     witnesses = {place: witness_at(place, ledger_id, database.patience) for place in places}
     anchor = Anchor(ledger_id, patience=database.patience)
-    ledger = SqlLedger(database, anchor, name=name, budget=found.budget, witnesses=witnesses)
+    ledger = SqlLedger(
+        database,
+        anchor,
+        name=name,
+        budget=found.budget,
+        actor=actor or Actor.here(PYTHON),
+        witnesses=witnesses,
+    )
     if found.alike:
         ledger.blocked = spelled_alike(name, [name, *found.alike], target.shown)
     return ledger
@@ -290,6 +308,7 @@ def _find_or_make(
     budget: Budget | None,
     *,
     any_spelling: bool = False,
+    actor: Actor | None = None,
 ) -> Found:
     """The ledger of that name, in whatever spelling; a new one is made when `budget` is given and
     there is none."""
@@ -325,7 +344,7 @@ def _find_or_make(
             if place is not None:
                 raise place.gone()
             return Found(
-                ledger_id=_insert(connection, folded(name), budget),
+                ledger_id=_insert(connection, folded(name), budget, actor or Actor.here(PYTHON)),
                 name=folded(name),
                 budget=budget,
                 made=True,
@@ -373,7 +392,7 @@ def _read_budget(connection: Connection, target: Target, name: str, ledger_id: s
     return Found(ledger_id=ledger_id, name=name, budget=budget)
 
 
-def _insert(connection: Connection, name: str, budget: Budget) -> str:
+def _insert(connection: Connection, name: str, budget: Budget, actor: Actor) -> str:
     ledger_id = chain.token()
     cap = Quanta.of_cap(budget)
     connection.execute(
@@ -400,7 +419,7 @@ def _insert(connection: Connection, name: str, budget: Budget) -> str:
             previous=chain.START,
             charged=Quanta(),
             spent=Quanta(),
-            detail={"name": name, "budget": budget.to_json()},
+            detail={"name": name, "budget": budget.to_json(), BY: actor.to_json()},
         ),
     )
     return ledger_id

@@ -11,7 +11,16 @@ from sqlalchemy import Connection, bindparam, false, func, or_, select
 from dpublish.errors import LedgerUnavailable, PublishError
 from dpublish.ledger import chain
 from dpublish.ledger.anchor import Mark, rolled_back
-from dpublish.ledger.base import CARRIED, Entry, EntryKind, OtherBudget, Protects, Status, words_of
+from dpublish.ledger.base import (
+    BY,
+    CARRIED,
+    Entry,
+    EntryKind,
+    OtherBudget,
+    Protects,
+    Status,
+    words_of,
+)
 from dpublish.ledger.chain import Quanta, Record
 from dpublish.ledger.populations import POPULATION, SECOND, Population, own, recorded
 from dpublish.ledger.tables import entries, ledgers
@@ -265,7 +274,8 @@ class Snapshot:
                 pinned = record.detail[CARRIED]
             if record.seq == 0:
                 first = {"name": self._name, "budget": self._budget.to_json()}
-                sound = sound and record.kind == "open" and record.detail == first
+                said = {name: value for name, value in record.detail.items() if name != BY}
+                sound = sound and record.kind == "open" and said == first
             if not sound:
                 raise altered()
             previous, last = row.hash, record.seq

@@ -20,8 +20,10 @@ from dpublish.errors import BudgetError, BudgetExceeded, LedgerUnavailable, Plan
 from dpublish.ledger import chain, crashpoints
 from dpublish.ledger.anchor import Anchor, Mark, Seen, disappeared, rolled_back, thinned
 from dpublish.ledger.base import (
+    BY,
     CARRIED,
     COLUMN,
+    Actor,
     Entry,
     EntryKind,
     Ledger,
@@ -98,6 +100,7 @@ class SqlLedger(Ledger):
         *,
         name: str,
         budget: Budget,
+        actor: Actor,
         witnesses: Mapping[str, Anchor] | None = None,
     ) -> None:
         self._database = database
@@ -108,6 +111,7 @@ class SqlLedger(Ledger):
         self.ledger_id = anchor.ledger_id
         self.name = name
         self.budget = budget
+        self.actor = actor
         self._cap = Quanta.of_cap(budget)
         self.blocked: LedgerUnavailable | None = (
             None  # why nothing may be paid from it, though it can be looked at
@@ -672,7 +676,11 @@ class SqlLedger(Ledger):
             previous=chain.digest(head.text()),
             charged=charged,
             spent=spent,
-            detail={**detail, CARRIED: pinned.to_json() if pinned else None},
+            detail={
+                **detail,
+                CARRIED: pinned.to_json() if pinned else None,
+                BY: self.actor.to_json(),
+            },
         )
         insert_record(snapshot.connection, record)
         crashpoints.reach(f"{kind}.inserted")

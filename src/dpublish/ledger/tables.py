@@ -121,9 +121,11 @@ _POSTGRES_V1: Final = (
 # of. A dpublish of version 1 would not check them, and refuses. Version 3 has the same tables; a
 # ledger may have witnesses, which an earlier dpublish would not hear. Version 4 takes names that
 # differ in case and blanks for one. Version 5 has entries that say for whom a ledger pays, which an
-# earlier dpublish would not look at.
+# earlier dpublish would not look at. Version 6 says in every entry who made it, also in the first,
+# where an earlier dpublish expects nothing besides name and budget.
 MIGRATIONS: list[tuple[Sequence[str], Sequence[str]]] = [
     (_SQLITE_V1, _POSTGRES_V1),
+    ((), ()),
     ((), ()),
     ((), ()),
     ((), ()),

@@ -48,6 +48,12 @@ class Result(Protocol):
 class Caller:
     """What surrounds a request while it runs. This one shows nothing, and has nobody to ask."""
 
+    @property
+    def actor(self) -> Any:
+        """Who asks, as the `Actor` of a ledger's entries, which this side of the wall does not
+        know; None: whoever this process runs for."""
+        return None
+
     def progress(self, step: str) -> None:
         """The name of the current step. Never a count: totals and rates would speak of the rows."""
 

@@ -242,6 +242,7 @@ class Release(Request):
                 name=self.name,
                 create=allowance is not None,
                 second_budget=self.second_budget,
+                actor=caller.actor,
             ) as account:
                 store = self.store or store_of(self.ledger, account.name)
                 curator = Curator(source, facts, ledger=account, store=store, signing_key=key)
@@ -342,17 +343,17 @@ class VerifyPaid(Verify):
         verdict = super().run(caller)
         if verdict.problems:
             return verdict
-        problems = self._unpaid()
+        problems = self._unpaid(caller)
         return replace(verdict, problems=tuple(problems), paid=not problems)
 
-    def _unpaid(self) -> list[str]:
+    def _unpaid(self, caller: Caller) -> list[str]:
         """Hold the release against the ledger's own, verified, history."""
         from dpublish.ledger import open_ledger
         from dpublish.ledger.payment import payment_problems, seal_problems
         from dpublish.releases.bundle.bundle import read_bundle
 
         bundle = read_bundle(self.release)
-        with open_ledger(self.ledger, name=self.name) as ledger:
+        with open_ledger(self.ledger, name=self.name, actor=caller.actor) as ledger:
             problems = payment_problems(ledger, bundle.manifest)
             if problems:
                 return problems

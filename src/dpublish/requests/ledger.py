@@ -58,6 +58,7 @@ class OpenLedger(OfLedger):
             create=True,
             witness=self.witness,
             second_budget=self.second_budget,
+            actor=caller.actor,
         ) as ledger:
             return OpenedLedger(status=ledger.status(), news=tuple(ledger.news))
 
@@ -71,7 +72,7 @@ class LedgerStatus(OfLedger):
     def run(self, caller: Caller = NOBODY) -> Status:
         from dpublish.ledger import open_ledger
 
-        with open_ledger(self.url, name=self.name) as ledger:
+        with open_ledger(self.url, name=self.name, actor=caller.actor) as ledger:
             return ledger.status()
 
 
@@ -92,7 +93,7 @@ class History(OfLedger):
     def run(self, caller: Caller = NOBODY) -> Entries:
         from dpublish.ledger import open_ledger
 
-        with open_ledger(self.url, name=self.name) as ledger:
+        with open_ledger(self.url, name=self.name, actor=caller.actor) as ledger:
             return Entries(entries=ledger.history())
 
 
@@ -120,7 +121,9 @@ class VerifyLedger(OfLedger):
         from dpublish.ledger.database import parse_target, readable_by_others
         from dpublish.ledger.state import sweep_state
 
-        with open_ledger(self.url, name=self.name, head=self.head, verify=False) as ledger:
+        with open_ledger(
+            self.url, name=self.name, head=self.head, verify=False, actor=caller.actor
+        ) as ledger:
             balance = ledger.verify(head=self.head)
         removed = [*sweep_store(default_store(self.url)), *sweep_state()]
         exposed = readable_by_others(parse_target(self.url))
@@ -140,8 +143,12 @@ class Witness(OfLedger):
         from dpublish.ledger import open_ledger, remove_witness
 
         if self.remove:
-            return remove_witness(self.url, self.place, name=self.name, head=self.head)
-        with open_ledger(self.url, name=self.name, witness=self.place, head=self.head) as ledger:
+            return remove_witness(
+                self.url, self.place, name=self.name, head=self.head, actor=caller.actor
+            )
+        with open_ledger(
+            self.url, name=self.name, witness=self.place, head=self.head, actor=caller.actor
+        ) as ledger:
             return ledger.status()
 
 
@@ -155,7 +162,7 @@ class Merge(OfLedger):
     def run(self, caller: Caller = NOBODY) -> Status:
         from dpublish.ledger import merge_ledgers
 
-        return merge_ledgers(self.url, name=self.name)
+        return merge_ledgers(self.url, name=self.name, actor=caller.actor)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +175,7 @@ class Recover(OfLedger):
     def run(self, caller: Caller = NOBODY) -> Status:
         from dpublish.ledger import recover_ledger
 
-        return recover_ledger(self.url, name=self.name)
+        return recover_ledger(self.url, name=self.name, actor=caller.actor)
 
 
 REQUESTS = requests_of(__name__)

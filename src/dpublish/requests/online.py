@@ -121,6 +121,7 @@ class OpenSession(Request):
                 name=self.name,
                 create=allowance is not None,
                 second_budget=self.second_budget,
+                actor=caller.actor,
             ) as account:
                 curator = Curator(
                     source, facts, ledger=account, store=self.session.absolute().parent

@@ -91,6 +91,7 @@ class Solve(Request):
                     name=self.name,
                     create=allowance is not None,
                     second_budget=self.second_budget,
+                    actor=caller.actor,
                 ) as account:
                     made = publish(
                         mechanism,
