@@ -11,7 +11,15 @@ from dpublish.requests.base import NOBODY, Caller, Request, requests_of
 from dpublish.requests.curator import numbers_of
 
 if TYPE_CHECKING:
-    from dpublish.ledger.base import Entry, Status
+    from dpublish.ledger.base import Actor, Entry, Status
+
+
+def actor_of(document: Mapping[str, Any]) -> Actor:
+    """Who a ledger's entries name, from JSON: `who`, `door`, and in an office `proposed_by`,
+    `approved_by` and `two_persons` ("kept" or "switched off")."""
+    from dpublish.ledger.base import Actor
+
+    return Actor.from_json(document)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,8 +56,17 @@ class JobStatus:
 class Jobs(Protocol):
     """What pages and API ask of it."""
 
-    def submit(self, requests: Sequence[Request], *, actor: str, subject: str) -> str:
-        """Start a job and say its id. `subject`: what it is about, such as 'release NAME'."""
+    def submit(
+        self,
+        requests: Sequence[Request],
+        *,
+        actor: str,
+        subject: str,
+        approval: Mapping[str, str] | None = None,
+    ) -> str:
+        """Start a job and say its id. `subject`: what it is about, such as 'release NAME'.
+        `approval`: what the ledger's entries say beside the actor (`proposed_by`, `approved_by`,
+        `two_persons`)."""
 
     def status(self, job: str) -> JobStatus:
         """Where it is; an InputError where there is none."""
@@ -110,11 +119,20 @@ class JobRunner:
             # the process that watched it is gone, and its children ended with it
             store.set(JOBS, {"id": row["id"]}, {"state": "lost", "ended": now()})
 
-    def submit(self, requests: Sequence[Request], *, actor: str, subject: str) -> str:
+    def submit(
+        self,
+        requests: Sequence[Request],
+        *,
+        actor: str,
+        subject: str,
+        approval: Mapping[str, str] | None = None,
+    ) -> str:
         job = secrets.token_hex(8)
         owned_folder(self.folder / job)
         documents = [plain(one.to_json()) for one in requests]
         replace_owned(self.folder / job / "requests.json", json.dumps(documents).encode())
+        by = {"who": actor, "door": "dpublish serve", **(approval or {})}
+        replace_owned(self.folder / job / "by.json", json.dumps(by).encode())
         verbs = [one.verb for one in requests]
         with self.store.change() as connection:
             connection.execute(
@@ -198,6 +216,12 @@ def _status(row: Row, folder: Path) -> JobStatus:
 class _Child(Caller):
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+
+    @property
+    def actor(self) -> Any:
+        from dpublish.requests.ledger import actor_of
+
+        return actor_of(json.loads((self._folder / "by.json").read_bytes()))
 
     def progress(self, step: str) -> None:
         replace_owned(self._folder / "step", step.encode())
