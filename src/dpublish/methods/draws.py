@@ -21,13 +21,16 @@ def noisy_counts(
     *,
     label: str,
     share: Fraction = Fraction(1),
+    sensitivity: Fraction | None = None,
 ) -> IntArray:
     """A table of counts of a partition of the rows, with noise in every cell, for `share` of the
-    budget."""
-    amount = budget.amount * share
+    budget; or other whole numbers that one unit moves by at most `sensitivity`."""
+    moved = budget.sensitivity if sensitivity is None else sensitivity
     if budget.law == "laplace":
-        return noise.laplace(counts, sensitivity=budget.sensitivity, epsilon=amount, label=label)
-    return noise.gaussian(counts, sensitivity=budget.sensitivity, rho=amount, label=label)
+        epsilon = budget.amount * share
+        return noise.laplace(counts, sensitivity=moved, epsilon=epsilon, label=label)
+    rho = moved**2 / (2 * budget.scale_for(moved, share))
+    return noise.gaussian(counts, sensitivity=moved, rho=rho, label=label)
 
 
 def choose(

@@ -24,7 +24,8 @@ _ROOT_GRID = 10**12
 
 @dataclass(frozen=True)
 class BudgetSplit:
-    """`amount` is epsilon for Laplace noise and rho for Gaussian noise.
+    """`amount` is epsilon for Laplace noise and rho for Gaussian noise. Gaussian noise may have
+    `extra_variance`, beyond what its rho asks for: see gaussian.py.
 
     >>> whole = BudgetSplit("laplace", Fraction(1), Relation("replace-one", 1))
     >>> whole.scale(Fraction(1, 4))
@@ -34,6 +35,7 @@ class BudgetSplit:
     law: Law
     amount: Fraction
     relation: Relation
+    extra_variance: Fraction = Fraction(0)
 
     @classmethod
     def of(cls, cost: Cost, relation: Relation) -> BudgetSplit:
@@ -74,9 +76,13 @@ class BudgetSplit:
     def scale(self, share: Fraction) -> Fraction:
         """What a release states of the noise of a table: its scale (Laplace), or the square of
         sigma (Gaussian)."""
+        return self.scale_for(self.sensitivity, share)
+
+    def scale_for(self, sensitivity: Fraction, share: Fraction) -> Fraction:
+        """The same of numbers that one unit moves by at most `sensitivity`."""
         if self.law == "laplace":
-            return self.sensitivity / (self.amount * share)
-        return self.sensitivity**2 / (2 * self.amount * share)
+            return sensitivity / (self.amount * share)
+        return sensitivity**2 / (2 * self.amount * share) + self.extra_variance
 
     def deviation(self, share: Fraction) -> float:
         """The standard deviation of a cell, for plans and for the size of groups."""

@@ -215,7 +215,9 @@ class Job:
     @classmethod
     def of(cls, noise: Noise, codes: Any, plan: Plan[JoinedSettings]) -> Job:
         settings = plan.settings
-        budget = BudgetSplit(settings.noise, settings.amount, plan.schema.relation)
+        budget = BudgetSplit(
+            settings.noise, settings.amount, plan.schema.relation, settings.extra_variance
+        )
         target, triples = settings.target_index, declared_triples(settings)
         rows: Labelled = (
             LabelledTables(codes, target, settings.features, triples)
@@ -529,13 +531,8 @@ def publish_model_error(
     # relation
     sensitivity = Fraction(UNIT * budget.relation.max_rows)
     value = np.array([model_error], dtype=np.int64)
-    if budget.law == "laplace":
-        epsilon = budget.amount * share
-        noisy = noise.laplace(value, sensitivity=sensitivity, epsilon=epsilon, label="misfit")
-        return int(noisy[0]), sensitivity / epsilon
-    rho = budget.amount * share
-    noisy = noise.gaussian(value, sensitivity=sensitivity, rho=rho, label="misfit")
-    return int(noisy[0]), sensitivity**2 / (2 * rho)
+    noisy = noisy_counts(noise, budget, value, share=share, sensitivity=sensitivity, label="misfit")
+    return int(noisy[0]), budget.scale_for(sensitivity, share)
 
 
 def _count(group_of: Ints) -> int:

@@ -11,11 +11,13 @@ from dpublish.declare.domain import Domain, fine_edges
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError, did_you_mean
 from dpublish.methods.histogram.mechanism import keeps_every_row
+from dpublish.methods.joined_histograms.bins import STAGES
 from dpublish.methods.joined_histograms.structure import table_parts
 from dpublish.methods.joined_histograms.workload import Workload, declared_triples
 from dpublish.models.junction_tree.measured import MAX_ROUNDS
 from dpublish.privacy.budget_split import BudgetSplit, Law
 from dpublish.privacy.cost import Cost, exact, largest_rho
+from dpublish.privacy.gaussian import EXTRA_VARIANCE, Steps, largest_gaussian_rho
 from dpublish.privacy.plan import Plan, Settings, as_json, hidden
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ class JoinedSettings(Settings):
     domain: Domain
     noise: Law
     amount: Fraction
+    extra_variance: Fraction
     sensitivity: Fraction
     target: str | None
     labels: int
@@ -111,10 +114,17 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
             f"{method.misfit_share}."
         )
     count = len(names) - (target is not None)
-    budget, paid, reason = _budget(method, schema, cost, count)
     adaptive = _adaptive(schema, domain, target)
     rest = 1 - column_share - choice_share - misfit_share
-    bin_share = _bin_share(method, budget.law, Fraction(len(adaptive), count), rest)
+    bin_shares = {
+        law: _bin_share(method, law, Fraction(len(adaptive), count), rest) for law in BIN_SHARE
+    }
+    if cost.kind == "approximate":
+        steps = _gaussian_steps(schema, count, choice_share, rest - bin_shares["gaussian"])
+    else:
+        steps = None
+    budget, paid, reason = _budget(method, schema, cost, count, steps)
+    bin_share = bin_shares[budget.law]
     adaptive = adaptive if bin_share else ()
     if column_share + choice_share + misfit_share + bin_share > 1 - LEAST_SHARE:
         raise PlanError(
@@ -147,6 +157,7 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
         domain=domain,
         noise=budget.law,
         amount=budget.amount,
+        extra_variance=budget.extra_variance,
         sensitivity=budget.sensitivity,
         target=target,
         labels=labels,
@@ -271,8 +282,23 @@ def _fine(schema: Schema, domain: Domain, adaptive: tuple[str, ...]) -> Domain:
     )
 
 
+def _gaussian_steps(
+    schema: Schema, columns: int, choice_share: Fraction, pair_share: Fraction
+) -> Steps | None:
+    """What the exact account of Gaussian noise has to know of the steps; None where choices cost so
+    much beside the counts that follow them that it says nothing."""
+    tables = columns * (STAGES + 2) + MAX_ROUNDS * MAX_STEPS + 1
+    touched = tables * schema.relation.rows
+    if columns == 1:
+        return Steps(Fraction(0), Fraction(0), touched)
+    fewest = min(columns - 1, round_steps("gaussian", columns))
+    if pair_share <= 0 or choice_share >= pair_share * fewest:
+        return None
+    return Steps(choice_share, choice_share / (pair_share * fewest), touched)
+
+
 def _budget(
-    method: JoinedHistograms, schema: Schema, cost: Cost, columns: int
+    method: JoinedHistograms, schema: Schema, cost: Cost, columns: int, steps: Steps | None
 ) -> tuple[BudgetSplit, Cost, str]:
     """Which noise, from how much; what is charged; and why."""
     if method.noise not in ("auto", "laplace", "gaussian"):
@@ -300,6 +326,10 @@ def _budget(
     laplace = BudgetSplit("laplace", cost.epsilon, schema.relation)
     gaussian = BudgetSplit("gaussian", largest_rho(cost.epsilon, cost.delta), schema.relation)
     part = Fraction(1, max(1, 2 * columns))
+    rho = None if steps is None else largest_gaussian_rho(steps, cost.epsilon, cost.delta)
+    if rho is not None:
+        exactly = BudgetSplit("gaussian", rho, schema.relation, EXTRA_VARIANCE)
+        gaussian = min(exactly, gaussian, key=lambda one: one.scale(part))
     name: Law
     if method.noise == "auto":
         name = "laplace" if laplace.deviation(part) <= gaussian.deviation(part) else "gaussian"
