@@ -51,6 +51,27 @@ class TestAmounts:
         # the solver's part is small beside the rows'
         assert found.sensitivity < Fraction(2, 1000) * 128 * Fraction(101, 100)
 
+    @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(10)])
+    @pytest.mark.parametrize("dimension", [20, 100, 400])
+    def test_what_the_solver_adds_is_small_beside_the_noise_in_the_objective(
+        self, epsilon: Fraction, dimension: int
+    ) -> None:
+        # the classifier's own ridges: that of the constant is far below the others' in wide tables
+        rows = 30_000
+        ridge = double_above(min(Fraction(1), 16 * (2 * dimension / (rows * epsilon)) ** 2))
+        own = double_above(min(ridge, 2 / (rows * epsilon)))
+        setting = setting_of(
+            epsilon=epsilon,
+            dimension=dimension,
+            normaliser=rows,
+            regularization=ridge,
+            constant=Constant(Fraction(1, 5), own),
+        )
+        found = for_objective(setting, release_share=SHARE)
+        assert found.tilt is not None
+        solver = dimension * found.sensitivity / found.epsilon
+        assert solver < Fraction(1, 8) * found.noise_length(dimension, setting.normaliser)
+
     def test_add_remove_and_several_rows(self) -> None:
         assert (
             for_output(setting_of(moved_rows=1)).sensitivity

@@ -18,7 +18,9 @@ from dpublish.noise.balls import fraction_ball
 from dpublish.noise.base import Noise
 
 _PRECISION = 192
-_SOLVER_ROOM = 1 << 10
+_SOLVER_ROOM = 1 << 1
+"""Times the rounding bound at a point longer than any that is likely: doubles get there with room,
+and what the tolerance adds to the noise is small beside the noise in the objective."""
 _SOLVER_SHARE = Fraction(1, 1 << 16)
 _TILT_FINENESS = Fraction(1, 1 << 20)
 _OUTPUT_FINENESS = Fraction(1, 1 << 10)
@@ -176,6 +178,10 @@ def solver_tolerance(
     """A power of two that costs little noise and that double precision reaches with plenty of
     room. `finer` is the share of the ridge that the least penalised coordinate has."""
     lowest = float(ridge * finer)
+    tilted = 2.0 * tilt_length / setting.normaliser
+    length = math.sqrt(2.0 / float(ridge)) + tilted / float(ridge)
+    if finer < 1:  # one coordinate, which takes its part of the tilt, may be longer
+        length += math.sqrt(2.0 / lowest) + tilted / (lowest * math.sqrt(setting.dimension))
     reached = rounding_bound(
         rows=setting.normaliser,
         mass=float(setting.normaliser),
@@ -184,7 +190,7 @@ def solver_tolerance(
         normaliser=setting.normaliser,
         loss=setting.loss,
         ridge=float(ridge),
-        length=math.sqrt(2.0 / lowest) + 2.0 * tilt_length / (setting.normaliser * lowest),
+        length=length,
         tilt_length=tilt_length,
     )
     return 2 * power_of_two_below(
