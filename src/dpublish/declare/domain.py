@@ -49,6 +49,9 @@ class Axis:
     missing: bool = False
     outside: str = "clip"
     wording: Wording = field(default_factory=Wording, compare=False, repr=False)
+    tilts: tuple[float, ...] = field(default=(), compare=False, repr=False)
+    """How rows lie inside each bin, where a release has a guess (`models.bin_shapes`); evenly,
+    where it has none."""
 
     @property
     def numeric(self) -> bool:
@@ -111,7 +114,7 @@ class Axis:
         return tuple(self.label(code) for code in range(self.cardinality))
 
     def midpoint(self, code: int) -> float:
-        """The value that stands for a numeric bin (dates: the ordinal)."""
+        """The middle of a numeric bin (dates: the ordinal)."""
         low, high = self.edges[code], self.edges[code + 1]
         return (low + high) / 2 if self.kind == "real" else (low + high - 1) / 2
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from dpublish.declare.domain import Axis, Domain
 from dpublish.estimate import Estimate, Measure
+from dpublish.models.bin_shapes import bin_means
 from dpublish.models.thresholded_counts import normal_quantile
 from dpublish.query.masks import select
 from dpublish.query.predicate import And, Constant, Leaf, Node, columns_of
@@ -142,7 +143,7 @@ def column_numbers(place: int, axis: Axis) -> Numbers:
     none = np.full(axis.cardinality - axis.base, math.nan)
     last = edges[1:] if axis.kind == "real" else edges[1:] - 1
     low, high = np.concatenate([edges[:-1], none]), np.concatenate([last, none])
-    return Numbers((place,), low, high, (low + high) / 2)
+    return Numbers((place,), low, high, np.concatenate([bin_means(axis), none]))
 
 
 def indicator(chosen: Chosen) -> Numbers:
@@ -288,10 +289,21 @@ def mean_from_counts(
         sums.append(sign * max([*none, *(total for total, _ in best)]))
     counts = np.maximum(np.diff([0.0, *(one.value for one in found), every.value]), 0.0)
     middles = (values[:-1] + last) / 2
+    if axis.tilts:
+        middles = _group_means(axis, values, release.cell_counts((place,)))
     total = float(counts.sum())
     value = float(counts @ middles) / total if total > 0 else float(middles.mean())
     mean = Found(value, means[1], means[0], counted=False)
     return mean, Found(float(counts @ middles), sums[1], sums[0], counted=False)
+
+
+def _group_means(axis: Axis, ends: Floats, counts: Floats) -> Floats:
+    """The mean value of the rows between neighbouring ends, each an edge of a bin."""
+    starts = np.searchsorted(np.array(axis.edges, dtype=np.float64), ends[:-1])
+    weights = np.maximum(counts[: axis.base], 0.0) + 1e-9
+    sums = np.add.reduceat(weights * bin_means(axis), starts)
+    means: Floats = sums / np.add.reduceat(weights, starts)
+    return means
 
 
 def _dominated(numbers: Floats, below: Floats, rows: float) -> tuple[float, float]:

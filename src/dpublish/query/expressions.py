@@ -19,6 +19,7 @@ from sqlglot import exp
 
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import QueryError
+from dpublish.models.bin_shapes import bin_means
 from dpublish.query.aggregates import Chosen, Floats, Numbers
 from dpublish.query.constants import Tree, bare
 from dpublish.query.predicate import parse_sql
@@ -168,9 +169,9 @@ def _points(
     real = axis.kind == "real"
     whole = not real and edges[-1] - edges[0] <= MAX_WHOLE
     values, codes, central = [], [], []
-    for code in range(axis.base):
+    for code, mean in enumerate(bin_means(axis).tolist()):
         low, high = edges[code], edges[code + 1] if real else edges[code + 1] - 1
-        middle = (low + high) / 2 if real else math.floor((low + high) / 2)
+        middle = mean if real else math.floor(mean)
         if whole:
             some = set(np.arange(low, high + 1).tolist())
         else:

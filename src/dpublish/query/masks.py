@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import QueryError
+from dpublish.models.bin_shapes import part_between
 from dpublish.query.predicate import And, Constant, Leaf, Node, Or, columns_of
 
 MAX_TABLE = 1 << 22
@@ -323,6 +324,6 @@ def _numeric_classes(axis: Axis, leaves: Sequence[Leaf]) -> tuple[NDArray[np.int
         for number in range(first[code], last[code] + 1):
             low = start if number == first[code] else cuts[number - 1]
             high = end if number == last[code] else cuts[number]
-            pieces.append((number, max((high - low) / (end - start), 5e-324)))
+            pieces.append((number, max(part_between(axis, code, low, high), 5e-324)))
         shared[code] = pieces
     return truth, _Spread(first, shared)

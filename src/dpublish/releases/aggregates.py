@@ -235,7 +235,10 @@ class AggregatesRelease(Release):
             }
         )
         if binned:
-            said.append(f"a bin of {' and '.join(binned)} counts as its middle")
+            said.append(
+                f"where in its bin a row of {' and '.join(binned)} lies was not counted, and is "
+                "guessed"
+            )
         said.append("sums and means are shown without limits: give a level for them")
         text = "; ".join(said)
         return f"{', '.join(found)}: {text}."

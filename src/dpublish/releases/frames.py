@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dpublish.declare.columns import OTHER
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import QueryError
+from dpublish.models.bin_shapes import bin_means, place_of, tilts_of
 
 Codes = NDArray[np.int64]
 Weights = NDArray[np.int64] | NDArray[np.float64]
@@ -61,15 +62,13 @@ def _values_by_code(axis: Axis) -> pl.Series:
     kind = np.float64 if axis.kind == "real" else np.int64
     edges = np.array(axis.edges, dtype=kind)
     if axis.kind == "date":
-        middle = pl.Series(
-            (edges[:-1] + (edges[1:] - edges[:-1] - 1) // 2 - _EPOCH).astype(np.int32)
-        ).cast(pl.Date)
+        days = np.floor(bin_means(axis)).astype(np.int64)
+        middle = pl.Series((days - _EPOCH).astype(np.int32)).cast(pl.Date)
         return middle.extend(pl.Series([None] * extra, dtype=pl.Date)) if extra else middle
     if axis.exact_values:
         values = pl.Series(edges[:-1])
     else:
-        halves = edges[:-1] / 2 + edges[1:] / 2
-        values = pl.Series(halves if axis.kind == "real" else halves - 0.5)
+        values = pl.Series(bin_means(axis))
     return values.extend(pl.Series([None] * extra, dtype=values.dtype)) if extra else values
 
 
@@ -102,7 +101,7 @@ def bin_labels(axis: Axis, codes: Codes) -> pl.Series:
 
 
 def drawn_values(axis: Axis, codes: Codes, generator: np.random.Generator) -> pl.Series:
-    """As `column_values`, with numbers drawn evenly inside their bins."""
+    """As `column_values`, with numbers drawn inside their bins."""
     if not axis.numeric or axis.exact_values:
         return column_values(axis, codes)
     declared = codes < axis.base
@@ -110,13 +109,17 @@ def drawn_values(axis: Axis, codes: Codes, generator: np.random.Generator) -> pl
     if axis.kind == "real":
         edges = np.array(axis.edges, dtype=np.float64)
         low, high = edges[bins], edges[bins + 1]
-        drawn = np.minimum(
-            low + (high - low) * generator.random(len(codes)), np.nextafter(high, low)
-        )
+        place = place_of(tilts_of(axis)[bins], generator.random(len(codes)))
+        drawn = np.minimum(low + (high - low) * place, np.nextafter(high, low))
         values = pl.Series(axis.name, drawn)
     else:
         whole = np.array(axis.edges, dtype=np.int64)
-        days = generator.integers(whole[bins], whole[bins + 1])
+        if axis.tilts:
+            place = place_of(tilts_of(axis)[bins], generator.random(len(codes)))
+            width = whole[bins + 1] - whole[bins]
+            days = whole[bins] + np.minimum((place * width).astype(np.int64), width - 1)
+        else:
+            days = generator.integers(whole[bins], whole[bins + 1])
         values = pl.Series(axis.name, days) if axis.kind == "integer" else _dates(axis.name, days)
     return pl.select(
         pl.when(pl.Series(declared)).then(values).otherwise(None).alias(axis.name)

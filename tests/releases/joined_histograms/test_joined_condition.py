@@ -4,6 +4,7 @@ and against the model."""
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -163,11 +164,16 @@ def test_a_cut_target_and_values_that_are_none(odd: JoinedRelease) -> None:
 
 
 def test_pieces_of_a_bin_share_its_rows() -> None:
-    axis = made(100).domain.axes[0]
+    axis = replace(made(100).domain.axes[0], tilts=())
     pieces = pieces_of(axis, [parse_predicate("age between 12 and 13", made(100).domain)])  # type: ignore[list-item]
     assert pieces.axis.edges[:6] == (0, 5, 10, 12, 14, 15)
     assert pieces.level[:6].tolist() == [0, 1, 2, 2, 2, 3]
-    assert pieces.share[:6].tolist() == [1.0, 1.0, 0.4, 0.4, 0.2, 1.0]
+    assert pieces.share[:6] == pytest.approx([1.0, 1.0, 0.4, 0.4, 0.2, 1.0])
+    sloped = replace(axis, tilts=(0.0, 0.0, -2.0, *[0.0] * (axis.base - 3)))
+    pieces = pieces_of(sloped, [parse_predicate("age between 12 and 13", made(100).domain)])  # type: ignore[list-item]
+    assert pieces.share[2] > 0.4 > pieces.share[3] > pieces.share[4]
+    assert pieces.share[2:5].sum() == pytest.approx(1)
+    assert pieces.axis.tilts[2:5] == pytest.approx([-0.8, -0.8, -0.4])
 
 
 def test_a_condition_is_taken_apart() -> None:

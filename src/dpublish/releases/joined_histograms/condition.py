@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from dpublish.declare.domain import Axis, Domain
+from dpublish.models.bin_shapes import part_between, tilts_of
 from dpublish.models.junction_tree.consistency import Floats, Ints, sum_groups
 from dpublish.models.junction_tree.draws import draw
 from dpublish.models.junction_tree.model import JunctionModel
@@ -194,12 +195,16 @@ def pieces_of(axis: Axis, leaves: Sequence[Leaf]) -> Pieces:
         )
         - 1
     )
-    widths = np.array(
-        [after - before for before, after in itertools.pairwise(edges)], dtype=np.float64
+    share = np.array(
+        [
+            part_between(axis, code, before, after)
+            for code, (before, after) in zip(level.tolist(), itertools.pairwise(edges), strict=True)
+        ]
     )
-    share = widths / np.bincount(level, weights=widths)[level]
     extra = codes[axis.base :]
-    refined = replace(axis, edges=tuple(edges))
+    widths = np.diff(np.array(edges, dtype=np.float64)), np.diff(np.array(axis.edges, dtype=float))
+    tilts = tilts_of(axis)[level] * widths[0] / widths[1][level]
+    refined = replace(axis, edges=tuple(edges), tilts=tuple(tilts.tolist()) if axis.tilts else ())
     return Pieces(
         refined,
         np.concatenate([level, extra]).astype(np.int64),

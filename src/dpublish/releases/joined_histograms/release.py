@@ -6,17 +6,19 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 import polars as pl
 
-from dpublish.declare.domain import Domain
+from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import BundleError, QueryError
 from dpublish.estimate import Estimate, check_level
+from dpublish.models.bin_shapes import tilted
 from dpublish.models.junction_tree.consistency import Floats, Ints
-from dpublish.models.junction_tree.fit import fit_model
+from dpublish.models.junction_tree.fit import MeasuredColumn, fit_model
 from dpublish.models.junction_tree.measured import TABLES, Measured, read_measured
 from dpublish.models.junction_tree.model import JunctionModel, TableTooLarge
 from dpublish.models.junction_tree.plain import reading
@@ -46,6 +48,9 @@ if TYPE_CHECKING:
 DRAWN = 200_000
 POOL = 200_000
 """Rows drawn from the model where its exact table is too large."""
+SHAPED = 6
+"""The first version of the model whose readers look inside bins; older releases answer as they
+did."""
 
 
 class JoinedRelease(ResampledRelease):
@@ -69,10 +74,13 @@ class JoinedRelease(ResampledRelease):
                 )
             if any(tables[name].null_count().row(0)):
                 raise BundleError(f"{name}.parquet holds nulls.")
-        self.domain: Domain = read_domain(manifest.get("domain"), limit=None)
-        self.measured: Measured = read_measured(
-            self.domain, table(manifest, "facts", "manifest"), _arrays(tables)
-        )
+        domain = read_domain(manifest.get("domain"), limit=None)
+        facts = table(manifest, "facts", "manifest")
+        self.measured: Measured = read_measured(domain, facts, _arrays(tables))
+        if self.measured.version >= SHAPED:
+            pairs = zip(domain.axes, self.measured.columns, strict=True)
+            domain = Domain(tuple(_shaped(axis, column) for axis, column in pairs))
+        self.domain: Domain = domain
 
     @cached_property
     def model(self) -> JunctionModel:
@@ -184,13 +192,14 @@ class JoinedRelease(ResampledRelease):
         from dpublish.query.sql import run_sql
         from dpublish.query.sql_limits import with_limits
 
+        seen = self._shown_evenly(query)
         result = run_sql(
             query,
-            self._weighted_frame(self._columns_in(query)),
+            seen._weighted_frame(self._columns_in(query)),
             self.domain.names,
-            self.domain.axes,
+            seen.domain.axes,
         )
-        return result if level is None else with_limits(self, query, result, level)
+        return result if level is None else with_limits(seen, query, result, level)
 
     def sql_note(self, query: str, *, limits: bool = False) -> str | None:
         """What to know of the answer of `sql` to a query; None when there is nothing."""
@@ -377,6 +386,27 @@ class JoinedRelease(ResampledRelease):
         high = np.maximum(high, low)
         return low, high, (high - low) / 4
 
+    def _shown_evenly(self, query: str) -> Self:
+        """This release for one query: a column that the query shows or groups by has the middles of
+        its bins, which people read as the bins; one that it adds up has the means."""
+        from sqlglot import exp
+
+        from dpublish.query.predicate import parse_select
+
+        shown = {
+            node.name.lower()
+            for node in parse_select(query).find_all(exp.Column)
+            if node.find_ancestor(exp.AggFunc, exp.Where) is None
+        }
+        other = copy.copy(self)
+        other.domain = Domain(
+            tuple(
+                replace(axis, tilts=()) if axis.name.lower() in shown else axis
+                for axis in self.domain.axes
+            )
+        )
+        return other
+
     def _columns_in(self, query: str) -> list[int] | None:
         """The columns that a query names; None when it asks for all of them, and drawn rows are
         fewer than combinations."""
@@ -428,6 +458,15 @@ def _arrays(tables: Mapping[str, pl.DataFrame]) -> dict[str, dict[str, Ints]]:
         name: {column: frame[column].to_numpy() for column in frame.columns}
         for name, frame in tables.items()
     }
+
+
+def _shaped(axis: Axis, column: MeasuredColumn | None) -> Axis:
+    """A column with how its rows lie inside its bins, as far as its own counts tell."""
+    if column is None or not axis.numeric or axis.exact_values:
+        return axis
+    counts = column.counts.sum(axis=1)[: axis.base]
+    noise = math.sqrt(column.variance * column.counts.shape[1])
+    return tilted(axis, np.array(column.widths), counts, noise)
 
 
 def _everything() -> Node:

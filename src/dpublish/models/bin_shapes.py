@@ -1,0 +1,115 @@
+"""How rows lie inside a bin, as far as the counts of its neighbours tell.
+
+Bins of a skewed column are wide where rows are few, and most rows of a wide bin lie near the
+neighbour that is dense. Inside a bin the density is taken as proportional to exp(tilt u), u running
+from 0 to 1 across the bin; a tilt of 0 is an even spread. The tilt is found from densities at the
+two edges, each between the mean densities of the bins that meet there; the outermost bins have one
+such edge, and the mass of the bin does the rest.
+
+This is a guess at what was never counted, for values that need one number: a mean, the part of a
+bin that a condition cuts, a synthetic row. Limits never rest on it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpublish.declare.domain import Axis
+
+Floats = NDArray[np.float64]
+
+NEAR = 0.8
+"""How much an edge between two bins is like the denser of them, on a logarithmic scale. Chosen on
+generated columns by benchmarks/joined_tuning/bin_shapes.py."""
+MAX_TILT = 700.0
+_SMALL = 1e-4
+
+
+def tilted(axis: Axis, widths: Floats, counts: Floats, least: float) -> Axis:
+    """A numeric column that knows how its rows lie inside its bins."""
+    return replace(axis, tilts=tuple(learn_tilts(widths, counts, least).tolist()))
+
+
+def tilts_of(axis: Axis) -> Floats:
+    return np.array(axis.tilts, dtype=np.float64) if axis.tilts else np.zeros(axis.base)
+
+
+def bin_means(axis: Axis) -> Floats:
+    """The mean value of the rows of each bin (dates: the ordinal)."""
+    edges = np.array(axis.edges, dtype=np.float64)
+    place = mean_place(tilts_of(axis))
+    means = (1.0 - place) * edges[:-1] + place * edges[1:]
+    if axis.kind == "real":
+        return means
+    return np.clip(means - 0.5, edges[:-1], edges[1:] - 1.0)
+
+
+def part_between(axis: Axis, code: int, low: float, high: float) -> float:
+    """The share of a bin's rows between two values of it."""
+    start, end = float(axis.edges[code]), float(axis.edges[code + 1])
+    places = np.clip((np.array([low, high]) - start) / (end - start), 0.0, 1.0)
+    below = share_below(np.full(2, axis.tilts[code] if axis.tilts else 0.0), places)
+    return float(below[1] - below[0])
+
+
+def share_below(tilt: Floats, place: Floats) -> Floats:
+    """The share of a bin below a place in it; places run from 0 to 1."""
+    flat = np.abs(tilt) < _SMALL
+    rate = np.where(flat, 1.0, -np.abs(tilt))
+    # seen from the dense end, where nothing overflows
+    near = np.where(tilt > 0, 1.0 - place, place)
+    tilted = np.expm1(rate * near) / np.expm1(rate)
+    found: Floats = np.where(flat, place, np.where(tilt > 0, 1.0 - tilted, tilted))
+    return found
+
+
+def place_of(tilt: Floats, share: Floats) -> Floats:
+    """The place in a bin below which a share of it lies: the inverse of `share_below`."""
+    flat = np.abs(tilt) < _SMALL
+    rate = np.where(flat, 1.0, -np.abs(tilt))
+    near = np.where(tilt > 0, 1.0 - share, share)
+    place = np.log(np.maximum(1.0 + near * np.expm1(rate), np.exp(rate))) / rate
+    found: Floats = np.where(flat, share, np.where(tilt > 0, 1.0 - place, place))
+    return np.clip(found, 0.0, 1.0)
+
+
+def mean_place(tilt: Floats) -> Floats:
+    """The mean place of the rows of a bin."""
+    flat = np.abs(tilt) < _SMALL
+    rate = np.where(flat, 1.0, np.abs(tilt))
+    near = 1.0 / rate - 1.0 / np.expm1(rate)
+    found: Floats = np.where(flat, 0.5 + tilt / 12.0, np.where(tilt > 0, 1.0 - near, near))
+    return found
+
+
+def learn_tilts(widths: Floats, counts: Floats, least: float) -> Floats:
+    """The tilt of every bin, from the estimated rows of all. Fewer than `least` rows in a bin may
+    be noise, and count as so many. A bin of width 0 is a heap of rows at one value: it has no
+    slope, and says nothing of its neighbours'."""
+    tilts = np.zeros(len(counts))
+    if len(counts) < 2:
+        return tilts
+    heap = widths <= 0
+    density = np.log(np.maximum(counts, max(least, 1e-9))) - np.log(np.where(heap, 1.0, widths))
+    step = np.where(heap[:-1] | heap[1:], 0.0, np.diff(density))
+    # how far the density at either edge of a bin is from its mean density
+    right = np.where(step > 0, NEAR, 1 - NEAR) * step
+    left = right - step
+    tilts[1:-1] = right[1:] - left[:-1]
+    tilts[0], tilts[-1] = -_tilt_from(math.exp(right[0])), _tilt_from(math.exp(left[-1]))
+    return np.clip(np.where(heap, 0.0, tilts), -MAX_TILT, MAX_TILT)
+
+
+def _tilt_from(ratio: float) -> float:
+    """The tilt t at which the density at the beginning of a bin, t / (exp(t) - 1), is `ratio` times
+    the mean density."""
+    low, high = -MAX_TILT, MAX_TILT
+    for _ in range(60):
+        middle = (low + high) / 2
+        at = 1.0 if abs(middle) < 1e-9 else middle / math.expm1(middle)
+        low, high = (middle, high) if at > ratio else (low, middle)
+    return (low + high) / 2
