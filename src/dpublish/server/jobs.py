@@ -3,11 +3,17 @@
 What both the pages and the API rely on is `Jobs`. A job is a list of requests of
 `dpublish.requests`, run one after the other until one fails. Its results may be as private as the
 rows: they are kept in a file for the service's owner alone, never in a table or a log.
+
+A request that pays carries a key. So a worker that died, or was killed with the service, is
+followed by another one with the same key, and the ledger decides: an answer that was sealed is
+fetched, a run that drew no noise goes on unpaid, and what was lost is reported as lost.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import fcntl
 import json
 import os
 import secrets
@@ -15,18 +21,32 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from sqlalchemy import insert
 
-from dpublish.errors import InputError, PrivateSideError, PublishError
+from dpublish.errors import InputError, LedgerUnavailable
+from dpublish.ledger.base import Ledger
 from dpublish.owned import owned_folder, replace_owned
-from dpublish.requests.base import Caller, Progress, Request, plain
-from dpublish.server.store import Row, Store, now, record
+from dpublish.requests.base import Request, plain
+from dpublish.requests.ledger import actor_of
+from dpublish.server.store import Row, Store, now, record, set_rows
 from dpublish.server.tables import JOBS
+from dpublish.server.worker import CANCELLED, FAILURE, LOCK, ORDER, RESULTS, STEP
+
+DOOR: Final = "dpublish serve"
+RESTARTS: Final = 2
+"""So often a worker that died without a word is followed by another: the ledger allows three
+runs of a key."""
+_LOOK: Final = 0.05
+NOT_PAID: Final = "Nothing was paid, and nothing is lost."
+NOTHING_TO_PAY: Final = "It pays for nothing, and nothing is lost."
+UNKNOWN: Final = "Whether it was paid cannot be said: the ledger cannot be read at this moment."
+_DIED: Final = "The job ended without an answer, several times. Its worker may lack memory."
 
 State = Literal["waiting", "running", "done", "failed", "cancelled", "lost"]
 
@@ -76,48 +96,37 @@ class Jobs(Protocol):
         done."""
 
     def cancel(self, job: str, *, actor: str) -> JobStatus:
-        """End it now. What was paid stays paid."""
+        """End it now. What was paid stays paid; the status then says what is lost."""
+
+    def resume(self, job: str, *, actor: str) -> JobStatus:
+        """Go on with a job that ended without an answer, under the same keys."""
 
     def forget(self, job: str) -> None:
         """Delete its results."""
 
     def close(self) -> None:
-        """The service stops: jobs that run are ended."""
-
-
-def request_types() -> dict[str, type[Request]]:
-    """Every request by its verb."""
-    from dpublish.requests import (
-        analyst,
-        audit,
-        curator,
-        ledger,
-        local,
-        online,
-        plans,
-        schemas,
-        solve,
-    )
-
-    found: dict[str, type[Request]] = {}
-    for module in (analyst, audit, curator, ledger, local, online, plans, schemas, solve):
-        found |= module.REQUESTS
-    return found
+        """The service stops. Workers go on, and are found again at the next start."""
 
 
 class JobRunner:
-    """A child process per job, watched by a thread of this one."""
+    """A worker process per job, each in a process group of its own. A worker goes on when the
+    service is stopped or killed; the next start finds it again by the lock that it holds."""
 
-    def __init__(self, store: Store, folder: Path, *, at_once: int = 2, minutes: int = 240) -> None:
+    def __init__(
+        self,
+        store: Store,
+        folder: Path,
+        *,
+        at_once: int = 2,
+        minutes: int = 240,
+        grace: float = 10.0,
+    ) -> None:
         self.store, self.folder = store, folder
         self._turn = threading.Semaphore(at_once)
-        self._seconds = minutes * 60
-        self._children: dict[str, subprocess.Popen[bytes]] = {}
-        self._cancelled: set[str] = set()
+        self._seconds, self._grace = minutes * 60, grace
+        self._closed = threading.Event()
         owned_folder(folder)
-        for row in (*store.rows(JOBS, state="running"), *store.rows(JOBS, state="waiting")):
-            # the process that watched it is gone, and its children ended with it
-            store.set(JOBS, {"id": row["id"]}, {"state": "lost", "ended": now()})
+        self._find_again()
 
     def submit(
         self,
@@ -128,21 +137,27 @@ class JobRunner:
         approval: Mapping[str, str] | None = None,
     ) -> str:
         job = secrets.token_hex(8)
-        owned_folder(self.folder / job)
-        documents = [plain(one.to_json()) for one in requests]
-        replace_owned(self.folder / job / "requests.json", json.dumps(documents).encode())
-        by = {"who": actor, "door": "dpublish serve", **(approval or {})}
-        replace_owned(self.folder / job / "by.json", json.dumps(by).encode())
-        verbs = [one.verb for one in requests]
+        home = self.folder / job
+        owned_folder(home)
+        keyed = [_keyed(one, job) for one in requests]
+        documents = [plain(one.to_json()) for one in keyed]
+        by = actor_of({"who": actor, "door": DOOR, **(approval or {})})
+        order = {"requests": documents, "actor": by.to_json()}
+        replace_owned(home / ORDER, json.dumps(order).encode())
         with self.store.change() as connection:
             connection.execute(
                 insert(JOBS).values(
-                    id=job, subject=subject, requests=json.dumps(verbs), state="waiting",
-                    actor=actor, created=now(), spent=False,
+                    id=job,
+                    subject=subject,
+                    requests=json.dumps([one.verb for one in keyed]),
+                    state="waiting",
+                    actor=actor,
+                    created=now(),
+                    spent=False,
                 )
-            )  # fmt: skip
+            )
             record(connection, actor=actor, action="job started", subject=subject, job=job)
-        threading.Thread(target=self._watch, args=(job,), daemon=True).start()
+        self._begin(job)
         return job
 
     def status(self, job: str) -> JobStatus:
@@ -152,106 +167,239 @@ class JobRunner:
         return _status(row, self.folder / job)
 
     def results(self, job: str) -> Sequence[Mapping[str, Any]]:
-        with contextlib.suppress(OSError, ValueError):
-            found: list[Mapping[str, Any]] = json.loads(
-                (self.folder / job / "results.json").read_bytes()
-            )
-            return found
-        return []
+        found: Sequence[Mapping[str, Any]] = _document(self.folder / job / RESULTS) or []
+        return found
 
     def cancel(self, job: str, *, actor: str) -> JobStatus:
-        self._cancelled.add(job)
-        child = self._children.get(job)
-        if child is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
+        """End it, or keep it from starting. `status` says what is lost once it has ended."""
+        status = self.status(job)
+        if status.over:
+            return status
+        home = self.folder / job
+        (home / CANCELLED).touch(mode=0o600)
         self.store.did(actor, "job cancelled", job)
+        if not _signal(home, signal.SIGTERM):  # it waits for its turn, or has just ended
+            self._end_waiting(job)
+        else:
+            threading.Thread(target=self._insist, args=(home,), daemon=True).start()
+        return self.status(job)
+
+    def resume(self, job: str, *, actor: str) -> JobStatus:
+        """Run again what was cancelled, failed or lost, under the same keys: what the ledger lets
+        go on goes on unpaid, and what is lost stays lost."""
+        home = self.folder / job
+        status = self.status(job)
+        if not status.over or status.state == "done":
+            raise InputError("Only a job that ended without an answer can go on.")
+        if not (home / ORDER).exists():
+            raise InputError("What this job was to do was deleted. Start it anew.")
+        for name in (CANCELLED, FAILURE):
+            (home / name).unlink(missing_ok=True)
+        held = {"id": job, "state": status.state}
+        if self.store.set(JOBS, held, {"state": "waiting", "ended": None, "error": None}):
+            self.store.did(actor, "job resumed", job)
+            self._begin(job)
         return self.status(job)
 
     def forget(self, job: str) -> None:
-        for name in ("results.json", "requests.json"):
+        for name in (RESULTS, ORDER):
             (self.folder / job / name).unlink(missing_ok=True)
 
     def close(self) -> None:
-        for job in list(self._children):
-            self.cancel(job, actor="office")
+        """Watch no longer. Workers go on: what they make may be paid for."""
+        self._closed.set()
+
+    # -- watching
+
+    def _find_again(self) -> None:
+        """What an earlier process of the service left: workers that still run are watched, and
+        what ended or never began without a word is run (again) under the same keys."""
+        for row in (
+            *self.store.rows(JOBS, state="running"),
+            *self.store.rows(JOBS, state="waiting"),
+        ):
+            job = str(row["id"])
+            if (self.folder / job / ORDER).exists():
+                self._begin(job)
+            else:
+                self.store.set(JOBS, {"id": job}, {"state": "lost", "ended": now()})
+
+    def _begin(self, job: str) -> None:
+        threading.Thread(target=self._watch, args=(job,), daemon=True).start()
 
     def _watch(self, job: str) -> None:
+        home = self.folder / job
         with self._turn:
-            if job in self._cancelled:
-                self.store.set(JOBS, {"id": job}, {"state": "cancelled", "ended": now()})
-                return
+            for _ in range(1 + RESTARTS):
+                if self._closed.is_set():
+                    return
+                if not _ended(home):
+                    self._run(job, home)
+                if _ended(home) or self._closed.is_set():
+                    break
+        if not self._closed.is_set():
+            self._record_end(job, home)
+
+    def _run(self, job: str, home: Path) -> None:
+        """One worker, from its start (unless it runs already) to its end."""
+        child = None
+        if not _held(home):
+            # its words go nowhere: libraries quote rows
             child = subprocess.Popen(
-                [sys.executable, "-m", "dpublish.server.jobs", str(self.folder / job)],
-                start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                [sys.executable, "-m", "dpublish.server.worker", str(home)],
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-            )  # fmt: skip
-            self._children[job] = child
-            self.store.set(
-                JOBS, {"id": job}, {"state": "running", "started": now(), "pid": child.pid}
             )
-            try:
-                code = child.wait(self._seconds)
-            except subprocess.TimeoutExpired:
-                os.killpg(child.pid, signal.SIGKILL)
-                code = child.wait()
-            del self._children[job]
-        state = "done" if code == 0 else "cancelled" if job in self._cancelled else "failed"
-        error = None
-        with contextlib.suppress(OSError):
-            error = (self.folder / job / "error.json").read_text(encoding="utf-8")
-        self.store.set(JOBS, {"id": job}, {"state": state, "ended": now(), "error": error})
+        begun = {"state": "running", "started": now(), "pid": child.pid if child else None}
+        self.store.set(JOBS, {"id": job, "state": "waiting"}, begun)
+        latest = time.monotonic() + self._seconds
+        while child.poll() is None if child else _held(home):
+            if time.monotonic() > latest:
+                _signal(home, signal.SIGKILL)
+                replace_owned(home / FAILURE, json.dumps(_too_long(self._seconds)).encode())
+            if self._closed.wait(_LOOK):
+                return
+
+    def _insist(self, home: Path) -> None:
+        """Whoever does not stop when asked is stopped."""
+        latest = time.monotonic() + self._grace
+        while time.monotonic() < latest and _held(home):
+            time.sleep(_LOOK)
+        _signal(home, signal.SIGKILL)
+
+    def _end_waiting(self, job: str) -> None:
+        ended = {"state": "cancelled", "ended": now(), "error": json.dumps(_cancelled(NOT_PAID))}
+        self.store.set(JOBS, {"id": job, "state": "waiting"}, ended)
+
+    def _record_end(self, job: str, home: Path) -> None:
+        """Say in the tables how it ended, with what the ledger knows of its payment."""
+        paid, words = _payment(home)
+        error = _document(home / FAILURE)
+        if (home / RESULTS).exists():
+            state, error = "done", None
+        elif (home / CANCELLED).exists():
+            state, error = "cancelled", _cancelled(words)
+        else:
+            state = "failed"
+            error = error or {"type": "WorkerEnded", "message": _DIED, "exit_code": 6}
+            error = {**error, "payment": words}
+        ended = {
+            "state": state,
+            "ended": now(),
+            "spent": paid,
+            "error": None if error is None else json.dumps(error),
+        }
+        with self.store.change() as connection:
+            row = self.store.one(JOBS, id=job)
+            if row is None or row["state"] not in ("waiting", "running"):
+                return
+            set_rows(connection, JOBS, {"id": job, "state": row["state"]}, ended)
+            record(
+                connection,
+                actor=row["actor"],
+                action="job ended",
+                subject=row["subject"],
+                job=job,
+                state=state,
+            )
+
+
+def _keyed(request: Request, job: str) -> Request:
+    """A request that pays has a key, so that a second worker goes on where the first one died."""
+    if hasattr(request, "ledger") and getattr(request, "key", "") is None:
+        return dataclasses.replace(request, key=f"job-{job}")  # type: ignore[call-arg]
+    return request
+
+
+def _payment(home: Path) -> tuple[bool, str]:
+    """Whether a job's requests paid, and what the ledger says of the answer."""
+    from dpublish.ledger import open_ledger
+
+    order = _document(home / ORDER) or {}
+    said = [one for one in order.get("requests", ()) if one.get("key") and one.get("ledger")]
+    if not said:
+        return False, NOTHING_TO_PAY
+    words: list[str] = []
+    for one in said:
+        try:
+            with open_ledger(one["ledger"], name=one.get("name", "default"), verify=False) as found:
+                words += _of_key(found, one["key"])
+        except LedgerUnavailable:
+            # a ledger that is not there yet has paid for nothing; what cannot be read may have
+            words += [] if _no_file(one["ledger"]) else [UNKNOWN]
+    return bool(words), " ".join(words) or NOT_PAID
+
+
+def _of_key(ledger: Ledger, key: str) -> list[str]:
+    kinds = {entry.kind: entry for entry in ledger.history() if entry.key == key}
+    if "debit" not in kinds:
+        return []
+    paid = f"{kinds['debit'].charged.describe()} is paid, and stays paid."
+    if "seal" in kinds:
+        return [paid, "Nothing is lost: the answer was made, and going on fetches it."]
+    if "drawing" in kinds:
+        return [paid, "Noise was drawn: unless the answer was stored already, it is lost."]
+    if kinds["debit"].detail.get("what", {}).get("online"):
+        return [paid, "Nothing is lost: going on sets the session up, unpaid."]
+    return [paid, "Nothing is lost: no noise was drawn, and going on costs nothing more."]
+
+
+def _no_file(url: str) -> bool:
+    return url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists()
+
+
+def _cancelled(words: str) -> dict[str, Any]:
+    return {"type": "Cancelled", "message": f"Cancelled. {words}", "exit_code": 130}
+
+
+def _too_long(seconds: float) -> dict[str, Any]:
+    text = f"The job was ended because it ran for more than {seconds / 60:g} minutes."
+    return {"type": "TooLong", "message": text, "exit_code": 6}
+
+
+def _ended(home: Path) -> bool:
+    return any((home / name).exists() for name in (RESULTS, FAILURE, CANCELLED)) and not _held(home)
+
+
+def _held(home: Path) -> bool:
+    """Whether a worker is alive: it holds a lock from its start to its end, however that comes."""
+    try:
+        descriptor = os.open(home / LOCK, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _signal(home: Path, number: signal.Signals) -> bool:
+    """Tell a living worker, and whatever it started, to end."""
+    if not _held(home):
+        return False
+    with contextlib.suppress(OSError, ValueError):
+        os.killpg(int((home / LOCK).read_text()), number)
+        return True
+    return False
+
+
+def _document(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
 
 
 def _status(row: Row, folder: Path) -> JobStatus:
     step = row["step"]
     with contextlib.suppress(OSError):
-        step = (folder / "step").read_text(encoding="utf-8")
+        step = (folder / STEP).read_text(encoding="utf-8")
     error = None if row["error"] is None else json.loads(row["error"])
     shown = ("id", "subject", "state", "actor", "created", "started", "ended", "spent")
     verbs = tuple(json.loads(row["requests"]))
     return JobStatus(**{name: row[name] for name in shown}, verbs=verbs, step=step, error=error)
-
-
-class _Child(Caller):
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    @property
-    def actor(self) -> Any:
-        from dpublish.requests.ledger import actor_of
-
-        return actor_of(json.loads((self._folder / "by.json").read_bytes()))
-
-    def progress(self, step: str) -> None:
-        replace_owned(self._folder / "step", step.encode())
-
-    @contextlib.contextmanager
-    def private(self) -> Iterator[Progress]:
-        yield self.progress
-
-
-def run(folder: Path) -> int:
-    """What the child does."""
-    known = request_types()
-    caller = _Child(folder)
-    results: list[Any] = []
-    try:
-        for document in json.loads((folder / "requests.json").read_bytes()):
-            request = known[document["request"]].from_json(document)
-            results.append(plain(request.run(caller).to_json()))
-    except PublishError as error:
-        said = {"type": type(error).__name__, "message": str(error), "exit_code": error.exit_code}
-        replace_owned(folder / "error.json", json.dumps(said).encode())
-        return 1
-    except Exception:
-        constant = PrivateSideError()
-        said = {"type": "PrivateSideError", "message": str(constant), "exit_code": 6}
-        replace_owned(folder / "error.json", json.dumps(said).encode())
-        return 1
-    replace_owned(folder / "results.json", json.dumps(results).encode())
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(run(Path(sys.argv[1])))
