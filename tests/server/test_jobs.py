@@ -16,8 +16,9 @@ from dpublish.errors import InputError
 from dpublish.ledger import open_ledger
 from dpublish.privacy.cost import Budget, Cost
 from dpublish.requests.curator import Methods, Release
+from dpublish.requests.ledger import OfKey
 from dpublish.requests.plans import Plan
-from dpublish.server.jobs import JobRunner, JobStatus, _of_key
+from dpublish.server.jobs import JobRunner, JobStatus
 from dpublish.server.store import Store
 from dpublish.server.tables import JOBS
 from dpublish.server.worker import LOCK
@@ -189,14 +190,15 @@ def test_a_restart_finds_a_worker_that_goes_on_and_runs_what_died_again(house: H
 
 
 def test_what_is_lost_follows_the_mark_of_drawing(house: House) -> None:
+    asked = OfKey(url=house.ledger, key="k")
     with open_ledger(house.ledger) as ledger:
-        assert _of_key(ledger, "k") == []
+        assert asked.run().describe() == "Nothing was paid, and nothing is lost."
         ledger.debit("k", Cost.pure(1), {}, rows_key=b"0" * 16)
-        assert "going on costs nothing more" in _of_key(ledger, "k")[1]
+        assert "going on costs nothing more" in asked.run().describe()
         ledger.drawing("k")
-        assert "it is lost" in _of_key(ledger, "k")[1]
+        assert "it is lost" in asked.run().describe()
         ledger.seal("k", sha256="ab" * 32, size=1, location="x")
-        assert "the answer was made" in _of_key(ledger, "k")[1]
+        assert "the answer was made" in asked.run().describe()
 
 
 def test_steps_and_tables_hold_no_count_of_rows(house: House) -> None:

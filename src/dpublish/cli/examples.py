@@ -37,10 +37,13 @@ EXAMPLES = {
     "key sign": "dpublish key sign hospital.dpr --sign-with office.key",
     "ledger status": "dpublish ledger status hospital.ledger",
     "ledger history": "dpublish ledger history hospital.ledger",
+    "ledger key": "dpublish ledger key hospital.ledger first-release",
     "ledger verify": "dpublish ledger verify hospital.ledger",
     "ledger witness": "dpublish ledger witness hospital.ledger elsewhere",
     "ledger merge": "dpublish ledger merge hospital.ledger --name default",
     "ledger recover": "dpublish ledger recover hospital.ledger",
+    "ledger backup": "dpublish ledger backup hospital.ledger --out hospital-backup",
+    "ledger restore": "dpublish ledger restore hospital-backup elsewhere/hospital.ledger",
     "solve": "dpublish solve min-cut edges.csv --public 6 --epsilon 1 --ledger roads.ledger "
     "--budget 2 --out cut.dpr",
     "online plan": "dpublish online plan --schema hospital.toml --set columns=emergency "

@@ -1,8 +1,9 @@
-"""`dpublish ledger open | status | history | verify | witness | merge | recover`: what every
-release is paid from."""
+"""`dpublish ledger open | status | history | key | verify | witness | merge | recover | backup |
+restore`: what every release is paid from."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -62,7 +63,7 @@ def open_(
         witness=witness,
         second_budget=second_budget,
     )
-    opened = asked.run()
+    opened = asked.run(screen.Terminal())
     if json:
         screen.write_json(opened.to_json())
         return
@@ -78,7 +79,7 @@ def status(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> 
     from dpublish.cli import screen
     from dpublish.requests.ledger import LedgerStatus
 
-    balance = LedgerStatus(url=url, name=name).run()
+    balance = LedgerStatus(url=url, name=name).run(screen.Terminal())
     if json:
         screen.write_json(balance.to_json())
     else:
@@ -91,7 +92,7 @@ def history(url: LedgerUrl, name: LedgerName = "default", json: Json = False) ->
     from dpublish.cli import screen
     from dpublish.requests.ledger import History
 
-    found = History(url=url, name=name).run()
+    found = History(url=url, name=name).run(screen.Terminal())
     if json:
         screen.write_json(found.to_json())
         return
@@ -103,6 +104,25 @@ def history(url: LedgerUrl, name: LedgerName = "default", json: Json = False) ->
         ],
         right=(0,),
     )
+
+
+@app.command("key")
+def key(
+    url: LedgerUrl,
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The key of a release or session.")],
+    name: LedgerName = "default",
+    json: Json = False,
+) -> None:
+    """Say what was paid under a key, and whether its answer is there, can still be made, or is
+    lost."""
+    from dpublish.cli import screen
+    from dpublish.requests.ledger import OfKey
+
+    found = OfKey(url=url, name=name, key=key).run(screen.Terminal())
+    if json:
+        screen.write_json(found.to_json())
+    else:
+        screen.say(found.describe())
 
 
 @app.command("verify")
@@ -122,7 +142,7 @@ def verify(
     from dpublish.cli import screen
     from dpublish.requests.ledger import VerifyLedger
 
-    found = VerifyLedger(url=url, name=name, head=head).run()
+    found = VerifyLedger(url=url, name=name, head=head).run(screen.Terminal())
     if json:
         screen.write_json(found.to_json())
         return
@@ -157,9 +177,12 @@ def witness(
     Where the anchor and its witness are both lost, --remove with --head goes on with a ledger that
     has the entry of that line.
     """
+    from dpublish.cli import screen
     from dpublish.requests.ledger import Witness
 
-    balance = Witness(url=url, name=name, place=place, remove=remove, head=head).run()
+    balance = Witness(url=url, name=name, place=place, remove=remove, head=head).run(
+        screen.Terminal()
+    )
     _changed(balance, f"{url}: {place} is {'no longer a' if remove else 'a'} witness.", json=json)
 
 
@@ -171,9 +194,10 @@ def merge(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> N
     The one with the smallest cap is kept and charged with what the others spent. No budget comes
     back.
     """
+    from dpublish.cli import screen
     from dpublish.requests.ledger import Merge
 
-    balance = Merge(url=url, name=name).run()
+    balance = Merge(url=url, name=name).run(screen.Terminal())
     _changed(balance, f"{url}: '{balance.name}' is the only budget of this name.", json=json)
 
 
@@ -181,10 +205,72 @@ def merge(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> N
 def recover(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> None:
     """Go on with another copy when the newest is lost. What this machine knows to be spent beyond
     it is written off."""
+    from dpublish.cli import screen
     from dpublish.requests.ledger import Recover
 
-    balance = Recover(url=url, name=name).run()
+    balance = Recover(url=url, name=name).run(screen.Terminal())
     _changed(balance, f"{url}: in use again. No budget came back.", json=json)
+
+
+WholeFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--folder",
+        metavar="DIR",
+        help="A folder beside the ledger, such as the state folder of 'dpublish serve'.",
+    ),
+]
+
+
+@app.command("backup")
+def backup(
+    url: LedgerUrl,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the backup is made.")],
+    folder: WholeFolder = None,
+    json: Json = False,
+) -> None:
+    """Copy a ledger, the store of its answers and a folder, and check the copy. The ledger may be
+    in use meanwhile.
+
+    Stores of sessions hold exact counts: keep the backup as you keep the rows.
+    """
+    from dpublish.cli import screen
+    from dpublish.requests.ledger import BackUp
+
+    made = BackUp(url=url, out=out, folder=folder).run(screen.Terminal())
+    if json:
+        screen.write_json(made.to_json())
+        return
+    screen.say(f"{out}: {made.files} files, checked.", style="green")
+    screen.facts([(f"head line of '{name}'", line) for name, line in made.heads.items()])
+
+
+@app.command("restore")
+def restore(
+    backup: Annotated[Path, typer.Argument(metavar="BACKUP", help="A backup.")],
+    url: LedgerUrl,
+    folder: WholeFolder = None,
+    older: Annotated[
+        bool,
+        typer.Option(
+            "--older",
+            help="Take a backup that lacks what this machine has seen; that is written off.",
+        ),
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Put a backup back where nothing is, after checking all of it. Exit code 4 when it is older
+    than what this machine has seen."""
+    from dpublish.cli import screen
+    from dpublish.requests.ledger import Restore
+
+    found = Restore(backup=backup, url=url, folder=folder, older=older).run(screen.Terminal())
+    if json:
+        screen.write_json(found.to_json())
+        return
+    screen.say(f"{url}: restored from {backup}, and checked.", style="green")
+    for one in found.budgets:
+        _show(one)
 
 
 def _changed(balance: Status, what: str, *, json: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpublish.errors import InputError
@@ -11,6 +12,7 @@ from dpublish.requests.base import NOBODY, Caller, Request, requests_of
 from dpublish.requests.curator import numbers_of
 
 if TYPE_CHECKING:
+    from dpublish.curator.backup import Backup
     from dpublish.ledger.base import Actor, Entry, Status
 
 
@@ -106,6 +108,59 @@ class History(OfLedger):
 
 
 @dataclass(frozen=True, kw_only=True)
+class KeyState:
+    """What a ledger knows of a key: what it paid, and whether its answer is there, can still be
+    made, or is lost."""
+
+    charged: str | None
+    """In words; None where nothing was paid."""
+    drawn: bool
+    sealed: bool
+    online: bool
+
+    @property
+    def paid(self) -> bool:
+        return self.charged is not None
+
+    def describe(self) -> str:
+        if not self.paid:
+            return "Nothing was paid, and nothing is lost."
+        paid = f"{self.charged} is paid, and stays paid."
+        if self.sealed:
+            return f"{paid} Nothing is lost: the answer was made, and going on fetches it."
+        if self.drawn:
+            return f"{paid} Noise was drawn: unless the answer was stored already, it is lost."
+        if self.online:
+            return f"{paid} Nothing is lost: going on sets the session up, unpaid."
+        return f"{paid} Nothing is lost: no noise was drawn, and going on costs nothing more."
+
+    def to_json(self) -> Mapping[str, Any]:
+        known = {"paid": self.paid, "drawn": self.drawn, "sealed": self.sealed}
+        return {**known, "charged": self.charged, "words": self.describe()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfKey(OfLedger):
+    """What was paid under a key, and what became of it."""
+
+    verb = "ledger key"
+    key: str
+
+    def run(self, caller: Caller = NOBODY) -> KeyState:
+        from dpublish.ledger import open_ledger
+
+        with open_ledger(self.url, name=self.name, verify=False, actor=caller.actor) as ledger:
+            found = {entry.kind: entry for entry in ledger.history() if entry.key == self.key}
+        debit = found.get("debit")
+        return KeyState(
+            charged=None if debit is None else debit.charged.describe(),
+            drawn="drawing" in found,
+            sealed="seal" in found,
+            online=debit is not None and bool(debit.detail["what"].get("online")),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class VerifiedLedger:
     status: Status
     removed: Sequence[Any]
@@ -184,6 +239,58 @@ class Recover(OfLedger):
         from dpublish.ledger import recover_ledger
 
         return recover_ledger(self.url, name=self.name, actor=caller.actor)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackUp(Request):
+    """Copy a ledger with all its budgets, the store of its answers, and a folder; check the
+    copy."""
+
+    verb = "ledger backup"
+    url: str
+    out: Path
+    folder: Path | None = None
+
+    def run(self, caller: Caller = NOBODY) -> Backup:
+        from dpublish.curator.backup import back_up
+        from dpublish.curator.gate import default_store
+
+        return back_up(self.url, self.out, store=default_store(self.url), folder=self.folder)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestoredLedgers:
+    backup: Path
+    budgets: Sequence[Status]
+
+    def to_json(self) -> Mapping[str, Any]:
+        return {"backup": self.backup, "budgets": [one.to_json() for one in self.budgets]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restore(Request):
+    """Put a backup back where nothing is. One that lacks what this machine has seen is refused
+    unless `older`; then what is missing is written off."""
+
+    verb = "ledger restore"
+    backup: Path
+    url: str
+    folder: Path | None = None
+    older: bool = False
+
+    def run(self, caller: Caller = NOBODY) -> RestoredLedgers:
+        from dpublish.curator.backup import restore
+        from dpublish.curator.gate import default_store
+
+        found = restore(
+            self.backup,
+            self.url,
+            store=default_store(self.url),
+            folder=self.folder,
+            older=self.older,
+            actor=caller.actor,
+        )
+        return RestoredLedgers(backup=self.backup, budgets=found)
 
 
 REQUESTS = requests_of(__name__)

@@ -30,10 +30,9 @@ from typing import Any, Final, Literal, Protocol
 from sqlalchemy import insert
 
 from dpublish.errors import InputError, LedgerUnavailable
-from dpublish.ledger.base import Ledger
 from dpublish.owned import owned_folder, replace_owned
 from dpublish.requests.base import Request, plain
-from dpublish.requests.ledger import actor_of
+from dpublish.requests.ledger import OfKey, actor_of
 from dpublish.server.store import Row, Store, now, record, set_rows
 from dpublish.server.tables import JOBS
 from dpublish.server.worker import CANCELLED, FAILURE, LOCK, ORDER, RESULTS, STEP
@@ -314,36 +313,21 @@ def _keyed(request: Request, job: str) -> Request:
 
 
 def _payment(home: Path) -> tuple[bool, str]:
-    """Whether a job's requests paid, and what the ledger says of the answer."""
-    from dpublish.ledger import open_ledger
-
+    """Whether a job's requests paid, and what the ledger says of the answers."""
     order = _document(home / ORDER) or {}
     said = [one for one in order.get("requests", ()) if one.get("key") and one.get("ledger")]
     if not said:
         return False, NOTHING_TO_PAY
     words: list[str] = []
     for one in said:
+        name = one.get("name", "default")
         try:
-            with open_ledger(one["ledger"], name=one.get("name", "default"), verify=False) as found:
-                words += _of_key(found, one["key"])
+            state = OfKey(url=one["ledger"], name=name, key=one["key"]).run()
+            words += [state.describe()] if state.paid else []
         except LedgerUnavailable:
             # a ledger that is not there yet has paid for nothing; what cannot be read may have
             words += [] if _no_file(one["ledger"]) else [UNKNOWN]
     return bool(words), " ".join(words) or NOT_PAID
-
-
-def _of_key(ledger: Ledger, key: str) -> list[str]:
-    kinds = {entry.kind: entry for entry in ledger.history() if entry.key == key}
-    if "debit" not in kinds:
-        return []
-    paid = f"{kinds['debit'].charged.describe()} is paid, and stays paid."
-    if "seal" in kinds:
-        return [paid, "Nothing is lost: the answer was made, and going on fetches it."]
-    if "drawing" in kinds:
-        return [paid, "Noise was drawn: unless the answer was stored already, it is lost."]
-    if kinds["debit"].detail.get("what", {}).get("online"):
-        return [paid, "Nothing is lost: going on sets the session up, unpaid."]
-    return [paid, "Nothing is lost: no noise was drawn, and going on costs nothing more."]
 
 
 def _no_file(url: str) -> bool:

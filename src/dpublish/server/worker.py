@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from dpublish.errors import PrivateSideError, PublishError
-from dpublish.ledger.base import Actor
 from dpublish.owned import open_owned, replace_owned
 from dpublish.requests.base import Caller, Progress, Request, plain
 from dpublish.requests.ledger import actor_of
@@ -59,11 +58,11 @@ def request_types() -> dict[str, type[Request]]:
 class Worker(Caller):
     """What surrounds a request here: steps go to a file, and nobody can be asked."""
 
-    def __init__(self, folder: Path, actor: Actor) -> None:
+    def __init__(self, folder: Path, actor: Any) -> None:
         self._folder, self._actor = folder, actor
 
     @property
-    def actor(self) -> Actor:
+    def actor(self) -> Any:
         return self._actor
 
     def progress(self, step: str) -> None:
