@@ -55,7 +55,7 @@ def test_every_mechanism_has_a_proof_that_covers_it() -> None:
 def test_an_edit_changes_the_hash_and_a_comment_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(proofs, "SOURCE", tmp_path)
+    monkeypatch.setattr("dpublish.audit.covers.SOURCE", tmp_path)
     module = tmp_path / "m.py"
     hashes = []
     for text in (
@@ -130,7 +130,7 @@ def test_an_edit_of_code_that_privacy_rests_on_is_noticed(
     copy.with_suffix(".proof.md").write_text(
         f"Covers: {name} sha256:{recorded[name]}\n", encoding="utf-8"
     )
-    monkeypatch.setattr(proofs, "SOURCE", tmp_path / "src")
+    monkeypatch.setattr("dpublish.audit.covers.SOURCE", tmp_path / "src")
     monkeypatch.setattr(proofs, "ROOT", tmp_path)
     monkeypatch.setattr("sys.argv", ["proofs"])
     for changed, status in ((text, 0), (text.replace(*edit), 1)):

@@ -51,6 +51,10 @@ class Actor:
     login: str = ""
     """The hash of the session, to end it by."""
 
+    @property
+    def may_decide(self) -> bool:
+        return Role.approver in self.roles
+
     def may(self, roles: Iterable[Role]) -> bool:
         return not self.roles.isdisjoint(roles)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 import logging
@@ -23,8 +24,11 @@ from dpublish.errors import BudgetError, InputError, LedgerUnavailable, PublishE
 from dpublish.owned import owned_folder
 from dpublish.server import security
 from dpublish.server.accounts import Accounts, Actor, Role, office_key
+from dpublish.server.catalogue import Catalogue
 from dpublish.server.config import Config
+from dpublish.server.datasets import Datasets
 from dpublish.server.jobs import JobRunner, Jobs
+from dpublish.server.releases import Releases
 from dpublish.server.routes import ROUTES, Route
 from dpublish.server.security import Hide, Rate, TooLarge, form_key_right, from_here
 from dpublish.server.store import Store
@@ -56,6 +60,10 @@ class Office:
             self.store, self.state / "jobs", at_once=limits.jobs, minutes=limits.job_minutes
         )
         self.pages = Pages(config)
+        self.datasets = Datasets(config, self.store)
+        self.releases = Releases(config, self.store, self.datasets, self.jobs)
+        self.catalogue = Catalogue(self.releases, self.pages)
+        self.releases.changed = self.catalogue.refresh
         self.hide = Hide(_secrets_of(config))
         self.login_rate = Rate(limits.logins_per_minute)
         self.rate = Rate(limits.requests_per_minute)
@@ -67,8 +75,12 @@ class Office:
     def listens(self, port: int) -> None:
         hosts = [f"[{one}]" if ":" in one else one for one in self.config.hosts]
         self.origins = {f"http://{one}:{port}" for one in hosts}
-        if self.config.url is not None:
-            self.origins.add(self.config.public_url)
+        host = f"[{self.config.host}]" if ":" in self.config.host else self.config.host
+        self.address = (self.config.url or f"http://{host}:{port}").rstrip("/")
+        """What links begin with."""
+        self.origins.add(self.address)
+        self.catalogue.address = self.address
+        self.catalogue.refresh()
 
     def address_of(self, request: Request) -> str:
         """Who sent it; a proxy's word is taken where the configuration names the proxy."""
@@ -116,7 +128,9 @@ def create_app(config: Config, *, jobs: Jobs | None = None) -> Starlette:
 
     @asynccontextmanager
     async def living(app: Starlette) -> AsyncIterator[None]:
+        chores = asyncio.create_task(_chores(office))
         yield
+        chores.cancel()
         office.close()
 
     app = Starlette(
@@ -127,6 +141,17 @@ def create_app(config: Config, *, jobs: Jobs | None = None) -> Starlette:
     )
     app.state.office = office
     return app
+
+
+async def _chores(office: Office) -> None:
+    """What nobody asks for: jobs that ended are written down, old uploads are deleted."""
+    while True:
+        try:
+            await run_in_threadpool(office.releases.settle)
+            await run_in_threadpool(office.datasets.sweep_uploads)
+        except Exception as error:
+            LOG.error("chores: %s", _incident(error))
+        await asyncio.sleep(1)
 
 
 def _path(route: Route) -> Path_:
@@ -187,7 +212,8 @@ async def _admit(office: Office, request: Request, route: Route) -> Response | N
             return _refused(
                 request, route, 403, "This form was not sent from a page of this service."
             )
-        most = route.most_bytes or office.config.limits.form_bytes
+        limits, uploads = office.config.limits, office.config.uploads
+        most = limits.form_bytes + (uploads.max_bytes if route.upload and uploads.allowed else 0)
         request._receive = security.limited(request.receive, most, request.headers)
         if route.kind == "form":
             given = await request.form(max_files=4, max_fields=5000, max_part_size=most)

@@ -183,12 +183,6 @@ class Config:
         return self.ledger or f"sqlite:///{self.state / 'office.ledger'}"
 
     @property
-    def public_url(self) -> str:
-        """The address that links in feeds begin with; the port is that which was asked for."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return (self.url or f"http://{host}:{self.port}").rstrip("/")
-
-    @property
     def hosts(self) -> frozenset[str]:
         """Names that a request may be addressed to; others are refused, as a page elsewhere could
         lead its own name here."""

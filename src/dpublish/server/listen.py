@@ -22,7 +22,7 @@ def listen(config: Config) -> None:
     app = create_app(config)
     office: Office = app.state.office
     office.listens(port)
-    _say(office, port)
+    _say(office)
     # no access log: addresses hold what people search for, and the log of actions says who did what
     settings = uvicorn.Config(
         app,
@@ -51,10 +51,9 @@ def _listener(config: Config) -> socket.socket:
     return made
 
 
-def _say(office: Office, port: int) -> None:
+def _say(office: Office) -> None:
     config = office.config
-    host = f"[{config.host}]" if ":" in config.host else config.host
-    address = config.url.rstrip("/") if config.url else f"http://{host}:{port}"
+    address = office.address
     print(f"{config.title}: {address}/", flush=True)
     secret = office.first_link()
     if secret is None:

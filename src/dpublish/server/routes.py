@@ -26,6 +26,7 @@ ANYONE: Final = "anyone"
 ADMIN: Final = frozenset({Role.admin})
 CURATOR: Final = frozenset({Role.curator})
 DECIDES: Final = frozenset({Role.approver})
+PROPOSES_OR_DECIDES: Final = CURATOR | DECIDES
 OFFICE: Final = frozenset({Role.curator, Role.approver, Role.auditor, Role.admin})
 AUDITOR: Final = frozenset({Role.auditor})
 ASKS: Final = frozenset({Role.researcher, Role.curator})
@@ -43,18 +44,16 @@ class Route:
     handler: str
     """MODULE:FUNCTION below `dpublish.server`."""
     kind: Kind
-    most_bytes: int | None = None
-    """Largest body, where it is not that of other forms."""
+    upload: bool = False
+    """Whether it takes files of rows, which have a limit of their own."""
 
 
 def page(path: str, who: Who, handler: str) -> Route:
     return Route(path=path, methods=("GET",), who=who, handler=handler, kind="page")
 
 
-def form(path: str, who: Who, handler: str, *, most_bytes: int | None = None) -> Route:
-    return Route(
-        path=path, methods=("POST",), who=who, handler=handler, kind="form", most_bytes=most_bytes
-    )
+def form(path: str, who: Who, handler: str, *, upload: bool = False) -> Route:
+    return Route(path=path, methods=("POST",), who=who, handler=handler, kind="form", upload=upload)
 
 
 def json(path: str, who: Who, handler: str, *methods: str) -> Route:
@@ -63,6 +62,11 @@ def json(path: str, who: Who, handler: str, *methods: str) -> Route:
 
 PAGES: Final = (
     page("/", PUBLIC, "pages.public:home"),
+    page("/catalogue.json", PUBLIC, "pages.public:feed"),
+    page("/catalogue.jsonld", PUBLIC, "pages.public:feed"),
+    page("/feed.json", PUBLIC, "pages.public:feed"),
+    page("/releases/{name}", PUBLIC, "pages.public:release"),
+    page("/releases/{name}/{file}", PUBLIC, "pages.public:release_file"),
     page("/static/{file}", PUBLIC, "pages.public:static"),
     page("/login", PUBLIC, "pages.entry:login_page"),
     form("/login", PUBLIC, "pages.entry:login"),
@@ -73,6 +77,54 @@ PAGES: Final = (
     form("/account/password", ANYONE, "pages.entry:set_password"),
     form("/account/tokens", ANYONE, "pages.entry:new_token"),
     form("/account/tokens/{token}/end", ANYONE, "pages.entry:end_token"),
+    # data sets
+    page("/datasets", OFFICE, "pages.curator:datasets"),
+    page("/datasets/new", CURATOR, "pages.curator:new_dataset"),
+    form("/datasets", CURATOR, "pages.curator:add_dataset"),
+    form("/datasets/upload", CURATOR, "pages.curator:upload", upload=True),
+    page("/datasets/{name}", OFFICE, "pages.curator:dataset"),
+    form("/datasets/{name}/remove", CURATOR, "pages.curator:remove_dataset"),
+    page("/datasets/{name}/schema", CURATOR, "pages.curator:schema"),
+    form("/datasets/{name}/schema", CURATOR, "pages.curator:save_schema"),
+    form("/datasets/{name}/schema/start", CURATOR, "pages.curator:start_schema"),
+    form("/datasets/{name}/schema/draft", CURATOR, "pages.curator:use_draft"),
+    form("/datasets/{name}/check", CURATOR, "pages.curator:check"),
+    page("/checks/{job}", CURATOR, "pages.curator:checked"),
+    form("/checks/{job}/delete", CURATOR, "pages.curator:forget_check"),
+    # plans, proposals, jobs
+    page("/datasets/{name}/plan", CURATOR, "pages.planning:plan_page"),
+    form("/datasets/{name}/plan", CURATOR, "pages.planning:plan"),
+    page("/proposals", OFFICE, "pages.planning:proposals"),
+    page("/proposals/{one}", OFFICE, "pages.planning:proposal"),
+    form("/proposals/{one}/approve", DECIDES, "pages.planning:approve"),
+    form("/proposals/{one}/decline", PROPOSES_OR_DECIDES, "pages.planning:decline"),
+    page("/jobs", OFFICE, "pages.planning:jobs"),
+    page("/jobs/{job}", OFFICE, "pages.planning:job"),
+    page("/jobs/{job}/part", OFFICE, "pages.planning:job_part"),
+    form("/jobs/{job}/cancel", PROPOSES_OR_DECIDES, "pages.planning:cancel"),
+    # releases, budgets, people
+    page("/office/releases", OFFICE, "pages.office:releases"),
+    page("/office/releases/{name}", OFFICE, "pages.office:release"),
+    page("/office/releases/{name}/download", OFFICE, "pages.office:release_download"),
+    form("/office/releases/{name}/publish", CURATOR, "pages.office:publish"),
+    form("/office/releases/{name}/withdraw", CURATOR, "pages.office:withdraw"),
+    form("/office/releases/{name}/sign", CURATOR, "pages.office:sign"),
+    form("/office/releases/{name}/again", DECIDES, "pages.office:run_again"),
+    page("/ledger", OFFICE, "pages.office:ledger"),
+    form("/ledger", ADMIN, "pages.office:open_budget"),
+    page("/ledger/{name}", OFFICE, "pages.office:budget"),
+    page("/accounts", ADMIN, "pages.office:people"),
+    form("/accounts", ADMIN, "pages.office:add_person"),
+    form("/accounts/{account}", ADMIN, "pages.office:change_person"),
+    # audit
+    page("/audit", AUDITOR, "pages.audit:overview"),
+    page("/audit/ledger", AUDITOR, "pages.audit:chain"),
+    page("/audit/releases", AUDITOR, "pages.audit:payments"),
+    page("/audit/proofs", AUDITOR, "pages.audit:proofs"),
+    page("/audit/runs", AUDITOR, "pages.audit:runs"),
+    form("/audit/runs", AUDITOR, "pages.audit:start_run"),
+    page("/audit/actions", AUDITOR, "pages.audit:actions"),
+    page("/audit/export", AUDITOR, "pages.audit:export"),
 )
 
 API: Final = (

@@ -77,6 +77,8 @@ DESKS = _table(
 """Query desks. Their answers are kept by the session's own folder, not here."""
 SEATS = _table("seats", "desk account", "desk", "account", "allowed#", "asked#", "hard#")
 """Who may ask at a desk, how many questions, and how many were asked."""
+BUDGETS = _table("budgets", "name", "name", "title", "amount", "created", "creator")
+"""Named ledgers that were opened here. `amount` is for people; what counts is in the ledger."""
 ACTIONS = Table(
     "actions",
     META,
@@ -100,6 +102,15 @@ def _first(connection: Connection) -> None:
             connection.execute(text(statement))
     for statement in _KEPT[connection.dialect.name]:
         connection.exec_driver_sql(statement)
+
+
+def _budgets(connection: Connection) -> None:
+    connection.execute(
+        text(
+            "CREATE TABLE budgets (name TEXT PRIMARY KEY, title TEXT NOT NULL, "
+            "amount TEXT NOT NULL, created TEXT NOT NULL, creator TEXT NOT NULL)"
+        )
+    )
 
 
 _FIRST = """
@@ -152,5 +163,5 @@ _KEPT = {
     ],
 }
 
-STEPS: Final = (_first,)
+STEPS: Final = (_first, _budgets)
 """In order; a database notes each step that it has seen."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+from collections.abc import Mapping
+from fractions import Fraction
 from importlib.resources import files
 from typing import Any
 
@@ -23,7 +25,12 @@ class Pages:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self.environment.filters["moment"] = moment
+        self.environment.filters |= {
+            "moment": moment,
+            "decimal": decimal,
+            "figure": figure,
+            "part_spent": part_spent,
+        }
         self.environment.globals.update(
             office=config.title,
             contact=config.contact,
@@ -51,6 +58,28 @@ def statics() -> dict[str, str]:
         for one in folder.iterdir()
         if one.name.endswith((".css", ".js", ".svg"))
     }
+
+
+def decimal(text: str) -> str:
+    """An exact amount in few digits."""
+    return f"{float(Fraction(str(text))):.6g}"
+
+
+def figure(value: float | None) -> str:
+    """A number as people read it: whole from a hundred up."""
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def part_spent(status: Mapping[str, Any]) -> int:
+    """Percent of a budget's cap that is spent, in the currency that is nearest to its end."""
+    parts = [
+        Fraction(status["spent"][name]) / Fraction(status["cap"][name])
+        for name in ("epsilon", "delta", "rho")
+        if Fraction(status["cap"][name])
+    ]
+    return min(100, round(100 * max(parts, default=Fraction(0))))
 
 
 def moment(text: str | None) -> str:

@@ -9,13 +9,42 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dpublish.server.app import office_of
+from dpublish.server.catalogue import file_response
 from dpublish.server.templates import statics
 
 _KINDS = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
-def home(request: Request) -> Response:
-    return office_of(request).pages.show("home.html", None)
+async def home(request: Request) -> Response:
+    catalogue = office_of(request).catalogue
+    words = request.query_params.get("q", "").strip() if request.url.query else ""
+    found = catalogue.search(words) if words else catalogue.answers["/"]
+    return found.response(request)
+
+
+async def feed(request: Request) -> Response:
+    return office_of(request).catalogue.answers[request.url.path].response(request)
+
+
+async def release(request: Request) -> Response:
+    catalogue = office_of(request).catalogue
+    path = f"/releases/{request.path_params['name']}"
+    if path in catalogue.gone:
+        return catalogue.gone[path].response(request, 410)
+    if path not in catalogue.answers:
+        raise HTTPException(404, "There is no published release of that name.")
+    return catalogue.answers[path].response(request)
+
+
+def release_file(request: Request) -> Response:
+    catalogue = office_of(request).catalogue
+    name, file = request.path_params["name"], request.path_params["file"]
+    path = catalogue.file(name, file)
+    if path is None:
+        if f"/releases/{name}" in catalogue.gone:
+            raise HTTPException(410, "This release was withdrawn.")
+        raise HTTPException(404, "There is no such file.")
+    return file_response(path, request)
 
 
 async def static(request: Request) -> Response:

@@ -1,0 +1,220 @@
+"""What an auditor needs: the ledger's chain and its check, releases against payments, proofs
+tied to code, runs of audits, versions, and who did what when. All of it can be taken away as one
+file."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import platform
+import zipfile
+from collections.abc import Mapping
+from importlib import metadata
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from dpublish.errors import InputError, PublishError
+from dpublish.requests.audit import Audit
+from dpublish.requests.choices import TierName
+from dpublish.requests.curator import MethodList, Methods, VerifyPaid
+from dpublish.requests.ledger import History, VerifyLedger
+from dpublish.requests.proofs import Proofs
+from dpublish.server.app import Office, office_of
+from dpublish.server.pages.office import entry
+from dpublish.server.store import now
+from dpublish.server.tables import JOBS, PROPOSALS, RELEASES
+
+PER_PAGE = 200
+
+
+def overview(request: Request) -> Response:
+    office = office_of(request)
+    return office.pages.show(
+        "audit.html",
+        request.state.actor,
+        broken=office.store.broken_action(),
+        actions=office.store.actions(most=12),
+        budgets=office.datasets.budgets(),
+        runs=_runs(office)[:8],
+        versions=versions(),
+        count=len(office.store.rows(RELEASES)),
+    )
+
+
+def chain(request: Request) -> Response:
+    """Every ledger recomputed from its first entry, now."""
+    office = office_of(request)
+    return office.pages.show("audit_ledger.html", request.state.actor, checks=ledger_checks(office))
+
+
+def ledger_checks(office: Office) -> list[dict[str, Any]]:
+    checks = []
+    for row in office.datasets.budgets():
+        asked = {"url": office.config.ledger_url, "name": row["name"]}
+        found: dict[str, Any] = {"budget": row["name"], "ok": False, "problem": None, "entries": []}
+        try:
+            verified = VerifyLedger(**asked).run().to_json()
+            found |= {"ok": True, "status": verified}
+            found["entries"] = [entry(one) for one in History(**asked).run().to_json()["entries"]]
+        except PublishError as error:
+            found["problem"] = office.hide(str(error))
+        checks.append(found)
+    return checks
+
+
+def payments(request: Request) -> Response:
+    """Every release against the ledger's own history, now."""
+    office = office_of(request)
+    return office.pages.show("audit_releases.html", request.state.actor, verdicts=verdicts(office))
+
+
+def verdicts(office: Office) -> list[dict[str, Any]]:
+    found = []
+    for row in office.releases.all():
+        dataset = office.datasets.known(row["dataset"])
+        path = office.releases.file_of(row["name"])
+        if row["state"] in ("making", "failed") or dataset is None or not path.exists():
+            continue
+        asked = VerifyPaid(
+            release=path, ledger=office.config.ledger_url, name=dataset["population"]
+        )
+        try:
+            verdict: Mapping[str, Any] = asked.run().to_json()
+            problems = [office.hide(one) for one in verdict["problems"]]
+            paid = verdict["paid"]
+        except PublishError as error:
+            problems, paid = [office.hide(str(error))], None
+        facts = json.loads(row["facts"] or "{}")
+        sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+        found.append({
+            "name": row["name"], "state": row["state"], "paid": paid, "problems": problems,
+            "receipt": facts.get("receipt", {}), "sha256": sha256,
+            "signatures": facts.get("signatures", []),
+        })  # fmt: skip
+    return found
+
+
+def proofs(request: Request) -> Response:
+    """Each proof, the functions it covers, and whether their code is what was read."""
+    office = office_of(request)
+    return office.pages.show(
+        "audit_proofs.html", request.state.actor, proofs=Proofs().run().to_json()["proofs"]
+    )
+
+
+def runs(request: Request) -> Response:
+    office = office_of(request)
+    found = Methods().run()
+    assert isinstance(found, MethodList)
+    methods = [one.name for door in found.by_door.values() for one in door]
+    tiers = [one.value for one in TierName]
+    return office.pages.show(
+        "audit_runs.html", request.state.actor, runs=_runs(office), methods=methods, tiers=tiers
+    )
+
+
+def _runs(office: Office) -> list[dict[str, Any]]:
+    found = []
+    for row in office.store.rows(JOBS, newest="created"):
+        status = office.jobs.status(row["id"])
+        if status.verbs == ("audit",):
+            results = office.jobs.results(status.id) if status.state == "done" else ()
+            survived = results[0].get("survived") if results else None
+            found.append({"job": status, "survived": survived})
+    return found
+
+
+def start_run(request: Request) -> Response:
+    office, form = office_of(request), request.state.form
+    tier = str(form.get("tier", ""))
+    if tier not in TierName.__members__:
+        raise InputError("Choose a tier of audits.")
+    one = Audit(method=str(form.get("method", "")), tiers=(TierName(tier),))
+    job = office.jobs.submit([one], actor=request.state.actor.name, subject=f"audit {one.method}")
+    return RedirectResponse(f"/jobs/{job}", status_code=303)
+
+
+def actions(request: Request) -> Response:
+    """Who did what, when."""
+    office = office_of(request)
+    text = request.query_params.get("before", "")
+    before = int(text) if text.isdecimal() and len(text) < 18 else None
+    found = office.store.actions(most=PER_PAGE, before=before)
+    return office.pages.show(
+        "audit_actions.html",
+        request.state.actor,
+        actions=found,
+        broken=office.store.broken_action(),
+        earlier=found[-1]["seq"] if len(found) == PER_PAGE else None,
+    )
+
+
+def versions() -> dict[str, str]:
+    wanted = (
+        "dpublish",
+        "numpy",
+        "polars",
+        "pyarrow",
+        "sqlalchemy",
+        "starlette",
+        "uvicorn",
+        "cryptography",
+    )
+    return {"python": platform.python_version(), **{one: metadata.version(one) for one in wanted}}
+
+
+def export(request: Request) -> Response:
+    """All of it in one archive: nothing in it is a row, a password or a token."""
+    office, actor = office_of(request), request.state.actor
+    office.store.did(actor.name, "audit exported", "everything")
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
+
+        def put(name: str, value: Any) -> None:
+            archive.writestr(
+                name, json.dumps(office.hide.tree(value), indent=1, ensure_ascii=False, default=str)
+            )
+
+        put(
+            "about.json",
+            {
+                "office": office.config.title,
+                "made": now(),
+                "by": actor.name,
+                "versions": versions(),
+            },
+        )
+        put("ledgers.json", ledger_checks(office))
+        put("releases.json", verdicts(office))
+        put("proofs.json", Proofs().run().to_json())
+        put("proposals.json", office.store.rows(PROPOSALS))
+        put(
+            "audits.json",
+            [{"job": vars(one["job"]), "survived": one["survived"]} for one in _runs(office)],
+        )
+        put("people.json", [
+            {key: one[key] for key in ("name", "shown", "roles", "active", "created")}
+            for one in office.accounts.all()
+        ])  # fmt: skip
+        lines = io.StringIO()
+        writer = csv.DictWriter(
+            lines, ["seq", "at", "actor", "action", "subject", "detail", "previous", "hash"]
+        )
+        writer.writeheader()
+        writer.writerows(
+            {key: _cell(value) for key, value in one.items()}
+            for one in reversed(office.store.actions())
+        )
+        archive.writestr("actions.csv", lines.getvalue())
+    headers = {"content-disposition": f'attachment; filename="audit-{now()[:10]}.zip"'}
+    return Response(held.getvalue(), media_type="application/zip", headers=headers)
+
+
+def _cell(value: Any) -> str:
+    """Text that no spreadsheet takes for a formula."""
+    text = str(value)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text

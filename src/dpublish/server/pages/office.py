@@ -1,0 +1,239 @@
+"""Releases as the office sees them, budgets with their history, and the people of the office."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from sqlalchemy import insert
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, RedirectResponse, Response
+
+from dpublish.errors import InputError, PublishError
+from dpublish.requests.base import Caller
+from dpublish.requests.ledger import History, LedgerStatus, OpenLedger, actor_of
+from dpublish.server.accounts import Actor, Role, read_roles
+from dpublish.server.app import Office, office_of
+from dpublish.server.catalogue import cost_words
+from dpublish.server.datasets import named, titled
+from dpublish.server.store import Row, now, record
+from dpublish.server.tables import ACCOUNTS, BUDGETS, PROPOSALS, RELEASES
+from dpublish.server.templates import part_spent
+
+
+class Named(Caller):
+    """Runs a request in somebody's name."""
+
+    def __init__(self, actor: Actor) -> None:
+        self._name = actor.name
+
+    @property
+    def actor(self) -> Any:
+        return actor_of({"who": self._name, "door": "dpublish serve"})
+
+
+# -- releases
+
+
+def releases(request: Request) -> Response:
+    office = office_of(request)
+    office.releases.settle()
+    rows = [{**one, "facts": json.loads(one["facts"] or "{}")} for one in office.releases.all()]
+    return office.pages.show(
+        "releases.html", request.state.actor, releases=[{**one, "cost": _cost(one)} for one in rows]
+    )
+
+
+def _cost(row: Mapping[str, Any]) -> str:
+    return cost_words(row["facts"].get("privacy", {}).get("cost", {}))
+
+
+def release(request: Request) -> Response:
+    office = office_of(request)
+    office.releases.settle()
+    row = _release(request)
+    facts = json.loads(row["facts"] or "{}")
+    proposals = office.store.rows(PROPOSALS, release=row["name"], state="approved")
+    error = (
+        office.jobs.status(row["job"]).error if row["state"] == "failed" and row["job"] else None
+    )
+    return office.pages.show(
+        "release.html",
+        request.state.actor,
+        row={**row, "facts": facts},
+        cost=_cost({"facts": facts}),
+        proposal=proposals[0] if proposals else None,
+        error=None if error is None else office.hide.tree(error),
+        signing=office.config.signing_key is not None,
+        size=office.releases.file_of(row["name"]).stat().st_size if facts else 0,
+    )
+
+
+def release_download(request: Request) -> Response:
+    """The release file, for the office, before it is public."""
+    office, row = office_of(request), _release(request)
+    path = office.releases.file_of(row["name"])
+    if row["state"] in ("making", "failed") or not path.exists():
+        raise HTTPException(404, "There is no such file.")
+    return FileResponse(path, media_type="application/zip", filename=path.name)
+
+
+def publish(request: Request) -> Response:
+    job = office_of(request).releases.publish(_release(request)["name"], by=request.state.actor)
+    return _to(f"/jobs/{job}")
+
+
+def withdraw(request: Request) -> Response:
+    name = _release(request)["name"]
+    reason = str(request.state.form.get("reason", ""))
+    office_of(request).releases.withdraw(name, reason=reason, by=request.state.actor)
+    return _to(f"/office/releases/{name}")
+
+
+def sign(request: Request) -> Response:
+    name = _release(request)["name"]
+    office_of(request).releases.sign(name, by=request.state.actor)
+    return _to(f"/office/releases/{name}")
+
+
+def run_again(request: Request) -> Response:
+    job = office_of(request).releases.run_again(_release(request)["name"], by=request.state.actor)
+    return _to(f"/jobs/{job}")
+
+
+def _release(request: Request) -> Row:
+    row = office_of(request).store.one(RELEASES, name=request.path_params["name"])
+    if row is None:
+        raise HTTPException(404, "There is no such release.")
+    return row
+
+
+# -- budgets
+
+
+def ledger(request: Request) -> Response:
+    office = office_of(request)
+    found = [_budget(office, row) for row in office.datasets.budgets()]
+    return office.pages.show("ledger.html", request.state.actor, budgets=found)
+
+
+def _budget(office: Office, row: Row) -> dict[str, Any]:
+    """A budget as it stands, or why that cannot be said."""
+    try:
+        status = LedgerStatus(url=office.config.ledger_url, name=row["name"]).run().to_json()
+    except PublishError as error:
+        return {**row, "status": None, "problem": office.hide(str(error)), "part": 0}
+    return {**row, "status": status, "problem": None, "part": part_spent(status)}
+
+
+def open_budget(request: Request) -> Response:
+    office, form, actor = office_of(request), request.state.form, request.state.actor
+    name = named(str(form.get("name", "")), "budget")
+    amounts: dict[str, Any] = {
+        key: str(form.get(key, "")).strip() or None for key in ("epsilon", "delta", "rho")
+    }
+    if office.store.one(BUDGETS, name=name) is not None:
+        raise InputError(f"There is a budget '{name}' already. A cap is for life.")
+    asked = OpenLedger(
+        url=office.config.ledger_url, name=name, witness=office.config.witness, **amounts
+    )
+    asked.run(Named(actor))
+    words = ", ".join(f"{key} = {value}" for key, value in amounts.items() if value)
+    with office.store.change() as connection:
+        connection.execute(
+            insert(BUDGETS).values(
+                name=name, title=titled(str(form.get("title", "")), name), amount=words,
+                created=now(), creator=actor.name,
+            )
+        )  # fmt: skip
+        record(connection, actor=actor.name, action="budget opened", subject=name, amount=words)
+    return _to(f"/ledger/{name}")
+
+
+def budget(request: Request) -> Response:
+    office = office_of(request)
+    row = office.store.one(BUDGETS, name=request.path_params["name"])
+    if row is None:
+        raise HTTPException(404, "There is no such budget.")
+    found = _budget(office, row)
+    entries: list[Mapping[str, Any]] = []
+    if found["status"] is not None:
+        asked = History(url=office.config.ledger_url, name=row["name"])
+        entries = [entry(one) for one in asked.run().to_json()["entries"]]
+    return office.pages.show(
+        "budget.html",
+        request.state.actor,
+        budget=found,
+        entries=list(reversed(entries)),
+        datasets=[one for one in office.datasets.all() if one["population"] == row["name"]],
+    )
+
+
+def entry(one: Mapping[str, Any]) -> dict[str, Any]:
+    """A line of a ledger's history, as people read it."""
+    detail = one.get("detail", {})
+    asked = detail.get("request", {}) if isinstance(detail, Mapping) else {}
+    return {
+        **one,
+        "amount": cost_words(one["charged"]) if _paid(one["charged"]) else "",
+        "method": asked.get("method", "") if isinstance(asked, Mapping) else "",
+        "by": one.get("by") or detail.get("by") or {},
+    }
+
+
+def _paid(cost: Mapping[str, Any]) -> bool:
+    return any(Fraction(cost.get(name) or 0) for name in ("epsilon", "delta", "rho"))
+
+
+# -- people
+
+
+def people(request: Request) -> Response:
+    return _people(request)
+
+
+def _people(request: Request, *, link: str | None = None, whose: str | None = None) -> Response:
+    office = office_of(request)
+    accounts = [{**one, "held": read_roles(one["roles"])} for one in office.accounts.all()]
+    return office.pages.show(
+        "people.html", request.state.actor, accounts=accounts, link=link, whose=whose
+    )
+
+
+def add_person(request: Request) -> Response:
+    office, form = office_of(request), request.state.form
+    roles = [Role(one) for one in form.getlist("roles") if one in Role.__members__]
+    by = request.state.actor.name
+    made = office.accounts.add(
+        str(form.get("name", "")), roles, by=by, shown=str(form.get("shown", ""))
+    )
+    secret = office.accounts.new_link(made["id"], by=by, hours=72)
+    return _people(request, link=f"{office.address}/login/link?key={secret}", whose=made["name"])
+
+
+def change_person(request: Request) -> Response:
+    office, form, actor = office_of(request), request.state.form, request.state.actor
+    account = office.store.one(ACCOUNTS, id=request.path_params["account"])
+    if account is None:
+        raise HTTPException(404, "There is no such account.")
+    then = str(form.get("then", "roles"))
+    if then == "link":
+        secret = office.accounts.new_link(account["id"], by=actor.name, hours=72)
+        return _people(
+            request, link=f"{office.address}/login/link?key={secret}", whose=account["name"]
+        )
+    if account["id"] == actor.account:
+        raise InputError("Nobody changes their own roles: ask another admin.")
+    if then == "roles":
+        roles = [Role(one) for one in form.getlist("roles") if one in Role.__members__]
+        office.accounts.change(account["id"], by=actor.name, roles=roles)
+    elif then in ("close", "open"):
+        office.accounts.change(account["id"], by=actor.name, active=then == "open")
+    return _to("/accounts")
+
+
+def _to(path: str) -> Response:
+    return RedirectResponse(path, status_code=303)

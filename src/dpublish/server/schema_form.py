@@ -1,0 +1,196 @@
+"""A schema as a form, and back: one row of fields per column, with the source of its bounds.
+
+What a form does not show (bands of dates, taxonomies of other tools) is kept in the text, which the
+page offers beside the form.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dpublish.errors import InputError
+
+KINDS: Final = ("categorical", "ordinal", "boolean", "integer", "real", "date")
+_LABELS: Final = ("categorical", "ordinal")
+_NUMBER: Final = re.compile(r"[+-]?(?:\d[\d_]*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
+_WORDS: Final = ("title", "description", "units", "source")
+_ABOUT: Final = ("title", "description", "publisher", "contact", "purpose", "licence")
+
+
+def read(text: str) -> dict[str, Any]:
+    """The document as fields of a form; columns as a list, in order."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return {"dataset": {}, "columns": [], "draft": False, "readable": False, "items": False}
+    columns = document.get("columns", {})
+    known = columns if isinstance(columns, dict) else {}
+    return {
+        "dataset": document.get("dataset", {}),
+        "columns": [_fields(name, one) for name, one in known.items() if isinstance(one, dict)],
+        "draft": "draft" in document,
+        "items": "items" in document,
+        "readable": True,
+    }
+
+
+def _fields(name: str, column: Mapping[str, Any]) -> dict[str, Any]:
+    def shown(key: str) -> str:
+        value = column.get(key, "")
+        return ", ".join(str(one) for one in value) if isinstance(value, list) else str(value)
+
+    return {
+        "name": name,
+        "kind": str(column.get("kind", "")),
+        "levels": "\n".join(str(one) for one in column.get("levels", [])),
+        **{key: shown(key) for key in ("lower", "upper", "bins", "edges", "outside", *_WORDS)},
+        "missing": bool(column.get("missing", False)),
+    }
+
+
+def write(text: str, form: Mapping[str, Any]) -> str:
+    """The document with the form's fields put in; everything that the form does not show stays."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"The text is not TOML: {error}") from None
+    given = {key: str(value).strip() for key, value in form.items() if isinstance(value, str)}
+    dataset = document.setdefault("dataset", {})
+    _unit(dataset, given)
+    for key in (*_ABOUT, "population", "period", "target"):
+        _put(dataset, key, given.get(f"dataset.{key}"))
+    columns = document.get("columns", {})
+    for place, name in enumerate(list(columns)):
+        start = f"columns.{place}."
+        if f"{start}kind" not in given:
+            continue
+        if given.get(f"{start}keep") == "no":
+            del columns[name]
+            continue
+        columns[name] = _column(columns[name], name, given, start)
+    fresh = given.get("new_column", "")
+    if fresh and fresh not in columns:
+        document.setdefault("columns", columns)[fresh] = {"kind": "categorical", "levels": []}
+    if given.get("declared") == "yes":
+        document.pop("draft", None)
+    return dump(document)
+
+
+def _unit(dataset: dict[str, Any], given: Mapping[str, str]) -> None:
+    """The answers to the questions about whom the guarantee protects."""
+    if "dataset.name" in given:
+        dataset["name"] = given["dataset.name"]
+    if "unit.one_row" in given:
+        if given["unit.one_row"] == "yes":
+            dataset["unit"] = "row"
+            dataset.pop("max_rows_per_unit", None)
+        else:
+            dataset["unit"] = given.get("unit.column", "")
+            _put_number(dataset, "max_rows_per_unit", given.get("unit.most"), "Rows per person")
+    if "unit.membership" in given:
+        secret = given["unit.membership"] == "secret"
+        dataset["neighbours"] = "add-remove-one" if secret else "replace-one"
+        dataset.pop("size" if secret else "nominal_size", None)
+        _put_number(dataset, "nominal_size" if secret else "size", given.get("unit.size"), "Size")
+
+
+def _column(
+    column: Mapping[str, Any], name: str, given: Mapping[str, str], start: str
+) -> dict[str, Any]:
+    made = dict(column)
+    kind = given[f"{start}kind"]
+    made["kind"] = kind
+    levels = [line.strip() for line in given.get(f"{start}levels", "").splitlines() if line.strip()]
+    for key in ("lower", "upper", "bins", "edges", "levels"):
+        made.pop(key, None)
+    if kind in _LABELS:
+        made["levels"] = levels
+    elif kind != "boolean":
+        for key in ("lower", "upper", "bins"):
+            if given.get(f"{start}{key}"):
+                made[key] = _amount(given[f"{start}{key}"], f"{name}: {key}")
+        if given.get(f"{start}edges"):
+            parts = [one.strip() for one in given[f"{start}edges"].split(",") if one.strip()]
+            made["edges"] = [_amount(one, f"{name}: edges") for one in parts]
+    if kind not in _LABELS:
+        made.pop("labels", None)
+    for key in (*_WORDS, "outside"):
+        _put(made, key, given.get(f"{start}{key}"))
+    made["missing"] = given.get(f"{start}missing") == "yes"
+    if not made["missing"]:
+        del made["missing"]
+    return made
+
+
+def _put(table: dict[str, Any], key: str, value: str | None) -> None:
+    if value:
+        table[key] = value
+    elif value is not None:
+        table.pop(key, None)
+
+
+def _put_number(table: dict[str, Any], key: str, value: str | None, what: str) -> None:
+    if value:
+        table[key] = _amount(value, what)
+    elif value is not None:
+        table.pop(key, None)
+
+
+def _amount(text: str, what: str) -> int | float | dt.date:
+    if _DATE.fullmatch(text):
+        try:
+            return dt.date.fromisoformat(text)
+        except ValueError:
+            raise InputError(f"{what}: '{text}' is no date.") from None
+    if not _NUMBER.fullmatch(text):
+        raise InputError(
+            f"{what} must be a number, or a date such as 2024-12-31, not '{text[:40]}'."
+        )
+    plain = text.replace("_", "")
+    return int(plain) if re.fullmatch(r"[+-]?\d+", plain) else float(plain)
+
+
+def dump(document: Mapping[str, Any]) -> str:
+    """TOML of a document whose tables are at most two deep."""
+    lines: list[str] = []
+    for name, table in document.items():
+        if name == "columns":
+            for column, facts in table.items():
+                lines += ["", f"[columns.{_text(column)}]", *_lines(facts)]
+        elif isinstance(table, Mapping):
+            lines += ["", f"[{name}]", *_lines(table)]
+        else:
+            lines.insert(0, f"{_key(name)} = {_value(table)}")
+    return "\n".join(lines).strip() + "\n"
+
+
+def _lines(table: Mapping[str, Any]) -> list[str]:
+    return [f"{_key(key)} = {_value(value)}" for key, value in table.items()]
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _text(key)
+
+
+def _text(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(_value(one) for one in value) + "]"
+    if isinstance(value, dt.date | dt.datetime | dt.time):
+        return value.isoformat()
+    return repr(value)
