@@ -45,7 +45,7 @@ def counts() -> dict[str, int]:
         "basic-itemsets": 2,
         "multiplicative-weights": 3,
         "net": 3,
-        "interval-tree": 8,
+        "interval-tree": 10,
         "halfspaces": 3,
         "k-median": 3,
         "set-cover": 4,

@@ -52,6 +52,13 @@ class Spread:
         """How far reading a release of the model misses the model, on average."""
         return np.asarray(self.runs.mean(axis=0) - self.value)
 
+    @property
+    def distance_from_none(self) -> Floats:
+        """How far the value is from 0 once its bias has been allowed for as the limits allow for
+        it, so that a test at 5% and a 95% interval say the same."""
+        middle = self.value - self.bias
+        return np.asarray(np.sign(middle) * np.maximum(0.0, np.abs(middle) - np.abs(self.bias)))
+
     def limits(self, level: float) -> tuple[Floats, Floats]:
         """A normal interval around the value without its bias, wider by the bias itself, which is
         known for the model and not for the truth."""

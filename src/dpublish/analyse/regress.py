@@ -117,7 +117,7 @@ def regress(
 
     found = spread_of(release, coefficients, runs=runs, seed=seed)
     low, high = found.limits(level)
-    z = found.value / np.maximum(found.error, 1e-300)
+    z = found.distance_from_none / np.maximum(found.error, 1e-300)
     table = pl.DataFrame(
         {
             "term": design.terms,

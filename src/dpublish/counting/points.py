@@ -1,7 +1,8 @@
 """Rows into points of a grid: for each kept row one code, sorted and counted; or its sectors.
 
 A value is read as `declare/encode.py` reads it. A value beyond a bound goes to the nearest position
-(`clip`) or drops its row; a missing value drops its row. The rule looks at one row alone.
+(`clip`) or drops its row; a missing value drops its row, or has a code of its own where it is asked
+for. The rule looks at one row alone.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from numpy.typing import NDArray
 from dpublish.counting.bound import Columns, Flags, Said, bounded_rows, codes_said, numbers_said
 from dpublish.counting.cells import PIECE_ROWS, merged
 from dpublish.declare.encode import as_text, floats, ordinals, whole_numbers
-from dpublish.declare.grid import Grid, TreeShape
+from dpublish.declare.grid import Grid
 from dpublish.declare.schema import Schema
-from dpublish.declare.statistic import CellArray, SparseCounts
+from dpublish.declare.statistic import CellArray, GridPoints, SparseCounts
 from dpublish.sources.sources import Source
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ Ints = NDArray[np.int64]
 
 
 def count_points(
-    shape: TreeShape,
+    asked: GridPoints,
     source: Source,
     schema: Schema,
     *,
@@ -41,8 +42,9 @@ def count_points(
     rows = 0
 
     def read() -> Iterator[tuple[Columns, pl.Series | None]]:
-        for positions, units in _positions(source, shape.grids, schema.unit.column, progress):
-            yield [shape.codes(positions)], units
+        for frame in _batches(source, asked.shape.grids, schema.unit.column, progress):
+            codes, keep = point_codes(frame, asked)
+            yield [codes], _units(frame, schema.unit.column, keep)
 
     for (codes,) in _bounded(read, lambda held: numbers_said(held[0]), schema, key):
         small.append(codes)
@@ -72,32 +74,68 @@ def _positions(
     progress: Callable[[int], None] | None,
 ) -> Iterator[tuple[list[Ints], pl.Series | None]]:
     """The positions of the rows that have one in every grid, and their units."""
+    for frame in _batches(source, grids, unit, progress):
+        positions, keep, _ = place_rows(frame, grids)
+        if keep is not None:
+            positions = [found[keep] for found in positions]
+        yield positions, _units(frame, unit, keep)
+
+
+def _batches(
+    source: Source,
+    grids: Sequence[Grid],
+    unit: str | None,
+    progress: Callable[[int], None] | None,
+) -> Iterator[pl.DataFrame]:
     names = [grid.name for grid in grids]
     for frame in source.batches(names + ([unit] if unit is not None and unit not in names else [])):
         if progress is not None:
             progress(0)
-        positions, keep = place_rows(frame, grids)
-        units = None if unit is None else frame.get_column(unit)
-        if keep is not None:
-            positions = [found[keep] for found in positions]
-            units = None if units is None else units.filter(pl.Series(keep))
-        yield positions, units
+        yield frame
 
 
-def place_rows(frame: pl.DataFrame, grids: Sequence[Grid]) -> tuple[list[Ints], Flags | None]:
-    """The position of every row in every grid, and which rows are kept (None: all)."""
+def _units(frame: pl.DataFrame, unit: str | None, keep: Flags | None) -> pl.Series | None:
+    """The units of the rows that are kept."""
+    if unit is None or keep is None:
+        return None if unit is None else frame.get_column(unit)
+    return frame.get_column(unit).filter(pl.Series(keep))
+
+
+def point_codes(frame: pl.DataFrame, asked: GridPoints) -> tuple[NDArray[np.uint64], Flags | None]:
+    """The codes of the rows that are kept, and which rows those are (None: all)."""
+    positions, keep, lacking = place_rows(frame, asked.shape.grids)
+    if keep is None:
+        return asked.shape.codes(positions), None
+    if not asked.absent or lacking is None:
+        return asked.shape.codes([found[keep] for found in positions]), keep
+    every = keep | lacking
+    codes = asked.shape.codes([found[every] for found in positions])
+    codes[lacking[every]] = np.uint64(asked.shape.absent)
+    return codes, every
+
+
+def place_rows(
+    frame: pl.DataFrame, grids: Sequence[Grid]
+) -> tuple[list[Ints], Flags | None, Flags | None]:
+    """The position of every row in every grid, which rows have one in all (None: all have), and
+    which others lack nothing but values that the schema says may be missing (None: no row does)."""
     positions: list[Ints] = []
     keep: Flags | None = None
+    excused: Flags | None = None
     for grid in grids:
-        found, kept = positions_of(frame.get_column(grid.name), grid)
+        found, kept, holes = positions_of(frame.get_column(grid.name), grid)
         positions.append(found)
-        if kept is not None:
-            keep = kept if keep is None else keep & kept
-    return positions, keep
+        if kept is None:
+            continue
+        fine = kept | holes if grid.missing and holes is not None else kept
+        keep = kept if keep is None else keep & kept
+        excused = fine if excused is None else excused & fine
+    return positions, keep, None if keep is None or excused is None else excused & ~keep
 
 
-def positions_of(series: pl.Series, grid: Grid) -> tuple[Ints, Flags | None]:
-    """The position of every cell, and which cells have one."""
+def positions_of(series: pl.Series, grid: Grid) -> tuple[Ints, Flags | None, Flags | None]:
+    """The position of every cell, which cells have one, and which are missing (None: all have, and
+    none is)."""
     if series.dtype == pl.Categorical or isinstance(series.dtype, pl.Enum):
         series = series.cast(pl.String)
     if series.dtype.is_decimal():
@@ -111,10 +149,10 @@ def positions_of(series: pl.Series, grid: Grid) -> tuple[Ints, Flags | None]:
     if grid.kind == "date":
         days = ordinals(series)
         if days is None:
-            return np.zeros(len(series), dtype=np.int64), np.zeros(len(series), dtype=np.bool_)
+            return _no_positions(len(series))
         values, holes = days
     elif not readable:
-        return np.zeros(len(series), dtype=np.int64), np.zeros(len(series), dtype=np.bool_)
+        return _no_positions(len(series))
     elif grid.kind == "real":
         return _real_positions(*floats(series), grid)
     else:
@@ -124,12 +162,18 @@ def positions_of(series: pl.Series, grid: Grid) -> tuple[Ints, Flags | None]:
     if grid.outside != "clip":
         inside = (values >= lower) & (values <= lower + last)
         keep = inside if keep is None else keep & inside
-    return np.clip(values, lower, lower + last) - lower, keep
+    return np.clip(values, lower, lower + last) - lower, keep, holes
+
+
+def _no_positions(rows: int) -> tuple[Ints, Flags, Flags]:
+    """Cells of a type that holds no numbers say nothing: all are missing."""
+    none = np.zeros(rows, dtype=np.bool_)
+    return np.zeros(rows, dtype=np.int64), none, ~none
 
 
 def _real_positions(
     values: NDArray[np.float64], holes: Flags | None, grid: Grid
-) -> tuple[Ints, Flags | None]:
+) -> tuple[Ints, Flags | None, Flags | None]:
     last = grid.positions - 1
     filled = values if holes is None else np.where(holes, float(grid.lower), values)
     scaled = (filled - float(grid.lower)) / float(grid.step)
@@ -137,7 +181,7 @@ def _real_positions(
     if grid.outside != "clip":
         inside = (filled >= float(grid.lower)) & (filled <= float(grid.upper))
         keep = inside if keep is None else keep & inside
-    return np.floor(np.clip(scaled, 0.0, float(last))).astype(np.int64), keep
+    return np.floor(np.clip(scaled, 0.0, float(last))).astype(np.int64), keep, holes
 
 
 def count_codes(points: NDArray[np.uint64]) -> SparseCounts:

@@ -49,6 +49,8 @@ class Grid:
     step: Fraction
     positions: int
     outside: str = "clip"
+    missing: bool = False
+    """Whether the schema counts rows without a value as such."""
 
     @property
     def bits(self) -> int:
@@ -81,12 +83,14 @@ class Grid:
                 kind=self.kind,
                 edges=tuple(start + int(edge) for edge in edges),
                 outside=self.outside,
+                missing=self.missing,
             )
         return Axis(
             name=self.name,
             kind=self.kind,
             edges=tuple(float(self.lower + self.step * int(edge)) for edge in edges),
             outside=self.outside,
+            missing=self.missing,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -97,6 +101,8 @@ class Grid:
             "step": str(self.step),
             "positions": self.positions,
             "outside": self.outside,
+            # left out where it says nothing, as in releases made before it was known
+            **({"missing": True} if self.missing else {}),
         }
 
     @classmethod
@@ -108,6 +114,7 @@ class Grid:
             step=Fraction(data["step"]),
             positions=int(data["positions"]),
             outside=str(data["outside"]),
+            missing=data.get("missing") is True,
         )
 
 
@@ -147,7 +154,7 @@ def grid_of(column: Column, *, schema_name: str) -> Grid:
             "Declare bounds of a usual size."
         )
     outside = "clip" if column.outside == "clip" else "drop"
-    return Grid(column.name, column.kind, low, step, positions, outside)
+    return Grid(column.name, column.kind, low, step, positions, outside, bool(column.missing))
 
 
 def _whole(bound: Any) -> int:
@@ -183,6 +190,11 @@ class TreeShape:
                 "Choose fewer columns or a coarser precision."
             )
         return cls(tuple(grids), bits)
+
+    @property
+    def absent(self) -> int:
+        """The code of rows without a value: the first that is no position's."""
+        return 1 << self.total_bits
 
     @property
     def depth(self) -> int:

@@ -110,6 +110,8 @@ class SparseCounts:
 @dataclass(frozen=True)
 class GridPoints(Statistic):
     """A statistic: the codes of the kept rows in a grid, counted. Answered by `SparseCounts` over
-    codes."""
+    codes. With `absent`, rows that lack a value of a column that may be missing, and are inside
+    the bounds of the others, are kept under the code `shape.absent`."""
 
     shape: TreeShape
+    absent: bool = False

@@ -49,9 +49,10 @@ def counts_between(low: float | Floats, high: float | Floats) -> tuple[Floats, F
     there is one."""
     first, last = np.ceil(np.asarray(low) - _DUST), np.floor(np.asarray(high) + _DUST)
     none = first > last
-    return np.where(none, low, first), np.where(none, high, last)
+    # adding 0 turns a negative zero into a plain one
+    return np.where(none, low, first) + 0.0, np.where(none, high, last) + 0.0
 
 
 def whole_rows(low: float | Floats, high: float | Floats) -> tuple[Floats, Floats]:
     """Limits moved out to whole numbers."""
-    return np.floor(np.asarray(low) + _DUST), np.ceil(np.asarray(high) - _DUST)
+    return np.floor(np.asarray(low) + _DUST) + 0.0, np.ceil(np.asarray(high) - _DUST) + 0.0

@@ -88,13 +88,18 @@ def with_limits(release: Asked, query: str, result: pl.DataFrame, level: float) 
     rows = [_rows(question, domain, line) for line in lines]
     columns: list[pl.Series] = []
     for name in result.columns:
-        columns.append(result[name])
         if name not in question.items:
+            columns.append(result[name])
             continue
-        taken = (*result.columns, *(one.name for one in columns))
         tree = question.items[name]
         found = [_limits(release, tree, where, level) for where in rows]
-        low, high, notes = _within(result[name].to_list(), found)
+        low, high, notes = (
+            [first for first, _, _ in found],
+            [last for _, last, _ in found],
+            [note for _, _, note in found],
+        )
+        columns.append(_within(result[name], low, high))
+        taken = (*result.columns, *(one.name for one in columns))
         columns.append(pl.Series(free_name(f"{name}_low", taken), low, dtype=pl.Float64))
         columns.append(pl.Series(free_name(f"{name}_high", taken), high, dtype=pl.Float64))
         if not _counts_rows(tree):
@@ -128,16 +133,19 @@ def aggregates_of(query: str, domain: Domain) -> dict[str, tuple[Tree, frozenset
 
 
 def _within(
-    values: Sequence[Any], found: Sequence[tuple[float | None, float | None, str]]
-) -> tuple[list[float | None], list[float | None], list[str]]:
-    """Limits that hold the values: a condition that cuts a bin takes it by its middle in SQL, and
-    by its share in an estimate."""
-    low, high = [], []
-    for value, (first, last, _) in zip(values, found, strict=True):
-        known = isinstance(value, int | float) and not isinstance(value, bool)
-        low.append(min(first, value) if known and first is not None else first)
-        high.append(max(last, value) if known and last is not None else last)
-    return low, high, [note for _, _, note in found]
+    values: pl.Series, low: Sequence[float | None], high: Sequence[float | None]
+) -> pl.Series:
+    """Values between their limits, as estimates are: SQL adds up weights, which know neither the
+    public number of rows nor that counts are not negative, and takes a cut bin by its middle."""
+    if not values.dtype.is_numeric():
+        return values
+    inside = [
+        value if value is None or first is None or last is None else min(max(value, first), last)
+        for value, first, last in zip(values.to_list(), low, high, strict=True)
+    ]
+    whole = all(value is None or float(value).is_integer() for value in inside)
+    kind = values.dtype if whole and values.dtype.is_integer() else pl.Float64
+    return pl.Series(values.name, inside, dtype=kind, strict=False)
 
 
 def _limits(

@@ -148,6 +148,19 @@ class Release(abc.ABC):
         )
 
     @property
+    def public_total(self) -> int | None:
+        """The number of rows that were counted, where public facts tell it: it is declared, a unit
+        is a row, and no rule of a column leaves a row out."""
+        facts, axes = self.manifest["privacy"], self.manifest.get("domain", ())
+        rows = facts.get("unit") == "one row" and facts.get("max_rows_per_unit") == 1
+        kept = all(
+            axis.get("other") or (axis.get("missing") and axis.get("outside") == "clip")
+            for axis in axes
+        )
+        known = rows and kept and axes and math.isfinite(self.most_rows)
+        return int(self.most_rows) if known else None
+
+    @property
     def publishable(self) -> bool:
         """False for a release made with a fixed seed: it is for tests and must not be given out."""
         return bool(self.manifest["publishable"])

@@ -199,6 +199,22 @@ def all_parts_expanded(noise, rows):
     return expanded(noise, rows, ITEMS)
 
 
+def missing_in_the_rest(noise, rows):
+    """Boxes 0 and 1 and, as the number of rows is public, all that is in neither: a row that loses
+    its value moves two of the three."""
+    boxes = [sum(row == value for row in rows) for value in (0, 1)]
+    listed = whole([*boxes, len(rows) - sum(boxes)])
+    return tuple(noise.laplace(listed, sensitivity=Fraction(2), epsilon=ONE))
+
+
+def missing_and_rest(noise, rows):
+    """The same with an entry more for missing rows, and the noise of before."""
+    boxes = [sum(row == value for row in rows) for value in (0, 1)]
+    absent = sum(row is None for row in rows)
+    listed = whole([*boxes, len(rows) - sum(boxes), absent])
+    return tuple(noise.laplace(listed, sensitivity=Fraction(2), epsilon=ONE))
+
+
 COUNTING = (
     bug(
         "taxonomy built from observed items",
@@ -327,6 +343,14 @@ COUNTING = (
         broken=uniform_noise,
         correct=laplace_count,
         run=exactly(ADD),
+    ),
+    bug(
+        "missing rows counted beside all that is in no box",
+        "exact",
+        "privacy",
+        broken=missing_and_rest,
+        correct=missing_in_the_rest,
+        run=exactly([((0,), (None,)), ((1,), (None,))], window=(-1, 2), root=3),
     ),
     bug(
         "randomised response with the wrong coin",

@@ -91,6 +91,21 @@ def interval_tree() -> Iterator[Trial]:
                     **tiers,
                 )
 
+    # a row may lack its value: it is counted by itself, or among what lies in no box
+    lacking = f"{column}missing = true\n"
+    for relation in RELATIONS:
+        yield _column_trial(
+            "interval-tree",
+            relation,
+            {"tree": "dyadic"},
+            lacking,
+            "x",
+            ("0", "1", "?"),
+            case="missing",
+            exact=Exact(window=(-1, 3), root=3, pairs=6),
+            replay=Replay(adds_up=True),
+        )
+
 
 def halfspaces() -> Iterator[Trial]:
     columns = "".join(f'[columns.{name}]\nkind = "real"\nlower = 0\nupper = 1\n' for name in "xy")

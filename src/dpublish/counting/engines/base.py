@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpublish.declare.domain import Domain
 from dpublish.declare.encode import CodeArray
-from dpublish.declare.grid import TreeShape
 from dpublish.declare.schema import Schema
 from dpublish.declare.statistic import (
     ContingencyTables,
+    GridPoints,
     SparseCounts,
     Statistic,
     TableCounts,
@@ -41,7 +41,7 @@ class Engine(abc.ABC):
         "Tabulation": lambda engine, asked: Tabulator(engine.tables, asked.domain),
         "CodedRows": lambda engine, asked: engine.rows(asked.domain),
         "Transactions": lambda engine, asked: engine.transactions(asked),
-        "GridPoints": lambda engine, asked: engine.points(asked.shape),
+        "GridPoints": lambda engine, asked: engine.points(asked),
     }
 
     source: Any
@@ -80,5 +80,5 @@ class Engine(abc.ABC):
         """The kept transactions."""
 
     @abc.abstractmethod
-    def points(self, shape: TreeShape) -> SparseCounts:
+    def points(self, asked: GridPoints) -> SparseCounts:
         """How many kept rows have each code of a grid."""

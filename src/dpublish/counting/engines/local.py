@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dpublish.counting.engines.base import Engine
 from dpublish.declare.domain import Domain
 from dpublish.declare.encode import CodeArray
-from dpublish.declare.grid import TreeShape
-from dpublish.declare.statistic import ContingencyTables, SparseCounts, Statistic, TableCounts
+from dpublish.declare.statistic import (
+    ContingencyTables,
+    GridPoints,
+    SparseCounts,
+    Statistic,
+    TableCounts,
+)
 
 if TYPE_CHECKING:
     from dpublish.methods.set_partition.transactions import Baskets, Transactions
@@ -55,7 +60,7 @@ class Local(Engine):
 
         return compute(asked, self.source, self.schema, key=self.key, progress=self.progress)
 
-    def points(self, shape: TreeShape) -> SparseCounts:
+    def points(self, asked: GridPoints) -> SparseCounts:
         from dpublish.counting.points import count_points
 
-        return count_points(shape, self.source, self.schema, key=self.key, progress=self.progress)
+        return count_points(asked, self.source, self.schema, key=self.key, progress=self.progress)

@@ -23,11 +23,10 @@ from dpublish.counting.bound import keep_rows, pack_codes, take_lists, unpack_co
 from dpublish.counting.cells import TableCounter, Threads
 from dpublish.counting.engines.base import Engine
 from dpublish.counting.engines.local import Local
-from dpublish.counting.points import count_codes, place_rows
+from dpublish.counting.points import count_codes, point_codes
 from dpublish.counting.transactions import ItemCoder, basket_rows, tidy, whole_rows
 from dpublish.declare.domain import Domain
 from dpublish.declare.encode import CodeArray, Encoder, code_dtype
-from dpublish.declare.grid import TreeShape
 from dpublish.declare.schema import PrivacyUnit, Schema
 from dpublish.declare.statistic import (
     CellArray,
@@ -82,8 +81,8 @@ class Spark(Engine):
             counts.ravel()[found.cells] = found.counts
         return out
 
-    def points(self, shape: TreeShape) -> SparseCounts:
-        (found,) = self._sums(GridPoints(shape), [grid.name for grid in shape.grids])
+    def points(self, asked: GridPoints) -> SparseCounts:
+        (found,) = self._sums(asked, [grid.name for grid in asked.shape.grids])
         return found
 
     def rows(self, domain: Domain) -> list[CodeArray]:
@@ -218,11 +217,9 @@ def _rows_said(
             found, filled = tidy(codes, lengths, coder.size, asked.max_items)
             yield _owners(units, filled), bytes_of(found.items.astype(np.uint64), found.offsets)
     elif isinstance(asked, GridPoints):
-        grids = asked.shape.grids
         for frame in source.batches([*job.names, *([] if unit is None else [unit])]):
-            positions, keep = place_rows(frame, grids)
+            points, keep = point_codes(frame, asked)
             every = np.ones(frame.height, dtype=np.bool_) if keep is None else keep
-            points = asked.shape.codes([found[every] for found in positions])
             owner = None if unit is None else frame.get_column(unit)
             yield _owners(owner, every), _fixed_bytes(points.reshape(-1, 1))
     else:

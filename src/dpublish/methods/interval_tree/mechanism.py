@@ -44,6 +44,7 @@ from dpublish.privacy.plan import Plan, Settings, hidden
 from dpublish.workloads import theory
 
 Tree = Literal["privtree", "dyadic", "binary-search"]
+Missing = Literal["own", "rest", "among rest"]
 Number = Fraction | float | int | str
 MAX_COLUMNS = 6
 MAX_CELLS = 1 << 22
@@ -67,6 +68,9 @@ class TreeSettings(Settings):
     sensitivity: Fraction
     rows: int | None
     total: int | None
+    missing: Missing | None
+    """How rows without a value are counted: as an entry of their own, as all that lies in no box,
+    or among that; None where the schema has no missing values."""
 
     def facts(self) -> dict[str, Any]:
         return {"grid": self.shape.to_json(), **super().facts()}
@@ -109,6 +113,7 @@ AnyTree = EqualCells | AdaptiveBoxes | SearchedBoxes
 def noisy_tree(noise: Noise, numbers: SparseCounts, plan: Plan[AnyTree]) -> Output:
     """The mechanism: cut the grid, then count what was cut."""
     settings, shape, total = plan.settings, plan.settings.shape, plan.settings.total
+    numbers, absent = without_absent(shape, numbers)
     counts = BoxCounts(shape, numbers)
     tree, epsilon = settings.tree, settings.count_epsilon
     if isinstance(settings, SearchedBoxes):
@@ -131,11 +136,31 @@ def noisy_tree(noise: Noise, numbers: SparseCounts, plan: Plan[AnyTree]) -> Outp
     if total is not None:
         # what lies in no box is counted as if it were one: then the sum of the list is public
         listed = np.append(listed, total - listed.sum())
+    sums = hierarchy.sums(listed)
+    if settings.missing == "own":
+        # a row without a value is in this entry alone, and in no box or group
+        sums = np.append(sums, absent)
     every = settings.sensitivity * hierarchy.height
-    measured = noise.laplace(
-        hierarchy.sums(listed), sensitivity=every, epsilon=epsilon, label="counts"
-    )
+    measured = noise.laplace(sums, sensitivity=every, epsilon=epsilon, label="counts")
     return _content(settings, tree, boxes, measured, hierarchy, every / epsilon)
+
+
+def without_absent(shape: TreeShape, numbers: SparseCounts) -> tuple[SparseCounts, int]:
+    """The counts of positions, and the number of rows without a value."""
+    placed = numbers.cells < np.uint64(shape.absent)
+    absent = int(numbers.counts[~placed].sum())
+    return SparseCounts(numbers.cells[placed], numbers.counts[placed]), absent
+
+
+def missing_rule(schema: Schema, shape: TreeShape) -> Missing | None:
+    """Where the number of rows is public, what lies in no box is counted already, and is missing
+    where nothing else can be left out; elsewhere missing rows get an entry of their own."""
+    if not any(grid.missing for grid in shape.grids):
+        return None
+    if schema.neighbours != "replace-one":
+        return "own"
+    alone = all(grid.missing and grid.outside == "clip" for grid in shape.grids)
+    return "rest" if alone and schema.unit.column is None else "among rest"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,6 +227,7 @@ class IntervalTree(Mechanism):
             "sensitivity": schema.relation.l1,
             "rows": rows,
             "total": rows if schema.neighbours == "replace-one" else None,
+            "missing": missing_rule(schema, shape),
         }
         sentences = [
             f"Ranges of {' x '.join(names)}: {common['positions']:,} positions, cut by "
@@ -226,11 +252,10 @@ class IntervalTree(Mechanism):
                 neighbours=schema.neighbours,
                 rows_per_unit=schema.unit.max_rows,
             )
-        warnings = [
-            f"Rows without a value of '{name}' are left out."
-            for name in names
-            if schema.column(name).missing
-        ]
+        without = [f"'{name}'" for name in names if schema.column(name).missing]
+        if without:
+            one = "" if len(names) == 1 else ", all together"
+            sentences.append(f"Rows without a value of {' or '.join(without)} are counted{one}.")
         return Plan(
             method=self.method,
             kind=self.kind,
@@ -247,11 +272,11 @@ class IntervalTree(Mechanism):
             settings=settings,
             forecast=forecast,
             sentences=tuple(sentences),
-            warnings=tuple(warnings),
+            warnings=(),
         )
 
     def statistic(self, plan: Plan[AnyTree]) -> GridPoints:
-        return GridPoints(plan.settings.shape)
+        return GridPoints(plan.settings.shape, absent=plan.settings.missing == "own")
 
     def run(self, noise: Noise, numbers: SparseCounts, plan: Plan[AnyTree]) -> Output:
         return noisy_tree(noise, numbers, plan)
@@ -491,6 +516,8 @@ def _content(
             "fanout": hierarchy.fanout,
             "height": hierarchy.height,
             "scale": str(scale),
+            # left out where it says nothing, as in releases made before it was known
+            **({} if settings.missing is None else {"missing": settings.missing}),
         },
         tables={
             "boxes": {"depth": boxes.depth.astype(np.uint8), "prefix": boxes.prefix},

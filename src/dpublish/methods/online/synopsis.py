@@ -59,28 +59,45 @@ class Synopsis:
             mean = float(shares.mean())
             value += mean * (self.rows - float(self.counts.sum()))
             weights = shares - mean
-        deviation = laplace_deviation(self.scale) * math.sqrt(float((weights**2).sum()))
+        spread = math.sqrt(float((weights**2).sum()))
         # noise is whole, so its sums have jumps of up to the largest weight: without a jump more,
         # an interval may end just short of a value that has much probability
         jump = float(np.abs(weights).max())
-        return value, deviation, deviation * width(weights, level) + jump
+        reach = tail_deviation(self.scale) * spread * width(weights, level) + jump
+        return value, laplace_deviation(self.scale) * spread, reach
+
+
+def tail_deviation(scale: Fraction) -> float:
+    """The deviation of the continuous law whose tail discrete noise has: its variance is larger by
+    at most 1/6."""
+    return math.sqrt(laplace_deviation(scale) ** 2 + 1 / 6)
 
 
 def width(weights: Floats, level: float) -> float:
     """Half the length of an interval, in standard deviations, for a weighted sum of Laplace noise:
     between that of one and that of many."""
-    normal = NormalDist().inv_cdf((1 + level) / 2)
-    alone = math.log(1 / (1 - level)) / math.sqrt(2)
+    normal, more = _normal_and_more(level)
     square = float((weights**2).sum())
     many = square**2 / float((weights**4).sum()) if square > 0 else 1.0
-    return normal + max(0.0, alone - normal) / math.sqrt(max(1.0, many))
+    return normal + more / math.sqrt(max(1.0, many))
+
+
+def _normal_and_more(level: float) -> tuple[float, float]:
+    """Half widths in standard deviations: of a normal variable, and how much more a Laplace one
+    needs."""
+    normal = NormalDist().inv_cdf((1 + level) / 2)
+    return normal, max(0.0, math.log(1 / (1 - level)) / math.sqrt(2) - normal)
 
 
 def worst_reach(cells: int, scale: Fraction, level: float, *, known_total: bool) -> float:
-    """How far an answer can be off at this level, for the query for which that is most: half of the
-    cells where the number of rows is public, all of them otherwise."""
+    """How far an answer can be off at this level, whatever the query: no weights have a larger sum
+    of squares than those of half of the cells where the number of rows is public, and of all of
+    them otherwise; and none has more of the tail of a single cell than one cell has."""
     if cells < 2 and known_total:
         return 0.0
     spread = math.sqrt(cells / 4 if known_total else cells)
-    weights = np.ones(cells)
-    return laplace_deviation(scale) * spread * width(weights, level) + 1  # the largest jump
+    normal, more = _normal_and_more(level)
+    # `width` times the spread is at most normal * spread + more * sqrt(sum of fourth powers / sum
+    # of squares), and that root is at most the largest weight
+    largest = 1 - 1 / cells if known_total else 1.0
+    return tail_deviation(scale) * (normal * spread + more * largest) + 1  # the largest jump

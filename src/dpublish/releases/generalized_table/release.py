@@ -103,6 +103,11 @@ class GeneralizedRelease(CellsRelease):
         self._k2, self._k4 = (
             np.array([spread[part] for spread in spreads])[depth] for part in (0, 1)
         )
+        # a public number of rows says what the noise of all counts adds up to: each gives back its
+        # part of that by least squares
+        over = 0.0 if self.public_total is None else float(self.counts.sum()) - self.public_total
+        spare = self._k2 / max(float(self._k2.sum()), 1e-300)
+        self.estimates: NDArray[np.float64] = self.counts - over * spare
 
     def estimate(self, predicate: str | Node, *, level: float = 0.95) -> Estimate:
         """How many rows satisfy a predicate. Rows count as even inside a region; `low` and `high`
@@ -128,7 +133,7 @@ class GeneralizedRelease(CellsRelease):
         rows, sizes, codes = self._points(places)
         group = np.ravel_multi_index(tuple(codes[place] for place in places), shape)
         counted = np.bincount(
-            group, weights=self.counts[rows] / sizes[rows], minlength=math.prod(shape)
+            group, weights=self.estimates[rows] / sizes[rows], minlength=math.prod(shape)
         )
         return counted.reshape(shape).astype(np.float64)
 
@@ -138,7 +143,7 @@ class GeneralizedRelease(CellsRelease):
         def low_of(weights: NDArray[np.float64], alpha: float) -> float:
             k2, k4 = weights**2 @ self._k2, weights**4 @ self._k4
             spread = spread_quantile(alpha, np.array([k2]), np.zeros(1), np.array([k4]))
-            return float(weights @ self.counts) - float(spread[0])
+            return float(weights @ self.estimates) - float(spread[0])
 
         where = tuple(codes[place] for place in places)
         return PartSums(rows, where, self.counts.size, self.cell_counts(places), low_of)
@@ -180,10 +185,12 @@ class GeneralizedRelease(CellsRelease):
             return np.bincount(groups, weights=values, minlength=number).astype(np.float64)
 
         def reach(chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
-            k2, k4 = (total(np.where(chosen, spread[rows], 0.0)) for spread in (self._k2, self._k4))
+            k2, k4 = self._left(
+                *(total(np.where(chosen, spread[rows], 0.0)) for spread in (self._k2, self._k4))
+            )
             return spread_quantile(alpha / 2, k2, np.zeros(number), k4)
 
-        counts = self.counts[rows].astype(np.float64)
+        counts = self.estimates[rows]
         least, most = total(np.where(inside, counts, 0.0)), total(np.where(touched, counts, 0.0))
         low, high = whole_rows(least - reach(inside), most + reach(touched))
         low, high = (np.clip(end, 0.0, self.most_rows) for end in (low, np.maximum(low, high)))
@@ -191,8 +198,22 @@ class GeneralizedRelease(CellsRelease):
         # level that is rare is rare in every region, so divisions go together and their errors add
         # up, not their squares
         cut = total(np.where(touched & ~inside, np.maximum(counts, 0.0), 0.0)) ** 2 / 12
-        error = np.sqrt(total(share**2 * self._k2[rows]) + cut)
-        return Answers(np.clip(total(share * counts), low, high), error, low, high, level)
+        spread, _ = self._left(total(share**2 * self._k2[rows]), np.zeros(number))
+        error = np.where(high > low, np.sqrt(spread + cut), 0.0)
+        # adding 0 turns a negative zero into a plain one
+        value = np.clip(total(share * counts), low, high) + 0.0
+        return Answers(value, error, low + 0.0, high + 0.0, level)
+
+    def _left(
+        self, second: NDArray[np.float64], fourth: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Cumulants of the noise of sums over regions, once the public number of rows has taken its
+        part out: e_S (1 - p) - e_rest p, where p is the part of S in all the variance."""
+        if self.public_total is None:
+            return second, fourth
+        part = np.clip(second / max(float(self._k2.sum()), 1e-300), 0.0, 1.0)
+        rest = np.maximum(float(self._k4.sum()) - fourth, 0.0)
+        return second * (1 - part), (1 - part) ** 4 * fourth + part**4 * rest
 
     def _points(
         self, places: Sequence[int]
@@ -232,7 +253,8 @@ class GeneralizedRelease(CellsRelease):
         rows, sizes, codes = self._points(places)
         columns = sql_columns(self.domain.axes, {place: codes[place] for place in places})
         weight = pl.Series(
-            free_name("weight", tuple(one.name for one in columns)), self.counts[rows] / sizes[rows]
+            free_name("weight", tuple(one.name for one in columns)),
+            self.estimates[rows] / sizes[rows],
         )
         result = run_sql(
             query, pl.DataFrame([*columns, weight]), self.domain.names, self.domain.axes
@@ -261,7 +283,7 @@ class GeneralizedRelease(CellsRelease):
         region's noisy count."""
         places = named_columns(self.domain, columns)
         rows, sizes, codes = self._points(places)
-        return [codes[place] for place in places], self.counts[rows] / sizes[rows]
+        return [codes[place] for place in places], self.estimates[rows] / sizes[rows]
 
     def sections(self) -> Report:
         from dpublish.releases.generalized_table.report import sections
@@ -271,7 +293,7 @@ class GeneralizedRelease(CellsRelease):
     @property
     def rows(self) -> int:
         """The number of rows the release speaks of: the sum of its counts."""
-        return int(min(max(0, int(self.counts.sum())), self.most_rows))
+        return int(min(max(0, round(float(self.estimates.sum()))), self.most_rows))
 
     def to_frame(self) -> pl.DataFrame:
         """One row a region: the values of each column as text, and the noisy count as `weight`."""

@@ -4,7 +4,7 @@ them."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -31,7 +31,9 @@ class BoxCells:
     share: Floats
 
     @classmethod
-    def of(cls, shape: TreeShape, boxes: Boxes) -> BoxCells:
+    def of(cls, shape: TreeShape, boxes: Boxes, *, absent: float = 0.0) -> BoxCells:
+        """`absent`: the part of the last owner, after all boxes, that rows without a value of the
+        only column are; 0 where they were not counted."""
         starts, ends = shape.corners(boxes)
         cuts = [np.unique(np.concatenate([s, e])) for s, e in zip(starts, ends, strict=True)]
         firsts = [np.searchsorted(cut, s) for cut, s in zip(cuts, starts, strict=True)]
@@ -54,7 +56,11 @@ class BoxCells:
             inner = inner // sizes[axis][owner]
             codes.insert(0, code)
             share *= (cuts[axis][code + 1] - cuts[axis][code]) / (ends[axis] - starts[axis])[owner]
-        domain = Domain(tuple(grid.axis(cut) for grid, cut in zip(shape.grids, cuts, strict=True)))
+        axes = [grid.axis(cut) for grid, cut in zip(shape.grids, cuts, strict=True)]
+        domain = Domain(tuple(replace(axis, missing=absent > 0) for axis in axes))
+        if absent:
+            codes[0] = np.append(codes[0], axes[0].base)
+            owner, share = np.append(owner, len(boxes)), np.append(share, absent)
         return cls(domain, tuple(cuts), tuple(codes), owner, share)
 
     def weighted(self, counts: Floats) -> WeightedCells:

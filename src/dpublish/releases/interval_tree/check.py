@@ -32,6 +32,8 @@ class ReadTree:
     total: int | None
     hierarchy: Hierarchy
     scale: Fraction
+    missing: str | None
+    """How rows without a value were counted: see `missing_rule` of the mechanism."""
 
 
 def read_tree(manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> ReadTree:
@@ -56,13 +58,29 @@ def read_tree(manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -
     fanout, height, leaves = hierarchy.fanout, hierarchy.height, hierarchy.leaves
     if fanout**height < leaves or (fanout > 2 and (fanout - 1) ** height >= leaves and height > 1):
         raise BundleError("facts: 'fanout' and 'height' do not fit the number of boxes.")
-    if hierarchy.measures != tables["counts"].height:
+    missing = _missing_of(facts, shape, fixed=total is not None)
+    if hierarchy.measures + (missing == "own") != tables["counts"].height:
         raise BundleError(
             "counts.parquet has another number of rows than the boxes and their groups."
         )
     if not believable(tables["counts"]["count"].to_numpy()):
         raise BundleError("counts.parquet holds a count that is not believable.")
-    return ReadTree(shape=shape, boxes=boxes, total=total, hierarchy=hierarchy, scale=scale)
+    return ReadTree(
+        shape=shape, boxes=boxes, total=total, hierarchy=hierarchy, scale=scale, missing=missing
+    )
+
+
+def _missing_of(facts: Mapping[str, Any], shape: TreeShape, *, fixed: bool) -> str | None:
+    """None where the schema has no missing values, and in bundles written before they were
+    counted."""
+    if facts.get("missing") is None:
+        return None
+    said = text(facts, "missing", "facts")
+    if said not in (("rest", "among rest") if fixed else ("own",)):
+        raise BundleError("facts: 'missing' does not fit 'total'.")
+    if not any(grid.missing for grid in shape.grids):
+        raise BundleError("facts: 'missing' speaks of columns that have no missing values.")
+    return said
 
 
 def _hierarchy_of(facts: Mapping[str, Any], boxes: int, *, fixed: bool) -> Hierarchy:

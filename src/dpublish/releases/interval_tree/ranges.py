@@ -48,15 +48,13 @@ class Ranges:
         at 0 and `most`. `most`: how many rows there can be.
         """
         alpha = (1 - level) / 2
+        # the sum of everything is public where there is no noise in it: no limits around that
+        measured, inner, outer = (_settled(part) for part in (measured, inner, outer))
         cut = np.maximum(outer[0] - inner[0], 0.0) ** 2 / 12
-        plain, spread = measured[0], half_width(measured[1], alpha, "laplace")
-        low = np.minimum(
-            np.minimum(inner[0] - half_width(inner[1], alpha, "laplace"), plain - spread), value
-        )
-        high = np.maximum(
-            np.maximum(outer[0] + half_width(outer[1], alpha, "laplace"), plain + spread), value
-        )
-        low, high = whole_rows(low, high)
+        plain, spread = measured[0], _reach(measured, alpha)
+        low = np.minimum(inner[0] - _reach(inner, alpha), plain - spread)
+        high = np.maximum(outer[0] + _reach(outer, alpha), plain + spread)
+        low, high = whole_rows(np.minimum(low, value), np.maximum(high, value))
         error = np.sqrt(measured[1] + cut)
         low, high = np.clip(low, 0.0, most), np.clip(high, 0.0, most)
         # noise may take a sum below 0, where no count is; `counts` of a release keep it, so that
@@ -84,6 +82,15 @@ class Ranges:
         return pl.DataFrame(
             {"count": self.value, "standard_error": self.error, "low": self.low, "high": self.high}
         )
+
+
+def _settled(part: Measured) -> Measured:
+    """Sums whose noise cancels have rounding left of it."""
+    return part[0], np.where(part[1] < 1e-9, 0.0, part[1])
+
+
+def _reach(part: Measured, alpha: float) -> Floats:
+    return np.where(part[1] > 0.0, half_width(part[1], alpha, "laplace"), 0.0)
 
 
 def coordinates(grid: Grid, pair: Bounds) -> tuple[float, float]:

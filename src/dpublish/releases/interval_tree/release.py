@@ -6,14 +6,15 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from dpublish.declare.domain import Domain
+from dpublish.declare.domain import Axis, Domain
 from dpublish.declare.grid import NEAR, Floats, Grid, Ints
 from dpublish.errors import QueryError
 from dpublish.estimate import Estimate, check_level
@@ -33,6 +34,14 @@ if TYPE_CHECKING:
     from dpublish.present.report import Report
     from dpublish.query.predicate import Node
 
+ABSENT = (
+    "rows that lack a value of one of the columns were counted together: the interval holds "
+    "whichever value they lack"
+)
+AMONG = (
+    "rows without a value were counted among all that the schema leaves out, so that only an upper "
+    "limit is known"
+)
 MAX_PAIRS = 1 << 28
 CHUNK = 1 << 22
 
@@ -48,16 +57,25 @@ class IntervalTreeRelease(AggregatesRelease):
         "cdf_limits",
         "quantile",
         "quantile_limits",
+        "without_value",
     )
 
     def parse(self) -> None:
         read = read_tree(self.manifest, self.tables)
         self.shape, self.boxes = read.shape, read.boxes
         self.total, self.hierarchy = read.total, read.hierarchy
+        self.missing = read.missing
         self.noise_variance = laplace_cumulants(read.scale)[0]
-        self._noisy: Ints = self.tables["counts"]["count"].to_numpy()
+        self._noisy: Ints = self.tables["counts"]["count"].to_numpy()[: self.hierarchy.measures]
         # limits rest on these: their errors are those of the noise, whatever the data look like
-        self.measured: Floats = self.hierarchy.estimates(self._noisy, self.total)[: len(self.boxes)]
+        listed: Floats = self.hierarchy.estimates(self._noisy, self.total)
+        self.measured: Floats = listed[: len(self.boxes)]
+        self._absent: float | None = None
+        """Rows without a value, as measured: an entry of their own, or what lies in no box."""
+        if self.missing is not None:
+            own = self.missing == "own"
+            counts = self.tables["counts"]["count"] if own else listed
+            self._absent = float(counts[len(counts) - 1])
 
     @cached_property
     def counts(self) -> Floats:
@@ -77,8 +95,26 @@ class IntervalTreeRelease(AggregatesRelease):
 
     @property
     def rows(self) -> float:
-        """The estimated number of rows."""
-        return min(float(self.counts.sum()), self._most)
+        """The estimated number of rows, with and without values."""
+        return min(float(self._parts[1].sum()), self._most)
+
+    @cached_property
+    def _parts(self) -> tuple[Floats, Floats]:
+        """What was measured, and the best estimate, of every box and (last, where they were
+        counted) of the rows without a value."""
+        if self._absent is None:
+            return self.measured, self.counts
+        best = self._absent
+        if self.missing == "rest" and self.total is not None:
+            best = self.total - float(self.counts.sum())
+        return np.append(self.measured, self._absent), np.append(self.counts, best)
+
+    def _variance(self, weights: Floats) -> Floats:
+        """The variance of the noise of weighted sums of `_parts`."""
+        more: Floats | float = 0.0
+        if self.missing == "own" and weights.shape[1] > len(self.boxes):
+            more, weights = weights[:, -1] ** 2, weights[:, :-1]
+        return np.asarray(self.noise_variance * (self.hierarchy.variance(weights) + more))
 
     def count(self, *bounds: Any, level: float = 0.95, **named: Bounds) -> Estimate:
         """How many rows lie in an interval or box, both ends included, with an error bar.
@@ -140,9 +176,27 @@ class IntervalTreeRelease(AggregatesRelease):
 
         domain = self._cells.domain
         node = parse_predicate(predicate, domain)
-        if not select(node, domain).touched:
+        if not select(node, domain).touched and self._of_absent(node) == "none":
             raise QueryError(f"'{predicate}' holds for no value inside the declared bounds.")
         return self._met(node, level=level)
+
+    def _of_absent(self, node: Node) -> Literal["none", "some", "all"]:
+        """How many of the rows that lack a value of one of several columns meet a condition: which
+        value they lack was not counted."""
+        from dpublish.query.masks import select
+
+        if self._absent is None or len(self.columns) == 1:
+            return "none"
+        axes = self._cells.domain.axes
+        lacking = [replace(axis, missing=grid.missing) for axis, grid in self._each_axis()]
+        full, kept = Domain(tuple(lacking)), Domain(axes)
+        found, values = select(node, full), select(node, kept)
+        if found.inside == full.size:
+            return "all"
+        return "some" if found.touched > values.touched else "none"
+
+    def _each_axis(self) -> list[tuple[Axis, Grid]]:
+        return list(zip(self._cells.domain.axes, self.shape.grids, strict=True))
 
     def _met(self, node: Node, *, level: float) -> Estimate:
         """How many rows satisfy a predicate that was read, which may be none of those there can
@@ -151,22 +205,31 @@ class IntervalTreeRelease(AggregatesRelease):
 
         cells = self._cells
         selection = select(node, cells.domain)
-        if not selection.touched:
+        absent = self._of_absent(node)
+        if not selection.touched and absent == "none":
             return Estimate(0.0, 0.0, 0.0, 0.0, check_level(level))
         found = selection.cover(cells.codes.__getitem__, cells.owner.size)
         inside, touched, share = (
             np.bincount(
                 cells.owner,
                 weights=np.asarray(part, dtype=np.float64) * cells.share,
-                minlength=len(self.boxes),
+                minlength=len(self._parts[0]),
             )
             for part in (found.inside, found.touched, found.share)
         )
+        if absent != "none":
+            whole_part = float(absent == "all" and self.missing != "among rest")
+            inside[-1], touched[-1], share[-1] = whole_part, 1.0, max(whole_part, 0.5)
         some, whole, any_part = (
             part[None, :].astype(np.float64)
             for part in (share, inside >= 1 - 1e-9, touched > 1e-15)
         )
-        return self._from_weights(some, whole, any_part, check_level(level)).one()
+        one = self._from_weights(some, whole, any_part, check_level(level)).one()
+        note = ABSENT if absent == "some" else AMONG if self._among_others(any_part[0]) else ""
+        return replace(one, note=note) if note else one
+
+    def _among_others(self, touched: Floats) -> bool:
+        return self.missing == "among rest" and touched.size > len(self.boxes) and bool(touched[-1])
 
     @cached_property
     def domain(self) -> Domain:  # type: ignore[override]
@@ -180,7 +243,7 @@ class IntervalTreeRelease(AggregatesRelease):
         cells = self._cells
         shape = tuple(cells.domain.axes[place].cardinality for place in places)
         group = np.ravel_multi_index(tuple(cells.codes[place] for place in places), shape)
-        weights = self.counts[cells.owner] * cells.share
+        weights = self._parts[1][cells.owner] * cells.share
         counted = np.bincount(group, weights=weights, minlength=math.prod(shape))
         return counted.reshape(shape).astype(np.float64)
 
@@ -188,12 +251,15 @@ class IntervalTreeRelease(AggregatesRelease):
         cells = self._cells
 
         def low_of(weights: Floats, alpha: float) -> float:
-            variance = self.noise_variance * self.hierarchy.variance(weights[None, :])
-            width = half_width(variance, alpha, "laplace")[0]
-            return float(weights @ self.measured) - float(width)
+            if among:  # some of the last part may be rows of no cell
+                weights = np.append(weights[:-1], min(0.0, weights[-1]))
+            width = half_width(self._variance(weights[None, :]), alpha, "laplace")[0]
+            return float(weights @ self._parts[0][:parts]) - float(width)
 
         where = tuple(cells.codes[place] for place in places)
-        return PartSums(cells.owner, where, len(self.boxes), self.cell_counts(places), low_of)
+        parts = int(cells.owner[-1]) + 1
+        among = self.missing == "among rest" and parts > len(self.boxes)
+        return PartSums(cells.owner, where, parts, self.cell_counts(places), low_of)
 
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
         """Counts of every combination of bins of the named columns: labels, count, standard_error,
@@ -210,7 +276,26 @@ class IntervalTreeRelease(AggregatesRelease):
                 f"ranges(...)."
             )
         found = self.answer(*cells.corners(places), check_level(level))
+        if self._absent is not None and len(self.columns) == 1:
+            found = Ranges.joined([found, self._absent_rows(check_level(level))])
         return marginal_frame(cells.domain, places, found.frame().to_dict())
+
+    def without_value(self, *, level: float = 0.95) -> Estimate:
+        """How many rows lack a value (of one of several columns: of at least one)."""
+        if self._absent is None:
+            raise QueryError(
+                "Rows without a value were not counted: the schema says that there are none, or "
+                "the release was made before they were."
+            )
+        note = AMONG if self.missing == "among rest" else ""
+        return replace(self._absent_rows(check_level(level)).one(), note=note)
+
+    def _absent_rows(self, level: float) -> Ranges:
+        share = np.zeros((1, len(self.boxes) + 1))
+        share[0, -1] = 1.0
+        # among rows that are left out for other reasons nobody knows how many lack a value
+        inside = np.zeros_like(share) if self.missing == "among rest" else share
+        return self._from_weights(share, inside, share, level)
 
     def sql(self, query: str, *, level: float | None = None) -> pl.DataFrame:
         """Answer a SELECT over the table `release`: boxes cut into bins, each of which stands for
@@ -223,7 +308,7 @@ class IntervalTreeRelease(AggregatesRelease):
 
         domain = self._cells.domain
         result = run_sql(
-            query, self._cells.weighted(self.counts).sql_frame(), domain.names, domain.axes
+            query, self._cells.weighted(self._parts[1]).sql_frame(), domain.names, domain.axes
         )
         return result if level is None else with_limits(self, query, result, level)
 
@@ -235,7 +320,7 @@ class IntervalTreeRelease(AggregatesRelease):
         from dpublish.analyse.learn import fit_pipeline
 
         return fit_pipeline(
-            self._cells.weighted(self.counts), estimator, target=target, features=features
+            self._cells.weighted(self._parts[1]), estimator, target=target, features=features
         )
 
     def cdf(self, values: ArrayLike) -> Floats:
@@ -305,24 +390,31 @@ class IntervalTreeRelease(AggregatesRelease):
         for place, grid in enumerate(self.shape.grids):
             first, last = (self._values(grid, edges[place]) for edges in (starts, ends))
             out[f"{grid.name}_from"], out[f"{grid.name}_below"] = first, last
-        return pl.DataFrame({**out, "weight": self.counts})
+        frame = pl.DataFrame({**out, "weight": self.counts})
+        if self._absent is None or len(self.columns) > 1:
+            return frame
+        # rows without a value come last, and have no ends
+        return pl.concat([frame, pl.DataFrame({"weight": self._parts[1][-1:]})], how="diagonal")
 
     def sample(self, n: int | None = None, *, seed: int | None = None) -> pl.DataFrame:
         """Synthetic points: boxes in proportion to their counts, uniform inside a box."""
         rng = generator_of(seed)
-        weights = np.maximum(self.counts, 0.0)
+        # of several columns it is not known which value a row lacks: points have all of them
+        several = len(self.columns) > 1
+        weights = np.maximum(self.counts if several else self._parts[1], 0.0)
         size = rows_to_draw(max(0, round(self.rows)) if n is None else n)
         if weights.sum() == 0:
             raise QueryError("No box of this release has rows, so there is nothing to sample from.")
         chosen = rng.choice(weights.size, size, p=weights / weights.sum())
         starts, ends = self.shape.corners(self.boxes)
         out = {}
+        lacking = chosen >= len(self.boxes)
+        chosen = np.where(lacking, 0, chosen)
         for place, grid in enumerate(self.shape.grids):
             low, high = starts[place][chosen], ends[place][chosen]
             spots = low + rng.random(size) * (high - low)
-            out[grid.name] = self._values(
-                grid, np.floor(spots).astype(np.int64) if grid.whole else spots
-            )
+            drawn = self._values(grid, np.floor(spots).astype(np.int64) if grid.whole else spots)
+            out[grid.name] = drawn.set(pl.Series(lacking), None) if lacking.any() else drawn
         return pl.DataFrame(out)
 
     def plot(self, *columns: str, level: float = 0.95) -> Figure:
@@ -395,11 +487,11 @@ class IntervalTreeRelease(AggregatesRelease):
         return Ranges.of(value, *found, level=level, most=self._most)
 
     def _from_weights(self, share: Floats, inside: Floats, touched: Floats, level: float) -> Ranges:
+        measured, counts = (part[: share.shape[1]] for part in self._parts)
         found = [
-            (weights @ self.measured, self.noise_variance * self.hierarchy.variance(weights))
-            for weights in (share, inside, touched)
+            (weights @ measured, self._variance(weights)) for weights in (share, inside, touched)
         ]
-        return Ranges.of(share @ self.counts, *found, level=level, most=self._most)
+        return Ranges.of(share @ counts, *found, level=level, most=self._most)
 
     @property
     def _most(self) -> float:
@@ -426,7 +518,9 @@ class IntervalTreeRelease(AggregatesRelease):
 
     @cached_property
     def _cells(self) -> BoxCells:
-        return BoxCells.of(self.shape, self.boxes)
+        absent = self._absent is not None and len(self.columns) == 1
+        certain = self.missing != "among rest"
+        return BoxCells.of(self.shape, self.boxes, absent=(1.0 if certain else 0.5) * absent)
 
     def _only(self) -> Grid:
         if len(self.columns) != 1:

@@ -43,6 +43,8 @@ def sections(release: IntervalTreeRelease) -> Report:
     for name in release.columns:
         charts += [Heading(name), Chart(name, column_bars(release, name))]
     shows = "Estimated numbers of rows with 95% intervals (black lines)."
+    if release.missing is not None:
+        charts.append(_without_value(release))
     return Report(
         lead=(
             "This release divides the values of ",
@@ -70,6 +72,17 @@ def sections(release: IntervalTreeRelease) -> Report:
             "Synthetic points carry no error bars and keep the noise of the counts.",
         ],
     )
+
+
+def _without_value(release: IntervalTreeRelease) -> Paragraph:
+    """Rows that are in none of the bars."""
+    one = release.without_value()
+    if len(release.columns) == 1:
+        asked = f"Without a value ({quoted(release.columns[0])} is null)"
+    else:
+        asked = "Without a value of at least one column"
+    note = f"; {one.note}" if one.note else ""
+    return Paragraph(f"{asked}: {one.value:,.0f} rows ({one.low:,.0f} to {one.high:,.0f}{note}).")
 
 
 def column_bars(release: IntervalTreeRelease, name: str) -> list[Bar]:

@@ -161,7 +161,10 @@ class Intervals:
             # is left
         ):
             low = high = (low + high) / 2
-        error = float(np.sqrt(true.k2 + lost**2 / 12))
+        # what the interval leaves open beyond the noise may all be true, or none of it
+        noise = 2 * true.quantile(alpha / 2)
+        opened = lost if everything else max(lost, high - low - noise)
+        error = float(np.sqrt(true.k2 + opened**2 / 12))
         return Estimate(
             value=min(max(value, low), high), standard_error=error, low=low, high=high, level=level
         )

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from dpublish.errors import BundleError, QueryError
 from dpublish.estimate import Estimate, check_level
 from dpublish.models.integer_limits import whole_rows
+from dpublish.models.thresholded_counts import normal_quantile
 from dpublish.models.weighted_counts import (
     Floats,
     NoiseLaw,
@@ -254,6 +255,11 @@ class SupportRelease(ItemsetRelease):
         hits = truth_of(question, states.__getitem__, masks.size) == 1
         if not hits.any():
             return _estimate(0.0, 0.0, 0.0, 0.0, 1.0 - alpha)
+        if not atoms:  # every transaction
+            low, high = self._total_limits(alpha)
+            error = (high - low) / (2 * normal_quantile(alpha / 2))
+            value = min(max(float(self.transactions), low), high)
+            return _estimate(value, error, low, high, 1.0 - alpha)
         known = self._known(atoms)
         share = alpha / (len(known) + 1)
         bounds = [self._limits(part, share)[:2] for part in known]

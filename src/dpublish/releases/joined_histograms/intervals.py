@@ -10,7 +10,7 @@ so that they contain the error of the model; the errors of the parts share the l
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
 
@@ -192,9 +192,11 @@ class Intervals:
         if not features:
             inside = cover_table(node, self._domain, sorted(columns)).inside
             value, variance = self._label_estimate()
-            return self._linear(
-                float(value @ inside), variance * float(np.count_nonzero(inside)), alpha
-            )
+
+            def labels(mask: NDArray[np.bool_]) -> tuple[float, float]:
+                return float(value @ mask), variance * float(np.count_nonzero(mask))
+
+            return self._between(inside, inside, labels, alpha)
         if len(features) == 1:
             return self._one_column(node, features[0], alpha)
         table = self._table_of(features) if self._cells(features) <= MAX_CELLS else None
@@ -316,7 +318,7 @@ class Intervals:
             variance = float((chosen * solve_precision(chosen, measured.variance, groups)).sum())
             return float((value * chosen).sum()), variance
 
-        return self._between(answer(inside), answer(touched), alpha)
+        return self._between(inside, touched, answer, alpha)
 
     def _one_table(self, node: Node, table: MeasuredTable, alpha: float) -> Range:
         inside, touched = self._masks(node, list(table.columns))
@@ -333,7 +335,7 @@ class Intervals:
                 np.count_nonzero(chosen)
             )
 
-        return self._between(answer(wholly), answer(partly), alpha)
+        return self._between(wholly, partly, answer, alpha)
 
     def _table_of(self, features: Sequence[int]) -> MeasuredTable | None:
         """What was counted of some columns together, axes in the order given: the table with least
@@ -376,19 +378,46 @@ class Intervals:
         )
 
     def _between(
-        self, inside: tuple[float, float], touched: tuple[float, float], alpha: float
+        self,
+        inside: NDArray[np.bool_],
+        touched: NDArray[np.bool_],
+        answer: Callable[[NDArray[np.bool_]], tuple[float, float]],
+        alpha: float,
     ) -> Range:
+        """What lies between all of some cells and all that are touched. `answer` gives a sum over
+        cells and the variance of its noise, which follows from what was chosen to be measured."""
         noise = self._measured.noise
-        widths = [half_width(variance, alpha / 2, noise) for _, variance in (inside, touched)]
-        low, high = (
-            float(end) for end in whole_rows(inside[0] - widths[0], touched[0] + widths[1])
-        )
-        error = math.sqrt(max(0.0, inside[1], touched[1]))
-        error += max(0.0, touched[0] - inside[0]) / (2 * quantile(alpha / 2, noise))
-        return Range(low, max(low, high), error, MEASURED if inside == touched else CUT)
+        ends = [self._known(mask, answer) for mask in (inside, touched)]
+        (least, first), (most, second) = ends
+        widths = [half_width(variance, alpha / 2, noise) for variance in (first, second)]
+        # what is known without noise is not rounded outwards
+        low = float(whole_rows(least - widths[0], least)[0]) if first else least
+        high = float(whole_rows(most, most + widths[1])[1]) if second else most
+        error = math.sqrt(max(0.0, first, second))
+        error += max(0.0, most - least) / (2 * quantile(alpha / 2, noise))
+        return Range(low, max(low, high), error, MEASURED if ends[0] == ends[1] else CUT)
+
+    def _known(
+        self,
+        mask: NDArray[np.bool_],
+        answer: Callable[[NDArray[np.bool_]], tuple[float, float]],
+    ) -> tuple[float, float]:
+        """A sum over cells and its variance: none has no rows, and where the number of rows is
+        public all others may say it with less noise."""
+        if not mask.any():
+            return 0.0, 0.0
+        total = self._measured.total
+        if total is None:
+            return answer(mask)
+        if mask.all():
+            return float(total), 0.0
+        direct, (rest, variance) = answer(mask), answer(~mask)
+        return (float(total) - rest, variance) if variance < direct[1] else direct
 
     def _linear(self, value: float, variance: float, alpha: float) -> Range:
-        return self._between((value, variance), (value, variance), alpha)
+        width = half_width(variance, alpha / 2, self._measured.noise)
+        low, high = (float(end) for end in whole_rows(value - width, value + width))
+        return Range(low, max(low, high), math.sqrt(max(0.0, variance)))
 
     def _total(self, alpha: float) -> Range:
         if self._measured.total is not None:
