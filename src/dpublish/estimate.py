@@ -51,15 +51,21 @@ class Estimate:
             )
 
     def __str__(self) -> str:
-        figure = ",.0f" if self.measure == "count" else ",.4g"
-        ends = f"{self.low:{figure}} to {self.high:{figure}}"
+        value, low, high = self.written()
+        ends = f"{low} to {high}"
         if self.basis == "assumed":
             return (
-                f"{self.value:{figure}} ({ends} if private rows are like public ones; no "
+                f"{value} ({ends} if private rows are like public ones; no "
                 f"{100 * self.level:.4g}% interval)"
             )
         bounds = ", by bounds" if self.basis == "bounds" else ""
-        return f"{self.value:{figure}} ({100 * self.level:.4g}% interval {ends}{bounds})"
+        return f"{value} ({100 * self.level:.4g}% interval {ends}{bounds})"
+
+    def written(self) -> tuple[str, str, str]:
+        """Value, low and high as people write them."""
+        if self.measure == "count":
+            return f"{self.value:,.0f}", f"{self.low:,.0f}", f"{self.high:,.0f}"
+        return plain(self.value), plain(self.low), plain(self.high)
 
     def numbers(self) -> dict[str, float]:
         """The value and its limits, by name."""
@@ -78,9 +84,9 @@ class Estimate:
 
     def _repr_html_(self) -> str:
         rows = {
-            self.measure: f"{self.value:,.6g}",
-            f"{100 * self.level:.4g}% interval": f"{self.low:,.6g} to {self.high:,.6g}",
-            "standard error": f"{self.standard_error:,.4g}",
+            self.measure: plain(self.value, 6),
+            f"{100 * self.level:.4g}% interval": f"{plain(self.low, 6)} to {plain(self.high, 6)}",
+            "standard error": plain(self.standard_error),
             "note": "; ".join([self.note, *self.warnings]) if self.note else "",
         }
         cells = "".join(
@@ -105,6 +111,19 @@ class Estimate:
             for name, value in self.details.items()
         }
         return {**self.numbers(), **more, **self.words()}
+
+
+def plain(number: float, digits: int = 4) -> str:
+    """A number with so many digits and thousands set apart, and no power of ten: 1.4e+06 is
+    1,400,000.
+
+    >>> plain(1_394_210.4), plain(0.01234567), plain(64_903.2)
+    ('1,394,000', '0.01235', '64,900')
+    """
+    text = f"{number:,.{digits}g}"
+    if "e" in text and 1 <= abs(number) < 1e15:
+        return f"{float(f'{number:.{digits}g}'):,.0f}"
+    return text
 
 
 def check_level(level: float) -> float:

@@ -101,14 +101,17 @@ def test_limits_are_those_of_an_estimate(
     )
     plain, found = release.sql(query), release.sql(query, level=0.9)
     assert found.columns == [*columns, "n", "n_low", "n_high"]
+    # a number that weights alone would put beside its limits is moved to them
+    inside = plain.with_columns(pl.col("n").clip(found["n_low"], found["n_high"]))
     # the engine adds weights that are not whole in parts, in no fixed order: their last digits may
     # differ
-    assert_frame_equal(found.select(plain.columns), plain, rel_tol=1e-12)
+    assert_frame_equal(found.select(plain.columns), inside, rel_tol=1e-12, check_dtypes=False)
     lines = {line[: len(columns)]: line[len(columns) :] for line in found.iter_rows()}
     for values, condition in conditions.items():
         one = release.estimate(condition, level=0.9)
         value, low, high = lines[values]
-        assert (low, high) == pytest.approx((min(one.low, value), max(one.high, value)))
+        assert (low, high) == pytest.approx((one.low, one.high))
+        assert low <= value <= high
 
 
 def test_spelling_order_and_names(release: Any) -> None:

@@ -493,6 +493,7 @@ def build_manifest(
             "key": receipt.key,
             "head_hash": receipt.head_hash,
             "charged": receipt.charged.to_json(),
+            **receipt.account(),
         },
         "versions": software_versions(),
     }

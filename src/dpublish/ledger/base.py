@@ -217,6 +217,15 @@ class Receipt:
     """Other ledgers that were known to pay for the same people when this was paid."""
     rows_key: bytes | None = None
     """What chooses rows of a unit in every run of this key; None in debits of earlier versions."""
+    budget: Cost | None = None
+    spent: Cost | None = None
+    """All that the ledger may pay in its life, and what it had paid with this debit. Neither
+    depends on rows."""
+
+    def account(self) -> dict[str, Any]:
+        """Budget and what was spent by then, for readers of the release."""
+        known = {"budget": self.budget, "spent": self.spent}
+        return {name: cost.to_json() for name, cost in known.items() if cost is not None}
 
     def to_json(self) -> dict[str, Any]:
         """The debit in short: neither `fresh`, which speaks of a call, nor what is the

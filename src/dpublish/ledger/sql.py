@@ -184,6 +184,8 @@ class SqlLedger(Ledger):
             fresh=record.detail["attempt"] == attempt,
             other_budgets=tuple(map(OtherBudget.from_json, record.detail.get(SHARED, ()))),
             rows_key=_rows_key(record),
+            budget=self._cap.cost(),
+            spent=record.spent.cost(),
         )
 
     def require_payable(
