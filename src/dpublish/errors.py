@@ -86,6 +86,20 @@ class PrivateSideError(PublishError):
         )
 
 
+def error_named(name: str, message: str) -> PublishError:
+    """The error that another process, or a server, has said by name and words."""
+    found = {one.__name__: one for one in _tree(PublishError)}.get(name, PublishError)
+    if found is PrivateSideError:
+        made: PublishError = PrivateSideError()
+        made.args = (message,)
+        return made
+    return found(message)
+
+
+def _tree(root: type[PublishError]) -> list[type[PublishError]]:
+    return [root, *(one for below in root.__subclasses__() for one in _tree(below))]
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint such as " Did you mean 'age'?", or the empty string when nothing is close."""
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)

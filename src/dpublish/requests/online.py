@@ -137,6 +137,12 @@ class OpenSession(Request):
         return SessionShown.of(opened, account.news)
 
 
+def opened_session(folder: Path) -> OnlineSession:
+    from dpublish.curator.sessions.session import OnlineSession
+
+    return OnlineSession(folder)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Ask(Request):
     """One query: a condition, or a file with one weight per cell."""
@@ -148,12 +154,14 @@ class Ask(Request):
     key: str | None = None
 
     def run(self, caller: Caller = NOBODY) -> OnlineAnswer:
-        from dpublish.curator.sessions.session import OnlineSession
+        return self.answer(opened_session(self.session))
 
+    def answer(self, opened: OnlineSession) -> OnlineAnswer:
+        """The same of a session that is open already, as a server keeps it."""
         if (self.query is None) == (self.weights is None):
             raise InputError("Give a QUERY, or --weights FILE, and not both.")
         asked: Any = self.query if self.weights is None else _read_weights(self.weights)
-        return OnlineSession(self.session).ask(asked, key=self.key)
+        return opened.ask(asked, key=self.key)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,9 +172,7 @@ class SessionState(Request):
     session: Path
 
     def run(self, caller: Caller = NOBODY) -> SessionShown:
-        from dpublish.curator.sessions.session import OnlineSession
-
-        return SessionShown.of(OnlineSession(self.session))
+        return SessionShown.of(opened_session(self.session))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,9 +183,7 @@ class CloseSession(Request):
     session: Path
 
     def run(self, caller: Caller = NOBODY) -> SessionShown:
-        from dpublish.curator.sessions.session import OnlineSession
-
-        opened = OnlineSession(self.session)
+        opened = opened_session(self.session)
         opened.close()
         return SessionShown.of(opened)
 

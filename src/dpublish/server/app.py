@@ -27,6 +27,7 @@ from dpublish.server.accounts import Accounts, Actor, Role, office_key
 from dpublish.server.catalogue import Catalogue
 from dpublish.server.config import Config
 from dpublish.server.datasets import Datasets
+from dpublish.server.desk.desks import Desks
 from dpublish.server.jobs import JobRunner, Jobs
 from dpublish.server.releases import Releases
 from dpublish.server.routes import ROUTES, Route
@@ -61,7 +62,8 @@ class Office:
         )
         self.pages = Pages(config)
         self.datasets = Datasets(config, self.store)
-        self.releases = Releases(config, self.store, self.datasets, self.jobs)
+        self.desks = Desks(config, self.store, self.datasets, self.jobs, self.accounts)
+        self.releases = Releases(config, self.store, self.datasets, self.jobs, self.desks)
         self.catalogue = Catalogue(self.releases, self.pages)
         self.releases.changed = self.catalogue.refresh
         self.hide = Hide(_secrets_of(config))
@@ -103,6 +105,7 @@ class Office:
 
     def close(self) -> None:
         self.jobs.close()
+        self.desks.stop()
         self.store.close()
 
 
@@ -148,6 +151,7 @@ async def _chores(office: Office) -> None:
     while True:
         try:
             await run_in_threadpool(office.releases.settle)
+            await run_in_threadpool(office.desks.settle)
             await run_in_threadpool(office.datasets.sweep_uploads)
         except Exception as error:
             LOG.error("chores: %s", _incident(error))

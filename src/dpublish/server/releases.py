@@ -25,6 +25,7 @@ from dpublish.requests.curator import Release, Sign
 from dpublish.server.accounts import Actor
 from dpublish.server.config import Config
 from dpublish.server.datasets import UPLOADS, Datasets, named, titled
+from dpublish.server.desk.desks import ONLINE, Desks
 from dpublish.server.jobs import Jobs
 from dpublish.server.store import Row, Store, now, record, set_rows
 from dpublish.server.tables import PROPOSALS, RELEASES
@@ -43,8 +44,11 @@ RECORDS: Final = {
 
 
 class Releases:
-    def __init__(self, config: Config, store: Store, datasets: Datasets, jobs: Jobs) -> None:
+    def __init__(
+        self, config: Config, store: Store, datasets: Datasets, jobs: Jobs, desks: Desks
+    ) -> None:
         self.config, self.store, self.datasets, self.jobs = config, store, datasets, jobs
+        self.desks = desks
         self.changed: Callable[[], None] = lambda: None
         """Called when what the public sees has changed."""
         self._settling = threading.Lock()
@@ -106,12 +110,14 @@ class Releases:
                 "Who proposes does not approve: ask another approver. (Offices of one person can "
                 "switch the two-person rule off in the configuration; the ledger records it.)"
             )
+        decided = {
+            "state": "approved", "decider": by.name, "decided": now(),
+            "two_person": self.config.two_person,
+        }  # fmt: skip
+        if json.loads(row["request"]).get(ONLINE):
+            return self.desks.begin(row, decided, by=by)
         request = self.request_of(row)
         with self.store.change() as connection:
-            decided = {
-                "state": "approved", "decider": by.name, "decided": now(),
-                "two_person": self.config.two_person,
-            }  # fmt: skip
             if not set_rows(connection, PROPOSALS, {"id": one, "state": "proposed"}, decided):
                 raise InputError("Somebody decided about this proposal already.")
             connection.execute(

@@ -1,0 +1,1 @@
+"""JSON for programs: the same requests as the command line, over HTTP."""

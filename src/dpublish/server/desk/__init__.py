@@ -1,0 +1,1 @@
+"""Query desks over HTTP: who may ask how often, and the process that answers."""

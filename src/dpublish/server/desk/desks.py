@@ -1,0 +1,281 @@
+"""Query desks of the office: proposed and approved as a release is, then asked by the researchers
+who have a seat.
+
+A desk is an online session in a folder of its own: its answers, its count of hard ones and its
+durability are the session's. Here stands who may ask, and how many questions each. A key belongs to
+the person who uses it: the same key with the same question gives the same answer again, and does
+not count as another question.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import insert, update
+
+from dpublish.errors import BudgetExceeded, InputError
+from dpublish.owned import owned_folder
+from dpublish.requests.online import OpenSession
+from dpublish.server.accounts import Accounts, Actor, Role, read_roles
+from dpublish.server.config import Config
+from dpublish.server.datasets import Datasets, named, titled
+from dpublish.server.desk.process import DeskProcess
+from dpublish.server.jobs import Jobs
+from dpublish.server.store import Row, Store, now, record, set_rows
+from dpublish.server.tables import ACCOUNTS, DESKS, PROPOSALS, SEATS
+
+ONLINE: Final = "online"
+"""In the request of a proposal: that it is for a desk."""
+MOST_QUESTIONS: Final = 1_000_000
+
+
+class Desks:
+    def __init__(
+        self, config: Config, store: Store, datasets: Datasets, jobs: Jobs, accounts: Accounts
+    ) -> None:
+        self.config, self.store, self.datasets, self.jobs = config, store, datasets, jobs
+        self.accounts = accounts
+        self._processes: dict[str, DeskProcess] = {}
+        self._lock = threading.Lock()
+
+    # -- from a proposal to an open desk
+
+    def propose(
+        self,
+        dataset: Row,
+        *,
+        desk: str,
+        title: str,
+        method: str,
+        settings: Mapping[str, str],
+        epsilon: str,
+        why: str,
+        by: Actor,
+    ) -> str:
+        """Ask for a desk; nothing is read or paid. The schema is pinned as it is now."""
+        desk = named(desk, "desk")
+        open_ones = [
+            one for one in self.store.rows(PROPOSALS, release=desk) if one["state"] == "proposed"
+        ]
+        if self.store.one(DESKS, name=desk) is not None or open_ones:
+            raise InputError(f"There is a desk or proposal '{desk}' already.")
+        request = {
+            ONLINE: True, "method": method, "settings": dict(settings), "epsilon": epsilon,
+            "delta": None, "rho": None, "digest": dataset["digest"],
+        }  # fmt: skip
+        one = secrets.token_hex(8)
+        with self.store.change() as connection:
+            connection.execute(
+                insert(PROPOSALS).values(
+                    id=one, dataset=dataset["name"], release=desk, title=titled(title, desk),
+                    request=json.dumps(request), state="proposed", proposer=by.name, created=now(),
+                    why=why.strip()[:4000] or None, two_person=self.config.two_person,
+                )
+            )  # fmt: skip
+            record(
+                connection, actor=by.name, action="desk proposed", subject=desk, proposal=one,
+                epsilon=epsilon,
+            )  # fmt: skip
+        return one
+
+    def begin(self, proposal: Row, decided: Mapping[str, Any], *, by: Actor) -> str:
+        """A proposal for a desk is approved: the job that pays begins. Says the job."""
+        request = self.request_of(proposal)
+        with self.store.change() as connection:
+            held = {"id": proposal["id"], "state": "proposed"}
+            if not set_rows(connection, PROPOSALS, held, decided):
+                raise InputError("Somebody decided about this proposal already.")
+            connection.execute(
+                insert(DESKS).values(
+                    name=proposal["release"], dataset=proposal["dataset"], title=proposal["title"],
+                    job="", state="opening", created=now(), creator=proposal["proposer"],
+                )
+            )  # fmt: skip
+            record(
+                connection, actor=by.name, action="desk approved", subject=proposal["release"],
+                proposal=proposal["id"], two_person=self.config.two_person,
+            )  # fmt: skip
+        approval = {
+            "proposed_by": proposal["proposer"],
+            "approved_by": by.name,
+            "two_persons": "kept" if self.config.two_person else "switched off",
+        }
+        subject = f"desk {proposal['release']}"
+        job = self.jobs.submit([request], actor=by.name, subject=subject, approval=approval)
+        with self.store.change() as connection:
+            set_rows(connection, PROPOSALS, {"id": proposal["id"]}, {"job": job})
+            set_rows(connection, DESKS, {"name": proposal["release"]}, {"job": job})
+        return job
+
+    def request_of(self, proposal: Row) -> OpenSession:
+        dataset = self.datasets.get(proposal["dataset"])
+        if dataset is None:
+            raise InputError(f"There is no data set '{proposal['dataset']}' any more.")
+        asked = json.loads(proposal["request"])
+        if asked["digest"] != dataset["digest"]:
+            raise InputError(
+                "The schema was changed after this was proposed. Propose it again, with the schema "
+                "that is in force."
+            )
+        data, database = self.datasets.source(dataset)
+        return OpenSession(
+            data=data,
+            database=database,
+            session=self.folder(proposal["release"]),
+            schema=self.datasets.schema_path(dataset),
+            ledger=self.config.ledger_url,
+            name=dataset["population"],
+            method=asked["method"],
+            settings=asked["settings"],
+            epsilon=asked["epsilon"],
+            key=f"office-{proposal['id']}",
+        )
+
+    def settle(self) -> None:
+        """Write down what the jobs that open desks have come to."""
+        for row in self.store.rows(DESKS, state="opening"):
+            if row["job"]:
+                status = self.jobs.status(row["job"])
+                if status.over:
+                    state = "open" if status.state == "done" else "failed"
+                    held = {"name": row["name"], "state": "opening", "job": row["job"]}
+                    if self.store.set(DESKS, held, {"state": state}):
+                        self.store.did(status.actor, f"desk {state}", row["name"])
+
+    # -- desks and seats
+
+    def folder(self, desk: str) -> Path:
+        home = self.config.state / "desks" / named(desk, "desk")
+        owned_folder(home)
+        return home / "session"
+
+    def all(self) -> list[Row]:
+        return self.store.rows(DESKS, newest="created")
+
+    def get(self, desk: str) -> Row:
+        found = self.store.one(DESKS, name=desk)
+        if found is None:
+            raise InputError("There is no such desk.")
+        return found
+
+    def seats(self, desk: str) -> list[dict[str, Any]]:
+        """Who may ask, and how much each has asked."""
+        names = {row["id"]: row["name"] for row in self.store.rows(ACCOUNTS)}
+        return [{**row, "who": names[row["account"]]} for row in self.store.rows(SEATS, desk=desk)]
+
+    def seat(self, desk: str, actor: Actor) -> Row | None:
+        return self.store.one(SEATS, desk=desk, account=actor.account)
+
+    def of(self, actor: Actor) -> list[Row]:
+        """The desks that somebody may see: all for those of the office, else those with a seat."""
+        if actor.may({Role.curator, Role.approver, Role.auditor, Role.admin}):
+            return self.all()
+        mine = {row["desk"] for row in self.store.rows(SEATS, account=actor.account)}
+        return [row for row in self.all() if row["name"] in mine]
+
+    def admit(self, desk: str, person: str, allowed: int, *, by: Actor) -> None:
+        """Give a researcher a seat with so many questions, or change how many."""
+        row = self.get(desk)
+        account = self.accounts.find(person)
+        if account is None or not account["active"]:
+            raise InputError(f"There is no account '{person[:64]}'.")
+        if not read_roles(account["roles"]) & {Role.researcher, Role.curator}:
+            raise InputError(f"'{account['name']}' has not the role researcher.")
+        if not 0 <= allowed <= MOST_QUESTIONS:
+            raise InputError(f"A seat has 0 to {MOST_QUESTIONS} questions.")
+        held = {"desk": row["name"], "account": account["id"]}
+        with self.store.change() as connection:
+            if not set_rows(connection, SEATS, held, {"allowed": allowed}):
+                connection.execute(insert(SEATS).values(**held, allowed=allowed, asked=0, hard=0))
+            record(
+                connection, actor=by.name, action="seat given", subject=desk,
+                person=account["name"], allowed=allowed,
+            )  # fmt: skip
+
+    # -- asking
+
+    def status(self, desk: str, actor: Actor | None = None) -> dict[str, Any]:
+        """What the desk promises and what is left of it, and of the caller's own questions."""
+        row = self.get(desk)
+        shown = {key: row[key] for key in ("name", "title", "dataset", "state", "created")}
+        session = self._process(desk).status() if row["state"] in ("open", "closed") else {}
+        seat = None if actor is None else self.seat(desk, actor)
+        own = None
+        if seat is not None:
+            left = max(0, seat["allowed"] - seat["asked"])
+            own = {"allowed": seat["allowed"], "asked": seat["asked"], "hard": seat["hard"]}
+            own["left"] = left
+        return {**shown, "session": session, "seat": own}
+
+    def ask(self, desk: str, query: str, key: str, *, by: Actor) -> dict[str, Any]:
+        """One question of somebody who has a seat. On disk before it is answered."""
+        row = self.get(desk)
+        if row["state"] != "open":
+            raise InputError(f"The desk '{desk}' is not open.")
+        if not 1 <= len(key) <= 100 or not key.isprintable():
+            raise InputError("A key is 1 to 100 printable characters.")
+        if not 1 <= len(query) <= 10_000:
+            raise InputError("A question has 1 to 10,000 characters.")
+        self._reserve(desk, by)
+        try:
+            given = self._process(desk).ask(query, f"{by.account}:{key}")
+        except InputError:  # it was not understood, and nothing was drawn
+            self._count(desk, by, asked=-1)
+            raise
+        answer: dict[str, Any] = given["answer"]
+        answer["key"] = key
+        if not given["fresh"]:
+            self._count(desk, by, asked=-1)
+        elif answer["label"] == "hard":
+            self._count(desk, by, hard=1)
+        return answer
+
+    def close(self, desk: str, *, by: Actor) -> None:
+        """End a desk for good. Its exact counts are deleted, its answers stay."""
+        row = self.get(desk)
+        if row["state"] != "open":
+            raise InputError(f"The desk '{desk}' is not open.")
+        self._process(desk).close_session()
+        ended = {"state": "closed", "closed": now()}
+        if self.store.set(DESKS, {"name": desk, "state": "open"}, ended):
+            self.store.did(by.name, "desk closed", desk)
+
+    def stop(self) -> None:
+        """The service ends: so do the processes. Every answer is on disk."""
+        with self._lock:
+            for one in self._processes.values():
+                one.stop()
+            self._processes.clear()
+
+    def _process(self, desk: str) -> DeskProcess:
+        with self._lock:
+            return self._processes.setdefault(desk, DeskProcess(self.folder(desk)))
+
+    def _reserve(self, desk: str, by: Actor) -> None:
+        """Count a question before it is asked: after a crash one too many, never one too few."""
+        taken = (
+            update(SEATS)
+            .where(
+                SEATS.c.desk == desk,
+                SEATS.c.account == by.account,
+                SEATS.c.asked < SEATS.c.allowed,
+            )
+            .values(asked=SEATS.c.asked + 1)
+        )
+        with self.store.change() as connection:
+            if connection.execute(taken).rowcount:
+                return
+        if self.seat(desk, by) is None:
+            raise InputError("You have no seat at this desk. Its curator gives seats.")
+        raise BudgetExceeded("You have asked all the questions that your seat allows.")
+
+    def _count(self, desk: str, by: Actor, *, asked: int = 0, hard: int = 0) -> None:
+        held = (SEATS.c.desk == desk) & (SEATS.c.account == by.account)
+        values = {"asked": SEATS.c.asked + asked, "hard": SEATS.c.hard + hard}
+        with self.store.change() as connection:
+            connection.execute(update(SEATS).where(held).values(**values))
