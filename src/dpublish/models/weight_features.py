@@ -3,7 +3,8 @@ two columns.
 
 A row has one group of features for each column and each chosen pair of columns, and within a group
 its features are at most 1 long. With g groups no row is longer than sqrt(g); `fill` divides by a
-number R just above that, which follows from the schema.
+number R just above that, which follows from the schema. (Ji and Elkan divide by the root of the
+number of features, which is never less.)
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from dpublish.models.linear_features import FloatArray, _scaled
 Codes = NDArray[Any]
 Numbers = Literal["bins", "scaled"]
 NUMBERS: tuple[str, ...] = ("bins", "scaled")
+NormBound = Literal["columns", "dimension"]
 _ROOM = 1 + 2.0**-30
 """R is larger than sqrt(g) by this factor, which pays for every rounding in the tables."""
 
@@ -43,11 +45,12 @@ class Group:
 @dataclass(frozen=True)
 class WeightFeatures:
     """The coding of `axes`, then of `pairs` (places of two axes). `numbers`: an indicator a bin, or
-    one number in [0, 1]."""
+    one number in [0, 1]. `norm_bound`: what R is the root of, groups or features."""
 
     axes: tuple[Axis, ...]
     pairs: tuple[tuple[int, int], ...] = ()
     numbers: Numbers = "bins"
+    norm_bound: NormBound = "columns"
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
@@ -66,7 +69,8 @@ class WeightFeatures:
 
     @property
     def divisor(self) -> float:
-        return math.sqrt(len(self.axes) + len(self.pairs)) * _ROOM
+        groups = len(self.axes) + len(self.pairs)
+        return math.sqrt(self.dimension if self.norm_bound == "dimension" else groups) * _ROOM
 
     @cached_property
     def names(self) -> tuple[tuple[str, str], ...]:

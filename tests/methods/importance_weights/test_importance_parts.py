@@ -164,12 +164,15 @@ class TestFeatures:
         rng = np.random.default_rng(3)
         return [rng.integers(0, axis.cardinality, rows) for axis in AXES]
 
+    @pytest.mark.parametrize("bound", ["columns", "dimension"])
     @pytest.mark.parametrize("numbers", ["bins", "scaled"])
     @pytest.mark.parametrize("pairs", [(), ((0, 1),), ((0, 2), (1, 2))])
     def test_sums_and_scores_agree_with_vectors(
-        self, numbers: str, pairs: tuple[tuple[int, int], ...]
+        self, numbers: str, pairs: tuple[tuple[int, int], ...], bound: str
     ) -> None:
-        features = WeightFeatures(AXES, pairs, numbers)  # type: ignore[arg-type]
+        features = WeightFeatures(AXES, pairs, numbers, bound)  # type: ignore[arg-type]
+        groups = features.dimension if bound == "dimension" else len(AXES) + len(pairs)
+        assert features.divisor == pytest.approx(groups**0.5)
         codes = self.codes()
         vectors = features.vectors(codes)
         assert vectors.shape == (50, features.dimension) == (50, len(features.names))

@@ -183,14 +183,37 @@ def test_logistic_weights_promise_nothing(variant: str) -> None:
     assert set(release.marginal("town")["basis"]) == {"assumed"}
 
 
+def test_a_level_that_no_public_row_has_is_answered_by_what_was_counted(
+    releases: list[WeightedRowsRelease],
+) -> None:
+    isle = releases[0].estimate("town = 'isle'")
+    assert isle.basis == "counted"
+    assert isle.value == pytest.approx((isle.low + isle.high) / 2)
+    assert isle.standard_error > 0
+    assert isle.note is not None
+    assert "no public row has it" in isle.note
+    assert math.isnan(isle.details["explained"])
+    assert not any("explain" in line for line in isle.warnings)
+    # two columns that were not counted together: bounds, and again no zero
+    both = releases[0].estimate("town = 'isle' and age < 40")
+    assert both.low <= both.value <= both.high
+    assert both.high > 0
+    # where nothing was counted, nothing is said
+    with pytest.raises(dp.QueryError, match="No public row"):
+        releases[0].estimate("sick", where="town = 'isle'")
+    paper = release_of(1, variant="output")
+    with pytest.raises(dp.QueryError, match="the weights say nothing"):
+        paper.estimate("town = 'isle'")
+
+
 def test_weights_that_were_cut_do_not_move_the_counts(releases: list[WeightedRowsRelease]) -> None:
     whole, cut = releases[0].estimate("smoker"), releases[0].truncate(1.0).estimate("smoker")
     assert cut.low <= whole.low + 1e-9
     assert cut.high >= whole.high - 1e-9
-    isle = releases[0].estimate("town = 'isle'")
-    assert isle.value == 0.0
-    assert isle.high > truth("town = 'isle'")
-    assert any("do not reproduce what was counted" in line for line in isle.warnings)
+    few = VOLUNTEERS.filter((pl.col("town") != "west") | (pl.int_range(pl.len()) % 50 == 0))
+    west = release_of(1, public=few).truncate(1.0).estimate("town = 'west'")
+    assert west.low <= west.value < truth("town = 'west'") <= west.high
+    assert any("do not reproduce what was counted" in line for line in west.warnings)
 
 
 def test_values_beyond_the_bounds_are_not_bounded() -> None:

@@ -32,7 +32,7 @@ from dpublish.methods.importance_weights.records import (
 )
 from dpublish.models.linear_features import FloatArray
 from dpublish.models.public_rows import PublicSet
-from dpublish.models.weight_features import Numbers, WeightFeatures
+from dpublish.models.weight_features import NormBound, Numbers, WeightFeatures
 from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan
@@ -120,6 +120,8 @@ class ImportanceWeights(Mechanism):
         1" and so on when left out. Where they were read from is never published.
     public_size : how many rows to draw for "uniform".
     resolution : number of bins that a numeric column is read with (logistic variants).
+    norm_bound : what bounds the length of a row (logistic variants): the root of the number of
+        "columns" and pairs, or of the "dimension", that is, of all features, as in the paper.
     """
 
     method: ClassVar[str] = "importance-weights"
@@ -140,6 +142,7 @@ class ImportanceWeights(Mechanism):
     titles: Sequence[str] = ()
     public_size: Annotated[int, Interval(1, 10**8)] = 10_000
     resolution: Annotated[int, Interval(2, 1 << 16)] = 256
+    norm_bound: NormBound = "columns"
 
     def plan(self, schema: Schema, cost: Cost) -> Plan[AnyWeights]:
         from dpublish.methods.importance_weights.plan import plan_weights
@@ -179,9 +182,8 @@ class ImportanceWeights(Mechanism):
         return self._cache[schema.digest]
 
     def features_of(self, axes: tuple[Axis, ...]) -> WeightFeatures:
-        return WeightFeatures(
-            axes, read_pairs(self.pairs, [axis.name for axis in axes]), self._numbers
-        )
+        pairs = read_pairs(self.pairs, [axis.name for axis in axes])
+        return WeightFeatures(axes, pairs, self._numbers, self.norm_bound)
 
     def moments_content(
         self, settings: MomentSettings, features: WeightFeatures, chosen: PublicSet, fit: Fit

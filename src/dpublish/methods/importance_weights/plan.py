@@ -105,6 +105,15 @@ def _check(method: ImportanceWeights, schema: Schema, cost: Cost) -> None:
         raise PlanError(
             "variant = 'gaussian' costs rho, or epsilon with delta: give rho = ... or delta = ..."
         )
+    if method.norm_bound not in ("columns", "dimension"):
+        raise PlanError(
+            f"norm_bound = '{method.norm_bound}' is not known. Use columns or dimension."
+        )
+    if method.norm_bound != "columns" and method.variant == "moments":
+        raise PlanError(
+            "norm_bound is about the rows of a logistic regression, which variant = 'moments' "
+            "does without. Leave it out, or use output, objective or gaussian."
+        )
     if method.publish not in ("rows", "hash"):
         raise PlanError(f"publish = '{method.publish}' is not known. Use rows or hash.")
     if method.choose_pairs and method.variant != "moments":
@@ -273,6 +282,7 @@ def _parameters(
         else str(exact(method.max_weight, "max_weight")),
         "publish": method.publish,
         "resolution": method.resolution,
+        "norm_bound": method.norm_bound,
     }
 
 

@@ -26,6 +26,9 @@ LOGISTIC = (
     "right, and the release cannot "
     "tell whether it is"
 )
+UNSEEN = (
+    "; no public row has it, so the weights say nothing, and the value is the middle of the limits"
+)
 
 
 def note_of(basis: Basis, variant: str, model: tuple[float, float] | None = None) -> str:

@@ -28,7 +28,7 @@ from dpublish.releases.weighted_rows.checks import check_numbers, check_rows, re
 from dpublish.releases.weighted_rows.counts import read_counts
 from dpublish.releases.weighted_rows.intervals import CountedLimits, Question
 from dpublish.releases.weighted_rows.means import Noise, Propagation, effective_rows, with_shrinkage
-from dpublish.releases.weighted_rows.notes import FEW_ROWS, NOTES, careful, note_of
+from dpublish.releases.weighted_rows.notes import FEW_ROWS, NOTES, UNSEEN, careful, note_of
 from dpublish.releases.weighted_rows.questions import means_the_same, read_question
 
 if TYPE_CHECKING:
@@ -171,7 +171,17 @@ class WeightedRowsRelease(Release):
         question = self._question(expression, where, values, present, chosen)
         if chosen is not None:
             present = present & chosen
+        if question is None and measure == "share" and not self._met(values, present):
+            raise QueryError(
+                "No public row with a positive weight meets this condition, so the weights say "
+                "nothing about it: private rows may or may not. Ask for what was counted, or "
+                "publish a histogram or joined-histograms over these columns."
+            )
         return self._mean(values, present, level, question, share=measure == "share")
+
+    def _met(self, values: FloatArray, present: NDArray[np.bool_]) -> bool:
+        """Whether any public row that has a weight meets a condition."""
+        return bool((self.sample_weight[present & (values > 0.0)] > 0.0).any())
 
     def mean(self, of: str, *, where: str | None = None, level: float = 0.95) -> Estimate:
         """The mean of a column or an expression over the private rows that meet `where`."""
@@ -446,7 +456,12 @@ class WeightedRowsRelease(Release):
             if question is None or self.limits is None
             else self.limits.limits(question, float(level))
         )
-        if limits is not None:
+        silent = share and limits is not None and not self._met(values, present)
+        if silent and limits is not None:
+            # no weight can tell what no public row has: what was counted says it alone
+            mean, low, high = (limits.low + limits.high) / 2, limits.low, limits.high
+            error, model, explained = limits.error, (math.nan, math.nan), math.nan
+        elif limits is not None:
             end = min(max(mean, limits.low), limits.high)
             mean = (
                 end if math.isclose(mean, end, rel_tol=1e-12) else mean
@@ -464,7 +479,8 @@ class WeightedRowsRelease(Release):
             level=float(level),
             measure="share" if share else "mean",
             basis=basis,
-            note=note_of(basis, self.variant, model),
+            note=note_of(basis, self.variant, None if silent else model)
+            + (UNSEEN if silent else ""),
             details={
                 "noise_error": noise,
                 "sampling_error": rows,
