@@ -35,6 +35,10 @@ lower = 0
 upper = 2
 bins = 4
 """
+START = TABLE.replace('["x", "y"]', '["x", "y"]\ndiscover = true').replace(
+    "upper = 1000", "upper = 1000\ndiscover = true"
+)
+"""The same, with columns of which paid discovery finds the levels and the bounds."""
 BASKETS = """
 [dataset]
 name = "baskets"
@@ -56,7 +60,7 @@ NAMES = (
         "halfspaces",
         "synthetic",
     ),
-    *("itemsets", "basic", "supports", "solution"),
+    *("discovery", "itemsets", "basic", "supports", "solution"),
 )
 
 
@@ -95,7 +99,10 @@ def _tables(folder: Path) -> dict[str, Any]:
         "halfspaces": dp.Halfspaces(columns=["income", "height"]),
         "synthetic": dp.MultiplicativeWeights(columns=["a", "b"]),
     }
-    return {name: curator.publish(method, epsilon=4, seed=1) for name, method in methods.items()}
+    made = {name: curator.publish(method, epsilon=4, seed=1) for name, method in methods.items()}
+    start = dp.Schema.from_toml(START)
+    curator = dp.Curator(rows(), start, ledger=curator.ledger, store=folder / "store")
+    return made | {"discovery": curator.publish(dp.Discovery(edges=4), epsilon=4, seed=1)}
 
 
 def _sets(folder: Path) -> dict[str, Any]:

@@ -77,6 +77,7 @@ CATALOGUE: tuple[Method, ...] = (
     _release("frequent-itemsets", "FrequentItemsets", "itemsets", "sets"),
     _release("set-partition", "SetPartition", "itemsets", "sets"),
     _release("basic-itemsets", "BasicItemsets", "itemsets", "sets"),
+    _release("discovery", "Discovery", "discovery", "tables"),
     _release("interval-tree", "IntervalTree", "interval-tree", "queries"),
     _release("halfspaces", "Halfspaces", "halfspaces", "queries"),
     _release("net", "Net", "synthetic", "queries"),

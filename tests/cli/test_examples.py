@@ -25,6 +25,20 @@ epsilon = 1
 """
 
 
+START = """
+[dataset]
+name = "hospital-start"
+neighbours = "add-remove-one"
+unit = "patient"
+max_rows_per_unit = 1
+[columns.ward]
+kind = "categorical"
+discover = true
+[columns.age]
+kind = "integer"
+discover = true
+"""
+
 MODEL = (
     "release", "hospital.csv", "--schema", "hospital.toml", "--method", "private-classifier",
     "--set", "features=age,stay_days", "--epsilon", "1", "--ledger", "hospital.ledger",
@@ -61,6 +75,7 @@ def test_the_examples_run(
     visits.write_csv("hospital.csv")
     visits.head(50).write_csv("visits.csv")
     Path("hospital.toml").write_text(SCHEMA, encoding="utf-8")
+    Path("start.toml").write_text(START, encoding="utf-8")
     Path("survey.toml").write_text(SURVEY, encoding="utf-8")
     Path("answers.csv").write_text("smokes\nyes\nno\nyes\n", encoding="utf-8")
     Path("edges.csv").write_text("a,b\n0,1\n1,2\n3,4\n", encoding="utf-8")

@@ -43,6 +43,7 @@ TABLES: dict[str, dp.Mechanism] = {
     "multiplicative-weights": dp.MultiplicativeWeights(columns=["a", "b"]),
     "net": dp.Net(columns=["a", "b"]),
 }
+STARTS: dict[str, dp.Mechanism] = {"discovery": dp.Discovery(edges=3)}
 SETS: dict[str, dp.Mechanism] = {
     "frequent-itemsets": dp.FrequentItemsets(),
     "set-partition": dp.SetPartition(),
@@ -101,6 +102,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     every_kind.rows().write_csv(folder / f"{CANARY}-rows.csv")
     every_kind.rows(400, seed=2).write_csv(folder / f"{CANARY}-public.csv")
     (folder / f"{CANARY}-table.toml").write_text(every_kind.TABLE)
+    (folder / f"{CANARY}-start.toml").write_text(every_kind.START)
     (folder / f"{CANARY}-sets.toml").write_text(every_kind.BASKETS)
     (folder / f"{CANARY}-baskets.txt").write_text("bread milk\nbread\nbeer wine\n" * 200)
     dp.SigningKey.new("The clinic").save(folder / f"{CANARY}.key")
@@ -134,20 +136,16 @@ def with_public_file(method: dp.Mechanism, path: str | Path) -> dp.Mechanism:
 
 
 def test_every_method_and_kind_is_here() -> None:
-    assert {*TABLES, *SETS} == set(methods("release"))
-    assert {method.kind for method in (*TABLES.values(), *SETS.values())} | {"solution"} == set(
-        RELEASES
-    )
+    tried = {**TABLES, **SETS, **STARTS}
+    assert set(tried) == set(methods("release"))
+    assert {method.kind for method in tried.values()} | {"solution"} == set(RELEASES)
 
 
-@pytest.mark.parametrize("name", [*TABLES, *SETS])
+@pytest.mark.parametrize("name", [*TABLES, *SETS, *STARTS])
 def test_releases(home: Path, name: str) -> None:
-    method = {**TABLES, **SETS}[name]
-    owner = (
-        curator(home, "rows.csv", "table")
-        if name in TABLES
-        else curator(home, "baskets.txt", "sets")
-    )
+    method = {**TABLES, **SETS, **STARTS}[name]
+    schema = "table" if name in TABLES else "sets" if name in SETS else "start"
+    owner = curator(home, "baskets.txt" if name in SETS else "rows.csv", schema)
     out = home / "published.dpr"
     owner.publish(
         with_public_file(method, f"{home}/{CANARY}-public.csv"), epsilon=4, seed=1, out=out

@@ -22,6 +22,7 @@ EXPECTED = {
         "GeneralizedTable",
         "HalfspaceQueries",
         "Halfspaces",
+        "Discovery",
         "Histogram",
         "ImportanceWeights",
         "Intervals",

@@ -100,7 +100,7 @@ def _level(axis: Axis, cell: Any, dtype: pl.DataType) -> int | str:
         if not text:
             raise Missing
         tries = [text, re.sub(r"^([+-]?[0-9]+)\.0+$", r"\1", text)]
-    elif type(cell) is dt.date:
+    elif type(cell) in (dt.date, dt.time):
         tries = [cell.isoformat()]
     else:
         raise Missing

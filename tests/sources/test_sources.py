@@ -260,7 +260,7 @@ def test_what_postgres_holds_and_python_does_not(postgres: str) -> None:
 def test_what_the_user_can_get_wrong_is_said_in_full(tmp_path: Path) -> None:
     cases: list[tuple[object, str]] = [
         (tmp_path / "none.csv", "There is no file"),
-        (tmp_path / "table.xlsx", "'.xlsx'.*Known endings: .csv"),
+        (tmp_path / "table.docx", "'.docx'.*Known endings: .csv"),
         (tmp_path / "noending", "Known endings"),
         ("", "Known endings"),
         ({"a": [1]}, "builtins.dict"),

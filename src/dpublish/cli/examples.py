@@ -11,6 +11,8 @@ EXAMPLES = {
     "schema new": "dpublish schema new --template survey --out survey-schema.toml",
     "schema draft": "dpublish schema draft hospital.csv --out draft.toml",
     "schema from-codebook": "dpublish schema from-codebook codebook.json --out from-codebook.toml",
+    "schema discover": "dpublish schema discover hospital.csv --schema start.toml --epsilon 0.5 "
+    "--delta 1e-9 --ledger start.ledger --budget 1 --budget-delta 1e-8 --out found.toml",
     "schema check": "dpublish schema check hospital.toml --data hospital.csv",
     "schema show": "dpublish schema show hospital.toml",
     "check": "dpublish check hospital.csv --schema hospital.toml",

@@ -99,7 +99,8 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="CSV, TSV (also .gz), Parquet or Arrow file; or 'sql:QUERY' together with --database.",
+        help="A file: CSV, TSV, JSON lines (also .gz, .zst), Parquet, Arrow, Excel, SPSS, Stata or "
+        "SAS; or 'sql:QUERY' together with --database.",
     ),
 ]
 Database = Annotated[

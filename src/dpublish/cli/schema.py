@@ -1,4 +1,4 @@
-"""`dpublish schema draft | check | show`: the public facts that a release rests on."""
+"""`dpublish schema draft | discover | check | show`: the public facts that a release rests on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpublish.cli.options import Data, Database, Json, Overwrite, SchemaFile
+from dpublish.cli.options import (
+    Again,
+    Data,
+    Database,
+    Delta,
+    Json,
+    Ledger,
+    LedgerName,
+    NewBudget,
+    NewBudgetDelta,
+    Overwrite,
+    SchemaFile,
+    SecondBudget,
+)
 
 if TYPE_CHECKING:
     from dpublish.curator.check import DataCheck
@@ -34,6 +47,10 @@ def draft(
         ),
     ] = None,
     database: Database = None,
+    sheet: Annotated[
+        str | None,
+        typer.Option("--sheet", metavar="NAME", help="Sheet of a workbook that has several."),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -52,9 +69,10 @@ def draft(
     from dpublish.cli import screen
     from dpublish.requests.schemas import Draft
 
-    made = Draft(data=data, name=name, database=database, out=out, overwrite=overwrite).run(
-        screen.Terminal(quiet=json)
+    asked = Draft(
+        data=data, name=name, database=database, sheet=sheet, out=out, overwrite=overwrite
     )
+    made = asked.run(screen.Terminal(quiet=json))
     if json:
         screen.write_json(made.to_json())
     elif made.toml is not None:
@@ -96,6 +114,91 @@ def from_codebook(
     from dpublish.requests.schemas import FromCodebook
 
     _show_text(FromCodebook(codebook=codebook, name=name, out=out, overwrite=overwrite).run(), json)
+
+
+@app.command("discover")
+def discover(
+    data: Data,
+    schema: SchemaFile,
+    ledger: Ledger,
+    epsilon: Annotated[
+        str,
+        typer.Option(
+            "--epsilon", "-e", metavar="NUMBER", help="Cost, as 0.1 or 1/10. Read exactly."
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write the schema.")
+    ],
+    delta: Delta = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option("--column", metavar="NAME", help="Only this column. Repeatable."),
+    ] = None,
+    edges: Annotated[
+        int | None,
+        typer.Option("--edges", metavar="N", help="Find edges of about N bins of equal size too."),
+    ] = None,
+    max_levels: Annotated[
+        int | None,
+        typer.Option("--max-levels", metavar="N", help="At most N levels per column."),
+    ] = None,
+    database: Database = None,
+    budget: NewBudget = None,
+    budget_delta: NewBudgetDelta = None,
+    second_budget: SecondBudget = False,
+    key: Annotated[
+        str | None,
+        typer.Option("--key", metavar="KEY", help="The same key again gives the same bytes."),
+    ] = None,
+    name: LedgerName = "default",
+    release_out: Annotated[
+        Path | None,
+        typer.Option(
+            "--release", metavar="FILE", help="Where to keep the release; beside the schema."
+        ),
+    ] = None,
+    overwrite: Overwrite = False,
+    again: Again = False,
+    json: Json = False,
+) -> None:
+    """Find levels, bounds and edges for a part of a budget, where there is no code book.
+
+    SCHEMA declares the columns to look into with discover = true. What enough people have in common
+    is found, with noise; the new schema cites the receipt and is not private. 'dpublish plan
+    --method discovery' says before how many people a level needs.
+    """
+    from dpublish.cli import screen
+    from dpublish.requests.schemas import Discover
+
+    made = Discover(
+        data=data,
+        schema=schema,
+        ledger=ledger,
+        epsilon=epsilon,
+        delta=delta,
+        out=out,
+        columns=tuple(column or ()),
+        edges=edges,
+        max_levels=max_levels,
+        database=database,
+        budget=budget,
+        budget_delta=budget_delta,
+        second_budget=second_budget,
+        key=key,
+        name=name,
+        release_out=release_out,
+        overwrite=overwrite,
+        again=again,
+    ).run(screen.Terminal(quiet=json))
+    if json:
+        screen.write_json(made.to_json())
+        return
+    screen.say(f"Schema written to {made.out}", style="green")
+    left = ("budget left", made.released.left.remaining.describe())
+    screen.facts([*made.released.release.summary().items(), left])
+    for one in made.unfound:
+        screen.note(f"Nothing was found of column '{one}': it still says discover = true.")
 
 
 @app.command("new")

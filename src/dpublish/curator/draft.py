@@ -27,7 +27,7 @@ from dpublish.declare.columns import BOOLEAN_LEVELS, MISSING, OTHER, Column, Kin
 from dpublish.declare.encode import bounded_times
 from dpublish.declare.schema import ItemUniverse, PrivacyUnit, Schema
 from dpublish.declare.source_format import SourceFormat
-from dpublish.declare.spelling import BLANKS, ZERO_FRACTION
+from dpublish.declare.spelling import BLANKS, ZERO_FRACTION, natural
 from dpublish.errors import InputError
 from dpublish.quiet import no_logs
 from dpublish.sources.sources import Source, TransactionLines, open_source
@@ -95,16 +95,17 @@ def _shown(name: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in name)
 
 
-def draft_schema(data: object, *, name: str) -> Schema:
+def draft_schema(data: object, *, name: str, sheet: str | None = None) -> Schema:
     """A schema guessed from all rows of `data`, marked as a draft."""
-    return draft(data, name=name).schema
+    return draft(data, name=name, sheet=sheet).schema
 
 
-def draft(data: object, *, name: str) -> Draft:
-    """The same with remarks, for `dpublish schema draft`."""
+def draft(data: object, *, name: str, sheet: str | None = None) -> Draft:
+    """The same with remarks, for `dpublish schema draft`; `sheet` of a workbook with several."""
     with no_logs():
         form, _ = misread(data, None)
         written = None if form is None else unusual(form, data)
+        written = SourceFormat(sheet=sheet) if sheet is not None else written
         source = open_source(data, Schema(name=name, source=written))
         if isinstance(source, TransactionLines):
             return _baskets(source, name)
@@ -466,12 +467,6 @@ class _Guess:
         self.commas = True
         self._say("Numbers have a decimal comma, as [source] says.")
         return self._numbers([])
-
-
-def natural(text: str) -> tuple[Any, ...]:
-    """A key that sorts 'item 2' before 'item 11', and numbers as numbers."""
-    parts = re.split(r"([0-9]+)", text)
-    return tuple((int(p), "") if p.isdecimal() and p.isascii() else (-1, p) for p in parts)
 
 
 def _band(text: str) -> tuple[float, int]:

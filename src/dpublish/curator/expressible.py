@@ -95,10 +95,10 @@ def _holds(kind: pl.DataType, what: str) -> bool:
         kind = kind.inner if isinstance(kind.inner, pl.DataType) else kind.inner()
     text = kind in (pl.String, pl.Categorical, pl.Enum, pl.Null)
     number = kind.is_numeric() or kind == pl.Boolean
-    date = kind in (pl.Date, pl.Datetime)
+    date = kind in (pl.Date, pl.Datetime, pl.Time)
     if what in ("integer", "real"):
         return text or number
     if what == "date":
-        return text or date
+        return text or kind in (pl.Date, pl.Datetime)
     named = what in ("a unit", "a basket", "a name", "a list of names") and kind == pl.Binary
     return text or number or date or named

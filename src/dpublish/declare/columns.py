@@ -47,6 +47,10 @@ _KEYS = {
     },
     "date": {"kind", "lower", "upper", "bins", "edges", "missing", "outside"},
 }
+_KEYS = {
+    kind: keys | ({"discover"} if kind in ("categorical", "integer", "real", "date") else set())
+    for kind, keys in _KEYS.items()
+}
 _WORDING = ("title", "description", "units", "source")
 _KEYS = {
     kind: keys | {*_WORDING} | ({"labels"} if "levels" in keys or kind == "boolean" else set())
@@ -100,6 +104,8 @@ class Column:
     precision: Fraction | None = None
     missing: bool = False
     outside: Outside = "clip"
+    discover: bool = False
+    """Whether levels or bounds are still to be found, for a part of a budget."""
     wording: Wording = field(default_factory=Wording)
 
     @property
@@ -123,7 +129,7 @@ class Column:
     def to_toml_table(self) -> dict[str, Any]:
         """The keys of a `[columns.NAME]` table, defaults left out."""
         table: dict[str, Any] = {"kind": self.kind}
-        if self.kind in ("categorical", "ordinal"):
+        if self.kind in ("categorical", "ordinal") and (self.levels or not self.discover):
             table["levels"] = list(self.levels)
         # edges fix the bounds, which are then not written
         for key in ("lower", "upper", "bins") if self.edges is None else ():
@@ -140,7 +146,14 @@ class Column:
             table["missing"] = True
         if self.outside != default_outside(self.kind):
             table["outside"] = self.outside
+        if self.discover:
+            table["discover"] = True
         return table
+
+
+def shown(bound: Bound) -> float | int | str:
+    """A bound as JSON has it."""
+    return bound.isoformat() if isinstance(bound, dt.date) else bound
 
 
 def default_outside(kind: str) -> Outside:
@@ -183,15 +196,24 @@ def read_column(name: str, table: Mapping[str, Any]) -> Column:
     missing = table.get("missing", False)
     if not isinstance(missing, bool):
         raise SchemaError(f"{where}: missing must be true or false, not {missing!r}.")
-    common: dict[str, Any] = {"name": name, "kind": kind, "missing": missing, "outside": outside}
+    discover = table.get("discover", False)
+    if not isinstance(discover, bool):
+        raise SchemaError(f"{where}: discover must be true or false, not {discover!r}.")
+    common: dict[str, Any] = {
+        "name": name,
+        "kind": kind,
+        "missing": missing,
+        "outside": outside,
+        "discover": discover,
+    }
     taken = _taken(missing=missing, other=outside == "other")
     levels: tuple[str, ...] = ()
     if kind == "boolean":
         levels = BOOLEAN_LEVELS
-    elif kind in ("categorical", "ordinal"):
+    elif kind in ("categorical", "ordinal") and not (discover and "levels" not in table):
         levels = _read_levels(where, table, taken)
     common["wording"] = _read_wording(where, table, levels)
-    if levels:
+    if levels or kind == "categorical":
         return Column(**common, levels=levels)
     return Column(**common, **_read_numeric(where, kind, table))
 
@@ -234,7 +256,8 @@ def _read_levels(where: str, table: Mapping[str, Any], taken: Mapping[str, str])
     levels = table.get("levels")
     if levels is None:
         raise SchemaError(
-            f"{where} has no levels. Add levels = [...]; they cannot be taken from the data."
+            f"{where} has no levels. Add levels = [...]; they cannot be taken from the data "
+            "(discover = true and 'dpublish schema discover' find them for a part of the budget)."
         )
     if not isinstance(levels, list) or not levels:
         raise SchemaError(f"{where}: levels must be a list with at least one entry.")

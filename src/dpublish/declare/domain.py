@@ -188,6 +188,12 @@ class Domain:
 def resolve_axis(column: Column, *, schema_name: str, default_bins: int | None) -> Axis:
     """Turn a declared column into an axis; `default_bins` is used for numeric columns that declare
     no bins of their own."""
+    if column.discover:
+        raise SchemaError(
+            f"Column '{column.name}' of schema '{schema_name}' says discover = true: "
+            f"{'bounds' if column.numeric else 'levels'} are still to be found. 'dpublish schema "
+            "discover' writes a schema that has them."
+        )
     other = column.outside == "other"
     if not column.numeric:
         return Axis(
@@ -306,6 +312,48 @@ def _fine_integers(first: int, last: int, heaps: bool) -> tuple[int, ...]:
     inner, _ = _round_numbers(Fraction(first), Fraction(last), 0)
     edges = {first, last + 1, *inner, *(one + 1 for one in (first, *inner))}
     return tuple(sorted(edge for edge in edges if first <= edge <= last + 1))
+
+
+_DECADES = {"integer": range(18), "real": range(-6, 16)}
+_YEARS = range(1850, 2151)
+
+
+def public_grid(column: Column) -> tuple[float, ...] | tuple[int, ...]:
+    """Round numbers (1, 2 and 5 times powers of ten, either sign) or first days of years, inside
+    declared bounds where there are some."""
+    points: set[Any]
+    if column.kind == "date":
+        points = {dt.date(year, 1, 1).toordinal() for year in _YEARS}
+    else:
+        whole = column.kind == "integer"
+        sizes: set[Any] = {
+            digit * 10**k if whole else float(f"{digit}e{k}")
+            for k in _DECADES[column.kind]
+            for digit in (1, 2, 5)
+        }
+        points = {0 if whole else 0.0, *sizes, *(-size for size in sizes)}
+    low, high = (
+        bound.toordinal() if isinstance(bound, dt.date) else bound
+        for bound in (column.lower, column.upper)
+    )
+    last = None if high is None else high + 1 if column.kind != "real" else high
+    inner = {p for p in points if (low is None or p > low) and (last is None or p < last)}
+    ends = {end for end in (low, last) if end is not None}
+    grid = tuple(sorted(inner | ends))
+    if len(grid) < 2:
+        raise SchemaError(f"Column '{column.name}': there is nothing to find between its bounds.")
+    return cast(tuple[float, ...], grid)
+
+
+def edge_bound(column: Column, edge: float, *, last: bool = False) -> Bound:
+    """An edge of a public grid as a bound; the last one of a column of dates is the day before
+    it."""
+    if column.kind == "date":
+        return dt.date.fromordinal(int(edge) - int(last))
+    if column.kind == "real":
+        return float(edge)
+    beyond = last and column.upper is not None and int(edge) > int(cast(int, column.upper))
+    return int(edge) - int(beyond)
 
 
 def _check_bins(column: Column, bins: int) -> None:

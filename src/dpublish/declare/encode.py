@@ -239,7 +239,7 @@ class _LabelEncoder(_AxisEncoder):
             return self._whole_slots(*whole_numbers(series))
         if kind.is_float():
             return self._float_slots(series)
-        if kind.is_decimal() or kind in (pl.Date, pl.Datetime, pl.Categorical):
+        if kind.is_decimal() or kind in (pl.Date, pl.Datetime, pl.Time, pl.Categorical):
             return self._text_slots(as_text(series))
         return self._all_missing(series)
 
@@ -419,6 +419,8 @@ def as_text(series: pl.Series) -> pl.Series:
         return clock.dt.strftime("%Y-%m-%d %H:%M:%S%.6f").str.strip_suffix(".000000")
     if kind == pl.Date:
         series = bounded_times(series)
+    if kind == pl.Time:
+        return series.dt.strftime("%H:%M:%S%.6f").str.strip_suffix(".000000")
     return series.cast(pl.String, strict=False)
 
 

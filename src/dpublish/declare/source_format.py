@@ -7,6 +7,7 @@
     thousands = "."             # in numbers
     dates = ["%d.%m.%Y"]        # in date columns; other dates, ISO ones too, must be listed as well
     missing = ["?", "NA"]       # cells that say nothing, in every column
+    sheet = "2024"              # of a workbook that has several
 
 Everything here is declared, like the levels of a column: nothing is guessed from rows. Each cell is
 rewritten by itself into the spelling that `encode` reads, so what a cell means still depends on
@@ -52,6 +53,7 @@ class SourceFormat:
     thousands: str | None = None
     dates: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    sheet: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As in a schema: what is as usual is left out."""
@@ -147,6 +149,7 @@ def read_source_format(table: Any) -> SourceFormat:
         thousands=mark["thousands"],
         dates=tuple(_date_format(text) for text in _texts(table, "dates")),
         missing=tuple(text.strip(BLANKS) for text in _texts(table, "missing")),
+        sheet=None if table.get("sheet") is None else _text(table["sheet"], "sheet"),
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.declare.domain import Domain
+from dpublish.declare.domain import Axis, Domain
 from dpublish.declare.grid import TreeShape
 
 IntArray = NDArray[np.int64]
@@ -115,3 +115,26 @@ class GridPoints(Statistic):
 
     shape: TreeShape
     absent: bool = False
+
+
+@dataclass(frozen=True)
+class ColumnValues(Statistic):
+    """A statistic: what single columns hold, for a mechanism that finds that out. Answered by a
+    `ColumnReader`."""
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ColumnReader:
+    """Looks at one column, as often as it is asked: one pass over the rows each. Private.
+
+    `texts` gives the sorted texts of a column and how many units have each, where a unit counts
+    for at most as many texts as it may have rows. `counts` gives the kept rows by code of an axis.
+    """
+
+    texts: Callable[[str], tuple[tuple[str, ...], IntArray]]
+    counts: Callable[[Axis], IntArray]
+
+    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
+        return "ColumnReader(private)"

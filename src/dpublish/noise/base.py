@@ -26,6 +26,7 @@ ChoiceRule = Literal["permute-and-flip", "exponential"]
 DrawKind = Literal[
     "laplace",
     "sparse-laplace",
+    "partitions",
     "gaussian",
     "choose",
     "choose-bounded",
@@ -135,6 +136,27 @@ class Noise(abc.ABC):
         return cast(
             tuple[CellArray, IntArray],
             self.answer(draw._replace(domain_size=domain_size, threshold=threshold)),
+        )
+
+    def partitions(
+        self,
+        values: Sequence[str],
+        counts: IntArray,
+        *,
+        threshold: int,
+        sensitivity: Fraction,
+        epsilon: Fraction,
+        label: str = "",
+    ) -> tuple[tuple[str, ...], IntArray]:
+        """Of values that occur, with their positive counts, those whose noisy count is above
+        `threshold` (>= 1), and these noisy counts; in the order of the values, which are sorted.
+
+        What occurs is private too, and nothing else can come out: whoever asks needs a delta for
+        values that one unit alone has.
+        """
+        draw = Draw("partitions", label, (tuple(values), counts), sensitivity, epsilon)
+        return cast(
+            tuple[tuple[str, ...], IntArray], self.answer(draw._replace(threshold=threshold))
         )
 
     def gaussian(

@@ -228,6 +228,8 @@ class Enumerator(Noise):
                 return self._laplace(draw)
             case "sparse-laplace":
                 return self._sparse_laplace(draw)
+            case "partitions":
+                return self._partitions(draw)
             case "choose":
                 best = max(draw.private[0])
                 exponent = Fraction(draw.epsilon) / (
@@ -278,6 +280,17 @@ class Enumerator(Noise):
         return np.array([c for c, _ in kept], dtype=np.uint64), np.array(
             [v for _, v in kept], dtype=np.int64
         )
+
+    def _partitions(self, draw: Draw) -> tuple[tuple[str, ...], IntArray]:
+        ratio = self.power(-Fraction(draw.epsilon) / draw.sensitivity)
+        top = max(self._window[1], draw.threshold + 2)
+        kept: list[tuple[str, int]] = []
+        for value, count in zip(draw.private[0], draw.private[1].tolist(), strict=True):
+            options = kept_options(ratio, count, draw.threshold, top, self._tails)
+            answer = self._branch(f"partitions {draw.label}", options)
+            if answer is not None:
+                kept.append((value, answer))
+        return tuple(v for v, _ in kept), np.array([c for _, c in kept], dtype=np.int64)
 
 
 _HIDDEN = (

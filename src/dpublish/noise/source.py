@@ -64,6 +64,16 @@ class StreamNoise(Noise):
         empty_values = np.minimum(tail(self._stream, scale, threshold + 1, empty.size), LIMIT)
         return _merged(cells[kept], noisy[kept], empty, empty_values)
 
+    def _partitions(self, draw: Draw) -> tuple[tuple[str, ...], IntArray]:
+        scale = _scale(draw)
+        _check_whole("threshold", draw.threshold, 1, LIMIT - 1)
+        values, counts = draw.private[0], _integers(draw.private[1])
+        if counts.shape != (len(values),):
+            raise PrivateSideError()
+        noisy = add_clamped(counts, discrete_laplace(self._stream, scale, counts.size))
+        kept = noisy > draw.threshold
+        return tuple(values[i] for i in np.flatnonzero(kept)), noisy[kept]
+
     def _gaussian(self, draw: Draw) -> IntArray:
         variance, values = _variance(draw), _integers(draw.private[0])
         return add_clamped(
@@ -110,6 +120,7 @@ class StreamNoise(Noise):
     _BY_KIND: ClassVar[dict[DrawKind, Callable[[StreamNoise, Draw], Any]]] = {
         "laplace": _laplace,
         "sparse-laplace": _sparse_laplace,
+        "partitions": _partitions,
         "gaussian": _gaussian,
         "choose": _choose,
         "choose-bounded": _choose_bounded,

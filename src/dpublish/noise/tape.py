@@ -27,7 +27,16 @@ SETTINGS = ("grid", "domain_size", "threshold", "bound", "epsilon", "rho", "mono
 """The public parameters of a draw, which must be the same in a replayed run."""
 
 Check = Literal[
-    "number", "kind", "label", "shape", "settings", "sensitivity", "distance", "monotone", "tap"
+    "number",
+    "kind",
+    "label",
+    "shape",
+    "settings",
+    "sensitivity",
+    "distance",
+    "monotone",
+    "tap",
+    "support",
 ]
 
 
@@ -125,7 +134,7 @@ class Replayer(Noise):
             )
         tap = self._tape.taps[step]
         self._step += 1
-        self._compare(step, tap.draw, draw)
+        self._compare(step, tap.draw, draw, tap.answer)
         return _copied(tap.answer)
 
     def finish(self) -> list[Mismatch]:
@@ -142,7 +151,7 @@ class Replayer(Noise):
         """Note that the replayed run gave a tap something it does not take."""
         self.mismatches.append(Mismatch("tap", self._step, text))
 
-    def _compare(self, step: int, recorded: Draw, draw: Draw) -> None:
+    def _compare(self, step: int, recorded: Draw, draw: Draw, answer: Any) -> None:
         name = _name(step, recorded)
         if recorded.kind != draw.kind:
             self._note(
@@ -165,6 +174,9 @@ class Replayer(Noise):
             return
         shift = shift_between(recorded, draw.private)
         self.shifts.append(shift)
+        if draw.kind == "partitions" and not set(answer[0]) <= set(draw.private[0]):
+            text = f"{name}: a value came out that only one of the two inputs has"
+            self._note("support", text, step)
         if shift.too_far:
             text = (
                 f"{name}: the private value moved further than its declared {shift.norm} "
@@ -203,7 +215,7 @@ def _name(step: int, draw: Draw) -> str:
 def _shape(draw: Draw) -> tuple[int, ...]:
     """The public size of a draw. The number of occupied cells is private, so that of a sparse one
     is the domain alone."""
-    if draw.kind == "sparse-laplace" or not draw.private:
+    if draw.kind in ("sparse-laplace", "partitions") or not draw.private:
         return (draw.domain_size, draw.size)
     value = draw.private[0]
     return value.shape if isinstance(value, np.ndarray) else (len(value),)
@@ -227,6 +239,9 @@ def exact_draw(draw: Draw) -> Draw:
             return draw._replace(
                 private=(np.array(cells, dtype=np.uint64), exact_integers(counts, draw.kind))
             )
+        case "partitions":
+            values, counts = draw.private
+            return draw._replace(private=(tuple(values), exact_integers(counts, draw.kind)))
         case _:
             return draw._replace(
                 private=tuple(exact_fractions(part, draw.kind) for part in draw.private)
@@ -271,12 +286,12 @@ def shift_between(draw: Draw, private: tuple[Any, ...]) -> Shift:
         )
     if draw.kind == "choose":
         return _score_shift(draw, private[0])
-    if draw.kind in ("laplace", "sparse-laplace"):
+    if draw.kind in ("laplace", "sparse-laplace", "partitions"):
         if draw.kind == "laplace":
             moves = _moves(draw.private[0], private[0])
         else:
             old, new = (
-                dict(zip(part[0].tolist(), part[1].tolist(), strict=True))
+                dict(zip(list(part[0]), part[1].tolist(), strict=True))
                 for part in (draw.private, private)
             )
             moves = [new.get(cell, 0) - old.get(cell, 0) for cell in old.keys() | new.keys()]

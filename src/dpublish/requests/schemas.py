@@ -15,6 +15,7 @@ from dpublish.requests.curator import source_of
 if TYPE_CHECKING:
     from dpublish.curator.check import DataCheck
     from dpublish.declare.schema import Schema
+    from dpublish.requests.curator import Released
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +38,7 @@ class Draft(Request):
     data: str
     name: str | None = None
     database: str | None = None
+    sheet: str | None = None
     out: Path | None = None
     overwrite: bool = False
 
@@ -48,7 +50,7 @@ class Draft(Request):
         source = source_of(self.data, self.database)
         fallback = Path(self.data).name.split(".")[0] if self.database is None else "query"
         with caller.private():
-            text = draft(source, name=self.name or fallback).to_toml()
+            text = draft(source, name=self.name or fallback, sheet=self.sheet).to_toml()
         if self.out is not None:
             write_owned(self.out, text)
         return Drafted(out=self.out, toml=None if self.out is not None else text)
@@ -88,6 +90,90 @@ class FromCodebook(Request):
             lines = [f"# - {name}" for name in untold if name.isprintable()]
             text += "\n".join(["\n# Neither levels nor bounds are given for:", *lines, ""])
         return _written(self.out, text, tuple(untold))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discovered:
+    """A schema that was completed for a part of a budget, and what was paid."""
+
+    out: Path
+    toml: str
+    unfound: tuple[str, ...]
+    """Columns of which nothing was found; they still say discover = true."""
+    released: Released
+
+    def to_json(self) -> Mapping[str, Any]:
+        release = self.released.release
+        return {
+            "out": self.out,
+            "columns": {one["name"]: one for one in release.manifest["facts"]["columns"]},
+            "unfound": list(self.unfound),
+            "release": self.released.to_json(),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discover(Request):
+    """Find levels, bounds and edges for a part of a budget, and write the schema they make.
+
+    The columns to look into say `discover = true` in the start schema. The release that is paid for
+    is kept beside the schema, which cites its receipt."""
+
+    verb = "schema discover"
+    data: str
+    schema: Path
+    ledger: str
+    epsilon: str
+    out: Path
+    delta: str | None = None
+    columns: tuple[str, ...] = ()
+    edges: int | None = None
+    max_levels: int | None = None
+    database: str | None = None
+    budget: str | None = None
+    budget_delta: str | None = None
+    second_budget: bool = False
+    key: str | None = None
+    name: str = "default"
+    store: Path | None = None
+    release_out: Path | None = None
+    overwrite: bool = False
+    again: bool = False
+
+    def run(self, caller: Caller = NOBODY) -> Discovered:
+        from dpublish.declare.schema import Schema
+        from dpublish.releases.discovery.release import DiscoveryRelease
+        from dpublish.requests.curator import Release
+
+        _require_free(self.out, self.overwrite, self.schema)
+        _require_outside(self.out, self.data, self.database)
+        settings = {"edges": self.edges, "max_levels": self.max_levels}
+        given = {name: str(value) for name, value in settings.items() if value is not None}
+        released = Release(
+            data=self.data,
+            schema=self.schema,
+            ledger=self.ledger,
+            out=self.release_out or self.out.with_suffix(".dpr"),
+            epsilon=self.epsilon,
+            delta=self.delta,
+            method="discovery",
+            settings=given | ({"columns": ",".join(self.columns)} if self.columns else {}),
+            database=self.database,
+            budget=self.budget,
+            budget_delta=self.budget_delta,
+            second_budget=self.second_budget,
+            key=self.key,
+            name=self.name,
+            store=self.store,
+            overwrite=self.overwrite,
+            again=self.again,
+        ).run(caller)
+        found = released.release
+        assert isinstance(found, DiscoveryRelease)
+        text = found.to_schema(Schema.read(self.schema)).to_toml()
+        _written(self.out, text)
+        unfound = tuple(one.name for one in found.found if not one.anything)
+        return Discovered(out=self.out, toml=text, unfound=unfound, released=released)
 
 
 TEMPLATES = ("survey", "hospital", "register", "baskets")

@@ -17,6 +17,10 @@ _BLOCK = 1 << 22
 PACKED = (".gz", ".zst")
 """Endings of packed files."""
 
+JSON_LINES = (".jsonl", ".ndjson")
+WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
+STATISTICAL = (".sav", ".zsav", ".por", ".dta", ".sas7bdat", ".xpt")
+
 _LINE_FEED = b"\n"
 
 

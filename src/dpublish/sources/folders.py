@@ -62,6 +62,7 @@ class Folder(Source):
         self._parts = parts
         first, values = parts[0]
         self.names_are_metadata, self.texts_only = first.names_are_metadata, first.texts_only
+        self.reads_format = all(part.reads_format for part, _ in parts)
         self._names = (*first.columns(), *(name for name in values if name not in first.columns()))
         same = all(
             set(part.columns()) == set(first.columns()) and set(fixed) == set(values)

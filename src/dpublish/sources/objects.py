@@ -29,15 +29,15 @@ _HUGE = 10**_HUGE_DIGITS
 
 def series_from_objects(values: Sequence[Any]) -> pl.Series:
     """Text for cells that hold one plain value, null for nulls, NaN and everything else."""
-    return pl.Series([_text(value) for value in values], dtype=pl.String)
+    return pl.Series([cell_text(value) for value in values], dtype=pl.String)
 
 
 def list_from_object(value: Any, cut: Callable[[str], list[str]]) -> list[str | None]:
     """The items of one cell: those of a list, or what `cut` makes of a text. Any other value is one
     item."""
     if isinstance(value, list | tuple | set | frozenset | np.ndarray):
-        return [_text(item) for item in value]
-    text = _text(value)
+        return [cell_text(item) for item in value]
+    text = cell_text(value)
     return [] if text is None else list(cut(text)) if isinstance(value, str) else [text]
 
 
@@ -65,7 +65,8 @@ def spelled_floats(values: pl.Series) -> pl.Series:
     return values.replace_strict(distinct, spelled, default=None, return_dtype=pl.String)
 
 
-def _text(value: Any) -> str | None:
+def cell_text(value: Any) -> str | None:
+    """The spelling of one plain value; None for everything else."""
     if isinstance(value, np.floating):
         value = float(value)  # as in a column of them; the item of a long double is a long double
     elif isinstance(value, np.generic):
@@ -86,6 +87,11 @@ def _text(value: Any) -> str | None:
         return _clock(value)
     if isinstance(value, dt.date | uuid.UUID):
         return str(value)
+    if isinstance(value, dt.time):
+        return value.replace(tzinfo=None).isoformat()
+    if isinstance(value, dt.timedelta):  # how some databases and sheets hold a time of day
+        inside = dt.timedelta(0) <= value < _DAY
+        return (dt.datetime.min + value).time().isoformat() if inside else None
     return None
 
 

@@ -26,7 +26,15 @@ from dpublish.declare.source_format import SourceFormat
 from dpublish.errors import InputError, SchemaError, did_you_mean
 from dpublish.sources.csv.delimited import DelimitedFile
 from dpublish.sources.databases import SqlReader, SqlSource
-from dpublish.sources.files import PACKED, existing_file, open_plain, text_lines
+from dpublish.sources.files import (
+    JSON_LINES,
+    PACKED,
+    STATISTICAL,
+    WORKBOOKS,
+    existing_file,
+    open_plain,
+    text_lines,
+)
 from dpublish.sources.objects import list_from_object, rounded_wholes, series_from_objects
 from dpublish.sources.texts import pieces
 from dpublish.sources.units import join_units, unit_values
@@ -43,6 +51,8 @@ LINE_COLUMN = "items"
 _LINES_BYTES = 1 << 25
 _LINE_COST = 64  # of an empty line, in bytes
 _LINES = (".txt", ".dat", ".basket")
+_TEXTS = (*_DELIMITED, *_LINES, *JSON_LINES)
+_WHOLE = (*_COLUMNAR, *WORKBOOKS, *STATISTICAL)
 
 
 class Source(abc.ABC):
@@ -53,6 +63,9 @@ class Source(abc.ABC):
 
     texts_only = False
     """Whether every cell is a text, so that a list can only be written as a text that is cut."""
+
+    reads_format = False
+    """Whether the source itself reads cells as [source] says."""
 
     engine = "local"
     """Which engine of `counting/engines` counts the rows."""
@@ -150,8 +163,8 @@ def open_source(data: object, schema: Schema | None = None) -> Source:
     """A source for a path, a polars, pandas, pyarrow or Spark table, a `SqlSource`, or a source.
     What the schema says about how cells are written holds for it."""
     written = None if schema is None else schema.source
-    source = _opened(data, written or SourceFormat())
-    if schema is None or written is None or not written.about_cells:
+    source = _opened(data, written or SourceFormat(), schema)
+    if schema is None or written is None or not written.about_cells or source.reads_format:
         return source
     if source.engine != "local":
         raise InputError(
@@ -161,7 +174,7 @@ def open_source(data: object, schema: Schema | None = None) -> Source:
     return Formatted(source, schema, written)
 
 
-def _opened(data: object, written: SourceFormat) -> Source:
+def _opened(data: object, written: SourceFormat, schema: Schema | None) -> Source:
     if isinstance(data, Source):
         return data
     if isinstance(data, SqlSource) and data.url.startswith("duckdb:"):
@@ -180,7 +193,7 @@ def _opened(data: object, written: SourceFormat) -> Source:
         if isinstance(data, SparkSource):
             return open_spark(data)
     if isinstance(data, str | Path):
-        return _open_file(Path(data), written)
+        return _open_file(Path(data), written, schema)
     if isinstance(data, pl.DataFrame):
         return _Frame(data)
     if isinstance(data, pl.LazyFrame):
@@ -193,29 +206,27 @@ def _opened(data: object, written: SourceFormat) -> Source:
 
         return ArrowTable(data)
     raise InputError(
-        f"Rows cannot be read from a {library}.{kind}. Give the path of a CSV, TSV, Parquet or "
-        f"Arrow file, a polars or pandas "
+        f"Rows cannot be read from a {library}.{kind}. Give the path of a CSV, JSON lines, "
+        f"Parquet, Arrow, Excel, SPSS, Stata or SAS file, a polars or pandas "
         "DataFrame, a pyarrow Table, a Spark DataFrame, or SqlSource(url, query)."
     )
 
 
-def _open_file(path: Path, written: SourceFormat) -> Source:
+def _open_file(path: Path, written: SourceFormat, schema: Schema | None) -> Source:
     from dpublish.sources.folders import is_many, open_many
 
     if path != Path() and is_many(path):  # an empty text is no folder
-        texts = [*_DELIMITED, *_LINES]
-        endings = [*texts, *(end + packed for end in texts for packed in PACKED), *_COLUMNAR]
-        return open_many(path, lambda one: _open_one(one, written), endings)
-    return _open_one(path, written)
+        endings = [*_TEXTS, *(end + packed for end in _TEXTS for packed in PACKED), *_WHOLE]
+        return open_many(path, lambda one: _open_one(one, written, schema), endings)
+    return _open_one(path, written, schema)
 
 
-def _open_one(path: Path, written: SourceFormat) -> Source:
+def _open_one(path: Path, written: SourceFormat, schema: Schema | None) -> Source:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     packed = suffixes.pop() if suffixes[-1:] and suffixes[-1] in PACKED else ""
     ending = "".join(suffixes[-1:])
-    if ending not in (_DELIMITED.keys() | _LINES) and (packed or ending not in _COLUMNAR):
-        texts = [*_DELIMITED, *_LINES]
-        known = ", ".join([*texts, *(f"{end}.gz" for end in texts), *_COLUMNAR])
+    if ending not in _TEXTS and (packed or ending not in _WHOLE):
+        known = ", ".join([*_TEXTS, *(f"{end}.gz" for end in _TEXTS), *_WHOLE])
         raise InputError(
             f"The format of '{path}' is not known by its ending '{ending}{packed}'. Known endings: "
             f"{known} (.zst as .gz)."
@@ -223,14 +234,31 @@ def _open_one(path: Path, written: SourceFormat) -> Source:
     existing_file(path)
     if ending in _LINES:  # one transaction per line
         return TransactionLines(path)
+    if ending in JSON_LINES:
+        from dpublish.sources.json_lines import JsonLines
+
+        return JsonLines(path, packed=packed, names=_declared(schema), written=written)
     if ending in _DELIMITED:
         separator = written.delimiter or _DELIMITED[ending]
         return _Delimited(
             DelimitedFile(path, separator=separator, packed=packed, encoding=written.encoding)
         )
+    if ending in (*WORKBOOKS, *STATISTICAL):
+        from dpublish.sources.foreign.rows import open_foreign
+
+        columns = {} if schema is None else schema.columns
+        return open_foreign(path, written, {name: c.kind for name, c in columns.items()})
     from dpublish.sources.arrow import open_columnar
 
     return open_columnar(path)
+
+
+def _declared(schema: Schema | None) -> list[str] | None:
+    """The columns that a schema speaks of, None where it speaks of none."""
+    if schema is None or not (schema.columns or schema.items):
+        return None
+    unit = [schema.unit.column] if schema.unit.column else []
+    return [*(schema.columns or [LINE_COLUMN]), *unit]
 
 
 @contextmanager

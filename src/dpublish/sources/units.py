@@ -42,9 +42,9 @@ def unit_values(units: pl.Series) -> pl.Series:
     if kind.is_float():
         known = units.fill_nan(None)
         return known.set(known.abs() >= _EXACT.get(str(kind), EXACT_WHOLE), None)
-    if kind in (pl.Date, pl.Datetime):
+    if kind in (pl.Date, pl.Datetime, pl.Time):
         return as_text(units)
-    if kind.is_nested() or kind in (pl.Object, pl.Unknown, pl.Null, pl.Time, pl.Duration):
+    if kind.is_nested() or kind in (pl.Object, pl.Unknown, pl.Null, pl.Duration):
         return pl.Series(units.name, [None] * len(units), dtype=pl.Int64)
     return units
 

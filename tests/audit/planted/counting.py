@@ -14,6 +14,8 @@ from .registry import ONE, bug, counts, exactly, replayed, whole
 HALF = Fraction(1, 2)
 ADD = list(neighbours.add_remove((0, 1), max_rows=3))
 REPLACE = list(neighbours.replace_one((0, 1), rows=3))
+TEXTS = list(neighbours.add_remove(("x", "y"), max_rows=3))
+TEXT_UNITS = list(neighbours.add_remove_unit(("x", "y"), units=1, max_rows_per_unit=3))
 UNITS = list(neighbours.add_remove_unit((0, 1), units=2, max_rows_per_unit=2))
 
 ITEMS = (0, 1, 2, 3)
@@ -68,6 +70,28 @@ def sparse_without_empty_cells(noise, rows):
         for c in range(2)
     ]
     return {cell: int(count) for cell, count in enumerate(noisy) if count is not None and count > 1}
+
+
+def found_texts(noise, rows, threshold=3):
+    """What paid discovery does with texts. In base 2 a text that one person alone has passes with
+    probability (1/2)^3 / (3/2) = 1/12."""
+    exact = Counter(rows)
+    texts = sorted(exact)
+    values = whole([exact[text] for text in texts])
+    return noise.partitions(texts, values, threshold=threshold, sensitivity=ONE, epsilon=ONE)
+
+
+def texts_without_a_delta(noise, rows):
+    return found_texts(noise, rows, threshold=1)
+
+
+def texts_by_units(noise, rows):
+    return found_texts(noise, [text for _, text in sorted(set(rows))[:1]])
+
+
+def texts_by_rows(noise, rows):
+    """Each row of a person counts, though the noise is for one text a person."""
+    return found_texts(noise, [text for _, text in rows])
 
 
 def threshold_from_true_n(noise, rows):
@@ -359,5 +383,29 @@ COUNTING = (
         broken=lambda noise, rows: response(noise, rows, truth=4),
         correct=lambda noise, rows: response(noise, rows, truth=3),
         run=exactly([((0,), (1,))], HALF, base=4),
+    ),
+    bug(
+        "texts that few have come out as if nothing were paid for that",
+        "exact",
+        "privacy",
+        broken=texts_without_a_delta,
+        correct=found_texts,
+        run=exactly(TEXTS, delta=Fraction(1, 12), root=2),
+    ),
+    bug(
+        "a text that only one input has is published",
+        "replay",
+        "support",
+        broken=texts_without_a_delta,
+        correct=lambda noise, rows: found_texts(noise, rows, threshold=60),
+        run=replayed(TEXTS, runs=20),
+    ),
+    bug(
+        "texts are counted by row and noise is for one text a person",
+        "replay",
+        "distance",
+        broken=texts_by_rows,
+        correct=texts_by_units,
+        run=replayed(TEXT_UNITS),
     ),
 )

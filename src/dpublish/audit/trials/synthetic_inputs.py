@@ -118,9 +118,11 @@ def release_call(
     public: Mapping[str, bytes] | None = None,
 ) -> FileCall:
     """A release method, set up from the texts that the command line would get."""
+    import polars as pl
+
     from dpublish.audit.subject import tabulator_of
     from dpublish.counting.compute import compute
-    from dpublish.declare.statistic import CodedRows, Tabulation
+    from dpublish.declare.statistic import CodedRows, ColumnValues, Tabulation
     from dpublish.methods.registry import method_from_settings
     from dpublish.sources.sources import open_source
 
@@ -140,6 +142,9 @@ def release_call(
         if isinstance(statistic, Tabulation):  # the file is gone when the mechanism runs
             rows = CodedRows(statistic.domain)
             return tabulator_of(compute(rows, source, facts, key=bytes(16)), statistic.domain)
+        if isinstance(statistic, ColumnValues):
+            none = pl.DataFrame(schema=dict.fromkeys(source.columns(), pl.String))
+            source = open_source(pl.concat([none, *source.batches(source.columns())]))
         return compute(statistic, source, facts, key=bytes(16))
 
     return FileCall(mechanism, plan, file, read)

@@ -95,6 +95,52 @@ def histogram() -> Iterator[Trial]:
         )
 
 
+FOUND = (
+    '[columns.a]\nkind = "categorical"\ndiscover = true\n',
+    '[columns.a]\nkind = "categorical"\nlevels = ["x", "y"]\ndiscover = true\n'
+    '[columns.b]\nkind = "integer"\nlower = 0\nupper = 1\ndiscover = true\n',
+)
+
+
+def discovery() -> Iterator[Trial]:
+    """Texts that can be anything, and a universe with bounds; one and several rows a person. In a
+    base above e the tails are lighter than in the claim, so its delta holds there too."""
+    for relation in RELATIONS:
+        yield _discovery(relation, "texts", FOUND[0], "a", ("x", "y"), Cost.approximate(1, "1e-9"))
+        yield _discovery(relation, "public", FOUND[1], "a,b", ("x,0", "y,1"), Cost.pure(2))
+    yield _discovery(
+        "add-remove-one", "texts", FOUND[0], "a", ("x", "y", "z"), Cost.approximate(1, "1e-9"), 2
+    )
+
+
+def _discovery(
+    relation: str,
+    case: str,
+    columns: str,
+    header: str,
+    universe: tuple[str, ...],
+    cost: Cost,
+    per_unit: int = 1,
+) -> Trial:
+    if per_unit == 1:
+        pairs, extra = csv_pairs(relation, header, universe, rows=2), ""
+    else:
+        pairs = unit_pairs(relation, header, universe, units=1, per_unit=per_unit)
+        case, extra = f"{case}, {SEVERAL}", unit_lines(per_unit)
+    text = schema_text(relation, columns, size=2, extra=extra)
+    return Trial(
+        method="discovery",
+        case=f"{relation}, {case}",
+        neighbours=relation,
+        claim=cost,
+        call=release_call("discovery", {}, text, cost),
+        pairs=pairs,
+        exact=Exact(root=4, window=(0, 2), pairs=8),
+        sampled=Sampled(runs=1500),
+        twin=release_twin("discovery", {}, text, cost),
+    )
+
+
 def projected_histogram() -> Iterator[Trial]:
     settings = {"target": "label", "k": "1", "threshold": "1"}
     for relation in RELATIONS:

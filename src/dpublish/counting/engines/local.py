@@ -26,6 +26,7 @@ class Local(Engine):
 
     answers: ClassVar[Mapping[str, Callable[[Any, Any], Any]]] = {
         **Engine.answers,
+        "ColumnValues": lambda engine, asked: engine.read("values:compute", asked),
         "SectorCounts": lambda engine, asked: engine.read("points:count_sectors", asked),
         **dict.fromkeys(
             ("AgentLists", "AgentRows", "GraphEdges", "PresentItems"),

@@ -1,0 +1,1 @@
+"""Files of other programs: workbooks, and files of SPSS, Stata and SAS."""
