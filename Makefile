@@ -1,4 +1,5 @@
 # make demo     set up, then publish, query, plot and verify a small release
+# make demo-serve  set up, then start the office with invented patients and print its address
 # make test     set up, then lint, types and all tests (under 10 minutes on 2 cores)
 # make test-lowest  all tests with the lowest versions that pyproject.toml allows
 # make test-newest  all tests on the newest Python that all dependencies have wheels for
@@ -14,7 +15,7 @@ BENCH  := build/bench
 NEWEST ?= python3.13
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system demo test test-lowest test-newest lint nightly bench proofs docs pictures clean
+.PHONY: help setup system demo demo-serve test test-lowest test-newest lint nightly bench proofs docs pictures clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -30,6 +31,9 @@ setup: $(STAMP)
 
 demo: $(STAMP)
 	$(BIN)/dpublish demo --out demo-output
+
+demo-serve: $(STAMP)
+	$(BIN)/python tools/demo_office.py --state demo-office
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -70,4 +74,4 @@ pictures: $(STAMP)
 	$(BIN)/python tools/pictures.py
 
 clean:
-	rm -rf $(VENV) build dist demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist demo-output demo-office .mypy_cache .ruff_cache .pytest_cache .hypothesis

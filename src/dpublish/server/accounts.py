@@ -7,6 +7,7 @@ browser that it was given to.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import re
@@ -303,6 +304,17 @@ class Accounts:
         with self.store.change() as connection:
             connection.execute(LOGINS.delete().where(LOGINS.c.hash == actor.login))
             record(connection, actor=actor.name, action="logged out", subject=actor.name)
+
+    def sealed(self, what: str, text: str) -> str:
+        """Text that a browser may hold for a while, signed."""
+        held = base64.urlsafe_b64encode(text.encode()).decode()
+        return f"{held}.{self._signed(what, held)}"
+
+    def unsealed(self, what: str, given: str) -> str | None:
+        held, _, signature = given.partition(".")
+        if not hmac.compare_digest(signature.encode(), self._signed(what, held).encode()):
+            return None
+        return base64.urlsafe_b64decode(held).decode()
 
     def _signed(self, what: str, text: str) -> str:
         return hmac.new(self._key, f"{what}:{text}".encode(), hashlib.sha256).hexdigest()

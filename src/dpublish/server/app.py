@@ -70,6 +70,8 @@ class Office:
         self.login_rate = Rate(limits.logins_per_minute)
         self.rate = Rate(limits.requests_per_minute)
         self.public_rate = Rate(limits.public_per_minute)
+        self.provider: Any = None
+        """The client of the identity provider, once somebody has asked for it."""
         self.origins: set[str] = set()
         """Where forms may come from; the port is known once the service listens."""
         self.listens(config.port)

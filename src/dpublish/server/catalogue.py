@@ -147,6 +147,7 @@ class Catalogue:
             "sizes": sizes,
             "labels": {
                 **NAMES,
+                **{one: f"Table of {one.removesuffix('.table.csv')}.json" for one in tables},
                 f"{name}.dpr": "The release itself (.dpr), with all its guarantees",
             },
             "hashes": {

@@ -151,8 +151,12 @@ class Config:
                 raise InputError(f"[places.{name}] needs a folder or a database, one of the two.")
             if place.database is not None and not place.tables:
                 raise InputError(f"[places.{name}] must name the tables that may be read.")
-        if self.oidc.issuer is not None and self.oidc.client_id is None:
-            raise InputError("[oidc] needs client_id beside issuer.")
+        if self.oidc.issuer is not None:
+            if self.oidc.client_id is None:
+                raise InputError("[oidc] needs client_id beside issuer.")
+            parts = urlsplit(self.oidc.issuer)
+            if parts.scheme != "https" and not _loopback(parts.hostname or ""):
+                raise InputError("[oidc] issuer must begin with https://.")
         if not self.secure and not _loopback(self.host) and self.url is None:
             raise InputError(
                 f"host = {self.host} is reached from other machines: give the url = 'https://...' "

@@ -6,6 +6,7 @@ import logging
 import socket
 
 import uvicorn
+from starlette.applications import Starlette
 
 from dpublish.errors import InputError
 from dpublish.server.app import Office, create_app
@@ -14,14 +15,18 @@ from dpublish.server.config import Config
 
 def listen(config: Config) -> None:
     """Serve until stopped. Says where, and gives the first person a link that works once."""
+    listener = _listener(config)  # a port that is taken is told before anything is made
+    serve_app(create_app(config), listener)
+
+
+def serve_app(app: Starlette, listener: socket.socket | None = None) -> None:
+    """Serve an application that is made."""
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    listener = _listener(config)
-    port = listener.getsockname()[1]
-    app = create_app(config)
     office: Office = app.state.office
-    office.listens(port)
+    listener = listener or _listener(office.config)
+    office.listens(listener.getsockname()[1])
     _say(office)
     # no access log: addresses hold what people search for, and the log of actions says who did what
     settings = uvicorn.Config(

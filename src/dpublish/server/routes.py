@@ -72,6 +72,8 @@ PAGES: Final = (
     form("/login", PUBLIC, "pages.entry:login"),
     page("/login/link", PUBLIC, "pages.entry:link_page"),
     form("/login/link", PUBLIC, "pages.entry:use_link"),
+    page("/login/oidc", PUBLIC, "oidc:start"),
+    page("/login/oidc/back", PUBLIC, "oidc:back"),
     form("/logout", ANYONE, "pages.entry:logout"),
     page("/account", ANYONE, "pages.entry:account"),
     form("/account/password", ANYONE, "pages.entry:set_password"),

@@ -28,14 +28,14 @@ def read(text: str) -> dict[str, Any]:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
-        return {"dataset": {}, "columns": [], "draft": False, "readable": False, "items": False}
+        return {"dataset": {}, "columns": [], "draft": False, "readable": False, "baskets": False}
     columns = document.get("columns", {})
     known = columns if isinstance(columns, dict) else {}
     return {
         "dataset": document.get("dataset", {}),
         "columns": [_fields(name, one) for name, one in known.items() if isinstance(one, dict)],
         "draft": "draft" in document,
-        "items": "items" in document,
+        "baskets": "items" in document,
         "readable": True,
     }
 

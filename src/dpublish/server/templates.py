@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import re
 from collections.abc import Mapping
 from fractions import Fraction
 from importlib.resources import files
@@ -30,6 +31,7 @@ class Pages:
             "decimal": decimal,
             "figure": figure,
             "part_spent": part_spent,
+            "statement": statement,
         }
         self.environment.globals.update(
             office=config.title,
@@ -80,6 +82,12 @@ def part_spent(status: Mapping[str, Any]) -> int:
         if Fraction(status["cap"][name])
     ]
     return min(100, round(100 * max(parts, default=Fraction(0))))
+
+
+def statement(text: str) -> tuple[str, list[str]]:
+    """A release's own statement, apart at its sentences; no word of it is changed."""
+    first, _, words = text.partition(" In words: ")
+    return first, [one for one in re.split(r"(?<=[.!?]) (?=[A-Z])", words) if one]
 
 
 def moment(text: str | None) -> str:
