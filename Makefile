@@ -72,6 +72,7 @@ docs: $(STAMP)
 
 pictures: $(STAMP)
 	$(BIN)/python tools/pictures.py
+	$(BIN)/python tools/office_picture.py
 
 clean:
 	rm -rf $(VENV) build dist demo-output demo-office .mypy_cache .ruff_cache .pytest_cache .hypothesis

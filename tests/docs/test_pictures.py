@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import office_picture
 import pictures
 
 from docs.stand_in import ROOT
@@ -15,7 +16,16 @@ def test_every_picture_is_drawn_by_its_page() -> None:
             assert f'savefig("{file}")' in text, f"{page} does not save {file}"
             assert f"](images/{name})" in text, f"{page} does not show {name}"
         drawn |= set(saved.values())
-    assert {path.name for path in pictures.IMAGES.iterdir()} == drawn
+    assert {path.name for path in pictures.IMAGES.iterdir()} == {
+        *drawn,
+        office_picture.PICTURE.name,
+    }
+
+
+def test_the_picture_of_the_office_is_shown() -> None:
+    for page, place in (("README.md", "docs/images"), ("docs/serve.md", "images")):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        assert f"]({place}/{office_picture.PICTURE.name})" in text
 
 
 def test_pictures_are_small() -> None:

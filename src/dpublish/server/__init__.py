@@ -8,9 +8,11 @@
     accounts    people, passwords, tokens, sessions
     security    headers, forms, limits of rate and size, what an answer may say
     datasets    where rows may come from, and what is declared about them
-    publish     releases that were made, published or withdrawn
-    public      the catalogue that anyone may read, as bytes made in advance
-    jobs        one process per private job
+    releases    proposals, releases that were made, published or withdrawn
+    catalogue   what anyone may read, as bytes made in advance
+    jobs        one process per private job; `worker` is what runs in it
+    pages       what people see
+    listen      the socket, and what is said at the start
 
 The service holds no rule of its own about privacy: every product step is a request, private ones
 run in a process of their own, and the ledger decides.

@@ -29,11 +29,11 @@ from dpublish.server.config import Config
 from dpublish.server.datasets import Datasets
 from dpublish.server.desk.desks import Desks
 from dpublish.server.jobs import JobRunner, Jobs
+from dpublish.server.pages.templates import Pages
 from dpublish.server.releases import Releases
 from dpublish.server.routes import ROUTES, Route
 from dpublish.server.security import Hide, Rate, TooLarge, form_key_right, from_here
 from dpublish.server.store import Store
-from dpublish.server.templates import Pages
 
 LOG = logging.getLogger("dpublish.server")
 UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})

@@ -20,11 +20,11 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
+from dpublish.server.pages.templates import Pages, decimal
 from dpublish.server.releases import RECORDS, Releases
 from dpublish.server.store import Row
-from dpublish.server.templates import Pages, decimal
 
-FRESH: Final = "public, max-age=60, stale-while-revalidate=600"
+FRESH: Final = "public, max-age=60"
 KINDS: Final = {
     ".html": "text/html; charset=utf-8",
     ".json": "application/json",

@@ -34,7 +34,7 @@ PER_PAGE = 200
 def overview(request: Request) -> Response:
     office = office_of(request)
     return office.pages.show(
-        "audit.html",
+        "audit/overview.html",
         request.state.actor,
         broken=office.store.broken_action(),
         actions=office.store.actions(most=12),
@@ -48,7 +48,7 @@ def overview(request: Request) -> Response:
 def chain(request: Request) -> Response:
     """Every ledger recomputed from its first entry, now."""
     office = office_of(request)
-    return office.pages.show("audit_ledger.html", request.state.actor, checks=ledger_checks(office))
+    return office.pages.show("audit/ledger.html", request.state.actor, checks=ledger_checks(office))
 
 
 def ledger_checks(office: Office) -> list[dict[str, Any]]:
@@ -69,7 +69,7 @@ def ledger_checks(office: Office) -> list[dict[str, Any]]:
 def payments(request: Request) -> Response:
     """Every release against the ledger's own history, now."""
     office = office_of(request)
-    return office.pages.show("audit_releases.html", request.state.actor, verdicts=verdicts(office))
+    return office.pages.show("audit/releases.html", request.state.actor, verdicts=verdicts(office))
 
 
 def verdicts(office: Office) -> list[dict[str, Any]]:
@@ -102,7 +102,7 @@ def proofs(request: Request) -> Response:
     """Each proof, the functions it covers, and whether their code is what was read."""
     office = office_of(request)
     return office.pages.show(
-        "audit_proofs.html", request.state.actor, proofs=Proofs().run().to_json()["proofs"]
+        "audit/proofs.html", request.state.actor, proofs=Proofs().run().to_json()["proofs"]
     )
 
 
@@ -113,7 +113,7 @@ def runs(request: Request) -> Response:
     methods = [one.name for door in found.by_door.values() for one in door]
     tiers = [one.value for one in TierName]
     return office.pages.show(
-        "audit_runs.html", request.state.actor, runs=_runs(office), methods=methods, tiers=tiers
+        "audit/runs.html", request.state.actor, runs=_runs(office), methods=methods, tiers=tiers
     )
 
 
@@ -145,7 +145,7 @@ def actions(request: Request) -> Response:
     before = int(text) if text.isdecimal() and len(text) < 18 else None
     found = office.store.actions(most=PER_PAGE, before=before)
     return office.pages.show(
-        "audit_actions.html",
+        "audit/actions.html",
         request.state.actor,
         actions=found,
         broken=office.store.broken_action(),

@@ -18,9 +18,9 @@ from dpublish.errors import InputError
 from dpublish.owned import owned_folder, replace_owned
 from dpublish.requests.ledger import LedgerStatus
 from dpublish.requests.schemas import TEMPLATES, CheckData, Draft, FromCodebook, NewSchema
-from dpublish.server import schema_form
 from dpublish.server.app import Office, office_of
 from dpublish.server.datasets import ENDINGS, UPLOADS
+from dpublish.server.pages import schema_form
 from dpublish.server.store import Row
 from dpublish.server.tables import PROPOSALS, RELEASES, SCHEMAS
 
@@ -28,7 +28,7 @@ from dpublish.server.tables import PROPOSALS, RELEASES, SCHEMAS
 def datasets(request: Request) -> Response:
     office = office_of(request)
     return office.pages.show(
-        "datasets.html",
+        "data/datasets.html",
         request.state.actor,
         datasets=office.datasets.all(),
         places=office.datasets.offered(),
@@ -38,7 +38,7 @@ def datasets(request: Request) -> Response:
 def new_dataset(request: Request) -> Response:
     office = office_of(request)
     return office.pages.show(
-        "dataset_new.html",
+        "data/dataset_new.html",
         request.state.actor,
         places=office.datasets.offered(),
         budgets=office.datasets.budgets(),
@@ -89,7 +89,7 @@ def dataset(request: Request) -> Response:
     if row["digest"] is not None:
         schema, _ = office.datasets.examine(row["name"], office.datasets.schema_text(row) or "")
     return office.pages.show(
-        "dataset.html",
+        "data/dataset.html",
         request.state.actor,
         row=row,
         schema=schema,
@@ -131,7 +131,7 @@ def _editor(
     if text is not None and problems is None:
         _, problems = office.datasets.examine(row["name"], text)
     return office.pages.show(
-        "schema.html",
+        "data/schema.html",
         request.state.actor,
         status=status,
         row=row,
@@ -248,7 +248,7 @@ def checked(request: Request) -> Response:
     if not office.config.private_examples:
         found = without_quotes(found, [one["column"] for one in found["columns"]])
     return office.pages.show(
-        "check.html", request.state.actor, name=name, row=row, found=found, job=job,
+        "data/check.html", request.state.actor, name=name, row=row, found=found, job=job,
         quotes=office.config.private_examples,
     )  # fmt: skip
 

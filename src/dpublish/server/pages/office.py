@@ -19,9 +19,9 @@ from dpublish.server.accounts import Actor, Role, read_roles
 from dpublish.server.app import Office, office_of
 from dpublish.server.catalogue import cost_words
 from dpublish.server.datasets import named, titled
+from dpublish.server.pages.templates import part_spent
 from dpublish.server.store import Row, now, record
 from dpublish.server.tables import ACCOUNTS, BUDGETS, PROPOSALS, RELEASES
-from dpublish.server.templates import part_spent
 
 
 class Named(Caller):
@@ -43,7 +43,9 @@ def releases(request: Request) -> Response:
     office.releases.settle()
     rows = [{**one, "facts": json.loads(one["facts"] or "{}")} for one in office.releases.all()]
     return office.pages.show(
-        "releases.html", request.state.actor, releases=[{**one, "cost": _cost(one)} for one in rows]
+        "office/releases.html",
+        request.state.actor,
+        releases=[{**one, "cost": _cost(one)} for one in rows],
     )
 
 
@@ -61,7 +63,7 @@ def release(request: Request) -> Response:
         office.jobs.status(row["job"]).error if row["state"] == "failed" and row["job"] else None
     )
     return office.pages.show(
-        "release.html",
+        "office/release.html",
         request.state.actor,
         row={**row, "facts": facts},
         cost=_cost({"facts": facts}),
@@ -117,7 +119,7 @@ def _release(request: Request) -> Row:
 def ledger(request: Request) -> Response:
     office = office_of(request)
     found = [_budget(office, row) for row in office.datasets.budgets()]
-    return office.pages.show("ledger.html", request.state.actor, budgets=found)
+    return office.pages.show("office/ledger.html", request.state.actor, budgets=found)
 
 
 def _budget(office: Office, row: Row) -> dict[str, Any]:
@@ -164,7 +166,7 @@ def budget(request: Request) -> Response:
         asked = History(url=office.config.ledger_url, name=row["name"])
         entries = [entry(one) for one in asked.run().to_json()["entries"]]
     return office.pages.show(
-        "budget.html",
+        "office/budget.html",
         request.state.actor,
         budget=found,
         entries=list(reversed(entries)),
@@ -199,7 +201,7 @@ def _people(request: Request, *, link: str | None = None, whose: str | None = No
     office = office_of(request)
     accounts = [{**one, "held": read_roles(one["roles"])} for one in office.accounts.all()]
     return office.pages.show(
-        "people.html", request.state.actor, accounts=accounts, link=link, whose=whose
+        "office/people.html", request.state.actor, accounts=accounts, link=link, whose=whose
     )
 
 

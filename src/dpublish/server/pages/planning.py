@@ -19,9 +19,9 @@ from dpublish.requests.plans import Compare, Plan, Rehearse
 from dpublish.server.app import Office, office_of
 from dpublish.server.catalogue import cost_words
 from dpublish.server.jobs import JobStatus
+from dpublish.server.pages.templates import decimal
 from dpublish.server.store import Row
 from dpublish.server.tables import JOBS, PROPOSALS
-from dpublish.server.templates import decimal
 
 STEPS = {
     "release": "Makes a release: checks, debits the ledger, reads the rows, adds noise.",
@@ -56,7 +56,7 @@ def _plan_page(
     basket = schema.items is not None
     budget = LedgerStatus(url=office.config.ledger_url, name=row["population"]).run().to_json()
     return office.pages.show(
-        "plan.html",
+        "data/plan.html",
         request.state.actor,
         status=status,
         row=row,
@@ -202,7 +202,7 @@ def proposals(request: Request) -> Response:
     office = office_of(request)
     rows = office.store.rows(PROPOSALS, newest="created")
     return office.pages.show(
-        "proposals.html",
+        "data/proposals.html",
         request.state.actor,
         waiting=[_shown(one) for one in rows if one["state"] == "proposed"],
         decided=[_shown(one) for one in rows if one["state"] != "proposed"],
@@ -242,8 +242,8 @@ def proposal(request: Request) -> Response:
         office.config.two_person and row["proposer"] == actor.name
     )
     return office.pages.show(
-        "proposal.html", actor, row=shown, plans=plans, problem=problem, budget=budget, after=after,
-        may_approve=may_approve, mine=row["proposer"] == actor.name,
+        "data/proposal.html", actor, row=shown, plans=plans, problem=problem, budget=budget,
+        after=after, may_approve=may_approve, mine=row["proposer"] == actor.name,
     )  # fmt: skip
 
 
@@ -278,16 +278,16 @@ def jobs(request: Request) -> Response:
     found = [
         office.jobs.status(row["id"]) for row in office.store.rows(JOBS, newest="created", most=100)
     ]
-    return office.pages.show("jobs.html", request.state.actor, jobs=found)
+    return office.pages.show("office/jobs.html", request.state.actor, jobs=found)
 
 
 def job(request: Request) -> Response:
-    return _job_page(request, "job.html")
+    return _job_page(request, "office/job.html")
 
 
 def job_part(request: Request) -> Response:
     """The part that is asked for again while a job runs."""
-    answer = _job_page(request, "job_part.html")
+    answer = _job_page(request, "office/job_part.html")
     if office_of(request).jobs.status(request.path_params["job"]).over:
         answer.headers["hx-refresh"] = "true"  # the whole page says what can be done now
     return answer

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from dpublish.server.app import office_of
 from dpublish.server.catalogue import file_response
-from dpublish.server.templates import statics
+from dpublish.server.pages.templates import statics
 
 _KINDS = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
