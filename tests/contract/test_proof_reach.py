@@ -9,6 +9,8 @@ import proofs
 import pytest
 from proof_exemptions import EXEMPT, is_exempt
 
+from dpublish.audit import covers
+
 MODULES = proof_reach.read_modules(proofs.SOURCE)
 COVERED = {cover.name for path in proofs.proof_files() for cover in proofs.covers(path)}
 
@@ -135,7 +137,7 @@ def test_inheritance_is_followed(planted: dict[str, proof_reach.Module]) -> None
 def test_a_registration_belongs_to_what_it_registers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(proofs, "SOURCE", tmp_path)
+    monkeypatch.setattr(covers, "SOURCE", tmp_path)
     text = "def f():\n    pass\n\n_A, _B = 1, 2\n"
     hashes = []
     for more in ("", "register(f)\n"):

@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ import polars as pl
 from dpublish.curator.gate import build_manifest
 from dpublish.declare.grid import Boxes, Grid, TreeShape
 from dpublish.declare.schema import Schema
+from dpublish.ledger.base import Receipt
 from dpublish.methods.base import SparseCounts
 from dpublish.methods.interval_tree.mechanism import IntervalTree
 from dpublish.methods.interval_tree.trees import BoxCounts, equal_cells
@@ -29,13 +29,15 @@ from dpublish.privacy.cost import Cost
 from dpublish.releases.base import make_release
 
 SENSITIVITY = Fraction(2)
-RECEIPT: Any = SimpleNamespace(
-    other_budgets=(),
+RECEIPT = Receipt(
     ledger_id="none",
+    name="none",
     seq=1,
     key="none",
     head_hash="0" * 64,
     charged=Cost.pure(1),
+    cost=Cost.pure(1),
+    fresh=True,
     created="2020-01-01T00:00:00Z",
 )
 

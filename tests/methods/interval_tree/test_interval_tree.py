@@ -18,6 +18,7 @@ from dpublish.audit import neighbours
 from dpublish.cli.app import run
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError, QueryError, SchemaError
+from dpublish.ledger.base import Receipt
 from dpublish.methods.base import SparseCounts
 from dpublish.methods.interval_tree.mechanism import IntervalTree
 from dpublish.privacy.cost import Cost
@@ -355,15 +356,15 @@ class TestQueries:
         assert hits >= 0.92 * 60 * 40
 
 
-def _receipt() -> Any:
-    from types import SimpleNamespace
-
-    return SimpleNamespace(
+def _receipt() -> Receipt:
+    return Receipt(
         ledger_id="l",
+        name="l",
         seq=1,
         key="k",
         head_hash="0" * 64,
         charged=Cost.pure(1),
+        cost=Cost.pure(1),
         created="2020-01-01T00:00:00Z",
-        other_budgets=(),
+        fresh=True,
     )

@@ -8,7 +8,6 @@ release hold or fail together. Limits of half the width hold about two times in 
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import pytest
 
 from dpublish.curator.gate import build_manifest
 from dpublish.declare.schema import Schema
+from dpublish.ledger.base import Receipt
 from dpublish.methods.base import SparseCounts
 from dpublish.methods.interval_tree.mechanism import IntervalTree
 from dpublish.noise.source import SeededNoise
@@ -24,14 +24,16 @@ from dpublish.privacy.cost import Cost
 from dpublish.releases.base import make_release
 
 RELEASES, ROWS, SIDE, ALARM = 60, 6000, 256, 0.88
-RECEIPT: Any = SimpleNamespace(
+RECEIPT = Receipt(
     ledger_id="l",
+    name="l",
     seq=1,
     key="k",
     head_hash="0" * 64,
     charged=Cost.pure(1),
+    cost=Cost.pure(1),
     created="2020-01-01T00:00:00Z",
-    other_budgets=(),
+    fresh=True,
 )
 
 
