@@ -16,114 +16,46 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from tests.same_release import CASES, FEW, TABLES, case, people, published, schema_of
 from tests.spark.conftest import wait_for
 
 import dpublish as dp
+from dpublish.counting.engines.spark import Spark
 from dpublish.errors import InputError, PlanError, PrivateSideError
+from dpublish.ledger import open_ledger
 from dpublish.sources.spark import SparkSource, SparkTable, open_spark
-
-SCHEMA = """
-[dataset]
-name = "visits"
-neighbours = "{neighbours}"
-target = "ill"
-{unit}
-[columns.age]
-kind = "integer"
-lower = 0
-upper = 99
-bins = 10
-[columns.place]
-kind = "categorical"
-levels = ["north", "south", "east"]
-missing = true
-[columns.ill]
-kind = "boolean"
-"""
-UNIT = 'unit = "who"\nmax_rows_per_unit = 2'
-SETS = """
-[dataset]
-name = "baskets"
-neighbours = "add-remove-one"
-unit = "who"
-max_rows_per_unit = 2
-[items]
-universe = ["a", "b", "c", "d", "e"]
-"""
-
-METHODS: dict[str, Callable[[], Any]] = {
-    "histogram": lambda: dp.Histogram(columns=["age", "place"]),
-    "projected-histogram": lambda: dp.ProjectedHistogram(target="ill", k=1),
-    "joined-histograms": lambda: dp.JoinedHistograms(),
-    "generalized-table": lambda: dp.GeneralizedTable(),
-    "interval-tree": lambda: dp.IntervalTree(columns=["age"]),
-    "importance-weights": lambda: dp.ImportanceWeights(public="uniform", public_size=200),
-}
-
-
-def people(rows: int = 3_000) -> pl.DataFrame:
-    rng = np.random.default_rng(5)
-    return pl.DataFrame(
-        {
-            "age": rng.integers(-2, 105, rows),
-            "place": rng.choice(["north", " south", "east", "west", "", None], rows),
-            "ill": rng.choice([True, False], rows, p=[0.2, 0.8]),
-            "who": rng.choice([f"u{i}" for i in range(900)], rows),
-            "items": [
-                " ".join(rng.choice(list("abcdefg"), rng.integers(0, 5))) for _ in range(rows)
-            ],
-        }
-    )
-
-
-def published(data: Any, schema: str, method: Any, folder: Path, **amount: Any) -> Any:
-    folder.mkdir()
-    path = folder / "s.toml"
-    path.write_text(schema, encoding="utf-8")
-    curator = dp.Curator(data, path, ledger=folder / "l.db", budget=dp.Budget(epsilon=100))
-    release = curator.publish(method, **(amount or {"epsilon": 2}), seed=7)
-    facts = {k: v for k, v in release.manifest.items() if k not in ("receipt", "created")}
-    frames = {name: frame.to_dict(as_series=False) for name, frame in release.tables.items()}
-    return facts, frames
-
-
-def schema_of(neighbours: str, unit: bool) -> str:
-    size = "nominal_size = 3000\n" if neighbours == "add-remove-one" else ""
-    return SCHEMA.format(neighbours=neighbours, unit=size + (UNIT if unit else ""))
 
 
 def spread(session: Any, frame: pl.DataFrame, parts: int) -> Any:
     return session.createDataFrame(frame.to_arrow()).repartition(parts)
 
 
+def check(session: Any, folder: Path, method: str, neighbours: str, unit: bool, parts: int) -> None:
+    frame = people()
+    here = case(frame, method, neighbours, unit, folder / "here")
+    assert case(spread(session, frame, parts), method, neighbours, unit, folder / "there") == here
+
+
 @pytest.mark.parametrize(
     ("method", "neighbours", "unit", "parts"),
     [
-        ("histogram", "replace-one", False, 1),
-        ("histogram", "add-remove-one", True, 8),
-        ("projected-histogram", "replace-one", True, 2),
-        ("joined-histograms", "add-remove-one", True, 2),
-        ("joined-histograms", "replace-one", False, 2),
-        ("generalized-table", "add-remove-one", True, 2),
-        ("interval-tree", "replace-one", True, 2),
-        ("importance-weights", "add-remove-one", False, 2),
+        (*one, (1, 2, 8)[place % 3])
+        for place, one in enumerate([*FEW, ("joined-histograms", "replace-one", False)])
     ],
 )
 def test_releases_are_those_of_a_frame(
     session: Any, tmp_path: Path, method: str, neighbours: str, unit: bool, parts: int
 ) -> None:
-    schema = schema_of(neighbours, unit)
-    frame = people()
-    here = published(frame, schema, METHODS[method](), tmp_path / "here")
-    there = published(spread(session, frame, parts), schema, METHODS[method](), tmp_path / "there")
-    assert there == here
+    check(session, tmp_path, method, neighbours, unit, parts)
 
 
-def test_baskets_are_those_of_a_frame(session: Any, tmp_path: Path) -> None:
-    frame = people()
-    method = dp.SetPartition(column="items")
-    here = published(frame, SETS, method, tmp_path / "here")
-    assert published(spread(session, frame, 2), SETS, method, tmp_path / "there") == here
+@pytest.mark.nightly
+@pytest.mark.parametrize("parts", [1, 2, 8])
+@pytest.mark.parametrize(("method", "neighbours", "unit"), CASES)
+def test_every_release_is_that_of_a_frame(
+    session: Any, tmp_path: Path, method: str, neighbours: str, unit: bool, parts: int
+) -> None:
+    check(session, tmp_path, method, neighbours, unit, parts)
 
 
 def test_paths_are_read_with_the_files_they_have_now(session: Any, tmp_path: Path) -> None:
@@ -141,12 +73,70 @@ def test_paths_are_read_with_the_files_they_have_now(session: Any, tmp_path: Pat
         open_spark(SparkSource("nosuchtable", "local[2]"))
 
 
-def test_methods_that_need_an_order_are_refused_before_payment(
-    session: Any, tmp_path: Path
+REFUSED: dict[str, Callable[[], Any]] = {
+    "private-classifier": lambda: dp.PrivateClassifier(),
+    "importance-weights": lambda: dp.ImportanceWeights(
+        public="uniform", public_size=200, variant="objective"
+    ),
+    "halfspaces": lambda: dp.Halfspaces(columns=["age"]),
+}
+
+
+@pytest.mark.parametrize("method", REFUSED)
+def test_methods_that_workers_cannot_count_for_are_refused_before_payment(
+    session: Any, tmp_path: Path, method: str
 ) -> None:
     data = spread(session, people(50), 1)
-    with pytest.raises(PlanError, match="Nothing was spent"):
-        published(data, schema_of("replace-one", False), dp.PrivateClassifier(), tmp_path / "a")
+    with pytest.raises(PlanError, match=r"workers of Spark: .*Nothing was spent"):
+        published(data, schema_of("replace-one", False), REFUSED[method](), tmp_path / "a")
+    ledger = open_ledger(tmp_path / "a" / "l.db")
+    assert not [entry for entry in ledger.history() if entry.kind == "debit"]
+
+
+def test_solvers_are_refused_before_payment(session: Any, tmp_path: Path) -> None:
+    edges = session.createDataFrame([("a", "b")], ["source", "target"])
+    items = edges.select("source")
+    payment: dict[str, Any] = {
+        "epsilon": 1,
+        "ledger": tmp_path / "l.db",
+        "budget": dp.Budget(epsilon=9),
+    }
+    names = ["a", "b", "c"]
+    metric = dp.optimize.Metric.euclidean([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    asked: dict[str, Callable[[], Any]] = {
+        "vertex-cover": lambda: dp.optimize.vertex_cover(edges, vertices=names, **payment),
+        "min-cut": lambda: dp.optimize.min_cut(edges, vertices=names, **payment),
+        "k-median": lambda: dp.optimize.k_median(items, k=1, metric=metric, **payment),
+        "set-cover": lambda: dp.optimize.set_cover(items, sets=[["a", "b"], ["c"]], **payment),
+        "public-projects": lambda: dp.optimize.public_projects(
+            items, k=1, resources=names, **payment
+        ),
+    }
+    for call in asked.values():
+        with pytest.raises(PlanError, match=r"workers of Spark: .*Nothing was spent"):
+            call()
+    ledger = open_ledger(tmp_path / "l.db")
+    assert not [entry for entry in ledger.history() if entry.kind == "debit"]
+
+
+def test_files_that_change_while_they_are_counted_end_the_release(
+    session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = people(200)
+    (tmp_path / "t").mkdir()
+    frame.write_parquet(tmp_path / "t" / "a.parquet")
+    source = open_spark(SparkSource(str(tmp_path / "t"), "local[2]"))
+    whole = source.count_rows
+
+    def later(self: Any, domain: Any) -> Any:
+        assert whole() == 200
+        frame[:50].write_parquet(tmp_path / "t" / "a.parquet")
+        return found(self, domain)
+
+    found = Spark.cells
+    monkeypatch.setattr(Spark, "cells", later)
+    with pytest.raises(PrivateSideError):
+        published(source, schema_of("add-remove-one", False), TABLES["histogram"](), tmp_path / "a")
 
 
 def test_what_spark_says_about_a_row_is_not_repeated(session: Any, tmp_path: Path) -> None:
@@ -155,7 +145,7 @@ def test_what_spark_says_about_a_row_is_not_repeated(session: Any, tmp_path: Pat
     frame = spread(session, people(50), 1)
     bad = frame.withColumn("age", f.expr("cast(concat('secret', age) as int)"))
     with pytest.raises(PrivateSideError) as caught:
-        published(bad, schema_of("add-remove-one", False), METHODS["histogram"](), tmp_path / "bad")
+        published(bad, schema_of("add-remove-one", False), TABLES["histogram"](), tmp_path / "bad")
     assert "secret" not in str(caught.value)
     assert caught.value.__cause__ is caught.value.__context__ is None
 
@@ -170,6 +160,7 @@ def test_types_of_columns_are_public_facts(session: Any) -> None:
 SCRIPT = """
 import sys
 from pathlib import Path
+from tests.same_release import CASES, case, people
 from tests.spark import test_spark as t
 from tests.spark.conftest import SETTINGS
 from pyspark.sql import SparkSession
@@ -183,13 +174,10 @@ else:
         builder = builder.config(name, value)
     builder = builder.master(url).config("spark.task.maxFailures", "8")
 session = builder.getOrCreate()
-frame = t.people()
-for method in ("histogram", "joined-histograms", "interval-tree"):
-    for unit in (False, True):
-        schema = t.schema_of("add-remove-one", unit)
-        here = t.published(frame, schema, t.METHODS[method](), folder / f"{method}{unit}h")
-        data = t.spread(session, frame, 4)
-        assert t.published(data, schema, t.METHODS[method](), folder / f"{method}{unit}s") == here
+frame = people()
+for number, one in enumerate(CASES):
+    here = case(frame, *one, folder / f"{number}h")
+    assert case(t.spread(session, frame, 4), *one, folder / f"{number}s") == here, one
 print("the same")
 """
 
@@ -257,7 +245,7 @@ def test_killed_workers_change_nothing_or_end_in_a_refusal(session: Any, tmp_pat
     """Python workers of the session are killed at random during 50 releases."""
     frame = people()
     schema = schema_of("add-remove-one", True)
-    expected = published(frame, schema, METHODS["histogram"](), tmp_path / "here")
+    expected = published(frame, schema, TABLES["histogram"](), tmp_path / "here")
     rng = np.random.default_rng(1)
     stop = threading.Event()
     java = session.sparkContext._gateway.proc.pid
@@ -279,7 +267,7 @@ def test_killed_workers_change_nothing_or_end_in_a_refusal(session: Any, tmp_pat
         for number in range(50):
             data = spread(session, frame, 4)
             try:
-                made = published(data, schema, METHODS["histogram"](), tmp_path / str(number))
+                made = published(data, schema, TABLES["histogram"](), tmp_path / str(number))
             except (PrivateSideError, InputError):
                 continue
             assert made == expected

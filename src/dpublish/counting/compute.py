@@ -37,6 +37,11 @@ def engine_of(source: Source) -> type[Engine]:
     return found
 
 
+def place_of(statistic: Statistic, source: Source, schema: Schema) -> str | None:
+    """Where a statistic is counted, in a sentence for a plan; None on this machine, from rows."""
+    return engine_of(source).place(statistic, source, schema)
+
+
 def require_countable(statistic: Statistic, source: Source) -> None:
     """Refuse, before anything is spent, what the engine of this source does not count."""
     reason = engine_of(source).refusal(statistic)

@@ -41,7 +41,7 @@ from dpublish.methods.solvers.inputs import (
 )
 from dpublish.noise.base import IntArray
 from dpublish.privacy.cost import exact
-from dpublish.sources.files import existing_file, text_lines
+from dpublish.sources.files import existing_file, stamp_of, text_lines
 from dpublish.sources.objects import rounded_wholes, series_from_objects, spelled_floats
 from dpublish.sources.sources import Source, open_source
 from dpublish.sources.texts import decoded
@@ -235,6 +235,7 @@ class PlainFile(Source):
             shape,
             re.compile(cut_pattern(list_marks(names))),
         )
+        self.stamps = ((path, stamp_of(path)),)
 
     def columns(self) -> tuple[str, ...]:
         return _NAMES[self._shape]

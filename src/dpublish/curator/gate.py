@@ -124,9 +124,16 @@ class Curator:
     ) -> Plan:
         """What a release would cost and show. Reads no row (under replace-one, it may count units:
         their number is public)."""
+        from dpublish.counting.compute import place_of
+
         source = self._open_source()
         plan = mechanism.plan(self._sized_schema(source), as_cost(epsilon, delta, rho))
-        return replace(plan, warnings=(*plan.warnings, *source.shown()))
+        place = place_of(mechanism.statistic(plan), source, plan.schema)
+        return replace(
+            plan,
+            sentences=(*plan.sentences, *([] if place is None else [place])),
+            warnings=(*plan.warnings, *source.shown()),
+        )
 
     def publish(
         self,
@@ -151,9 +158,6 @@ class Curator:
         has its answer, unless it is to be paid `again`. `seed` is for tests and simulations: such a
         release is marked as not publishable, and may be made as often as you like.
         """
-        from dpublish.curator.expressible import require_expressible, require_readable
-        from dpublish.curator.warm import warm
-
         say = progress or (lambda step: None)
         cost = as_cost(epsilon, delta, rho)
         if self.schema.draft:
@@ -165,6 +169,35 @@ class Curator:
             )
         say("planning")
         source = self._open_source()
+        with source.pinned():  # the rows that are counted are those that were there now
+            return self._publish(
+                source,
+                mechanism,
+                cost,
+                key,
+                out,
+                overwrite=overwrite,
+                again=again,
+                seed=seed,
+                say=say,
+            )
+
+    def _publish(
+        self,
+        source: Source,
+        mechanism: Mechanism,
+        cost: Cost,
+        key: str | None,
+        out: str | Path | None,
+        *,
+        overwrite: bool,
+        again: bool,
+        seed: int | None,
+        say: Progress,
+    ) -> Release:
+        from dpublish.curator.expressible import require_expressible, require_readable
+        from dpublish.curator.warm import warm
+
         schema = self._sized_schema(source)
         plan = mechanism.plan(schema, cost)
         statistic = mechanism.statistic(plan)
@@ -425,6 +458,7 @@ def run_private(
         numbers = compute(
             mechanism.statistic(plan), source, plan.schema, key=receipt.rows_key, progress=None
         )
+        require_unchanged(source)
         reach("gate:counted")
         # said first: a run that is interrupted while the entry is written may have written it
         run.drew = True
@@ -433,7 +467,9 @@ def run_private(
             return None
         reach("gate:drawing")
         say("adding noise")
-        return mechanism.run(noise, numbers, plan)
+        content = mechanism.run(noise, numbers, plan)
+        require_unchanged(source)
+        return content
 
     try:
         return guarded(action, foreseen=(LedgerUnavailable,))
@@ -441,6 +477,12 @@ def run_private(
         with suppress(LedgerUnavailable):
             ledger.failed(receipt.key)
         raise
+
+
+def require_unchanged(source: Source) -> None:
+    """End, inside the guard, a run whose passes did not read the same rows."""
+    if source.changed():
+        raise OSError("the rows were changed while they were counted")
 
 
 def build_manifest(

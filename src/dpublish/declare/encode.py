@@ -31,7 +31,7 @@ import abc
 import itertools
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -78,6 +78,27 @@ class EncodedBatch:
         return self.codes if self.keep is None else [codes[self.keep] for codes in self.codes]
 
 
+@dataclass(frozen=True)
+class CodeRule:
+    """What decides the code of a cell of one axis, for what counts where rows lie: `codes` of the
+    slots (None drops the row), the slots of `words`, of whole numbers and of doubles that match a
+    level, or the `edges` of bins. Slots as in `_AxisEncoder`."""
+
+    axis: Axis
+    codes: tuple[int | None, ...]
+    words: dict[str, int]
+    wholes: dict[int, int]
+    doubles: dict[float, int]
+
+    @property
+    def above(self) -> int:
+        return self.axis.base + 1
+
+    @property
+    def missing(self) -> int:
+        return self.axis.base + 2
+
+
 class Encoder:
     """Encodes any number of frames into one domain; look-up tables are built once."""
 
@@ -96,6 +117,10 @@ class Encoder:
         """Codes of one column of the domain, and which rows it keeps (None: all). Looks at nothing
         but each cell."""
         return self._axes[place].encode(series)
+
+    def rule(self, place: int) -> CodeRule:
+        """The tables that decide the codes of one column."""
+        return self._axes[place].rule()
 
     def encode(self, frame: pl.DataFrame) -> EncodedBatch:
         keep: BoolArray | None = None
@@ -156,6 +181,11 @@ class _AxisEncoder(abc.ABC):
 
     @abc.abstractmethod
     def slots(self, series: pl.Series) -> NDArray[np.int64]: ...
+
+    def rule(self) -> CodeRule:
+        kept = itertools.repeat(True) if self._keeps is None else self._keeps.tolist()
+        codes = [code if keep else None for code, keep in zip(self._codes.tolist(), kept)]  # noqa: B905 - one of them may be endless
+        return CodeRule(self.axis, tuple(codes), {}, {}, {})
 
     def _finish(self, slots: NDArray[np.int64]) -> tuple[CodeArray, BoolArray | None]:
         return self._codes[slots], None if self._keeps is None else self._keeps[slots]
@@ -263,27 +293,39 @@ class _LabelEncoder(_AxisEncoder):
         slots[rest] = found_now
         return slots
 
+    def rule(self) -> CodeRule:
+        return replace(
+            super().rule(), words=self._spelled, wholes=self._wholes(), doubles=self._doubles(False)
+        )
+
+    def _wholes(self) -> dict[int, int]:
+        """The slots of 64-bit whole numbers that spell a level."""
+        found = {int(text): slot for text, slot in self._spelled.items() if _WHOLE.fullmatch(text)}
+        return {number: found[number] for number in sorted(found) if -1 << 63 <= number < 1 << 63}
+
+    def _doubles(self, single: bool) -> dict[float, int]:
+        """The slots of doubles, or singles, that spell a level."""
+        found: dict[float, int] = {}
+        for text, slot in self._spelled.items():
+            number = _spelled_number(text, single)
+            if number is not None:
+                found.setdefault(number, slot)
+        return {number: found[number] for number in sorted(found)}
+
     def _whole_slots(self, values: _Ints, holes: BoolArray | None) -> NDArray[np.int64]:
         if self._whole is None:
-            whole = sorted(
-                (int(text), slot) for text, slot in self._spelled.items() if _WHOLE.fullmatch(text)
-            )
-            whole = [(number, slot) for number, slot in whole if -(1 << 63) <= number < 1 << 63]
+            whole = self._wholes()
             self._whole = (
-                np.array([number for number, _ in whole], dtype=np.int64),
-                np.array([*(slot for _, slot in whole), self.above], dtype=np.int64),
+                np.array(list(whole), dtype=np.int64),
+                np.array([*whole.values(), self.above], dtype=np.int64),
             )
         return self._search(values, *self._whole, holes)
 
     def _float_slots(self, series: pl.Series) -> NDArray[np.int64]:
         single = series.dtype != pl.Float64
         if single not in self._fractions:
-            found: dict[float, int] = {}
-            for text, slot in self._spelled.items():
-                number = _spelled_number(text, single)
-                if number is not None:
-                    found.setdefault(number, slot)
-            keys = sorted(found)
+            found = self._doubles(single)
+            keys = list(found)
             self._fractions[single] = (
                 np.array(keys, dtype=np.float32 if single else np.float64),
                 np.array([*(found[key] for key in keys), self.above], dtype=np.int64),

@@ -1,10 +1,12 @@
-"""Rows of a database query, streamed through SQLAlchemy inside a read-only transaction."""
+"""Rows of a database query, streamed through SQLAlchemy inside a read-only transaction; one
+snapshot of the database for all passes of a release."""
 
 from __future__ import annotations
 
+import abc
 import datetime as dt
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +36,43 @@ _TEXTS: tuple[int | str, ...] = (0, "text", "varchar", "bpchar", "name")
 """Types of PostgreSQL that hold text; 0 are those that the driver does not know."""
 
 
+BOOLEAN, WHOLE, SINGLE, DOUBLE = "boolean", "whole", "single", "double"
+DECIMAL, TEXT, DATE, TIME = "decimal", "text", "date", "time"
+"""Types of columns whose cells mean in the database what they mean here: whole numbers of at most
+64 bits, decimals of at most `EXACT_DIGITS`, days and times without a zone."""
+
+EXACT_DIGITS = 15
+"""Decimals with at most so many digits are told apart by doubles."""
+
+_POSTGRES = {
+    "bool": BOOLEAN,
+    **dict.fromkeys(("int2", "int4", "int8"), WHOLE),
+    "float4": SINGLE,
+    "float8": DOUBLE,
+    **dict.fromkeys(("text", "varchar", "bpchar", "name"), TEXT),
+    "date": DATE,
+    "timestamp": TIME,
+}
+
+Template = Callable[[str], str]
+"""A query over rows, which stand in it as a table in parentheses."""
+
+
+class SqlRows(abc.ABC):
+    """Rows that a database can count by itself."""
+
+    dialect: str
+    """As sqlglot calls it."""
+
+    types: Mapping[str, str]
+    """Of the columns whose cells leave no doubt what they are."""
+
+    @abc.abstractmethod
+    def selected(self, query: Template, cells: Sequence[str] | None) -> Iterator[pl.DataFrame]:
+        """What a query over the rows gives: the named columns as cells are read, all others (None:
+        all) as whole numbers."""
+
+
 @dataclass(frozen=True)
 class SqlSource:
     """The rows that `query` selects in the database at `url` (an SQLAlchemy URL such as
@@ -52,8 +91,36 @@ class SqlReader:
         if not self._query:
             raise InputError("The SQL query is empty.")
         self._engine = _engine(source.url)
+        self._held: Connection | None = None
+        self.types: dict[str, str] = {}
         with no_logs():  # drivers log addresses and users
             self.names = self._read_names()
+
+    @property
+    def dialect(self) -> str:
+        return self._engine.dialect.name
+
+    @contextmanager
+    def pinned(self) -> Iterator[None]:
+        """All reading inside sees one snapshot of the database."""
+        from sqlalchemy.exc import SQLAlchemyError
+
+        reading = self._reading()
+        try:
+            with no_logs():
+                connection = reading.__enter__()
+                connection.exec_driver_sql("SELECT 1")  # the first statement takes it
+        except SQLAlchemyError:
+            connection = None
+        if connection is None:
+            raise InputError("The database no longer lets us in. Nothing was spent.")
+        self._held = connection
+        try:
+            yield
+        finally:
+            self._held = None
+            with no_logs(), suppress(Exception):  # a server that is gone has nothing to undo
+                reading.__exit__(None, None, None)
 
     def batches(self, columns: Sequence[str], *, rows: int) -> Iterator[pl.DataFrame]:
         places = [self.names.index(name) for name in columns]
@@ -66,6 +133,25 @@ class SqlReader:
                     [
                         series_from_objects([row[i] for row in part]).alias(self.names[i])
                         for i in places
+                    ]
+                )
+
+    def selected(
+        self, query: Template, cells: Sequence[str] | None, *, rows: int
+    ) -> Iterator[pl.DataFrame]:
+        with self._reading() as connection:
+            result = connection.execution_options(stream_results=True, max_row_buffer=rows).execute(
+                _literal(query(f"(\n{self._query}\n) AS dpublish_rows"))
+            )
+            names = [str(name) for name in result.keys()]  # noqa: SIM118 - as above
+            for part in result.partitions(rows):
+                columns = zip(names, zip(*part, strict=True), strict=True)
+                yield pl.DataFrame(
+                    [
+                        series_from_objects(column).alias(name)
+                        if cells is not None and name in cells
+                        else pl.Series(name, column, dtype=pl.Int64)
+                        for name, column in columns
                     ]
                 )
 
@@ -96,6 +182,8 @@ class SqlReader:
                     f"SELECT * FROM (\n{self._query}\n) AS dpublish_rows WHERE 1 = ", then=":none"
                 )
                 result = connection.execute(asked, {"none": 0})
+                if self.dialect == "postgresql":
+                    self.types = _column_types(connection, result)
                 return tuple(str(name) for name in result.keys())  # noqa: SIM118 - rows, not keys, are what it iterates over
         except (SQLAlchemyError, UnicodeError) as error:
             # the database's own words may quote what it read, so only the kind of error is told
@@ -107,21 +195,48 @@ class SqlReader:
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
+        if self._held is not None:
+            yield self._held
+            return
         with self._engine.connect() as connection:
-            dialect = self._engine.dialect.name
+            dialect = self.dialect
             if dialect == "postgresql":
-                connection = connection.execution_options(postgresql_readonly=True)
+                connection = connection.execution_options(
+                    isolation_level="REPEATABLE READ", postgresql_readonly=True
+                )
             elif dialect == "sqlite":
                 connection.exec_driver_sql("PRAGMA query_only = ON")
                 # SQLite holds text of any bytes; one cell that is no UTF-8 must not end the reading
                 # of all
                 connection.connection.driver_connection.text_factory = lossy  # type: ignore[union-attr]
+                mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar_one()
+                if mode == "wal":  # otherwise a reader that stays keeps all writers out
+                    connection.exec_driver_sql("BEGIN")  # left out by the driver before a SELECT
             elif dialect in ("mysql", "mariadb"):
-                connection.exec_driver_sql("SET TRANSACTION READ ONLY")
+                connection.exec_driver_sql(
+                    "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+                )
             try:
                 yield connection
             finally:
                 connection.rollback()
+
+
+def _column_types(connection: Connection, result: Any) -> dict[str, str]:
+    """Which columns of a result of PostgreSQL have which type, where cells leave no doubt."""
+    driver: Any = connection.connection.driver_connection
+    if not hasattr(driver, "adapters"):  # another driver than psycopg
+        return {}
+    known = {driver.adapters.types[name].oid: kind for name, kind in _POSTGRES.items()}
+    numeric = driver.adapters.types["numeric"].oid
+    found: dict[str, str] = {}
+    for column in result.cursor.description:
+        kind = known.get(column.type_code)
+        if column.type_code == numeric and (column.precision or EXACT_DIGITS + 1) <= EXACT_DIGITS:
+            kind = DECIMAL
+        if kind is not None and (kind != TEXT or driver.info.encoding == "utf-8"):
+            found[column.name] = kind
+    return found
 
 
 def _engine(url: str) -> Engine:
@@ -168,7 +283,8 @@ def _as_stored(driver: Any, _: object) -> None:
         stored = driver.info.parameter_status("server_encoding")
         if stored != driver.info.parameter_status("client_encoding"):
             driver.execute(f"SET client_encoding TO '{stored}'")
-            driver.commit()
+        driver.execute("SET extra_float_digits TO 1")  # every double by a text of its own
+        driver.commit()
         _forgive(driver)
 
 

@@ -3,21 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
+import polars as pl
+
 from dpublish.errors import InputError
-from dpublish.sources.arrow import ArrowSource
-from dpublish.sources.databases import SqlSource
+from dpublish.sources.arrow import ArrowSource, ArrowTable
+from dpublish.sources.databases import (
+    BOOLEAN,
+    DATE,
+    DECIMAL,
+    DOUBLE,
+    EXACT_DIGITS,
+    SINGLE,
+    TEXT,
+    TIME,
+    WHOLE,
+    SqlRows,
+    SqlSource,
+    Template,
+)
 
 PREFIX = "duckdb:"
 _BATCH_ROWS = 1 << 17
+_TYPES = {
+    "BOOLEAN": BOOLEAN,
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT"), WHOLE),
+    **dict.fromkeys(("UTINYINT", "USMALLINT", "UINTEGER"), WHOLE),
+    "FLOAT": SINGLE,
+    "DOUBLE": DOUBLE,
+    "VARCHAR": TEXT,
+    "DATE": DATE,
+    "TIMESTAMP": TIME,
+    **{f"DECIMAL({p},{s})": DECIMAL for p in range(1, EXACT_DIGITS + 1) for s in range(p + 1)},
+}
 
 
-class DuckRows(ArrowSource):
+class DuckRows(ArrowSource, SqlRows):
     """The query of a `SqlSource` whose URL is duckdb:///FILE, or duckdb:// for one in memory, whose
     query names files: select * from 'visits/*.parquet'."""
 
+    engine = "sql"
+    dialect = "duckdb"
+
     def __init__(self, source: SqlSource) -> None:
+        self._held: Any = None
         try:
             import duckdb
         except ImportError:
@@ -27,9 +58,12 @@ class DuckRows(ArrowSource):
         kind = ""
         try:
             self._open: Any = duckdb.connect(file or ":memory:", read_only=bool(file))
+            self._open.execute("SET enable_progress_bar = false")  # notebooks have it on
             # one statement that gives rows: anything else cannot stand in parentheses
             none = self._open.sql(f"SELECT * FROM (\n{self._query}\n) LIMIT 0")
             super().__init__(none.to_arrow_table().schema)
+            kinds = zip(none.columns, (str(kind) for kind in none.types), strict=True)
+            self.types = {name: _TYPES[kind] for name, kind in kinds if kind in _TYPES}
         except duckdb.Error as error:  # whose words may quote what it read
             kind = type(error).__name__
         if kind:
@@ -38,12 +72,32 @@ class DuckRows(ArrowSource):
                 "it as SELECT * FROM (query) LIMIT 0 in its own shell."
             )
 
+    @contextmanager
+    def pinned(self) -> Iterator[None]:
+        """One transaction. Files that the query names are not part of it."""
+        self._held = self._open.cursor()
+        self._held.begin()
+        try:
+            yield
+        finally:
+            with suppress(Exception):
+                self._held.close()
+            self._held = None
+
+    def _cursor(self) -> Any:
+        return self._open.cursor() if self._held is None else self._held
+
     def _record_batches(self, places: Sequence[int]) -> Iterator[Any]:
         names = [self._names[place] for place in places]
         quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
-        chosen = self._open.cursor().sql(f"SELECT {quoted} FROM (\n{self._query}\n)")
+        chosen = self._cursor().sql(f"SELECT {quoted} FROM (\n{self._query}\n)")
         yield from chosen.to_arrow_reader(_BATCH_ROWS)
 
+    def selected(self, query: Template, cells: Sequence[str] | None) -> Iterator[pl.DataFrame]:
+        found = self._cursor().sql(query(f"(\n{self._query}\n) AS dpublish_rows"))
+        table = found.to_arrow_table()
+        yield from ArrowTable(table).batches(table.column_names)
+
     def count_rows(self) -> int:
-        counted = self._open.cursor().sql(f"SELECT count(*) FROM (\n{self._query}\n)")
+        counted = self._cursor().sql(f"SELECT count(*) FROM (\n{self._query}\n)")
         return int(counted.fetchall()[0][0])

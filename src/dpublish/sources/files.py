@@ -13,6 +13,9 @@ from dpublish.declare.spelling import MARK
 from dpublish.errors import InputError
 from dpublish.sources.texts import LONGEST_TEXT, UNREADABLE, lossy
 
+Stamp = tuple[Path, tuple[int, ...] | None]
+"""A file, and what it was."""
+
 _BLOCK = 1 << 22
 PACKED = (".gz", ".zst")
 """Endings of packed files."""
@@ -51,6 +54,15 @@ def existing_file(path: str | Path, what: str = "") -> Path:
             f"'{path}' is no ordinary file, and rows may have to be read more than once."
         )
     return path
+
+
+def stamp_of(path: Path) -> tuple[int, ...] | None:
+    """What tells a file from the same one after it was written to or put in its place."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def open_plain(path: Path) -> IO[bytes]:

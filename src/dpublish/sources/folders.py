@@ -60,6 +60,7 @@ class Folder(Source):
 
     def __init__(self, parts: Sequence[tuple[Source, dict[str, str | None]]], name: str) -> None:
         self._parts = parts
+        self.stamps = tuple(stamp for part, _ in parts for stamp in part.stamps)
         first, values = parts[0]
         self.names_are_metadata, self.texts_only = first.names_are_metadata, first.texts_only
         self.reads_format = all(part.reads_format for part, _ in parts)

@@ -25,14 +25,16 @@ from dpublish.declare.schema import Schema
 from dpublish.declare.source_format import SourceFormat
 from dpublish.errors import InputError, SchemaError, did_you_mean
 from dpublish.sources.csv.delimited import DelimitedFile
-from dpublish.sources.databases import SqlReader, SqlSource
+from dpublish.sources.databases import SqlReader, SqlRows, SqlSource, Template
 from dpublish.sources.files import (
     JSON_LINES,
     PACKED,
     STATISTICAL,
     WORKBOOKS,
+    Stamp,
     existing_file,
     open_plain,
+    stamp_of,
     text_lines,
 )
 from dpublish.sources.objects import list_from_object, rounded_wholes, series_from_objects
@@ -69,6 +71,9 @@ class Source(abc.ABC):
 
     engine = "local"
     """Which engine of `counting/engines` counts the rows."""
+
+    stamps: tuple[Stamp, ...] = ()
+    """The files that hold the rows, as they were before they were opened."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(private)"
@@ -143,6 +148,15 @@ class Source(abc.ABC):
         lists; `cut` cuts texts."""
         return self
 
+    @contextmanager
+    def pinned(self) -> Iterator[None]:
+        """All passes inside read the same rows, as far as the source can hold them."""
+        yield
+
+    def changed(self) -> bool:
+        """Whether the rows are no longer those that were there when the source was opened."""
+        return any(stamp_of(path) != stamp for path, stamp in self.stamps)
+
     def shown(self) -> tuple[str, ...]:
         """What reading this source shows to others than the curator, in sentences for a plan."""
         return ()
@@ -166,7 +180,7 @@ def open_source(data: object, schema: Schema | None = None) -> Source:
     source = _opened(data, written or SourceFormat(), schema)
     if schema is None or written is None or not written.about_cells or source.reads_format:
         return source
-    if source.engine != "local":
+    if source.engine == "spark":
         raise InputError(
             "[source] says how cells are written, which workers of a cluster do not read. Let the "
             "cluster hand over numbers, dates and nulls."
@@ -222,6 +236,13 @@ def _open_file(path: Path, written: SourceFormat, schema: Schema | None) -> Sour
 
 
 def _open_one(path: Path, written: SourceFormat, schema: Schema | None) -> Source:
+    stamp = stamp_of(path)
+    source = _open_by_ending(path, written, schema)
+    source.stamps = ((path, stamp),)
+    return source
+
+
+def _open_by_ending(path: Path, written: SourceFormat, schema: Schema | None) -> Source:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     packed = suffixes.pop() if suffixes[-1:] and suffixes[-1] in PACKED else ""
     ending = "".join(suffixes[-1:])
@@ -309,6 +330,14 @@ class Formatted(Source):
         self._source, self._schema, self._written = source, schema, written
         self._kinds = {name: column.kind for name, column in schema.columns.items()}
         self.names_are_metadata, self.texts_only = source.names_are_metadata, source.texts_only
+
+    @contextmanager
+    def pinned(self) -> Iterator[None]:
+        with self._source.pinned():
+            yield
+
+    def changed(self) -> bool:
+        return self._source.changed()
 
     def columns(self) -> tuple[str, ...]:
         return self._source.columns()
@@ -489,15 +518,26 @@ def _from_numpy(values: NDArray[Any]) -> pl.Series:
     return pl.Series(values.astype(np.float64) if fraction or beyond else values)
 
 
-class _Database(Source):
+class _Database(Source, SqlRows):
     def __init__(self, source: SqlSource) -> None:
         self._reader = SqlReader(source)
+        self.types = self._reader.types
+        if self._reader.dialect == "postgresql":
+            self.engine, self.dialect = "sql", "postgres"
 
     def columns(self) -> tuple[str, ...]:
         return self._reader.names
 
+    @contextmanager
+    def pinned(self) -> Iterator[None]:
+        with self._reader.pinned():
+            yield
+
     def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         return self._reader.batches(columns, rows=_OBJECT_ROWS)
+
+    def selected(self, query: Template, cells: Sequence[str] | None) -> Iterator[pl.DataFrame]:
+        return self._reader.selected(query, cells, rows=_OBJECT_ROWS)
 
     def count_rows(self) -> int:
         return self._reader.count_rows()

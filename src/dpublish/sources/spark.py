@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -60,6 +61,7 @@ class SparkTable(Source):
     def __init__(self, frame: Any) -> None:
         self.frame = frame
         self._tried = False
+        self._files: tuple[Any, ...] | None = None
 
     def columns(self) -> tuple[str, ...]:
         return tuple(self.frame.columns)
@@ -89,6 +91,31 @@ class SparkTable(Source):
         """Rows on this machine, which no release asks for."""
         table = self.chosen(columns).toArrow().rename_columns(list(columns))
         yield from ArrowTable(table).batches(columns)
+
+    @contextmanager
+    def pinned(self) -> Iterator[None]:
+        """Notes the files as they are. A table that has none, say of a database, is not held."""
+        self._files = self._now()
+        try:
+            yield
+        finally:
+            self._files = None
+
+    def changed(self) -> bool:
+        return self._files is not None and self._now() != self._files
+
+    def _now(self) -> tuple[Any, ...]:
+        """Path, size and time of each file that the frame reads; none of them is opened."""
+        try:
+            with quiet_native_code(), no_logs():
+                files = sorted(self.frame.inputFiles())
+                if not files:
+                    return ()
+                reader = self.frame.sparkSession.read.format("binaryFile")
+                found = reader.load(files).select("path", "length", "modificationTime").toArrow()
+        except Exception:  # a file that is gone, a store that says nothing of its files
+            return ("unknown",)
+        return tuple(sorted(tuple(row.values()) for row in found.to_pylist()))
 
     def count_rows(self) -> int:
         return int(self.frame.count())

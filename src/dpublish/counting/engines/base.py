@@ -61,7 +61,12 @@ class Engine(abc.ABC):
         """Why this engine does not compute a statistic, from public facts; None if it does."""
         if type(statistic).__name__ in cls.answers:
             return None
-        return "it asks for something that cannot be counted in parts"
+        return "what it asks of rows is counted on one machine only"
+
+    @classmethod
+    def place(cls, statistic: Statistic, source: Any, schema: Schema) -> str | None:
+        """Where a statistic is counted, from public facts, in a sentence for a plan."""
+        return None
 
     @abc.abstractmethod
     def cells(self, domain: Domain) -> SparseCounts:

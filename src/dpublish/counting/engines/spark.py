@@ -69,6 +69,10 @@ class Spark(Engine):
             return "it adds up rows one by one, and rows of a cluster have no order"
         return super().refusal(statistic)
 
+    @classmethod
+    def place(cls, statistic: Statistic, source: Any, schema: Schema) -> str | None:
+        return "Rows are counted on the workers of Spark, and sums come to this machine."
+
     def cells(self, domain: Domain) -> SparseCounts:
         (found,) = self._sums(CellCounts(domain), domain.names)
         return found

@@ -37,6 +37,7 @@ def set_up(
     """Count the rows, draw what a session starts with, and make its folder, which answers nothing
     before it is sealed."""
     from dpublish.counting.compute import compute
+    from dpublish.curator.gate import require_unchanged
     from dpublish.privacy.statement import privacy_statement
 
     domain = plan.settings.domain
@@ -45,6 +46,7 @@ def set_up(
         # a debit of an earlier version did not draw it
         key = receipt.rows_key or noise.key(label="rows of a unit")
         numbers = compute(mechanism.statistic(plan), source, plan.schema, key=key, progress=None)
+        require_unchanged(source)
         counts = dense_counts(numbers.cells, numbers.counts, domain.size)
         opening = mechanism.begin(noise, counts, plan.settings)
         reach("online:ran")

@@ -1,0 +1,431 @@
+"""Counting in a database: `GROUP BY` instead of moving rows.
+
+A code can be said in SQL where it follows from comparisons with declared edges and look-ups of
+declared levels, and the type of the column leaves no doubt what a cell is; the tables that decide
+it are those of the encoder. Each distinct row of codes then comes to this machine once, with its
+number. Whatever cannot be said so is read row by row as from any other source: texts of numbers,
+types of a server's own, bounded rows of a unit (their choice is a keyed hash), baskets.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from dpublish.counting.bound import unpack_codes, word_columns
+from dpublish.counting.cells import TableCounter, Threads
+from dpublish.counting.engines.local import Local
+from dpublish.counting.points import point_codes
+from dpublish.declare.domain import Domain
+from dpublish.declare.encode import EXACT_WHOLE, CodeArray, CodeRule, Encoder, code_dtype
+from dpublish.declare.schema import Schema
+from dpublish.declare.spelling import BLANKS, ZERO_FRACTION
+from dpublish.declare.statistic import (
+    CellArray,
+    CellCounts,
+    CodedRows,
+    ContingencyTables,
+    GridPoints,
+    IntArray,
+    SparseCounts,
+    Statistic,
+    TableCounts,
+    Tabulation,
+)
+from dpublish.sources.databases import (
+    BOOLEAN,
+    DATE,
+    DECIMAL,
+    DOUBLE,
+    SINGLE,
+    TEXT,
+    TIME,
+    WHOLE,
+    SqlRows,
+    Template,
+)
+from dpublish.sources.texts import LONGEST_TEXT, UNREADABLE
+
+MAX_LEAVES = 1 << 12
+"""Declared levels or bins of one column that are written into a query."""
+
+_LAST_DAY = date.max.toordinal()
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_ZERO = re.compile(ZERO_FRACTION)
+
+COUNT = "n_rows"
+
+
+class Sql(Local):
+    """Asks the database for counts of codes, and for rows where it must."""
+
+    source: SqlRows
+
+    @classmethod
+    def place(cls, statistic: Statistic, source: Any, schema: Schema) -> str:
+        reason = why_read(statistic, source, schema)
+        if reason is None:
+            return "Rows are counted in the database (GROUP BY); none leaves it."
+        return f"Rows are read from the database and counted here: {reason}."
+
+    def cells(self, domain: Domain) -> SparseCounts:
+        if why_read(CellCounts(domain), self.source, self.schema) is not None:
+            return super().cells(domain)
+        pieces = [(words[:, 0], n) for words, n in self._words(domain, range(len(domain.axes)), {})]
+        return _sorted_sums(pieces)
+
+    def tables(self, asked: ContingencyTables) -> TableCounts:
+        domain = asked.domain
+        if why_read(asked, self.source, self.schema) is not None:
+            return super().tables(asked)
+        used = sorted({place for table in asked.tables for place in table})
+        shape = list(domain.shape)
+        for place, group_of in asked.groups.items():
+            shape[place] = int(group_of.max()) + 1
+        with Threads() as threads:
+            out = TableCounter(asked, threads).finish()  # all zeros
+        narrow = [shape[place] for place in used]
+        for words, n in self._words(domain, used, asked.groups):
+            codes = dict(zip(used, unpack_codes(words, narrow), strict=True))
+            for table, counts in out.tables.items():
+                cell = np.zeros(n.size, dtype=np.int64)
+                for place in table:
+                    cell = cell * shape[place] + codes[place].astype(np.int64)
+                np.add.at(counts.reshape(-1), cell, n)
+        return out
+
+    def rows(self, domain: Domain) -> list[CodeArray]:
+        if why_read(CodedRows(domain), self.source, self.schema) is not None:
+            return super().rows(domain)
+        found = list(self._words(domain, range(len(domain.axes)), {}))
+        width = max(1, len(word_columns(domain.shape)))
+        words = np.concatenate([w for w, _ in found] or [np.empty((0, width), dtype=np.uint64)])
+        n = np.concatenate([n for _, n in found] or [np.empty(0, dtype=np.int64)])
+        order = np.lexsort(words.T[::-1])  # as a cluster hands them over: by what they say
+        codes = unpack_codes(words[order], domain.shape)
+        out: list[Any] = [
+            np.repeat(column.astype(code_dtype(size)), n[order])
+            for column, size in zip(codes, domain.shape, strict=True)
+        ]
+        return out
+
+    def points(self, asked: GridPoints) -> SparseCounts:
+        """Cells that are equal in the database have one position: it is found here, once each."""
+        if why_read(asked, self.source, self.schema) is not None:
+            return super().points(asked)
+        pieces = []
+        names = [grid.name for grid in asked.shape.grids]
+        for cells in self.source.selected(_Query(self.source.dialect).of_cells(names), names):
+            codes, keep = point_codes(cells, asked)
+            n = cells.get_column(COUNT).cast(pl.Int64).to_numpy()
+            pieces.append((codes, n if keep is None else n[keep]))
+        return _sorted_sums(pieces)
+
+    def _words(
+        self, domain: Domain, used: Sequence[int], groups: Mapping[int, IntArray]
+    ) -> Iterator[tuple[CellArray, IntArray]]:
+        """The distinct rows of codes of some columns, packed into words, and how many rows have
+        each; of those rows that no column of the domain drops."""
+        query = _Query(self.source.dialect)
+        encoder, places = Encoder(domain), {}
+        for place, name in enumerate(domain.names):
+            rule = encoder.rule(place)
+            if place in used or None in rule.codes:
+                leaves = _leaves(rule, groups.get(place), wanted=place in used)
+                places[place] = query.add(name, self.source.types[name], rule, leaves)
+        sizes = [
+            int(groups[place].max()) + 1 if place in groups else domain.shape[place]
+            for place in used
+        ]
+        words = [
+            [(places[used[column]], sizes[column]) for column in members]
+            for members in word_columns(sizes)
+        ]
+        for found in self.source.selected(query.of_words(words), None):
+            columns = [found.get_column(f"w{i}").to_numpy() for i in range(len(words))]
+            packed = np.column_stack(columns).astype(np.int64).view(np.uint64)
+            yield packed, found.get_column(COUNT).to_numpy().astype(np.int64)
+
+
+def why_read(statistic: Statistic, source: SqlRows, schema: Schema) -> str | None:
+    """Why rows must be read, from public facts; None where the database can count."""
+    if schema.unit.column is not None:
+        return "which rows of a unit are kept is chosen by a keyed hash"
+    if isinstance(statistic, GridPoints):
+        return next(
+            (
+                f"column '{grid.name}' has a position for every number"
+                for grid in statistic.shape.grids
+                if source.types.get(grid.name) not in (WHOLE, DATE)
+            ),
+            None,
+        )
+    if isinstance(statistic, CodedRows) and statistic.ordered:
+        return "rows are added up one by one, and groups have no order"
+    if not isinstance(statistic, CellCounts | CodedRows | ContingencyTables | Tabulation):
+        return "what is asked for is no count of codes"
+    encoder = Encoder(statistic.domain)
+    for place, name in enumerate(statistic.domain.names):
+        reason = _unsaid(encoder.rule(place), source.types.get(name))
+        if reason is not None:
+            return f"column '{name}': {reason}"
+    return None
+
+
+def _unsaid(rule: CodeRule, kind: str | None) -> str | None:
+    """Why the codes of a column of this type cannot be said; None where they can."""
+    axis = rule.axis
+    if kind is None:
+        return "its type has no counterpart here"
+    if kind == BOOLEAN:
+        return None
+    if max(len(axis.edges), len(rule.words)) > MAX_LEAVES:
+        return f"it has more than {MAX_LEAVES:,} levels or bins"
+    if axis.kind == "date":
+        return None if kind in (DATE, TIME) else "its dates are not stored as dates"
+    if axis.numeric:
+        if kind not in (WHOLE, DOUBLE, SINGLE, DECIMAL):
+            return "its numbers are not stored as numbers"
+        exact = axis.kind == "real" or max(abs(edge) for edge in axis.edges) <= EXACT_WHOLE
+        return None if exact or kind == WHOLE else "its bounds are beyond what doubles hold"
+    if kind == TEXT:
+        both = any(_ZERO.match(word) for word in rule.words)
+        return "a level ends in .0, which other texts drop" if both else None
+    return None if kind in (WHOLE, DOUBLE) else "its levels are not stored as text"
+
+
+Leaves = Sequence[exp.Expression]
+"""The code of each slot as a constant: NULL where the row is dropped."""
+
+
+def _leaves(rule: CodeRule, groups: IntArray | None, *, wanted: bool) -> Leaves:
+    """Codes, or their groups; where none are wanted, whether there is one."""
+    return [
+        exp.Null()
+        if code is None
+        else exp.Literal.number(0 if not wanted else code if groups is None else int(groups[code]))
+        for code in rule.codes
+    ]
+
+
+class _Query:
+    """A query over the rows, from the inside out: texts are prepared, then columns are coded, then
+    packed and counted. PostgreSQL works an expression out anew wherever it stands unless it is told
+    to finish the inner part first."""
+
+    def __init__(self, dialect: str) -> None:
+        self._dialect = dialect
+        self._fence = " OFFSET 0" if dialect == "postgres" else ""
+        self._texts: list[exp.Expression] = []
+        self._codes: list[exp.Expression] = []
+
+    def of_cells(self, names: Sequence[str]) -> Template:
+        chosen = ", ".join(self._sql(exp.column(name, quoted=True)) for name in names)
+        return lambda rows: f"SELECT {chosen}, COUNT(*) AS {COUNT} FROM {rows} GROUP BY {chosen}"
+
+    def of_words(self, words: Sequence[Sequence[tuple[str, int]]]) -> Template:
+        """`words` are columns of codes and their sizes, most significant first."""
+        packed = []
+        for place, members in enumerate(words):
+            word = ""
+            for name, size in members:
+                code = f"CAST({name} AS BIGINT)"
+                word = f"({word}) * {size} + {code}" if word else code
+            packed.append(f"{word} AS w{place}")
+        texts = [f", {self._sql(text)} AS t{i}" for i, text in enumerate(self._texts)]
+        codes = [f"{self._sql(code)} AS c{i}" for i, code in enumerate(self._codes)]
+        kept = " AND ".join(f"c{i} IS NOT NULL" for i in range(len(codes)))
+        groups = ", ".join(str(i + 1) for i in range(len(packed)))
+        return lambda rows: (
+            f"SELECT {', '.join(packed)}, COUNT(*) AS {COUNT} FROM (SELECT {', '.join(codes)} FROM "
+            f"(SELECT *{''.join(texts)} FROM {rows}{self._fence}) AS prepared{self._fence}) AS "
+            f"coded WHERE {kept} GROUP BY {groups}"
+        )
+
+    def add(self, name: str, kind: str, rule: CodeRule, leaves: Leaves) -> str:
+        """What the codes of a column are called."""
+        cell: exp.Expression = exp.column(name, quoted=True)
+        if kind == TEXT:
+            body = self._text_codes(cell, rule, leaves)
+        else:
+            missing, axis = leaves[rule.missing], rule.axis
+            body = exp.case().when(exp.Is(this=cell, expression=exp.Null()), missing)
+            if kind in (DOUBLE, SINGLE, DECIMAL):
+                cell = self._as_double(cell, kind)
+                nan = exp.EQ(this=cell, expression=_double(float("nan")))
+                body = body.when(nan, missing)
+            if kind == BOOLEAN:
+                true, false = (leaves[_slot_of_truth(rule, truth)] for truth in (True, False))
+                body = body.when(cell, true).else_(false)
+            elif axis.kind == "date":
+                body = body.else_(self._day_codes(cell, kind, rule, leaves))
+            elif axis.numeric:
+                body = body.else_(_number_codes(cell, kind == WHOLE, rule, leaves))
+            elif kind == WHOLE:
+                wholes = [(exp.Literal.number(key), slot) for key, slot in rule.wholes.items()]
+                body = body.else_(_level_codes(cell, wholes, rule, leaves))
+            else:
+                doubles = [(_double(key), slot) for key, slot in rule.doubles.items()]
+                body = body.else_(_level_codes(cell, doubles, rule, leaves))
+        self._codes.append(body)
+        return f"c{len(self._codes) - 1}"
+
+    def _as_double(self, cell: exp.Expression, kind: str) -> exp.Expression:
+        if kind == SINGLE and self._dialect == "postgres":  # as the driver reads it: by its text
+            cell = exp.cast(cell, "text")
+        return cell if kind == DOUBLE else exp.cast(cell, "double")
+
+    def _text_codes(self, cell: exp.Expression, rule: CodeRule, leaves: Leaves) -> exp.Case:
+        """Texts are compared byte by byte, whatever order the database has."""
+        postgres = self._dialect == "postgres"
+        strip, to_bytes = ("btrim", "convert_to") if postgres else ("trim", "encode")
+        encoding = [exp.Literal.string("UTF8")] if postgres else []
+        to_text = "convert_from" if postgres else "decode"
+        blanks = exp.Anonymous(this=to_text, expressions=[self._bytes(BLANKS.encode()), *encoding])
+        text: exp.Expression = exp.Anonymous(this=strip, expressions=[cell, blanks])
+        if any(_INTEGER.fullmatch(word) for word in rule.words):
+            text = self._without_zero_fraction(text)
+        self._texts.append(exp.Anonymous(this=to_bytes, expressions=[text, *encoding]))
+        value = exp.column(f"t{len(self._texts) - 1}")
+        ordered = sorted((word.encode(), slot) for word, slot in rule.words.items())
+        keys = [(self._bytes(word), slot) for word, slot in ordered]
+        size = exp.Anonymous(this="octet_length" if postgres else "strlen", expressions=[cell])
+        too_long = exp.GT(this=size, expression=exp.Literal.number(LONGEST_TEXT))
+        blank = exp.EQ(this=value, expression=self._bytes(b""))
+        return (
+            exp.case()
+            .when(exp.Is(this=value, expression=exp.Null()), leaves[rule.missing])
+            .when(too_long, leaves[rule.words.get(UNREADABLE, rule.above)])
+            .when(blank, leaves[rule.missing])
+            .else_(_level_codes(value, keys, rule, leaves))
+        )
+
+    def _without_zero_fraction(self, text: exp.Expression) -> exp.Expression:
+        pattern = exp.Literal.string(ZERO_FRACTION.replace(r"\.", "[.]"))
+        if self._dialect == "postgres":
+            found = exp.Anonymous(this="substring", expressions=[text, pattern])
+            shorter = exp.Anonymous(this="coalesce", expressions=[found, text])
+        else:
+            parts = [text, pattern, exp.Literal.string(r"\1")]
+            shorter = exp.Anonymous(this="regexp_replace", expressions=parts)
+        mark = exp.Anonymous(this="strpos", expressions=[text, exp.Literal.string(".0")])
+        may = exp.GT(this=mark, expression=exp.Literal.number(0))
+        return exp.case().when(may, shorter).else_(text)
+
+    def _day_codes(
+        self, cell: exp.Expression, kind: str, rule: CodeRule, leaves: Leaves
+    ) -> exp.Expression:
+        """Days and times are compared with the first moment of a day, moved into the years that
+        Python has where reading them does so."""
+        name = "date" if kind == DATE else "timestamp"
+        moved = kind == TIME or self._dialect == "postgres"
+        if moved:
+            least = exp.Anonymous(this="least", expressions=[cell, _moment(_LAST_DAY, name)])
+            cell = exp.Anonymous(this="greatest", expressions=[least, _moment(1, name)])
+        days = [int(edge) for edge in rule.axis.edges]
+        if days[-1] <= _LAST_DAY:
+            return _tree(cell, [_moment(day, name) for day in days], leaves[: rule.missing])
+        # the day after the last one has no name
+        inside = _tree(cell, [_moment(day, name) for day in days[:-1]], leaves[: rule.above])
+        beyond = exp.GT(this=cell, expression=_moment(_LAST_DAY, name))
+        return inside if moved else exp.case().when(beyond, leaves[rule.above]).else_(inside)
+
+    def _bytes(self, content: bytes) -> exp.Expression:
+        """Bytes without a mark that some setting of a server reads as something else."""
+        digits = exp.Literal.string(content.hex())
+        if self._dialect == "postgres":
+            return exp.Anonymous(this="decode", expressions=[digits, exp.Literal.string("hex")])
+        return exp.Anonymous(this="unhex", expressions=[digits])
+
+    def _sql(self, expression: exp.Expression) -> str:
+        return expression.sql(dialect=self._dialect, comments=False)
+
+
+def _slot_of_truth(rule: CodeRule, truth: bool) -> int:
+    axis = rule.axis
+    if axis.kind == "date":
+        return rule.missing
+    if not axis.numeric:
+        return rule.words.get("true" if truth else "false", rule.above)
+    last = axis.kind == "real" and truth == axis.edges[-1]
+    return axis.base if last else bisect_right(axis.edges, int(truth))
+
+
+def _number_codes(
+    cell: exp.Expression, whole: bool, rule: CodeRule, leaves: Leaves
+) -> exp.Expression:
+    edges = rule.axis.edges
+    if rule.axis.kind != "real":
+        keys = [exp.Literal.number(int(edge)) if whole else _double(edge) for edge in edges]
+        return _tree(cell, keys, leaves[: rule.missing])
+    value = exp.cast(cell, "double") if whole else cell
+    inside = _tree(value, [_double(edge) for edge in edges[:-1]], leaves[: rule.above])
+    # the last bin includes its upper edge
+    beyond = exp.GT(this=value, expression=_double(edges[-1]))
+    return exp.case().when(beyond, leaves[rule.above]).else_(inside)
+
+
+def _level_codes(
+    value: exp.Expression,
+    keys: Sequence[tuple[exp.Expression, int]],
+    rule: CodeRule,
+    leaves: Leaves,
+) -> exp.Expression:
+    """The code of the one key that a value equals; keys ascend."""
+    if not keys:
+        return leaves[rule.above]
+    middle = len(keys) // 2
+    if middle == 0:
+        same = exp.EQ(this=value, expression=keys[0][0])
+        return exp.case().when(same, leaves[keys[0][1]]).else_(leaves[rule.above])
+    return (
+        exp.case()
+        .when(
+            exp.LT(this=value, expression=keys[middle][0]),
+            _level_codes(value, keys[:middle], rule, leaves),
+        )
+        .else_(_level_codes(value, keys[middle:], rule, leaves))
+    )
+
+
+def _tree(value: exp.Expression, keys: Leaves, leaves: Leaves) -> exp.Expression:
+    """Leaf i of a value that is at or above i of the ascending keys, by halving."""
+    if all(left == right for left, right in pairwise(leaves)):
+        return leaves[0]
+    middle = len(keys) // 2
+    return (
+        exp.case()
+        .when(
+            exp.LT(this=value, expression=keys[middle]),
+            _tree(value, keys[:middle], leaves[: middle + 1]),
+        )
+        .else_(_tree(value, keys[middle + 1 :], leaves[middle + 1 :]))
+    )
+
+
+def _double(value: float) -> exp.Expression:
+    return exp.cast(exp.Literal.string(repr(float(value))), "double")
+
+
+def _moment(day: int, type_name: str) -> exp.Expression:
+    return exp.cast(exp.Literal.string(date.fromordinal(day).isoformat()), type_name)
+
+
+def _sorted_sums(pieces: Sequence[tuple[NDArray[np.uint64], IntArray]]) -> SparseCounts:
+    """Counts of cells from pieces in which a cell may occur more than once."""
+    if not pieces:
+        return SparseCounts.none()
+    cells = np.concatenate([cells for cells, _ in pieces])
+    distinct, place = np.unique(cells, return_inverse=True)
+    counts = np.zeros(distinct.size, dtype=np.int64)
+    np.add.at(counts, place, np.concatenate([n for _, n in pieces]))
+    return SparseCounts(distinct, counts)
