@@ -5,6 +5,7 @@
 # make test-newest  all tests on the newest Python that all dependencies have wheels for
 # make nightly  all tests and the long audits, fuzzing and fault runs, with the time of each part
 # make bench    the benchmarks (figures in build/bench)
+# make docs-site  the documentation as a site that needs no network (build/site)
 # make proofs   refresh the code hashes in proof files, after you have read the proofs again
 
 PYTHON ?= python3
@@ -15,7 +16,7 @@ BENCH  := build/bench
 NEWEST ?= python3.13
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system demo demo-serve test test-lowest test-newest lint nightly bench proofs docs pictures clean
+.PHONY: help setup system demo demo-serve test test-lowest test-newest lint nightly bench proofs docs docs-site pictures clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -69,6 +70,9 @@ proofs: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/python tools/cli_reference.py --write
 	$(BIN)/python tools/method_reference.py --write
+
+docs-site: $(STAMP)
+	$(BIN)/python tools/docs_site.py
 
 pictures: $(STAMP)
 	$(BIN)/python tools/pictures.py

@@ -19,7 +19,18 @@ from dpublish.requests.ledger import LedgerStatus, OpenLedger
 from dpublish.requests.plans import Plan
 from dpublish.requests.solve import Solve
 
-MODULES = ("analyst", "curator", "schemas", "plans", "solve", "online", "ledger", "local", "audit")
+MODULES = (
+    "analyst",
+    "curator",
+    "schemas",
+    "plans",
+    "solve",
+    "online",
+    "ledger",
+    "local",
+    "audit",
+    "docs",
+)
 REQUESTS: dict[str, type[Request]] = {
     verb: request
     for module in MODULES

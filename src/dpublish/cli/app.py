@@ -85,6 +85,7 @@ app = typer.Typer(
 CURATOR, ANALYST, AUDITOR = "For curators", "For analysts", "For auditors"
 
 app.command("demo", rich_help_panel="Start here")(demo.demo)
+app.command("docs", rich_help_panel="Start here")(demo.docs)
 app.command("methods", rich_help_panel=CURATOR)(plan.methods)
 app.command("check", rich_help_panel=CURATOR)(schema.check_data)
 app.command("plan", cls=analyst.Conditions, rich_help_panel=CURATOR)(plan.plan)

@@ -257,7 +257,9 @@ class _Tour:
             "synthetic.csv": "synthetic rows drawn from the release",
         }
         screen.facts([(name, text) for name, text in meaning.items() if Path(name).exists()])
-        self._say("Next: docs/tutorial.md. To ask the release without Python, open in a browser:")
+        self._say(
+            "Next: dpublish docs tutorial. To ask the release without Python, open in a browser:"
+        )
         self._say(str(Path.cwd() / "hospital.html"), style="bold")
 
     def _command(self, *words: str, expect: int = 0) -> int:
@@ -387,3 +389,34 @@ def _inside(folder: Path) -> Iterator[None]:
             del os.environ["DPUBLISH_STATE"]
         else:
             os.environ["DPUBLISH_STATE"] = before
+
+
+def docs(
+    page: Annotated[
+        str | None, typer.Argument(metavar="PAGE", help="A page, for example 'schema'.")
+    ] = None,
+    search: Annotated[
+        str | None, typer.Option("--search", metavar="WORDS", help="Show lines with these words.")
+    ] = None,
+    path: Annotated[bool, typer.Option("--path", help="Show where the files are.")] = False,
+    json: Json = False,
+) -> None:
+    """Read the documentation that comes with dpublish: a page, or the list of them."""
+    from dpublish.cli import screen
+    from dpublish.requests.docs import Docs, Page
+
+    found = Docs(page=page, search=search).run()
+    if json:
+        screen.write_json(found.to_json())
+        return
+    with screen.output():
+        if path:
+            print(found.path if isinstance(found, Page) else found.folder)
+        elif isinstance(found, Page):
+            print(found.text, end="")
+        elif search is not None:
+            for name, line, text in found.found:
+                print(f"{name}:{line}: {text}")
+        else:
+            for name, title in found.titles.items():
+                print(f"{name:22} {title}")

@@ -7,6 +7,7 @@ from typing import Any
 
 EXAMPLES = {
     "demo": "dpublish demo --out dpublish-demo",
+    "docs": "dpublish docs schema",
     "methods": "dpublish methods histogram",
     "schema new": "dpublish schema new --template survey --out survey-schema.toml",
     "schema draft": "dpublish schema draft hospital.csv --out draft.toml",

@@ -9,6 +9,7 @@
     ledger      the account that everything is paid from
     local       surveys without a curator
     audit       attempts to refute a claim
+    docs        the documentation
 
 The command line and a server are two skins over these modules: a skin reads what people want,
 builds a request, runs it and
