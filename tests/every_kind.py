@@ -59,6 +59,7 @@ NAMES = (
         "plane",
         "halfspaces",
         "synthetic",
+        "workload",
     ),
     *("discovery", "itemsets", "basic", "supports", "solution"),
 )
@@ -98,6 +99,7 @@ def _tables(folder: Path) -> dict[str, Any]:
         "plane": dp.IntervalTree(columns=["income", "height"]),
         "halfspaces": dp.Halfspaces(columns=["income", "height"]),
         "synthetic": dp.MultiplicativeWeights(columns=["a", "b"]),
+        "workload": dp.Workload(columns=["a", "b", "income"], answer="direct"),
     }
     made = {name: curator.publish(method, epsilon=4, seed=1) for name, method in methods.items()}
     start = dp.Schema.from_toml(START)

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         ProjectedHistogram as ProjectedHistogram,
     )
     from dpublish.methods.set_partition.mechanism import SetPartition as SetPartition
+    from dpublish.methods.workload.mechanism import Workload as Workload
     from dpublish.privacy.cost import Budget as Budget
     from dpublish.privacy.cost import Cost as Cost
     from dpublish.privacy.plan import Plan as Plan

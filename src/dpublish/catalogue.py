@@ -80,6 +80,7 @@ CATALOGUE: tuple[Method, ...] = (
     _release("discovery", "Discovery", "discovery", "tables"),
     _release("interval-tree", "IntervalTree", "interval-tree", "queries"),
     _release("halfspaces", "Halfspaces", "halfspaces", "queries"),
+    _release("workload", "Workload", "workload", "queries"),
     _release("net", "Net", "synthetic", "queries"),
     _release("multiplicative-weights", "MultiplicativeWeights", "synthetic", "queries"),
     _online("median-mechanism", "MedianMechanism", "median"),

@@ -41,6 +41,11 @@ EXEMPT = {
         "dpublish.methods.importance_weights.planning.forecast",
         "dpublish.methods.importance_weights.wording.",
     ),
+    "chooses from public facts among things to measure whose cost is proved for each; the "
+    "mechanism itself checks that the shares add up": (
+        "dpublish.methods.workload.plan.",
+        "dpublish.methods.workload.strategy.",
+    ),
     "reads or refuses public settings, before anything is planned": (
         "dpublish.methods.field_types.",
         "dpublish.methods.solvers.k_median.mechanism._is_map",

@@ -42,6 +42,7 @@ TABLES: dict[str, dp.Mechanism] = {
     "halfspaces": dp.Halfspaces(columns=["income", "height"]),
     "multiplicative-weights": dp.MultiplicativeWeights(columns=["a", "b"]),
     "net": dp.Net(columns=["a", "b"]),
+    "workload": dp.Workload(columns=["a", "b"], answer="direct"),
 }
 STARTS: dict[str, dp.Mechanism] = {"discovery": dp.Discovery(edges=3)}
 SETS: dict[str, dp.Mechanism] = {

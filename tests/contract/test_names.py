@@ -50,6 +50,7 @@ EXPECTED = {
         "SigningKey",
         "SqlSource",
         "theory",
+        "Workload",
     },
     "analyst": {
         "Estimate",

@@ -139,15 +139,16 @@ class Parities(QueryClass):
 
     def rows(self, domain: Domain) -> Iterator[Any]:
         codes = _codes(domain)
-        for axes in self._subsets(domain):
+        for axes in self.subsets(domain):
             yield codes[list(axes)].sum(axis=0) % 2 == 0
 
     def labels(self, domain: Domain) -> Iterator[str]:
-        for axes in self._subsets(domain):
+        for axes in self.subsets(domain):
             seconds = (f"{domain.axes[axis].name} = {domain.axes[axis].label(1)}" for axis in axes)
             yield f"an even number of: {', '.join(seconds)}"
 
-    def _subsets(self, domain: Domain) -> Iterator[tuple[int, ...]]:
+    def subsets(self, domain: Domain) -> Iterator[tuple[int, ...]]:
+        """The columns of each parity, by their places."""
         for width in range(1, self.width + 1):
             yield from itertools.combinations(self._axes(domain), width)
 
@@ -161,7 +162,8 @@ class Intervals(QueryClass):
 
     column: str | None = None
 
-    def _axes(self, domain: Domain) -> list[int]:
+    def axes(self, domain: Domain) -> list[int]:
+        """The columns whose intervals are asked for, by their places."""
         if self.column is None:
             return [index for index, axis in enumerate(domain.axes) if axis.ordered]
         axis = domain.axis(self.column)
@@ -173,8 +175,7 @@ class Intervals(QueryClass):
 
     def size(self, domain: Domain) -> int:
         return sum(
-            domain.axes[axis].base * (domain.axes[axis].base + 1) // 2
-            for axis in self._axes(domain)
+            domain.axes[axis].base * (domain.axes[axis].base + 1) // 2 for axis in self.axes(domain)
         )
 
     def rows(self, domain: Domain) -> Iterator[Any]:
@@ -191,7 +192,7 @@ class Intervals(QueryClass):
 
     def _ranges(self, domain: Domain) -> Iterator[tuple[int, int, int]]:
         """A column, and the first and last code of an interval."""
-        for axis in self._axes(domain):
+        for axis in self.axes(domain):
             for low, high in itertools.combinations_with_replacement(
                 range(domain.axes[axis].base), 2
             ):

@@ -239,7 +239,66 @@ def missing_and_rest(noise, rows):
     return tuple(noise.laplace(listed, sensitivity=Fraction(2), epsilon=ONE))
 
 
+def residual(noise, rows, moved):
+    """Two cells, each times two less their sum."""
+    exact = counts(rows, 2)
+    return noise.laplace(2 * exact - exact.sum(), sensitivity=moved, epsilon=ONE).tolist()
+
+
+def residual_as_a_count(noise, rows):
+    """A residual in whole numbers was multiplied by the number of its siblings; its noise was
+    not."""
+    return residual(noise, rows, ONE)
+
+
+def residual_of_one_row(noise, rows):
+    return residual(noise, rows, 2 * ONE)
+
+
+def residual_of_two_rows(noise, rows):
+    """The row that leaves and the row that comes both move it."""
+    return residual(noise, rows, 4 * ONE)
+
+
+def answers(noise, rows, moved):
+    """Two queries that overlap: the row 1 is in both."""
+    exact = whole([len(rows), sum(rows)])
+    return noise.laplace(exact, sensitivity=moved, epsilon=ONE).tolist()
+
+
+def answers_as_a_partition(noise, rows):
+    return answers(noise, rows, ONE)
+
+
+def answers_that_overlap(noise, rows):
+    return answers(noise, rows, 2 * ONE)
+
+
 COUNTING = (
+    bug(
+        "residual scaled to whole numbers, its noise not",
+        "exact",
+        "privacy",
+        broken=residual_as_a_count,
+        correct=residual_of_one_row,
+        run=exactly(ADD),
+    ),
+    bug(
+        "residual of an exchanged row with the noise of a single one",
+        "exact",
+        "privacy",
+        broken=residual_of_one_row,
+        correct=residual_of_two_rows,
+        run=exactly(REPLACE),
+    ),
+    bug(
+        "a list of queries with the noise of a partition",
+        "exact",
+        "privacy",
+        broken=answers_as_a_partition,
+        correct=answers_that_overlap,
+        run=exactly(ADD),
+    ),
     bug(
         "taxonomy built from observed items",
         "replay",

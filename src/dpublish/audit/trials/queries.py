@@ -15,7 +15,7 @@ from dpublish.audit.trials.synthetic_inputs import (
     unit_pairs,
     with_all_units,
 )
-from dpublish.audit.trials.tables import SEVERAL, table_trial
+from dpublish.audit.trials.tables import SEVERAL, in_rho, table_trial
 from dpublish.audit.trials.trial import Exact, Replay, Sampled, Trial
 from dpublish.privacy.cost import Cost
 
@@ -40,6 +40,50 @@ def multiplicative_weights() -> Iterator[Trial]:
         exact=Exact(window=(-1, 3), pairs=6),
         sampled=Sampled(runs=1500),
     )
+
+
+def workload() -> Iterator[Trial]:
+    direct = {"queries": "marginals:1", "answer": "direct"}
+    for relation in RELATIONS:
+        yield table_trial(
+            "workload",
+            relation,
+            ("a", "b"),
+            settings=direct,
+            exact=Exact(window=(-1, 2), pairs=8),
+            sampled=Sampled(runs=1000),
+        )
+    yield table_trial(
+        "workload",
+        "replace-one",
+        ("a", "b"),
+        settings={"queries": "predicates:a or b;a and b", "answer": "direct"},
+        case="answers by themselves",
+        exact=Exact(window=(-1, 2), pairs=8),
+        sampled=Sampled(runs=1000),
+    )
+    yield table_trial(
+        "workload",
+        "add-remove-one",
+        ("a",),
+        settings=direct,
+        rows=1,
+        per_unit=2,
+        exact=Exact(window=(-1, 3), pairs=6),
+        sampled=Sampled(runs=1000),
+    )
+    rho = Cost.zcdp("1/4")
+    for relation in RELATIONS:
+        yield table_trial(
+            "workload",
+            relation,
+            ("a", "b"),
+            settings={"queries": "marginals:2", "answer": "direct"},
+            claim=rho,
+            case="Gaussian noise on residuals",
+            exact="Gaussian noise has no rational law that could be enumerated",
+            sampled=in_rho(rho, runs=1000),
+        )
 
 
 def net() -> Iterator[Trial]:

@@ -61,16 +61,7 @@ def read_request(
             f"{what} compares whole numbers of 64 bits, for at most 2^40 rows; the schema allows "
             f"{rows:,}."
         )
-    if bins is not None:
-        # a precision is finer than a query class can use: bins asked for here take its place
-        coarse = {
-            name: replace(column, precision=None)
-            if column.bins is None and column.edges is None
-            else column
-            for name, column in schema.columns.items()
-        }
-        schema = replace(schema, columns=coarse)
-    domain = schema.domain(names, rows=rows, bins=bins)
+    domain = without_precision(schema, bins).domain(names, rows=rows, bins=bins)
     if not 2 <= domain.size <= MAX_UNIVERSE:
         raise PlanError(
             f"The columns span {domain.size:,} cells; {what} works on 2 to {MAX_UNIVERSE:,}. "
@@ -85,6 +76,19 @@ def read_request(
 
 
 MAX_ROWS = 1 << 40
+
+
+def without_precision(schema: Schema, bins: int | None) -> Schema:
+    """A precision is finer than a query class can use: bins that are asked for take its place."""
+    if bins is None:
+        return schema
+    coarse = {
+        name: replace(column, precision=None)
+        if column.bins is None and column.edges is None
+        else column
+        for name, column in schema.columns.items()
+    }
+    return replace(schema, columns=coarse)
 
 
 def dense_counts(numbers: SparseCounts, domain: Domain) -> IntArray:

@@ -22,7 +22,7 @@ FORMAT = "dpublish-release"
 FORMAT_VERSION = 1
 MAX_AXES = 4096
 MAX_NAME = 1000
-WHOLE_TABLE_KINDS = frozenset({"joined-histograms"})
+WHOLE_TABLE_KINDS = frozenset({"joined-histograms", "workload"})
 """Kinds that never number the cells of their domain, so that it may have more than 2^63 of them."""
 
 TABLE_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\.parquet", re.ASCII)

@@ -1,0 +1,383 @@
+"""A list of queries, answered by whatever answers it best: the common entrance for query lists.
+
+In: exact tables of counts (private). Out: noisy tables from which every query of the list has an
+unbiased estimate with an exact variance; or the noisy answers themselves; or the release of another
+method, where that is expected to err less.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import numpy as np
+
+from dpublish.declare.domain import Domain, lei_bins
+from dpublish.declare.schema import Schema
+from dpublish.declare.statistic import ContingencyTables, TableCounts
+from dpublish.errors import PlanError
+from dpublish.methods.base import CellCounts, Mechanism, Output, SparseCounts, Statistic
+from dpublish.methods.field_types import Interval
+from dpublish.methods.histogram.mechanism import (
+    public_rows,
+    require_bins,
+    total_is_public,
+)
+from dpublish.methods.query_list.request import true_answers, without_precision
+from dpublish.methods.workload.measurement import (
+    Measurement,
+    list_sensitivity,
+    noise_scale,
+    padded,
+)
+from dpublish.methods.workload.plan import (
+    OTHERS,
+    Direct,
+    best_direct,
+    comparison,
+    consider,
+    quoted,
+    shortened,
+    words_of,
+)
+from dpublish.methods.workload.strategy import Part, asked_columns, parts_of
+from dpublish.models.residuals import Grouping
+from dpublish.noise.base import IntArray, Noise
+from dpublish.privacy.budget_split import BudgetSplit
+from dpublish.privacy.cost import Cost
+from dpublish.privacy.plan import Plan, Settings, hidden
+from dpublish.workloads.query_classes import (
+    Intervals,
+    Marginals,
+    QueryClass,
+    query_class,
+)
+
+if TYPE_CHECKING:
+    pass
+
+Answer = Literal["best", "direct", "histogram", "multiplicative-weights", "net"]
+How = Literal["tables", "queries", "other"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadSettings(Settings):
+    """What answering a list works with: tables to measure, or all queries with one noise, or
+    another method with a plan of its own."""
+
+    domain: Domain
+    query_class: QueryClass = hidden()
+    how: How
+    chosen: str
+    budget: BudgetSplit = hidden()
+    grouping: Grouping = hidden()
+    measurements: tuple[Measurement, ...] = hidden()
+    sensitivity: Fraction
+    rows: int | None = hidden()
+    """The number of rows, where it is public."""
+    inner: Plan | None = hidden(default=None)
+    method: Mechanism | None = hidden(default=None)
+
+    def facts(self) -> dict[str, Any]:
+        theirs = {} if self.inner is None else self.inner.settings.facts()
+        return {**theirs, **super().facts()}
+
+
+def measured_tables(noise: Noise, numbers: TableCounts, settings: WorkloadSettings) -> Output:
+    """The mechanism over tables: add up, take the residual where that is measured, add noise."""
+    grouping, budget = settings.grouping, settings.budget
+    assert sum(one.share for one in settings.measurements) <= 1
+    values, facts = [], []
+    for place, one in enumerate(settings.measurements):
+        exact = table_at(numbers, one, grouping)
+        if one.form == "residual":
+            exact = grouping.whole_residual(exact, one.at)
+        values.append(
+            _noisy(
+                noise,
+                np.ascontiguousarray(exact).reshape(-1),
+                budget,
+                one.sensitivity(grouping, budget),
+                one.share,
+                label=f"table {place + 1}",
+            )
+        )
+        facts.append(
+            {
+                "form": one.form,
+                "at": [list(level) for level in one.at],
+                "scale": str(one.scale(grouping, budget)),
+            }
+        )
+    sizes = [len(one) for one in values]
+    return Output(
+        facts={
+            **_facts(settings),
+            "coarsenings": [list(column.radices) for column in grouping.columns],
+            "measured": facts,
+        },
+        tables={
+            "measured": {
+                "table": np.repeat(np.arange(len(values), dtype=np.uint32), sizes),
+                "value": np.concatenate(values).astype(np.int64),
+            }
+        },
+    )
+
+
+def measured_queries(noise: Noise, numbers: SparseCounts, settings: WorkloadSettings) -> Output:
+    """The mechanism over answers: every query with noise of one scale."""
+    queries, budget = settings.query_class, settings.budget
+    table = queries.table(settings.domain)
+    moved = list_sensitivity(table, budget)
+    truth = true_answers(table, numbers, settings.domain)
+    values = _noisy(noise, truth, budget, moved, Fraction(1), label="answers")
+    scale = noise_scale(moved, budget)
+    return Output(
+        facts={**_facts(settings), "scale": str(scale)},
+        tables={"answers": {"value": values}},
+    )
+
+
+def _noisy(
+    noise: Noise,
+    values: IntArray,
+    budget: BudgetSplit,
+    sensitivity: Fraction,
+    share: Fraction,
+    *,
+    label: str,
+) -> IntArray:
+    amount = budget.amount * share
+    if budget.law == "laplace":
+        return noise.laplace(values, sensitivity=sensitivity, epsilon=amount, label=label)
+    return noise.gaussian(values, sensitivity=sensitivity, rho=amount, label=label)
+
+
+def _facts(settings: WorkloadSettings) -> dict[str, Any]:
+    return {
+        "queries": settings.query_class.text(),
+        "how": settings.how,
+        "law": settings.budget.law,
+        "rows": settings.rows,
+    }
+
+
+def table_at(numbers: TableCounts, one: Measurement, grouping: Grouping) -> IntArray:
+    """The exact counts of a measured table, from the smallest counted one that holds it."""
+    wanted = {place for place, _ in one.at}
+    holding = [places for places in numbers.tables if wanted <= set(places)]
+    places = min(holding, key=lambda some: (numbers.tables[some].size, some))
+    finest = grouping.finest(places)
+    leaves = padded(numbers.tables[places], grouping, finest)
+    return np.asarray(grouping.sums(leaves, finest, one.at), dtype=np.int64)
+
+
+def counted_tables(measurements: Sequence[Measurement]) -> tuple[tuple[int, ...], ...]:
+    """The tables that hold all measured ones, without those that another holds."""
+    places = {tuple(place for place, _ in one.at) for one in measurements}
+    return tuple(
+        sorted(
+            some for some in places if some and not any(set(some) < set(other) for other in places)
+        )
+    ) or ((0,),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload(Mechanism):
+    """A list of queries, by the way that is expected to err least.
+
+    Input: exact tables of counts of the kept rows. Neighbours: replace-one or add-remove-one, of a
+    unit with at most c rows.
+    Output: noisy tables or residuals of tables, whose number and sizes follow from the list and the
+    schema; or noisy answers; or what another method publishes.
+    Privacy: epsilon-DP or rho-zCDP (theorem 1 of workload.proof.md); another method's own theorem
+    where one is taken.
+    Relies on: `Noise.laplace` and `Noise.gaussian` being exact; rows per unit bounded by c before
+    counting.
+    Shows / hides: the answers of the list, and what follows from the measured tables; hides the
+    rest.
+    Accuracy: measured directly, every answer is unbiased with a variance that the plan states
+    exactly, whatever the rows are; other methods as on the plan's stand-ins.
+
+    Parameters
+    ----------
+    queries : a query class, or its text ("marginals:2", "intervals:age", "predicates:age > 40").
+    answer : "best" takes what is expected to err least; or the way itself: "direct", "histogram",
+        "multiplicative-weights", "net".
+    columns, bins : the columns, and the number of bins of numeric columns that declare none.
+    """
+
+    method: ClassVar[str] = "workload"
+    kind: ClassVar[str] = "workload"
+
+    queries: QueryClass | str = "marginals:2"
+    answer: Answer = "best"
+    columns: Sequence[str] | None = None
+    bins: Annotated[int | None, Interval(1)] = None
+
+    def plan(self, schema: Schema, cost: Cost) -> Plan[WorkloadSettings]:
+        if schema.items is not None:
+            raise PlanError(
+                "A list of queries needs [columns]; this schema declares set-valued data ([items])."
+            )
+        budget = BudgetSplit.of(cost, schema.relation)
+        if budget.amount <= 0:
+            raise PlanError("A list of queries costs an epsilon (with or without delta) or a rho.")
+        queries = query_class(query_class(self.queries).text())
+        domain, bins = self._domain(schema, queries)
+        coarse = without_precision(schema, self.bins)
+        parts = parts_of(queries, domain)
+        if not parts:
+            raise PlanError(
+                f"The class '{queries.text()}' has no query over {', '.join(domain.names)}."
+            )
+        known = public_rows(schema) if total_is_public(schema, domain) else None
+        direct = best_direct(queries, domain, parts, budget, known)
+        errors: dict[str, float] = {}
+        if direct is not None:
+            errors["direct"] = math.sqrt(direct.mean_square)
+        plans: dict[str, tuple[Mechanism, Plan]] = {}
+        reasons: dict[str, str] = {}
+        for name in OTHERS:
+            if self.answer in ("best", name):
+                consider(name, queries, coarse, cost, domain, bins, parts, plans, errors, reasons)
+        chosen = self._choose(errors, reasons, direct is not None, plans)
+        return self._planned(
+            schema,
+            cost,
+            domain,
+            queries,
+            budget,
+            known,
+            direct,
+            plans,
+            errors,
+            reasons,
+            chosen,
+            parts,
+        )
+
+    def statistic(self, plan: Plan[WorkloadSettings]) -> Statistic:
+        settings = plan.settings
+        if settings.method is not None and settings.inner is not None:
+            return settings.method.statistic(settings.inner)
+        if settings.how == "queries":
+            return CellCounts(settings.domain)
+        return ContingencyTables(settings.domain, counted_tables(settings.measurements))
+
+    def run(self, noise: Noise, numbers: Any, plan: Plan[WorkloadSettings]) -> Output:
+        settings = plan.settings
+        if settings.method is not None and settings.inner is not None:
+            return settings.method.run(noise, numbers, settings.inner)
+        if settings.how == "queries":
+            return measured_queries(noise, numbers, settings)
+        return measured_tables(noise, numbers, settings)
+
+    def _domain(self, schema: Schema, queries: QueryClass) -> tuple[Domain, int | None]:
+        """The cells of the columns that the list looks at, and the bins of columns that declare
+        none."""
+        names = tuple(schema.columns) if self.columns is None else tuple(self.columns)
+        if not names or len(set(names)) != len(names):
+            raise PlanError("columns must list at least one column, and none twice.")
+        for name in names:
+            column = schema.column(name)
+            if schema.size_or_nominal is None and self.bins is None and column.kind == "real":
+                require_bins(column)
+        coarse = without_precision(schema, self.bins)
+        asked = asked_columns(queries, coarse.domain(names, bins=self.bins or 64))
+        kept = tuple(names[place] for place in asked)
+        bins = self.bins
+        if bins is None and schema.size_or_nominal is not None:
+            wide = queries.width if isinstance(queries, Marginals) else len(kept)
+            wide = 1 if isinstance(queries, Intervals) else wide
+            bins = lei_bins(schema.size_or_nominal * schema.unit.max_rows, min(wide, len(kept)))
+        domain = coarse.domain(kept, bins=bins)
+        if domain.size < 2:
+            raise PlanError("The columns of the list have one cell: there is nothing to ask.")
+        return domain, bins
+
+    def _choose(
+        self,
+        errors: Mapping[str, float],
+        reasons: Mapping[str, str],
+        direct: bool,
+        plans: Mapping[str, Any],
+    ) -> str:
+        if self.answer == "best":
+            if not errors:
+                raise PlanError(
+                    "No method answers this list: it needs a table that is too large to measure, "
+                    "and " + "; ".join(f"{name}: {why}" for name, why in reasons.items())
+                )
+            return min(errors, key=lambda name: (errors[name], name != "direct"))
+        if self.answer == "direct" and not direct:
+            raise PlanError(
+                "This list cannot be measured directly: it needs a table that is too large. "
+                "Choose fewer columns, fewer bins or narrower queries."
+            )
+        if self.answer != "direct" and self.answer not in plans:
+            raise PlanError(f"{self.answer} does not answer this list: {reasons[self.answer]}")
+        return self.answer
+
+    def _planned(
+        self,
+        schema: Schema,
+        cost: Cost,
+        domain: Domain,
+        queries: QueryClass,
+        budget: BudgetSplit,
+        known: int | None,
+        direct: Direct | None,
+        plans: Mapping[str, tuple[Mechanism, Plan]],
+        errors: Mapping[str, float],
+        reasons: Mapping[str, str],
+        chosen: str,
+        parts: Sequence[Part],
+    ) -> Plan[WorkloadSettings]:
+        method, inner = plans.get(chosen, (None, None)) if chosen != "direct" else (None, None)
+        ours = direct if chosen == "direct" else None
+        measurements = ours.strategy.measurements if ours and ours.strategy else ()
+        settings = WorkloadSettings(
+            domain=domain,
+            query_class=queries,
+            how="other" if ours is None else "tables" if ours.strategy else "queries",
+            chosen=chosen,
+            budget=budget,
+            grouping=ours.strategy.grouping if ours and ours.strategy else Grouping(()),
+            measurements=measurements,
+            sensitivity=budget.sensitivity if ours is None else ours.sensitivity,
+            rows=known,
+            inner=inner,
+            method=method,
+        )
+        count = sum(part.count for part in parts)
+        return Plan(
+            method=self.method,
+            kind=self.kind if inner is None else inner.kind,
+            schema=schema,
+            cost=cost,
+            parameters={
+                "queries": queries.text(),
+                "answer": self.answer,
+                "columns": None if self.columns is None else list(self.columns),
+                "bins": self.bins,
+            },
+            settings=settings,
+            forecast={
+                "expected_error": errors.get(chosen),
+                "expected_errors": dict(errors),
+                "not_compared": dict(reasons),
+            },
+            sentences=(
+                f"{count:,} queries ({shortened(queries.text())}) over {', '.join(domain.names)}.",
+                f"Cost {cost.describe()}, protecting {schema.unit.describe()} "
+                f"({schema.neighbours}).",
+                *comparison(errors, reasons, chosen, self.answer),
+                *(words_of(ours, domain, budget) if ours else quoted(chosen, inner)),
+            ),
+            warnings=() if inner is None else tuple(inner.warnings),
+        )

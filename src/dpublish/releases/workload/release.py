@@ -1,0 +1,410 @@
+"""Answers to a list of queries, measured: noisy tables from which every count that they hold has an
+unbiased estimate with an exact variance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from dpublish.declare.domain import Domain
+from dpublish.errors import BundleError, PublishError, QueryError
+from dpublish.estimate import Estimate, check_level
+from dpublish.models.integer_limits import half_width, whole_rows
+from dpublish.models.residuals import Coarsening, Form, Grouping, Measured, Residuals, Resolution
+from dpublish.privacy.budget_split import laplace_variance
+from dpublish.query.masks import select
+from dpublish.query.predicate import columns_of, parse_predicate
+from dpublish.releases.aggregates import AggregatesRelease
+from dpublish.releases.bundle.manifest import fraction, read_domain, table, text, whole
+from dpublish.releases.naming import marginal_frame, marginal_shape, named_columns
+from dpublish.workloads.query_classes import (
+    Intervals,
+    Marginals,
+    Predicates,
+    QueryClass,
+    query_class,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from dpublish.present.report import Report
+    from dpublish.query.predicate import Node
+
+Floats = NDArray[np.float64]
+
+MAX_TABLES = 1 << 14
+MAX_CELLS = 1 << 24
+MAX_NOISE = 1 << 62
+CHUNK = 1 << 22
+MEASURED_SCHEMA: dict[str, Any] = {"table": pl.UInt32, "value": pl.Int64}
+ANSWERS_SCHEMA: dict[str, Any] = {"value": pl.Int64}
+COUNTED = "an unbiased estimate with an exact variance, whatever the rows are"
+
+
+class WorkloadRelease(AggregatesRelease):
+    """Measured tables, or measured answers, of a list of queries."""
+
+    kind: ClassVar[str] = "workload"
+    own: ClassVar[tuple[str, ...]] = ("answers", "covariance")
+
+    def parse(self) -> None:
+        manifest, tables = self.manifest, self.tables
+        self.domain: Domain = read_domain(manifest.get("domain"), limit=None)
+        facts = table(manifest, "facts", "manifest")
+        how, self.law = text(facts, "how", "facts"), text(facts, "law", "facts")
+        if how not in ("tables", "queries") or self.law not in ("laplace", "gaussian"):
+            raise BundleError("facts: 'how' or 'law' is not known.")
+        self.rows = (
+            None if facts.get("rows") is None else whole(facts, "rows", "facts", limit=1 << 52)
+        )
+        try:
+            self.queries: QueryClass = query_class(text(facts, "queries", "facts"))
+            """The list that the release was made for."""
+        except PublishError as error:
+            raise BundleError(f"facts: 'queries' cannot be read: {str(error)[:200]}") from None
+        self.residuals: Residuals | None = None
+        if how == "tables":
+            self.residuals = self._read_tables(facts, _only(tables, "measured", MEASURED_SCHEMA))
+        else:
+            self.variance = _variance(facts, self.law, "facts")
+            self.values = _only(tables, "answers", ANSWERS_SCHEMA)["value"].to_numpy()
+            if self.domain.size > MAX_CELLS:
+                raise BundleError("The domain is larger than one that answers can be made for.")
+            try:
+                count = self.queries.size(self.domain)
+            except PublishError as error:
+                raise BundleError(f"facts: 'queries': {str(error)[:200]}") from None
+            if count != len(self.values):
+                raise BundleError("answers.parquet does not hold one answer per query.")
+
+    def _read_tables(self, facts: Mapping[str, Any], frame: pl.DataFrame) -> Residuals:
+        grouping = _read_grouping(facts, self.domain)
+        listed = facts.get("measured")
+        if not isinstance(listed, list) or not 0 < len(listed) <= MAX_TABLES:
+            raise BundleError("facts: 'measured' must list the measured tables.")
+        measured = [_read_measured(one, grouping, self.law) for one in listed]
+        sizes = [grouping.cells(one.at) for one in measured]
+        places = np.repeat(np.arange(len(sizes), dtype=np.uint32), sizes)
+        if sum(sizes) != frame.height or not np.array_equal(frame["table"].to_numpy(), places):
+            raise BundleError("measured.parquet does not hold the tables that the facts list.")
+        values = np.split(frame["value"].to_numpy(), np.cumsum(sizes)[:-1])
+        shaped = [
+            part.reshape(grouping.shape(one.at)) for part, one in zip(values, measured, strict=True)
+        ]
+        return Residuals(grouping, measured, shaped, rows=self.rows)
+
+    # -- questions
+
+    def estimate(self, predicate: str | Node, *, level: float = 0.95) -> Estimate:
+        """How many rows satisfy a predicate that the measured tables can answer. `low` and `high`
+        allow for all or none of a bin that is cut."""
+        check_level(level)
+        node = parse_predicate(predicate, self.domain)
+        places = tuple(sorted(columns_of(node)))
+        shape = [self.domain.shape[place] for place in places]
+        if math.prod(shape) > MAX_CELLS:
+            raise QueryError(self._cannot(places))
+        codes = dict(
+            zip(places, np.indices(shape).reshape(len(places), math.prod(shape)), strict=True)
+        )
+        found = select(node, self.domain).cover(codes.__getitem__, math.prod(shape))
+        given = np.stack([found.share, found.inside, found.touched]).astype(np.float64)
+        value, variance = self._answers(given.reshape(3, *shape), places)
+        low, high = self._limits(value, variance, level)
+        middle = min(max(float(value[0]), float(low[1])), float(high[2]))
+        error = math.sqrt(float(variance[0]))
+        if np.any(found.inside != found.touched):
+            error = max(error, float(value[2] - value[1]) / math.sqrt(12))
+        return Estimate(middle, error, float(low[1]), float(high[2]), level, note=COUNTED)
+
+    def met(self, node: Node, level: float) -> Estimate:
+        return self.estimate(node, level=level)
+
+    def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
+        """Counts of every combination of codes of the named columns: labels, count, standard_error,
+        low, high."""
+        check_level(level)
+        places = named_columns(self.domain, columns)
+        marginal_shape(self.domain, places)
+        value, variance = self._estimated(tuple(places))
+        return marginal_frame(
+            self.domain, places, self._figures(value.reshape(-1), variance, level)
+        )
+
+    def answers(self, *, level: float = 0.95) -> pl.DataFrame:
+        """The answers to the list that the release was made for, in its order: query, count,
+        standard_error, low, high."""
+        check_level(level)
+        if self.residuals is None:
+            unit = self.queries.unit
+            value = self.values / unit
+            variance = np.full(len(value), self.variance / unit**2)
+        else:
+            parts = list(self._listed())
+            value, variance = (np.concatenate([one[side] for one in parts]) for side in (0, 1))
+        labels = pl.Series("query", list(self.queries.labels(self.domain)), dtype=pl.String)
+        return pl.DataFrame(
+            [
+                labels,
+                *map(pl.Series, *zip(*self._figures(value, variance, level).items(), strict=True)),
+            ]
+        )
+
+    def covariance(self, first: str | Node, second: str | Node) -> float:
+        """Of the errors of two estimates, exactly: what the error bar of their difference or sum
+        needs. Bins that are cut count in proportion."""
+        nodes = [parse_predicate(one, self.domain) for one in (first, second)]
+        places = tuple(sorted(columns_of(nodes[0]) | columns_of(nodes[1])))
+        shape = [self.domain.shape[place] for place in places]
+        if math.prod(shape) > MAX_CELLS:
+            raise QueryError(self._cannot(places))
+        codes = dict(
+            zip(places, np.indices(shape).reshape(len(places), math.prod(shape)), strict=True)
+        )
+        both = [
+            select(node, self.domain).cover(codes.__getitem__, math.prod(shape)).share
+            for node in nodes
+        ]
+        if self.residuals is None:
+            one, other = (self._listed_row(share.reshape(shape), places) for share in both)
+            return float(one == other) * self.variance / self.queries.unit**2
+        at = self.residuals.grouping.finest(places)
+        arrays = [self._leaves(share.reshape(1, *shape), at)[0] for share in both]
+        for array in arrays:
+            self._check(at, places, array)
+        return self.residuals.covariance(arrays[0], arrays[1], at)
+
+    def cell_counts(self, places: tuple[int, ...]) -> Floats:
+        return self._estimated(places)[0]
+
+    def cell_sums(self, places: tuple[int, ...]) -> None:
+        """Limits follow from those of counts."""
+
+    def counted_together(self, *columns: str) -> bool:
+        """Whether the table of these columns can be estimated."""
+        places = named_columns(self.domain, columns)
+        return self.residuals is not None and self.residuals.answerable(
+            self.residuals.grouping.finest(places)
+        )
+
+    def plot(self, *columns: str, level: float = 0.95, top: int = 25) -> Figure:
+        """A bar chart with error bars for one column, a heat map for two."""
+        from dpublish.present.figures import plot_marginal
+
+        return plot_marginal(self, columns, level=level, top=top)
+
+    def sections(self) -> Report:
+        from dpublish.releases.workload.report import sections
+
+        return sections(self)
+
+    def summary(self) -> dict[str, str]:
+        rows = super().summary()
+        rows["columns"] = ", ".join(self.domain.names)
+        rows["made for"] = self.queries.text()[:200]
+        return rows
+
+    # -- how they are answered
+
+    def _answers(self, given: Floats, places: tuple[int, ...]) -> tuple[Floats, Floats]:
+        """Values and variances of queries over the codes of some columns."""
+        if self.residuals is None:
+            rows = [self._listed_row(one, places) for one in given]
+            unit = self.queries.unit
+            sides = [1.0 if place >= 0 else -1.0 for place in rows]
+            value = [
+                (
+                    self.values[place] / unit
+                    if side > 0
+                    else (self.rows or 0) - self.values[~place] / unit
+                )
+                for place, side in zip(rows, sides, strict=True)
+            ]
+            return np.array(value), np.full(len(rows), self.variance / unit**2)
+        at = self.residuals.grouping.finest(places)
+        queries = self._leaves(given, at)
+        self._check(at, places, queries)
+        return self.residuals.answers(queries, at)
+
+    def _leaves(self, given: Floats, at: Resolution) -> Floats:
+        assert self.residuals is not None
+        room = zip(self.residuals.grouping.shape(at), given.shape[1:], strict=True)
+        return np.pad(given, [(0, 0), *((0, leaves - codes) for leaves, codes in room)])
+
+    def _check(self, at: Resolution, places: tuple[int, ...], query: Floats) -> None:
+        assert self.residuals is not None
+        if not self.residuals.answerable(at, query):
+            raise QueryError(self._cannot(places))
+
+    def _cannot(self, places: tuple[int, ...]) -> str:
+        names = ", ".join(self.domain.axes[place].name for place in places)
+        return (
+            f"This release was made for {self.queries.text()[:200]}: what was measured for that "
+            f"says nothing sure about this question over {names}."
+        )
+
+    def _listed_row(self, share: Floats, places: tuple[int, ...]) -> int:
+        """Which answer of the list a condition is; ~place for the rows that one leaves."""
+        wide = [size if place in places else 1 for place, size in enumerate(self.domain.shape)]
+        cells = np.broadcast_to(share.reshape(wide), self.domain.shape).reshape(-1)
+        asked = np.rint(cells * self.queries.unit)
+        for place, row in enumerate(self.queries.rows(self.domain)):
+            values = np.asarray(row, dtype=np.float64)
+            if np.array_equal(values, asked):
+                return place
+            if self.rows is not None and np.array_equal(self.queries.unit - values, asked):
+                return ~place
+        raise QueryError(
+            "This release holds the answers of its list and nothing else: ask for one of them "
+            "(release.answers() shows all)."
+        )
+
+    def _estimated(self, places: tuple[int, ...]) -> tuple[Floats, Floats]:
+        if self.residuals is None:
+            raise QueryError(
+                "This release holds the answers of its list and no tables (release.answers())."
+            )
+        grouping = self.residuals.grouping
+        order = tuple(sorted(places))
+        at = grouping.finest(order)
+        if not self.residuals.answerable(at):
+            raise QueryError(self._cannot(order))
+        cut = tuple(slice(0, self.domain.shape[place]) for place in order)
+        values = self.residuals.table(at)[cut].transpose([order.index(place) for place in places])
+        return values, np.full(values.size, self.residuals.cell_variance(at))
+
+    def _listed(self) -> Iterator[tuple[Floats, Floats]]:
+        """Values and variances of the list, in parts."""
+        assert self.residuals is not None
+        if isinstance(self.queries, Marginals):
+            from itertools import combinations
+
+            for width in range(1, self.queries.width + 1):
+                for places in combinations(range(len(self.domain.axes)), width):
+                    value, variance = self._estimated(places)
+                    yield value.reshape(-1), variance
+            return
+        if isinstance(self.queries, Predicates):
+            for predicate in self.queries.predicates:
+                node = parse_predicate(predicate, self.domain)
+                places = tuple(sorted(columns_of(node)))
+                shape = [self.domain.shape[place] for place in places]
+                codes = dict(
+                    zip(
+                        places,
+                        np.indices(shape).reshape(len(places), math.prod(shape)),
+                        strict=True,
+                    )
+                )
+                share = select(node, self.domain).cover(codes.__getitem__, math.prod(shape)).share
+                yield self._answers(share.reshape(1, *shape), places)
+            return
+        if isinstance(self.queries, Intervals):
+            yield from self._ranges(self.queries)
+            return
+        places = tuple(range(len(self.domain.axes)))
+        rows: list[Floats] = []
+        for row in self.queries.rows(self.domain):
+            rows.append(np.asarray(row, dtype=np.float64) / self.queries.unit)
+            if len(rows) * self.domain.size >= CHUNK:
+                yield self._answers(np.stack(rows).reshape(-1, *self.domain.shape), places)
+                rows = []
+        if rows:
+            yield self._answers(np.stack(rows).reshape(-1, *self.domain.shape), places)
+
+    def _ranges(self, queries: Intervals) -> Iterator[tuple[Floats, Floats]]:
+        for place in queries.axes(self.domain):
+            axis = self.domain.axes[place]
+            ends = np.array(
+                [(low, high) for low in range(axis.base) for high in range(low, axis.base)]
+            )
+            step = max(1, CHUNK // axis.cardinality)
+            codes = np.arange(axis.cardinality)
+            for start in range(0, len(ends), step):
+                some = ends[start : start + step]
+                inside = (codes >= some[:, :1]) & (codes <= some[:, 1:])
+                yield self._answers(inside.astype(np.float64), (place,))
+
+    def _limits(self, value: Floats, variance: Floats, level: float) -> tuple[Floats, Floats]:
+        unit = 1 if self.residuals is not None else self.queries.unit
+        reach = half_width(variance * unit**2, (1 - level) / 2, self.law) / unit
+        low, high = whole_rows(value - reach, value + reach)
+        most = self.most_rows
+        return np.clip(low, 0.0, most), np.clip(high, 0.0, most)
+
+    def _figures(self, value: Floats, variance: Floats, level: float) -> dict[str, Floats]:
+        low, high = self._limits(value, variance, level)
+        return {
+            "count": np.clip(value, low, high),
+            "standard_error": np.sqrt(variance),
+            "low": low,
+            "high": high,
+        }
+
+
+def _only(tables: Mapping[str, pl.DataFrame], name: str, schema: dict[str, Any]) -> pl.DataFrame:
+    if set(tables) != {name}:
+        raise BundleError(f"This release must hold one table, {name}.parquet.")
+    frame = tables[name]
+    if dict(frame.schema) != schema or any(frame[column].null_count() for column in schema):
+        raise BundleError(f"{name}.parquet must have the columns {', '.join(schema)}, no nulls.")
+    if not frame.height or int(frame["value"].abs().max()) > MAX_NOISE:  # type: ignore[arg-type]
+        raise BundleError(f"{name}.parquet is empty, or holds a number that is not believable.")
+    return frame
+
+
+def _variance(facts: Mapping[str, Any], law: str, where: str) -> float:
+    scale = float(fraction(facts, "scale", where))
+    if not 0 < scale < 1e30:
+        raise BundleError(f"{where}: 'scale' must be above 0 and believable.")
+    return laplace_variance(scale) if law == "laplace" else scale
+
+
+def _read_grouping(facts: Mapping[str, Any], domain: Domain) -> Grouping:
+    listed = facts.get("coarsenings")
+    if not isinstance(listed, list) or len(listed) != len(domain.axes):
+        raise BundleError("facts: 'coarsenings' must list one coarsening per column.")
+    columns = []
+    for one, axis in zip(listed, domain.axes, strict=True):
+        if (
+            not isinstance(one, list)
+            or not 0 < len(one) <= 32
+            or not all(
+                isinstance(part, int) and not isinstance(part, bool) and 0 < part <= MAX_CELLS
+                for part in one
+            )
+            or not axis.cardinality <= math.prod(one) <= 16 * axis.cardinality + 16
+        ):
+            raise BundleError(
+                f"facts: the coarsening of column '{axis.name[:80]}' does not fit it."
+            )
+        columns.append(Coarsening(tuple(one)))
+    return Grouping(tuple(columns))
+
+
+def _read_measured(given: Any, grouping: Grouping, law: str) -> Measured:
+    where = "facts: measured"
+    if not isinstance(given, dict) or given.get("form") not in ("table", "residual"):
+        raise BundleError(f"{where}: a table has a form, columns and a scale.")
+    form: Form = "table" if given["form"] == "table" else "residual"
+    at, last = [], -1
+    for level in given["at"] if isinstance(given.get("at"), list) else [None]:
+        if (
+            not isinstance(level, list)
+            or len(level) != 2
+            or not all(isinstance(part, int) and not isinstance(part, bool) for part in level)
+            or not last < level[0] < len(grouping.columns)
+            or not 0 < level[1] <= grouping.columns[level[0]].finest
+        ):
+            raise BundleError(f"{where}: a resolution does not fit the columns.")
+        last = level[0]
+        at.append((level[0], level[1]))
+    if len(at) > 32 or grouping.cells(tuple(at)) > MAX_CELLS:
+        raise BundleError(f"{where}: a table is larger than can be measured.")
+    return Measured(form, tuple(at), _variance(given, law, where))
