@@ -334,6 +334,7 @@ class WorkloadRelease(AggregatesRelease):
     def _limits(self, value: Floats, variance: Floats, level: float) -> tuple[Floats, Floats]:
         unit = 1 if self.residuals is not None else self.queries.unit
         reach = half_width(variance * unit**2, (1 - level) / 2, self.law) / unit
+        reach = np.where(variance > 0, reach, 0.0)  # what is known has no noise
         low, high = whole_rows(value - reach, value + reach)
         most = self.most_rows
         return np.clip(low, 0.0, most), np.clip(high, 0.0, most)
