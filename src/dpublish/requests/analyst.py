@@ -40,7 +40,11 @@ def open_for(path: Path, ability: str) -> Any:
     what it does have."""
     from dpublish.releases.base import open_release
 
-    release = open_release(path)
+    return offering(open_release(path), ability)
+
+
+def offering(release: Any, ability: str) -> Any:
+    """The same of a release that is open already."""
     if not hasattr(release, ability):
         # every kind has a table to export, but models and solutions have no rows
         table = {} if weight_column(release) is not None else {"to_frame": "its table ('export')"}

@@ -17,7 +17,7 @@ import enum
 import math
 import os
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
@@ -93,7 +93,7 @@ class Request(abc.ABC):
     def to_json(self) -> dict[str, Any]:
         """The request as JSON; what is left at its default is left out."""
         given = {one: getattr(self, one.name) for one in dataclasses.fields(self)}
-        kept = {one.name: plain(value) for one, value in given.items() if value != _default(one)}
+        kept = {one.name: plain(value) for one, value in given.items() if value != default_of(one)}
         return {"request": self.verb, **kept}
 
     @classmethod
@@ -103,24 +103,33 @@ class Request(abc.ABC):
         given = {key: value for key, value in document.items() if key != "request"}
         if document.get("request", cls.verb) != cls.verb:
             raise InputError(f"This is a request to '{document['request']}', not to '{cls.verb}'.")
-        fields = {one.name: one for one in dataclasses.fields(cls)}
-        for key in given:
-            if key not in fields:
-                known = ", ".join(fields)
-                raise InputError(
-                    f"'{cls.verb}' has no '{key}'.{did_you_mean(key, fields)} It takes: {known}."
-                )
-        required = [name for name, one in fields.items() if _default(one) is dataclasses.MISSING]
-        absent = [name for name in required if name not in given]
-        if absent:
-            raise InputError(f"'{cls.verb}' needs {', '.join(absent)}.")
-        hints = get_type_hints(cls)
-        return cls(
-            **{key: _read(value, hints[key], f"{cls.verb}: {key}") for key, value in given.items()}
-        )
+        return cls(**read_fields(cls, given, cls.verb))
 
 
-def _default(field: dataclasses.Field[Any]) -> Any:
+def read_fields(
+    kind: type, given: Mapping[str, Any], verb: str, *, without: Container[str] = ()
+) -> dict[str, Any]:
+    """What a document holds for the fields of a record, each read as its type; `without` are fields
+    that it may not give."""
+    fields = {one.name: one for one in dataclasses.fields(kind) if one.name not in without}
+    for key in given:
+        if key not in fields:
+            known = ", ".join(fields)
+            raise InputError(
+                f"'{verb}' has no '{key}'.{did_you_mean(key, fields)} It takes: {known}."
+            )
+    absent = [
+        name
+        for name, one in fields.items()
+        if default_of(one) is dataclasses.MISSING and name not in given
+    ]
+    if absent:
+        raise InputError(f"'{verb}' needs {', '.join(absent)}.")
+    hints = get_type_hints(kind)
+    return {key: _read(value, hints[key], f"{verb}: {key}") for key, value in given.items()}
+
+
+def default_of(field: dataclasses.Field[Any]) -> Any:
     made = field.default_factory
     return field.default if made is dataclasses.MISSING else made()
 

@@ -24,6 +24,7 @@ from dpublish.errors import BudgetError, InputError, LedgerUnavailable, PublishE
 from dpublish.owned import owned_folder
 from dpublish.server import security
 from dpublish.server.accounts import Accounts, Actor, Role, office_key
+from dpublish.server.api.opened import OpenReleases
 from dpublish.server.catalogue import Catalogue
 from dpublish.server.config import Config
 from dpublish.server.datasets import Datasets
@@ -67,6 +68,7 @@ class Office:
         self.catalogue = Catalogue(self.releases, self.pages)
         self.releases.changed = self.catalogue.refresh
         self.hide = Hide(_secrets_of(config))
+        self.open_releases = OpenReleases()
         self.login_rate = Rate(limits.logins_per_minute)
         self.rate = Rate(limits.requests_per_minute)
         self.public_rate = Rate(limits.public_per_minute)
@@ -212,9 +214,8 @@ async def _admit(office: Office, request: Request, route: Route) -> Response | N
             return _refused(request, route, 429, "Too many requests. Wait a minute.")
         request.state.actor = actor
     if unsafe:
-        if (actor is None or actor.via == "session") and not from_here(
-            request, frozenset(office.origins)
-        ):
+        from_browser = route.kind == "form" if actor is None else actor.via == "session"
+        if from_browser and not from_here(request, frozenset(office.origins)):
             return _refused(
                 request, route, 403, "This form was not sent from a page of this service."
             )

@@ -20,7 +20,7 @@ from sqlalchemy import insert, update
 
 from dpublish.errors import BudgetExceeded, InputError
 from dpublish.owned import owned_folder
-from dpublish.requests.online import OpenSession
+from dpublish.requests.online import OpenSession, PlanSession
 from dpublish.server.accounts import Accounts, Actor, Role, read_roles
 from dpublish.server.config import Config
 from dpublish.server.datasets import Datasets, named, titled
@@ -64,6 +64,8 @@ class Desks:
         ]
         if self.store.one(DESKS, name=desk) is not None or open_ones:
             raise InputError(f"There is a desk or proposal '{desk}' already.")
+        # refuses what cannot be promised, before anybody is asked to approve
+        self.plan(dataset, method=method, settings=settings, epsilon=epsilon)
         request = {
             ONLINE: True, "method": method, "settings": dict(settings), "epsilon": epsilon,
             "delta": None, "rho": None, "digest": dataset["digest"],
@@ -82,6 +84,18 @@ class Desks:
                 epsilon=epsilon,
             )  # fmt: skip
         return one
+
+    def plan(
+        self, dataset: Row, *, method: str, settings: Mapping[str, str], epsilon: str
+    ) -> Mapping[str, Any]:
+        """What a desk would promise, from the schema alone."""
+        asked = PlanSession(
+            schema=self.datasets.schema_path(dataset),
+            method=method,
+            settings=settings,
+            epsilon=epsilon,
+        )
+        return asked.run().to_json()
 
     def begin(self, proposal: Row, decided: Mapping[str, Any], *, by: Actor) -> str:
         """A proposal for a desk is approved: the job that pays begins. Says the job."""

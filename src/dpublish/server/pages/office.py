@@ -132,10 +132,15 @@ def _budget(office: Office, row: Row) -> dict[str, Any]:
 
 
 def open_budget(request: Request) -> Response:
-    office, form, actor = office_of(request), request.state.form, request.state.actor
-    name = named(str(form.get("name", "")), "budget")
+    name = opened_budget(office_of(request), request.state.form, request.state.actor)
+    return _to(f"/ledger/{name}")
+
+
+def opened_budget(office: Office, given: Mapping[str, Any], actor: Actor) -> str:
+    """Open a budget for life, and say its name."""
+    name = named(str(given.get("name", "")), "budget")
     amounts: dict[str, Any] = {
-        key: str(form.get(key, "")).strip() or None for key in ("epsilon", "delta", "rho")
+        key: str(given.get(key) or "").strip() or None for key in ("epsilon", "delta", "rho")
     }
     if office.store.one(BUDGETS, name=name) is not None:
         raise InputError(f"There is a budget '{name}' already. A cap is for life.")
@@ -147,12 +152,12 @@ def open_budget(request: Request) -> Response:
     with office.store.change() as connection:
         connection.execute(
             insert(BUDGETS).values(
-                name=name, title=titled(str(form.get("title", "")), name), amount=words,
+                name=name, title=titled(str(given.get("title", "")), name), amount=words,
                 created=now(), creator=actor.name,
             )
         )  # fmt: skip
         record(connection, actor=actor.name, action="budget opened", subject=name, amount=words)
-    return _to(f"/ledger/{name}")
+    return name
 
 
 def budget(request: Request) -> Response:

@@ -1,0 +1,96 @@
+"""The query desk over HTTP: what is promised and what is left is shown before anything is asked."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from dpublish.requests.base import plain
+from dpublish.server.accounts import Role
+from dpublish.server.api.bodies import BODIES
+from dpublish.server.api.office import dataset_of
+from dpublish.server.app import office_of
+from dpublish.server.store import Row
+from dpublish.server.tables import PROPOSALS
+
+
+def desks(request: Request) -> Response:
+    """The desks that the caller may see."""
+    office, actor = office_of(request), request.state.actor
+    office.desks.settle()
+    keys = ("name", "title", "dataset", "state", "created")
+    return JSONResponse(
+        {"desks": [{key: one[key] for key in keys} for one in office.desks.of(actor)]}
+    )
+
+
+def propose(request: Request) -> Response:
+    """Ask for a desk to be opened. The same proposal again is the same proposal."""
+    office, actor = office_of(request), request.state.actor
+    given = BODIES["api.desk:propose"].read(request.state.json)
+    row = dataset_of(office, given.pop("dataset"))
+    desk = given.pop("desk")
+    content = {
+        "title": "",
+        "method": "median-mechanism",
+        "settings": {},
+        "why": "",
+        **given,
+    }
+    for one in office.store.rows(PROPOSALS, release=desk, proposer=actor.name):
+        said = json.loads(one["request"])
+        same = all(said[name] == content[name] for name in ("method", "settings", "epsilon"))
+        if same and one["dataset"] == row["name"] and said.get("online"):
+            return JSONResponse({"proposal": one["id"], "state": one["state"]})
+    made = office.desks.propose(row, desk=desk, by=actor, **content)
+    return JSONResponse({"proposal": made, "state": "proposed"})
+
+
+def desk(request: Request) -> Response:
+    """What a desk promises, how many hard answers are left, and what the caller may still ask."""
+    office, row = office_of(request), _seen(request)
+    office.desks.settle()
+    found = office.desks.status(row["name"], request.state.actor)
+    if request.state.actor.may({Role.curator, Role.auditor}):
+        keys = ("who", "allowed", "asked", "hard")
+        found["seats"] = [
+            {key: one[key] for key in keys} for one in office.desks.seats(row["name"])
+        ]
+    return JSONResponse(office.hide.tree(plain(found)))
+
+
+def admit(request: Request) -> Response:
+    """Give somebody a seat, or change how many questions it has."""
+    office, row = office_of(request), _seen(request)
+    given = BODIES["api.desk:admit"].read(request.state.json)
+    office.desks.admit(row["name"], given["person"], given["allowed"], by=request.state.actor)
+    return JSONResponse({"desk": row["name"], **given})
+
+
+def ask(request: Request) -> Response:
+    """One question. It is counted, answered and on disk before this returns."""
+    office, row = office_of(request), _seen(request)
+    given = BODIES["api.desk:ask"].read(request.state.json)
+    answer: dict[str, Any] = office.desks.ask(
+        row["name"], given["query"], given["key"], by=request.state.actor
+    )
+    return JSONResponse(answer)
+
+
+def close(request: Request) -> Response:
+    """End a desk for good: its exact counts are deleted, its answers stay."""
+    office, row = office_of(request), _seen(request)
+    office.desks.close(row["name"], by=request.state.actor)
+    return JSONResponse({"desk": row["name"], "state": "closed"})
+
+
+def _seen(request: Request) -> Row:
+    office, name = office_of(request), request.path_params["name"]
+    found = next((one for one in office.desks.of(request.state.actor) if one["name"] == name), None)
+    if found is None:
+        raise HTTPException(404, "There is no such desk.")
+    return found
