@@ -9,6 +9,12 @@ of its own, children included (for Spark: of the Java process and its Python wor
     histogram   counts of the cells of four columns
     tables      the tables of all 105 pairs with the target, in one pass
     joined      the whole release by joined histograms
+    start       (Spark) a session that does nothing
+    group-by    (Spark) its own count of the same four columns: the floor of what Spark does
+    group-pairs (Spark, asked for with --only) its own count of all the pairs, by grouping sets
+
+`--copies 100` counts a folder in which the file stands a hundred times, for more rows than the disk
+holds: every copy is read, decoded and counted. `--only encode joined` leaves the others out.
 """
 
 from __future__ import annotations
@@ -62,6 +68,9 @@ elif task == "tables":
     compute(ContingencyTables(domain, pairs), source, facts, key=bytes(16))
 elif task == "group-by":
     source.frame.groupBy([names[i] for i in (0, 2, 7, 10)]).count().toArrow()
+elif task == "group-pairs":
+    sets = [[names[place] for place in table] for table in pairs]
+    source.frame.groupingSets(sets, *names).count().toArrow()
 elif task == "start":
     source.frame.sparkSession.range(1).count()
 print(time.perf_counter() - started)
@@ -108,23 +117,35 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 10_000_000])
     parser.add_argument("--spark", action="store_true")
+    parser.add_argument("--copies", type=int, default=1)
+    parser.add_argument("--only", nargs="+", default=[])
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     report: dict[str, Any] = {"cpus": os.cpu_count(), "load": os.getloadavg()[0], "runs": []}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ["DPUBLISH_STATE"] = str(folder / "state")
-        table, schema = folder / "table.parquet", folder / "schema.toml"
-        for rows in [1_000, *given.rows]:  # the first leaves compiled code in the cache
-            write_schema(schema, write_table(table, rows=rows, columns=15, bits=60))
-            tasks = [("local", task) for task in ("encode", "histogram", "tables")]
-            if given.spark:
-                tasks += [("local[2]", t) for t in ("start", "group-by", "histogram", "tables")]
+        schema = folder / "schema.toml"
+        tasks = [("local", task) for task in ("encode", "histogram", "tables")]
+        if given.spark:
+            tasks += [("local[2]", t) for t in ("start", "group-by", "histogram", "tables")]
+            tasks += [("local[2]", "group-pairs")] if "group-pairs" in given.only else []
+        tasks = [one for one in tasks if not given.only or one[1] in given.only]
+        for made in [1_000, *given.rows]:  # the first leaves compiled code in the cache
+            table = folder / f"{made}"
+            table.mkdir()
+            file = table / "0.parquet"
+            write_schema(schema, write_table(file, rows=made, columns=15, bits=60))
+            for copy in range(1, given.copies):
+                os.link(file, table / f"{copy}.parquet")
+            rows = made * given.copies
             for url, task in tasks:
                 command = [sys.executable, "-c", SCRIPT, task, str(table), str(schema), url]
                 measured = {"rows": rows, "engine": url, "task": task, **timed(command)}
                 report["runs"].append(measured)
                 print(measured, flush=True)
+            if given.only and "joined" not in given.only:
+                continue
             command = [
                 str(Path(sys.executable).with_name("dpublish")),
                 "release",

@@ -11,6 +11,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import polars as pl
 import pytest
 from tests.pg import Postgres, shared_postgres
 
@@ -30,6 +31,8 @@ from dpublish.declare.statistic import (
     TableCounts,
 )
 from dpublish.errors import PrivateSideError
+from dpublish.ledger import open_ledger
+from dpublish.sources.duck import DuckRows
 from dpublish.sources.sources import SqlSource, open_source
 
 KEY = bytes(16)
@@ -273,6 +276,28 @@ def test_texts_that_are_too_long_are_no_level(url: str) -> None:
         assert found[1] == ([1, 2] if axis == "unreadable" else [2, 1])
 
 
+def test_columns_may_have_any_name(url: str) -> None:
+    names = ["t0", "c0", "v0", "w0", sql.COUNT, "n", "dpublish_rows", "coded", "prepared"]
+    stored = ", ".join(f"{place} AS {name}" for place, name in enumerate(names[:-1]))
+    source: Any = open_source(SqlSource(url, f"SELECT {stored}, 'x' AS prepared"))
+    facts = schema_of(
+        {name: AXES["labels" if name == "prepared" else "narrow"] for name in names[::-1]}
+    )
+    domain = facts.domain(names[::-1])
+    for asked in every(domain):
+        found, expected = answers(source, facts, asked)
+        assert found == expected
+    assert plain(Sql(source, facts, KEY).answer(CodedRows(domain)))[0][1:] == (
+        7,
+        6,
+        *range(5, -1, -1),
+    )
+    for name in names[:-1]:
+        shape = TreeShape.over([grid_of(facts.columns[name], schema_name="awkward")])
+        found, expected = answers(source, facts, GridPoints(shape))
+        assert found == expected
+
+
 def test_units_of_several_rows_are_read(url: str) -> None:
     query = "select * from (values (1, 'a'), (1, 'a'), (2, 'b'), (3, 'a')) as v(n, who)"
     source: Any = open_source(SqlSource(url, query))
@@ -433,3 +458,62 @@ def test_all_passes_see_one_snapshot(postgres: Postgres, tmp_path: Path) -> None
     with duck.pinned():
         assert duck.count_rows() == 1
         assert [frame.height for frame in duck.batches(["n"])] == [1]
+
+
+def test_nothing_is_counted_before_it_is_paid_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = tmp_path / "s.toml"
+    schema.write_text(
+        '[dataset]\nname = "d"\nneighbours = "add-remove-one"\n[columns.n]\n' + AXES["narrow"]
+    )
+    ledger = tmp_path / "l.db"
+    debits: list[int] = []
+    proper = DuckRows.selected
+
+    def watched(self: Any, *asked: Any) -> Any:
+        debits.append(sum(entry.kind == "debit" for entry in open_ledger(ledger).history()))
+        return proper(self, *asked)
+
+    monkeypatch.setattr(DuckRows, "selected", watched)
+    curator = dp.Curator(
+        SqlSource("duckdb://", "select 3 as n"), schema, ledger=ledger, budget=dp.Budget(epsilon=9)
+    )
+    curator.plan(dp.Histogram(columns=["n"]), epsilon=1)
+    assert not debits
+    curator.publish(dp.Histogram(columns=["n"]), epsilon=1, seed=1)
+    assert debits == [1]
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "folder"])
+def test_files_that_change_while_they_are_counted_end_the_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    schema = tmp_path / "s.toml"
+    schema.write_text(
+        '[dataset]\nname = "d"\nneighbours = "add-remove-one"\n[columns.n]\n' + AXES["narrow"]
+    )
+    data = tmp_path / name
+    file = data / "a.csv" if name == "folder" else data
+    file.parent.mkdir(exist_ok=True)
+    rows = pl.DataFrame({"n": [1, 2, 3]})
+
+    def write(frame: pl.DataFrame) -> None:
+        if file.suffix == ".csv":
+            frame.write_csv(file)
+        else:
+            frame.write_parquet(file)
+
+    write(rows)
+    proper = Local.cells
+
+    def later(self: Any, domain: Any) -> Any:
+        found = proper(self, domain)
+        write(rows[:2])
+        return found
+
+    curator = dp.Curator(data, schema, ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=9))
+    curator.publish(dp.Histogram(columns=["n"]), epsilon=1, seed=1)
+    monkeypatch.setattr(Local, "cells", later)
+    with pytest.raises(PrivateSideError):
+        curator.publish(dp.Histogram(columns=["n"]), epsilon=1, seed=2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import abc
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,8 +54,9 @@ _POSTGRES = {
     "timestamp": TIME,
 }
 
+ROWS = "dpublish_rows"
 Template = Callable[[str], str]
-"""A query over rows, which stand in it as a table in parentheses."""
+"""A query over rows, which stand in it as a table called `ROWS`."""
 
 
 class SqlRows(abc.ABC):
@@ -68,9 +69,9 @@ class SqlRows(abc.ABC):
     """Of the columns whose cells leave no doubt what they are."""
 
     @abc.abstractmethod
-    def selected(self, query: Template, cells: Sequence[str] | None) -> Iterator[pl.DataFrame]:
-        """What a query over the rows gives: the named columns as cells are read, all others (None:
-        all) as whole numbers."""
+    def selected(self, query: Template, cells: Collection[str]) -> Iterator[pl.DataFrame]:
+        """What a query over the rows gives: the columns named in `cells` as cells are read, all
+        others as whole numbers."""
 
 
 @dataclass(frozen=True)
@@ -137,11 +138,11 @@ class SqlReader:
                 )
 
     def selected(
-        self, query: Template, cells: Sequence[str] | None, *, rows: int
+        self, query: Template, cells: Collection[str], *, rows: int
     ) -> Iterator[pl.DataFrame]:
         with self._reading() as connection:
             result = connection.execution_options(stream_results=True, max_row_buffer=rows).execute(
-                _literal(query(f"(\n{self._query}\n) AS dpublish_rows"))
+                _literal(query(f"(\n{self._query}\n) AS {ROWS}"))
             )
             names = [str(name) for name in result.keys()]  # noqa: SIM118 - as above
             for part in result.partitions(rows):
@@ -149,7 +150,7 @@ class SqlReader:
                 yield pl.DataFrame(
                     [
                         series_from_objects(column).alias(name)
-                        if cells is not None and name in cells
+                        if name in cells
                         else pl.Series(name, column, dtype=pl.Int64)
                         for name, column in columns
                     ]
@@ -159,7 +160,7 @@ class SqlReader:
         with self._reading() as connection:
             return int(
                 connection.execute(
-                    _literal(f"SELECT count(*) FROM (\n{self._query}\n) AS dpublish_rows")
+                    _literal(f"SELECT count(*) FROM (\n{self._query}\n) AS {ROWS}")
                 ).scalar_one()
             )
 
@@ -179,7 +180,7 @@ class SqlReader:
                 # with a parameter a server takes one statement only: a second one could end the
                 # read-only transaction
                 asked = _literal(
-                    f"SELECT * FROM (\n{self._query}\n) AS dpublish_rows WHERE 1 = ", then=":none"
+                    f"SELECT * FROM (\n{self._query}\n) AS {ROWS} WHERE 1 = ", then=":none"
                 )
                 result = connection.execute(asked, {"none": 0})
                 if self.dialect == "postgresql":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -16,6 +16,7 @@ from dpublish.sources.databases import (
     DECIMAL,
     DOUBLE,
     EXACT_DIGITS,
+    ROWS,
     SINGLE,
     TEXT,
     TIME,
@@ -93,8 +94,8 @@ class DuckRows(ArrowSource, SqlRows):
         chosen = self._cursor().sql(f"SELECT {quoted} FROM (\n{self._query}\n)")
         yield from chosen.to_arrow_reader(_BATCH_ROWS)
 
-    def selected(self, query: Template, cells: Sequence[str] | None) -> Iterator[pl.DataFrame]:
-        found = self._cursor().sql(query(f"(\n{self._query}\n) AS dpublish_rows"))
+    def selected(self, query: Template, cells: Collection[str]) -> Iterator[pl.DataFrame]:
+        found = self._cursor().sql(query(f"(\n{self._query}\n) AS {ROWS}"))
         table = found.to_arrow_table()
         yield from ArrowTable(table).batches(table.column_names)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import abc
 import warnings
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -536,7 +536,7 @@ class _Database(Source, SqlRows):
     def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         return self._reader.batches(columns, rows=_OBJECT_ROWS)
 
-    def selected(self, query: Template, cells: Sequence[str] | None) -> Iterator[pl.DataFrame]:
+    def selected(self, query: Template, cells: Collection[str]) -> Iterator[pl.DataFrame]:
         return self._reader.selected(query, cells, rows=_OBJECT_ROWS)
 
     def count_rows(self) -> int:

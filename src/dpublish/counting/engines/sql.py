@@ -46,6 +46,7 @@ from dpublish.sources.databases import (
     DATE,
     DECIMAL,
     DOUBLE,
+    ROWS,
     SINGLE,
     TEXT,
     TIME,
@@ -124,9 +125,10 @@ class Sql(Local):
             return super().points(asked)
         pieces = []
         names = [grid.name for grid in asked.shape.grids]
-        for cells in self.source.selected(_Query(self.source.dialect).of_cells(names), names):
-            codes, keep = point_codes(cells, asked)
+        places = {f"v{place}": name for place, name in enumerate(names)}
+        for cells in self.source.selected(_Query(self.source.dialect).of_cells(names), places):
             n = cells.get_column(COUNT).cast(pl.Int64).to_numpy()
+            codes, keep = point_codes(cells.drop(COUNT).rename(places), asked)
             pieces.append((codes, n if keep is None else n[keep]))
         return _sorted_sums(pieces)
 
@@ -150,7 +152,7 @@ class Sql(Local):
             [(places[used[column]], sizes[column]) for column in members]
             for members in word_columns(sizes)
         ]
-        for found in self.source.selected(query.of_words(words), None):
+        for found in self.source.selected(query.of_words(words), ()):
             columns = [found.get_column(f"w{i}").to_numpy() for i in range(len(words))]
             packed = np.column_stack(columns).astype(np.int64).view(np.uint64)
             yield packed, found.get_column(COUNT).to_numpy().astype(np.int64)
@@ -225,12 +227,14 @@ class _Query:
     def __init__(self, dialect: str) -> None:
         self._dialect = dialect
         self._fence = " OFFSET 0" if dialect == "postgres" else ""
+        self._cells: list[exp.Expression] = []
         self._texts: list[exp.Expression] = []
         self._codes: list[exp.Expression] = []
 
     def of_cells(self, names: Sequence[str]) -> Template:
-        chosen = ", ".join(self._sql(exp.column(name, quoted=True)) for name in names)
-        return lambda rows: f"SELECT {chosen}, COUNT(*) AS {COUNT} FROM {rows} GROUP BY {chosen}"
+        chosen = ", ".join(f"{self._sql(_cell(name))} AS v{i}" for i, name in enumerate(names))
+        groups = ", ".join(str(i + 1) for i in range(len(names)))
+        return lambda rows: f"SELECT {chosen}, COUNT(*) AS {COUNT} FROM {rows} GROUP BY {groups}"
 
     def of_words(self, words: Sequence[Sequence[tuple[str, int]]]) -> Template:
         """`words` are columns of codes and their sizes, most significant first."""
@@ -241,21 +245,24 @@ class _Query:
                 code = f"CAST({name} AS BIGINT)"
                 word = f"({word}) * {size} + {code}" if word else code
             packed.append(f"{word} AS w{place}")
-        texts = [f", {self._sql(text)} AS t{i}" for i, text in enumerate(self._texts)]
+        # under names of our own: those of the columns may be any
+        cells = [f"{self._sql(cell)} AS v{i}" for i, cell in enumerate(self._cells)]
+        cells += [f"{self._sql(text)} AS t{i}" for i, text in enumerate(self._texts)]
         codes = [f"{self._sql(code)} AS c{i}" for i, code in enumerate(self._codes)]
         kept = " AND ".join(f"c{i} IS NOT NULL" for i in range(len(codes)))
         groups = ", ".join(str(i + 1) for i in range(len(packed)))
         return lambda rows: (
             f"SELECT {', '.join(packed)}, COUNT(*) AS {COUNT} FROM (SELECT {', '.join(codes)} FROM "
-            f"(SELECT *{''.join(texts)} FROM {rows}{self._fence}) AS prepared{self._fence}) AS "
+            f"(SELECT {', '.join(cells)} FROM {rows}{self._fence}) AS prepared{self._fence}) AS "
             f"coded WHERE {kept} GROUP BY {groups}"
         )
 
     def add(self, name: str, kind: str, rule: CodeRule, leaves: Leaves) -> str:
         """What the codes of a column are called."""
-        cell: exp.Expression = exp.column(name, quoted=True)
+        self._cells.append(_cell(name))
+        cell: exp.Expression = exp.column(f"v{len(self._cells) - 1}")
         if kind == TEXT:
-            body = self._text_codes(cell, rule, leaves)
+            body = self._text_codes(_cell(name), cell, rule, leaves)
         else:
             missing, axis = leaves[rule.missing], rule.axis
             body = exp.case().when(exp.Is(this=cell, expression=exp.Null()), missing)
@@ -284,14 +291,16 @@ class _Query:
             cell = exp.cast(cell, "text")
         return cell if kind == DOUBLE else exp.cast(cell, "double")
 
-    def _text_codes(self, cell: exp.Expression, rule: CodeRule, leaves: Leaves) -> exp.Case:
+    def _text_codes(
+        self, stored: exp.Expression, cell: exp.Expression, rule: CodeRule, leaves: Leaves
+    ) -> exp.Case:
         """Texts are compared byte by byte, whatever order the database has."""
         postgres = self._dialect == "postgres"
         strip, to_bytes = ("btrim", "convert_to") if postgres else ("trim", "encode")
         encoding = [exp.Literal.string("UTF8")] if postgres else []
         to_text = "convert_from" if postgres else "decode"
         blanks = exp.Anonymous(this=to_text, expressions=[self._bytes(BLANKS.encode()), *encoding])
-        text: exp.Expression = exp.Anonymous(this=strip, expressions=[cell, blanks])
+        text: exp.Expression = exp.Anonymous(this=strip, expressions=[stored, blanks])
         if any(_INTEGER.fullmatch(word) for word in rule.words):
             text = self._without_zero_fraction(text)
         self._texts.append(exp.Anonymous(this=to_bytes, expressions=[text, *encoding]))
@@ -348,6 +357,10 @@ class _Query:
 
     def _sql(self, expression: exp.Expression) -> str:
         return expression.sql(dialect=self._dialect, comments=False)
+
+
+def _cell(name: str) -> exp.Expression:
+    return exp.column(name, table=ROWS, quoted=True)
 
 
 def _slot_of_truth(rule: CodeRule, truth: bool) -> int:
