@@ -2,7 +2,7 @@
 
     python -m benchmarks.defaults projected        settings of the projected histogram, side by side
     python -m benchmarks.defaults classifier       settings of the classifier, and diffprivlib's
-    python -m benchmarks.defaults warnings         are the warnings of plans right?
+    python -m benchmarks.defaults warnings --out FILE [--fresh]    are the warnings of plans right?
     python -m benchmarks.defaults held-out --data DIR [--table WORD]     others, as they are
 
 The first three use generated tables only (`tables.py`).
@@ -70,6 +70,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder of the held-out tables")
     parser.add_argument("--table", default="", help="only held-out tables with this word")
     parser.add_argument("--joined", action="store_true", help="joined histograms as well")
+    parser.add_argument("--out", type=Path, help="file of what was measured for the warnings")
+    parser.add_argument("--fresh", action="store_true", help="shapes that no rule was chosen on")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--epsilon", type=float, default=1.0)
     given = parser.parse_args()
@@ -79,7 +81,7 @@ def main() -> None:
     if given.what == "warnings":
         from .warned import check
 
-        check(given.seeds)
+        check(given.seeds, given.out, fresh=given.fresh)
     elif given.what == "held-out":
         from .held_out import report
 

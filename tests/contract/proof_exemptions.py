@@ -29,6 +29,7 @@ EXEMPT = {
         "dpublish.methods.histogram.mechanism.visible_count",
         "dpublish.methods.projected_histogram.forecast.expectations",
         "dpublish.methods.projected_histogram.forecast.expected_sentences",
+        "dpublish.methods.projected_histogram.forecast.choice_sentences",
         "dpublish.methods.projected_histogram.forecast.level_warnings",
         "dpublish.methods.projected_histogram.column_count.words_of_gamma",
         "dpublish.methods.projected_histogram.forecast.service_warnings",

@@ -19,8 +19,9 @@ from dpublish.methods.projected_histogram.mechanism import (
 )
 from dpublish.methods.thresholds import smallest_threshold, survival_probability
 
-PLENTY = 100
-"""Rows times epsilon per feature above which a classifier of all columns is as good or better."""
+PLENTY = 500
+"""Rows times epsilon per feature above which a classifier of all columns is as good or better: by
+`python -m benchmarks.defaults warnings`."""
 
 
 def expectations(settings: ProjectedSettings, count: ColumnCount) -> dict[str, Any]:
@@ -95,21 +96,30 @@ def expected_sentences(
     ]
 
 
+def choice_sentences(settings: ProjectedSettings, count: ColumnCount) -> list[str]:
+    """Where choices are little better than random ones. That is no reason to take another method:
+    on tables so small the others that were tried do no better."""
+    columns, rows = len(settings.domain.axes) - 1, settings.rows
+    epsilon = float(settings.selection_epsilon)
+    if rows is None or epsilon == 0 or settings.selection_score != "prediction":
+        return []
+    # a choice by rows told right is off by about this share of the rows
+    noise = 2 * float(settings.score.sensitivity) * count.most / epsilon
+    if noise * math.log(max(2, columns)) <= rows:
+        return []
+    return [
+        f"With {rows:,} rows the choice among {columns} columns is little better than a random "
+        "one. Name the few candidates that matter, or count over columns of your choice with "
+        "histogram."
+    ]
+
+
 def service_warnings(settings: ProjectedSettings, count: ColumnCount) -> list[str]:
     """Where, by public facts, another method is likely to serve better (benchmarks/defaults)."""
     *axes, label = settings.domain.axes
     rows, free = settings.rows, settings.selection_epsilon == 0
     if rows is None or free or settings.selection_score != "prediction":
         return []
-    step = float(settings.selection_epsilon) / count.most
-    # a choice by rows told right is off by about this share of the rows
-    blur = 2 * float(settings.score.sensitivity) * math.log(max(2, len(axes))) / (step * rows)
-    if blur > 1:
-        return [
-            f"With {rows:,} rows, the choice among {len(axes)} columns is little better than a "
-            "random one, and so is what is learnt from the release. Name the few candidates that "
-            "matter, or count over columns of your choice with histogram."
-        ]
     paid = float(settings.selection_epsilon + settings.cell_epsilon + settings.count_epsilon)
     features = 1 + sum(1 if axis.ordered else axis.cardinality - 1 for axis in axes)
     plenty = rows * paid / features / (1 if label.base == 2 else label.base)

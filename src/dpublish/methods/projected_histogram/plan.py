@@ -28,6 +28,7 @@ from dpublish.methods.projected_histogram.column_count import (
 )
 from dpublish.methods.projected_histogram.discernibility import free_choice
 from dpublish.methods.projected_histogram.forecast import (
+    choice_sentences,
     expectations,
     expected_sentences,
     level_warnings,
@@ -163,6 +164,7 @@ def plan_projected(
             f"{_parts(settings)}.",
             noise_sentence(settings),
             *expected_sentences(method, settings, expected),
+            *choice_sentences(settings, count),
         ),
         warnings=(
             *warnings_for(settings, count),
