@@ -37,6 +37,7 @@ def main() -> None:
     from .experiments import chosen_with_fine_bins, compare, sweep
     from .figures import draw_comparison, draw_sweeps
     from .models import Bench
+    from .page import digest
     from .tables import NAMES, load
 
     warnings.filterwarnings("ignore", module="sklearn")
@@ -57,7 +58,12 @@ def main() -> None:
         print(f"{name}: {time.perf_counter() - start:.0f} s", flush=True)
         for method, value in comparison[name]["median"].items():
             print(f"  {method.replace(chr(10), ' '):26s} median AUC {value:.3f}")
-    results = {"repeats": repeats, "figure1": comparison, "figure2": sweeps}
+    results = {
+        "made_by": digest(Path(__file__).parent),
+        "repeats": repeats,
+        "figure1": comparison,
+        "figure2": sweeps,
+    }
     (given.out / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     draw_comparison(comparison, given.out / "figure1.png")
     draw_sweeps(sweeps, given.out / "figure2.png")

@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 ORDER = ("iris", "satellite", "infarct", "adult")
 COLOURS = {"iris": "#7b3294", "satellite": "#0571b0", "infarct": "#ca0020", "adult": "#018571"}
 SHORT = {"iris": "Iris", "satellite": "Satellite", "infarct": "Infarct stand-in", "adult": "Adult"}
-BOXES = ("#bdbdbd", "#6baed6", "#2171b5", "#fdae6b", "#e6550d")
+BOXES = ("#bdbdbd", "#c6dbef", "#6baed6", "#2171b5", "#fdae6b", "#e6550d")
 
 
 def draw_comparison(results: Mapping[str, Any], path: Path) -> None:
