@@ -44,12 +44,12 @@ def running(state: Path, *, publish: bool = True) -> Iterator[tuple[str, Any]]:
         thread.join()
 
 
-def enter(page: Any, address: str, name: str) -> None:
+def enter(page: Any, address: str, name: str, to: str = "**/datasets") -> None:
     page.goto(f"{address}/login")
     page.get_by_label("Name").fill(name)
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Log in").click()
-    page.wait_for_url("**/datasets")
+    page.wait_for_url(to)
 
 
 def take(browser: Any, address: str, office: Any) -> bytes:

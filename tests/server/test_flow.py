@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 import time
 import zipfile
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from dpublish.server.accounts import Role
+from dpublish.server.config import Uploads
 from server.conftest import Served, post
 
 SCHEMA = """
@@ -296,6 +298,42 @@ def test_rows_come_from_configured_places_only(ready: Served, tmp_path: Path) ->
         answer = post(curator, "/datasets", given)
         assert answer.status_code == 400, rows
     assert "linked.csv" not in curator.get("/datasets/new").text
+
+
+def test_files_that_can_be_read_are_offered() -> None:
+    from dpublish.server.datasets import ENDINGS
+    from dpublish.sources import sources
+    from dpublish.sources.files import PACKED
+
+    packed = {one + end for one in sources._TEXTS for end in PACKED}
+    assert set(ENDINGS) == {*sources._TEXTS, *packed, *sources._WHOLE}
+
+
+def test_uploads_are_kept_for_the_owner_alone_and_deleted_after_use(
+    serving: Callable[..., Served],
+) -> None:
+    served = serving(uploads=Uploads(allowed=True, max_bytes=5000))
+    admin, curator = served.person(Role.admin), served.person(Role.curator, name="ada")
+    post(admin, "/ledger", {"title": "Patients", "name": "patients", "epsilon": "3"})
+    assert post(curator, "/datasets/upload", files={"file": ("x.exe", b"a")}).status_code == 400
+    large = post(curator, "/datasets/upload", files={"file": ("x.csv", b"a" * 6000)})
+    assert large.status_code == 400
+    huge = post(curator, "/datasets/upload", files={"file": ("x.csv", b"a" * 1_100_000)})
+    assert huge.status_code == 413
+    rows = b"patient,age,ward\n" + b"".join(b"%d,%d,north\n" % (n, n) for n in range(90))
+    assert post(curator, "/datasets/upload", files={"file": ("../x.csv", rows)}).status_code == 303
+    path = next((served.office.state / "uploads").iterdir())
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    given = {"title": "x", "name": "visits", "rows": f"uploads/{path.name}", "budget": "patients"}
+    assert post(curator, "/datasets", given).status_code == 303
+    schema = {"mode": "text", "text": SCHEMA, "then": "in force"}
+    assert post(curator, "/datasets/visits/schema", schema).status_code == 303
+    approver = served.person(Role.approver)
+    answer = post(approver, f"/proposals/{propose(served)}/approve")
+    stated(served, finished(served, approver, answer))
+    assert not path.exists()
+    assert "rows uploaded" in str(served.office.store.actions())
 
 
 def test_uploads_are_off_unless_they_are_allowed(serving: Callable[..., Served]) -> None:

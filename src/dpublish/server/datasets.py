@@ -23,9 +23,13 @@ from dpublish.server.store import Row, Store, now, record, set_rows
 from dpublish.server.tables import BUDGETS, DATASETS, SCHEMAS
 
 NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,60}[a-z0-9])?")
-ENDINGS: Final = (
-    ".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".tsv.zst", ".parquet", ".arrow", ".feather",
+_TEXTS: Final = (".csv", ".tsv", ".txt", ".dat", ".basket", ".jsonl", ".ndjson")
+_WHOLE: Final = (
+    ".parquet", ".arrow", ".feather", ".ipc", ".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".sav",
+    ".zsav", ".por", ".dta", ".sas7bdat", ".xpt",
 )  # fmt: skip
+ENDINGS: Final = (*_TEXTS, *(one + packed for packed in (".gz", ".zst") for one in _TEXTS), *_WHOLE)
+"""Endings of files that can be read as rows; a test holds them against what the readers know."""
 UPLOADS: Final = "uploads"
 
 

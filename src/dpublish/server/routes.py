@@ -30,6 +30,7 @@ PROPOSES_OR_DECIDES: Final = CURATOR | DECIDES
 OFFICE: Final = frozenset({Role.curator, Role.approver, Role.auditor, Role.admin})
 AUDITOR: Final = frozenset({Role.auditor})
 ASKS: Final = frozenset({Role.researcher, Role.curator})
+DESK: Final = OFFICE | ASKS
 
 Kind = Literal["page", "form", "json"]
 """`page`: asked for with GET. `form`: posted by a page, and must carry the session's form key.
@@ -118,6 +119,14 @@ PAGES: Final = (
     page("/accounts", ADMIN, "pages.office:people"),
     form("/accounts", ADMIN, "pages.office:add_person"),
     form("/accounts/{account}", ADMIN, "pages.office:change_person"),
+    # query desk
+    page("/desk", DESK, "pages.desk:desks"),
+    page("/desk/{name}", DESK, "pages.desk:desk"),
+    form("/desk/{name}/ask", ASKS, "pages.desk:ask"),
+    form("/desk/{name}/seats", CURATOR, "pages.desk:give_seat"),
+    form("/desk/{name}/close", CURATOR, "pages.desk:close"),
+    page("/datasets/{name}/desk", CURATOR, "pages.desk:plan_page"),
+    form("/datasets/{name}/desk", CURATOR, "pages.desk:plan"),
     # audit
     page("/audit", AUDITOR, "pages.audit:overview"),
     page("/audit/ledger", AUDITOR, "pages.audit:chain"),

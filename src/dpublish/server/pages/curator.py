@@ -71,7 +71,7 @@ async def upload(request: Request) -> Response:
         raise InputError("Choose a file.")
     ending = next((one for one in ENDINGS if sent.filename.lower().endswith(one)), None)
     if ending is None:
-        raise InputError(f"Files of rows end with {', '.join(ENDINGS)}.")
+        raise InputError("The ending of this file is none of a table: see docs/schema.md.")
     content = await sent.read(settings.max_bytes + 1)
     if len(content) > settings.max_bytes:
         raise InputError(f"Files have at most {settings.max_bytes:,} bytes.")

@@ -6,16 +6,17 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from dpublish.errors import InputError
-from dpublish.server.accounts import Actor, Role
+from dpublish.server.accounts import Actor, Role, read_roles
 from dpublish.server.app import Office, office_of
 from dpublish.server.store import Row
 
+START = "/datasets"
 WRONG = "The name or the password is wrong."
 USED = "This link was used already, or is too old. Ask an admin for a new one."
 
 
 def login_page(request: Request) -> Response:
-    return _login_page(office_of(request), request.query_params.get("next", "/datasets"), None)
+    return _login_page(office_of(request), request.query_params.get("next", START), None)
 
 
 def login(request: Request) -> Response:
@@ -50,13 +51,17 @@ def _may_try(office: Office, request: Request, name: str) -> bool:
 def _inside(aim: str) -> str:
     """An address of this service, whatever was asked for."""
     plain = aim.startswith("/") and not aim.startswith(("//", "/\\")) and aim.isprintable()
-    return aim if plain and "\\" not in aim else "/datasets"
+    return aim if plain and "\\" not in aim else START
 
 
 def let_in(office: Office, request: Request, account: Row, aim: str, *, how: str) -> Response:
     """A new session for this browser; one that it had before is left behind."""
     cookie = office.accounts.log_in(account, request.headers.get("user-agent", ""), how=how)
-    answer = RedirectResponse(_inside(aim), status_code=303)
+    roles = read_roles(account["roles"])
+    aim = _inside(aim)
+    if aim == START and roles <= {Role.researcher}:
+        aim = "/desk" if roles else "/account"
+    answer = RedirectResponse(aim, status_code=303)
     answer.set_cookie(
         office.cookie,
         cookie,

@@ -18,6 +18,7 @@ from dpublish.requests.ledger import LedgerStatus
 from dpublish.requests.plans import Compare, Plan, Rehearse
 from dpublish.server.app import Office, office_of
 from dpublish.server.catalogue import cost_words
+from dpublish.server.desk.desks import ONLINE
 from dpublish.server.jobs import JobStatus
 from dpublish.server.pages.templates import decimal
 from dpublish.server.store import Row
@@ -75,11 +76,11 @@ def _fits(method: str, basket: bool) -> bool:
 
 
 def _columns_of(asked: Mapping[str, Any]) -> list[str]:
-    settings = _settings_text(str(asked.get("settings", "")))
+    settings = settings_text(str(asked.get("settings", "")))
     return [one for one in settings.get("columns", "").split(",") if one]
 
 
-def _settings_text(text: str) -> dict[str, str]:
+def settings_text(text: str) -> dict[str, str]:
     """Settings, one NAME=VALUE per line."""
     found: dict[str, str] = {}
     for line in text.splitlines():
@@ -96,7 +97,7 @@ def _settings_text(text: str) -> dict[str, str]:
 def _asked(form: Any) -> dict[str, Any]:
     """The fields of the planning form."""
     given = {key: str(value).strip() for key, value in form.items() if key != "form_key"}
-    settings = _settings_text(given.get("settings", ""))
+    settings = settings_text(given.get("settings", ""))
     columns = [str(one) for one in form.getlist("columns")]
     if columns:
         settings["columns"] = ",".join(columns)
@@ -226,7 +227,10 @@ def proposal(request: Request) -> Response:
     dataset = office.datasets.get(row["dataset"])
     if row["state"] == "proposed" and dataset is not None:
         try:
-            office.releases.request_of(row)
+            if shown["asked"].get(ONLINE):
+                office.desks.request_of(row)
+            else:
+                office.releases.request_of(row)
             plans = _plans(
                 office, dataset, {**shown["asked"], "settings_": shown["asked"]["settings"]}
             )
