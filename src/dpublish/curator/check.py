@@ -21,6 +21,7 @@ from dpublish.curator.formats import TextFormat, hints
 from dpublish.declare.columns import Column
 from dpublish.declare.domain import Axis, Domain, resolve_axis
 from dpublish.declare.encode import Encoder
+from dpublish.declare.rules import broken_cells, exact_domain
 from dpublish.declare.schema import Schema
 from dpublish.declare.source_format import SourceFormat
 from dpublish.declare.spelling import BLANKS
@@ -175,6 +176,7 @@ class _Look:
         unit = unit if unit in present else None
         rows, dropped, counts, units = self._count(source, declared, unit)
         columns = self._columns(source, declared, counts, rows)
+        self._rules(source, present, rows)
         if rows == 0:
             self.problems.append("The data has no rows.")
         elif dropped > (1 - self.at_least) * rows:
@@ -229,6 +231,26 @@ class _Look:
                 named = unit_values(ids)
                 units.append(named.hash().set(named.is_null(), None))
         return rows, dropped, counts, self._units(units)
+
+    def _rules(self, source: Source, present: Sequence[str], rows: int) -> None:
+        """Rows that break a declared rule, which joined histograms leave out."""
+        rules = [rule for rule in self.schema.rules if set(rule.columns) <= set(present)]
+        if not rules:
+            return
+        domain = exact_domain(rules, self.schema.columns, self.schema.name)
+        cells = [found for rule in rules if (found := broken_cells(rule, domain))]
+        broken = [0] * len(rules)
+        for batch, _ in source.coded(Encoder(domain)):
+            codes = batch.kept()
+            for number, one in enumerate(cells):
+                broken[number] += int(one.cells[tuple(codes[p] for p in one.places)].sum())
+        for rule, count in zip(rules, broken, strict=True):
+            if count:
+                many = count > (1 - self.at_least) * rows
+                (self.problems if many else self.notes).append(
+                    f"{count:,} of {rows:,} rows break the rule '{rule.describe()}'. Joined "
+                    "histograms leave them out."
+                )
 
     def _units(self, parts: Sequence[pl.Series]) -> UnitCheck | None:
         """Units by a hash of their names, which is enough to count them."""

@@ -14,10 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from dpublish.declare.columns import MISSING, OTHER, WORDING, Bound, Column, Kind, Wording
 from dpublish.errors import SchemaError, did_you_mean
+
+if TYPE_CHECKING:
+    from dpublish.declare.rules import Rule
 
 MAX_CELLS = 1 << 63
 
@@ -146,6 +149,8 @@ class Domain:
     """The product of axes. Cells are numbered in mixed radix, the first axis most significant."""
 
     axes: tuple[Axis, ...]
+    rules: tuple[Rule, ...] = ()
+    """What the rows obey that are counted here; not written into manifests with the axes."""
 
     @cached_property
     def size(self) -> int:

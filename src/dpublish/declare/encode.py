@@ -39,6 +39,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from dpublish.declare.domain import Axis, Domain
+from dpublish.declare.rules import broken_cells
 from dpublish.declare.spelling import BLANKS, ZERO_FRACTION
 from dpublish.errors import SchemaError, did_you_mean
 
@@ -107,6 +108,7 @@ class Encoder:
         self._axes = [
             _NumberEncoder(axis) if axis.numeric else _LabelEncoder(axis) for axis in domain.axes
         ]
+        self._rules = [found for rule in domain.rules if (found := broken_cells(rule, domain))]
 
     @property
     def dtypes(self) -> list[type[np.unsignedinteger]]:
@@ -135,6 +137,16 @@ class Encoder:
             codes.append(column)
             if kept is not None:
                 keep = kept if keep is None else keep & kept
+        return self.batch(codes, keep)
+
+    def batch(self, codes: list[CodeArray], keep: BoolArray | None) -> EncodedBatch:
+        """Rows by their codes, without those that break a rule of the domain, which each row's own
+        codes decide."""
+        for rule in self._rules:
+            left = slice(None) if keep is None else np.flatnonzero(keep)  # other codes mean nothing
+            broken = rule.cells[tuple(codes[place][left] for place in rule.places)]
+            keep = np.ones(codes[0].size, dtype=np.bool_) if keep is None else keep.copy()
+            keep[left] = ~broken
         return EncodedBatch(codes, None if keep is None or bool(keep.all()) else keep)
 
 

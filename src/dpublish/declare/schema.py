@@ -18,6 +18,10 @@ upper = 90
 
 [items]                         # set-valued data instead of columns
 universe = ["bread", "milk"]    # or universe_file = "items.txt"
+
+[[rules]]                       # what every row obeys
+if = "age < 15"
+then = "married = 'no'"
 """
 
 from __future__ import annotations
@@ -34,6 +38,7 @@ from typing import Any, Literal, cast, get_args
 from dpublish.declare.columns import Column, line_of_text, read_column
 from dpublish.declare.domain import Domain, lei_bins, resolve_axis
 from dpublish.declare.relation import Neighbours, Relation
+from dpublish.declare.rules import Rule, read_rules
 from dpublish.declare.source_format import SourceFormat, read_source_format
 from dpublish.declare.spelling import BLANKS
 from dpublish.errors import SchemaError, did_you_mean
@@ -63,7 +68,7 @@ _DATASET_KEYS = {
     "period",
     *ABOUT,
 }
-_TABLES = {"dataset", "source", "columns", "items", "draft"}
+_TABLES = {"dataset", "source", "columns", "items", "rules", "draft"}
 _ITEM_KEYS = {"universe", "universe_file", "outside", "source"}
 
 
@@ -113,6 +118,7 @@ class Schema:
     population: str | None = None
     period: str | None = None
     about: Mapping[str, str] = field(default_factory=dict)
+    rules: tuple[Rule, ...] = ()
     size_added: bool = field(default=False, compare=False, repr=False)
     """Whether the number of units was not declared but counted, or given beside the schema."""
 
@@ -238,6 +244,11 @@ class Schema:
             out["items"] = {"universe": list(self.items.items), "outside": self.items.outside}
             if wording and self.items.source:
                 out["items"]["source"] = self.items.source
+        if self.rules:
+            out["rules"] = [
+                rule.to_dict() | ({"source": rule.source} if wording and rule.source else {})
+                for rule in self.rules
+            ]
         if self.draft:
             out["draft"] = {"derived_from_rows": True}
         return out
@@ -252,6 +263,7 @@ class Schema:
         ]
         if "items" in data:
             blocks.append(_toml_table("items", data["items"]))
+        blocks += [_toml_table("[rules]", rule) for rule in data.get("rules", ())]
         return "\n\n".join(blocks) + "\n"
 
 
@@ -346,6 +358,10 @@ def _examined(data: Mapping[str, Any], folder: Path) -> tuple[Schema | None, lis
             "The schema declares no column. Add [columns.NAME] tables, or [items] for set-valued "
             "data."
         )
+    rules: tuple[Rule, ...] = ()
+    if "rules" in data and len(columns) == len(tables):
+        with _noting(problems):
+            rules = read_rules(data["rules"], columns, str(name))
     neighbours = dataset.get("neighbours", "add-remove-one" if "items" in data else "replace-one")
     if neighbours not in NEIGHBOURS:
         problems.append(
@@ -401,6 +417,7 @@ def _examined(data: Mapping[str, Any], folder: Path) -> tuple[Schema | None, lis
         population=dataset.get("population"),
         period=dataset.get("period"),
         about=about,
+        rules=rules,
     )
     return schema, []
 

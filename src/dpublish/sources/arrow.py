@@ -77,7 +77,7 @@ class ArrowSource(Source):
                 codes.append(column)
                 if kept is not None:
                     keep = kept if keep is None else keep & kept
-            batch = EncodedBatch(codes, None if keep is None or bool(keep.all()) else keep)
+            batch = encoder.batch(codes, keep)
             who = None if unit is None else parts[[*names, *extra].index(unit)]
             yield batch, None if who is None else who.spelled(0, len(who))
 

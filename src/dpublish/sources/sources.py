@@ -387,6 +387,9 @@ class _Rewriting(Encoder):
     def encode_column(self, place: int, series: pl.Series) -> tuple[CodeArray, BoolArray | None]:
         return self._encoder.encode_column(place, self._rewrite(self.domain.names[place], series))
 
+    def batch(self, codes: list[CodeArray], keep: BoolArray | None) -> EncodedBatch:
+        return self._encoder.batch(codes, keep)
+
     def encode(self, frame: pl.DataFrame) -> EncodedBatch:
         names = self.domain.names
         return self._encoder.encode(

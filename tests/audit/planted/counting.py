@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+import polars as pl
 
 from dpublish.audit import neighbours
+from dpublish.declare.encode import encode_frame
+from dpublish.declare.schema import Schema
 
 from .registry import ONE, bug, counts, exactly, replayed, whole
 
@@ -273,6 +277,44 @@ def answers_as_a_partition(noise, rows):
 def answers_that_overlap(noise, rows):
     return answers(noise, rows, 2 * ONE)
 
+PEOPLE = ("child, no", "child, yes", "adult, yes")
+FAMILIES = list(neighbours.add_remove(PEOPLE, max_rows=3))
+RULED = Schema.from_toml(
+    """
+[dataset]
+name = "families"
+[columns.age]
+kind = "categorical"
+levels = ["child", "adult"]
+[columns.married]
+kind = "categorical"
+levels = ["no", "yes"]
+[[rules]]
+if = "age = 'child'"
+then = "married = 'no'"
+"""
+)
+
+
+def kept_by_rule(noise, rows, *, together=False):
+    """Rows that break a declared rule are left out, each by itself."""
+    domain = replace(RULED.domain(["age", "married"]), rules=RULED.rules)
+    cells = [row.split(", ") for row in rows]
+    frame = pl.DataFrame(
+        {"age": [a for a, _ in cells], "married": [b for _, b in cells]},
+        schema={"age": pl.String, "married": pl.String},
+    )
+    batch = encode_frame(frame, domain)
+    kept = batch.kept()[0].size
+    if together and batch.keep is not None:
+        kept = 0
+    return noise.laplace(whole([kept]), sensitivity=ONE, epsilon=ONE)
+
+
+def dropped_together(noise, rows):
+    """One row that breaks the rule takes all others with it."""
+    return kept_by_rule(noise, rows, together=True)
+
 
 COUNTING = (
     bug(
@@ -298,6 +340,13 @@ COUNTING = (
         broken=answers_as_a_partition,
         correct=answers_that_overlap,
         run=exactly(ADD),
+
+        "a row that breaks a rule spoils the others",
+        "exact",
+        "privacy",
+        broken=dropped_together,
+        correct=kept_by_rule,
+        run=exactly(FAMILIES),
     ),
     bug(
         "taxonomy built from observed items",

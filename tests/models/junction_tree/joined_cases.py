@@ -97,7 +97,7 @@ def released(content: Output, plan: Plan) -> JoinedRelease:
             "unit": plan.schema.unit.describe(),
             "statement": "for tests",
         },
-        "domain": plan.domain.to_json(),
+        "domain": (content.domain or plan.domain).to_json(),
         "target": plan.schema.target,
         "schema_digest": plan.schema.digest,
         "facts": dict(content.facts),

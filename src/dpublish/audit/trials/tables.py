@@ -48,6 +48,7 @@ def table_trial(
     public: Mapping[str, bytes] | None = None,
     size: int | None = None,
     per_unit: int = 1,
+    rules: str = "",
     **tiers: Any,
 ) -> Trial:
     """A release method on all small tables of yes-or-no columns. `per_unit` > 1: of `rows` people
@@ -60,7 +61,7 @@ def table_trial(
     else:
         pairs = unit_pairs(relation, header, universe, units=rows, per_unit=per_unit)
         case, extra = f"{case}, {SEVERAL}" if case else SEVERAL, unit_lines(per_unit)
-    text = schema_text(relation, bits(*columns), size=size or rows, extra=extra)
+    text = schema_text(relation, bits(*columns) + rules, size=size or rows, extra=extra)
     return Trial(
         method=method,
         case=f"{relation}, {case}" if case else relation,
@@ -165,6 +166,17 @@ def joined_histograms() -> Iterator[Trial]:
             exact=Exact(window=(0, 1), pairs=4),
             sampled=Sampled(runs=1000),
         )
+    yield table_trial(
+        "joined-histograms",
+        "replace-one",
+        ("a", "b"),
+        settings={"noise": "laplace"},
+        claim=Cost.pure(2),
+        case="a rule that rows may break",
+        rules="[[rules]]\nif = 'a = true'\nthen = 'b = true'\n",
+        exact=Exact(window=(0, 1), pairs=4),
+        sampled=Sampled(runs=1000),
+    )
     yield table_trial(
         "joined-histograms",
         "add-remove-one",

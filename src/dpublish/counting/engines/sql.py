@@ -175,6 +175,8 @@ def why_read(statistic: Statistic, source: SqlRows, schema: Schema) -> str | Non
         return "rows are added up one by one, and groups have no order"
     if not isinstance(statistic, CellCounts | CodedRows | ContingencyTables | Tabulation):
         return "what is asked for is no count of codes"
+    if statistic.domain.rules:
+        return "rows that break a declared rule are left out by their codes"
     encoder = Encoder(statistic.domain)
     for place, name in enumerate(statistic.domain.names):
         reason = _unsaid(encoder.rule(place), source.types.get(name))

@@ -426,5 +426,7 @@ def total_is_public(schema: Schema, domain: Domain) -> bool:
 
 
 def keeps_every_row(domain: Domain) -> bool:
-    """Whether no row can be left out by a column's rule."""
-    return all(axis.other or (axis.missing and axis.outside == "clip") for axis in domain.axes)
+    """Whether no row can be left out by what a column declares, or by a rule."""
+    return not domain.rules and all(
+        axis.other or (axis.missing and axis.outside == "clip") for axis in domain.axes
+    )

@@ -44,9 +44,10 @@ def choose_bins(
     rows: int | None,
     bins: int,
     label: str,
+    fixed: Sequence[int] = (),
 ) -> Ints:
     """Where bins end, counted in cells: from 0 to the number of cells. `rows` is the public number
-    of rows, where there is one."""
+    of rows, where there is one; at the `fixed` places bins end in any case."""
     ends, known = _cut(0, len(counts)), []
     part = share / STAGES
     deviation, variance = budget.deviation(part), budget.variance(part)
@@ -65,7 +66,7 @@ def choose_bins(
         ]
         ends = np.append(np.concatenate(parts), len(counts))
     positive = onto_simplex(mass[:, None], np.array([whole]))[:, 0]
-    return _even(ends, positive, whole / bins)
+    return np.union1d(_even(ends, positive, whole / bins), np.array(fixed, dtype=np.int64))
 
 
 def _consistent(known: Sequence[tuple[Ints, Floats]], variance: float) -> Floats:

@@ -72,6 +72,7 @@ from dpublish.models.junction_tree.grouping import group_limits
 from dpublish.models.junction_tree.measured import MAX_ROUNDS, ordered_widths
 from dpublish.models.junction_tree.model import JunctionModel
 from dpublish.models.junction_tree.model_error import MODEL_VERSION, UNIT, level_blocks
+from dpublish.models.junction_tree.structural_zeros import Zeros, structural_zeros
 from dpublish.models.one_thread import on_one_thread
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.budget_split import BudgetSplit
@@ -211,6 +212,7 @@ class Job:
     settings: JoinedSettings
     columns: tuple[int, ...]
     domain: Domain
+    zeros: tuple[Zeros, ...] = ()
 
     @classmethod
     def of(cls, noise: Noise, codes: Any, plan: Plan[JoinedSettings]) -> Job:
@@ -224,7 +226,8 @@ class Job:
             if isinstance(codes, Tabulator)
             else LabelledRows(codes, settings.fine.shape, target)
         )
-        return cls(noise, rows, budget, settings, settings.features, settings.fine)
+        zeros = structural_zeros(settings.domain.rules, settings.fine, target)
+        return cls(noise, rows, budget, settings, settings.features, settings.fine, zeros)
 
     def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
         return "Job(private)"
@@ -240,6 +243,7 @@ class Job:
             tables.measured,
             target=self.settings.target_index,
             total=self.settings.public_rows,
+            zeros=self.zeros,
         )
 
 
@@ -332,10 +336,13 @@ def find_bins(job: Job) -> Job:
             rows=job.settings.public_rows,
             bins=job.settings.bins,
             label=f"bins of column {column + 1}",
+            fixed=[axis.edges.index(end) for end in job.settings.rule_ends(column)],
         )
         rows = rows.regrouped(column, regrouping(axis, ends))
         axes[column] = adapted(axis, ends)
-    return replace(job, rows=rows, domain=Domain(tuple(axes)))
+    domain = Domain(tuple(axes), job.domain.rules)
+    zeros = structural_zeros(domain.rules, domain, job.settings.target_index)
+    return replace(job, rows=rows, domain=domain, zeros=zeros)
 
 
 def measure_columns(job: Job) -> MeasuredColumns:
@@ -561,6 +568,7 @@ def publish(
                 "value": rows,
                 "scale": None,
             },
+            **({"rules": [rule.to_dict() for rule in job.domain.rules]} if job.zeros else {}),
         },
         tables={
             "columns": _stacked("column", job.columns, [columns.counts[c] for c in job.columns]),

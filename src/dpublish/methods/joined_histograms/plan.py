@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpublish.declare.domain import Domain, fine_edges
+from dpublish.declare.domain import Axis, Domain, fine_edges
+from dpublish.declare.rules import broken_cells, with_cuts
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError, did_you_mean
 from dpublish.methods.histogram.mechanism import keeps_every_row
@@ -80,6 +81,12 @@ class JoinedSettings(Settings):
     def target_index(self) -> int | None:
         return None if self.target is None else self.domain.names.index(self.target)
 
+    def rule_ends(self, column: int) -> list[float]:
+        """Where bins of a column end because a rule compares its values with these numbers."""
+        axis = self.fine.axes[column]
+        whole = replace(axis, edges=(axis.edges[0], axis.edges[-1]))
+        return list(with_cuts(whole, self.fine.rules, self.fine).edges[1:-1])
+
     @property
     def features(self) -> tuple[int, ...]:
         """All columns but the target."""
@@ -93,7 +100,7 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
             "Joined histograms need [columns]; this schema declares set-valued data ([items])."
         )
     names = _column_names(method, schema)
-    domain = schema.domain(names, bins=method.bins)
+    domain = _ruled(schema, schema.domain(names, bins=method.bins))
     warnings: list[str] = []
     target = _target(method, schema, domain, warnings)
     labels = 1 if target is None else domain.axis(target).cardinality
@@ -174,6 +181,7 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
         fine=_fine(schema, domain, adaptive),
         cell_deviations=exact(method.cell_deviations, "cell_deviations"),
     )
+    _check_rules(settings.fine)
     sentences = [
         f"All of {len(names)} columns"
         + (f", each with the target '{target}'." if target else ", without a target."),
@@ -201,6 +209,11 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
             + ", more in small tables and less in large ones"
             + "; levels are grouped so that a cell holds about "
             f"{float(settings.cell_deviations):g} times as many rows."
+        )
+    if domain.rules:
+        sentences.append(
+            "Rows that break a declared rule are left out, and what it makes impossible has no "
+            f"people: {'; '.join(rule.describe() for rule in domain.rules)}."
         )
     triples = len(declared_triples(settings))
     if triples and method.rounds != 0:
@@ -261,25 +274,65 @@ def _adaptive(schema: Schema, domain: Domain, target: str | None) -> tuple[str, 
     """The columns whose bins are found from the rows: numbers that declare none, and that have more
     values than there are bins."""
     return tuple(
-        axis.name
-        for axis in domain.axes
-        if axis.numeric and axis.name != target and not axis.exact_values
-        if schema.column(axis.name).bins is None
-        and schema.column(axis.name).edges is None
-        and schema.column(axis.name).precision is None
+        axis.name for axis in domain.axes if axis.name != target and _finds_bins(schema, axis)
+    )
+
+
+def _finds_bins(schema: Schema, axis: Axis) -> bool:
+    column = schema.column(axis.name)
+    return (
+        axis.numeric
+        and not axis.exact_values
+        and column.bins is None
+        and column.edges is None
+        and column.precision is None
     )
 
 
 def _fine(schema: Schema, domain: Domain, adaptive: tuple[str, ...]) -> Domain:
     """What rows are coded over: fine cells of the columns whose bins are found, else the domain."""
-    return Domain(
+    fine = Domain(
         tuple(
             replace(axis, edges=fine_edges(schema.column(axis.name), schema_name=schema.name))
             if axis.name in adaptive
             else axis
             for axis in domain.axes
-        )
+        ),
+        domain.rules,
     )
+    return replace(
+        fine,
+        axes=tuple(
+            with_cuts(axis, domain.rules, domain) if axis.name in adaptive else axis
+            for axis in fine.axes
+        ),
+    )
+
+
+def _ruled(schema: Schema, domain: Domain) -> Domain:
+    """The domain with the rules that speak of its columns, and with bins that no rule cuts, unless
+    they were declared so."""
+    rules = tuple(rule for rule in schema.rules if set(rule.columns) <= set(domain.names))
+    if not rules:
+        return domain
+    declared = {
+        name for name in domain.names if schema.column(name).bins or schema.column(name).edges
+    }
+    axes = [
+        axis if axis.name in declared else with_cuts(axis, rules, domain) for axis in domain.axes
+    ]
+    return Domain(tuple(axes), rules)
+
+
+def _check_rules(fine: Domain) -> None:
+    """Rules must be such that a row's codes say whether it breaks them."""
+    for rule in fine.rules:
+        found = broken_cells(rule, fine)
+        if found is not None and found.cut.any():
+            raise PlanError(
+                f"The rule '{rule.describe()}' compares with a number inside a declared bin, so "
+                "that it cannot be told which rows break it. Declare edges with that number."
+            )
 
 
 def _gaussian_steps(

@@ -78,7 +78,7 @@ def coarsening(model: JunctionModel, column: int, *, ordered: bool, most: int) -
     """From published numbers: groups of whole states where the column is joined already, and of
     levels where it is not."""
     single, state_of = model.singles[column], model.state_of[column]
-    if int(state_of.max()) == 0:
+    if not any(column in table.columns for table in model.tables) or int(state_of.max()) == 0:
         state_of = np.arange(len(state_of), dtype=np.int64)
     table = sum_groups(single, state_of, int(state_of.max()) + 1)
     # states follow the order of levels as far as they can: by the first level of each
@@ -148,8 +148,10 @@ class Rounds:
             column: int(self.coarsenings[column].resolutions[0].max()) + 1
             for column in self.columns
         }
+        ruled = {column for one in model.zeros for column in one.columns}
         return {
-            column: max(count, finest[column]) for column, count in model.beliefs.states.items()
+            column: count * finest[column] if column in ruled else max(count, finest[column])
+            for column, count in model.beliefs.states.items()
         }
 
     def scores(

@@ -9,7 +9,7 @@ The result is the model of largest entropy.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -144,12 +144,18 @@ class Beliefs:
         out = Beliefs(self.tree, self.states, self.labels)
         out.tables = [table.copy() for table in self.tables]
         out._shared = dict(self._shared)
-        news = [
-            Target((column,), (np.arange(len(factor), dtype=np.int64),), np.ones_like(factor))
-            for column, factor in evidence.items()
-        ]
-        out.fit(news, sweeps=0, known=list(evidence.values()))
+        out.multiply(
+            [
+                Target((column,), (np.arange(len(factor), dtype=np.int64),), factor)
+                for column, factor in evidence.items()
+            ]
+        )
         return out
+
+    def multiply(self, factors: Sequence[Target]) -> None:
+        """Multiply cells by factors over few columns, and let every clique know."""
+        news = [replace(one, table=np.ones_like(one.table)) for one in factors]
+        self.fit(news, sweeps=0, known=[one.table for one in factors])
 
     def over(self, clique: int, columns: Sequence[int]) -> Floats:
         """The table of some columns of one clique: the label, then axes in the order given."""

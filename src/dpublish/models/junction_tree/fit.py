@@ -29,6 +29,7 @@ from dpublish.models.junction_tree.model import Fitted, JunctionModel, TableTooL
 from dpublish.models.junction_tree.model_error import MODEL_VERSION
 from dpublish.models.junction_tree.shrink import shrink
 from dpublish.models.junction_tree.smooth import MAX_LEVELS, smooth_column
+from dpublish.models.junction_tree.structural_zeros import Zeros, first_states, without_impossible
 from dpublish.models.one_thread import on_one_thread
 
 SWEEPS = 12
@@ -76,9 +77,10 @@ def fit_model(
     target: int | None,
     total: int | None,
     version: int = MODEL_VERSION,
+    zeros: Sequence[Zeros] = (),
 ) -> JunctionModel:
     """The joined model. `columns[target]` is None; `total` is the public number of rows, where
-    there is one; `version` is one of `KNOWN_VERSIONS`.
+    there is one; `version` is one of `KNOWN_VERSIONS`; `zeros` is what rules forbid.
 
     Tables of one round are shrunk towards the model of the rounds before, towards which they were
     chosen.
@@ -87,17 +89,25 @@ def fit_model(
     singles = [
         np.diag(labels)
         if column is None
-        else fit_column(
-            column,
-            [table.sums_for(index) for table in tables if index in table.columns],
-            labels,
-            version=version,
-        )[0]
+        else without_impossible(
+            fit_column(
+                column,
+                [table.sums_for(index) for table in tables if index in table.columns],
+                labels,
+                version=version,
+            )[0],
+            index,
+            zeros,
+        )
         for index, column in enumerate(columns)
     ]
     joined = [index for index, column in enumerate(columns) if column is not None]
-    state_of = {index: common_states(singles[index].shape[0], index, tables) for index in joined}
-    model = join_tables(labels, singles, state_of, [], target=target)
+    levels = {index: len(singles[index]) for index in joined}
+    state_of = {
+        index: common_states(count, index, tables, first_states(count, index, zeros))
+        for index, count in levels.items()
+    }
+    model = join_tables(labels, singles, state_of, [], target=target, zeros=zeros)
     last = max((table.round for table in tables), default=0)
     for number in sorted({table.round for table in tables}):
         fresh = [
@@ -147,6 +157,7 @@ def add_tables(
         target=model.target,
         sweeps=sweeps,
         before=model.beliefs,
+        zeros=model.zeros,
     )
 
 
@@ -159,28 +170,50 @@ def join_tables(
     target: int | None,
     sweeps: int = SWEEPS,
     before: Beliefs | None = None,
+    zeros: Sequence[Zeros] = (),
 ) -> JunctionModel:
     """The model of largest entropy with the given tables. `before` is that of the first of these
     tables."""
+    wide = [one for one in zeros if len(one.columns) > 1]
     states = {column: int(state.max()) + 1 for column, state in state_of.items()}
     known = before.factors if before is not None else []
-    tree = before.tree if before is not None else CliqueTree.apart(state_of)
-    beliefs = Beliefs(
-        tree.joined([table.columns for table in tables[len(known) :]], states), states, len(labels)
+    tree = (
+        before.tree
+        if before is not None
+        else CliqueTree.apart(state_of).joined([one.columns for one in wide], states)
     )
+    ruled = sorted({column for one in wide for column in one.columns})
+    fresh = tables[max(0, len(known) - len(ruled)) :]
+    beliefs = Beliefs(tree.joined([table.columns for table in fresh], states), states, len(labels))
     beliefs.start(
         {c: sum_groups(singles[c], state, states[c]) for c, state in state_of.items()}, labels
     )
-    targets = []
-    for table in tables:
+
+    def target_of(columns: Sequence[int], groups: Sequence[Ints], table: Floats) -> Target:
         of_states = []
-        for column, group_of in zip(table.columns, table.groups, strict=True):
+        for column, group_of in zip(columns, groups, strict=True):
             group = np.zeros(states[column], dtype=np.int64)
             group[state_of[column]] = group_of
             of_states.append(group)
-        targets.append(Target(table.columns, tuple(of_states), table.table))
+        return Target(tuple(columns), tuple(of_states), table)
+
+    if wide:
+        beliefs.multiply([target_of(*impossible(one)) for one in wide])
+    targets = []
+    for column in ruled:  # what is forbidden in pairs changes what columns have alone
+        first = first_states(len(singles[column]), column, zeros)
+        sums = sum_groups(singles[column], first, int(first.max()) + 1)
+        targets.append(target_of((column,), (first,), sums))
+    targets += [target_of(table.columns, table.groups, table.table) for table in tables]
     beliefs.fit(targets, sweeps=sweeps, known=known)
-    return JunctionModel(labels, singles, state_of, beliefs, tables, target=target)
+    return JunctionModel(labels, singles, state_of, beliefs, tables, target=target, zeros=zeros)
+
+
+def impossible(one: Zeros) -> tuple[tuple[int, ...], list[Ints], Floats]:
+    """What multiplies the cells of some columns, over groups of their levels, so that forbidden
+    ones are 0."""
+    patterns = [one.patterns(column) for column in one.columns]
+    return one.columns, patterns, one.over(patterns)
 
 
 def fit_labels(
@@ -258,6 +291,8 @@ def fit_table(
     expected = grouped_table(model, table.columns, table.groups)
     best = shrink(table.counts, expected, table.variance)
     flat = onto_simplex(best.reshape(-1, len(labels)), labels).reshape(best.shape)
+    if model.zeros:
+        flat = np.where(expected > 0, flat, 0.0)
     # a little of the expected table keeps proportional fitting from being stuck at zeros
     return Fitted(table.columns, table.groups, fit_margins(flat + 1e-3 * expected, margins))
 

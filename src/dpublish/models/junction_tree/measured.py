@@ -14,12 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.declare.domain import Axis, Domain
-from dpublish.errors import BundleError
+from dpublish.declare.rules import MAX_RULES, Rule, broken_cells, rule_of
+from dpublish.errors import BundleError, InputError
 from dpublish.models.junction_tree.cliques import CliqueTree
 from dpublish.models.junction_tree.consistency import Ints
 from dpublish.models.junction_tree.fit import MeasuredColumn, MeasuredTable, common_states
 from dpublish.models.junction_tree.grouping import MAX_GROUPS
 from dpublish.models.junction_tree.model_error import MODEL_VERSION, ModelError, read_model_error
+from dpublish.models.junction_tree.structural_zeros import Zeros, first_states, structural_zeros
 from dpublish.models.within_limits import believable
 from dpublish.privacy.budget_split import laplace_variance
 from dpublish.releases.bundle.manifest import text, whole
@@ -46,6 +48,7 @@ class Measured:
     tables: tuple[MeasuredTable, ...]
     total: int | None
     model_error: ModelError | None = None
+    zeros: tuple[Zeros, ...] = ()
 
     @property
     def version(self) -> int:
@@ -81,11 +84,15 @@ def read_measured(domain: Domain, facts: Mapping[str, Any], tables: Arrays) -> M
             variance,
             ordered_widths(domain.axes[column]),
         )
+    zeros = structural_zeros(_read_rules(domain, facts), domain, target)
+    joined = _read_joined(domain, facts, tables, target, labels, noise)
+    _check_size(domain, joined, target, labels, zeros)
     return Measured(
         noise=cast(NoiseName, noise),
         target=target,
         columns=tuple(columns),
-        tables=_read_joined(domain, facts, tables, target, labels, noise),
+        tables=joined,
+        zeros=zeros,
         total=_total(facts),
         model_error=read_model_error(facts, noise),
     )
@@ -143,7 +150,7 @@ def _read_joined(
         tables, "joined", list(range(len(joined))), [math.prod(shape) * labels for shape in shapes]
     )
     variances = _variances(facts, "joined_scales", len(joined), noise)
-    found = tuple(
+    return tuple(
         MeasuredTable(
             columns, some, values.reshape(*shape, labels).astype(np.float64), variance, number
         )
@@ -151,8 +158,24 @@ def _read_joined(
             joined, grouped, shapes, counts, variances, rounds, strict=True
         )
     )
-    _check_size(domain, found, target, labels)
-    return found
+
+
+def _read_rules(domain: Domain, facts: Mapping[str, Any]) -> list[Rule]:
+    """The rules that the rows obeyed."""
+    listed = facts.get("rules", [])
+    if not isinstance(listed, list) or len(listed) > MAX_RULES:
+        raise BundleError("facts: 'rules' must be a list of rules.")
+    out = []
+    for item in listed:
+        if not isinstance(item, Mapping) or set(item) != {"if", "then"}:
+            raise BundleError("facts: a rule must have 'if' and 'then'.")
+        try:
+            rule = rule_of(text(item, "if", "rules"), text(item, "then", "rules"), domain, "rules")
+            broken_cells(rule, domain)
+        except InputError:
+            raise BundleError("facts: a rule does not fit the domain.") from None
+        out.append(rule)
+    return out
 
 
 def _rounds(facts: Mapping[str, Any], tables: int) -> list[int]:
@@ -178,15 +201,21 @@ def _count_groups(group_of: Ints) -> int:
 
 
 def _check_size(
-    domain: Domain, tables: Sequence[MeasuredTable], target: int | None, labels: int
+    domain: Domain,
+    tables: Sequence[MeasuredTable],
+    target: int | None,
+    labels: int,
+    zeros: Sequence[Zeros],
 ) -> None:
     """The junction tree that the tables lead to must fit in memory, whoever wrote the file."""
     columns = [column for column in range(len(domain.shape)) if column != target]
+    levels = {column: domain.shape[column] for column in columns}
     states = {
-        column: int(common_states(domain.shape[column], column, tables).max()) + 1
-        for column in columns
+        c: int(common_states(count, c, tables, first_states(count, c, zeros)).max()) + 1
+        for c, count in levels.items()
     }
-    tree = CliqueTree.of(columns, [table.columns for table in tables], states)
+    together = [*(one.columns for one in zeros), *(table.columns for table in tables)]
+    tree = CliqueTree.of(columns, together, states)
     if tree.cells(states) * labels > MAX_MODEL:
         raise BundleError("The tables of 'joined' lead to a model that is too large to hold.")
 

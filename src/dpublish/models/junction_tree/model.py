@@ -26,6 +26,7 @@ from dpublish.models.junction_tree.beliefs import Beliefs
 from dpublish.models.junction_tree.consistency import Floats, Ints, sum_groups
 from dpublish.models.junction_tree.draws import draw, draw_levels
 from dpublish.models.junction_tree.pairwise_marginals import pair_tables, step_to
+from dpublish.models.junction_tree.structural_zeros import Zeros
 
 MAX_JOINT = 1 << 23
 MAX_WORK = 1 << 28
@@ -63,7 +64,9 @@ class JunctionModel:
         tables: Sequence[Fitted],
         *,
         target: int | None,
+        zeros: Sequence[Zeros] = (),
     ) -> None:
+        self.zeros = tuple(zeros)
         self.labels, self.singles, self.target = labels, list(singles), target
         self.state_of, self.beliefs, self.tables = dict(state_of), beliefs, list(tables)
         self.columns = [column for column in range(len(self.singles)) if column != target]

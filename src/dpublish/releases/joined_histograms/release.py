@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import BundleError, QueryError
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from dpublish.query.predicate import Node
     from dpublish.releases.joined_histograms.sums import TableSums
 
+RULED_OUT = "a rule of the schema says that there are none"
 DRAWN = 200_000
 POOL = 200_000
 """Rows drawn from the model where its exact table is too large."""
@@ -93,6 +95,7 @@ class JoinedRelease(ResampledRelease):
                 target=measured.target,
                 total=measured.total,
                 version=measured.version,
+                zeros=measured.zeros,
             )
 
     @cached_property
@@ -138,6 +141,8 @@ class JoinedRelease(ResampledRelease):
         from dpublish.query.predicate import parse_predicate
 
         node = parse_predicate(predicate, self.domain)
+        if self._ruled_out(node):
+            return Estimate(0.0, 0.0, 0.0, 0.0, check_level(level), note=RULED_OUT)
         value = min(self._expected(node), self.most_rows)
         found = self.intervals.range_of(node, level)
         high = min(max(found.high, value), self.most_rows)
@@ -178,6 +183,10 @@ class JoinedRelease(ResampledRelease):
         value = np.minimum(self._counts(indexes), self.most_rows)
         low, high, error = self._ranges(indexes, level)
         low, high = np.minimum(low, value), np.minimum(np.maximum(high, value), self.most_rows)
+        possible = self._possible(indexes)
+        value, low, high, error = (
+            np.where(possible, one, 0.0) for one in (value, low, high, error)
+        )
         figures = {"count": value, "standard_error": error, "low": low, "high": high}
         return marginal_frame(
             self.domain, indexes, {name: got.ravel() for name, got in figures.items()}
@@ -317,6 +326,35 @@ class JoinedRelease(ResampledRelease):
                 DRAWN, np.random.default_rng(0)
             )
         return float((cover_table(node, self.domain, columns).share * expected).sum())
+
+    def _possible(self, indexes: Sequence[int]) -> NDArray[np.bool_]:
+        """Which combinations of levels of some columns no rule forbids."""
+        target = self.measured.target
+        out: NDArray[np.bool_] = np.ones((1,) * len(indexes), dtype=np.bool_)
+        for one in self.measured.zeros:
+            wide = (*one.columns, target)
+            if not set(one.columns) <= set(indexes):
+                continue
+            possible: NDArray[Any] = one.possible
+            if target not in indexes:
+                possible, wide = np.asarray(possible.any(axis=-1)), one.columns
+            order = [place for place in indexes if place in wide]
+            shape = [self.domain.shape[place] if place in wide else 1 for place in indexes]
+            turned = np.transpose(possible, [wide.index(place) for place in order])
+            out = np.logical_and(out, turned.reshape(shape))
+        return out
+
+    def _ruled_out(self, node: Node) -> bool:
+        """Whether a rule forbids all that a condition selects."""
+        from dpublish.query.predicate import columns_of
+
+        columns = sorted(columns_of(node))
+        if not any(set(one.columns) <= set(columns) for one in self.measured.zeros):
+            return False
+        if math.prod(self.domain.shape[column] for column in columns) > DRAWN:
+            return False
+        touched = cover_table(node, self.domain, columns).touched
+        return bool(touched.any()) and not bool((touched & self._possible(columns)).any())
 
     def _given(self, where: str) -> Conditioned:
         from dpublish.query.predicate import parse_predicate

@@ -112,7 +112,7 @@ class TextCoder:
             column[:records].astype(kind, copy=False)
             for column, kind in zip(codes, self._encoder.dtypes, strict=True)
         ]
-        batch = EncodedBatch(columns, None if bool(kept.all()) else kept)
+        batch = self._encoder.batch(columns, kept)
         return CodedText(used, batch, pl.concat(units) if units else None)
 
     def _with_room(
