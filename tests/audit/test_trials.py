@@ -37,7 +37,7 @@ def counts() -> dict[str, int]:
         "histogram": 4,
         "discovery": 5,
         "projected-histogram": 2,
-        "joined-histograms": 4,
+        "joined-histograms": 5,
         "importance-weights": 5,
         "generalized-table": 3,
         "private-classifier": 4,
