@@ -157,3 +157,18 @@ def test_check_counts_the_rows_that_break_a_rule() -> None:
     assert "1 of 100 rows break the rule" in " ".join(found.notes)
     assert "8 rows break the rule" in " ".join(check_data(rows(), schema()).problems)
     assert not [note for note in check_data(few, schema("")).notes if "rule" in note]
+
+
+def test_a_database_does_not_count_rows_that_break_a_rule() -> None:
+    from dpublish.counting.compute import compute
+    from dpublish.declare.statistic import CellCounts
+    from dpublish.sources.sources import SqlSource, open_source
+
+    listed = "(14, 'no'), (14, 'yes'), (15, 'yes')"
+    rows_of = SqlSource("duckdb://", f"select * from (values {listed}) v(age, married)")
+    one = schema()
+    domain = exact_domain(one.rules, one.columns, one.name)
+    for asked, kept in ((domain, 3), (replace(domain, rules=one.rules), 2)):
+        source = open_source(rows_of, one)
+        counted = compute(CellCounts(asked), source, one, key=bytes(16))
+        assert counted.counts.sum() == kept
