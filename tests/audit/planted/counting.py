@@ -277,6 +277,7 @@ def answers_as_a_partition(noise, rows):
 def answers_that_overlap(noise, rows):
     return answers(noise, rows, 2 * ONE)
 
+
 PEOPLE = ("child, no", "child, yes", "adult, yes")
 FAMILIES = list(neighbours.add_remove(PEOPLE, max_rows=3))
 RULED = Schema.from_toml(
@@ -340,7 +341,8 @@ COUNTING = (
         broken=answers_as_a_partition,
         correct=answers_that_overlap,
         run=exactly(ADD),
-
+    ),
+    bug(
         "a row that breaks a rule spoils the others",
         "exact",
         "privacy",
