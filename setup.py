@@ -18,7 +18,7 @@ class WithDocs(build_py):
             return
         home = Path(self.build_lib, "dpublish", "handbook")
         shutil.rmtree(home, ignore_errors=True)
-        shutil.copytree(ROOT / "docs", home, ignore=shutil.ignore_patterns("javascripts"))
+        shutil.copytree(ROOT / "docs", home)
         shutil.copytree(ROOT / "examples", home / "examples")
         runpy.run_path(str(ROOT / "tools" / "docs_site.py"))["write_notebooks"](home / "notebooks")
 

@@ -26,7 +26,6 @@ FETCHED = re.compile(
     r"<(?:script|img|iframe)[^>]+src=[\"']?(?:https?:)?//|<link[^>]+rel=[\"']?(?:stylesheet|"
     r"preconnect|icon)[^>]*href=[\"']?(?:https?:)?//|@import\s+url\([\"']?https?:"
 )
-SHIM = re.compile(r'<script[^>]*src="https://unpkg[^"]*"[^>]*></script>')
 NAV = {
     "Start": ["index", "tutorial", "glossary"],
     "Tutorials": "tutorial-*",
@@ -161,7 +160,6 @@ def build(out: Path, work: Path) -> list[str]:
             str(ROOT / "mkdocs.yml"), docs_dir=str(work), site_dir=str(out), nav=nav_of(work)
         )
         mkdocs_build(config)
-        _without_shim(out)
     finally:
         log.removeHandler(ear)
     fetched = [
@@ -170,13 +168,6 @@ def build(out: Path, work: Path) -> list[str]:
         if FETCHED.search(page.read_text(encoding="utf-8"))
     ]
     return heard + fetched
-
-
-def _without_shim(out: Path) -> None:
-    """The theme would fetch a helper for pages on a disk; docs/javascripts has one."""
-    for page in out.rglob("*.html"):
-        text = page.read_text(encoding="utf-8")
-        page.write_text(SHIM.sub("", text), encoding="utf-8")
 
 
 def main() -> None:
@@ -188,7 +179,8 @@ def main() -> None:
         print(problem, file=sys.stderr)
     if problems:
         sys.exit(1)
-    print(f"The site is in {out}: open index.html.")
+    print(f"The site is in {out}: open index.html. Browsers search it over HTTP only:")
+    print(f"  python -m http.server --bind 127.0.0.1 --directory {out}")
 
 
 if __name__ == "__main__":

@@ -101,3 +101,38 @@ def test_a_method_is_warmed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert not warming.warm(method, plan, source), "another process finds the stamp"
     assert said == ["compiling"]
     assert len(list(tmp_path.glob("dpublish-warm-*"))) == 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["discovery", "min-cut", "vertex-cover", "set-cover", "k-median", "public-projects"],
+)
+def test_stand_ins_run_through_solvers_and_discovery(name: str, tmp_path: Path) -> None:
+    """What fails on a stand-in is not compiled before the debit, and nobody would hear of it."""
+    import polars as pl
+
+    from dpublish.catalogue import methods
+
+    mechanism = warming._mechanism(name, methods()[name].door)
+    schema = dp.Schema.from_toml(warming._SCHEMAS[0 if name == "discovery" else 1])
+    plan = mechanism.plan(schema, dp.Cost.pure(1))
+    (tmp_path / "rows.csv").write_text("a\n")
+    for data in (tmp_path / "rows.csv", pl.DataFrame({"a": ["x"]})):
+        folder = tmp_path / type(data).__name__
+        folder.mkdir()
+        rows = warming.stand_in(plan, open_source(data), folder, mechanism.statistic(plan))
+        assert rows.count_rows() > 2
+        assert warming.run_seeded(mechanism, plan, rows, 0).facts
+
+
+def test_discovery_of_texts_and_dates_has_a_stand_in(tmp_path: Path) -> None:
+    schema = dp.Schema.from_toml(
+        '[dataset]\nname = "w"\n[columns.a]\nkind = "categorical"\ndiscover = true\n'
+        '[columns.d]\nkind = "date"\ndiscover = true\n'
+    )
+    method = dp.Discovery(edges=3)
+    plan = method.plan(schema, dp.Cost.approximate(1, "1e-9"))
+    (tmp_path / "a.csv").write_text("a,d\n")
+    rows = warming.stand_in(plan, open_source(tmp_path / "a.csv"), tmp_path)
+    found = warming.run_seeded(method, plan, rows, 1).facts["columns"]
+    assert [one["name"] for one in found] == ["a", "d"]

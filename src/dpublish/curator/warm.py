@@ -9,12 +9,13 @@ for images and servers.
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import json
 import os
 import platform
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,10 @@ from dpublish.declare.schema import Schema
 from dpublish.quiet import no_logs, quiet_native_code
 
 if TYPE_CHECKING:
+    import polars as pl
+
+    from dpublish.declare.columns import Column
+    from dpublish.declare.statistic import Statistic
     from dpublish.methods.base import Mechanism, Output
     from dpublish.privacy.plan import Plan
     from dpublish.sources.sources import Source
@@ -41,7 +46,7 @@ def warm(mechanism: Mechanism, plan: Plan, source: Source, *, say: Any = None) -
     if say is not None:
         say("compiling")
     with suppress(Exception), tempfile.TemporaryDirectory(prefix="dpublish-") as folder:
-        rows = stand_in(plan, source, Path(folder))
+        rows = stand_in(plan, source, Path(folder), mechanism.statistic(plan))
         with quiet_native_code(), no_logs():
             run_seeded(mechanism, plan, rows, 0)
     _done.add(stamp)
@@ -52,8 +57,8 @@ def warm(mechanism: Mechanism, plan: Plan, source: Source, *, say: Any = None) -
 
 
 def warm_methods(names: Iterable[str] | None = None) -> dict[str, str]:
-    """Compile the methods of `dpublish release` with their default settings, for CSV files and
-    frames. What was done, by method."""
+    """Compile the methods of `dpublish release` and `dpublish solve` with their default settings,
+    for CSV files and frames. What was done, by method."""
     import polars as pl
 
     from dpublish.catalogue import methods
@@ -61,10 +66,12 @@ def warm_methods(names: Iterable[str] | None = None) -> dict[str, str]:
     from dpublish.privacy.cost import Cost
     from dpublish.sources.sources import open_source
 
-    known = methods("release")
+    known = methods("release", "solve")
     for name in names or ():
         if name not in known:
-            raise PublishError(f"'{name}' is no method of 'release'.{did_you_mean(name, known)}")
+            raise PublishError(
+                f"'{name}' is no method of 'release' or 'solve'.{did_you_mean(name, known)}"
+            )
     done: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="dpublish-") as folder:
         lines = Path(folder) / "rows.csv"
@@ -73,7 +80,7 @@ def warm_methods(names: Iterable[str] | None = None) -> dict[str, str]:
             done[name] = "needs settings of its own: the first release compiles it, unpaid"
             for text in _SCHEMAS:
                 with suppress(Exception):
-                    mechanism = _mechanism(name)
+                    mechanism = _mechanism(name, known[name].door)
                     plan = mechanism.plan(Schema.from_toml(text), Cost.pure(1))
                     for data in (lines, pl.DataFrame({"a": ["x"]})):
                         warm(mechanism, plan, open_source(data))
@@ -81,7 +88,11 @@ def warm_methods(names: Iterable[str] | None = None) -> dict[str, str]:
     return done
 
 
+_DAYS: Final = (dt.date(2020, 1, 1), dt.date(2020, 12, 31))
 _SCHEMAS: Final = (
+    '[dataset]\nname = "warm"\nneighbours = "add-remove-one"\nnominal_size = 60\nunit = "who"\n'
+    'max_rows_per_unit = 2\n[columns.a]\nkind = "categorical"\nlevels = ["x"]\ndiscover = true\n'
+    '[columns.b]\nkind = "integer"\ndiscover = true\n',
     '[dataset]\nname = "warm"\nneighbours = "add-remove-one"\nnominal_size = 60\ntarget = "c"\n'
     '[columns.a]\nkind = "categorical"\nlevels = ["x", "y", "z"]\n'
     '[columns.b]\nkind = "integer"\nlower = 0\nupper = 99\nbins = 10\n'
@@ -90,10 +101,26 @@ _SCHEMAS: Final = (
 )
 
 
-def _mechanism(name: str) -> Any:
+def _mechanism(name: str, door: str) -> Any:
     from dpublish.methods.registry import method_from_settings
 
-    return method_from_settings(name, {})
+    if door != "solve":
+        return method_from_settings(name, {})
+    import numpy as np
+
+    from dpublish import optimize
+    from dpublish.methods.solvers.inputs import lists_of
+
+    made: dict[str, Callable[[], Any]] = {
+        "min-cut": lambda: optimize.MinCut(vertices=12),
+        "vertex-cover": lambda: optimize.VertexCover(vertices=12),
+        "set-cover": lambda: optimize.SetCover(sets=lists_of([[0, 1], [1, 2]]), elements=3),
+        "k-median": lambda: optimize.KMedian(
+            k=2, metric=optimize.Metric.euclidean(np.arange(24.0).reshape(12, 2))
+        ),
+        "public-projects": lambda: optimize.PublicProjects(k=2, resources=5),
+    }
+    return made[name]()
 
 
 def run_seeded(mechanism: Mechanism, plan: Plan, rows: Source, seed: int) -> Output:
@@ -107,12 +134,20 @@ def run_seeded(mechanism: Mechanism, plan: Plan, rows: Source, seed: int) -> Out
     return mechanism.run(noise, numbers, plan)
 
 
-def stand_in(plan: Plan, source: Source, folder: Path) -> Source:
-    """A source of the same kind with rows that are drawn from the schema."""
+def stand_in(
+    plan: Plan, source: Source, folder: Path, statistic: Statistic | None = None
+) -> Source:
+    """A source of the same kind with rows that are drawn from the schema, or from the public names
+    of a solver."""
     from dpublish.curator.rehearse import stand_in as drawn
     from dpublish.sources.sources import TransactionLines, _Delimited, open_source
 
-    frame = drawn(replace(plan.schema, size=_ROWS, nominal_size=_ROWS))
+    frame = _named(statistic)
+    if frame is None:
+        columns = {name: _complete(column) for name, column in plan.schema.columns.items()}
+        frame = drawn(replace(plan.schema, columns=columns, size=_ROWS, nominal_size=_ROWS))
+    elif frame.schema.get("items") is not None:
+        return open_source(frame)  # a text file holds no lists
     if isinstance(source, TransactionLines):
         lines = [" ".join(items) for items in frame["items"]]
         (folder / "rows.txt").write_text("\n".join(lines), encoding="utf-8")
@@ -121,6 +156,38 @@ def stand_in(plan: Plan, source: Source, folder: Path) -> Source:
         frame.write_csv(folder / "rows.csv")
         return open_source(folder / "rows.csv")
     return open_source(frame)
+
+
+def _named(statistic: Statistic | None) -> pl.DataFrame | None:
+    """Edges, items or lists of public names; None for what is asked of a table."""
+    import polars as pl
+
+    from dpublish.methods.solvers.inputs import AgentLists, GraphEdges, PresentItems
+
+    if not isinstance(statistic, AgentLists | GraphEdges | PresentItems):
+        return None
+    names = list(statistic.labels or map(str, range(statistic.size)))[:_ROWS]
+    if isinstance(statistic, GraphEdges):
+        return pl.DataFrame({"source": names, "target": [*names[1:], names[0]]})
+    if isinstance(statistic, PresentItems):
+        return pl.DataFrame({"item": names})
+    return pl.DataFrame({"items": [names[i : i + 3] for i in range(len(names))]})
+
+
+def _complete(column: Column) -> Column:
+    """A column of which levels or bounds are still to be found, with some."""
+    if not column.discover:
+        return column
+    if not column.numeric:
+        return replace(column, discover=False, levels=column.levels or ("x", "y"))
+    bounds = _DAYS if column.kind == "date" else (0, 99)
+    lower, upper = (column.lower, column.upper) if column.edges is None else (None, None)
+    return replace(
+        column,
+        discover=False,
+        lower=bounds[0] if lower is None else lower,
+        upper=bounds[1] if upper is None else upper,
+    )
 
 
 def _folder() -> Path | None:
