@@ -97,7 +97,7 @@ def _tables(folder: Path) -> dict[str, Any]:
         "linear": dp.PrivateClassifier(target="b"),
         "tree": dp.IntervalTree(columns=["income"]),
         "plane": dp.IntervalTree(columns=["income", "height"]),
-        "halfspaces": dp.Halfspaces(columns=["income", "height"]),
+        "halfspaces": dp.Halfspaces(by="sectors", columns=["income", "height"]),
         "synthetic": dp.MultiplicativeWeights(columns=["a", "b"]),
         "workload": dp.Workload(columns=["a", "b", "income"], answer="direct"),
     }

@@ -39,7 +39,7 @@ TABLES: dict[str, dp.Mechanism] = {
     "importance-weights": dp.ImportanceWeights(),
     "private-classifier": dp.PrivateClassifier(target="b"),
     "interval-tree": dp.IntervalTree(columns=["income"]),
-    "halfspaces": dp.Halfspaces(columns=["income", "height"]),
+    "halfspaces": dp.Halfspaces(by="sectors", columns=["income", "height"]),
     "multiplicative-weights": dp.MultiplicativeWeights(columns=["a", "b"]),
     "net": dp.Net(columns=["a", "b"]),
     "workload": dp.Workload(columns=["a", "b"], answer="direct"),

@@ -115,7 +115,7 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Release]:
             dp.GeneralizedTable(columns=["age", "town"]),
             dp.ImportanceWeights(public=str(path / "public.csv"), columns=["age", "town"]),
             dp.IntervalTree(columns=["age", "weight"]),
-            dp.Halfspaces(columns=["age", "weight"]),
+            dp.Halfspaces(by="sectors", columns=["age", "weight"]),
             dp.MultiplicativeWeights(queries="marginals:2", columns=["age", "ill"], bins=5),
             dp.Workload(queries="marginals:2", columns=["age", "ill"], bins=5, answer="direct"),
             dp.PrivateClassifier(target="ill", features=["age", "town"]),

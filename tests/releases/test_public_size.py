@@ -21,7 +21,7 @@ METHODS: dict[str, Callable[[], Any]] = {
     "joined": lambda: dp.JoinedHistograms(columns=["a", "b"], target="b"),
     "generalized": lambda: dp.GeneralizedTable(columns=["a", "b"]),
     "tree": lambda: dp.IntervalTree(columns=["income"]),
-    "halfspaces": lambda: dp.Halfspaces(columns=["income", "height"]),
+    "halfspaces": lambda: dp.Halfspaces(by="sectors", columns=["income", "height"]),
 }
 CONDITIONS = {
     "halfspaces": ("income >= 0", "income + height >= 2000", "income >= 400"),

@@ -59,7 +59,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     learned = dp.MultiplicativeWeights(queries="marginals:2", columns=["age", "ill"], bins=5)
     curator.publish(learned, epsilon=4, seed=3, out=path / "learned.dpr")
     curator.publish(
-        dp.Halfspaces(columns=["age", "weight"]), epsilon=4, seed=3, out=path / "planes.dpr"
+        dp.Halfspaces(by="sectors", columns=["age", "weight"]),
+        epsilon=4,
+        seed=3,
+        out=path / "planes.dpr",
     )
     return path
 

@@ -48,7 +48,7 @@ METHODS: dict[str, Any] = {
     "age": dp.IntervalTree(columns=["age"]),
     "day": dp.IntervalTree(columns=["day"]),
     "box": dp.IntervalTree(columns=["age", "weight"]),
-    "plane": dp.Halfspaces(columns=["age", "weight"]),
+    "plane": dp.Halfspaces(by="sectors", columns=["age", "weight"]),
     "learned": dp.MultiplicativeWeights(
         queries="marginals:2", columns=["weight", "ill", "town"], bins=4
     ),
@@ -144,7 +144,7 @@ def test_columns_of_few_values_have_a_page_too(tmp_path: Path) -> None:
     curator = dp.Curator(
         rows, schema, ledger=f"sqlite:///{tmp_path}/a.ledger", budget=dp.Budget(epsilon=9)
     )
-    for method in (dp.IntervalTree(columns=["a"]), dp.Halfspaces(columns=["a"])):
+    for method in (dp.IntervalTree(columns=["a"]), dp.Halfspaces(by="sectors", columns=["a"])):
         release: Any = curator.publish(method, epsilon=1, seed=1)
         assert "Limitations" in release.report(tmp_path / "page.html").read_text()
 

@@ -78,7 +78,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "importance-weights": lambda: dp.ImportanceWeights(
         public="uniform", public_size=200, variant="objective"
     ),
-    "halfspaces": lambda: dp.Halfspaces(columns=["age"]),
+    "halfspaces": lambda: dp.Halfspaces(by="sectors", columns=["age"]),
 }
 
 

@@ -126,7 +126,7 @@ class TestRefusals:
             Halfspaces(**settings).plan(schema_of(), ONE)
 
     def test_the_theorem_is_quoted_and_disowned(self) -> None:
-        text = Halfspaces().plan(schema_of(), ONE).text()
+        text = Halfspaces(by="sectors").plan(schema_of(), ONE).text()
         assert "Theorem 11" in text
         assert "does not hold here" in text
 
@@ -213,7 +213,7 @@ def test_two_columns_on_the_sphere_are_answered_closely(tmp_path: Path) -> None:
         ledger=tmp_path / "l.db",
         budget=dp.Budget(epsilon=50),
     )
-    release: Any = curator.publish(Halfspaces(), epsilon=2, seed=1)
+    release: Any = curator.publish(Halfspaces(by="sectors"), epsilon=2, seed=1)
     assert len(release.count({"x": 1.0}, above=0).answers) == 1
     for weights, above in (
         ((1.0, 0.0), 0.0),
@@ -276,3 +276,65 @@ def test_limits_hold_where_nothing_is_projected_away(
     assert asked == 600
     assert held >= 558
     assert narrow < 558  # the rows of cut cells do matter here
+
+
+CUBE = "".join(
+    f'[columns.{name}]\nkind = "integer"\nlower = 0\nupper = 31\n' for name in ("x", "y", "z")
+)
+
+
+@pytest.mark.parametrize("columns", [["x"], ["x", "y"], ["x", "y", "z"]])
+def test_the_best_way_for_a_few_columns_is_a_tree_that_answers_linear_conditions(
+    columns: list[str], tmp_path: Path
+) -> None:
+    """Twelve conditions a release, two releases: limits at 95% miss more than four of 24 in fewer
+    than one of a hundred such tests, if they hold at all."""
+    rng = np.random.default_rng(3)
+    rows = np.clip(rng.normal(12, 6, (4000, 3)), 0, 31).astype(int)
+    schema = dp.Schema.from_toml(
+        f'[dataset]\nname = "t"\nneighbours = "replace-one"\nsize = 4000\n{CUBE}'
+    )
+    owner = dp.Curator(
+        pl.DataFrame(rows, schema=["x", "y", "z"]),
+        schema,
+        ledger=tmp_path / "l",
+        budget=dp.Budget(epsilon=99),
+        store=tmp_path / "s",
+    )
+    inside, errors = [], []
+    for seed in range(2):
+        tree: Any = owner.publish(dp.Halfspaces(columns=columns), epsilon=2, seed=seed)
+        assert (tree.kind, tree.manifest["method"]) == ("interval-tree", "halfspaces")
+        assert "interval tree" in tree.manifest["plan"]["sentences"][0]
+        for _ in range(12):
+            factors = rng.integers(-3, 4, len(columns)) * 2 + 1
+            bound = int(rows[rng.integers(4000), : len(columns)] @ factors)
+            said = " + ".join(f"{k} * {name}" for k, name in zip(factors, columns, strict=True))
+            truth = int((rows[:, : len(columns)] @ factors >= bound).sum())
+            found = tree.estimate(f"{said} >= {bound}".replace("+ -", "- "))
+            inside.append(found.low <= truth <= found.high)
+            errors.append(abs(found.value - truth))
+    assert sum(inside) >= 20
+    assert np.mean(errors) < 200
+
+
+def test_boxes_above_a_plane_are_those_whose_points_are() -> None:
+    from dpublish.declare.grid import TreeShape, grid_of
+    from dpublish.releases.interval_tree.linear import above_plane
+
+    schema = dp.Schema.from_toml(f'[dataset]\nname = "t"\n{CUBE}')
+    grids = [grid_of(schema.column(name), schema_name="t") for name in ("x", "y")]
+    shape = TreeShape.over(grids)
+    whole = shape.root()
+    for _ in range(3):
+        whole = shape.children(whole)
+    share, inside, touched = above_plane(shape, whole, [2.0, -1.0], 20.0)
+    starts, ends = shape.corners(whole)
+    for place in range(len(whole)):
+        x, y = np.meshgrid(
+            np.arange(starts[0][place], ends[0][place]), np.arange(starts[1][place], ends[1][place])
+        )
+        above = 2 * x - y >= 20
+        assert bool(inside[place]) <= bool(above.all())
+        assert bool(touched[place]) >= bool(above.any())
+        assert abs(share[place] - above.mean()) < 0.05

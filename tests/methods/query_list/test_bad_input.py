@@ -154,7 +154,7 @@ def test_questions_that_do_not_parse(curator: dp.Curator) -> None:
     assert spent() == 1
 
 
-@pytest.mark.parametrize("method", [dp.IntervalTree(), dp.Halfspaces()])
+@pytest.mark.parametrize("method", [dp.IntervalTree(), dp.Halfspaces(by="sectors")])
 @pytest.mark.parametrize(
     "column",
     ["lower = -1e300\nupper = 1e300", "lower = 0\nupper = 1e-250", "lower = 1e-250\nupper = 1"],

@@ -39,7 +39,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     )
     return {
         "tree": curator.publish(dp.IntervalTree(columns=["x"]), epsilon=20, seed=1),
-        "halfspaces": curator.publish(dp.Halfspaces(), epsilon=20, seed=1),
+        "halfspaces": curator.publish(dp.Halfspaces(by="sectors"), epsilon=20, seed=1),
         "synthetic": curator.publish(
             dp.MultiplicativeWeights(columns=["y"], bins=10, queries="intervals"),
             epsilon=20,

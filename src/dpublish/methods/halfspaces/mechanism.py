@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output, Statistic
 from dpublish.methods.field_types import Interval
+from dpublish.methods.interval_tree.mechanism import IntervalTree
 from dpublish.models.sectors import Sectors
 from dpublish.models.thresholded_counts import laplace_cumulants
 from dpublish.noise.base import IntArray, Noise
@@ -30,6 +31,8 @@ from dpublish.workloads import theory
 
 MAX_CELLS = 1 << 22
 MAX_COLUMNS = 64
+MAX_TREE_COLUMNS = 6
+By = Literal["best", "sectors", "tree"]
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,9 @@ class Halfspaces(Mechanism):
     cells : how many cells each circle or sphere is cut into: the resolution of the net of
         directions.
     projection_seed : names the public random projections.
+    by : what is published: "sectors" of projections (the thesis), or the boxes of an interval
+        "tree", which answer linear conditions too. "best" takes the tree for up to six columns,
+        unless a setting of the sectors is given.
     """
 
     method: ClassVar[str] = "halfspaces"
@@ -111,8 +117,45 @@ class Halfspaces(Mechanism):
     projections: Annotated[int | None, Interval(1)] = None
     cells: int | None = None
     projection_seed: int = 0
+    by: By = "best"
 
-    def plan(self, schema: Schema, cost: Cost) -> Plan[SectorSettings]:
+    def plan(self, schema: Schema, cost: Cost) -> Plan[Any]:
+        if schema.items is None and self._takes_tree(self._names(schema)):
+            return self._tree_plan(schema, cost)
+        return self._sector_plan(schema, cost)
+
+    def _takes_tree(self, names: Sequence[str]) -> bool:
+        if self.by != "best":
+            return self.by == "tree"
+        asked = (self.k, self.projections, self.cells)
+        return len(names) <= MAX_TREE_COLUMNS and all(one is None for one in asked)
+
+    def _tree_plan(self, schema: Schema, cost: Cost) -> Plan[Any]:
+        """The plan of an interval tree, under this method's name."""
+        inner = IntervalTree(columns=self._names(schema)).plan(schema, cost)
+        reason = (
+            "as asked for"
+            if self.by == "tree"
+            else "they follow where rows are dense, while a hyperplane cuts about a quarter of the "
+            "sectors, whatever is in them, and more than two columns are projected (by = 'sectors' "
+            "is the thesis's way)"
+        )
+        why = f"Linear conditions are answered from the boxes of an interval tree: {reason}."
+        return replace(
+            inner,
+            method=self.method,
+            parameters={
+                "columns": list(self._names(schema)),
+                "k": self.k,
+                "projections": self.projections,
+                "cells": self.cells,
+                "projection_seed": self.projection_seed,
+                "by": self.by,
+            },
+            sentences=(why, *inner.sentences),
+        )
+
+    def _sector_plan(self, schema: Schema, cost: Cost) -> Plan[SectorSettings]:
         if schema.items is not None:
             raise PlanError(
                 "Halfspaces need [columns]; this schema declares set-valued data ([items])."
@@ -193,6 +236,7 @@ class Halfspaces(Mechanism):
                 "projections": projections,
                 "cells": cells,
                 "projection_seed": self.projection_seed,
+                "by": self.by,
             },
             settings=SectorSettings(
                 domain=TreeShape(tuple(grids), tuple(grid.bits for grid in grids)).domain(),
@@ -210,10 +254,14 @@ class Halfspaces(Mechanism):
             warnings=tuple(warnings),
         )
 
-    def statistic(self, plan: Plan[SectorSettings]) -> SectorCounts:
+    def statistic(self, plan: Plan[Any]) -> Statistic:
+        if not isinstance(plan.settings, SectorSettings):
+            return IntervalTree(columns=self._names(plan.schema)).statistic(plan)
         return SectorCounts(plan.settings.sectors)
 
-    def run(self, noise: Noise, numbers: IntArray, plan: Plan[SectorSettings]) -> Output:
+    def run(self, noise: Noise, numbers: Any, plan: Plan[Any]) -> Output:
+        if not isinstance(plan.settings, SectorSettings):
+            return IntervalTree(columns=self._names(plan.schema)).run(noise, numbers, plan)
         return noisy_sectors(noise, numbers, plan)
 
     def _sizes(self, columns: int) -> tuple[int, int, int]:

@@ -170,15 +170,37 @@ class IntervalTreeRelease(AggregatesRelease):
 
     def estimate(self, predicate: str, *, level: float = 0.95) -> Estimate:
         """How many rows satisfy a predicate such as "x between 3 and 8 or x > 20": unions of
-        intervals or boxes."""
+        intervals or boxes; or a linear condition such as "2 * x + y >= 150"."""
         from dpublish.query.masks import select
         from dpublish.query.predicate import parse_predicate
 
         domain = self._cells.domain
-        node = parse_predicate(predicate, domain)
+        try:
+            node = parse_predicate(predicate, domain)
+        except QueryError as error:
+            linear = self._linear(predicate, level)
+            if linear is None:
+                raise error from None
+            return linear
         if not select(node, domain).touched and self._of_absent(node) == "none":
             raise QueryError(f"'{predicate}' holds for no value inside the declared bounds.")
         return self._met(node, level=level)
+
+    def _linear(self, predicate: str, level: float) -> Estimate | None:
+        """Rows above a hyperplane, by the part of every box that lies above it; None where the
+        condition is none about a weighted sum. Rows that lack a value meet no such condition."""
+        from dpublish.releases.halfspaces.linear_condition import linear_condition
+        from dpublish.releases.interval_tree.linear import above_plane
+
+        try:
+            weights, bound = linear_condition(predicate, self.columns)
+        except QueryError:
+            return None
+        factors = [weights.get(name, 0.0) for name in self.columns]
+        found = above_plane(self.shape, self.boxes, factors, bound)
+        room = len(self._parts[0]) - len(self.boxes)
+        share, inside, touched = (np.pad(part, (0, room))[None, :] for part in found)
+        return self._from_weights(share, inside, touched, check_level(level)).one()
 
     def _of_absent(self, node: Node) -> Literal["none", "some", "all"]:
         """How many of the rows that lack a value of one of several columns meet a condition: which
