@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dpublish import audit as audit
     from dpublish import local as local
     from dpublish import optimize as optimize
+    from dpublish.client import connect as connect
     from dpublish.curator.draft import draft_schema as draft_schema
     from dpublish.curator.gate import Curator as Curator
     from dpublish.curator.sessions.session import OnlineSession as OnlineSession
@@ -113,6 +114,7 @@ _CURATOR = {
 _ANALYST = {
     "Estimate": "dpublish.estimate",
     "Release": "dpublish.releases.base",
+    "connect": "dpublish.client",
     "open_release": "dpublish.releases.base",
     "verify_bundle": "dpublish.releases.bundle.verify",
 }

@@ -3,11 +3,18 @@ API as programs do."""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import httpx
+
+from dpublish.server.accounts import Accounts, Role, office_key
+from dpublish.server.store import Store
 
 CANARY = "zq9canary7x"
 """A text that stands in private rows alone."""
@@ -108,3 +115,63 @@ def open_desk(curator: Program, approver: Program, name: str, *, epsilon: str = 
         return bool(state == "open")
 
     until(opened)
+
+
+class Running:
+    """An office in a process of its own, which can be killed and started again."""
+
+    def __init__(self, folder: Path, *more: str) -> None:
+        self.folder, self.state = folder, folder / "office"
+        write_rows(self.state / "data")
+        self._config = folder / "serve.toml"
+        self._config.write_text("\n".join(["[limits]", "requests_per_minute = 1000000"]) + "\n")
+        self._more = more
+        self._port = 0
+        self.log = folder / "log"
+        self.start()
+
+    def start(self) -> None:
+        environment = {**os.environ, "DPUBLISH_STATE": str(self.folder / "anchors")}
+        with self.log.open("ab") as log:
+            self.child = subprocess.Popen(
+                [
+                    sys.executable, "-m", "dpublish", "serve", "--port", str(self._port),
+                    "--state", str(self.state), "--config", str(self._config), *self._more,
+                ],
+                stdout=subprocess.PIPE, stderr=log, env=environment,
+            )  # fmt: skip
+        assert self.child.stdout is not None
+        words = self.child.stdout.readline().decode()
+        self.url = words.split()[-1].rstrip("/")
+        self._port = int(self.url.rpartition(":")[2])
+        until(self._answers)
+
+    def _answers(self) -> bool:
+        try:
+            return httpx.get(f"{self.url}/health", timeout=5).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    def token(self, *roles: Role, name: str | None = None) -> str:
+        store = Store(f"sqlite:///{self.state / 'office.sqlite'}")
+        accounts = Accounts(store, office_key(self.state))
+        name = name or "-".join(sorted(roles))
+        account = accounts.find(name) or accounts.add(name, roles, by="test")
+        token = accounts.new_token(account["id"], "test", roles, by="test")
+        store.close()
+        return token
+
+    def program(self, *roles: Role, name: str | None = None) -> Program:
+        client = httpx.Client(base_url=self.url, timeout=120)
+        return Program(client, {"authorization": f"Bearer {self.token(*roles, name=name)}"})
+
+    def kill(self) -> None:
+        self.child.kill()
+        self.child.wait()
+
+    def stop(self) -> None:
+        self.child.send_signal(signal.SIGTERM)
+        try:
+            self.child.wait(20)
+        except subprocess.TimeoutExpired:
+            self.kill()
