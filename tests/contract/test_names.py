@@ -54,6 +54,7 @@ EXPECTED = {
     },
     "analyst": {
         "Estimate",
+        "connect",
         "open_release",
         "Release",
         "verify_bundle",
