@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 import time
 import zipfile
 from collections.abc import Callable
+from html import unescape
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -220,6 +222,9 @@ def test_a_rehearsal_and_a_solved_epsilon_are_free(ready: Served) -> None:
     )
     page = curator.get(f"/jobs/{job}").text
     assert "What answers would look like" in page
+    back = curator.get(unescape(re.findall(r'"(/datasets/visits/plan[^"]*)"', page)[0])).text
+    assert "age &gt;= 40" in back
+    assert 'value="0.5,1"' in back
     solved = {**given, "epsilon": "", "error": "40", "then": "solve"}
     job = finished(ready, curator, post(curator, "/datasets/visits/plan", solved))
     assert "is enough for that margin" in curator.get(f"/jobs/{job}").text

@@ -14,6 +14,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
 from dpublish.server.pages.templates import Pages, decimal
-from dpublish.server.releases import RECORDS, Releases
+from dpublish.server.releases import Releases
 from dpublish.server.store import Row
 
 FRESH: Final = "public, max-age=60"
@@ -305,22 +306,20 @@ def policy_of(page: bytes) -> str:
     )
 
 
+@lru_cache(maxsize=64)
+def _page_of(path: Path, changed: int) -> tuple[Answer, str]:
+    """A finished page and the policy that it works under; read again when the file changes."""
+    content = path.read_bytes()
+    return Answer.of(content.decode()), policy_of(content)
+
+
 def file_response(path: Path, request: Request) -> Response:
     """A public file. Pages are shown, everything else is saved."""
     kind = KINDS.get(path.suffix, "application/octet-stream")
     if path.suffix == ".html":
-        content = path.read_bytes()
-        mark = f'"{hashlib.sha256(content).hexdigest()[:24]}"'
-        headers = {
-            "etag": mark,
-            "cache-control": FRESH,
-            "content-security-policy": policy_of(content),
-        }
-        if request.headers.get("if-none-match") == mark:
-            return Response(status_code=304, headers=headers)
-        return Response(content, 200, headers, kind)
+        page, policy = _page_of(path, path.stat().st_mtime_ns)
+        answer = page.response(request)
+        answer.headers["content-security-policy"] = policy
+        return answer
     headers = {"cache-control": FRESH}
     return FileResponse(path, media_type=kind, filename=path.name, headers=headers)
-
-
-__all__ = ["KINDS", "NAMES", "RECORDS", "Answer", "Catalogue", "cost_words", "file_response"]

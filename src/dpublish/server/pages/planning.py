@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
+from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -305,6 +306,7 @@ def _job_page(request: Request, template: str) -> Response:
         raise HTTPException(404, "There is no such job.") from None
     office.releases.settle()
     about = status.subject.partition(" ")[2]
+    public = _public_result(office, status)
     return office.pages.show(
         template,
         request.state.actor,
@@ -313,8 +315,25 @@ def _job_page(request: Request, template: str) -> Response:
         does=STEPS.get(status.verbs[0] if status.verbs else "", "Makes public files of a release."),
         lost=_lost(status),
         error=None if status.error is None else office.hide.tree(status.error),
-        public=_public_result(office, status),
+        public=public,
+        back=_back(public),
     )
+
+
+def _back(public: Mapping[str, Any] | None) -> str:
+    """What the form of the plan held, as far as the result tells: nobody types it twice."""
+    plans = (public or {}).get("plans") or ([public] if public and "method" in public else [])
+    if not public or not plans or "cost" not in plans[0]:
+        return ""
+    answers = public.get("answers") or public.get("expected") or []
+    columns = plans[0].get("parameters", {}).get("columns")
+    kept = {
+        "method": plans[0]["method"],
+        "epsilon": ",".join(decimal(one["cost"]["epsilon"]) for one in plans),
+        "questions": "\n".join(dict.fromkeys(one["question"] for one in answers)),
+        "settings": f"columns={','.join(columns)}" if isinstance(columns, list) else "",
+    }
+    return f"?{urlencode(kept)}"
 
 
 def _lost(status: JobStatus) -> str:

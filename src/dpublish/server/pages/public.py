@@ -36,7 +36,7 @@ async def release(request: Request) -> Response:
     return catalogue.answers[path].response(request)
 
 
-def release_file(request: Request) -> Response:
+async def release_file(request: Request) -> Response:
     catalogue = office_of(request).catalogue
     name, file = request.path_params["name"], request.path_params["file"]
     path = catalogue.file(name, file)
