@@ -119,6 +119,10 @@ def test_from_rows_to_the_public_page_and_back(ready: Served) -> None:
     stated(ready, job)
     assert "made" in curator.get("/office/releases/visits-2024").text
 
+    for what in ("report", "page"):
+        looked = curator.get(f"/office/releases/visits-2024/look/{what}")
+        assert looked.status_code == 200
+        assert "sha256-" in looked.headers["content-security-policy"]
     history = curator.get("/ledger/patients").text
     assert "proposed by ada" in history
     assert ready.client().get("/releases/visits-2024").status_code == 404

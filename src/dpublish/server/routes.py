@@ -109,6 +109,7 @@ PAGES: Final = (
     page("/office/releases", OFFICE, "pages.office:releases"),
     page("/office/releases/{name}", OFFICE, "pages.office:release"),
     page("/office/releases/{name}/download", OFFICE, "pages.office:release_download"),
+    page("/office/releases/{name}/look/{what}", OFFICE, "pages.office:release_look"),
     form("/office/releases/{name}/publish", CURATOR, "pages.office:publish"),
     form("/office/releases/{name}/withdraw", CURATOR, "pages.office:withdraw"),
     form("/office/releases/{name}/sign", CURATOR, "pages.office:sign"),

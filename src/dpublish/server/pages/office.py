@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Mapping
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import insert
@@ -13,11 +15,12 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 
 from dpublish.errors import InputError, PublishError
+from dpublish.requests.analyst import Page, Report
 from dpublish.requests.base import Caller
 from dpublish.requests.ledger import History, LedgerStatus, OpenLedger, actor_of
 from dpublish.server.accounts import Actor, Role, read_roles
 from dpublish.server.app import Office, office_of
-from dpublish.server.catalogue import cost_words
+from dpublish.server.catalogue import cost_words, policy_of
 from dpublish.server.datasets import named, titled
 from dpublish.server.pages.templates import part_spent
 from dpublish.server.store import Row, now, record
@@ -81,6 +84,20 @@ def release_download(request: Request) -> Response:
     if row["state"] in ("making", "failed") or not path.exists():
         raise HTTPException(404, "There is no such file.")
     return FileResponse(path, media_type="application/zip", filename=path.name)
+
+
+def release_look(request: Request) -> Response:
+    """Its report or page as the public would see it, for the office."""
+    office, row = office_of(request), _release(request)
+    what, release = request.path_params["what"], office.releases.file_of(row["name"])
+    if what not in ("report", "page") or row["state"] in ("making", "failed"):
+        raise HTTPException(404, "There is no such page.")
+    with tempfile.TemporaryDirectory(dir=office.state / "files") as folder:
+        out = Path(folder) / "look.html"
+        (Report if what == "report" else Page)(release=release, out=out).run()
+        content = out.read_bytes()
+    policy = {"content-security-policy": policy_of(content)}
+    return Response(content, media_type="text/html; charset=utf-8", headers=policy)
 
 
 def publish(request: Request) -> Response:
