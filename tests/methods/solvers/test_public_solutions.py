@@ -139,6 +139,29 @@ def test_the_plan_says_where_data_cannot_matter_and_where_a_bound_says_nothing()
     assert "hardly better than a coin" in coin.warnings[0]
 
 
+@pytest.mark.parametrize("rule", ["exact", "classes"])
+def test_a_cover_from_few_sets_says_where_its_bound_promises_nothing(rule: Any) -> None:
+    sets = lists_of([[0, 1], [1, 2], [2, 3]])
+    vague = SetCover(sets=sets, elements=4, rule=rule).plan(SCHEMA, Cost.pure("1/10"))
+    assert not any(sentence.startswith("Guarantee: ") for sentence in vague.sentences)
+    assert any("says nothing" in sentence for sentence in vague.sentences)
+    if rule == "exact":
+        assert "says nothing here: a public order never costs more" in vague.text()
+        sharp = SetCover(sets=sets, elements=4, rule=rule).plan(SCHEMA, Cost.pure(50))
+        assert "unless the smallest cover costs less than" in sharp.text()
+
+
+def test_projects_say_where_their_bound_promises_nothing() -> None:
+    few = Schema(name="few", neighbours="add-remove-one", nominal_size=10)
+    many = Schema(name="many", neighbours="add-remove-one", nominal_size=10**6)
+    solver = PublicProjects(k=2, resources=5)
+    for vague in (few, SCHEMA):
+        assert (
+            "says nothing unless the best value is above" in solver.plan(vague, Cost.pure(1)).text()
+        )
+    assert "Guarantee: the value" in solver.plan(many, Cost.pure(1)).text()
+
+
 def test_a_star_is_covered_by_its_centre() -> None:
     edges = edges_of([(7, other) for other in range(40) if other != 7])
     solver = VertexCover(vertices=40)

@@ -34,6 +34,7 @@ from dpublish.methods.solvers.inputs import (
 from dpublish.methods.solvers.k_median.metric import Metric
 from dpublish.methods.solvers.lower_bounds import missed, nothing_ruled_out
 from dpublish.methods.solvers.planning import (
+    Bound,
     SolverSettings,
     check_schema,
     digest_of,
@@ -190,6 +191,13 @@ class PublicProjects(Mechanism):
                 f"the value is at least the best less {additive:.4g}, except with probability "
                 f"{1 / sets:.2g}."
             )
+        bound: Bound = {"factor": factor, "additive": -additive, "text": said}
+        agents = schema.size_or_nominal
+        if agents is None or agents * schema.unit.max_rows <= additive / factor:
+            bound["says_nothing"] = (
+                f"unless the best value is above {additive / factor:.4g}: an agent adds at most 1, "
+                "and no value is below 0"
+            )
         truthful = 2 * float(paid.epsilon) + float(paid.delta)
         lower = missed(count, self.k, float(paid.epsilon), float(paid.delta))
         warnings = []
@@ -226,11 +234,7 @@ class PublicProjects(Mechanism):
                 worth=worth,
                 step_epsilon=step,
                 truthfulness=truthful,
-                bound={
-                    "factor": factor,
-                    "additive": -additive,
-                    "text": said,
-                },
+                bound=bound,
                 lower_bound={
                     "factor": 1.0,
                     "additive": 0.0 - lower,  # no -0.0

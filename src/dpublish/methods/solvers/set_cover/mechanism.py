@@ -196,7 +196,7 @@ class SetCover(Mechanism):
                     "data can hardly matter, and the public order costs nothing."
                 )
         elif rule in ("exact", "classes"):
-            step, bound = self._listed_terms(rule, cost, costs)
+            step, bound = self._listed_terms(rule, cost, costs, count)
         else:
             no_rho(cost, "A set cover")
             step = rounded_down(cost.epsilon / max(most_misses(part, rule) for part in parts))
@@ -266,7 +266,7 @@ class SetCover(Mechanism):
         }
 
     def _listed_terms(
-        self, rule: str, cost: Cost, costs: Sequence[Fraction]
+        self, rule: str, cost: Cost, costs: Sequence[Fraction], count: int
     ) -> tuple[Fraction, Bound]:
         """The rules that try every order: the epsilon of a choice, and the bound."""
         family, epsilon = len(costs), float(cost.epsilon)
@@ -282,7 +282,7 @@ class SetCover(Mechanism):
                 f"the cost is at most {additive:.4g} above the smallest, except with "
                 f"probability 1/{family}!."
             )
-            return cost.epsilon, {"factor": 1.0, "additive": additive, "text": text}
+            return cost.epsilon, self._against_public(1.0, additive, text, costs, count)
         pure(cost, "A set cover by classes of cost")
         if family > MAX_CLASS_SETS:
             raise PlanError(
@@ -291,7 +291,7 @@ class SetCover(Mechanism):
         # 7.7.5 with half of epsilon, and 2 for rounding costs
         factor = 2 * (1 + 24 * math.log(max(2, family)) / epsilon)
         text = f"the cost is at most {factor:.4g} times the smallest, with high probability."
-        return cost.epsilon, {"factor": factor, "additive": 0.0, "text": text}
+        return cost.epsilon, self._against_public(factor, 0.0, text, costs, count)
 
     def _greedy_bound(
         self, rule: str, step: Fraction, count: int, costs: Sequence[Fraction]
@@ -310,12 +310,21 @@ class SetCover(Mechanism):
             f"the cost is at most {factor:.4g} times the smallest, except with "
             f"probability of order 1/{family}."
         )
+        return self._against_public(factor, 0.0, text, costs, count)
+
+    def _against_public(
+        self, factor: float, additive: float, text: str, costs: Sequence[Fraction], count: int
+    ) -> Bound:
+        """A bound, and where it promises no more than a public order does without data."""
         most = self._public_worst(costs, count)
+        below = (most - additive) / factor
+        void = f"a public order never costs more than {most:.4g}"
         void = (
-            f"unless the smallest cover costs less than {most / factor:.3g}: a public order never "
-            f"costs more than {most:.4g}"
+            f"unless the smallest cover costs less than {below:.3g}: {void}"
+            if below > 0
+            else f"here: {void}"
         )
-        return {"factor": factor, "additive": 0.0, "text": text, "says_nothing": void}
+        return {"factor": factor, "additive": additive, "text": text, "says_nothing": void}
 
     def _public_worst(self, costs: Sequence[Fraction], count: int) -> float:
         part = whole_family(self.sets, costs, count)
