@@ -250,3 +250,32 @@ def test_regions_must_cover_the_domain_once(tmp_path: Path) -> None:
     tables = {**release.tables, "regions": release.tables["regions"].head(3)}
     with pytest.raises(dp.BundleError, match="cover the domain once"):
         make_release(release.manifest, tables)
+
+
+def wide(columns: int, rows: int) -> dp.Schema:
+    text = f'[dataset]\nname = "wide"\nsize = {rows}\ntarget = "c0"\n'
+    for i in range(columns):
+        text += f'[columns.c{i}]\nkind = "categorical"\nlevels = ["a", "b", "c", "d"]\n'
+    return dp.Schema.from_toml(text)
+
+
+def test_splits_are_as_many_as_rows_can_pass() -> None:
+    found = [
+        dp.GeneralizedTable().plan(wide(4, rows), dp.Cost.pure(1)).settings.steps
+        for rows in (100, 1000, 20_000, 1_000_000)
+    ]
+    assert found == sorted(found)
+    assert found[0] == 1
+    assert 2 < found[-1] <= 8
+    given = dp.GeneralizedTable(splits=2).plan(wide(4, 1_000_000), dp.Cost.pure(1))
+    assert given.settings.steps == 2
+
+
+def test_wide_tables_are_refused_and_the_better_method_is_named() -> None:
+    with pytest.raises(dp.PlanError, match="joined-histograms"):
+        dp.GeneralizedTable().plan(wide(21, 9276), dp.Cost.pure(1))
+    named = dp.GeneralizedTable(columns=[f"c{i}" for i in range(21)])
+    (warning,) = named.plan(wide(21, 9276), dp.Cost.pure(1)).warnings
+    assert "joined-histograms" in warning
+    few = dp.GeneralizedTable(columns=["c1", "c2", "c3"])
+    assert not few.plan(wide(21, 9276), dp.Cost.pure(1)).warnings

@@ -32,6 +32,10 @@ from dpublish.privacy.plan import Plan, Settings, hidden
 Number = Fraction | float | int | str
 LEAF_SHARE = Fraction(1, 2)
 MAX_CODES = 1 << 22
+MOST_SPLITS = 8
+WIDE, TOO_WIDE = 2, 3
+"""Columns for each split that a row is expected to pass, above which a plan warns, and refuses
+where the columns were not named."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +128,8 @@ class GeneralizedTable(Mechanism):
     score : "max" (most frequent class), "gini" or "information-gain".
     fanout : how many neighbouring values or groups a context-free taxonomy joins a level.
     taxonomies : your own, a column's name to nested groups of its labels, as Python or JSON.
-    splits : how many splits a row may pass at most.
+    splits : how many splits a row may pass at most; when left out, as many as rows are expected to
+        pass, up to 8: a split that no region is large enough for would cost and show nothing.
     split_at : a region is split on while its noisy count is above this many noise scales.
     bins : number of bins for numeric columns that declare none.
     """
@@ -137,7 +142,7 @@ class GeneralizedTable(Mechanism):
     score: SplitScore = "max"
     fanout: int = 4
     taxonomies: str | Mapping[str, object] | None = None
-    splits: Annotated[int, Interval(1, 1000)] = 8
+    splits: Annotated[int | None, Interval(1, 1000)] = None
     split_at: Annotated[Number, Interval(above=0)] = 8
     bins: Annotated[int | None, Interval(1)] = None
 
@@ -166,16 +171,18 @@ class GeneralizedTable(Mechanism):
             names, rows=rows, bins=self.bins if rows is None or self.bins else None
         )
         trees = self.trees(domain)
-        steps = max(
-            1,
-            min(
-                self.splits,
-                sum(
-                    int(t.height[0]) for t, name in zip(trees, names, strict=True) if name != target
-                ),
-            ),
-        )
         scale_of = schema.relation.l1
+        own = [tree for tree, name in zip(trees, names, strict=True) if name != target]
+        expected = self._expected_splits(own, rows, scale_of / cost.epsilon, target is not None)
+        height = sum(int(tree.height[0]) for tree in own)
+        steps = max(1, min(expected if self.splits is None else self.splits, height))
+        if self.columns is None and rows is not None and len(own) > TOO_WIDE * expected:
+            raise PlanError(
+                f"With {rows:,} rows at {cost.describe()} a region is expected to be split about "
+                f"{expected} time{'s' if expected > 1 else ''}, so that of {len(own)} columns "
+                "hardly any would be told apart. Name the few that matter (columns = ...), or use "
+                "joined-histograms, which publish all columns."
+            )
         finest = scale_of / (cost.epsilon * LEAF_SHARE)
         settings = RegionSettings(
             domain=domain,
@@ -205,7 +212,7 @@ class GeneralizedTable(Mechanism):
                 "taxonomies": self.taxonomies
                 if isinstance(self.taxonomies, str) or self.taxonomies is None
                 else dict(self.taxonomies),
-                "splits": self.splits,
+                "splits": steps if self.splits is None else self.splits,
                 "split_at": str(settings.split_at),
                 "bins": self.bins,
             },
@@ -222,6 +229,13 @@ class GeneralizedTable(Mechanism):
                 f"({schema.neighbours}).",
                 f"{chooser}; counts have noise of scale up to {float(finest):.4g}.",
             ),
+            warnings=()
+            if rows is None or len(own) <= WIDE * expected
+            else (
+                f"A region of {rows:,} rows is expected to be split about {expected} times, and "
+                f"there are {len(own)} columns: most of them will not be told apart in most "
+                "regions. joined-histograms publish all columns.",
+            ),
         )
 
     def statistic(self, plan: Plan[RegionSettings]) -> CodedRows:
@@ -231,6 +245,24 @@ class GeneralizedTable(Mechanism):
         self, noise: Noise, numbers: Sequence[NDArray[Any]], plan: Plan[RegionSettings]
     ) -> Output:
         return noisy_regions(noise, numbers, plan)
+
+    def _expected_splits(
+        self, trees: Sequence[Taxonomy], rows: int | None, scale: Fraction, choosing: bool
+    ) -> int:
+        """How many splits a region of average size passes, when epsilon is divided among so many:
+        public facts alone. `scale` is that of a count which costs all of epsilon."""
+        if rows is None:
+            return MOST_SPLITS
+        parts = [len(tree.children(0)) for tree in trees if tree.height[0] > 0] or [2]
+        fanout = Fraction(sum(parts), len(parts))
+        share = (1 - LEAF_SHARE) / (2 if choosing else 1)
+        least = exact(self.split_at, "split_at") * scale / share
+        fitting = [
+            steps
+            for steps in range(1, MOST_SPLITS + 1)
+            if rows > least * steps * fanout ** (steps - 1)
+        ]
+        return max(fitting, default=1)
 
     def trees(self, domain: Domain) -> list[Taxonomy]:
         """One taxonomy per column, over its codes."""
