@@ -87,3 +87,21 @@ def test_a_line_that_was_changed_behind_its_back_is_found(tmp_path: Path) -> Non
 def test_an_address_that_is_none_is_refused() -> None:
     with pytest.raises(Exception, match="not understood"):
         Store("nonsense")
+
+
+@pytest.mark.parametrize("done", range(1, len(STEPS)))
+def test_an_older_database_is_led_to_todays_tables_and_keeps_its_rows(
+    url: str, done: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as older:
+        older.setattr("dpublish.server.store.STEPS", STEPS[:done])
+        store = Store(url)
+        store.did("ada", "did", "something")
+        store.close()
+    store = Store(url)
+    assert [row["step"] for row in store.rows(STEPS_DONE)] == list(range(1, len(STEPS) + 1))
+    assert [row["actor"] for row in store.actions()] == ["ada"]
+    assert store.broken_action() is None
+    with store.look() as connection:
+        assert set(inspect(connection).get_table_names()) >= set(META.tables)
+    store.close()
